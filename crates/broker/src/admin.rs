@@ -2,8 +2,9 @@
 
 use crate::broker::Broker;
 use crate::queue_ref::QueueRef;
-use classic::{Delayed, DeleteConditions, QueueRefused};
+use classic::Delayed;
 use meta::{Command, ConnectionId};
+use queue_type::{DeleteConditions, QueueRefused};
 
 impl Broker {
     /// A queue by name, unless it is the broker's own.

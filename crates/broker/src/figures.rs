@@ -3,8 +3,9 @@
 use crate::broker::Broker;
 use crate::connections::Connection;
 use crate::queue_ref::QueueRef;
-use classic::{ConsumerView, Losses};
+use classic::Losses;
 use meta::{ConnectionId, Name};
+use queue_type::ConsumerView;
 use session::ChannelId;
 use std::collections::BTreeMap;
 use store::blob::BlobStats;

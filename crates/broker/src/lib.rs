@@ -50,9 +50,9 @@ pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue
 pub use classic::ClassicV1Stepper;
 pub use classic::Losses;
 pub use classic::PagerStepper;
-pub use classic::{
-    Activity, ConsumerView, Delayed, DelayedMessage, DeleteConditions, PendingConfirms,
-    QueueRefused, QueueStat,
-};
+pub use classic::{Delayed, DelayedMessage};
 pub use classic::{PagerOptions, StorageOptions};
+pub use queue_type::{
+    Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
+};
 pub use stdx::Clock;

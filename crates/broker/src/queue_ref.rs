@@ -1,15 +1,15 @@
 //! The queue seam: a queue of any type, as everything but background work sees it. Each verb says what every
 //! type of queue must be able to do; a new type is an arm of `each!` and of the matches.
 
-use classic::{
-    AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, Consumer, ConsumerView,
-    DeleteConditions, Got, Owner, PendingConfirms, Publishes, Queue, QueueRefused, QueueStat,
-    RefusedItem, Release, Returning, Settled, Wakes,
-};
+use classic::{Consumer, Publishes, Queue, RefusedItem, Release, Returning};
 use confirm::{DurabilityToken, Publisher};
 use log::SegmentId;
 use meta::{ConfirmOn, QueueDef, QueueId, QueueSettings};
 use queue::{AckMode, Return};
+use queue_type::{
+    AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
+    Got, Owner, PendingConfirms, QueueRefused, QueueStat, Settled, Wakes,
+};
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -13,11 +13,12 @@ pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
 use background::{Inbox, Next, Poison};
-use classic::{AlarmTimes, Owner, Queue, QueueHost, RejectedDeadLetters, Services, Storage};
+use classic::{AlarmTimes, Queue, QueueHost, RejectedDeadLetters, Services, Storage};
 use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
 use message::MessageRef;
 use meta::{QueueDef, QueueId};
+use queue_type::Owner;
 use requests::Requests;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

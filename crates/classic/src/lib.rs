@@ -21,13 +21,11 @@ pub use crate::message_store::{
 pub use crate::options::{PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
-    AckTimeout, Activity, AfterDetach, AlarmTimes, Any, Attach, AttachRefused, ChannelLimit,
-    Confirm, ConfirmRef, Consumer, ConsumerView, DELAY, DeadLetter, DeadLetterTo, DeadLetters,
-    Delayed, DelayedMessage, DeleteConditions, FilesVersion, Got, HeldBack, Incoming, Inspection,
-    LetterBatch, Owner, PageScan, PendingConfirms, Publishes, Queue, QueueHost, QueueRecovery,
-    QueueRefused, QueueStat, RecoveredDeliveryCounts, RefusedItem, RejectedDeadLetters, Release,
-    Returning, SHARED_BODY_MIN_BYTES, Services, Settled, StopNote, Upkeep, Wakes, WorkerHost,
-    delay_ms_of, wake_all,
+    AlarmTimes, Any, Confirm, ConfirmRef, Consumer, DELAY, DeadLetter, DeadLetterTo, DeadLetters,
+    Delayed, DelayedMessage, FilesVersion, HeldBack, Incoming, Inspection, LetterBatch, PageScan,
+    Publishes, Queue, QueueHost, QueueRecovery, RecoveredDeliveryCounts, RefusedItem,
+    RejectedDeadLetters, Release, Returning, SHARED_BODY_MIN_BYTES, Services, StopNote, Upkeep,
+    WorkerHost, delay_ms_of,
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
 pub use crate::service::{ClassicParts, ClassicService};

@@ -14,12 +14,10 @@ mod counters;
 mod dead_letters;
 mod delay_header;
 mod delayed;
-mod deletion;
 mod deliveries;
 mod delivery_counts;
 mod durability;
 mod files_version;
-mod global_prefetch;
 mod hand_over;
 mod host;
 mod incoming;
@@ -42,24 +40,18 @@ mod version_change;
 mod waiting_letters;
 
 pub use alarms::AlarmTimes;
-pub use confirm_on::PendingConfirms;
 pub use confirm_on::{Confirm, ConfirmRef};
 pub use consumer::Consumer;
-pub use consumer_timeout::AckTimeout;
-pub use counters::QueueStat;
 pub use dead_letters::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
-pub use deletion::{DeleteConditions, QueueRefused};
 pub use delivery_counts::RecoveredDeliveryCounts;
 pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
-pub use global_prefetch::ChannelLimit;
 pub use host::{QueueHost, WorkerHost};
 pub use incoming::{Any, Incoming, Publishes};
-pub use inspection::{Activity, ConsumerView, Inspection};
+pub use inspection::Inspection;
 pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Removal, Task};
-pub use membership::{Attach, Owner};
 pub use page_scan::PageScan;
 pub(crate) use pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
 pub(crate) use paging::Paged;
@@ -78,22 +70,13 @@ use counters::QueueCounters;
 use durability::Durability;
 use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
 use queue::AckMode;
+use queue_type::{
+    Attach, AttachRefused, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
+};
 use session::Position;
-use smallvec::SmallVec;
 use state::QueueState;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
-use std::task::Waker;
-
-/// Wakers to be called when no lock is held.
-pub type Wakes = SmallVec<[Waker; 4]>;
-
-/// Wakes every connection task that was given something.
-pub fn wake_all(wakes: &mut Wakes) {
-    for waker in wakes.drain(..) {
-        waker.wake();
-    }
-}
 
 /// Bodies of at least this size are kept in shared memory rather than copied into a page.
 pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
@@ -111,46 +94,6 @@ pub struct Queue {
     /// The version its files have.
     pub files_version: FilesVersion,
     pub(crate) counters: QueueCounters,
-}
-
-/// Why a consumer could not be attached or a message not be fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttachRefused {
-    /// The queue is being deleted.
-    Gone,
-    /// Another consumer is exclusive, or this one would be and is not alone.
-    ExclusiveUse,
-}
-
-/// How a consumer's word was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a consumer may have asked for what its queue cannot do"]
-pub enum Settled {
-    /// As it was meant.
-    All,
-    /// The queue keeps no record of what its consumers hold: they cannot give a message back. It stays
-    /// theirs.
-    NotByThisMode,
-}
-
-/// The fate of a queue after a consumer went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterDetach {
-    /// The queue goes on.
-    Stays,
-    /// It was an auto-delete queue's last consumer: the caller deletes the queue. It takes no new
-    /// consumers from now on.
-    DeleteQueue,
-}
-
-impl AfterDetach {
-    /// Of both: a queue is deleted once.
-    pub const fn or(self, other: Self) -> Self {
-        match self {
-            Self::Stays => other,
-            Self::DeleteQueue => self,
-        }
-    }
 }
 
 impl Queue {
@@ -314,19 +257,6 @@ impl Queue {
     pub fn takes_at_once(&self) -> bool {
         stdx::lock(&self.state).fifo.takes_at_once()
     }
-}
-
-/// The outcome of a `basic.get`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Got {
-    /// It was given a message.
-    Message,
-    /// There is none.
-    Nothing,
-    /// There is one: try again after [`Consumer::next_in_memory`].
-    NotInMemory,
-    /// There is one that its client cannot be sent: the connection is about to end.
-    Unfit,
 }
 
 /// A position as sessions name it.

@@ -5,9 +5,9 @@ use crate::publish::publish_to;
 use crate::queue_ref::QueueRef;
 use ::routing::{Message, Passage};
 use amqp091::{ShortString, Table};
-use classic::{Wakes, wake_all};
 use message::MessageRef;
 use meta::{BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, QueueDeclare};
+use queue_type::{Wakes, wake_all};
 
 /// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
 pub(super) fn give_history(view: &View, spec: &BindingSpec) {

@@ -3,9 +3,9 @@
 use super::{Batch, PendingPublish, Source, n_durable};
 use crate::control_plane::View;
 use crate::queue_ref::QueueRef;
-use classic::{Wakes, wake_all};
 use confirm::Publisher;
 use message::MessageRef;
+use queue_type::{Wakes, wake_all};
 use std::sync::Arc;
 
 /// A message that is the only one of its batch.

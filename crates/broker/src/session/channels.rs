@@ -1,9 +1,9 @@
 //! A connection's channels and links.
 
 use crate::connections::ChannelCounters;
-use classic::ChannelLimit;
 use confirm::Publisher;
 use meta::QueueId;
+use queue_type::ChannelLimit;
 use session::{ChannelId, LinkId, Request, Settle, ShortString};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

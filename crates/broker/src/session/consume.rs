@@ -6,9 +6,9 @@ use super::links::{Links, tell_consumer};
 use super::{Handled, direct_reply_to};
 use crate::limits;
 use crate::queue_ref::QueueRef;
-use classic::{AfterDetach, Attach, AttachRefused, Got};
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
+use queue_type::{AfterDetach, Attach, AttachRefused, Got};
 use session::{
     Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
 };

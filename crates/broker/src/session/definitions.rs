@@ -4,11 +4,11 @@ use super::Handled;
 use super::access::refused;
 use super::client::Client;
 use crate::queue_ref::QueueRef;
-use classic::{DeleteConditions, QueueRefused, QueueStat};
 use meta::{
     BindingSpec, Command, DestinationName, Done, MetaError, NODE_EXCHANGES, Name, NamedBy,
     Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
 };
+use queue_type::{DeleteConditions, QueueRefused, QueueStat};
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclaration, Flag,
     QueueBinding, QueueDeclaration, ShortString, Table,

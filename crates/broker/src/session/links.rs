@@ -8,9 +8,9 @@ use super::turn::Turn;
 use crate::broker::EventHeaders;
 use crate::queue_ref::{LinkRef, ReleaseRef};
 use crate::slices::SLICE;
-use classic::AfterDetach;
 use meta::QueueDef;
 use queue::Return;
+use queue_type::AfterDetach;
 use session::{ChannelId, Error, Event, LinkId, MethodTag, Request, ShortString};
 use std::collections::{HashMap, HashSet};
 

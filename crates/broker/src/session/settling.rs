@@ -4,7 +4,8 @@ use super::client::Client;
 use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
 use crate::queue_ref::QueueRef;
-use classic::{Returning, Settled};
+use classic::Returning;
+use queue_type::Settled;
 use session::{ChannelId, Error, Outcome, Settle};
 
 /// Settlements that were not told to their queues yet.

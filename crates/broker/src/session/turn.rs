@@ -3,9 +3,9 @@
 use super::Handled;
 use crate::slices::Slices;
 use classic::Services;
-use classic::{Wakes, wake_all};
 use confirm::CommitBy;
 use message::MessageRef;
+use queue_type::{Wakes, wake_all};
 use session::{ChannelId, Error, Event, Outbox, ReturnReason, Sink};
 use std::sync::Arc;
 

@@ -2,13 +2,14 @@
 //! how many may wait, and what becomes of those that nobody will consume. Where each stands is kept by
 //! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
 
+use super::Queue;
 use super::incoming::Incoming;
 use super::inspection::Inspection;
 use super::policy::RefusedItem;
-use super::{Queue, Wakes};
 use confirm::Publisher;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
+use queue_type::{PendingConfirms, Wakes};
 use session::Confirmation;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,17 +37,6 @@ impl Confirm {
     pub(crate) const fn as_ref(&self) -> ConfirmRef<'_> {
         ConfirmRef { publisher: &self.publisher, sequence: self.sequence }
     }
-}
-
-/// Publishes of a queue that wait for its consumers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PendingConfirms {
-    /// Publishes.
-    pub n: u64,
-    /// Bytes of their bodies.
-    pub bytes: u64,
-    /// How long the oldest has waited, in milliseconds; none if none waits.
-    pub oldest_ms: Option<u64>,
 }
 
 /// Confirms of a queue that wait for its consumers.

@@ -1,9 +1,9 @@
 //! A consumer as its session holds it: everything it says to its queue.
 
-use super::global_prefetch::ChannelLimit;
+use super::Queue;
 use super::release::Returning;
-use super::{AfterDetach, AttachRefused, Got, Queue, Settled, Wakes};
 use queue::{AckMode, ConsumerKey};
+use queue_type::{AfterDetach, AttachRefused, ChannelLimit, Got, Settled, Wakes};
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! A consumer as its queue knows it beside the core: the channel and outbox it belongs to. Never what it
 //! holds.
 
-use super::global_prefetch::ChannelLimit;
 use meta::ConnectionId;
 use queue::Checkout;
+use queue_type::ChannelLimit;
 use session::{ChannelId, LinkId, Outbox, Room, ShortString, Table};
 use std::sync::Arc;
 

@@ -9,9 +9,8 @@ use super::consumer_channel::ConsumerChannel;
 use super::consumers::Consumers;
 use super::state::QueueState;
 use super::upkeep::Upkeep;
-use meta::ConnectionId;
 use queue::{ConsumerKey, PositionSet};
-use session::ChannelId;
+use queue_type::AckTimeout;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
@@ -27,17 +26,6 @@ pub(super) struct UnackedAges(BTreeMap<ConsumerKey, VecDeque<UnackedSince>>);
 struct UnackedSince {
     since_ms: u64,
     positions: PositionSet,
-}
-
-/// A channel that holds a message for too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckTimeout {
-    /// Its connection.
-    pub connection: ConnectionId,
-    /// The channel.
-    pub channel: ChannelId,
-    /// For how long it may.
-    pub timeout_ms: u64,
 }
 
 impl UnackedAges {

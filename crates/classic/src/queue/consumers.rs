@@ -3,10 +3,9 @@
 
 use super::Queue;
 use super::consumer_channel::ConsumerChannel;
-use super::global_prefetch::ChannelLimit;
-use super::membership::Owner;
 use message::MessageRef;
 use queue::{ConsumerKey, Fifo};
+use queue_type::{ChannelLimit, Owner};
 use std::sync::Arc;
 
 /// Consumers and `get`s by the keys that the core knows them by.

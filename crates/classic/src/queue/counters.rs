@@ -3,6 +3,7 @@
 use super::PagerInbox;
 use super::state::QueueState;
 use meta::{ConfirmOn, QueueVersion};
+use queue_type::QueueStat;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A backlog of more messages than this, or ...
@@ -12,27 +13,6 @@ const DEEP_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Publishers are slowed down while more messages than this wait to be dead-lettered.
 const DEPARTING_MAX: u64 = 16 * 1024;
-
-/// A queue's figures at one moment, for listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueStat {
-    /// Messages ready for delivery.
-    pub n_ready: u64,
-    /// Messages delivered and not settled.
-    pub n_unacked: u64,
-    /// Attached consumers.
-    pub n_consumers: u64,
-    /// Bytes of ready and unacked messages, envelopes included.
-    pub message_bytes: u64,
-    /// Publishes that are to be confirmed once they are consumed.
-    pub n_pending_confirms: u64,
-    /// Messages that are gone and still to be dead-lettered.
-    pub n_departing: u64,
-    /// The version its files have.
-    pub version: QueueVersion,
-    /// The version that its files are being converted to, and how far that has come, in thousandths.
-    pub conversion: Option<(QueueVersion, u64)>,
-}
 
 /// The figures of [`QueueStat`] as of the last operation, written at the end of each.
 #[derive(Debug, Default)]

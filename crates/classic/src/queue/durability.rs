@@ -2,11 +2,12 @@
 //! be read.
 
 use super::incoming::Incoming;
-use super::{Queue, Removal, Task, Wakes};
+use super::{Queue, Removal, Task};
 use crate::journal::Journal;
 use confirm::DurabilityToken;
 use log::{Lsn, SegmentId, Wal};
 use meta::QueueVersion;
+use queue_type::Wakes;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

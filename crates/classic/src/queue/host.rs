@@ -1,9 +1,10 @@
 //! The node as its queues know it: asked to call them when it is time, to send dead letters, to tell who was
 //! given what. Queues know no exchanges, definitions or connections.
 
-use super::{AlarmTimes, Owner, Queue, RejectedDeadLetters};
+use super::{AlarmTimes, Queue, RejectedDeadLetters};
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};
+use queue_type::Owner;
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Waker;

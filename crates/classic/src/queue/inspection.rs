@@ -1,8 +1,7 @@
 //! A look into a queue, for listings and for tests.
 
 use super::Queue;
-use super::membership::Owner;
-use session::ChannelId;
+use queue_type::{ConsumerView, Owner};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
@@ -54,49 +53,5 @@ impl Inspection<'_> {
     pub fn pages_on_disk(self) -> usize {
         let state = stdx::lock(&self.0.state);
         state.content.backlog.pages().n_pages() - state.content.backlog.pages().n_pages_here()
-    }
-}
-
-/// A consumer as listings show it.
-#[derive(Clone, Debug)]
-pub struct ConsumerView {
-    /// The connection it belongs to.
-    pub connection: meta::ConnectionId,
-    /// The channel it belongs to.
-    pub channel: ChannelId,
-    /// Its tag.
-    pub consumer_tag: session::ShortString,
-    /// Whether it settles what it gets.
-    pub ack_required: bool,
-    /// Unsettled deliveries allowed at a time; 0 for no limit.
-    pub prefetch_count: u32,
-    /// Whether it is the only one allowed.
-    pub exclusive: bool,
-    /// Its arguments.
-    pub arguments: session::Table,
-    /// Whether it gets deliveries.
-    pub activity: Activity,
-}
-
-/// Whether a consumer gets deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
-    /// It does, as others may.
-    Up,
-    /// It does, as the only one.
-    SingleActive,
-    /// It waits to be the only one that does.
-    Waiting,
-}
-
-impl Activity {
-    /// As listings show it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::SingleActive => "single_active",
-            Self::Waiting => "waiting",
-        }
     }
 }

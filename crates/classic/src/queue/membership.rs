@@ -3,40 +3,11 @@
 use super::consumer_channel::{ConsumerChannel, OutboxRoom};
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
-use super::global_prefetch::ChannelLimit;
-use super::{Activity, AttachRefused, ConsumerView, Wakes};
-use meta::ConnectionId;
-use queue::{AckMode, Checkout, ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
-use session::{ChannelId, Event, LinkId, Outbox, ShortString, Sink, Table};
+use queue::{AckMode, ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
+use queue_type::{Activity, Attach, AttachRefused, ChannelLimit, ConsumerView, Owner, Wakes};
+use session::{Event, LinkId, Sink};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-
-/// A consumer on its way in.
-pub struct Attach<'a> {
-    /// How the core is to treat it.
-    pub checkout: Checkout,
-    /// Its connection.
-    pub connection: ConnectionId,
-    /// Its channel.
-    pub channel: ChannelId,
-    /// Its name in the outbox.
-    pub link: LinkId,
-    /// The outbox of its connection.
-    pub outbox: &'a Arc<dyn Outbox>,
-    /// Its tag.
-    pub consumer_tag: &'a ShortString,
-    /// It is to be the only one.
-    pub exclusive: bool,
-    /// Its arguments.
-    pub arguments: Table,
-    /// Whether the client waits for an answer.
-    pub answer: bool,
-    /// The limit it shares with the other consumers of its channel.
-    pub limit: Option<Arc<ChannelLimit>>,
-}
-
-/// The channel a consumer belongs to.
-pub type Owner = (ConnectionId, ChannelId);
 
 /// The parts of a queue that have to do with who takes messages from it, and what each holds.
 pub(super) struct Membership<'s> {

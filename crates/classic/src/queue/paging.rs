@@ -3,8 +3,9 @@
 use super::content::Content;
 use super::pager_inbox::Account;
 use super::policy::Policy;
-use super::{Queue, Services, Wakes};
+use super::{Queue, Services};
 use queue::Fifo;
+use queue_type::Wakes;
 use std::task::Waker;
 use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
 use store::blob::BlobId;

@@ -2,10 +2,11 @@
 //! many of one consumer. They come slice after slice, and yet nobody is given what stands behind them before
 //! all are back.
 
+use super::Queue;
 use super::consumer::Consumer;
 use super::state::QueueState;
-use super::{AfterDetach, Queue};
 use queue::{ConsumerKey, Return};
+use queue_type::AfterDetach;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

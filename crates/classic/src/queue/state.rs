@@ -1,23 +1,25 @@
 //! The state that a queue's lock guards: core, content and consumers, and the order things happen in.
 
+use super::Queue;
 use super::confirm_on::Confirms;
 use super::consumer::Get;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use super::content::Content;
-use super::deletion::{DeleteConditions, QueueRefused};
 use super::deliveries::Deliveries;
 use super::durability::Durability;
 use super::hand_over::HandOver;
 use super::incoming::{Incoming, Publishes};
-use super::membership::{Attach, Membership, Owner};
+use super::membership::Membership;
 use super::paging::{Paging, PagingTurn};
 use super::policy::{Arrivals, Leaving, Policy, RefusedItem};
 use super::recover_pages::Restoring;
-use super::{AfterDetach, AttachRefused, Got, Queue, Settled, Wakes};
 use confirm::DurabilityToken;
 use meta::QueueSettings;
 use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
+use queue_type::{
+    AfterDetach, Attach, AttachRefused, DeleteConditions, Got, Owner, QueueRefused, Settled, Wakes,
+};
 use session::{Event, Outcome, Settle, Sink};
 use stdx::TimeScale;
 

@@ -1,11 +1,12 @@
 //! The node's care for its queues: log segments that are to be freed, pages that take too much memory, times
 //! that have come, messages that are held for too long, and what a clean stop notes.
 
+use super::Queue;
 use super::last_use::unused_for_ms;
-use super::{AfterDetach, Queue};
 use crate::journal::Journal;
 use crate::records;
 use log::SegmentId;
+use queue_type::AfterDetach;
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::{LiveMessage, PageNote};

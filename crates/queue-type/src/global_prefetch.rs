@@ -44,7 +44,7 @@ impl State {
 impl ChannelLimit {
     /// Takes a place for one delivery; false if there is none: then the consumer waits. COMPAT: who settles
     /// nothing takes no place, and waits all the same.
-    pub(super) fn admits(&self, link: LinkId, settling: AckMode) -> bool {
+    pub fn admits(&self, link: LinkId, settling: AckMode) -> bool {
         let mut state = stdx::lock(&self.0);
         if !state.has_room() {
             state.waiting.insert(link);
@@ -58,7 +58,7 @@ impl ChannelLimit {
     }
 
     /// Counts what consumers hold that were there before the limit.
-    pub(super) fn count(&self, n: u64) {
+    pub fn count(&self, n: u64) {
         stdx::lock(&self.0).n_unsettled += n;
     }
 

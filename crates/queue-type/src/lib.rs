@@ -1,0 +1,15 @@
+//! The words of the queue seam: what sessions, operators and listings say to a queue of any type, and what it
+//! answers. Never how a queue does it.
+//! Start reading at [`Attach`] and [`QueueStat`].
+
+mod consume;
+mod deletion;
+mod global_prefetch;
+mod listing;
+mod wakes;
+
+pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled};
+pub use crate::deletion::{DeleteConditions, QueueRefused};
+pub use crate::global_prefetch::ChannelLimit;
+pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};
+pub use crate::wakes::{Wakes, wake_all};

@@ -6,7 +6,7 @@ use crate::churn::Kind;
 use crate::result::{Chart, ChartKind, Metric, Parameter, PublishedFigure};
 
 /// A scenario, ready to be run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
@@ -23,9 +23,10 @@ pub(crate) struct Plan {
 }
 
 /// Variants of a target, each a column of its own, on targets that have them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Variants {
     /// Nothing.
+    #[default]
     None,
     /// The queue versions a target was given with.
     QueueVersions,

@@ -248,18 +248,10 @@ fn skip(reader: &mut Reader<'_>, mut flags: u16) -> Result<(), FieldError> {
         usize::try_from(flags.leading_zeros()).ok().and_then(|at| LAYOUTS.get(at))
     {
         match layout {
-            Layout::ShortStr => {
-                reader.short_str()?;
-            }
-            Layout::Table => {
-                reader.long_str()?;
-            }
-            Layout::Octet => {
-                reader.u8()?;
-            }
-            Layout::Timestamp => {
-                reader.u64()?;
-            }
+            Layout::ShortStr => reader.short_str().map(|_| ())?,
+            Layout::Table => reader.long_str().map(|_| ())?,
+            Layout::Octet => reader.u8().map(|_| ())?,
+            Layout::Timestamp => reader.u64().map(|_| ())?,
         }
         flags &= 0x7FFF_u16 >> flags.leading_zeros();
     }

@@ -1,7 +1,7 @@
 //! Scenarios of load that must not disturb others: slow consumers, huge queues, crowds that do next to
 //! nothing.
 
-use crate::plan::{Case, Goal, Load, Plan, RowPlan, Scale, Step, Variants, bars};
+use crate::plan::{Case, Goal, Load, Plan, RowPlan, Scale, Step, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -64,9 +64,7 @@ pub(crate) fn bystander(Settings { scale }: Settings) -> Plan {
                 .rows(names(&busy)),
         ],
         cases: calm.into_iter().chain(busy).collect(),
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 

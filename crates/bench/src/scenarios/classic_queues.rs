@@ -84,9 +84,8 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
                 .linear(),
         ],
         cases,
-        means: Vec::new(),
         variants: Variants::QueueVersions,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many queues, many connections, and the making and unmaking of both.
 
 use crate::churn::Kind;
-use crate::plan::{Case, Load, Plan, RowPlan, Step, Variants, bars, lines};
+use crate::plan::{Case, Load, Plan, RowPlan, Step, bars, lines};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -119,9 +119,7 @@ fn crowd_plan(
         ],
         charts,
         cases,
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 
@@ -206,8 +204,6 @@ pub(crate) fn churn(Settings { scale }: Settings) -> Plan {
             .iter()
             .flat_map(|&kind| CHURN_CLIENTS.iter().map(move |&n| case(kind, n)))
             .collect(),
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Costs of features: the simple scenarios of RabbitMQ's measurements of 2012.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Step, Variants, bars};
+use crate::plan::{Case, Load, Plan, RowPlan, Step, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -62,9 +62,7 @@ pub(crate) fn features(Settings { scale }: Settings) -> Plan {
             bars("Rate as a part of the baseline's", Metric::Relative).linear(),
         ],
         cases,
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 

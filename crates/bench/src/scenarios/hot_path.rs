@@ -1,6 +1,6 @@
 //! Messages per second of CPU time against Leveret's goals and the machine's own limit.
 
-use crate::plan::{Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, Variants, bars};
+use crate::plan::{Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -106,9 +106,7 @@ pub(crate) fn hot_path(settings: Settings) -> Plan {
             bars("Fan-out: deliveries per second", Metric::ReceiveRate).rows([FAN_OUT]),
         ],
         cases,
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 
@@ -131,9 +129,8 @@ pub(crate) fn limit(settings: Settings) -> Plan {
         ],
         charts: vec![bars("CPU time per message", Metric::CpuPerMessage)],
         cases: table(settings),
-        means: Vec::new(),
-        variants: Variants::None,
         has_floor: true,
+        ..Plan::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A large backlog built up, then emptied.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, over_time};
+use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, bars, over_time};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -44,9 +44,7 @@ pub(crate) fn load_drain(Settings { scale }: Settings) -> Plan {
             bars("Most memory", Metric::MemoryPeak).linear(),
         ],
         cases,
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 

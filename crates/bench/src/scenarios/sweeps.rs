@@ -1,6 +1,6 @@
 //! Grids of parameters from RabbitMQ's measurements of 2012.
 
-use crate::plan::{Load, Plan, RowPlan, Variants, lines};
+use crate::plan::{Load, Plan, RowPlan, lines};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -35,9 +35,7 @@ pub(crate) fn sizes(Settings { scale }: Settings) -> Plan {
             lines("Broker's CPU time per message", Metric::CpuPerMessage, "size", None).x_log(),
         ],
         cases: SIZES.iter().map(case).collect(),
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 
@@ -62,9 +60,7 @@ pub(crate) fn producers_x_sizes(Settings { scale }: Settings) -> Plan {
             lines("Bytes per second", Metric::ByteRate, "producers", Some("size")),
         ],
         cases: sizes.flat_map(|&size| (1..=PRODUCERS_MAX).map(move |n| case(size, n))).collect(),
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }
 
@@ -98,8 +94,6 @@ pub(crate) fn prefetch_x_consumers(Settings { scale }: Settings) -> Plan {
             .iter()
             .flat_map(|&prefetch| CONSUMERS.iter().map(move |&n| case(prefetch, n)))
             .collect(),
-        means: Vec::new(),
-        variants: Variants::None,
-        has_floor: false,
+        ..Plan::default()
     }
 }

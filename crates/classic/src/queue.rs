@@ -3,7 +3,6 @@
 //! Lock order: a queue's lock, then the log's append lock, a `ConfirmQueue`'s or an outbox's. Never two
 //! queues at a time, nothing awaited under the lock, wakers are called by the caller after it is given back.
 
-mod alarms;
 mod confirm_on;
 mod consumer;
 mod consumer_channel;
@@ -15,7 +14,6 @@ mod dead_letters;
 mod delay_header;
 mod delayed;
 mod deliveries;
-mod delivery_counts;
 mod durability;
 mod files_version;
 mod hand_over;
@@ -23,7 +21,6 @@ mod host;
 mod incoming;
 mod inspection;
 mod journal_inbox;
-mod last_use;
 mod membership;
 mod page_scan;
 mod pager_inbox;
@@ -37,15 +34,12 @@ mod state;
 mod unfit;
 mod upkeep;
 mod version_change;
-mod waiting_letters;
 
-pub use alarms::AlarmTimes;
 pub use confirm_on::{Confirm, ConfirmRef};
 pub use consumer::Consumer;
 pub use dead_letters::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
-pub use delivery_counts::RecoveredDeliveryCounts;
 pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
 pub use host::{QueueHost, WorkerHost};
@@ -55,14 +49,13 @@ pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Rem
 pub use page_scan::PageScan;
 pub(crate) use pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
 pub(crate) use paging::Paged;
-pub use policy::{LetterBatch, RefusedItem};
+pub use policy::{AlarmTimes, DeadLetters, LetterBatch, RecoveredDeliveryCounts, RefusedItem};
 pub(crate) use recover_pages::Filling;
 pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
 pub use services::Services;
 pub use upkeep::{StopNote, Upkeep};
 pub(crate) use version_change::{CopyOutcome, LogPageOutcome, ReadForPage, VersionChange};
-pub use waiting_letters::DeadLetters;
 
 use crate::message_store::BodyStore;
 use confirm::DurabilityToken;

@@ -1,20 +1,28 @@
 //! The queue's side of its rules: what it is asked to be, what leaves it by itself, and when to look
 //! again. The order things happen in is told in crate `queue`, `queue_policy.rs`.
 
+mod alarms;
 mod arrivals;
+mod delivery_counts;
+mod last_use;
 mod leaving;
+mod waiting_letters;
 
+pub use alarms::AlarmTimes;
+use alarms::QueueAlarms;
 pub(super) use arrivals::Arrivals;
 use arrivals::arrival;
+use delivery_counts::DeliveryCountLog;
+pub use delivery_counts::RecoveredDeliveryCounts;
+use last_use::LastUse;
+pub(super) use last_use::unused_for_ms;
 pub(super) use leaving::Leaving;
+pub use waiting_letters::DeadLetters;
+use waiting_letters::Sending;
 
 use super::Queue;
-use super::alarms::QueueAlarms;
 use super::dead_letters::{DeadLetter, DeadLetterTo};
-use super::delivery_counts::DeliveryCountLog;
-use super::last_use::LastUse;
 use super::state::QueueState;
-use super::waiting_letters::Sending;
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -27,9 +35,9 @@ use store::backlog::Lookup;
 
 /// The rules of a queue besides giving out messages in order.
 #[derive(Debug, Default)]
-pub(super) struct PolicyState {
-    pub(super) settings: QueueSettings,
-    pub(super) noted_returns: DeliveryCountLog,
+struct PolicyState {
+    settings: QueueSettings,
+    noted_returns: DeliveryCountLog,
     /// Of the definitions `settings` are from.
     epoch: u64,
     dead_letter_to: Option<Arc<DeadLetterTo>>,
@@ -39,19 +47,19 @@ pub(super) struct PolicyState {
     n_departing: u64,
     n_unsized: u64,
     /// Of the first of them the thread of rules has copies, and is sending them.
-    pub(super) n_sending: u64,
-    pub(super) sending: Sending,
+    n_sending: u64,
+    sending: Sending,
     /// When the thread of rules calls anyway.
     alarms: QueueAlarms,
-    pub(super) last_use: LastUse,
+    last_use: LastUse,
 }
 
 /// Messages that are gone and whose content is still needed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Departing {
+struct Departing {
     gone: Gone,
     /// Their sizes no longer count as ready.
-    pub(super) is_sized: bool,
+    is_sized: bool,
 }
 
 /// A message that a full queue did not take.
@@ -149,13 +157,13 @@ impl PolicyState {
     }
 
     /// Takes all that depart.
-    pub(super) fn take_departing(&mut self) -> Vec<PositionRange> {
+    fn take_departing(&mut self) -> Vec<PositionRange> {
         (self.n_departing, self.n_unsized) = (0, 0);
         self.departing.drain(..).map(|departing| departing.gone.positions).collect()
     }
 
     /// Takes the first of those that depart.
-    pub(super) fn take_departed(&mut self) -> Option<u64> {
+    fn take_departed(&mut self) -> Option<u64> {
         let first = self.departing.front_mut()?;
         let positions = &mut first.gone.positions;
         let at = positions.start;
@@ -172,7 +180,7 @@ impl PolicyState {
 /// A queue's policy; none for a plain queue.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
-    pub(super) state: Option<Box<PolicyState>>,
+    state: Option<Box<PolicyState>>,
     /// The core is to be told the sizes of messages that are given out.
     pub(super) notes_sizes: bool,
 }
@@ -215,7 +223,7 @@ impl Policy {
         }
     }
 
-    pub(super) fn sending(&self) -> Sending {
+    fn sending(&self) -> Sending {
         self.state.as_deref().map(|policy| policy.sending).unwrap_or_default()
     }
 
@@ -229,7 +237,7 @@ impl Policy {
         self.state.as_deref().map_or(0, |policy| policy.n_departing)
     }
 
-    pub(super) fn first_departing(&self) -> Option<Departing> {
+    fn first_departing(&self) -> Option<Departing> {
         self.state.as_deref()?.departing.front().copied()
     }
 
@@ -286,7 +294,7 @@ impl Policy {
     }
 
     /// No more than the first `n` are sent for now.
-    pub(super) fn set_sending(&mut self, n: u64) {
+    fn set_sending(&mut self, n: u64) {
         if let Some(policy) = &mut self.state {
             policy.n_sending = n;
         }

@@ -3,9 +3,8 @@
 
 use super::Queue;
 use super::content::Content;
-use super::delivery_counts::RecoveredDeliveryCounts;
 use super::durability::V1Content;
-use super::policy::Policy;
+use super::policy::{Policy, RecoveredDeliveryCounts};
 use log::SegmentCounts;
 use message::MessageRef;
 use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};

@@ -1,6 +1,6 @@
 //! A queue that is filled after a start with what the log has of it.
 
-use super::delivery_counts::RecoveredDeliveryCounts;
+use super::policy::RecoveredDeliveryCounts;
 use super::state::QueueState;
 use super::{PageScan, Queue, Services};
 use crate::body_refs::BodyRefs;

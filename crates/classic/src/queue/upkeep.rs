@@ -2,7 +2,7 @@
 //! that have come, messages that are held for too long, and what a clean stop notes.
 
 use super::Queue;
-use super::last_use::unused_for_ms;
+use super::policy::unused_for_ms;
 use crate::journal::Journal;
 use crate::records;
 use log::SegmentId;

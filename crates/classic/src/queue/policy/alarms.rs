@@ -1,6 +1,6 @@
 //! When a queue has itself called. Knows times, and not what is due then.
 
-use super::Queue;
+use crate::queue::Queue;
 use stdx::TimeScale;
 
 /// A queue's alarm, before and from now on.

@@ -4,8 +4,8 @@
 //! A note tells the counts of some messages as they are then. The log needs it until a later one tells
 //! all of them anew, or until none is left that came back. Nobody waits for a note to be durable.
 
-use super::Queue;
-use super::policy::{Leaving, Policy};
+use super::{Leaving, Policy};
+use crate::queue::Queue;
 use crate::records;
 use log::{SegmentCounts, SegmentId, Wal};
 use queue::{DeliveryCounts, Fifo};
@@ -105,7 +105,7 @@ impl Leaving<'_> {
     }
 
     /// Notes anew what lies in a log segment that is to go.
-    pub(super) fn move_noted_returns(&mut self, queue: &Queue, segment: SegmentId) {
+    pub(in crate::queue) fn move_noted_returns(&mut self, queue: &Queue, segment: SegmentId) {
         let Some(policy) = self.policy.state.as_deref_mut() else { return };
         if policy.noted_returns.segments.has(segment) {
             let all: Vec<_> = returned(self.fifo).collect();
@@ -116,7 +116,10 @@ impl Leaving<'_> {
 
 impl Policy {
     /// The log has notes in these segments. Returns which of them are needed.
-    pub(super) fn restore_noted_returns(&mut self, segments: SegmentCounts) -> SegmentCounts {
+    pub(in crate::queue) fn restore_noted_returns(
+        &mut self,
+        segments: SegmentCounts,
+    ) -> SegmentCounts {
         let Some(policy) = self.state.as_deref_mut() else { return SegmentCounts::default() };
         policy.noted_returns.segments = segments.clone();
         segments

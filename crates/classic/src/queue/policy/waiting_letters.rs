@@ -1,9 +1,9 @@
 //! Who is at the dead letters. While the disk is short of space they wait where they are, neither ready nor
 //! unacked.
 
-use super::Queue;
-use super::dead_letters::DeadLetter;
-use super::policy::LetterBatch;
+use super::LetterBatch;
+use crate::queue::Queue;
+use crate::queue::dead_letters::DeadLetter;
 use queue::PositionRange;
 use store::backlog::Lookup;
 

@@ -1,8 +1,8 @@
 //! For how long nobody has used a queue. Counts time that passes while a node is up, over clean restarts too;
 //! after a crash it begins anew.
 
-use super::recovery::QueueRecovery;
-use super::state::QueueState;
+use crate::queue::recovery::QueueRecovery;
+use crate::queue::state::QueueState;
 
 /// When a queue was used last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +25,7 @@ impl LastUse {
 }
 
 /// For how long nobody has used a queue, if it goes when that is too long.
-pub(super) fn unused_for_ms(state: &QueueState, now_ms: u64) -> Option<u64> {
+pub(in crate::queue) fn unused_for_ms(state: &QueueState, now_ms: u64) -> Option<u64> {
     state.policy.unused_ms(state.fifo.consumers().n_active() > 0)?;
     let LastUse { at_ms, unused_before_ms } = state.policy.state.as_deref()?.last_use;
     Some(now_ms.saturating_sub(at_ms) + unused_before_ms)

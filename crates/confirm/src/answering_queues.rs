@@ -8,7 +8,7 @@ use super::{Confirmation, Publisher};
 pub struct AnsweringQueues {
     n_queues: u32,
     /// Of those, such that answer themselves.
-    n_late: u32,
+    n_answering: u32,
     /// Of the latter, such that did not take it.
     n_refused: u32,
 }
@@ -18,14 +18,14 @@ impl AnsweringQueues {
     /// with the places of its messages.
     pub fn count<'g, T>(
         table: &mut [T],
-        late_of: impl Fn(&mut T) -> &mut Self,
+        answering_of: impl Fn(&mut T) -> &mut Self,
         queues: impl Iterator<Item = (bool, &'g [u32])>,
     ) {
-        for (is_late, items) in queues {
+        for (answers, items) in queues {
             for item in items {
-                if let Some(late) = table.get_mut(*item as usize).map(&late_of) {
-                    late.n_queues += 1;
-                    late.n_late += u32::from(is_late);
+                if let Some(of_message) = table.get_mut(*item as usize).map(&answering_of) {
+                    of_message.n_queues += 1;
+                    of_message.n_answering += u32::from(answers);
                 }
             }
         }
@@ -35,29 +35,29 @@ impl AnsweringQueues {
     #[cold]
     pub fn note_refused<T>(
         table: &mut [T],
-        late_of: impl Fn(&mut T) -> &mut Self,
+        answering_of: impl Fn(&mut T) -> &mut Self,
         refused: impl Iterator<Item = u32>,
     ) {
         for item in refused {
-            if let Some(late) = table.get_mut(item as usize).map(&late_of) {
-                late.n_refused += 1;
+            if let Some(of_message) = table.get_mut(item as usize).map(&answering_of) {
+                of_message.n_refused += 1;
             }
         }
     }
 
     /// Whether any queue answers itself.
     pub const fn any(self) -> bool {
-        self.n_late > 0
+        self.n_answering > 0
     }
 
     /// How many do.
     pub const fn n(self) -> u32 {
-        self.n_late
+        self.n_answering
     }
 
     /// Whether there is only one queue, and it answers itself.
     pub const fn answer_alone(self) -> bool {
-        self.n_late == 1 && self.n_queues == 1
+        self.n_answering == 1 && self.n_queues == 1
     }
 
     /// Answers for those that did not take the message.

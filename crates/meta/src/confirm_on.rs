@@ -32,7 +32,7 @@ impl ConfirmOn {
 
     /// Whether confirms wait for consumers.
     #[must_use]
-    pub const fn is_late(self) -> bool {
+    pub const fn waits_for_consumers(self) -> bool {
         !matches!(self, Self::Enqueue)
     }
 }

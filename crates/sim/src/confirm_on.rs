@@ -261,7 +261,8 @@ impl ConfirmOn {
     /// Notes the confirm mode of each queue.
     fn note_modes(&mut self) {
         for name in self.names() {
-            let is_late = self.harness.queue(name).map(|queue| queue.confirm_on().is_late());
+            let is_late =
+                self.harness.queue(name).map(|queue| queue.confirm_on().waits_for_consumers());
             let life = &mut self.ledger.life;
             match is_late {
                 None => drop(life.ever_missing.insert(name)),

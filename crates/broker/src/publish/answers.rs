@@ -23,7 +23,7 @@ impl PendingPublish {
     /// The event that the producer's answer waits for, once the batch is in its queues.
     pub(crate) fn confirm_after(&self, awaited: &DurabilityToken) -> ConfirmAfter {
         match () {
-            () if self.late.answer_alone() => ConfirmAfter::ForConsumers,
+            () if self.answering.answer_alone() => ConfirmAfter::ForConsumers,
             () if self.refused => ConfirmAfter::Refused,
             () if self.apart && self.logged => ConfirmAfter::MultiSync,
             () if self.logged && awaited.log.is_some() => ConfirmAfter::ForLog,
@@ -35,10 +35,10 @@ impl PendingPublish {
 impl Batch {
     /// Says, before any queue can answer, how many will.
     #[inline(never)]
-    pub(super) fn begin_late<S: Source>(&mut self, source: &S) {
-        let groups = self.groups.all().iter().map(|group| (group.is_late, &*group.items));
-        AnsweringQueues::count(&mut self.pending, |one| &mut one.late, groups);
-        let is_waited_for = |one: &&PendingPublish| one.sequence != 0 && one.late.any();
+    pub(super) fn count_answering<S: Source>(&mut self, source: &S) {
+        let groups = self.groups.all().iter().map(|group| (group.on_consume, &*group.items));
+        AnsweringQueues::count(&mut self.pending, |one| &mut one.answering, groups);
+        let is_waited_for = |one: &&PendingPublish| one.sequence != 0 && one.answering.any();
         if !S::IS_AWAITED {
             for of_channel in self.pending.chunk_by(|a, b| a.channel == b.channel) {
                 let n = of_channel.iter().filter(is_waited_for).count() as u64;
@@ -48,10 +48,10 @@ impl Batch {
             }
         }
         for one in self.pending.iter().filter(is_waited_for) {
-            if !one.late.answer_alone()
+            if !one.answering.answer_alone()
                 && let Some(publisher) = source.publisher(one)
             {
-                publisher.share_part(one.sequence, one.late.n());
+                publisher.share_part(one.sequence, one.answering.n());
             }
         }
     }
@@ -60,10 +60,10 @@ impl Batch {
     /// for the producer if that need not wait. Those whose publishers waited before are answered at last.
     #[cold]
     pub(crate) fn answer_parts<S: Source>(&self, source: &S, wal: &Wal, awaited: &DurabilityToken) {
-        let has_parts = |one: &&PendingPublish| one.late.any() || S::IS_AWAITED;
+        let has_parts = |one: &&PendingPublish| one.answering.any() || S::IS_AWAITED;
         for one in self.pending.iter().filter(|one| one.sequence != 0).filter(has_parts) {
             let Some(publisher) = source.publisher(one) else { continue };
-            one.late.answer_refused(publisher, one.sequence);
+            one.answering.answer_refused(publisher, one.sequence);
             match one.confirm_after(awaited) {
                 ConfirmAfter::Nothing => publisher.answer_parts(one.sequence, 1, Confirmation::Ack),
                 ConfirmAfter::Refused => {

@@ -53,7 +53,7 @@ pub(crate) struct PendingPublish {
     /// One of its queues is full and did not take it.
     pub(crate) refused: bool,
     /// Who of its queues answers for itself.
-    pub(crate) late: AnsweringQueues,
+    pub(crate) answering: AnsweringQueues,
     /// Differences from the message as its producer has it.
     pub(crate) changed: Option<Box<MessageOverrides>>,
 }
@@ -68,7 +68,7 @@ impl PendingPublish {
             logged: false,
             apart: false,
             refused: false,
-            late: AnsweringQueues::default(),
+            answering: AnsweringQueues::default(),
             changed: None,
         }
     }
@@ -111,7 +111,7 @@ struct Putting {
     awaited: DurabilityToken,
     refused: Vec<u32>,
     /// By queues that answer themselves.
-    refused_late: Vec<u32>,
+    refused_on_consume: Vec<u32>,
     /// Groups whose queues keep messages in journals of their own.
     apart: SmallVec<[usize; 2]>,
 }
@@ -135,7 +135,7 @@ pub(crate) struct Batch {
 /// Messages that one queue is told of at once.
 struct Portion<'b> {
     queue: &'b QueueRef,
-    is_late: bool,
+    on_consume: bool,
     /// It is the queue of a delaying exchange.
     holds_back: bool,
     items: &'b [u32],
@@ -203,8 +203,8 @@ impl Batch {
         wakes: &mut Wakes,
     ) -> Option<DurabilityToken> {
         let mut putting = std::mem::take(&mut self.putting);
-        if self.groups.any_late() && putting.group == 0 && putting.n_items == 0 {
-            self.begin_late(source);
+        if self.groups.any_on_consume() && putting.group == 0 && putting.n_items == 0 {
+            self.count_answering(source);
         }
         let mut undelivered = std::mem::take(&mut self.undelivered);
         let mut incoming = emptied(std::mem::take(&mut self.incoming));
@@ -235,7 +235,7 @@ impl Batch {
         let is_last = items.len() == left.len();
         let queue = group.queue()?;
         let holds_back = queue.def().is_internal();
-        Some(Portion { queue, is_late: group.is_late, holds_back, items, is_last })
+        Some(Portion { queue, on_consume: group.on_consume, holds_back, items, is_last })
     }
 
     /// A message as a queue is told of it.
@@ -252,7 +252,7 @@ impl Batch {
         if portion.holds_back {
             publish.hold_back(&mut incoming);
         }
-        if publish.sequence != 0 && (portion.is_late || !S::IS_AWAITED) {
+        if publish.sequence != 0 && (portion.on_consume || !S::IS_AWAITED) {
             let sequence = publish.sequence;
             let publisher = source.publisher(publish);
             incoming.confirm = publisher.map(|publisher| ConfirmRef { publisher, sequence });
@@ -262,7 +262,7 @@ impl Batch {
 
     /// Everything is in its queues.
     fn note_put(&mut self, putting: Putting) -> DurabilityToken {
-        let Putting { awaited, refused, refused_late, apart, .. } = putting;
+        let Putting { awaited, refused, refused_on_consume, apart, .. } = putting;
         for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
             for item in &group.items {
                 if let Some(publish) = self.pending.get_mut(*item as usize) {
@@ -275,9 +275,13 @@ impl Batch {
                 publish.refused = true;
             }
         }
-        if !refused_late.is_empty() {
-            let refused_late = refused_late.into_iter();
-            AnsweringQueues::note_refused(&mut self.pending, |one| &mut one.late, refused_late);
+        if !refused_on_consume.is_empty() {
+            let refused_on_consume = refused_on_consume.into_iter();
+            AnsweringQueues::note_refused(
+                &mut self.pending,
+                |one| &mut one.answering,
+                refused_on_consume,
+            );
         }
         if let Some(noted) = self.noted.take() {
             noted.placed(&awaited);
@@ -316,8 +320,8 @@ impl Batch {
     }
 
     /// Whether some of the queues confirm once a consumer has had a message.
-    pub(crate) const fn any_late(&self) -> bool {
-        self.groups.any_late()
+    pub(crate) const fn any_on_consume(&self) -> bool {
+        self.groups.any_on_consume()
     }
 
     /// Whether one of the queues wants its publishers slowed down.
@@ -345,9 +349,9 @@ impl Putting {
         messages: &mut [Incoming<'_>],
         wakes: &mut Wakes,
     ) -> Option<RejectedDeadLetters> {
-        let Portion { queue, is_late, items, is_last, .. } = *portion;
+        let Portion { queue, on_consume, items, is_last, .. } = *portion;
         let mut refused = Vec::new();
-        let of_queue = queue.publish(Publishes { messages, any, is_late }, &mut refused, wakes);
+        let of_queue = queue.publish(Publishes { messages, any, on_consume }, &mut refused, wakes);
         if !of_queue.journals.is_empty() && self.apart.last() != Some(&self.group) {
             self.apart.push(self.group);
         }
@@ -360,7 +364,7 @@ impl Putting {
             return None;
         }
         let places = refused.iter().filter_map(|one| items.get(one.item as usize));
-        let all = if is_late { &mut self.refused_late } else { &mut self.refused };
+        let all = if on_consume { &mut self.refused_on_consume } else { &mut self.refused };
         all.extend(places);
         dead_letters_of(queue.def(), &refused, messages)
     }

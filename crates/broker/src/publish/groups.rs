@@ -13,7 +13,7 @@ pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
 pub(super) struct Group {
     queue: Option<QueueRef>,
     /// It confirms once a consumer has had a message.
-    pub(super) is_late: bool,
+    pub(super) on_consume: bool,
     pub(super) items: Vec<u32>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Groups {
     /// Some of the queues are still being read after a start.
     any_loading: bool,
     /// Some of the queues confirm once a consumer has had a message.
-    any_late: bool,
+    any_on_consume: bool,
 }
 
 impl Groups {
@@ -87,13 +87,13 @@ impl Groups {
             return *group;
         }
         self.any_loading |= queue.is_loading();
-        let is_late = queue.confirm_on().is_late();
-        self.any_late |= is_late;
+        let on_consume = queue.confirm_on().waits_for_consumers();
+        self.any_on_consume |= on_consume;
         if let Some(group) = self.all.get_mut(self.n) {
             group.queue = Some(queue.clone());
-            group.is_late = is_late;
+            group.on_consume = on_consume;
         } else {
-            self.all.push(Group { queue: Some(queue.clone()), is_late, items: Vec::new() });
+            self.all.push(Group { queue: Some(queue.clone()), on_consume, items: Vec::new() });
         }
         let number = u32::try_from(self.n).expect("fewer than 2^32 queues");
         self.n += 1;
@@ -110,8 +110,8 @@ impl Groups {
     }
 
     /// Whether some of the queues confirm once a consumer has had a message.
-    pub(super) const fn any_late(&self) -> bool {
-        self.any_late
+    pub(super) const fn any_on_consume(&self) -> bool {
+        self.any_on_consume
     }
 
     /// A queue that is still being read after a start.
@@ -133,7 +133,7 @@ impl Groups {
         }
         self.n = 0;
         self.by_queue.clear();
-        (self.any_loading, self.any_late) = (false, false);
+        (self.any_loading, self.any_on_consume) = (false, false);
         self.batch += 1;
     }
 }

@@ -392,7 +392,7 @@ impl Publishing {
         let of_runs = |one: &PendingPublish| {
             let after = one.confirm_after(&awaited);
             let is_told = matches!(after, ConfirmAfter::Nothing | ConfirmAfter::Refused);
-            if is_told && one.late.any() { ConfirmAfter::ForConsumers } else { after }
+            if is_told && one.answering.any() { ConfirmAfter::ForConsumers } else { after }
         };
         let same = |a: &PendingPublish, b: &PendingPublish| {
             a.channel == b.channel && of_runs(a) == of_runs(b)
@@ -421,7 +421,7 @@ impl Publishing {
             });
         }
         let wal = client.access.broker().classic.storage().wal();
-        if self.batch.any_late() {
+        if self.batch.any_on_consume() {
             let source = ReadSource { input, requests, channels: &client.channels };
             self.batch.answer_parts(&source, wal, &awaited);
         }

@@ -167,7 +167,7 @@ pub(super) struct Confirms(Option<Box<ConsumerConfirms>>);
 impl Confirms {
     /// Confirms are as `settings` say from now on.
     pub(super) fn set(&mut self, fifo: &mut Fifo, settings: ConfirmSettings) {
-        if settings.on.is_late() {
+        if settings.on.waits_for_consumers() {
             self.0.get_or_insert_default().settings = settings;
         } else if let Some(confirming) = &mut self.0 {
             confirming.settings = settings;
@@ -283,7 +283,7 @@ impl Confirms {
         }
         let n_pending = confirming.pending.len();
         queue.counters.n_pending_confirms.store(n_pending, Ordering::Relaxed);
-        if n_pending == 0 && !confirming.settings.on.is_late() {
+        if n_pending == 0 && !confirming.settings.on.waits_for_consumers() {
             self.0 = None;
             fifo.consumers_mut().set_tracking(self.tracking());
         }

@@ -33,11 +33,11 @@ impl Deliveries<'_> {
     pub(super) fn publish_together(
         &mut self,
         queue: &Queue,
-        &Publishes { ref messages, any, is_late }: &Publishes<'_, '_>,
+        &Publishes { ref messages, any, on_consume }: &Publishes<'_, '_>,
         arrivals: Option<&Arrivals>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        if is_late {
+        if on_consume {
             let now_ms = queue.services.storage.time.unix_ms();
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
         }

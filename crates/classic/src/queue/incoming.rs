@@ -34,7 +34,7 @@ pub struct Publishes<'b, 'a> {
     /// Of all of them.
     pub any: Any,
     /// They are confirmed once a consumer has had them.
-    pub is_late: bool,
+    pub on_consume: bool,
 }
 
 impl Publishes<'_, '_> {

@@ -138,11 +138,11 @@ impl QueueState {
     ) -> DurabilityToken {
         let is_loading = self.content.durability.is_loading();
         assert!(!is_loading, "publishers wait for a queue that is being read");
-        match (publishes.is_late, self.deleted) {
+        match (publishes.on_consume, self.deleted) {
             (false, false) => self.put_in(queue, publishes, refused, wakes),
             (false, true) => DurabilityToken::default(),
             (true, false) => {
-                self.publish_late(queue, publishes, refused, wakes);
+                self.publish_confirm_on(queue, publishes, refused, wakes);
                 DurabilityToken::default()
             }
             (true, true) => {
@@ -156,7 +156,7 @@ impl QueueState {
     /// As [`QueueState::publish`], for messages that are confirmed once they are consumed: small ones are not
     /// kept for a restart, and what may not wait is refused. What is kept all the same need not be durable.
     #[inline(never)]
-    fn publish_late(
+    fn publish_confirm_on(
         &mut self,
         queue: &Queue,
         mut publishes: Publishes<'_, '_>,
@@ -165,7 +165,7 @@ impl QueueState {
     ) {
         self.confirms.begin(&mut self.fifo);
         let bytes = publishes.keep_only_large(&queue.services.storage.bodies);
-        let Publishes { ref messages, any, is_late } = publishes;
+        let Publishes { ref messages, any, on_consume } = publishes;
         let has_consumers = self.fifo.consumers().n_active() > 0;
         let Some(places) = self.confirms.with_room(has_consumers, messages, bytes, refused) else {
             let DurabilityToken { .. } = self.put_in(queue, publishes, refused, wakes);
@@ -174,7 +174,7 @@ impl QueueState {
         let admitted = places.iter().filter_map(|place| messages.get(*place as usize).copied());
         let mut admitted: Vec<Incoming<'_>> = admitted.collect();
         let n_refused = refused.len();
-        let admitted = Publishes { messages: &mut admitted, any, is_late };
+        let admitted = Publishes { messages: &mut admitted, any, on_consume };
         let DurabilityToken { .. } = self.put_in(queue, admitted, refused, wakes);
         for refused in refused.iter_mut().skip(n_refused) {
             let place = places.get(refused.item as usize);
@@ -202,7 +202,7 @@ impl QueueState {
     fn put_in_by_rules(
         &mut self,
         queue: &Queue,
-        Publishes { messages, any, is_late }: Publishes<'_, '_>,
+        Publishes { messages, any, on_consume }: Publishes<'_, '_>,
         arrivals: &Arrivals,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
@@ -213,7 +213,7 @@ impl QueueState {
             let n_admitted = self.policy.n_admitted(&self.fifo, rest);
             match rest.get_mut(..n_admitted).filter(|admitted| !admitted.is_empty()) {
                 Some(messages) => {
-                    let publishes = Publishes { messages, any, is_late };
+                    let publishes = Publishes { messages, any, on_consume };
                     let put = self.deliveries().publish_together(
                         queue,
                         &publishes,

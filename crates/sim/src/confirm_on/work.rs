@@ -219,8 +219,9 @@ impl ConfirmOn {
             None => self.ledger.spec(queue).on_spread,
         };
         let queues = self.queues().into_iter().filter(goes_to);
-        let is_late =
-            |name| self.harness.queue(name).is_some_and(|queue| queue.confirm_on().is_late());
+        let is_late = |name| {
+            self.harness.queue(name).is_some_and(|queue| queue.confirm_on().waits_for_consumers())
+        };
         let queues: BTreeMap<_, _> = queues.map(|name| (name, is_late(name))).collect();
         let may_refuse = |(name, is_late): (&&'static str, &bool)| {
             let spec = self.ledger.spec(name);

@@ -61,7 +61,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn is_late(&self) -> bool {
+    pub(crate) fn waits_for_consumers(&self) -> bool {
         self.spec.on != On::Enqueue
     }
 
@@ -142,7 +142,7 @@ impl Model {
         };
         let queues = self.queues.iter_mut().enumerate();
         for (_, queue) in queues.filter(|(at, _)| to.is_none_or(|to| to == *at)) {
-            let is_awaited = is_confirmed && queue.is_late();
+            let is_awaited = is_confirmed && queue.waits_for_consumers();
             if !queue.is_there {
                 continue;
             }
@@ -151,7 +151,8 @@ impl Model {
                 continue;
             }
             publish.n_awaited += usize::from(is_awaited);
-            publish.is_on_its_way |= !queue.is_late() && queue.spec.durable && persistent;
+            publish.is_on_its_way |=
+                !queue.waits_for_consumers() && queue.spec.durable && persistent;
             queue.copies.insert((id, false), Copy { bytes, is_awaited, holder: None });
         }
         if is_confirmed {
@@ -189,7 +190,7 @@ impl Model {
         let Some(to) = self.queues[queue].spec.letters_to else { return self.lose(queue, name) };
         let copy = self.take(queue, name);
         let target = &mut self.queues[to];
-        let is_awaited = copy.is_awaited && target.is_late();
+        let is_awaited = copy.is_awaited && target.waits_for_consumers();
         if !target.is_there || (is_awaited && !target.has_room_for(copy.bytes)) {
             return self.answer(name.0, &copy, false);
         }

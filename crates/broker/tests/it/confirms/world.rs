@@ -569,7 +569,7 @@ impl World {
             }
             let Link { queue, channel, no_ack, is_got, .. } = self.peers[peer].links[&link];
             let is_recorded = is_got || self.model.queues[queue].spec.on != On::AckDirect;
-            let is_late = self.model.queues[queue].is_late();
+            let is_late = self.model.queues[queue].waits_for_consumers();
             let name = (id, is_letter);
             let holder = self.model.holder(queue, name);
             assert_eq!(*holder, None, "m{id} of q{queue} is given to somebody else");

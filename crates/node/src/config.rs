@@ -165,7 +165,7 @@ pub(crate) struct DefinitionsSource {
 }
 
 /// The node's settings for messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Messages {
     /// Time a delivery may wait for its acknowledgement, milliseconds; `None` is for ever.
     pub(crate) consumer_timeout_ms: Option<u64>,
@@ -447,9 +447,10 @@ struct Draft {
 }
 
 /// The log's settings; levels that are not set are the default one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LogDraft {
-    console: bool,
+    /// Whether it was said that nothing goes to standard error.
+    no_console: bool,
     console_level: Option<Level>,
     file: Option<PathBuf>,
     /// Whether it was said that there is none.
@@ -459,22 +460,6 @@ struct LogDraft {
     exchange: bool,
     exchange_level: Option<Level>,
     default_level: Level,
-}
-
-impl Default for LogDraft {
-    fn default() -> Self {
-        Self {
-            console: true,
-            console_level: None,
-            file: None,
-            no_file: false,
-            dir: None,
-            file_level: None,
-            exchange: false,
-            exchange_level: None,
-            default_level: Level::Info,
-        }
-    }
 }
 
 impl LogDraft {
@@ -488,7 +473,7 @@ impl LogDraft {
             (Some(dir), file) => Some(dir.join(file.unwrap_or_else(name))),
         };
         Logging {
-            console: self.console.then(|| level(self.console_level)),
+            console: (!self.no_console).then(|| level(self.console_level)),
             file: file.map(|path| (path, level(self.file_level))),
             exchange: self.exchange.then(|| level(self.exchange_level)),
         }
@@ -610,13 +595,7 @@ impl Default for Config {
             },
             logging: Logging { console: Some(Level::Info), file: None, exchange: None },
             cluster_name: None,
-            messages: Messages {
-                consumer_timeout_ms: None,
-                event_vhost: None,
-                timestamp: None,
-                routing_node: None,
-                sent_time: false,
-            },
+            messages: Messages::default(),
             settings: Vec::new(),
         }
     }

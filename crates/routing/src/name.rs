@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// The name of a virtual host, exchange, queue or user. A clone shares the text.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 
 impl Name {
@@ -14,12 +14,6 @@ impl Name {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl Default for Name {
-    fn default() -> Self {
-        Self(Arc::from(""))
     }
 }
 
@@ -80,7 +74,7 @@ impl fmt::Debug for Name {
 }
 
 /// A routing or binding key, or one word of it: any bytes. A clone shares them.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RoutingKey(Arc<[u8]>);
 
 impl RoutingKey {
@@ -94,12 +88,6 @@ impl RoutingKey {
     #[must_use]
     pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
-    }
-}
-
-impl Default for RoutingKey {
-    fn default() -> Self {
-        Self(Arc::from([]))
     }
 }
 

@@ -659,7 +659,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          `write` once it would survive the death of the process, as with RabbitMQ. Leveret's own \
          key.",
     ),
-    row("log.console", "true", Kind::Flag(|d, v| d.log.console = v), "Log to standard error."),
+    row("log.console", "true", Kind::Flag(|d, v| d.log.no_console = !v), "Log to standard error."),
     row(
         "log.console.level",
         "",

@@ -5,9 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use net::ListenAddress;
 
 /// Log levels, by RabbitMQ's names. Each level includes those after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Level {
     Debug,
+    #[default]
     Info,
     /// RabbitMQ has this between info and warning; shown as info.
     Notice,

@@ -23,6 +23,9 @@ use queue_type::{
 use session::{Event, Outcome, Settle, Sink};
 use stdx::TimeScale;
 
+/// Pages of queues whose messages are counted to hold them against the core.
+const COUNTED_PAGES_MAX: usize = 64;
+
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
     pub(super) fifo: Fifo,
@@ -61,13 +64,16 @@ impl QueueState {
     }
 
     /// Whether every message that is stored is ready, held, waits to be tried again or departs. The core may
-    /// know more: those that were lost.
+    /// know more: those that were lost. Deep queues are taken at their word, for pages are counted.
     pub(super) fn counts_agree(&self) -> bool {
+        let pages = self.content.backlog.pages();
+        if self.content.durability.is_loading() || pages.n_pages() > COUNTED_PAGES_MAX {
+            return true;
+        }
         let messages = self.fifo.messages();
         let n_delayed = messages.policy().map_or(0, |policy| policy.delayed().len());
         let n_known = messages.n_ready() + self.fifo.consumers().n_held() + n_delayed;
-        let n_stored = self.content.backlog.pages().n_messages();
-        self.content.durability.is_loading() || n_stored <= n_known + self.policy.n_departing()
+        pages.n_messages() <= n_known + self.policy.n_departing()
     }
 
     /// The parts that have to do with who is given what.

@@ -33,7 +33,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     upgrade::VERBS,
 ];
 
-/// A listing whose columns cannot be chosen.
+/// A listing in one piece; without columns here the verb lets them be chosen.
 const fn list(endpoint: &'static str, columns: &'static [&'static str]) -> Action {
     Action::List(endpoint, Listing { columns, streamed: false, headers: true })
 }

@@ -1,5 +1,6 @@
 //! Listings whose columns can be chosen.
 
+use super::list;
 use crate::options::{flag, number};
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
@@ -150,10 +151,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[flag("local", None), number("queue-timeout", None)],
         vhost: true,
         banner: Banner::Text("Listing unresponsive queues for vhost {vhost} ..."),
-        action: Action::List(
-            "list_unresponsive_queues",
-            Listing { columns: &[], streamed: false, headers: true },
-        ),
+        action: list("list_unresponsive_queues", &[]),
         ..MONITORING
     },
     Verb {

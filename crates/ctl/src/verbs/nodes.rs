@@ -1,5 +1,6 @@
 //! The node as a whole, and help.
 
+use super::list;
 use crate::failure::Invalid;
 use crate::feature_flags;
 use crate::offline;
@@ -8,7 +9,7 @@ use crate::output::Answer;
 use crate::render;
 use crate::report;
 use crate::units::UNITS;
-use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Columns, Section, VERB, Verb};
 use serde_json::Value;
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
@@ -212,10 +213,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
             "Listing deprecated features ...".to_owned()
         }),
-        action: Action::List(
-            "list_deprecated_features",
-            Listing { columns: &[], streamed: false, headers: true },
-        ),
+        action: list("list_deprecated_features", &[]),
         ..VERB
     },
     Verb {
@@ -244,10 +242,7 @@ pub(super) const VERBS: &[Verb] = &[
             shown: &["name", "state"],
         }),
         banner: Banner::Text("Listing feature flags ..."),
-        action: Action::List(
-            "list_feature_flags",
-            Listing { columns: &[], streamed: false, headers: true },
-        ),
+        action: list("list_feature_flags", &[]),
         ..VERB
     },
     Verb {

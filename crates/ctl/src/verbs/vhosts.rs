@@ -1,11 +1,12 @@
 //! Virtual hosts and their limits.
 
+use super::list;
 use crate::failure::Invalid;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
 use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Columns, Section, VERB, Verb};
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
@@ -60,10 +61,7 @@ pub(super) const VERBS: &[Verb] = &[
             shown: &["name"],
         }),
         banner: Banner::Text("Listing vhosts ..."),
-        action: Action::List(
-            "list_vhosts",
-            Listing { columns: &[], streamed: false, headers: true },
-        ),
+        action: list("list_vhosts", &[]),
         ..VHOSTS
     },
     Verb {

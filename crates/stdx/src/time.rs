@@ -7,17 +7,6 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-impl Now {
-    /// A point `ms` milliseconds later on both scales.
-    #[must_use]
-    pub const fn plus_ms(self, ms: u64) -> Self {
-        Self {
-            monotonic_ms: self.monotonic_ms.saturating_add(ms),
-            unix_ms: self.unix_ms.saturating_add(ms),
-        }
-    }
-}
-
 /// A date and time of day, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
@@ -57,12 +46,6 @@ const fn civil_date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn plus_moves_both_scales() {
-        let start = Now { monotonic_ms: 5, unix_ms: 1_000 };
-        assert_eq!(start.plus_ms(10), Now { monotonic_ms: 15, unix_ms: 1_010 });
-    }
 
     #[test]
     fn days_are_dates() {

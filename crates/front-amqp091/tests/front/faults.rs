@@ -1,4 +1,4 @@
-use crate::harness::{Talk, publish};
+use crate::harness::{Talk, later, publish};
 use amqp091::PropertiesRef;
 use amqp091::content::{encode_body, encode_content_header};
 use amqp091::frame::HEARTBEAT;
@@ -152,7 +152,7 @@ fn after_losing_the_frame_borders_nothing_is_understood_any_more() {
     assert_eq!(talk.hears().len(), 1);
     assert!(matches!(talk.says(0, ConnectionCloseOk {}), Step::More));
     assert_eq!(talk.input, b"");
-    talk.now = talk.now.plus_ms(3000);
+    talk.now = later(talk.now, 3000);
     assert!(matches!(talk.front.tick(talk.now), Tick::Dead(_)));
 }
 

@@ -30,7 +30,8 @@ pub(super) fn data(end: fn(&mut Node)) -> TempDir {
     (0..N_OLDER).for_each(|n| client.put_content("", "older", 2, &n.to_le_bytes()));
     client.wait_for_confirms();
     super::support::wait_until("pages are on disk", || node.bytes_in("pages") > 100_000);
-    node.kill_and_start();
+    // In good order: a sync of pages that goes on is finished, and noted in the log.
+    node.stop_and_start();
     let mut client = Client::guest(node.address());
     client.select_confirms();
     (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[2; 1_000]));

@@ -1,14 +1,14 @@
 //! The queue seam: a queue of any type, as everything but background work sees it. Each verb says what every
 //! type of queue must be able to do; a new type is an arm of `each!` and of the matches.
 
-use classic::{Consumer, Publishes, Queue, RefusedItem, Release, Returning};
+use classic::{Consumer, Queue, Release, Returning};
 use confirm::{DurabilityToken, Publisher};
 use log::SegmentId;
 use meta::{ConfirmOn, QueueDef, QueueId, QueueSettings};
 use queue::{AckMode, Return};
 use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
-    Got, Owner, PendingConfirms, QueueRefused, QueueStat, Settled, Wakes,
+    Got, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat, RefusedItem, Settled, Wakes,
 };
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::collections::{BTreeMap, HashSet};

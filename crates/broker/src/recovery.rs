@@ -18,7 +18,7 @@ use crate::timers::QueueTimers;
 use bytes::Bytes;
 use classic::{
     ClassicParts, ClassicService, ClassicV1Stepper, PAGES_DIR, PageScan, PagerStepper, Queue,
-    QueueEntry, QueueRecovery, SHARED_BODY_MIN_BYTES, Storage, StorageOptions, WorkerHost,
+    QueueEntry, QueueRecovery, Storage, StorageOptions, WorkerHost,
 };
 use content::{Contents, Left, Logged};
 use log::{
@@ -26,6 +26,7 @@ use log::{
     WalFound, WalOptions,
 };
 use message::Body;
+use message_store::SHARED_BODY_MIN_BYTES;
 use meta::{Command, QueueId, QueueKind, QueueVersion, State, Vhost};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

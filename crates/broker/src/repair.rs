@@ -221,7 +221,7 @@ impl Survey {
     ) -> Result<(), OpenError> {
         let mut dirs = vec![(None, PAGES_DIR.to_owned())];
         let vhosts = self.meta.vhosts().map(Vhost::name);
-        dirs.extend(vhosts.map(|name| (Some(name.clone()), classic::bodies_dir_of(name))));
+        dirs.extend(vhosts.map(|name| (Some(name.clone()), message_store::bodies_dir_of(name))));
         let mut found = Vec::new();
         for (vhost, dir) in dirs {
             for (number, stamp) in BlobStore::stamps(disk, &dir)? {

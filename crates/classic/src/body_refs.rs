@@ -1,7 +1,7 @@
 //! Bodies that are named by page images only: references that nobody counts or gives back before
 //! the image is read.
 
-use crate::message_store::BodyStore;
+use message_store::BodyStore;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::backlog::{PageBitmap, stored_bodies};

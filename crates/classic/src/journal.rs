@@ -1,9 +1,9 @@
 //! The journal of a queue of version 1, and those who wait for what was noted in it to be durable. Never the
 //! queue itself, or when journals are synced.
 
-use crate::message_store::BodyStore;
 use confirm::{DurableJournal, JournalSynced};
 use message::MessageRef;
+use message_store::BodyStore;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -5,7 +5,6 @@
 
 mod body_refs;
 mod journal;
-mod message_store;
 mod options;
 mod pager;
 mod queue;
@@ -15,16 +14,12 @@ mod storage;
 mod v1;
 
 pub use crate::journal::{Journal, QUEUES_DIR, journals_dir_of};
-pub use crate::message_store::{
-    BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES, VHOSTS_DIR, bodies_dir_of,
-};
 pub use crate::options::{PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
-    AlarmTimes, Any, Confirm, ConfirmRef, Consumer, DELAY, DeadLetter, DeadLetterTo, DeadLetters,
-    Delayed, DelayedMessage, FilesVersion, HeldBack, Incoming, Inspection, LetterBatch, PageScan,
-    Publishes, Queue, QueueHost, QueueRecovery, RecoveredDeliveryCounts, RefusedItem,
-    RejectedDeadLetters, Release, Returning, SHARED_BODY_MIN_BYTES, Services, StopNote, Upkeep,
+    AlarmTimes, Consumer, DELAY, DeadLetter, DeadLetters, Delayed, DelayedMessage, FilesVersion,
+    HeldBack, Inspection, LetterBatch, PageScan, Queue, QueueHost, QueueRecovery,
+    RecoveredDeliveryCounts, RejectedDeadLetters, Release, Returning, Services, StopNote, Upkeep,
     WorkerHost, delay_ms_of,
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};

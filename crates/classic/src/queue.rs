@@ -18,7 +18,6 @@ mod durability;
 mod files_version;
 mod hand_over;
 mod host;
-mod incoming;
 mod inspection;
 mod journal_inbox;
 mod membership;
@@ -35,21 +34,19 @@ mod unfit;
 mod upkeep;
 mod version_change;
 
-pub use confirm_on::{Confirm, ConfirmRef};
 pub use consumer::Consumer;
-pub use dead_letters::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
+pub use dead_letters::{DeadLetter, RejectedDeadLetters};
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
 pub use host::{QueueHost, WorkerHost};
-pub use incoming::{Any, Incoming, Publishes};
 pub use inspection::Inspection;
 pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Removal, Task};
 pub use page_scan::PageScan;
 pub(crate) use pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
 pub(crate) use paging::Paged;
-pub use policy::{AlarmTimes, DeadLetters, LetterBatch, RecoveredDeliveryCounts, RefusedItem};
+pub use policy::{AlarmTimes, DeadLetters, LetterBatch, RecoveredDeliveryCounts};
 pub(crate) use recover_pages::Filling;
 pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
@@ -57,22 +54,20 @@ pub use services::Services;
 pub use upkeep::{StopNote, Upkeep};
 pub(crate) use version_change::{CopyOutcome, LogPageOutcome, ReadForPage, VersionChange};
 
-use crate::message_store::BodyStore;
 use confirm::DurabilityToken;
 use counters::QueueCounters;
 use durability::Durability;
+use message_store::BodyStore;
 use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue_type::{
-    Attach, AttachRefused, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
+    Attach, AttachRefused, DeleteConditions, Owner, Publishes, QueueRefused, QueueStat,
+    RefusedItem, Wakes, wake_all,
 };
 use session::Position;
 use state::QueueState;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
-
-/// Bodies of at least this size are kept in shared memory rather than copied into a page.
-pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 
 /// A queue.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! The classic queues of a node as the broker holds them: their start, their threads, and the order in which
 //! they end.
 
-use crate::message_store::MessageStores;
 use crate::options::StorageOptions;
 use crate::pager::{self, PagerStepper};
 use crate::queue::{
@@ -11,6 +10,7 @@ use crate::storage::Storage;
 use crate::v1::{self, ClassicV1Stepper};
 use background::Poison;
 use log::{Disk, LogError, Stamper, Wal};
+use message_store::MessageStores;
 use meta::Name;
 use std::io;
 use std::sync::{Arc, Weak};

@@ -5,9 +5,9 @@ mod scarcity;
 use scarcity::Scarcity;
 
 use crate::journal::journals_dir_of;
-use crate::message_store::MessageStores;
 use crate::options::StorageOptions;
 use log::{Disk, Stamper, Wal};
+use message_store::MessageStores;
 use meta::Name;
 use std::sync::{Arc, Mutex};
 use stdx::WallClock;

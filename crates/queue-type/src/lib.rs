@@ -6,10 +6,14 @@ mod consume;
 mod deletion;
 mod global_prefetch;
 mod listing;
+mod publish;
 mod wakes;
 
 pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled};
 pub use crate::deletion::{DeleteConditions, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
 pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};
+pub use crate::publish::{
+    Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Publishes, RefusedItem,
+};
 pub use crate::wakes::{Wakes, wake_all};

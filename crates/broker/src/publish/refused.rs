@@ -1,8 +1,9 @@
 //! Messages that a full queue did not take, on their way to where its dead letters go.
 
-use classic::{DeadLetter, Incoming, RefusedItem, RejectedDeadLetters};
+use classic::{DeadLetter, RejectedDeadLetters};
 use meta::QueueDef;
 use queue::Reason;
+use queue_type::{Incoming, RefusedItem};
 use std::sync::Arc;
 
 /// Messages that a queue did not take and has dead-lettered instead.

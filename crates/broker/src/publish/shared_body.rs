@@ -1,9 +1,9 @@
 //! When the body of a message, or its properties, are kept once for several queues.
 
 use bytes::Bytes;
-use classic::SHARED_BODY_MIN_BYTES;
-use classic::{BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES};
 use message::Body;
+use message_store::SHARED_BODY_MIN_BYTES;
+use message_store::{BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES};
 use std::sync::Arc;
 
 /// Bodies of at least this size that go to several queues are shared by them instead of copied.

@@ -5,8 +5,8 @@ use super::{OpenError, Replay};
 use crate::control_plane::DEFINITIONS_FILE;
 use classic::PAGES_DIR;
 use classic::QUEUES_DIR;
-use classic::VHOSTS_DIR;
 use log::{Disk, LogError, Lsn, Stamp, WalFound};
+use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion, Vhost};
 use std::collections::BTreeMap;
 use store::blob::BlobStore;
@@ -39,7 +39,8 @@ pub(super) fn check(
     }
     let pages = files(disk, log, PAGES_DIR)?;
     let names = replay.meta.vhosts().map(Vhost::name);
-    let bodies = names.map(|name| Ok((name, files(disk, log, &classic::bodies_dir_of(name))?)));
+    let bodies =
+        names.map(|name| Ok((name, files(disk, log, &message_store::bodies_dir_of(name))?)));
     let bodies = bodies.collect::<Result<BTreeMap<_, _>, OpenError>>()?;
     let promised = JournalTable::read(disk)?;
     for def in replay.meta.queues().iter() {
@@ -97,7 +98,7 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
     if has_none && replay.contents.any_page(def.id.0, |note| note.has_bodies) {
         let what =
             format!("pages of queue '{}' in vhost '{}' name bodies in it", def.name, def.vhost);
-        return Err(missing(classic::bodies_dir_of(&def.vhost), what));
+        return Err(missing(message_store::bodies_dir_of(&def.vhost), what));
     }
     let references = replay.contents.references(def.id.0);
     let stored = references.filter_map(|record| classic::parse_reference(record).ok());
@@ -108,6 +109,6 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
             "bodies of messages of queue '{}' in vhost '{}' are in it",
             def.name, def.vhost
         );
-        Err(missing(BlobStore::name_of(&classic::bodies_dir_of(&def.vhost), number), what))
+        Err(missing(BlobStore::name_of(&message_store::bodies_dir_of(&def.vhost), number), what))
     })
 }

@@ -6,9 +6,9 @@
 use crate::exchanges::delay::Released;
 use crate::sender_selected::{self, CC};
 use amqp091::{ShortString, Table, Value};
-use classic::DeadLetterTo;
 use message::MessageRef;
 use queue::Reason;
+use queue_type::DeadLetterTo;
 
 const DEATHS: &[u8] = b"x-death";
 const LAST: [&str; 3] = ["x-last-death-reason", "x-last-death-queue", "x-last-death-exchange"];

@@ -16,9 +16,9 @@ use crate::publish::{
 };
 use bytes::Bytes;
 use classic::QueueHost as _;
-use classic::{BodyHome, BodyStore};
 use confirm::{DurabilityToken, Run};
 use message::MessageRef;
+use message_store::{BodyHome, BodyStore};
 use routing::Message;
 use session::{ChannelId, Confirmation, Content, Error, Publish, Request, ReturnReason};
 use smallvec::SmallVec;

@@ -3,41 +3,15 @@
 //! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
 
 use super::Queue;
-use super::incoming::Incoming;
 use super::inspection::Inspection;
-use super::policy::RefusedItem;
 use confirm::Publisher;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
-use queue_type::{PendingConfirms, Wakes};
+use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, RefusedItem, Wakes};
 use session::Confirmation;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// A publish that is to be confirmed.
-#[derive(Clone, Debug)]
-pub struct Confirm {
-    /// The channel that waits.
-    pub publisher: Arc<Publisher>,
-    /// Its number on its channel.
-    pub sequence: u64,
-}
-
-/// Likewise, borrowed.
-#[derive(Clone, Copy, Debug)]
-pub struct ConfirmRef<'p> {
-    /// The channel that waits.
-    pub publisher: &'p Arc<Publisher>,
-    /// Its number on its channel.
-    pub sequence: u64,
-}
-
-impl Confirm {
-    pub(crate) const fn as_ref(&self) -> ConfirmRef<'_> {
-        ConfirmRef { publisher: &self.publisher, sequence: self.sequence }
-    }
-}
 
 /// Confirms of a queue that wait for its consumers.
 #[derive(Debug, Default)]

@@ -3,12 +3,12 @@
 
 use super::Queue;
 use super::durability::{Durability, KeptTogether, LoggedAt};
-use super::incoming::{Any, Incoming};
-use crate::message_store::BodyHome;
 use crate::records;
 use log::{Owner, SegmentCounts, SegmentId};
 use message::MessageRef;
+use message_store::BodyHome;
 use queue::PositionRange;
+use queue_type::{Any, Incoming};
 use std::sync::Arc;
 use store::backlog::{Backlog, Dropped, FreedPage, PageKey, PagePool, SharedBody, Written};
 use store::blob::BlobId;

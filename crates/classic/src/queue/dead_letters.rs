@@ -1,20 +1,12 @@
 //! Messages that leave a queue by its rules, on their way to where its dead letters go. Never where that is.
 
-use super::{Confirm, SHARED_BODY_MIN_BYTES};
 use message::{Body, MessageRef, OwnedMessage};
-use meta::{Name, QueueDef};
+use message_store::SHARED_BODY_MIN_BYTES;
+use meta::QueueDef;
 use queue::Reason;
+use queue_type::{Confirm, DeadLetterTo};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Where a queue's dead letters go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetterTo {
-    /// The exchange, which need not exist.
-    pub exchange: Name,
-    /// Instead of the keys a message has.
-    pub routing_key: Option<Vec<u8>>,
-}
 
 /// A message that dies, apart from where it was.
 #[derive(Debug)]

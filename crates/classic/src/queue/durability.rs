@@ -1,13 +1,12 @@
 //! Where the messages of a queue are kept beyond a restart: in the log, or in a journal of version 1.
 //! be read.
 
-use super::incoming::Incoming;
 use super::{Queue, Removal, Task};
 use crate::journal::Journal;
 use confirm::DurabilityToken;
 use log::{Lsn, SegmentId, Wal};
 use meta::QueueVersion;
-use queue_type::Wakes;
+use queue_type::{Incoming, Wakes};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,12 +3,11 @@
 
 use super::consumers::Consumers;
 use super::deliveries::Deliveries;
-use super::incoming::Incoming;
 use super::policy::with_counts;
 use super::{Queue, position};
 use message::MessageRef;
 use queue::{AckMode, Assigned, Fifo};
-use queue_type::Wakes;
+use queue_type::{Incoming, Wakes};
 use session::{DELIVERY_BYTES, Delivery, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;

@@ -21,12 +21,13 @@ pub use waiting_letters::DeadLetters;
 use waiting_letters::Sending;
 
 use super::Queue;
-use super::dead_letters::{DeadLetter, DeadLetterTo};
+use super::dead_letters::DeadLetter;
 use super::state::QueueState;
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
 use queue::{Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn};
+use queue_type::DeadLetterTo;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,15 +61,6 @@ struct Departing {
     gone: Gone,
     /// Their sizes no longer count as ready.
     is_sized: bool,
-}
-
-/// A message that a full queue did not take.
-#[derive(Clone, Debug)]
-pub struct RefusedItem {
-    /// Its place among those that came with it.
-    pub item: u32,
-    /// It is to be dead-lettered.
-    pub dead_letter_to: Option<Arc<DeadLetterTo>>,
 }
 
 /// Dead letters to be sent.

@@ -3,8 +3,8 @@
 
 use super::{JournalInbox, PagerInbox, Queue, QueueHost, Task};
 use crate::body_refs::BodyRefs;
-use crate::message_store::BodyStore;
 use crate::storage::Storage;
+use message_store::BodyStore;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};

@@ -9,16 +9,16 @@ use super::content::Content;
 use super::deliveries::Deliveries;
 use super::durability::Durability;
 use super::hand_over::HandOver;
-use super::incoming::{Incoming, Publishes};
 use super::membership::Membership;
 use super::paging::{Paging, PagingTurn};
-use super::policy::{Arrivals, Leaving, Policy, RefusedItem};
+use super::policy::{Arrivals, Leaving, Policy};
 use super::recover_pages::Restoring;
 use confirm::DurabilityToken;
 use meta::QueueSettings;
 use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
 use queue_type::{
-    AfterDetach, Attach, AttachRefused, DeleteConditions, Got, Owner, QueueRefused, Settled, Wakes,
+    AfterDetach, Attach, AttachRefused, DeleteConditions, Got, Incoming, Owner, Publishes,
+    QueueRefused, RefusedItem, Settled, Wakes,
 };
 use session::{Event, Outcome, Settle, Sink};
 use stdx::TimeScale;

@@ -1,13 +1,13 @@
 //! Messages that come to a queue with rules: when each expires, where it has its place, and whether there is
 //! room for it.
 
-use super::{Policy, PolicyState, RefusedItem};
+use super::{Policy, PolicyState};
 use crate::queue::Queue;
 use crate::queue::delay_header::delay_ms_of;
-use crate::queue::incoming::{Any, Incoming};
 use message::MessageRef;
 use meta::{LengthLimits, Overflow};
 use queue::{Fifo, MessageAttrs};
+use queue_type::{Any, Incoming, RefusedItem};
 use std::num::NonZeroU64;
 
 /// The rules for messages that come in now.

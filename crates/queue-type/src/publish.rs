@@ -1,8 +1,9 @@
-//! Messages on their way into a queue.
+//! Messages on their way into a queue, and those that it does not take.
 
-use super::confirm_on::ConfirmRef;
-use crate::message_store::{BodyHome, MessageStores};
+use confirm::Publisher;
 use message::MessageRef;
+use message_store::{BodyHome, MessageStores};
+use meta::Name;
 use std::sync::Arc;
 
 /// A message on its way in.
@@ -40,7 +41,7 @@ pub struct Publishes<'b, 'a> {
 impl Publishes<'_, '_> {
     /// Makes small messages transient: a consumer's word counts, not a disk's. Returns the bytes of all
     /// bodies.
-    pub(super) fn keep_only_large(&mut self, bodies: &MessageStores) -> u64 {
+    pub fn keep_only_large(&mut self, bodies: &MessageStores) -> u64 {
         let (mut any_large, mut bytes) = (false, 0);
         for Incoming { message, home, .. } in &mut *self.messages {
             let is_large = bodies.is_stored(message.body.len() + message.properties.len());
@@ -55,4 +56,47 @@ impl Publishes<'_, '_> {
         self.any.stored &= any_large;
         bytes
     }
+}
+
+/// A publish that is to be confirmed.
+#[derive(Clone, Debug)]
+pub struct Confirm {
+    /// The channel that waits.
+    pub publisher: Arc<Publisher>,
+    /// Its number on its channel.
+    pub sequence: u64,
+}
+
+/// Likewise, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfirmRef<'p> {
+    /// The channel that waits.
+    pub publisher: &'p Arc<Publisher>,
+    /// Its number on its channel.
+    pub sequence: u64,
+}
+
+impl Confirm {
+    /// Borrowed.
+    pub const fn as_ref(&self) -> ConfirmRef<'_> {
+        ConfirmRef { publisher: &self.publisher, sequence: self.sequence }
+    }
+}
+
+/// A message that a full queue did not take.
+#[derive(Clone, Debug)]
+pub struct RefusedItem {
+    /// Its place among those that came with it.
+    pub item: u32,
+    /// It is to be dead-lettered.
+    pub dead_letter_to: Option<Arc<DeadLetterTo>>,
+}
+
+/// Where a queue's dead letters go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterTo {
+    /// The exchange, which need not exist.
+    pub exchange: Name,
+    /// Instead of the keys a message has.
+    pub routing_key: Option<Vec<u8>>,
 }

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use log::{Disk, IoContext, LogError, Lsn, Stamper, list_if_there};
 use message::{MessageRef, Properties};
-use meta::Name;
+use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,8 @@ use store::{StoreError, StoredBody};
 
 /// Has a directory for each virtual host that has files of its own.
 pub const VHOSTS_DIR: &str = "vhosts";
+/// Bodies of at least this size are kept in shared memory rather than copied into a page.
+pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 /// Properties of at least this length that go to several queues are stored once for all of them.
 pub const SHARED_PROPERTIES_MIN_BYTES: usize = 4 * 1024;
 /// Bytes of a virtual host's name in its directory's; the rest of a longer one is a number.
@@ -61,7 +63,7 @@ pub struct BodyStore {
 impl MessageStores {
     /// Without any store. A body of `embed_below` bytes or more is worth being stored once; files
     /// take no more from `file_bytes` on, 0 for the usual length.
-    pub(crate) fn new(
+    pub fn new(
         disk: Arc<dyn Disk>,
         embed_below: usize,
         file_bytes: u32,
@@ -81,10 +83,7 @@ impl MessageStores {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn open_all<'a>(
-        &self,
-        vhosts: impl Iterator<Item = &'a Name>,
-    ) -> Result<(), StoreError> {
+    pub fn open_all<'a>(&self, vhosts: impl Iterator<Item = &'a Name>) -> Result<(), StoreError> {
         let found = list_if_there(self.disk.as_ref(), VHOSTS_DIR)?;
         let mut found: BTreeSet<String> = found.into_iter().flatten().collect();
         let mut stores = lock(&self.stores);
@@ -150,7 +149,7 @@ impl MessageStores {
     ///
     /// # Errors
     /// The disk's; nothing that names a body may be reported durable any more.
-    pub(crate) fn sync(&self) -> Result<(), LogError> {
+    pub fn sync(&self) -> Result<(), LogError> {
         let stores = std::mem::take(&mut *lock(&self.unsynced));
         let poisoned = |error: StoreError| LogError::Poisoned { reason: error.to_string() };
         for store in stores {
@@ -165,12 +164,12 @@ impl MessageStores {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+    pub fn flush(&self) -> Result<(), StoreError> {
         self.all().iter().try_for_each(|(_, store)| store.blobs.sync())
     }
 
     /// Everything that names a body is counted: what nobody names may go.
-    pub(crate) fn start_reclaiming(&self) {
+    pub fn start_reclaiming(&self) {
         let mut stores = lock(&self.stores);
         stores.is_counted = true;
         stores.by_vhost.values().for_each(|store| store.blobs.start_reclaiming());
@@ -221,12 +220,12 @@ impl BodyStore {
     }
 
     /// Adds a reference; false if there is no such body.
-    pub(crate) fn retain(&self, blob: BlobId) -> bool {
+    pub fn retain(&self, blob: BlobId) -> bool {
         self.blobs.retain(blob, 1)
     }
 
     /// Gives references back, after the log was told what they were for.
-    pub(crate) fn release(&self, blobs: impl IntoIterator<Item = BlobId>) {
+    pub fn release(&self, blobs: impl IntoIterator<Item = BlobId>) {
         for blob in blobs {
             if !self.blobs.release(blob, 1) {
                 tracing::error!("{blob:?} in {} is released and was not there", self.blobs.dir());
@@ -235,7 +234,7 @@ impl BodyStore {
     }
 
     /// The files.
-    pub(crate) const fn blobs(&self) -> &BlobStore {
+    pub const fn blobs(&self) -> &BlobStore {
         &self.blobs
     }
 
@@ -275,12 +274,12 @@ impl BodyHome {
     }
 
     /// Whether log entries name it.
-    pub(crate) const fn is_logged_apart(&self) -> bool {
+    pub const fn is_logged_apart(&self) -> bool {
         self.is_logged_apart
     }
 
     /// Sees to it that `body` is in the store; returns how many bytes were added to it.
-    pub(crate) fn settle(&self, body: &[u8]) -> usize {
+    pub fn settle(&self, body: &[u8]) -> usize {
         let mut added_bytes = 0;
         self.stored.get_or_init(|| {
             let properties = self.properties.as_ref().map_or(&[][..], |shared| &shared.whole);
@@ -294,10 +293,7 @@ impl BodyHome {
     }
 
     /// The message as the log is to have it, and where the rest of it is.
-    pub(crate) fn logged<'m>(
-        &'m self,
-        message: &MessageRef<'m>,
-    ) -> (MessageRef<'m>, Option<StoredBody>) {
+    pub fn logged<'m>(&'m self, message: &MessageRef<'m>) -> (MessageRef<'m>, Option<StoredBody>) {
         let stored = self.stored().filter(|_| self.is_logged_apart);
         let brief = self.properties.as_ref().filter(|_| stored.is_some());
         let properties = brief.map_or(message.properties, |shared| &shared.brief);
@@ -305,12 +301,12 @@ impl BodyHome {
     }
 
     /// Where it is.
-    pub(crate) fn stored(&self) -> Option<StoredBody> {
+    pub fn stored(&self) -> Option<StoredBody> {
         self.stored.get().copied()
     }
 
     /// A reference for the caller.
-    pub(crate) fn retain(&self) -> Option<BlobId> {
+    pub fn retain(&self) -> Option<BlobId> {
         let blob = self.stored.get()?.blob;
         self.store.retain(blob);
         Some(blob)
@@ -344,7 +340,7 @@ impl Drop for BodyHome {
 
 /// The name of a virtual host's directory: its own, with other characters than letters, digits, `-`
 /// and `_` as `%` and their number. Of a long one only the beginning, with a number of the whole.
-pub(crate) fn dir_name(vhost: &str) -> String {
+fn dir_name(vhost: &str) -> String {
     let mut name = String::new();
     for byte in vhost.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {

@@ -38,7 +38,7 @@ use crate::blob::BlobStore;
 use crate::error::Result;
 use crate::queued::Queued;
 use files::Files;
-use state::State;
+use state::V1State;
 
 /// Positions that share a segment file.
 pub const SEGMENT_POSITIONS: u64 = 16_384;
@@ -94,7 +94,7 @@ pub struct V1Stats {
 pub struct V1Queue {
     files: Files,
     options: V1Options,
-    state: Mutex<State>,
+    state: Mutex<V1State>,
     /// Held by who syncs or flushes. Taken before `state`.
     writing: Mutex<()>,
     unsynced_bytes: AtomicU64,
@@ -120,7 +120,7 @@ impl V1Queue {
         })
     }
 
-    fn note(&self, what: impl FnOnce(&mut State)) -> u64 {
+    fn note(&self, what: impl FnOnce(&mut V1State)) -> u64 {
         let mut state = lock(&self.state);
         let before = unwritten_bytes(&state);
         what(&mut state);
@@ -190,6 +190,6 @@ impl V1Queue {
 }
 
 /// How far the journal that is filled reaches, counting what is in no block yet.
-fn unwritten_bytes(state: &State) -> u64 {
+fn unwritten_bytes(state: &V1State) -> u64 {
     state.journal.end + state.journal.builder.bytes() as u64
 }

@@ -13,7 +13,7 @@ use super::block::{
     file_header,
 };
 use super::files::{Files, read_block};
-use super::state::{State, part_in, place_of};
+use super::state::{V1State, part_in, place_of};
 use super::sync::count_files;
 use super::{Promised, SEGMENT_POSITIONS, V1Queue};
 use crate::blob::BlobStore;
@@ -58,7 +58,7 @@ impl V1Queue {
     /// [`Self::sync`] does. Does nothing if the journal is empty. A failure is for good.
     pub fn flush(&self, bodies: &BlobStore) -> Result<Flushed> {
         let _writing = lock(&self.writing);
-        let mut targets = self.write_journal(bodies, State::start_flush)?;
+        let mut targets = self.write_journal(bodies, V1State::start_flush)?;
         let sources = lock(&self.state).sources();
         if sources.is_empty() {
             return Ok(Flushed::default());
@@ -246,7 +246,7 @@ impl Target {
     }
 }
 
-impl State {
+impl V1State {
     /// Ends the journal, and takes down how its segments are at this moment.
     fn start_flush(&mut self) -> BTreeMap<u64, Target> {
         self.rotate();

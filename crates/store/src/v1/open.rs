@@ -12,7 +12,7 @@ use super::block::{
     Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, bytes_of_blocks, scan,
 };
 use super::files::Files;
-use super::state::{Journal, Segment, State, part_in, place_of};
+use super::state::{Journal, Segment, V1State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
 use crate::error::Result;
@@ -157,7 +157,7 @@ fn recover(
     dir: &str,
     promised: &Promised,
     each: &mut dyn FnMut(Live),
-) -> Result<(State, Recovered)> {
+) -> Result<(V1State, Recovered)> {
     let names = list_if_there(disk, dir)?;
     if names.is_some() {
         // A killed process may have created or removed without having come to this. A directory
@@ -175,7 +175,7 @@ fn recover(
     let extents = Extents::measure(disk, dir, (&journals, &segments), promised, &mut recovered)?;
     let of_journals = (journals.as_slice(), extents.journals);
     let older = read_journals(disk, dir, of_journals, &mut found, &mut recovered)?;
-    let mut state = State {
+    let mut state = V1State {
         segments: BTreeMap::new(),
         journal: Journal::new(journals.last().map_or(1, |number| number + 1)),
         older,
@@ -347,7 +347,7 @@ fn read_segment(
     Ok(scanned)
 }
 
-impl State {
+impl V1State {
     fn take_segment(
         &mut self,
         number: u64,

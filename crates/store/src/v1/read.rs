@@ -10,7 +10,7 @@ use stdx::lock;
 
 use super::block::{Block, BlockRef, Publication, Tag, What};
 use super::files::{Files, read_block};
-use super::state::{Chunk, Journal, State, part_in};
+use super::state::{Chunk, Journal, V1State, part_in};
 use super::{SEGMENT_POSITIONS, V1Queue};
 use crate::error::{Result, StoreError};
 use crate::queued::Queued;
@@ -166,7 +166,7 @@ impl Gathered {
     }
 }
 
-impl State {
+impl V1State {
     fn plan_read(&mut self, positions: &Range<u64>, bytes_max: u64) -> Plan {
         self.journal.close_block();
         let first = self.first_live(positions);

@@ -143,7 +143,7 @@ impl Journal {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct V1State {
     pub(super) segments: BTreeMap<u64, Segment>,
     /// Takes operations.
     pub(super) journal: Journal,
@@ -160,7 +160,7 @@ pub(super) struct State {
     pub(super) counted: V1Stats,
 }
 
-impl State {
+impl V1State {
     pub(super) fn publish(&mut self, queued: &Queued<'_>) {
         let position = queued.position;
         let (number, relative) = place_of(position);

@@ -9,7 +9,7 @@ use stdx::lock;
 
 use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks, file_header};
 use super::files::Files;
-use super::state::{Chunk, Journal, State};
+use super::state::{Chunk, Journal, V1State};
 use super::{Promised, V1Queue};
 use crate::blob::BlobStore;
 use crate::error::Result;
@@ -49,7 +49,7 @@ impl V1Queue {
     pub(super) fn write_journal<T>(
         &self,
         bodies: &BlobStore,
-        also: impl FnOnce(&mut State) -> T,
+        also: impl FnOnce(&mut V1State) -> T,
     ) -> Result<T> {
         self.files.alive()?;
         let mut state = lock(&self.state);
@@ -95,7 +95,7 @@ impl V1Queue {
     pub fn close_files(&self) {
         let _writing = lock(&self.writing);
         let mut state = lock(&self.state);
-        let State { journal, older, .. } = &mut *state;
+        let V1State { journal, older, .. } = &mut *state;
         older.iter_mut().chain([journal]).for_each(|journal| journal.handle = None);
     }
 
@@ -152,7 +152,7 @@ pub(super) fn count_files(ends: impl Iterator<Item = u64>) -> (u64, u64) {
     there.fold((0, 0), |(n, bytes), end| (n + 1, bytes + bytes_of_blocks(end)))
 }
 
-impl State {
+impl V1State {
     fn take_work(&mut self) -> Work {
         self.journal.close_block();
         Work {

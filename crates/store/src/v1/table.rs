@@ -115,7 +115,7 @@ impl Promised {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct V1State {
     file: Option<Arc<dyn DiskFile>>,
     /// Where the slots of queues are, by number.
     places: HashMap<u64, u64>,
@@ -127,7 +127,7 @@ struct State {
 #[derive(Debug)]
 pub struct JournalTable {
     disk: Arc<dyn Disk>,
-    state: Mutex<State>,
+    state: Mutex<V1State>,
 }
 
 impl JournalTable {
@@ -147,7 +147,7 @@ impl JournalTable {
     /// # Errors
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
-        let mut state = State::default();
+        let mut state = V1State::default();
         if let Some(bytes) = read_file(disk.as_ref(), JOURNALS_FILE)? {
             let opened = disk.open(JOURNALS_FILE, OpenMode::Existing);
             let file = opened.context("open", JOURNALS_FILE)?;
@@ -234,7 +234,7 @@ impl JournalTable {
         Ok(file)
     }
 
-    fn file(&self, state: &mut State) -> Result<Arc<dyn DiskFile>> {
+    fn file(&self, state: &mut V1State) -> Result<Arc<dyn DiskFile>> {
         if let Some(file) = &state.file {
             return Ok(Arc::clone(file));
         }

@@ -68,7 +68,10 @@ fn check_format(invocation: &Invocation) -> Result<(), Invalid> {
 }
 
 pub(crate) fn export_banner(invocation: &Invocation) -> String {
-    format!("Exporting definitions in JSON to a file at \"{}\" ...", invocation.param("file"))
+    match invocation.param("file") {
+        STANDARD => String::new(),
+        path => format!("Exporting definitions in JSON to a file at \"{path}\" ..."),
+    }
 }
 
 pub(crate) fn import_banner(invocation: &Invocation) -> String {
@@ -78,21 +81,17 @@ pub(crate) fn import_banner(invocation: &Invocation) -> String {
     }
 }
 
-/// Whether the document itself is printed: nothing else may be then.
-pub(crate) fn is_to_output(invocation: &Invocation) -> bool {
-    invocation.param("file") == STANDARD
-}
-
 pub(crate) fn exported(invocation: &Invocation, document: Value) -> Result<Answer, Failure> {
     let text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    if is_to_output(invocation) {
+    let path = invocation.param("file");
+    // The document itself is printed: nothing else may be then.
+    if path == STANDARD {
         return Ok(if invocation.format == Format::Json {
             Answer::Object(document)
         } else {
             Answer::Text(text)
         });
     }
-    let path = invocation.param("file");
     match write_private(path, &(text + "\n")) {
         Ok(()) => Ok(Answer::Done),
         Err(error) => {

@@ -165,12 +165,8 @@ pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
     Err(Failure::error(code::SOFTWARE, text))
 }
 
-/// Disables nothing: plugins are built in. COMPAT: disabling what is not enabled succeeds.
-pub(crate) fn disable(invocation: &Invocation) -> Result<Answer, Failure> {
-    unchanged(invocation)
-}
-
-fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
+/// Enables and disables nothing: plugins are built in. COMPAT: disabling what is not enabled succeeds.
+pub(crate) fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.flag("online") {
         run::ask(invocation, "state", &json!({}))?;
     }

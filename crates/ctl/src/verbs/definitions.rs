@@ -13,12 +13,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["file"],
         switches: &[text("format", None), text("vhost", Some('p'))],
         check: Some(document::check_export),
-        banner: Banner::Made(|invocation| {
-            if document::is_to_output(invocation) {
-                return String::new();
-            }
-            document::export_banner(invocation)
-        }),
+        banner: Banner::Made(document::export_banner),
         action: Action::Ask("export_definitions", document::exported),
         ..DEFINITIONS
     },

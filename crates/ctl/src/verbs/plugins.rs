@@ -40,7 +40,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "disable <plugin> [...] | --all [--offline] [--online]",
         description: "Does nothing: what is part of the node stays enabled",
-        action: Action::Offline(plugins::disable),
+        action: Action::Offline(plugins::unchanged),
         ..CHANGE
     },
     Verb {

@@ -3,68 +3,35 @@
 
 use crate::repository::{self, Crate};
 
-const CODECS: &[&str] = &["amqp091", "amqp10", "streamproto", "mqtt", "stomp"];
-
 /// Crate, and what it may use directly; what those may use is allowed too.
 const LAYERS: &[(&str, &[&str])] = &[
     ("stdx", &[]),
     ("counting", &[]),
     ("amqp091", &["stdx"]),
-    ("amqp10", &["stdx"]),
-    ("streamproto", &["stdx"]),
-    ("mqtt", &["stdx"]),
-    ("stomp", &["stdx"]),
-    ("message", CODECS),
+    ("message", &["amqp091"]),
     ("routing", &["message"]),
     ("queue", &["message"]),
     ("meta", &["routing", "message"]),
     ("log", &["stdx"]),
     ("store", &["log", "message"]),
-    ("cluster", &["log"]),
     ("session", &["message"]),
     ("background", &["log"]),
     ("confirm", &["log", "session"]),
     ("message-store", &["store", "routing"]),
     ("queue-type", &["queue", "meta", "message-store", "confirm"]),
     ("classic", &["queue-type", "background"]),
-    ("broker", &["classic", "cluster"]),
+    ("broker", &["classic"]),
     ("auth", &["meta"]),
     ("edge", &["session"]),
     ("front-amqp091", &["amqp091", "edge"]),
-    ("front-amqp10", &["amqp10", "edge"]),
-    ("front-stream", &["streamproto", "edge"]),
-    ("front-mqtt", &["mqtt", "edge"]),
-    ("front-stomp", &["stomp", "edge"]),
-    (
-        "net",
-        &[
-            "front-amqp091",
-            "front-amqp10",
-            "front-stream",
-            "front-mqtt",
-            "front-stomp",
-            "broker",
-            "auth",
-        ],
-    ),
+    ("net", &["front-amqp091", "broker", "auth"]),
     ("mgmt", &["broker", "auth"]),
     ("ctl", &["stdx"]),
-    ("perf", CODECS),
+    ("perf", &["amqp091"]),
     ("bench", &["perf"]),
     ("node", &["net", "mgmt", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),
-    (
-        "sim",
-        &[
-            "front-amqp091",
-            "front-amqp10",
-            "front-stream",
-            "front-mqtt",
-            "front-stomp",
-            "mgmt",
-            "testing",
-        ],
-    ),
+    ("sim", &["front-amqp091", "mgmt", "testing"]),
     ("instructions", &["front-amqp091", "queue", "routing"]),
     ("xtask", &[]),
 ];
@@ -74,14 +41,18 @@ const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
 pub(crate) const IO_CRATES: &[&str] =
-    &["log", "cluster", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "testing", "sim"];
+    &["log", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "testing", "sim"];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
 const WAKES_TASKS: &[&str] = &["confirm", "broker"];
 
 /// The dependencies between crates that the table does not allow.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
-    Ok(against_the_table(&repository::crates()?))
+    let crates = repository::crates()?;
+    let has_crate = |layer: &str| crates.iter().any(|it| it.name == layer);
+    let empty = LAYERS.iter().filter(|(layer, _)| !has_crate(layer));
+    let empty = empty.map(|(layer, _)| format!("the layer `{layer}` has no crate"));
+    Ok(empty.chain(against_the_table(&crates)).collect())
 }
 
 fn against_the_table(crates: &[Crate]) -> Vec<String> {

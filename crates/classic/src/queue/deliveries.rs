@@ -10,7 +10,7 @@ use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Queue, position};
 use confirm::DurabilityToken;
-use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange};
+use queue::{AckMode, Assigned, Fifo, PositionRange};
 use queue_type::{Got, Incoming, Publishes, Wakes};
 use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use std::sync::atomic::Ordering;
@@ -116,10 +116,8 @@ impl Deliveries<'_> {
         loop {
             while !self.hand_over.is_full() && !self.fifo.is_waiting() {
                 let Some(next) = self.size_of_next() else { break };
-                let properties_bytes = next.properties_bytes;
-                let Some(assigned) = self.next_delivery(queue, properties_bytes, wakes) else {
-                    break;
-                };
+                let assigned = self.next_delivery(queue, next.properties_bytes, wakes);
+                let Some(assigned) = assigned else { break };
                 if self.policy.notes_sizes {
                     self.note_sent(&assigned, None);
                 }
@@ -181,7 +179,8 @@ impl Deliveries<'_> {
         loop {
             let consumer =
                 self.fifo.consumers().next().filter(|_| self.fifo.messages().head().is_some())?;
-            if !self.fits_consumer(queue, consumer, properties_bytes, wakes) {
+            let host = self.consumers.get(consumer);
+            if !host.is_none_or(|it| self.fits(queue, &*it.outbox, properties_bytes, wakes)) {
                 self.consumers.change(self.fifo, consumer, |it| it.room.close());
                 continue;
             }
@@ -220,19 +219,6 @@ impl Deliveries<'_> {
             fits = sink.fits(properties_bytes + added_bytes, queue.def.name.as_str());
         }));
         fits
-    }
-
-    /// As [`Deliveries::fits`], for a consumer.
-    #[cold]
-    fn fits_consumer(
-        &self,
-        queue: &Queue,
-        consumer: ConsumerKey,
-        properties_bytes: usize,
-        wakes: &mut Wakes,
-    ) -> bool {
-        let host = self.consumers.get(consumer);
-        host.is_none_or(|host| self.fits(queue, &*host.outbox, properties_bytes, wakes))
     }
 
     /// Tells the core the size of a message that was given out just now, where sizes count.

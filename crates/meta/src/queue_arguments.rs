@@ -55,7 +55,8 @@ pub(crate) fn check(queue: &QueueDef) -> Result<(), MetaError> {
     })
 }
 
-fn check_type(queue: &QueueDef) -> Result<(), MetaError> {
+/// Refuses a type that is not offered, or is none.
+pub(crate) fn check_type(queue: &QueueDef) -> Result<(), MetaError> {
     let reason = match queue.arguments.get(TYPE.as_bytes()) {
         None => return Ok(()),
         Some(Value::LongString(name)) => {

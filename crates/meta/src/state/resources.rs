@@ -185,7 +185,10 @@ impl Resources {
             arguments: declare.arguments.clone(),
         };
         let is_replayed = declare.id.is_some();
-        if !is_replayed {
+        if is_replayed {
+            // A newer version may have made a queue of a type that this one does not know.
+            queue_arguments::check_type(&queue)?;
+        } else {
             add_default_type(vhost, &mut queue);
         }
         queue.kind = queue_arguments::kind_of(&queue.arguments).unwrap_or(queue.kind);

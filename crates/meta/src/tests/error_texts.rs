@@ -404,6 +404,20 @@ fn the_default_queue_type_counts_as_asked_for() {
     assert_eq!(everything(&State::restore(&everything(s)).unwrap()), everything(s));
 }
 
+/// A newer version may have logged it: as another type it would be an empty queue.
+#[test]
+fn a_logged_queue_of_an_unknown_type_is_refused() {
+    let s = &mut state();
+    for kind in ["stream", "of-the-future"] {
+        let mut queue = queue_with("q", &[("x-queue-type", Value::from(kind))]);
+        if let Command::DeclareQueue(declare) = &mut queue {
+            declare.id = Some(QueueId(1));
+        }
+        let refused = s.replay(&queue).unwrap_err().to_string();
+        assert!(refused.contains(kind), "{refused}");
+    }
+}
+
 /// Limits of the node itself; what exists may be declared again.
 #[test]
 fn a_node_takes_only_so_much() {

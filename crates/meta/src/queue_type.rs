@@ -23,7 +23,7 @@ pub(crate) struct QueueType {
     is_for_temporary: bool,
 }
 
-static CLASSIC: QueueType = QueueType {
+pub(crate) static CLASSIC: QueueType = QueueType {
     kind: Some(QueueKind::Classic),
     name: "classic",
     module: "rabbit_classic_queue",

@@ -32,8 +32,8 @@ pub(crate) struct Setting {
     /// The key in policies, if they can set this.
     policy: Option<(&'static str, PolicyRule)>,
     with_policy: Precedence,
-    /// The queue types that know it; all do if there are none here.
-    only_of: &'static [&'static QueueType],
+    /// The queue types that know it: a new one knows nothing until it is named here.
+    types: &'static [&'static QueueType],
 }
 
 /// The value that counts of an argument's and a policy's.
@@ -60,7 +60,7 @@ impl Setting {
     }
 
     fn is_known_to(&self, kind: QueueKind) -> bool {
-        self.only_of.is_empty() || self.only_of.iter().any(|one| one.kind == Some(kind))
+        self.types.iter().any(|one| one.kind == Some(kind))
     }
 
     fn policy_key(&self) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use super::argument::ArgumentRule as Argument;
 use super::policy::PolicyRule;
 use super::policy::PolicyValues::{AtLeast, Between, Flag, Integer, Numbers, Text, Words};
 use super::{Precedence, Setting, policy};
-use crate::queue_type::{QUORUM, QueueType, STREAM};
+use crate::queue_type::{CLASSIC, QUORUM, QueueType, STREAM};
 
 /// The argument that chooses the queue type.
 pub(crate) const QUEUE_TYPE_ARGUMENT: &str = "x-queue-type";
@@ -31,12 +31,17 @@ const LOCATORS: &[&str] = &["client-local", "balanced", "random", "least-leaders
 const ARGUMENT_LOCATORS: &[&str] =
     &["client-local", "balanced", "random", "least-leaders", "min-masters"];
 
+const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
+/// Every type of queue.
+const ALL: &[&QueueType] = &[&CLASSIC, &QUORUM, &STREAM];
+
+/// An argument of classic queues, unless [other types](Setting::of) are named.
 const fn argument(name: &'static str, rule: Argument) -> Setting {
     Setting {
         argument: Some((name, rule)),
         policy: None,
         with_policy: Precedence::Argument,
-        only_of: &[],
+        types: CLASSIC_ALONE,
     }
 }
 
@@ -45,7 +50,7 @@ const fn policy(key: &'static str, rule: PolicyRule) -> Setting {
         argument: None,
         policy: Some((key, rule)),
         with_policy: Precedence::Policy,
-        only_of: &[],
+        types: ALL,
     }
 }
 
@@ -60,9 +65,9 @@ impl Setting {
         Self { policy: Some((key, rule)), ..self }
     }
 
-    /// Other queue types do not know it.
-    const fn only_of(self, types: &'static [&'static QueueType]) -> Self {
-        Self { only_of: types, ..self }
+    /// These queue types know it.
+    const fn of(self, types: &'static [&'static QueueType]) -> Self {
+        Self { types, ..self }
     }
 
     const fn smaller_counts(self) -> Self {
@@ -117,7 +122,7 @@ settings! {
             values(Numbers(VERSIONS), "queue-version value").for_operators().operators_count(),
         );
     SINGLE_ACTIVE_CONSUMER = argument("x-single-active-consumer", Argument::Flag);
-    QUEUE_TYPE = argument(QUEUE_TYPE_ARGUMENT, Argument::Any);
+    QUEUE_TYPE = argument(QUEUE_TYPE_ARGUMENT, Argument::Any).of(ALL);
     MASTER_LOCATOR = argument("x-queue-master-locator", Argument::Any)
         .and_policy("queue-master-locator", values(Text, "queue-master-locator value"));
     LEADER_LOCATOR = argument(
@@ -198,49 +203,49 @@ settings! {
     // Queue types that are not here.
     DEAD_LETTER_STRATEGY = argument("x-dead-letter-strategy", Argument::Any)
         .and_policy("dead-letter-strategy", values(Words(STRATEGIES), "dead letter strategy"))
-        .only_of(&[&QUORUM]);
+        .of(&[&QUORUM]);
     INITIAL_GROUP_SIZE =
-        argument("x-quorum-initial-group-size", Argument::Any).only_of(&[&QUORUM]);
+        argument("x-quorum-initial-group-size", Argument::Any).of(&[&QUORUM]);
     TARGET_GROUP_SIZE = argument("x-quorum-target-group-size", Argument::Any)
         .and_policy(
             "target-group-size",
             values(AtLeast(1), "target group size").for_operators().larger_counts(),
         )
-        .only_of(&[&QUORUM]);
+        .of(&[&QUORUM]);
     MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::Any)
         .and_policy(
             "max-in-memory-length",
             values(AtLeast(0), "maximum memory in bytes").for_operators(),
         )
-        .only_of(&[&QUORUM]);
+        .of(&[&QUORUM]);
     MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::Any)
         .and_policy(
             "max-in-memory-bytes",
             values(AtLeast(0), "maximum memory in bytes").for_operators(),
         )
-        .only_of(&[&QUORUM]);
+        .of(&[&QUORUM]);
     MAX_AGE = argument("x-max-age", Argument::Any)
         .and_policy("max-age", values(policy::PolicyValues::Age, "max age"))
-        .only_of(&[&STREAM]);
+        .of(&[&STREAM]);
     MAX_SEGMENT_BYTES = argument("x-stream-max-segment-size-bytes", Argument::Any)
         .and_policy(
             "stream-max-segment-size-bytes",
             values(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size"),
         )
-        .only_of(&[&STREAM]);
+        .of(&[&STREAM]);
     FILTER_BYTES = argument("x-stream-filter-size-bytes", Argument::Any)
         .and_policy(
             "stream-filter-size-bytes",
             values(Between(16, 255), "filter size. Valid range is 16-255").suits_all_types(),
         )
-        .only_of(&[&STREAM]);
+        .of(&[&STREAM]);
     INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Any)
         .and_policy("initial-cluster-size", values(AtLeast(0), "cluster size"))
-        .only_of(&[&STREAM]);
+        .of(&[&STREAM]);
     CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::Any)
         .and_policy(
             "consumer-disconnected-timeout",
             values(AtLeast(0), "consumer disconnected timeout").suits_all_types(),
         )
-        .only_of(&[&QUORUM]);
+        .of(&[&QUORUM]);
 }

@@ -1,6 +1,6 @@
 //! The measurements by name: drives the load tool against one or several brokers in turn, and puts
 //! the results side by side. Knows the load tool and its output. Never any part of the broker.
-//! Start reading at [`run`], then `plan` for what a measurement is and [`result`] for what comes out.
+//! Start reading at [`run()`], then `plan` for what a measurement is and [`result`] for what comes out.
 
 mod baseline;
 mod broker;

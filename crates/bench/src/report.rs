@@ -1,9 +1,9 @@
 //! A run as one page of HTML that needs no network and no script to be read. Knows results. Never
 //! how they are measured.
 //!
-//! [`html`] puts the page together from [`summary`], a [`scenario`] each, and [`details`]. A scenario's
-//! charts are [`figure`]s (one metric over rows), drawn by [`bars`], [`lines`], [`heat`], [`timeline`]
-//! and [`table`]; whatever they write goes through [`markup`], which escapes it. The script only adds
+//! [`html`] puts the page together from `summary`, a `scenario` each, and `details`. A scenario's
+//! charts are `figure`s (one metric over rows), drawn by `bars`, `lines`, `heat`, `timeline`
+//! and `table`; whatever they write goes through `markup`, which escapes it. The script only adds
 //! values at the pointer and a switch of all charts at once.
 
 mod axis;

@@ -1,6 +1,6 @@
 //! The command line tool: RabbitMQ's verbs, arguments, output and exit codes, over the node's control
 //! socket. Never queues, storage or any crate of the server: it sees the data directory and JSON.
-//! Start reading at [`run`], then `verb` for what a verb is and `verbs` for the list of them.
+//! Start reading at [`run()`], then `verb` for what a verb is and `verbs` for the list of them.
 
 mod client;
 mod data_dir;

@@ -12,7 +12,7 @@ use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
-/// One change. Who may ask for it is the caller's to check, see [`State::may`](crate::State::may).
+/// One change. Who may ask for it is the caller's to check, see [`Users::may`](crate::Users::may).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Creates a virtual host with the predeclared exchanges.

@@ -1,7 +1,7 @@
 //! Definitions as a document, in the format RabbitMQ exports and imports: JSON in, commands out, and
 //! the other way round. Never files: the document is a value.
 //!
-//! Start reading at [`export`] and [`import`].
+//! Start reading at [`export()`] and [`import()`].
 
 mod export;
 mod import;

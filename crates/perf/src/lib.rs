@@ -1,6 +1,6 @@
 //! The load tool: AMQP 0-9-1 publishers and consumers with PerfTest's options and output, fast
 //! enough to measure any broker. Knows the wire protocol. Never any part of the broker.
-//! Start reading at [`run`], then `config` for what is asked for and `worker` for how it is done.
+//! Start reading at [`run()`], then `config` for what is asked for and `worker` for how it is done.
 
 mod assembly;
 mod client;

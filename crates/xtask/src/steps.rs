@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use crate::{deny, instructions, repository, tidy};
 
-/// Format, lints, tidiness, dependencies, tests. Whether all passed.
+/// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
     let mut sum = Sum::default();
     cargo_steps(&mut sum);
@@ -48,10 +48,18 @@ fn cargo_steps(sum: &mut Sum) {
     sum.step("format", || run(cargo(&["fmt", "--all", "--check"])));
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     sum.step("lints", || run(cargo(&lints)));
+    sum.step("links", || run(links()));
     sum.step("tidiness", || tidy::all().map(|problems| print_problems(&problems)));
     sum.step("dependencies", || deny::problems().map(|problems| print_problems(&problems)));
     let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
     sum.tests("tests", cargo(&tests), cargo_counts);
+}
+
+/// Every link in doc comments leads somewhere.
+fn links() -> Command {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"]);
+    doc.env("RUSTDOCFLAGS", "-D rustdoc::broken_intra_doc_links");
+    doc
 }
 
 fn interop(sum: &mut Sum) {

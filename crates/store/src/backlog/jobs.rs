@@ -39,7 +39,7 @@ pub enum Job {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Written {
     /// The note for the log about the page, when any of its messages is to survive a restart;
-    /// then [`LogPlaces::paged_in_log`].
+    /// then [`LogPlaces::paged_in_log`](super::log_places::LogPlaces::paged_in_log).
     pub note: Option<PageNote>,
     /// Log segments that held its messages, with how many: to be released after the note.
     pub segments: Vec<(SegmentId, u64)>,

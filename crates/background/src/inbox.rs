@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// The things a background thread is asked to do.
 pub trait Pending: Default + Send {
-    /// Whether something is asked for or under way that may make an excess less: nobody waits for capacity
-    /// otherwise, since nothing could give any.
+    /// Whether work that is asked for or under way may reduce the excess. If none can, publishers are not
+    /// made to wait, since nothing would end it.
     fn may_give_capacity(&self) -> bool {
         true
     }
@@ -190,7 +190,7 @@ impl<P: Pending> Inbox<P> {
         }
     }
 
-    /// Nothing is reported durable from now on, and nothing done any more.
+    /// Notes a failure, after which the log reports nothing durable, and ends the inbox.
     pub fn fail(&self, reason: &dyn ToString) -> P {
         self.failure.note(reason);
         self.end()
@@ -210,14 +210,14 @@ impl<P: Pending> Inbox<P> {
         left.pending
     }
 
-    /// As [`Inbox::end`], and waits for its threads, but not for the caller's own: the last handle of what it
-    /// works for may be dropped there.
+    /// As [`Inbox::end`], and joins its threads, but for the one it is called on: the last owner of the inbox
+    /// may be dropped there.
     pub fn stop(&self) {
         drop(self.end());
         let threads = std::mem::take(&mut *stdx::lock(&self.threads));
         for thread in threads {
             if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
-                tracing::error!("a thread of the storage panicked");
+                tracing::error!("a background thread panicked");
             }
         }
     }

@@ -3,7 +3,7 @@
 use log::LogError;
 use std::sync::{Arc, OnceLock};
 
-/// The first failure of something the log relies on. Clones are of the same.
+/// The first failure of something the log relies on; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Poison(Arc<OnceLock<String>>);
 

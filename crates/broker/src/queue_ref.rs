@@ -44,7 +44,8 @@ impl QueueRef {
         self.def().id
     }
 
-    /// The queue for work that only classic queues need: background work and tests of them.
+    /// The queue as a classic one: for background work, the delayed messages that operators list and cancel,
+    /// and tests.
     #[must_use]
     pub const fn as_classic(&self) -> Option<&Arc<Queue>> {
         match self {
@@ -69,7 +70,7 @@ impl QueueRef {
         each!(self, queue => queue.confirm_on())
     }
 
-    /// Whether it is still being read after a start: its clients wait for [`QueueRef::loaded`].
+    /// Whether it is still being read after a start: its clients wait until it is.
     #[must_use]
     pub fn is_loading(&self) -> bool {
         each!(self, queue => queue.is_loading())
@@ -108,12 +109,12 @@ impl QueueRef {
         }
     }
 
-    /// Somebody declared it again.
+    /// It was declared again, which counts as use (`x-expires`).
     pub(crate) fn touch(&self) {
         each!(self, queue => queue.touch())
     }
 
-    /// Takes what definitions of that epoch ask it to be.
+    /// Takes settings, unless it has those of a later epoch of the definitions.
     pub(crate) fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
         each!(self, queue => queue.set_settings(settings, epoch))
     }
@@ -276,9 +277,18 @@ impl LinkRef {
 
     /// It is about to give messages back in several parts: nobody is given anything until what is returned
     /// is dropped.
-    pub(crate) fn begin_return(&self) -> Option<Returning> {
-        each!(self, consumer => Some(consumer.begin_return()))
+    pub(crate) fn begin_return(&self) -> ReturningRef {
+        match self {
+            Self::Classic(consumer) => {
+                ReturningRef::Classic { _until_dropped: consumer.begin_return() }
+            }
+        }
     }
+}
+
+/// Messages that come back to a queue in several parts: nobody is given anything by it until this is dropped.
+pub(crate) enum ReturningRef {
+    Classic { _until_dropped: Returning },
 }
 
 /// The consumers of one channel at one queue, whose messages come back together.

@@ -2,7 +2,7 @@
 //! dead letters on their way, policies that change.
 //!
 //! ```text
-//! queue, under its lock --(alarm)--> [by time] ------> Queue::on_time
+//! queue, under its lock --(alarm)--> [by time] ------> Upkeep::on_time
 //!                       --(ask)----> [asked]   ------> letters copied, routed, put into their queues,
 //!                                                      then noted as gone from where they were
 //! ```

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use transactions::Transactions;
 use turn::Turn;
 
-/// Steps of a [slice](SLICE) that it takes to release a channel that has nothing.
+/// Steps of a slice (`broker::slices`) that it takes to release a channel that has nothing.
 const CHANNEL_STEPS: usize = 8;
 
 /// The connection is to be closed once what is in its outbox has been written.

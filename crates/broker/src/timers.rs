@@ -13,12 +13,12 @@ pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
 use background::{Inbox, Next, Poison};
-use classic::{AlarmTimes, Queue, QueueHost, RejectedDeadLetters, Services, Storage};
+use classic::{AlarmTimes, Queue, QueueHost, Services, Storage};
 use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
 use message::MessageRef;
 use meta::{QueueDef, QueueId};
-use queue_type::Owner;
+use queue_type::{Owner, RejectedDeadLetters};
 use requests::Requests;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

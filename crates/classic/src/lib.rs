@@ -17,10 +17,9 @@ pub use crate::journal::{Journal, QUEUES_DIR, journals_dir_of};
 pub use crate::options::{PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
-    AlarmTimes, Consumer, DELAY, DeadLetter, DeadLetters, Delayed, DelayedMessage, FilesVersion,
-    HeldBack, Inspection, LetterBatch, PageScan, Queue, QueueHost, QueueRecovery,
-    RecoveredDeliveryCounts, RejectedDeadLetters, Release, Returning, Services, StopNote, Upkeep,
-    WorkerHost, delay_ms_of,
+    AlarmTimes, Consumer, DELAY, DeadLetters, Delayed, DelayedMessage, FilesVersion, HeldBack,
+    Inspection, LetterBatch, PageScan, Queue, QueueHost, QueueRecovery, RecoveredDeliveryCounts,
+    Release, Returning, Services, StopNote, Upkeep, WorkerHost, delay_ms_of,
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
 pub use crate::service::{ClassicParts, ClassicService};

@@ -1,14 +1,13 @@
 //! Keeps backlogs out of memory: runs the jobs of queues' backlogs beside the connections' threads.
 //!
 //! ```text
-//! queue is over its allowance, or its head is cold --(ask)--> [asked] --> jobs: read a page, or append its
-//! image
+//! over its allowance, or its head is cold --(ask)--> [asked] --> jobs: read a page, append its image
 //!                                                                                    |
 //!            room, the next job <-- report: note in the log <-- sync of the stores <-+
 //! ```
-//! Two threads, so that reading never waits for a sync: one takes jobs from queues that asked, the
-//! other writes images, reports them, and reclaims files. A queue is locked for one job or report
-//! at a time. What fails here ends the log: see [`PagerInbox`].
+//! Two threads, so that reading never waits for a sync: one takes jobs from queues that asked and makes
+//! images, the other syncs and reports them, and reclaims files. A queue is locked for one job or report at a
+//! time. What fails here ends the log: see [`PagerInbox`].
 
 use crate::queue::{ImageWritten, Jobs, Paged, PagerInbox, Queue, Services, Syncs, WorkerHost};
 use crate::storage::Storage;

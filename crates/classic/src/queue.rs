@@ -10,7 +10,6 @@ mod consumer_timeout;
 mod consumers;
 mod content;
 mod counters;
-mod dead_letters;
 mod delay_header;
 mod delayed;
 mod deliveries;
@@ -35,7 +34,6 @@ mod upkeep;
 mod version_change;
 
 pub use consumer::Consumer;
-pub use dead_letters::{DeadLetter, RejectedDeadLetters};
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub(crate) use durability::V1Content;

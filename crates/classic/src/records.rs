@@ -155,8 +155,8 @@ pub(crate) fn append_message(
     })
 }
 
-/// Reads what an entry [`Entry::Reference`] holds: the message without its body, or with brief properties
-/// alone, and where the rest is.
+/// Reads what an entry [`QueueEntry::Reference`] holds: the message without its body, or with brief
+/// properties alone, and where the rest is.
 pub fn parse_reference(reference: &[u8]) -> Result<(MessageRef<'_>, StoredBody), RecordError> {
     let mut reader = Reader::new(reference);
     let blob = BlobId { file: reader.u32()?, index: reader.u32()? };

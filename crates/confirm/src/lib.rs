@@ -37,7 +37,7 @@ pub trait JournalSynced: Send {
 pub struct DurabilityToken {
     /// The log, up to here.
     pub log: Option<Lsn>,
-    /// Journals of queues in the older form, up to a number each.
+    /// Journals of queues of version 1, up to a number each.
     pub journals: SmallVec<[(Arc<dyn DurableJournal>, u64); 1]>,
 }
 
@@ -257,7 +257,7 @@ impl ConfirmQueue {
     ) -> CommitBy {
         let (is_alone, newly_watched) = {
             let mut state = stdx::lock(&self.state);
-            // What waits for a queue's form may go back a little.
+            // What waits for a queue's journal may go back a little.
             let upto = state.waiting.back().map_or(upto, |last| last.upto.max(upto));
             state.waiting.extend(runs.into_iter().map(|run| Waiting { upto, run }));
             let newly_watched = !state.waiting.is_empty() && !state.watched;

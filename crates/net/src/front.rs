@@ -32,6 +32,13 @@ impl Front {
         }
     }
 
+    /// The protocol's name in events.
+    pub(crate) const fn told_as(&self) -> &'static str {
+        match self {
+            Self::Amqp091(_) => "{'AMQP',\"0-9-1\"}",
+        }
+    }
+
     pub(crate) fn outbox(&self) -> ClientOutbox {
         match self {
             Self::Amqp091(front) => ClientOutbox::Amqp091(front.outbox()),

@@ -66,13 +66,13 @@ pub enum Settled {
     NotByThisMode,
 }
 
-/// The fate of a queue after a consumer went.
+/// The fate of a queue after a consumer went, or an alarm of its went off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDetach {
     /// The queue goes on.
     Stays,
-    /// It was an auto-delete queue's last consumer: the caller deletes the queue. It takes no new
-    /// consumers from now on.
+    /// The last consumer of an auto-delete queue went, or nobody has used the queue for too long: the caller
+    /// deletes it. It takes no new consumers from now on.
     DeleteQueue,
 }
 

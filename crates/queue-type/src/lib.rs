@@ -1,8 +1,9 @@
 //! The words of the queue seam: what sessions, operators and listings say to a queue of any type, and what it
 //! answers. Never how a queue does it.
-//! Start reading at [`Attach`] and [`QueueStat`].
+//! Start reading at [`Attach`], [`Publishes`] and [`QueueStat`].
 
 mod consume;
+mod dead_letters;
 mod deletion;
 mod global_prefetch;
 mod listing;
@@ -10,6 +11,7 @@ mod publish;
 mod wakes;
 
 pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled};
+pub use crate::dead_letters::{DeadLetter, RejectedDeadLetters};
 pub use crate::deletion::{DeleteConditions, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
 pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};

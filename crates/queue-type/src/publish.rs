@@ -2,7 +2,7 @@
 
 use confirm::Publisher;
 use message::MessageRef;
-use message_store::{BodyHome, MessageStores};
+use message_store::BodyHome;
 use meta::Name;
 use std::sync::Arc;
 
@@ -36,26 +36,6 @@ pub struct Publishes<'b, 'a> {
     pub any: Any,
     /// They are confirmed once a consumer has had them.
     pub on_consume: bool,
-}
-
-impl Publishes<'_, '_> {
-    /// Makes small messages transient: a consumer's word counts, not a disk's. Returns the bytes of all
-    /// bodies.
-    pub fn keep_only_large(&mut self, bodies: &MessageStores) -> u64 {
-        let (mut any_large, mut bytes) = (false, 0);
-        for Incoming { message, home, .. } in &mut *self.messages {
-            let is_large = bodies.is_stored(message.body.len() + message.properties.len());
-            any_large |= is_large;
-            if message.persistent && !is_large {
-                message.persistent = false;
-                *home = None;
-            }
-            bytes += message.body.len() as u64;
-        }
-        self.any.logged &= any_large;
-        self.any.stored &= any_large;
-        bytes
-    }
 }
 
 /// A publish that is to be confirmed.

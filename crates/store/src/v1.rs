@@ -1,4 +1,4 @@
-//! The older form of a classic queue on disk: a journal, and segments of 16,384 positions.
+//! A classic queue of version 1 on disk: a journal, and segments of 16,384 positions.
 //! Knows one queue's messages by position. Never other queues, the log, consumers.
 //! Start reading at [`V1Queue`]; the file formats are drawn in `block.rs`.
 //!
@@ -88,7 +88,7 @@ pub struct V1Stats {
     pub flushes: u64,
 }
 
-/// One queue in the older form. Every call may come from any thread; only [`Self::sync`],
+/// One queue of version 1. Every call may come from any thread; only [`Self::sync`],
 /// [`Self::flush`] and [`Self::read`] touch the disk, and no lock is held while a read does.
 #[derive(Debug)]
 pub struct V1Queue {

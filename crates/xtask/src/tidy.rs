@@ -27,7 +27,7 @@ fn names(files: &[String]) -> Vec<String> {
     files.iter().filter(wrong).map(|file| format!("{file}: name it after its folder")).collect()
 }
 
-/// The sources that the map names and that are not there: `queue.rs`, `broker/src/queue.rs`.
+/// The sources that the map names and that are not there: `queue.rs`, `classic/src/queue.rs`.
 fn misplaced(map: &str, files: &[String]) -> Vec<String> {
     let named = map.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs"));
     let is_there = |named: &str| files.iter().any(|file| file.ends_with(&format!("/{named}")));

@@ -83,12 +83,12 @@ impl Events<'_> {
         self.0.timers.post(notice);
     }
 
-    /// Tells of a login: `refused` says why it failed.
-    pub fn login(&self, user: &str, connection: &str, refused: Option<&str>) {
+    /// Tells of a login by a protocol, as RabbitMQ writes it down: `refused` says why it failed.
+    pub fn login(&self, user: &str, (connection, protocol): (&str, &str), refused: Option<&str>) {
         let facts = || {
             let facts =
                 EventHeaders::default().text("name", user).text("connection_name", connection);
-            facts.text("connection_type", "network").text("protocol", "{'AMQP',\"0-9-1\"}")
+            facts.text("connection_type", "network").text("protocol", protocol)
         };
         match refused {
             None => self.tell("user.authentication.success", facts),

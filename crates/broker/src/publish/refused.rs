@@ -1,9 +1,8 @@
 //! Messages that a full queue did not take, on their way to where its dead letters go.
 
-use classic::{DeadLetter, RejectedDeadLetters};
 use meta::QueueDef;
 use queue::Reason;
-use queue_type::{Incoming, RefusedItem};
+use queue_type::{DeadLetter, Incoming, RefusedItem, RejectedDeadLetters};
 use std::sync::Arc;
 
 /// Messages that a queue did not take and has dead-lettered instead.

@@ -7,11 +7,10 @@ use crate::control_plane::View;
 use crate::exchanges::{Admission, WatchedExchange};
 use crate::publish::{Batch, MessageOverrides, PendingPublish, Source, n_durable, shared_home};
 use crate::slices::WORK_MAX;
-use classic::{DeadLetter, RejectedDeadLetters};
 use confirm::{DurabilityToken, Publisher};
 use message::{Annotations, MessageRef};
 use meta::{Name, QueueDef, QueueId};
-use queue_type::{DeadLetterTo, Wakes, wake_all};
+use queue_type::{DeadLetter, DeadLetterTo, RejectedDeadLetters, Wakes, wake_all};
 use routing::Passage;
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@ use crate::broker::Broker;
 use crate::firehose::notice_of;
 use crate::publish::publish_internally;
 use crate::timers::{InternalMessage, QueueTimers, Task};
-use classic::{Queue, QueueHost as _, RejectedDeadLetters, Services};
+use classic::{Queue, QueueHost as _, Services};
 use meta::Command;
-use queue_type::AfterDetach;
+use queue_type::{AfterDetach, RejectedDeadLetters};
 use std::sync::{Arc, Weak};
 
 /// Letters of one queue before another has its turn ...

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
 use crate::queue_ref::QueueRef;
-use classic::Returning;
+use crate::queue_ref::ReturningRef;
 use queue_type::Settled;
 use session::{ChannelId, Error, Outcome, Settle};
 
@@ -96,9 +96,9 @@ impl Settling {
 }
 
 /// Messages that go back in several parts go together: nobody is to be given what stands behind them.
-fn begin_return(links: &Links, alike: &[Settle]) -> Option<Returning> {
+fn begin_return(links: &Links, alike: &[Settle]) -> Option<ReturningRef> {
     let first = alike.first().filter(|it| goes_back(it) && alike.len() > SETTLES_AT_ONCE)?;
-    links.get(first.link)?.begin_return()
+    Some(links.get(first.link)?.begin_return())
 }
 
 fn after_settling(client: &mut Client, links: &mut Links, run: &[Settle]) {

@@ -262,8 +262,9 @@ fn events_tell_of_alarms_and_logins() {
     assert_eq!(listener.next("events").0, "binding.created");
     assert!(broker.set_alarm(Alarm::Disk, true) && !broker.set_alarm(Alarm::Disk, true));
     assert!(broker.set_alarm(Alarm::Disk, false));
-    broker.events().login("eve", "a -> b", Some("no"));
-    broker.events().login("bob", "a -> b", None);
+    let from = ("a -> b", "{'AMQP',\"0-9-1\"}");
+    broker.events().login("eve", from, Some("no"));
+    broker.events().login("bob", from, None);
     for (event, name, value) in [
         ("alarm.set", "resource", "disk"),
         ("alarm.cleared", "resource", "disk"),

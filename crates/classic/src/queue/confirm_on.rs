@@ -5,9 +5,10 @@
 use super::Queue;
 use super::inspection::Inspection;
 use confirm::Publisher;
+use message_store::MessageStores;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
-use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, RefusedItem, Wakes};
+use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, Publishes, RefusedItem, Wakes};
 use session::Confirmation;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -303,4 +304,22 @@ impl Inspection<'_> {
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
         stdx::lock(&self.0.state).confirms.since_ms(publisher)
     }
+}
+
+/// Makes small messages transient: a consumer's word counts, not a disk's. Returns the bytes of all
+/// bodies.
+pub(super) fn keep_only_large(publishes: &mut Publishes<'_, '_>, bodies: &MessageStores) -> u64 {
+    let (mut any_large, mut bytes) = (false, 0);
+    for Incoming { message, home, .. } in &mut *publishes.messages {
+        let is_large = bodies.is_stored(message.body.len() + message.properties.len());
+        any_large |= is_large;
+        if message.persistent && !is_large {
+            message.persistent = false;
+            *home = None;
+        }
+        bytes += message.body.len() as u64;
+    }
+    publishes.any.logged &= any_large;
+    publishes.any.stored &= any_large;
+    bytes
 }

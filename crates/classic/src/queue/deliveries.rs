@@ -1,4 +1,5 @@
-//! Messages on their way to consumers: the core says whose turn it is; `hand_over.rs` tells the outboxes.
+//! Messages on their way in and out: each is kept, has its place, and goes to whose turn it is. `basic.get`
+//! is answered here; deliveries are told to the outboxes by `hand_over.rs`.
 
 use super::confirm_on::Confirms;
 use super::consumer::Get;
@@ -79,10 +80,12 @@ impl Deliveries<'_> {
     ) -> Option<KeptTogether> {
         stdx::walk::step("enqueue");
         let message = &incoming.message;
-        let next = match () {
-            () if self.fifo.is_waiting() => None,
-            () if self.fifo.messages().head() == Some(at) => Some(message.properties.len()),
-            () => self.head_properties_bytes(),
+        let next = if self.fifo.is_waiting() {
+            None
+        } else if self.fifo.messages().head() == Some(at) {
+            Some(message.properties.len())
+        } else {
+            self.head_properties_bytes()
         };
         let given = next.and_then(|n_bytes| self.next_delivery(queue, n_bytes, wakes));
         let direct =
@@ -169,6 +172,9 @@ impl Deliveries<'_> {
         self.fifo.next_delivery()
     }
 
+    /// As [`Deliveries::next_delivery`], but first asks whether the client can be sent such properties, and
+    /// whether its channel's limit has room. A consumer for which either fails has no credit until it is
+    /// resumed, and the next is asked.
     #[cold]
     fn next_limited(
         &mut self,

@@ -1,5 +1,4 @@
 //! Where the messages of a queue are kept beyond a restart: in the log, or in a journal of version 1.
-//! be read.
 
 use super::{Queue, Removal, Task};
 use crate::journal::Journal;

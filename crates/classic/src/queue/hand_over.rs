@@ -1,5 +1,6 @@
-//! Messages that were assigned, on their way into their consumers' outboxes: each outbox is told once, and
-//! says how much room it has left, which is the consumer's credit. Never whose turn it is.
+//! Assigned messages on their way into their consumers' outboxes. Each outbox is told once, and says how many
+//! bytes it still takes; a consumer whose outbox is full has no credit. Whose turn it is matters only where
+//! one consumer takes everything (`pass_on`).
 
 use super::consumers::Consumers;
 use super::deliveries::Deliveries;
@@ -40,7 +41,7 @@ impl HandOver {
         self.0.is_empty()
     }
 
-    /// Whether they are to be handed over before there are more.
+    /// Whether they must be handed over before more are assigned.
     pub(super) const fn is_full(&self) -> bool {
         self.0.len() >= MESSAGES_MAX
     }

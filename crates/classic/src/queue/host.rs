@@ -1,16 +1,16 @@
 //! The node as its queues know it: asked to call them when it is time, to send dead letters, to tell who was
 //! given what. Queues know no exchanges, definitions or connections.
 
-use super::{AlarmTimes, Queue, RejectedDeadLetters};
+use super::{AlarmTimes, Queue};
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};
-use queue_type::Owner;
+use queue_type::{Owner, RejectedDeadLetters};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stdx::TimeScale;
 
-/// The node as its queues know it. Called under queues' locks: takes no lock of a queue.
+/// The node as its queues know it. Some of it is called under a queue's lock: it takes no lock of a queue.
 pub trait QueueHost: Debug + Send + Sync {
     /// Whether publishers may go on: what it is to send is not too much.
     fn has_capacity(&self) -> bool;
@@ -19,7 +19,8 @@ pub trait QueueHost: Debug + Send + Sync {
     #[must_use = "false means: wait to be woken"]
     fn poll_capacity(&self, waker: &Waker) -> bool;
 
-    /// Has [`Queue::on_time`] called at `times.at_ms` instead of at `times.before_ms`, both on that scale.
+    /// Has [`Upkeep::on_time`](super::Upkeep::on_time) called at `times.at_ms` instead of at
+    /// `times.before_ms`, both on that scale.
     fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes));
 
     /// Sends a queue's dead letters soon. The queue sees to it that it asks once.

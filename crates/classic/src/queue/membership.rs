@@ -138,9 +138,9 @@ impl Membership<'_> {
         self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, gone);
     }
 
-    /// Whether the consumer holds the message without a record of it. It has one from now on: its
-    /// client names it no more.
-    pub(super) fn is_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
+    /// True if the consumer holds messages of which the core has only the number, and this is none that is
+    /// recorded: it is recorded now, since its client has settled the tag and will not name it again.
+    pub(super) fn record_if_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
         let holder = self.fifo.consumers().get(consumer);
         let is = holder.is_some_and(|it| it.holds_unrecorded() && !it.holds(at));
         if is {

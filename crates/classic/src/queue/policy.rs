@@ -21,13 +21,12 @@ pub use waiting_letters::DeadLetters;
 use waiting_letters::Sending;
 
 use super::Queue;
-use super::dead_letters::DeadLetter;
 use super::state::QueueState;
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
 use queue::{Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn};
-use queue_type::DeadLetterTo;
+use queue_type::{DeadLetter, DeadLetterTo};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -202,10 +201,10 @@ impl Policy {
 
     /// Has the queue called when something will be due.
     fn set_alarms(&mut self, fifo: &Fifo, queue: &Queue) {
-        let unused_ms = self.unused_ms(fifo.consumers().n_active() > 0);
+        let expires_at_ms = self.expires_at_ms(fifo.consumers().n_active() > 0);
         let alarms = &mut self.state.get_or_insert_default().alarms;
         alarms.set(queue, TimeScale::Unix, next_deadline(fifo));
-        alarms.set(queue, TimeScale::Monotonic, unused_ms);
+        alarms.set(queue, TimeScale::Monotonic, expires_at_ms);
     }
 
     /// An alarm has come.
@@ -292,8 +291,8 @@ impl Policy {
         }
     }
 
-    /// When the queue will have been unused for too long.
-    pub(super) fn unused_ms(&self, has_consumers: bool) -> Option<u64> {
+    /// When `x-expires` deletes the queue, by the monotonic clock; never while it has consumers.
+    pub(super) fn expires_at_ms(&self, has_consumers: bool) -> Option<u64> {
         let policy = self.state.as_deref()?;
         let expires_ms = policy.settings.expires_ms.filter(|_| !has_consumers)?;
         Some(policy.last_use.expires_at_ms(expires_ms))

@@ -1,7 +1,7 @@
 //! The state that a queue's lock guards: core, content and consumers, and the order things happen in.
 
 use super::Queue;
-use super::confirm_on::Confirms;
+use super::confirm_on::{Confirms, keep_only_large};
 use super::consumer::Get;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
@@ -23,7 +23,7 @@ use queue_type::{
 use session::{Event, Outcome, Settle, Sink};
 use stdx::TimeScale;
 
-/// Pages of queues whose messages are counted to hold them against the core.
+/// `counts_agree` counts a queue's messages page by page; queues of more pages are not counted.
 const COUNTED_PAGES_MAX: usize = 64;
 
 /// The state under a queue's lock.
@@ -94,7 +94,7 @@ impl QueueState {
         Membership { fifo: &mut self.fifo, consumers: &mut self.consumers, ages: &mut self.ages }
     }
 
-    /// The parts that have to do with what leaves the queue by itself.
+    /// The parts that take messages out other than by consumers: rules, purges, losses.
     pub(super) const fn leaving(&mut self) -> Leaving<'_> {
         Leaving {
             fifo: &mut self.fifo,
@@ -170,7 +170,7 @@ impl QueueState {
         wakes: &mut Wakes,
     ) {
         self.confirms.begin(&mut self.fifo);
-        let bytes = publishes.keep_only_large(&queue.services.storage.bodies);
+        let bytes = keep_only_large(&mut publishes, &queue.services.storage.bodies);
         let Publishes { ref messages, any, on_consume } = publishes;
         let has_consumers = self.fifo.consumers().n_active() > 0;
         let Some(places) = self.confirms.with_room(has_consumers, messages, bytes, refused) else {
@@ -257,7 +257,7 @@ impl QueueState {
                         self.confirms.consumed(at);
                     }
                 }
-                _ if self.membership().is_unrecorded(consumer, at) => {
+                _ if self.membership().record_if_unrecorded(consumer, at) => {
                     settled = Settled::NotByThisMode
                 }
                 Outcome::Rejected => {
@@ -330,7 +330,7 @@ impl QueueState {
         self.after_detach(queue)
     }
 
-    /// Takes a consumer away and gives back what it holds, of which there is a record.
+    /// Takes a consumer away and gives back what it holds. `record_held` comes before.
     pub(super) fn detach(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
         let now_ms = self.leaving().returned_ms(queue);
         let mut gone = Vec::new();
@@ -364,7 +364,7 @@ impl QueueState {
         self.leaving().after_return(queue, &gone);
     }
 
-    /// The queue's time has come.
+    /// An alarm that the queue had set has gone off.
     pub(super) fn on_time(
         &mut self,
         queue: &Queue,
@@ -381,8 +381,9 @@ impl QueueState {
         }
         self.leaving().enforce(queue, now_ms);
         self.deliveries().dispatch(queue, wakes);
-        let is_over = |unused_ms| unused_ms <= queue.services.storage.time.monotonic_ms();
-        if self.policy.unused_ms(self.fifo.consumers().n_active() > 0).is_some_and(is_over) {
+        let has_consumers = self.fifo.consumers().n_active() > 0;
+        let is_over = |at_ms| at_ms <= queue.services.storage.time.monotonic_ms();
+        if self.policy.expires_at_ms(has_consumers).is_some_and(is_over) {
             self.deleted = true;
             return AfterDetach::DeleteQueue;
         }

@@ -60,7 +60,8 @@ impl Task {
         let result = self.check(&login).await?;
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
-        self.server.broker.events().login(&login.user, &connection, refused.as_deref());
+        let from = (connection.as_str(), self.front.told_as());
+        self.server.broker.events().login(&login.user, from, refused.as_deref());
         let result = match result {
             Ok(user) => {
                 self.entry.logged_in = Some(LoggedIn {

@@ -26,7 +26,7 @@ impl LastUse {
 
 /// For how long nobody has used a queue, if it goes when that is too long.
 pub(in crate::queue) fn unused_for_ms(state: &QueueState, now_ms: u64) -> Option<u64> {
-    state.policy.unused_ms(state.fifo.consumers().n_active() > 0)?;
+    state.policy.expires_at_ms(state.fifo.consumers().n_active() > 0)?;
     let LastUse { at_ms, unused_before_ms } = state.policy.state.as_deref()?.last_use;
     Some(now_ms.saturating_sub(at_ms) + unused_before_ms)
 }

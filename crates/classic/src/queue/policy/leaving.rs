@@ -5,9 +5,9 @@ use super::{Departing, LetterBatch, Policy, PolicyState, next_deadline};
 use crate::queue::Queue;
 use crate::queue::confirm_on::Confirms;
 use crate::queue::content::Content;
-use crate::queue::dead_letters::{DeadLetter, RejectedDeadLetters};
 use crate::records;
 use queue::{Fifo, Gone, PositionRange, Reason};
+use queue_type::{DeadLetter, RejectedDeadLetters};
 use std::ops::Range;
 use std::sync::Arc;
 use store::backlog::Lookup;
@@ -21,7 +21,7 @@ const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Ranges of more messages are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
 
-/// The parts of a queue that have to do with what leaves it by itself.
+/// The parts of a queue that have to do with what leaves it other than by a consumer.
 pub(in crate::queue) struct Leaving<'s> {
     pub(in crate::queue) fifo: &'s mut Fifo,
     pub(in crate::queue) content: &'s mut Content,
@@ -30,7 +30,7 @@ pub(in crate::queue) struct Leaving<'s> {
 }
 
 impl Leaving<'_> {
-    /// After messages came in or back: what is too much goes, and what is over.
+    /// After messages came in or back: drops what exceeds a length limit, then what has expired.
     pub(in crate::queue) fn enforce(&mut self, queue: &Queue, now_ms: u64) {
         if self.fifo.messages().policy().is_none() {
             return;
@@ -43,7 +43,8 @@ impl Leaving<'_> {
         self.content.log_settled(queue);
     }
 
-    /// Whether nothing is gone whose size is not known yet, where sizes count.
+    /// Whether the core knows the bytes of all ready messages: of none that left is the size still to be
+    /// read.
     fn knows_its_bytes(&self) -> bool {
         self.policy.state.as_deref().is_none_or(|policy| policy.n_unsized == 0)
     }
@@ -153,6 +154,7 @@ impl Leaving<'_> {
             records::append_purged(&queue.services.storage.wal, queue.id().0, &lost);
         }
     }
+
     /// Drops every ready message, and the dead letters that wait for space; returns how many.
     pub(in crate::queue) fn purge(&mut self, queue: &Queue) -> u64 {
         let mut gone = Vec::new();
@@ -211,6 +213,9 @@ impl Leaving<'_> {
         }
     }
 
+    /// Copies of the first dead letters, up to `n_max` and about `bytes_max`; `None` if none is in memory.
+    /// The messages stay in the backlog until `DeadLetters::left`, but whoever waits for their confirms goes
+    /// with the copies: of what is not sent `DeadLetters::keep` takes them back.
     pub(in crate::queue) fn letters(
         &mut self,
         n_max: usize,
@@ -246,8 +251,8 @@ impl Leaving<'_> {
         (batch.n_positions > 0).then_some(batch)
     }
 
-    /// The queue goes: what was to be dead-lettered still is, as far as it is at hand, nobody is
-    /// at it already, and there is space for it.
+    /// Copies of the dead letters of a queue that is being deleted, as far as they are in memory and not
+    /// being sent already; `None` while the disk is short of space.
     pub(in crate::queue) fn last_letters(&mut self, queue: &Queue) -> Option<RejectedDeadLetters> {
         if self.policy.are_letters_waiting() {
             return None;

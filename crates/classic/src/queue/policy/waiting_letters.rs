@@ -3,8 +3,8 @@
 
 use super::LetterBatch;
 use crate::queue::Queue;
-use crate::queue::dead_letters::DeadLetter;
 use queue::PositionRange;
+use queue_type::DeadLetter;
 use store::backlog::Lookup;
 
 /// How far the thread of rules is with sending a queue's dead letters.

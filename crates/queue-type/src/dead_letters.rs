@@ -1,10 +1,10 @@
 //! Messages that leave a queue by its rules, on their way to where its dead letters go. Never where that is.
 
+use crate::{Confirm, DeadLetterTo};
 use message::{Body, MessageRef, OwnedMessage};
 use message_store::SHARED_BODY_MIN_BYTES;
 use meta::QueueDef;
 use queue::Reason;
-use queue_type::{Confirm, DeadLetterTo};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct DeadLetter {
     /// The rule it left by.
     pub reason: Reason,
     /// Where it is in its queue, if it is in one.
-    pub(crate) position: u64,
+    pub position: u64,
     /// How many positions depart before it, of those that were asked for with it.
     pub n_before: u64,
     /// Who waits for it to be consumed.

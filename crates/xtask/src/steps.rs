@@ -57,7 +57,8 @@ fn cargo_steps(sum: &mut Sum) {
 
 /// Every link in doc comments leads somewhere.
 fn links() -> Command {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"]);
+    let mut doc =
+        cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-D rustdoc::broken_intra_doc_links");
     doc
 }

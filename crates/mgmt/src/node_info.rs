@@ -36,19 +36,10 @@ pub struct NodeInfo {
 pub struct ListenerInfo {
     /// RabbitMQ's word, for example `amqp`.
     pub protocol: &'static str,
+    /// RabbitMQ's description, for example `AMQP 0-9-1`.
+    pub purpose: &'static str,
     /// Address and port.
     pub address: SocketAddr,
-}
-
-impl ListenerInfo {
-    fn purpose(&self) -> &'static str {
-        match self.protocol {
-            "amqp" => "AMQP 0-9-1",
-            "amqp/ssl" => "AMQP 0-9-1 over TLS",
-            "http" => "HTTP API",
-            other => other,
-        }
-    }
 }
 
 impl NodeInfo {
@@ -59,7 +50,7 @@ impl NodeInfo {
             let interface = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
             json!({
                 "node": self.name, "protocol": listener.protocol, "interface": interface,
-                "port": listener.address.port(), "purpose": listener.purpose(),
+                "port": listener.address.port(), "purpose": listener.purpose,
             })
         };
         self.listeners.iter().map(object).collect()

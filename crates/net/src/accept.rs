@@ -1,9 +1,11 @@
 //! Accepting connections.
 
 use crate::connection::{self, Name};
+use crate::front::Protocol;
 use crate::listener::{ListenAddress, Listener};
 use crate::proxy;
 use crate::server::Server;
+use crate::socket;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +46,7 @@ impl Server {
             match accepted {
                 Ok((socket, peer)) => {
                     is_out_of_something = false;
-                    self.begin(socket, peer);
+                    self.begin(socket, peer, listener.protocol());
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
@@ -61,13 +63,13 @@ impl Server {
     /// Listens again, once that is wanted.
     async fn resumed(
         &self,
-        (address, backlog): (SocketAddr, u32),
+        (address, backlog, protocol): (SocketAddr, u32, Protocol),
         suspended: &mut watch::Receiver<bool>,
     ) -> Listener {
         tracing::info!("nobody can connect to {address} until listeners are resumed");
         loop {
             until(suspended, false).await;
-            match Listener::bind(ListenAddress::One(address), backlog) {
+            match Listener::bind(ListenAddress::One(address), backlog, protocol.clone()) {
                 Ok(listener) => {
                     tracing::info!("clients can connect to {address} again");
                     return listener;
@@ -80,7 +82,7 @@ impl Server {
         }
     }
 
-    fn begin(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+    fn begin(self: &Arc<Self>, mut socket: TcpStream, peer: SocketAddr, protocol: &Protocol) {
         if !self.settings.descriptors.admits(&socket) {
             tracing::debug!("refusing the connection of {peer}: no file descriptors are left");
             return;
@@ -94,16 +96,19 @@ impl Server {
             }
         };
         let (served, handshake) = (Served::begin(self), self.strangers.handshakes.take());
-        if self.settings.proxy_protocol {
-            tokio::spawn(async move {
-                proxy::serve(socket, (peer, local), handshake, &served.0).await;
-                drop(served);
-            });
-            return;
-        }
-        let (name, accepted) = (Name::new(peer, local), self.clock.now());
+        let (accepted, protocol) = (self.clock.now(), protocol.clone());
         tokio::spawn(async move {
-            connection::serve(socket, name, accepted, handshake, &served.0).await;
+            let name = if served.0.settings.proxy_protocol {
+                let timeout_ms = protocol.handshake_timeout_ms();
+                let displaced = handshake.lost();
+                proxy::name_of(&mut socket, (peer, local), (timeout_ms, displaced), &served.0).await
+            } else {
+                Some(Name::new(peer, local))
+            };
+            if let Some(name) = name {
+                let begun = (name, accepted, protocol.front(accepted));
+                connection::serve(socket::plain(socket), begun, handshake, &served.0).await;
+            }
             drop(served);
         });
     }

@@ -19,7 +19,7 @@ mod written;
 use crate::front::Front;
 use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
-use crate::socket::{self, SocketReader};
+use crate::socket::{SocketReader, SocketWriter};
 use alarm::Alarm;
 use broker::{Interrupt, Session};
 use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step, Tick};
@@ -36,7 +36,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use stdx::Now;
-use tokio::net::TcpStream;
 use writer::Writer;
 use written::Written;
 
@@ -169,14 +168,14 @@ struct Wakeup {
 
 /// Serves a connection until it is over. The time of its handshake runs since `accepted`.
 pub(crate) async fn serve(
-    socket: TcpStream,
-    name: Name,
-    accepted: Now,
+    socket: (SocketReader, SocketWriter),
+    (name, accepted, front): (Name, Now, Front),
     handshake: Place,
     server: &Arc<Server>,
 ) {
     tracing::debug!(connection = %name, "accepted");
-    let mut task = Box::new(Task::new(socket, (name, accepted), handshake, Arc::clone(server)));
+    let mut task =
+        Box::new(Task::new(socket, (name, accepted, front), handshake, Arc::clone(server)));
     let disconnect = catch_panics(pin!(task.run())).await;
     disconnect_log::log_end(&task, disconnect.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
@@ -216,13 +215,11 @@ async fn catch_panics<F: Future<Output = Disconnect>>(
 
 impl Task {
     fn new(
-        socket: TcpStream,
-        (name, now): (Name, Now),
+        (from_peer, to_peer): (SocketReader, SocketWriter),
+        (name, now, front): (Name, Now, Front),
         handshake: Place,
         server: Arc<Server>,
     ) -> Self {
-        let front = Front::amqp091(&server.amqp091, now);
-        let (from_peer, to_peer) = socket::plain(socket);
         let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
         let interrupt: NextInterrupt = Box::pin(async move {
             let reason = tokio::select! {

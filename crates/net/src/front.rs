@@ -1,11 +1,52 @@
 //! The protocols that clients are served in: the one place of this crate that tells them apart. A further
-//! protocol is a further arm of [`Front`] and [`ClientOutbox`].
+//! protocol is a further arm of [`Protocol`], [`Front`] and [`ClientOutbox`].
 
 use edge::{AuthFailure, Progress, Tick, WriteBatch};
 use session::{Error, Negotiated, Outbox, Request, Settle};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use stdx::Now;
+
+/// A protocol that clients are served in, with its settings.
+#[derive(Clone, Debug)]
+pub enum Protocol {
+    /// AMQP 0-9-1.
+    Amqp091(Arc<front_amqp091::Settings>),
+}
+
+impl Protocol {
+    /// RabbitMQ's word for its listeners.
+    #[must_use]
+    pub const fn listener_name(&self) -> &'static str {
+        match self {
+            Self::Amqp091(_) => "amqp",
+        }
+    }
+
+    /// RabbitMQ's description of its listeners.
+    #[must_use]
+    pub const fn purpose(&self) -> &'static str {
+        match self {
+            Self::Amqp091(_) => "AMQP 0-9-1",
+        }
+    }
+
+    /// The time a client has to open a virtual host.
+    pub(crate) fn handshake_timeout_ms(&self) -> u64 {
+        match self {
+            Self::Amqp091(settings) => settings.handshake_timeout_ms,
+        }
+    }
+
+    /// The front of a connection that has just come.
+    pub(crate) fn front(&self, now: Now) -> Front {
+        match self {
+            Self::Amqp091(settings) => {
+                Front::Amqp091(front_amqp091::Connection::new(Arc::clone(settings), now))
+            }
+        }
+    }
+}
 
 /// The front of a connection, in the client's protocol.
 #[derive(Debug)]
@@ -14,10 +55,6 @@ pub(crate) enum Front {
 }
 
 impl Front {
-    pub(crate) fn amqp091(settings: &Arc<front_amqp091::Settings>, now: Now) -> Self {
-        Self::Amqp091(front_amqp091::Connection::new(Arc::clone(settings), now))
-    }
-
     /// The protocol's name in the log.
     pub(crate) const fn name(&self) -> &'static str {
         match self {

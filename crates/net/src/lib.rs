@@ -19,6 +19,7 @@ mod timers;
 
 pub use clock::Clock;
 pub use descriptors::Descriptors;
+pub use front::Protocol;
 pub use listener::{ListenAddress, Listener};
 pub use server::{Server, ServerSettings};
 pub use timers::Timers;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use crate::front::Protocol;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
 /// The address a listener binds to.
@@ -31,15 +32,16 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     backlog: u32,
+    protocol: Protocol,
 }
 
 impl Listener {
-    /// Binds and listens. `backlog` is the number of connections the kernel holds until they are
-    /// accepted. Must be called within a tokio runtime.
+    /// Binds and listens, for clients of one protocol. `backlog` is the number of connections the kernel
+    /// holds until they are accepted. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// What the system answers: the port is in use, the address is not this machine's, and so on.
-    pub fn bind(address: ListenAddress, backlog: u32) -> io::Result<Self> {
+    pub fn bind(address: ListenAddress, backlog: u32, protocol: Protocol) -> io::Result<Self> {
         let socket = match address {
             ListenAddress::One(address) => listen(address, backlog)?,
             ListenAddress::Every(port) => {
@@ -54,12 +56,18 @@ impl Listener {
         };
         let socket = TcpListener::from_std(socket.into())?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, backlog })
+        Ok(Self { socket, address, backlog, protocol })
     }
 
     /// Closes the socket, and says how to bind one like it: at the very port, and with its backlog.
-    pub(crate) fn close(self) -> (SocketAddr, u32) {
-        (self.address, self.backlog)
+    pub(crate) fn close(self) -> (SocketAddr, u32, Protocol) {
+        (self.address, self.backlog, self.protocol)
+    }
+
+    /// The protocol its clients speak.
+    #[must_use]
+    pub const fn protocol(&self) -> &Protocol {
+        &self.protocol
     }
 
     /// The address bound, with the port the system chose where 0 was asked for.
@@ -76,7 +84,8 @@ impl Listener {
 }
 
 fn listen(address: SocketAddr, backlog: u32) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
     if address.is_ipv6() {
         // [::] takes IPv4 clients too, as the port alone promises.
         socket.set_only_v6(!address.ip().is_unspecified())?;
@@ -98,10 +107,15 @@ fn no_such_family(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    fn bind(address: ListenAddress) -> io::Result<Listener> {
+        Listener::bind(address, 16, Protocol::Amqp091(Arc::default()))
+    }
 
     #[tokio::test]
     async fn a_port_alone_takes_ipv4_clients() {
-        let listener = Listener::bind(ListenAddress::Every(0), 16).unwrap();
+        let listener = bind(ListenAddress::Every(0)).unwrap();
         let port = listener.address().port();
         assert_ne!(port, 0);
         let client = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
@@ -111,11 +125,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_in_use_is_refused() {
-        let first = Listener::bind(ListenAddress::One("127.0.0.1:0".parse().unwrap()), 16).unwrap();
-        let error = Listener::bind(ListenAddress::One(first.address()), 16).unwrap_err();
+        let first = bind(ListenAddress::One("127.0.0.1:0".parse().unwrap())).unwrap();
+        let error = bind(ListenAddress::One(first.address())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         let port = first.address().port();
-        let error = Listener::bind(ListenAddress::Every(port), 16).unwrap_err();
+        let error = bind(ListenAddress::Every(port)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

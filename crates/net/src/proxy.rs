@@ -3,8 +3,7 @@
 
 mod header;
 
-use crate::connection::{self, Name};
-use crate::places::Place;
+use crate::connection::Name;
 use crate::server::Server;
 use header::{Forwarded, Parsed, V1_BYTES_MAX, parse};
 use std::fmt;
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 /// COMPAT: RabbitMQ waits so many milliseconds for the header, however long the rest of the handshake may
 /// take.
@@ -39,26 +39,25 @@ impl fmt::Display for NoHeader {
     }
 }
 
-/// Reads the header, then serves the connection under the addresses in it. Time that the header takes is
-/// time of the handshake.
+/// Reads the header, and names the connection by the addresses in it. Time that the header takes is time of
+/// the handshake.
 ///
 /// COMPAT: as with RabbitMQ a socket without a valid header is closed without a word, and the log hears of it
 /// at the level `debug` only: anybody could fill it.
-pub(crate) async fn serve(
-    mut socket: TcpStream,
+pub(crate) async fn name_of(
+    socket: &mut TcpStream,
     (peer, local): (SocketAddr, SocketAddr),
-    handshake: Place,
-    server: &Arc<Server>,
-) {
-    let accepted = server.clock.now();
-    let patience_ms = server.amqp091.handshake_timeout_ms.min(HEADER_TIMEOUT_MS);
-    let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
-    let header = server.timers.timeout(Duration::from_millis(patience_ms), read(&mut socket));
+    (timeout_ms, displaced): (u64, Arc<Notify>),
+    server: &Server,
+) -> Option<Name> {
+    let patience_ms = timeout_ms.min(HEADER_TIMEOUT_MS);
+    let mut stopping = server.stopping.subscribe();
+    let header = server.timers.timeout(Duration::from_millis(patience_ms), read(socket));
     let read = tokio::select! {
         read = header => read.unwrap_or(Err(NoHeader::TooLate)),
         // An error means that the server is gone, which is no different.
-        _ = stopping.wait_for(|stopping| *stopping) => return,
-        () = displaced.notified() => return,
+        _ = stopping.wait_for(|stopping| *stopping) => return None,
+        () = displaced.notified() => return None,
     };
     let name = match read {
         Ok(Forwarded::Client { source, destination }) => Name::new(source, destination),
@@ -66,11 +65,11 @@ pub(crate) async fn serve(
         Ok(Forwarded::Unknown) => Name::new(peer, local).of_unknown_client(),
         Err(reason) => {
             tracing::debug!("closing the connection of {peer}: no PROXY protocol header: {reason}");
-            return;
+            return None;
         }
     };
     tracing::debug!(connection = %name, "forwarded by {peer}");
-    connection::serve(socket, name, accepted, handshake, server).await;
+    Some(name)
 }
 
 /// Takes the header off the socket, and not a byte more.

@@ -8,7 +8,6 @@ use crate::places::Places;
 use crate::timers::Timers;
 use auth::{Authenticator, LoginThrottle};
 use broker::Broker;
-use front_amqp091::Settings;
 use socket2::SockRef;
 use std::io;
 use std::sync::Arc;
@@ -48,7 +47,6 @@ pub struct Server {
     pub(crate) broker: Arc<Broker>,
     pub(crate) auth: Authenticator,
     pub(crate) strangers: Strangers,
-    pub(crate) amqp091: Arc<Settings>,
     pub(crate) settings: ServerSettings,
     pub(crate) clock: Clock,
     pub(crate) timers: Timers,
@@ -87,7 +85,6 @@ impl Server {
     pub fn new(
         broker: Arc<Broker>,
         auth: Authenticator,
-        amqp091: Settings,
         settings: ServerSettings,
         clock: Clock,
         timers: Timers,
@@ -102,7 +99,6 @@ impl Server {
             broker,
             auth,
             strangers,
-            amqp091: Arc::new(amqp091),
             settings,
             clock,
             timers,

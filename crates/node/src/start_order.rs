@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use broker::Broker;
 use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::Resources as _;
-use net::{Clock, Descriptors, Listener, Server, ServerSettings, Timers};
+use net::{Clock, Descriptors, Listener, Protocol, Server, ServerSettings, Timers};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -176,8 +176,8 @@ fn start_accepting(
         max_connections: config.connection.max_connections,
         descriptors,
     };
-    let (auth, front) = (components::authenticator(config), components::front_settings(config));
-    let server = Server::new(Arc::clone(broker), auth, front, settings, clock, timers);
+    let auth = components::authenticator(config);
+    let server = Server::new(Arc::clone(broker), auth, settings, clock, timers);
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
     }
@@ -186,8 +186,9 @@ fn start_accepting(
 
 fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {
     let listeners = &config.listeners;
+    let amqp091 = Protocol::Amqp091(Arc::new(components::front_settings(config)));
     let bind = |address| {
-        Listener::bind(address, listeners.backlog)
+        Listener::bind(address, listeners.backlog, amqp091.clone())
             .with_context(|| format!("cannot listen on {address}"))
     };
     listeners.tcp.iter().copied().map(bind).collect()

@@ -110,8 +110,16 @@ fn node_info(data_dir: &FilePath) -> NodeInfo {
         config_files: Vec::new(),
         log_files: Vec::new(),
         listeners: vec![
-            ListenerInfo { protocol: "amqp", address: "127.0.0.1:5672".parse().unwrap() },
-            ListenerInfo { protocol: "amqp", address: "[::]:5672".parse().unwrap() },
+            ListenerInfo {
+                protocol: "amqp",
+                purpose: "AMQP 0-9-1",
+                address: "127.0.0.1:5672".parse().unwrap(),
+            },
+            ListenerInfo {
+                protocol: "amqp",
+                purpose: "AMQP 0-9-1",
+                address: "[::]:5672".parse().unwrap(),
+            },
         ],
         settings: vec![("heartbeat".to_owned(), "60".to_owned())],
         permits: BTreeMap::new(),

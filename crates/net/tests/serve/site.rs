@@ -5,7 +5,7 @@ use auth::{Authenticator, Rules};
 use broker::Broker;
 use front_amqp091::Settings;
 use log::{Disk, WalOptions};
-use net::{Clock, Descriptors, ListenAddress, Listener, Server, ServerSettings, Timers};
+use net::{Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Timers};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use testing::MemoryDisk;
@@ -64,7 +64,8 @@ impl Site {
             });
         });
         let one = ListenAddress::One("127.0.0.1:0".parse().unwrap());
-        let listener = Listener::bind(one, 128).unwrap();
+        let protocol = Protocol::Amqp091(Arc::new(front));
+        let listener = Listener::bind(one, 128, protocol).unwrap();
         let address = listener.address();
         let rules = Rules { loopback_users: vec!["guest".to_owned()], anonymous: None };
         let mut settings = ServerSettings {
@@ -81,7 +82,6 @@ impl Site {
         let server = Server::new(
             Arc::clone(&broker),
             Authenticator::new(rules),
-            front,
             settings,
             Clock::start(),
             Timers::start().unwrap(),

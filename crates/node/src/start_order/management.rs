@@ -104,7 +104,11 @@ fn node_info(
         log_files: log_file.into_iter().collect(),
         listeners: listeners
             .iter()
-            .map(|listener| ListenerInfo { protocol: "amqp", address: listener.address() })
+            .map(|listener| ListenerInfo {
+                protocol: listener.protocol().listener_name(),
+                purpose: listener.protocol().purpose(),
+                address: listener.address(),
+            })
             .collect(),
         settings: config.settings.clone(),
         permits: config.limits.permits.clone(),

@@ -4,7 +4,7 @@ mod load;
 mod topology;
 mod values;
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use amqp091::{Table, Value};
@@ -186,6 +186,8 @@ pub(crate) struct Run {
     pub(crate) id: Option<String>,
     pub(crate) time_ns: Option<u64>,
     pub(crate) interval_ns: u64,
+    /// Messages that end an interval before its time.
+    pub(crate) interval_messages: Option<NonZeroU64>,
     pub(crate) exit_when: Option<ExitWhen>,
     pub(crate) format: Format,
     /// The file for comma-separated values, besides what is printed.
@@ -251,6 +253,9 @@ impl Config {
         let refuse = |what: &str| Err(Usage(what.to_owned()));
         if self.publishing.n_connections + self.consuming.n_connections == 0 {
             return refuse("there is neither a producer nor a consumer");
+        }
+        if self.run.interval_messages.is_some() && crate::setup::parts(self).len() > 1 {
+            return refuse("--interval-messages counts one thread's: it needs --threads 1");
         }
         if self.run.verify {
             if !matches!(self.message.body, Body::Stamped(_)) {
@@ -328,6 +333,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         id: given.last("id").map(str::to_owned),
         time_ns: Some(time).filter(|time| *time > 0),
         interval_ns: seconds(given, "interval", 1.0)?.max(SECOND / 100),
+        interval_messages: optional(given, "interval-messages")?,
         exit_when,
         format,
         output_file: given.last("output-file").map(PathBuf::from),

@@ -1,5 +1,6 @@
 //! State that the threads of a run share, and the messages they send each other.
 
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     reconnected: Vec<Mutex<Vec<Reconnected>>>,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) interval_ns: u64,
+    /// Messages that end an interval before its time; `u64::MAX` for no such number.
+    pub(crate) interval_messages: u64,
     pub(crate) confirm_timeout_ns: u64,
     pub(crate) shutdown_timeout_ns: u64,
     pub(crate) owes_unconfirmed: bool,
@@ -53,6 +56,7 @@ impl Shared {
             owes_unconfirmed: ledger.is_some() && config.publishing.confirm_window.is_none(),
             ledger,
             interval_ns: config.run.interval_ns,
+            interval_messages: config.run.interval_messages.map_or(u64::MAX, NonZeroU64::get),
             confirm_timeout_ns: config.publishing.confirm_timeout_ns,
             shutdown_timeout_ns: config.run.shutdown_timeout_ns,
         })

@@ -135,7 +135,7 @@ impl Worker {
                 is_told_ready = true;
                 self.tell(News::Ready);
             }
-            if self.phase == Phase::Run && now >= self.next_sample {
+            if self.phase == Phase::Run && self.is_interval_over(now) {
                 self.interval(now)?;
             }
             if now >= stops_at || self.connections.iter().all(Connection::is_closed) {
@@ -280,8 +280,15 @@ impl Worker {
         self.connections.iter().all(consumers)
     }
 
+    fn is_interval_over(&self, now: u64) -> bool {
+        let Counts { sent, received, .. } = self.sample.counts;
+        now >= self.next_sample || sent + received >= self.shared.interval_messages
+    }
+
     fn interval(&mut self, now: u64) -> anyhow::Result<()> {
-        self.next_sample += self.shared.interval_ns;
+        // One that ends before its time is followed by a whole one.
+        let began_at = now.min(self.next_sample);
+        self.next_sample = began_at + self.shared.interval_ns;
         let sample = std::mem::replace(&mut self.sample, Sample::new());
         self.tell(News::Sampled(Box::new(sample)));
         let timeout = self.shared.confirm_timeout_ns;

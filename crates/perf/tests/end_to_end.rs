@@ -74,6 +74,16 @@ fn a_short_backlog_is_emptied() {
 }
 
 #[test]
+fn an_interval_also_ends_after_so_many_messages() {
+    let broker = Broker::start(Behaviour::Echo);
+    let (code, lines, complaints) = run(&broker, "-y 0 -C 20000 -i 60 --interval-messages 2000");
+    assert_eq!((code, complaints.as_str()), (0, ""));
+    let intervals = lines.iter().filter(|line| line["type"] == "interval");
+    let sent: Vec<u64> = intervals.map(|line| line["sent"].as_u64().unwrap()).collect();
+    assert!((5..=10).contains(&sent.len()) && sent.iter().all(|n| *n >= 2000), "{sent:?}");
+}
+
+#[test]
 fn as_many_connections_as_the_system_allows() {
     let broker = Broker::start(Behaviour::Echo);
     let run = |limit: &str| {

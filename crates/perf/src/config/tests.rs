@@ -111,6 +111,13 @@ fn lost_connections_are_made_again_unless_they_are_not_to_be() {
 }
 
 #[test]
+fn messages_end_intervals_where_one_thread_counts_them() {
+    let every = |line| config(line).unwrap().run.interval_messages.map(NonZeroU64::get);
+    assert_eq!((every(""), every("--interval-messages 10 --threads 1")), (None, Some(10)));
+    assert_eq!(every("--interval-messages 10 --threads 2 -y 0"), Some(10), "of one connection");
+}
+
+#[test]
 fn whom_tls_trusts_and_asks_for() {
     let encryption = |line| config(line).unwrap().link.encryption;
     assert_eq!((encryption("").trust, encryption("").server_name), (Trust::Everyone, None));
@@ -158,6 +165,8 @@ fn contradictions_and_nonsense_are_refused() {
         "-X 70000",
         "-sni a.example,b.example",
         "-sni a/b",
+        "--interval-messages 0",
+        "--interval-messages 10 --threads 2",
     ] {
         assert!(config(line).is_err(), "{line}");
     }

@@ -210,5 +210,6 @@ pub(crate) const OPTIONS: &[Opt] = &[
     ours("verify", None, "check order, loss, duplicates and bodies; exit code 1 if wrong"),
     ours("threads", Some("n"), "threads that drive the connections (one per core)"),
     ours("broker-pid", Some("pid"), "the broker's process (found for a port of this machine)"),
+    ours("interval-messages", Some("n"), "a line after so many messages, too (one thread)"),
     ours("progress", Some("bool"), "a bar with the time left (if the terminal is one)"),
 ];

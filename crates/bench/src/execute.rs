@@ -6,7 +6,7 @@ use crate::broker::{Broker, Failure};
 use crate::churn;
 use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
-use crate::plan::{Case, Load, Step};
+use crate::plan::{Case, Load, RowPlan, Step};
 use crate::result::Point;
 
 /// The broker and the tools that a case is run with.
@@ -38,8 +38,19 @@ impl Place<'_> {
         let cleaned = self.broker.delete_queues(&case.queues).map_err(Failure::from);
         let end = end.and(cleaned);
         let failure = end.err().unwrap_or_else(|| Failure::Failed("not measurement".to_owned()));
-        found.resize(case.rows.len(), Err(failure));
+        let missing = case.rows.iter().skip(found.len()).map(|row| self.explained(&failure, row));
+        found.extend(missing.map(Err).collect::<Vec<_>>());
         found
+    }
+
+    /// A failure, with what Leveret's operator can do about a refusal.
+    fn explained(self, failure: &Failure, row: &RowPlan) -> Failure {
+        match (failure, row.configured) {
+            (Failure::Refused(words), Some(line)) if self.broker.is_leveret() => {
+                Failure::Refused(format!("{words} (Leveret takes it with {line})"))
+            }
+            _ => failure.clone(),
+        }
     }
 
     fn steps(

@@ -38,7 +38,7 @@ fn describe(plan: &Plan) -> String {
             push_published(&mut text, row);
         }
     }
-    for Mean { row, of } in &plan.means {
+    for Mean { row, of, .. } in &plan.means {
         let (first, last) = (of.first(), of.last());
         let [first, last] = [first, last].map(|name| name.map_or("", String::as_str));
         text.push_str(&format!("  {}  [{first} to {last}]\n", row.name));
@@ -51,6 +51,8 @@ fn describe(plan: &Plan) -> String {
 fn push_published(text: &mut String, row: &RowPlan) {
     for published in &row.published {
         let value = crate::progress::value(published.metric, published.value);
-        text.push_str(&format!("      {value}: {}\n", published.by));
+        let printed = published.printed.as_deref().map(|text| format!(" ({text})"));
+        let printed = printed.unwrap_or_default();
+        text.push_str(&format!("      {value}{printed}: {}\n", published.by));
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Mean {
     pub(crate) row: RowPlan,
     /// Names of rows.
     pub(crate) of: Vec<String>,
+    /// The number of rows there are, with those that were not asked for.
+    pub(crate) n_all: usize,
 }
 
 /// Rows that are measured in one go, since a later one needs what an earlier one leaves.
@@ -64,6 +66,8 @@ pub(crate) struct RowPlan {
     pub(crate) published: Vec<PublishedFigure>,
     /// The reason why no target can be asked for it, if there is one.
     pub(crate) not_offered: Option<&'static str>,
+    /// The line of Leveret's configuration without which it refuses, if there is one.
+    pub(crate) configured: Option<&'static str>,
 }
 
 /// Leveret's goal for the row's metric.
@@ -174,6 +178,7 @@ impl RowPlan {
             goal: None,
             published: Vec::new(),
             not_offered: None,
+            configured: None,
         }
     }
 
@@ -209,7 +214,15 @@ impl RowPlan {
 
     /// Adds a published figure of any metric.
     pub(crate) fn published_of(mut self, metric: Metric, by: &str, value: f64) -> Self {
-        self.published.push(PublishedFigure { by: by.to_owned(), metric, value });
+        self.published.push(PublishedFigure { by: by.to_owned(), metric, value, printed: None });
+        self
+    }
+
+    /// The last published figure is printed in another form at its source.
+    pub(crate) fn printed(mut self, text: &str) -> Self {
+        if let Some(last) = self.published.last_mut() {
+            last.printed = Some(text.to_owned());
+        }
         self
     }
 
@@ -250,7 +263,10 @@ impl Case {
 
     /// The commands that repeat a row by hand.
     pub(crate) fn commands(&self, row: usize) -> Vec<String> {
-        self.steps.iter().filter_map(|step| step.command(row)).flatten().collect()
+        let configured = self.rows.get(row).and_then(|row| row.configured);
+        let server = configured.map(|line| vec![format!("# Leveret's configuration: {line}")]);
+        let steps = self.steps.iter().filter_map(|step| step.command(row));
+        server.into_iter().chain(steps).flatten().collect()
     }
 }
 
@@ -282,21 +298,32 @@ impl Step {
 
 /// Bars of all rows.
 pub(crate) fn bars(title: &str, metric: Metric) -> Chart {
-    let kind = ChartKind::Bars;
-    Chart { title: title.to_owned(), kind, metric, is_log: true, rows: Vec::new() }
+    chart(title, ChartKind::Bars, metric)
 }
 
 /// Lines along a parameter, told apart by another.
 pub(crate) fn lines(title: &str, metric: Metric, x: &str, lines: Option<&str>) -> Chart {
     let kind =
         ChartKind::Lines { x: x.to_owned(), is_x_log: false, lines: lines.map(str::to_owned) };
-    Chart { title: title.to_owned(), kind, metric, is_log: true, rows: Vec::new() }
+    chart(title, kind, metric)
 }
 
 /// A metric over time.
 pub(crate) fn over_time(title: &str, metric: Metric) -> Chart {
-    let kind = ChartKind::OverTime;
-    Chart { title: title.to_owned(), kind, metric, is_log: false, rows: Vec::new() }
+    chart(title, ChartKind::OverTime, metric).linear()
+}
+
+/// All rows and columns on a logarithmic axis.
+fn chart(title: &str, kind: ChartKind, metric: Metric) -> Chart {
+    Chart {
+        title: title.to_owned(),
+        kind,
+        metric,
+        is_log: true,
+        rows: Vec::new(),
+        variants: Vec::new(),
+        beside: None,
+    }
 }
 
 impl Chart {
@@ -311,6 +338,18 @@ impl Chart {
     /// Of these rows only.
     pub(crate) fn rows(mut self, rows: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.rows = rows.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Of these variants' columns only.
+    pub(crate) fn variants(mut self, variants: &[&str]) -> Self {
+        self.variants = variants.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
+    /// With what the source has published under this name.
+    pub(crate) fn beside(mut self, by: &str) -> Self {
+        self.beside = Some(by.to_owned());
         self
     }
 

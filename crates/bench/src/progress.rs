@@ -150,7 +150,8 @@ pub(crate) fn summary(row: &Row, columns: &[Column]) -> String {
         .iter()
         .zip(&row.cells)
         .map(|(column, cell)| format!("{} {}", column.label(), figure_text(row.metric, cell)));
-    let mut text = format!("{}: {}", row.name, cells.collect::<Vec<_>>().join(" | "));
+    let note = row.note.as_deref().map(|note| format!(" ({note})")).unwrap_or_default();
+    let mut text = format!("{}{note}: {}", row.name, cells.collect::<Vec<_>>().join(" | "));
     if let Some(goal) = &row.goal {
         text.push_str(&format!(" | aim {}", value(goal.metric, goal.value)));
     }
@@ -216,6 +217,7 @@ mod tests {
         let refused = Outcome::Refused { reason: "540".to_owned() };
         let row = Row {
             name: "baseline".to_owned(),
+            note: None,
             parameters: BTreeMap::new(),
             commands: Vec::new(),
             metric: Metric::Rate,

@@ -139,6 +139,12 @@ pub struct Chart {
     pub is_log: bool,
     /// Names of the rows it is made of; all of the scenario's if empty.
     pub rows: Vec<String>,
+    /// Variants whose columns it shows; all columns if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<String>,
+    /// The [`PublishedFigure::by`] of published figures that are drawn beside the lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 /// The kinds of chart.
@@ -166,6 +172,9 @@ pub enum ChartKind {
 pub struct Row {
     /// Unique in its scenario; short enough for a table.
     pub name: String,
+    /// A few words that have to be read beside the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The parameters that tell this row from the others, and those it was measured with.
     pub parameters: BTreeMap<String, Parameter>,
     /// The commands that repeat it by hand, one a line, `URI` standing for the broker.
@@ -211,6 +220,9 @@ pub struct PublishedFigure {
     pub metric: Metric,
     /// The value.
     pub value: f64,
+    /// As the source prints it, where that is another form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<String>,
 }
 
 /// A row on a column.

@@ -388,6 +388,7 @@ fn empty_rows(case: &Case, n_columns: usize) -> Vec<Row> {
 fn empty_row(plan: &RowPlan, commands: Vec<String>, cells: Vec<Cell>) -> Row {
     Row {
         name: plan.name.clone(),
+        note: None,
         parameters: plan.parameters.clone(),
         commands,
         metric: plan.metric,
@@ -400,13 +401,19 @@ fn empty_row(plan: &RowPlan, commands: Vec<String>, cells: Vec<Cell>) -> Row {
 
 /// A row that is worked out from others.
 fn mean(mean: &Mean, rows: &[Row], n_columns: usize) -> Row {
-    let parts: Vec<&Row> = rows.iter().filter(|row| mean.of.contains(&row.name)).collect();
+    let metric = mean.row.metric;
+    let is_measured = |row: &Row| {
+        row.cells.iter().flat_map(|cell| &cell.samples).any(|it| it.values.contains_key(&metric))
+    };
+    let parts = rows.iter().filter(|row| mean.of.contains(&row.name) && is_measured(row));
+    let parts: Vec<&Row> = parts.collect();
     let cells = (0..n_columns).map(|at| {
         let cells = parts.iter().filter_map(|row| row.cells.get(at));
-        let samples = stats::means(mean.row.metric, &cells.collect::<Vec<_>>());
+        let samples = stats::means(metric, &cells.collect::<Vec<_>>());
         Cell { outcome: Outcome::Measured, figures: Default::default(), samples }
     });
     let mut row = empty_row(&mean.row, Vec::new(), cells.collect());
+    row.note = Some(format!("{} of {} rows", parts.len(), mean.n_all));
     stats::sum_up(&mut row.cells);
     row
 }

@@ -38,6 +38,7 @@ pub(crate) const ALL: &[Known] = &[
     known("sizes", sweeps::sizes),
     known("producers-x-sizes", sweeps::producers_x_sizes),
     known("prefetch-x-consumers", sweeps::prefetch_x_consumers),
+    known("fan-out-x-prefetch", sweeps::fan_out_x_prefetch),
     known("load-drain", load_drain::load_drain),
     known("classic-queues", classic_queues::classic_queues),
     known("confirm-on", confirm_on::confirm_on),

@@ -170,6 +170,7 @@ mod tests {
         let reference = [cell(&[10.0, 20.0])];
         let mut row = Row {
             name: "row".to_owned(),
+            note: None,
             parameters: BTreeMap::new(),
             commands: Vec::new(),
             metric: Metric::Rate,
@@ -193,6 +194,7 @@ mod tests {
     fn gains_refer_to_the_base_column_and_have_means() {
         let mut rows = [[10.0, 30.0], [4.0, 8.0]].map(|base| Row {
             name: "row".to_owned(),
+            note: None,
             parameters: BTreeMap::new(),
             commands: Vec::new(),
             metric: Metric::Rate,

@@ -3,7 +3,7 @@
 
 use crate::report::axis::Axis;
 use crate::report::captions;
-use crate::report::figure::{Figure, Ratio, Row, Value};
+use crate::report::figure::{Figure, Ratio, Row, Value, published_text};
 use crate::report::markup::Markup;
 use crate::report::number::{percent, ratio, rounded, tick_text};
 
@@ -52,8 +52,12 @@ fn draw_row(
     out.element("div").class("bar-row").with(|out| {
         out.element("div").class("bar-label").with(|out| {
             out.text(&row.source.name);
-            for (by, value) in row.published_ratios(figure.metric) {
-                out.element("small").text(format_args!("{by}: {}", ratio(value)));
+            if let Some(note) = &row.source.note {
+                out.element("small").text(note);
+            }
+            for published in row.published_ratios(figure.metric) {
+                let value = published_text(published);
+                out.element("small").text(format_args!("{}: {value}", published.by));
             }
         });
         out.element("svg").class("bar-plot").attr("height", height).with(|out| {

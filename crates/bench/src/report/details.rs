@@ -1,6 +1,7 @@
 //! Details to judge or repeat the run: machine, versions, commands, and what went wrong.
 
 use crate::report::captions::noun;
+use crate::report::figure::published_text;
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::number::{short, text};
@@ -132,7 +133,7 @@ fn draw_published(out: &mut Markup, scenario: &Scenario) {
             out.element("tbody").with(|out| {
                 for row in &scenario.rows {
                     for published in &row.published {
-                        let value = text(published.value, published.metric.unit());
+                        let value = published_text(published);
                         out.element("tr").with(|out| {
                             out.element("th").attr("scope", "row").text(&row.name);
                             out.element("td").text(&published.by);

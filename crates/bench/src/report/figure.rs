@@ -2,7 +2,7 @@
 
 use crate::report::names::Name;
 use crate::report::number;
-use crate::result::{self, Cell, Metric, Outcome, Scenario, Unit};
+use crate::result::{self, Cell, Metric, Outcome, PublishedFigure, Scenario, Unit};
 
 /// One metric over rows of a scenario.
 #[derive(Debug)]
@@ -109,7 +109,8 @@ impl<'a> Figure<'a> {
 
     /// The text shown when a row is pointed at: its name, then a line per column.
     pub(crate) fn tip(&self, row: &Row<'_>) -> String {
-        let mut lines = vec![row.source.name.clone()];
+        let note = row.source.note.as_deref().map(|note| format!(" ({note})"));
+        let mut lines = vec![format!("{}{}", row.source.name, note.unwrap_or_default())];
         for (value, column) in row.values.iter().zip(self.columns) {
             lines.push(format!("{}: {}", column.text, self.in_words(value)));
         }
@@ -120,6 +121,9 @@ impl<'a> Figure<'a> {
         }
         if let Some(goal) = self.goal_text(row) {
             lines.push(format!("aim: {goal}"));
+        }
+        for published in row.published_ratios(self.metric) {
+            lines.push(format!("{}: {}", published.by, published_text(published)));
         }
         lines.join("\n")
     }
@@ -169,10 +173,12 @@ impl Row<'_> {
     }
 
     /// Published figures that can be put beside those of this machine: ratios.
-    pub(crate) fn published_ratios(&self, metric: Metric) -> impl Iterator<Item = (&str, f64)> {
+    pub(crate) fn published_ratios(
+        &self,
+        metric: Metric,
+    ) -> impl Iterator<Item = &PublishedFigure> {
         let published = self.source.published.iter();
-        let published = published.filter(move |it| it.metric == metric && is_ratio(metric));
-        published.map(|it| (it.by.as_str(), it.value))
+        published.filter(move |it| it.metric == metric && is_ratio(metric))
     }
 
     /// The row's goal for a metric.
@@ -195,6 +201,16 @@ impl<'a> Value<'a> {
             Outcome::Failed { reason } => Some(("failed", reason.as_str())),
         };
         Self { spread: figure(metric).filter(|figure| figure.median.is_finite()), p99, missing }
+    }
+}
+
+/// A published figure as its source has printed it, and as a factor if that is something else.
+pub(crate) fn published_text(published: &PublishedFigure) -> String {
+    let value = number::text(published.value, published.metric.unit());
+    match &published.printed {
+        Some(printed) if printed.ends_with('×') => printed.clone(),
+        Some(printed) => format!("{printed} ({value})"),
+        None => value,
     }
 }
 

@@ -8,20 +8,51 @@ use crate::report::frame::{self, End, Frame, y_px};
 use crate::report::markup::Markup;
 use crate::report::number::percent;
 use crate::report::sweep::{Panel, Sweep};
-use crate::result::Figure as Spread;
+use crate::result::{Figure as Spread, Metric};
 
 /// Share of the width left free before the first and behind the last point.
 const MARGIN: f64 = 0.03;
 
+/// The class of figures that a source has published.
+const PUBLISHED: &str = "floor variant-1";
+
+/// How lines are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style<'a> {
+    pub(crate) axis: ValueAxis,
+    /// The source whose published figures are drawn beside the lines.
+    pub(crate) beside: Option<&'a str>,
+}
+
+/// The axis of measured values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueAxis {
+    /// Logarithmic if values differ at all.
+    Log,
+    /// Logarithmic if values span more than a decade.
+    AsNeeded,
+    /// Linear, whatever they span.
+    FromZero,
+}
+
 /// Draws the charts.
-pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>, is_log: bool) {
-    let y = Axis::of(figure.numbers(), figure.metric.unit(), is_log);
+pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>, style: Style<'_>) {
+    let published =
+        figure.rows.iter().filter_map(|row| published(row, figure.metric, style.beside));
+    let numbers = figure.numbers().chain(published);
+    let y = match style.axis {
+        ValueAxis::FromZero => Axis::from_zero(numbers, figure.metric.unit()),
+        ValueAxis::Log | ValueAxis::AsNeeded => {
+            Axis::of(numbers, figure.metric.unit(), style.axis == ValueAxis::Log)
+        }
+    };
     let ticks: Vec<(f64, String)> =
         sweep.stops.iter().map(|stop| (inset(stop.share), stop.label.clone())).collect();
     let is_only = sweep.panels.len() == 1;
     frame::draw_panels(out, sweep.panels.len(), &axis_name(figure, &y), |out| {
         for panel in &sweep.panels {
-            let lines: Vec<Line<'_>> = lines(figure, panel, &y);
+            let mut lines: Vec<Line<'_>> = lines(figure, panel, &y);
+            lines.extend(style.beside.and_then(|by| published_line(figure, panel, &y, by)));
             let frame = Frame {
                 heading: panel.name.clone(),
                 y: &y,
@@ -49,6 +80,31 @@ struct Line<'a> {
     last_px: Option<f64>,
     axis: &'a Axis,
     shape: usize,
+    /// Whether its points are joined.
+    is_joined: bool,
+}
+
+/// The figure that a source has published for a row under a name.
+fn published(row: &Row<'_>, metric: Metric, by: Option<&str>) -> Option<f64> {
+    let mut published = row.source.published.iter();
+    published.find(|it| it.metric == metric && Some(it.by.as_str()) == by).map(|it| it.value)
+}
+
+/// The published points, of which there are too few for a line.
+fn published_line<'a>(
+    figure: &Figure<'_>,
+    panel: &Panel<'_>,
+    axis: &'a Axis,
+    by: &'a str,
+) -> Option<Line<'a>> {
+    let point = |(share, row): &(f64, usize)| {
+        let value = published(figure.rows.get(*row)?, figure.metric, Some(by))?;
+        Some((inset(*share), Spread { median: value, min: value, max: value, ratio: None }))
+    };
+    let points: Vec<(f64, Spread)> = panel.rows.iter().filter_map(point).collect();
+    let last_px = Some(y_px(axis, points.last()?.1.median));
+    let shape = figure.columns.len();
+    Some(Line { class: PUBLISHED, name: by, points, last_px, axis, shape, is_joined: false })
 }
 
 fn lines<'a>(figure: &Figure<'a>, panel: &Panel<'_>, axis: &'a Axis) -> Vec<Line<'a>> {
@@ -59,7 +115,8 @@ fn lines<'a>(figure: &Figure<'a>, panel: &Panel<'_>, axis: &'a Axis) -> Vec<Line
         };
         let points: Vec<(f64, Spread)> = panel.rows.iter().filter_map(point).collect();
         let last_px = points.last().map(|(_, spread)| y_px(axis, spread.median));
-        Line { class: &column.class, name: &column.text, points, last_px, axis, shape: at }
+        let (class, name) = (&column.class, &column.text);
+        Line { class, name, points, last_px, axis, shape: at, is_joined: true }
     };
     figure.columns.iter().enumerate().map(line).collect()
 }
@@ -70,6 +127,9 @@ impl<'a> Line<'a> {
     }
 
     fn draw(&self, out: &mut Markup) {
+        if !self.is_joined {
+            return;
+        }
         let point = |(x, spread): &(f64, Spread)| {
             format!("{:.2},{}", x * 100.0, y_px(self.axis, spread.median))
         };

@@ -2,11 +2,12 @@
 
 use crate::report::details::{self, folded};
 use crate::report::figure::{Figure, tail};
+use crate::report::lines::{Style, ValueAxis};
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::sweep::Sweep;
 use crate::report::{bars, captions, heat, lines, table, timeline};
-use crate::result::{Chart, ChartKind, Metric, Row, Run, Sample, Scenario};
+use crate::result::{Chart, ChartKind, Column, Metric, Row, Run, Sample, Scenario};
 
 /// Metrics one picture can be switched between; the style has rules for as many.
 const TABS_MAX: usize = 8;
@@ -32,11 +33,39 @@ pub(crate) fn draw(out: &mut Markup, run: &Run, at: usize, scenario: &Scenario) 
         }
         draw_legend(out, &columns);
         for (number, picture) in pictures(scenario).iter().enumerate() {
-            draw_picture(out, scenario, &columns, picture, &format!("s{at}p{number}"));
+            let id = format!("s{at}p{number}");
+            match picture.variants {
+                [] => draw_picture(out, scenario, &columns, picture, &id),
+                variants => {
+                    let (scenario, columns) = of_variants(scenario, &columns, variants);
+                    draw_picture(out, &scenario, &columns, picture, &id);
+                }
+            }
         }
         draw_courses(out, scenario, &columns, at);
         details::draw_scenario(out, scenario, &columns);
     });
+}
+
+/// A scenario with the columns of some variants alone, and their names.
+fn of_variants(
+    scenario: &Scenario,
+    columns: &[Name],
+    variants: &[String],
+) -> (Scenario, Vec<Name>) {
+    let is_wanted =
+        |column: &Column| column.variant.as_ref().is_some_and(|it| variants.contains(it));
+    let keep: Vec<bool> = scenario.columns.iter().map(is_wanted).collect();
+    let mut part = scenario.clone();
+    for row in &mut part.rows {
+        row.cells = kept(&row.cells, &keep);
+    }
+    part.columns = kept(&scenario.columns, &keep);
+    (part, kept(columns, &keep))
+}
+
+fn kept<T: Clone>(all: &[T], keep: &[bool]) -> Vec<T> {
+    all.iter().zip(keep).filter(|(_, keep)| **keep).map(|(one, _)| one.clone()).collect()
 }
 
 /// Text in which words between backticks are code.
@@ -61,7 +90,7 @@ fn draw_courses(out: &mut Markup, scenario: &Scenario, columns: &[Name], at: usi
     if rows.is_empty() {
         return;
     }
-    let picture = Picture { charts: Vec::new(), kind: &ChartKind::OverTime, rows: &rows };
+    let picture = Picture::of_all(&ChartKind::OverTime, &rows);
     folded(out, "Over time", false, |out| {
         draw_picture(out, scenario, columns, &picture, &format!("s{at}time"));
     });
@@ -79,11 +108,32 @@ fn draw_legend(out: &mut Markup, columns: &[Name]) {
     });
 }
 
-/// The same rows drawn the same way, for several metrics.
+/// The same rows and columns drawn the same way, for several metrics.
 struct Picture<'a> {
     charts: Vec<&'a Chart>,
     kind: &'a ChartKind,
     rows: &'a [String],
+    variants: &'a [String],
+    beside: Option<&'a str>,
+}
+
+impl<'a> Picture<'a> {
+    /// All rows and columns.
+    fn of_all(kind: &'a ChartKind, rows: &'a [String]) -> Self {
+        Self { charts: Vec::new(), kind, rows, variants: &[], beside: None }
+    }
+
+    fn of(chart: &'a Chart) -> Self {
+        let Chart { kind, rows, variants, beside, .. } = chart;
+        Self { charts: vec![chart], kind, rows, variants, beside: beside.as_deref() }
+    }
+
+    fn holds(&self, chart: &Chart) -> bool {
+        *self.kind == chart.kind
+            && self.rows == chart.rows
+            && self.variants == chart.variants
+            && self.beside == chart.beside.as_deref()
+    }
 }
 
 /// Charts that differ in nothing but the metric are one picture. What has no chart but those over
@@ -91,17 +141,13 @@ struct Picture<'a> {
 fn pictures(scenario: &Scenario) -> Vec<Picture<'_>> {
     let mut pictures: Vec<Picture<'_>> = Vec::new();
     for chart in &scenario.charts {
-        let same = |it: &&mut Picture<'_>| *it.kind == chart.kind && it.rows == chart.rows;
-        match pictures.iter_mut().find(same) {
+        match pictures.iter_mut().find(|picture| picture.holds(chart)) {
             Some(picture) => picture.charts.push(chart),
-            None => {
-                let (kind, rows) = (&chart.kind, chart.rows.as_slice());
-                pictures.push(Picture { charts: vec![chart], kind, rows });
-            }
+            None => pictures.push(Picture::of(chart)),
         }
     }
     if pictures.iter().all(|picture| *picture.kind == ChartKind::OverTime) {
-        pictures.push(Picture { charts: Vec::new(), kind: &ChartKind::Bars, rows: &[] });
+        pictures.push(Picture::of_all(&ChartKind::Bars, &[]));
     }
     pictures
 }
@@ -191,9 +237,16 @@ fn draw_sheet(out: &mut Markup, figure: &Figure<'_>, picture: &Picture<'_>) {
         ChartKind::OverTime => timeline::draw(out, figure, is_log),
         ChartKind::Bars => bars::draw(out, figure, is_log),
         ChartKind::Lines { x, is_x_log, lines: second } => {
+            // Sources draw their gains and rates from zero.
+            let axis = match (picture.variants, is_log) {
+                ([_, ..], _) => ValueAxis::FromZero,
+                ([], true) => ValueAxis::Log,
+                ([], false) => ValueAxis::AsNeeded,
+            };
+            let style = Style { axis, beside: picture.beside };
             match Sweep::of(figure, x, second.as_deref(), *is_x_log) {
                 None => bars::draw(out, figure, is_log),
-                Some(sweep) => draw_sweep(out, figure, &sweep, is_log),
+                Some(sweep) => draw_sweep(out, figure, &sweep, style),
             }
         }
     }
@@ -202,16 +255,16 @@ fn draw_sheet(out: &mut Markup, figure: &Figure<'_>, picture: &Picture<'_>) {
     }
 }
 
-fn draw_sweep(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>, is_log: bool) {
+fn draw_sweep(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>, style: Style<'_>) {
     match sweep.panels.len() {
-        0 | 1 => lines::draw(out, figure, sweep, is_log),
+        0 | 1 => lines::draw(out, figure, sweep, style),
         2..=PANELS_MAX => {
-            lines::draw(out, figure, sweep, is_log);
+            lines::draw(out, figure, sweep, style);
             heat::draw(out, figure, sweep);
         }
         _ => {
             heat::draw(out, figure, sweep);
-            folded(out, "As lines", false, |out| lines::draw(out, figure, sweep, is_log));
+            folded(out, "As lines", false, |out| lines::draw(out, figure, sweep, style));
         }
     }
 }

@@ -30,7 +30,12 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
             out.element("tbody").with(|out| {
                 for row in &figure.rows {
                     out.element("tr").with(|out| {
-                        out.element("th").attr("scope", "row").text(&row.source.name);
+                        out.element("th").attr("scope", "row").with(|out| {
+                            out.text(&row.source.name);
+                            if let Some(note) = &row.source.note {
+                                out.element("small").text(note);
+                            }
+                        });
                         for (value, column) in row.values.iter().zip(figure.columns) {
                             let is_best = is_best(figure, row, value);
                             draw_value(out, figure, value, &column.text, is_best);

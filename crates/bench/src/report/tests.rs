@@ -4,7 +4,7 @@ mod sample;
 mod well_formed;
 
 use super::html;
-use crate::result::{ChartKind, Column, Goal, Metric, Parameter, PublishedFigure, Run};
+use crate::result::{Chart, ChartKind, Column, Goal, Metric, Parameter, PublishedFigure, Row, Run};
 use sample::{measured, over_time, refused, row, row_at, run, scenario};
 
 const CPU: Metric = Metric::PerCpuSecond;
@@ -32,7 +32,12 @@ fn features() -> Run {
     let mut first = row("auto-ack", both(5_600_000.0, 70_000.0));
     first.goal = Some(Goal { metric: CPU, value: 6_000_000.0 });
     let by = "RabbitMQ 2.8.1".to_owned();
-    first.published.push(PublishedFigure { by, metric: Metric::Rate, value: 44_824.0 });
+    first.published.push(PublishedFigure {
+        by,
+        metric: Metric::Rate,
+        value: 44_824.0,
+        printed: None,
+    });
     let immediate = vec![measured(&[(CPU, 1e6)]), refused("NOT_IMPLEMENTED - immediate=true")];
     let rows = vec![first, row("acked", both(1_000_000.0, 50_000.0)), row("immediate", immediate)];
     run(vec![scenario(ChartKind::Bars, &[CPU, Metric::Rate], rows)])
@@ -100,6 +105,70 @@ fn rows_that_are_not_shown_say_why() {
             "Not asked for (--rows): mandatory</p>",
             "<p class=\"warning\" role=\"note\">The machine was busy.</p>",
         ],
+    );
+}
+
+/// Rows of 1, 2 and 15 queues in three variants, the first being the base, as `confirm-on` draws them.
+fn gains() -> Run {
+    let by = "level 1 of the paper";
+    let cell = |rate: f64, gain: f64| measured(&[(Metric::SendRate, rate), (Metric::Gain, gain)]);
+    let queues = |n: f64, base: f64, published: Option<(f64, &str)>| {
+        let cells = vec![cell(base, 1.0), cell(base * 20.0, 20.0), cell(base * 7.0, 7.0)];
+        let published = published.map(|(value, printed)| PublishedFigure {
+            by: by.to_owned(),
+            metric: Metric::Gain,
+            value,
+            printed: Some(printed.to_owned()),
+        });
+        Row { published: published.into_iter().collect(), ..row_at(&[("queues", n)], cells) }
+    };
+    let published = [Some((3.08, "3.08×")), None, Some((1.409, "+40.9 %"))];
+    let rows = [1.0, 2.0, 15.0].into_iter().zip(published);
+    let mut rows: Vec<Row> = rows.map(|(n, it)| queues(n, 1000.0 * n, it)).collect();
+    rows[2].note = Some("7 of 27 rows".to_owned());
+    let kind = ChartKind::Lines { x: "queues".to_owned(), is_x_log: false, lines: None };
+    let mut scenario = scenario(kind, &[Metric::SendRate], rows);
+    scenario.columns = ["base", "ack", "enqueue"]
+        .map(|variant| Column { variant: Some(variant.to_owned()), ..scenario.columns[0].clone() })
+        .into();
+    let chart = scenario.charts[0].clone();
+    let of = |metric, variants: &[&str], beside: Option<&str>| Chart {
+        metric,
+        variants: variants.iter().map(|name| (*name).to_owned()).collect(),
+        beside: beside.map(str::to_owned),
+        ..chart.clone()
+    };
+    scenario.charts =
+        vec![of(Metric::SendRate, &["ack", "base"], None), of(Metric::Gain, &["ack"], Some(by))];
+    run(vec![scenario])
+}
+
+#[test]
+fn a_picture_of_some_variants_stands_on_axes_from_zero_with_what_was_published_beside() {
+    let page = page(&gains());
+    let pictures: Vec<&str> = page.split("<div class=\"picture\">").skip(1).collect();
+    assert_eq!(pictures.len(), 2);
+    let (rates, gain) = (pictures[0], pictures[1]);
+    assert_says(
+        rates,
+        &[">Leveret base</div>", ">Leveret ack</div>", ">0</text>", ">300 000</text>"],
+    );
+    assert!(!rates.contains("Leveret enqueue") && !rates.contains("logarithmic"));
+    let first_sheet = gain.split("<table").next().unwrap();
+    assert_says(
+        first_sheet,
+        &[
+            ">level 1 of the paper</div>",
+            "level 1 of the paper: 3.08×<",
+            "queues 15 (7 of 27 rows)",
+            "+40.9 % (1.41×)",
+        ],
+    );
+    assert_eq!(first_sheet.matches("<polyline").count(), 1, "what was published is no line");
+    assert_eq!(first_sheet.matches("class=\"marker\"").count(), 3 + 2);
+    assert_says(
+        &page,
+        &["<td class=\"number\">+40.9 % (1.41×)</td>", "<small>7 of 27 rows</small>"],
     );
 }
 
@@ -270,9 +339,15 @@ fn nothing_that_a_broker_or_a_machine_says_becomes_markup() {
     scenario.charts[0].title = evil();
     for row in &mut scenario.rows {
         row.name.push_str(EVIL);
+        row.note = Some(evil());
         row.commands.push(evil());
         row.parameters.insert(evil(), Parameter::Text(evil()));
-        row.published.push(PublishedFigure { by: evil(), metric: CPU, value: f64::NAN });
+        row.published.push(PublishedFigure {
+            by: evil(),
+            metric: CPU,
+            value: f64::NAN,
+            printed: Some(evil()),
+        });
     }
     scenario.rows[2].cells[1] = refused(EVIL);
     scenario.charts[0].kind = ChartKind::Lines { x: evil(), is_x_log: true, lines: Some(evil()) };

@@ -2,7 +2,7 @@
 //! once it was consumed.
 
 use crate::plan::{Case, Load, Mean, Plan, RowPlan, Scale, Step, Variants, bars, lines};
-use crate::result::Metric;
+use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
 const QUEUES_MAX: u32 = 30;
@@ -16,6 +16,7 @@ const LEVELS: [&str; 2] = ["level 1 (ack) of the paper", "level 2 (ack-direct) o
 const CPU_ROW: &str = "transient 12 B, 1 -> 1";
 const CPU_QUEUE: &str = "bench-confirm-cpu";
 const CPU_SECONDS: f64 = 10.0;
+const BASE: &str = "base";
 const MEAN: &str = "mean of more than 3 queues";
 
 /// A mode of confirming, by name and queue argument.
@@ -37,7 +38,7 @@ pub(crate) const MODES: &[Mode] = &[
         is_base: false,
     },
     Mode { name: "enqueue", queue_arguments: "x-queue-version=2", is_base: false },
-    Mode { name: "base", queue_arguments: "x-queue-version=1", is_base: true },
+    Mode { name: BASE, queue_arguments: "x-queue-version=1", is_base: true },
 ];
 
 /// The plan.
@@ -67,17 +68,22 @@ pub(crate) fn confirm_on(Settings { scale }: Settings) -> Plan {
             Metric::ConfirmMedian,
             Metric::ConfirmP99,
         ],
-        charts: vec![
-            lines("Messages published per second", Metric::SendRate, "queues", None)
-                .rows(names.clone()),
-            lines("Gain over the base", Metric::Gain, "queues", None).rows(names).linear(),
-            bars("Gain over the base, where the source tells it", Metric::Gain)
-                .rows(told.into_iter().chain([MEAN.to_owned()]))
-                .linear(),
-            bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond)
-                .rows([CPU_ROW])
-                .linear(),
-        ],
+        charts: figures(&names)
+            .into_iter()
+            .chain([
+                lines("Messages published per second", Metric::SendRate, "queues", None)
+                    .rows(names.clone()),
+                lines("Gain over the base", Metric::Gain, "queues", None)
+                    .rows(names.clone())
+                    .linear(),
+                bars("Gain over the base, where the source tells it", Metric::Gain)
+                    .rows(told.into_iter().chain([MEAN.to_owned()]))
+                    .linear(),
+                bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond)
+                    .rows([CPU_ROW])
+                    .linear(),
+            ])
+            .collect(),
         cases: sweep.into_iter().chain([cpu(scale)]).collect(),
         means: vec![mean()],
         variants: Variants::ConfirmModes,
@@ -90,28 +96,45 @@ fn row_name(n: u32) -> String {
     format!("{n} queue{plural}")
 }
 
+/// The source's figures 5 and 6: the rate of the base and of a level, and the gain, over the number of
+/// queues.
+fn figures(rows: &[String]) -> Vec<Chart> {
+    let pair = |(number, level, mode): (u32, &str, &str)| {
+        let title = |of: &str| format!("Figure {number} of the source: {of} of {level}");
+        let rate = lines(&title("the base's rate and that"), Metric::SendRate, "queues", None);
+        let gain = lines(&title("the gain"), Metric::Gain, "queues", None);
+        let [rate, gain] = [rate, gain].map(|chart| chart.rows(rows).linear());
+        [rate.variants(&[mode, BASE]), gain.variants(&[mode]).beside(level)]
+    };
+    let [first, second] = LEVELS;
+    [(5, first, "ack"), (6, second, "ack-direct")].into_iter().flat_map(pair).collect()
+}
+
 /// The source's figures for levels 1 and 2, as parts of the base's rate.
-fn published(n: u32) -> Option<[f64; 2]> {
+fn published(n: u32) -> Option<[(f64, &'static str); 2]> {
     match n {
-        1 => Some([3.08, 3.48]),
-        2 => Some([2.01, 2.16]),
-        15 => Some([1.409, 1.526]),
-        30 => Some([1.403, 1.534]),
+        1 => Some([(3.08, "3.08×"), (3.48, "3.48×")]),
+        2 => Some([(2.01, "2.01×"), (2.16, "2.16×")]),
+        15 => Some([(1.409, "+40.9 %"), (1.526, "+52.6 %")]),
+        30 => Some([(1.403, "+40.3 %"), (1.534, "+53.4 %")]),
         _ => None,
     }
 }
 
-fn with_gains(row: RowPlan, gains: [f64; 2]) -> RowPlan {
+/// The source's mean over more than [`FEW_QUEUES`].
+const PUBLISHED_MEAN: [(f64, &str); 2] = [(1.429, "+42.9 %"), (1.565, "+56.5 %")];
+
+fn with_gains(row: RowPlan, gains: [(f64, &str); 2]) -> RowPlan {
     let gains = LEVELS.into_iter().zip(gains);
-    gains.fold(row, |row, (level, gain)| row.published_of(Metric::Gain, level, gain))
+    gains.fold(row, |row, (level, (gain, text))| {
+        row.published_of(Metric::Gain, level, gain).printed(text)
+    })
 }
 
 fn mean() -> Mean {
-    let row = RowPlan::new(MEAN, Metric::Gain);
-    Mean {
-        row: with_gains(row, [1.429, 1.565]),
-        of: (FEW_QUEUES + 1..=QUEUES_MAX).map(row_name).collect(),
-    }
+    let of: Vec<String> = (FEW_QUEUES + 1..=QUEUES_MAX).map(row_name).collect();
+    let row = with_gains(RowPlan::new(MEAN, Metric::Gain), PUBLISHED_MEAN);
+    Mean { row, n_all: of.len(), of }
 }
 
 fn case(n: u32, seconds: f64) -> Case {

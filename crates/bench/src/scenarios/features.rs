@@ -9,8 +9,11 @@ const SOURCE: &str = "RabbitMQ Performance Measurements, part 2 (rabbitmq.com, 2
     window are not published: 4 and 1000 here.";
 const PUBLISHED_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012";
 const SECONDS: f64 = 30.0;
-/// Messages that wait for the consumers of `0->n`, which the source does not have.
+/// Messages that wait for consumers in parallel, whose number the source does not tell.
 const BACKLOG: u32 = 5_000_000;
+const IN_PARALLEL: &[u32] = &[4, 16, 64, 256];
+/// Leveret's key without which it refuses `immediate`.
+const HONOUR: &str = "amqp091.immediate = honour";
 
 /// Name, options, messages per second at the source.
 const ROWS: &[(&str, &str, f64)] = &[
@@ -38,16 +41,21 @@ pub(crate) fn features(Settings { scale }: Settings) -> Plan {
                 .load(Load::new(options).seconds(scale.seconds(SECONDS)))
         })
         .collect();
-    cases.insert(4, backlog(scale.count(BACKLOG)));
+    for row in cases.iter_mut().flat_map(|case| &mut case.rows) {
+        row.configured = (row.name == "immediate").then_some(HONOUR);
+    }
+    let in_parallel = IN_PARALLEL.iter().map(|n| backlog(*n, scale.count(BACKLOG)));
+    cases.splice(4..4, in_parallel);
     Plan {
         name: "features",
         title: "What features cost",
         about: "One producer and one consumer without acknowledgements are the baseline; each other row \
             adds or takes away one thing. Without a consumer messages go nowhere. In 1->n every \
             consumer has a queue of its own and gets all messages: its rate counts what is published, \
-            `delivered` and `relative` count each delivery, as the source does. 0->n is a backlog that \
-            four consumers empty. `relative` is the part of the baseline's rate on the same \
-            broker.",
+            `delivered` and `relative` count each delivery, as the source does. 0->4 to 0->256 are a full \
+            queue that so many consumers empty in parallel. `immediate` is honoured by Leveret with \
+            `amqp091.immediate = honour` in its configuration; without it, and by RabbitMQ since 3.0, it is \
+            refused. `relative` is the part of the baseline's rate on the same broker.",
         source: SOURCE,
         metrics: vec![
             Metric::Rate,
@@ -66,11 +74,11 @@ pub(crate) fn features(Settings { scale }: Settings) -> Plan {
     }
 }
 
-fn backlog(n: u64) -> Case {
+fn backlog(n_consumers: u32, n: u64) -> Case {
     let queue = "bench-backlog";
-    let options = format!("-x 0 -y 4 -a -u {queue} -ad false -ew empty -i 0.1");
+    let options = format!("-x 0 -y {n_consumers} -a -u {queue} -ad false -ew empty -i 0.1");
     let fill = Load::new(&format!("-x 1 -y 0 -u {queue} -ad false -C {n} -c 1000"));
-    let row = RowPlan::new("0->n", Metric::Rate)
+    let row = RowPlan::new(format!("0->{n_consumers}"), Metric::Rate)
         .text("options", &*options)
         .text("backlog", n.to_string())
         .relative_to("baseline");

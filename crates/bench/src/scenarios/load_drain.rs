@@ -1,13 +1,14 @@
 //! A large backlog built up, then emptied.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, bars, over_time};
+use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, bars, number, over_time};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
-/// Name and messages.
-const BACKLOGS: &[(&str, u32)] = &[("500 k", 500_000), ("10 M", 10_000_000)];
+const BACKLOGS: [u32; 2] = [500_000, 10_000_000];
 /// Messages up to which rates are taken ten times a second. Slow brokers take an hour for many.
 const SHORT: u64 = 1_000_000;
+/// Points over time, however fast the broker is. A turn of the load generator is more than some of them.
+const POINTS: u64 = 200;
 /// The row without a backlog, which the others are compared with.
 const SHORT_QUEUE: &str = "short queue";
 const SHORT_QUEUE_SECONDS: f64 = 15.0;
@@ -15,8 +16,11 @@ const QUEUE: &str = "bench-load-drain";
 
 /// The plan.
 pub(crate) fn load_drain(Settings { scale }: Settings) -> Plan {
-    let backlogs = BACKLOGS.iter().map(|(name, n)| case(name, *n, scale));
-    let cases = std::iter::once(short_queue(scale)).chain(backlogs).collect();
+    let mut backlogs = BACKLOGS.map(|n| scale.count(n)).to_vec();
+    backlogs.dedup();
+    let cases = backlogs.iter().map(|n| case(*n));
+    let cases = std::iter::once(short_queue(scale)).chain(cases).collect();
+    let rows_over_time: Vec<String> = backlogs.iter().flat_map(|n| rows(*n)).collect();
     Plan {
         name: "load-drain",
         title: "Load and drain",
@@ -36,8 +40,8 @@ pub(crate) fn load_drain(Settings { scale }: Settings) -> Plan {
             Metric::PerCpuSecond,
         ],
         charts: vec![
-            over_time("Messages per second over time", Metric::Rate).rows(over_time_rows()),
-            over_time("The broker's memory over time", Metric::MemoryPeak).rows(over_time_rows()),
+            over_time("Messages per second over time", Metric::Rate).rows(rows_over_time.clone()),
+            over_time("The broker's memory over time", Metric::MemoryPeak).rows(rows_over_time),
             bars("Messages per second", Metric::Rate),
             bars("Rate as a part of the short queue's", Metric::Relative).linear(),
             bars("Longest time in which nothing moved", Metric::LongestPause).linear(),
@@ -48,12 +52,23 @@ pub(crate) fn load_drain(Settings { scale }: Settings) -> Plan {
     }
 }
 
-fn rows(name: &str) -> [String; 2] {
-    [format!("load {name}"), format!("drain {name}")]
+fn rows(messages: u64) -> [String; 2] {
+    let n = rounded(messages);
+    [format!("load {n}"), format!("drain {n}")]
 }
 
-fn over_time_rows() -> Vec<String> {
-    BACKLOGS.iter().flat_map(|(name, _)| rows(name)).collect()
+/// A number of messages in a few letters: `500 k`.
+fn rounded(messages: u64) -> String {
+    let (k, m) = (1_000, 1_000_000);
+    match messages {
+        _ if messages >= m && messages.is_multiple_of(m / 10) => {
+            format!("{} M", number(messages as f64 / m as f64))
+        }
+        _ if messages >= k && messages.is_multiple_of(k / 10) => {
+            format!("{} k", number(messages as f64 / k as f64))
+        }
+        _ => messages.to_string(),
+    }
 }
 
 fn short_queue(scale: Scale) -> Case {
@@ -62,19 +77,20 @@ fn short_queue(scale: Scale) -> Case {
     row.load(load.seconds(scale.seconds(SHORT_QUEUE_SECONDS))).queue(QUEUE)
 }
 
-fn case(name: &str, n: u32, scale: Scale) -> Case {
-    let messages = scale.count(n);
+fn case(messages: u64) -> Case {
     let interval = if messages <= SHORT { "0.1" } else { "0.2" };
     let row = |name: String| {
         RowPlan::new(name, Metric::Rate)
             .text("messages", messages.to_string())
             .relative_to(SHORT_QUEUE)
     };
+    let step = messages.div_ceil(POINTS).to_string();
     let load = |options: &str| {
-        vec![Load::new(&format!("{options} -u {QUEUE} -ad false")).with("-i", interval)]
+        let load = Load::new(&format!("{options} -u {QUEUE} -ad false"));
+        vec![load.with("-i", interval).with("--interval-messages", &step)]
     };
     Case {
-        rows: rows(name).map(row).into(),
+        rows: rows(messages).map(row).into(),
         steps: vec![
             Step::Load { row: Some(0), loads: load(&format!("-x 1 -y 0 -C {messages}")) },
             Step::Load { row: Some(1), loads: load(&format!("-x 0 -y 1 -a -D {messages}")) },

@@ -1,6 +1,6 @@
 //! Grids of parameters from RabbitMQ's measurements of 2012.
 
-use crate::plan::{Load, Plan, RowPlan, lines};
+use crate::plan::{Case, Load, Plan, RowPlan, lines};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -14,6 +14,18 @@ const PRODUCERS_MAX: u32 = 10;
 /// The source has all but 100 and 1,000, which show where more changes nothing.
 const PREFETCHES: &[u32] = &[1, 2, 5, 10, 20, 50, 100, 1_000, 10_000];
 const CONSUMERS: &[u32] = &[1, 2, 5, 10, 50, 100, 500, 1_000];
+const QUEUE: &str = "bench-prefetch";
+/// Messages per second of one consumer by its prefetch count.
+const READ_OFF: &[(u32, f64)] = &[
+    (1, 2_300.0),
+    (2, 4_200.0),
+    (5, 8_000.0),
+    (10, 11_000.0),
+    (20, 18_000.0),
+    (50, 23_300.0),
+    (10_000, 23_300.0),
+];
+const READ_OFF_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012, read off the chart";
 
 /// 1 -> 1 with ever larger messages.
 pub(crate) fn sizes(Settings { scale }: Settings) -> Plan {
@@ -64,36 +76,58 @@ pub(crate) fn producers_x_sizes(Settings { scale }: Settings) -> Plan {
     }
 }
 
-/// Consumers with different prefetch counts.
-pub(crate) fn prefetch_x_consumers(Settings { scale }: Settings) -> Plan {
+/// Consumers of one queue with different prefetch counts.
+pub(crate) fn prefetch_x_consumers(settings: Settings) -> Plan {
     let case = |prefetch: u32, n: u32| {
-        RowPlan::new(format!("prefetch {prefetch}, {n} consumers"), Metric::ReceiveRate)
-            .number("prefetch", prefetch)
-            .number("consumers", n)
-            .load(Load::new(&format!("-x 1 -y {n} -q {prefetch}")).seconds(scale.seconds(SECONDS)))
+        let row = match READ_OFF.iter().find(|(of, _)| n == 1 && *of == prefetch) {
+            Some((_, rate)) => grid_row(prefetch, n).published(READ_OFF_BY, *rate),
+            None => grid_row(prefetch, n),
+        };
+        let load = format!("-x 1 -y {n} -q {prefetch} -u {QUEUE} -ad false");
+        row.load(Load::new(&load).seconds(settings.scale.seconds(SECONDS))).queue(QUEUE)
     };
     Plan {
         name: "prefetch-x-consumers",
         title: "Prefetch and consumers",
-        about: "One producer; every consumer has a queue of its own, gets all messages and acknowledges each; \
-            each delivery counts. At the source a \
-            prefetch of 1 to 2 gives 1.8 times the rate, from 50 on nothing changes, and consumers \
-            beyond ten make it slower.",
+        about: "One producer as fast as it can, and a single queue whose consumers share its messages \
+            and acknowledge each. At the source a prefetch of 1 to 2 gives 1.8 times the rate, from 50 \
+            on nothing changes, ten consumers are the best, and 500 or 1,000 get about half of that.",
+        ..grid(case)
+    }
+}
+
+/// Consumers with a queue each and different prefetch counts.
+pub(crate) fn fan_out_x_prefetch(settings: Settings) -> Plan {
+    let case = |prefetch: u32, n: u32| {
+        let load = Load::new(&format!("-x 1 -y {n} -q {prefetch}"));
+        grid_row(prefetch, n).load(load.seconds(settings.scale.seconds(SECONDS)))
+    };
+    Plan {
+        name: "fan-out-x-prefetch",
+        title: "Fan-out and prefetch",
+        about: "One producer; every consumer has a queue of its own, gets all messages and acknowledges \
+            each; each delivery counts.",
+        source: "Leveret's own, over the grid of prefetch-x-consumers.",
+        ..grid(case)
+    }
+}
+
+fn grid_row(prefetch: u32, n: u32) -> RowPlan {
+    RowPlan::new(format!("prefetch {prefetch}, {n} consumers"), Metric::ReceiveRate)
+        .number("prefetch", prefetch)
+        .number("consumers", n)
+}
+
+/// All prefetch counts with all numbers of consumers.
+fn grid(case: impl Fn(u32, u32) -> Case + Copy) -> Plan {
+    let title = "Messages delivered per second";
+    let lines = lines(title, Metric::ReceiveRate, "consumers", Some("prefetch")).x_log();
+    let counts = PREFETCHES.iter();
+    Plan {
         source: SOURCE,
         metrics: vec![Metric::ReceiveRate, Metric::CpuPerMessage, Metric::LatencyMedian],
-        charts: vec![
-            lines(
-                "Messages delivered per second",
-                Metric::ReceiveRate,
-                "consumers",
-                Some("prefetch"),
-            )
-            .x_log(),
-        ],
-        cases: PREFETCHES
-            .iter()
-            .flat_map(|&prefetch| CONSUMERS.iter().map(move |&n| case(prefetch, n)))
-            .collect(),
+        charts: vec![lines],
+        cases: counts.flat_map(|&count| CONSUMERS.iter().map(move |&n| case(count, n))).collect(),
         ..Plan::default()
     }
 }

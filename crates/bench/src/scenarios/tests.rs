@@ -103,14 +103,26 @@ fn features_are_those_of_2012_for_30_seconds() {
         ("n->0", "-x 4 -y 0 -z 30"),
         ("1->n", "-x 1 -y 4 -a -z 30"),
         ("mandatory", "-x 1 -y 1 -a -f mandatory -z 30"),
-        ("immediate", "-x 1 -y 1 -a -f immediate -z 30"),
         ("ack", "-x 1 -y 1 -z 30"),
         ("ack, confirm", "-x 1 -y 1 -c 1000 -z 30"),
         ("ack, confirm, persistent", "-x 1 -y 1 -c 1000 -f persistent -z 30"),
     ] {
         assert_eq!(commands(&plan, row), [options]);
     }
-    assert_eq!(names(&plan).len(), 10);
+    let honoured = "# Leveret's configuration: amqp091.immediate = honour";
+    let immediate = [honoured, "-x 1 -y 1 -a -f immediate -z 30"];
+    assert_eq!(commands(&plan, "immediate"), immediate);
+    for n in [4, 16, 64, 256] {
+        let queue = "-u bench-backlog -ad false";
+        assert_eq!(
+            commands(&plan, &format!("0->{n}")),
+            [
+                format!("-x 1 -y 0 {queue} -C 5000000 -c 1000"),
+                format!("-x 0 -y {n} -a {queue} -ew empty -i 0.1"),
+            ]
+        );
+    }
+    assert_eq!(names(&plan).len(), 9 + 4);
     let published: Vec<f64> = plan
         .cases
         .iter()
@@ -131,12 +143,28 @@ fn sweeps_cover_the_grids_of_2012() {
     let producers = plan("producers-x-sizes", 1.0);
     assert_eq!(names(&producers).len(), 4 * 10);
     assert_eq!(commands(&producers, "100000 B, 10 producers"), ["-x 10 -y 0 -s 100000 -z 30"]);
-    let prefetch = plan("prefetch-x-consumers", 1.0);
-    assert_eq!(names(&prefetch).len(), 9 * 8);
-    assert_eq!(
-        commands(&prefetch, "prefetch 10000, 1000 consumers"),
-        ["-x 1 -y 1000 -q 10000 -z 30"]
-    );
+    let [all_share, each_has_all] = ["prefetch-x-consumers", "fan-out-x-prefetch"];
+    for (name, options) in [
+        (all_share, "-x 1 -y 1000 -q 10000 -u bench-prefetch -ad false -z 30"),
+        (each_has_all, "-x 1 -y 1000 -q 10000 -z 30"),
+    ] {
+        let grid = plan(name, 1.0);
+        assert_eq!(names(&grid).len(), 9 * 8);
+        assert_eq!(commands(&grid, "prefetch 10000, 1000 consumers"), [options]);
+    }
+}
+
+#[test]
+fn consumers_of_one_queue_stand_beside_what_was_read_off_the_source_s_chart() {
+    let plan = plan("prefetch-x-consumers", 1.0);
+    let rows = plan.cases.iter().flat_map(|case| &case.rows);
+    let published =
+        rows.flat_map(|row| row.published.iter().map(|it| (row.name.as_str(), it.value)));
+    let published: Vec<(&str, f64)> = published.collect();
+    assert_eq!(published.len(), 7);
+    assert_eq!(published[0], ("prefetch 1, 1 consumers", 2_300.0));
+    assert_eq!(published[6], ("prefetch 10000, 1 consumers", 23_300.0));
+    assert!(plan.cases.iter().all(|case| case.queues == ["bench-prefetch"]));
 }
 
 #[test]
@@ -148,12 +176,15 @@ fn load_and_drain_are_500_k_and_10_m() {
     );
     let queue = "-u bench-load-drain -ad false";
     assert_eq!(commands(&plan, "short queue"), [format!("-x 1 -y 1 -a {queue} -z 15")]);
-    assert_eq!(commands(&plan, "load 500 k"), [format!("-x 1 -y 0 -C 500000 {queue} -i 0.1")]);
+    assert_eq!(
+        commands(&plan, "load 500 k"),
+        [format!("-x 1 -y 0 -C 500000 {queue} -i 0.1 --interval-messages 2500")]
+    );
     assert_eq!(
         commands(&plan, "drain 10 M"),
         [
-            format!("-x 1 -y 0 -C 10000000 {queue} -i 0.2"),
-            format!("-x 0 -y 1 -a -D 10000000 {queue} -i 0.2"),
+            format!("-x 1 -y 0 -C 10000000 {queue} -i 0.2 --interval-messages 50000"),
+            format!("-x 0 -y 1 -a -D 10000000 {queue} -i 0.2 --interval-messages 50000"),
         ]
     );
 }
@@ -243,6 +274,14 @@ fn confirm_on_compares_four_modes_with_the_source_s_gains() {
     assert_eq!(plan.means[0].of.len(), 27);
     assert_eq!(plan.means[0].of[0], "4 queues");
     let small = "-x 1 -y 1 -q 200 -c 200 -u bench-confirm-cpu -z 10";
+    let printed = plan.means[0].row.published.iter().map(|it| it.printed.as_deref());
+    assert_eq!(printed.collect::<Vec<_>>(), [Some("+42.9 %"), Some("+56.5 %")]);
+    let figures = plan.charts.iter().filter(|chart| !chart.variants.is_empty());
+    let figures: Vec<(&str, String)> =
+        figures.map(|chart| (&*chart.title, chart.variants.join(" "))).collect();
+    assert!(figures[0].0.starts_with("Figure 5 ") && figures[2].0.starts_with("Figure 6 "));
+    let variants: Vec<&str> = figures.iter().map(|(_, variants)| variants.as_str()).collect();
+    assert_eq!(variants, ["ack base", "ack", "ack-direct base", "ack-direct"]);
     assert_eq!(commands(&plan, "transient 12 B, 1 -> 1"), [small]);
 }
 
@@ -281,10 +320,18 @@ fn bystanders_are_beside_slow_consumers_huge_queues_and_crowds() {
 fn a_scale_shortens_durations_and_counts_down_to_a_least() {
     assert_eq!(commands(&plan("features", 0.1), "baseline"), ["-x 1 -y 1 -a -z 3"]);
     assert_eq!(commands(&plan("features", 1e-6), "baseline"), ["-x 1 -y 1 -a -z 0.2"]);
+    // Rows say what they really carry.
     let drain = plan("load-drain", 0.01);
-    assert!(commands(&drain, "load 500 k")[0].starts_with("-x 1 -y 0 -C 5000 "));
+    assert_eq!(names(&drain)[1..], ["load 5 k", "drain 5 k", "load 100 k", "drain 100 k"]);
+    assert!(commands(&drain, "load 5 k")[0].starts_with("-x 1 -y 0 -C 5000 "));
+    assert_eq!(names(&plan("load-drain", 0.25))[1..4], ["load 125 k", "drain 125 k", "load 2.5 M"]);
+    assert_eq!(
+        names(&plan("load-drain", 0.012_345))[1..4],
+        ["load 6173", "drain 6173", "load 123450"]
+    );
     let drain = plan("load-drain", 1e-9);
-    assert!(commands(&drain, "load 500 k")[0].starts_with("-x 1 -y 0 -C 100 "));
+    assert_eq!(names(&drain)[1..], ["load 100", "drain 100"]);
+    assert!(commands(&drain, "load 100")[0].starts_with("-x 1 -y 0 -C 100 "));
     // A run of 0.3 s must not wait up to 1 s for its publishers, nor 10 s for what is to expire.
     let classic = commands(&plan("classic-queues", 0.001), "expire into dead letters, 100 B");
     let expire = classic.last().unwrap();
@@ -306,4 +353,5 @@ fn chosen_rows_bring_what_they_are_relative_to() {
     let mut confirm_on = plan("confirm-on", 1.0);
     crate::run::keep_rows(&mut confirm_on, &["1 queue".to_owned(), "5 queues".to_owned()]);
     assert_eq!(names(&confirm_on), ["1 queue", "5 queues", "mean of more than 3 queues"]);
+    assert_eq!((confirm_on.means[0].of.len(), confirm_on.means[0].n_all), (1, 27));
 }

@@ -46,6 +46,8 @@ pub(crate) fn scenario(kind: ChartKind, metrics: &[Metric], rows: Vec<Row>) -> S
         metric: *metric,
         is_log: false,
         rows: Vec::new(),
+        variants: Vec::new(),
+        beside: None,
     };
     Scenario {
         name: "some-scenario".to_owned(),
@@ -64,6 +66,7 @@ pub(crate) fn scenario(kind: ChartKind, metrics: &[Metric], rows: Vec<Row>) -> S
 pub(crate) fn row(name: &str, cells: Vec<Cell>) -> Row {
     Row {
         name: name.to_owned(),
+        note: None,
         parameters: BTreeMap::new(),
         commands: vec!["leveret perf -h URI".to_owned()],
         metric: Metric::PerCpuSecond,

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # RabbitMQ from Debian's package as a peer for `leveret bench`.
 #
-#   bench/peer.sh start [PORT]   install the package if it is missing (as root), start a node of its own on
+#   bench/peer.sh start [PORT] [--plugins NAME,...]
+#                                install the package if it is missing (as root), start a node of its own on
 #                                127.0.0.1:PORT (5673), print the --target option for `leveret bench`
 #   bench/peer.sh stop [PORT]    stop it and its port mapper (epmd), and delete its data
+#
+# Plugins (none) may be named without the rabbitmq_ in front: `--plugins management,top` is what the paper of the
+# scenario confirm-on ran. The management plugin listens on 127.0.0.1:PORT + 30000.
 #
 # The node has its own name (PEER_NODENAME, rabbit@localhost), an epmd of its own on PORT + 10000, and keeps everything
 # in PEER_DIR/PORT (~/.cache/leveret-peer/PORT); a node the system runs is not touched.
@@ -11,7 +15,18 @@ set -euo pipefail
 
 server=/usr/lib/rabbitmq/bin/rabbitmq-server
 command=${1:-}
-port=${2:-5673}
+port=5673
+plugins=
+[ $# = 0 ] || shift
+while [ $# -gt 0 ]; do
+    case $1 in
+    --plugins) plugins=${2:?--plugins needs names} && shift ;;
+    --plugins=*) plugins=${1#*=} ;;
+    *[!0-9]* | '') echo "peer.sh: '$1' is not understood" >&2 && exit 2 ;;
+    *) port=$1 ;;
+    esac
+    shift
+done
 dir=${PEER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/leveret-peer}/$port
 pid_file=$dir/pid
 # Where the node's own epmd listens: that of the system's nodes is not touched.
@@ -38,6 +53,16 @@ install_package() {
     [ "$status" = 0 ] || fail "rabbitmq-server cannot be installed"
 }
 
+# The plugins as an Erlang term, by their whole names.
+enabled_plugins() {
+    local names=() name
+    for name in ${plugins//,/ }; do
+        names+=("rabbitmq_${name#rabbitmq_}")
+    done
+    local IFS=,
+    echo "[${names[*]}]."
+}
+
 is_running() {
     [ -s "$pid_file" ] && kill -0 "$(cat "$pid_file")" 2>/dev/null
 }
@@ -52,8 +77,11 @@ start() {
     ! answers || fail "something else listens on port $port"
     mkdir -p "$dir/log"
     : >"$dir/env.conf"
-    echo '[].' >"$dir/enabled_plugins"
+    enabled_plugins >"$dir/enabled_plugins"
     printf 'listeners.tcp.default = 127.0.0.1:%s\nlog.console = false\n' "$port" >"$dir/rabbitmq.conf"
+    case $plugins in
+    *management* | *top*) printf 'management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n' $((port + 30000)) >>"$dir/rabbitmq.conf" ;;
+    esac
     env -u RABBITMQ_NODE_PORT HOME="$dir" \
         RABBITMQ_NODENAME="${PEER_NODENAME:-rabbit@localhost}" \
         RABBITMQ_CONF_ENV_FILE="$dir/env.conf" \

@@ -8,7 +8,8 @@ use perf::process::{self, Usage};
 use perf::{Client, Closed, Link};
 
 use crate::options::TargetOption;
-use crate::result::Target;
+use crate::own_count::OwnCount;
+use crate::result::{Target, WrittenBy};
 
 /// The channel things are asked on.
 pub(crate) const CHANNEL: u16 = 1;
@@ -21,6 +22,8 @@ const LEVERET: &str = "Leveret";
 pub(crate) struct Broker {
     pub(crate) option: TargetOption,
     pub(crate) target: Target,
+    /// Leveret's count of what it writes, if it can be asked.
+    own_count: Option<OwnCount>,
 }
 
 /// The reason why there is no figure.
@@ -59,16 +62,20 @@ impl Broker {
             own if own.is_empty() => (said("product"), said("version")),
             own => (LEVERET.to_owned(), own),
         };
+        let pid = option.pid.or_else(|| local_pid(&option));
+        let own_count = pid.filter(|_| product == LEVERET).and_then(OwnCount::of);
+        let counter = if own_count.is_some() { WrittenBy::Broker } else { WrittenBy::Process };
         let target = Target {
             name: option.name.clone(),
             uri: without_password(&option),
             product,
             version,
             platform: said("platform"),
-            pid: option.pid.or_else(|| local_pid(&option)),
+            pid,
+            written_by: pid.map(|_| counter),
         };
         client.close();
-        Ok(Self { option, target })
+        Ok(Self { option, target, own_count })
     }
 
     /// Whether it says so itself, whatever it calls itself for clients that look for RabbitMQ.
@@ -86,6 +93,11 @@ impl Broker {
     /// CPU time and memory of the broker's process so far, if it can be seen.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.target.pid.and_then(process::usage)
+    }
+
+    /// Bytes the broker has written so far by its own count, if it can be asked.
+    pub(crate) fn own_written_bytes(&self) -> Option<u64> {
+        self.own_count.as_ref()?.written_bytes()
     }
 
     /// Deletes queues, whether they are there or not.

@@ -11,6 +11,7 @@ mod load;
 mod machine;
 mod measurement;
 mod options;
+mod own_count;
 mod plan;
 mod progress;
 pub mod report;

@@ -169,6 +169,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(&Point),
 ) -> Result<Measurement, Failure> {
     let (lines, news) = channel();
+    let written_before = broker.own_written_bytes();
     let started: anyhow::Result<Vec<Generator>> = loads
         .iter()
         .enumerate()
@@ -183,6 +184,9 @@ pub(crate) fn run(
     }
     let nothing = || Failure::Failed("the load generator says nothing at its end".to_owned());
     let mut sum = Summary::sum(&course.summaries).ok_or_else(nothing)?;
+    if let Some((after, before)) = broker.own_written_bytes().zip(written_before) {
+        sum.written_bytes = Some(after.saturating_sub(before) as f64);
+    }
     let mut series = join(&course.points);
     if loads.iter().all(|load| load.0.iter().any(|word| word == UNTIL_STILL)) {
         sum.end_with(&mut series);

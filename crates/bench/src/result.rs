@@ -78,6 +78,20 @@ pub struct Target {
     pub platform: String,
     /// Its process, if that is on this machine: without it there are no CPU and memory figures.
     pub pid: Option<u32>,
+    /// Who counts the bytes it writes, if it has a process.
+    #[serde(default)]
+    pub written_by: Option<WrittenBy>,
+}
+
+/// Who counts the bytes that a broker writes.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WrittenBy {
+    /// The broker: what it has handed to the system for the files of its data directory.
+    Broker,
+    /// The system: `write_bytes` of the process, which is of pages made dirty. Since a page that is written
+    /// little by little counts again and again, it may be many times what reaches the device.
+    Process,
 }
 
 /// A named set of measurements.

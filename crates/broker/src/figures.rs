@@ -3,12 +3,23 @@
 use crate::broker::Broker;
 use crate::connections::Connection;
 use crate::queue_ref::QueueRef;
-use classic::Losses;
+use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
+use log::FileKind;
+use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name};
 use queue_type::ConsumerView;
 use session::ChannelId;
 use std::collections::BTreeMap;
 use store::blob::BlobStats;
+
+/// The kinds of files in a data directory that has a log with the default options.
+pub const FILE_KINDS: &[FileKind] = &[
+    FileKind { name: "log", dir: "wal" },
+    FileKind { name: "pages", dir: PAGES_DIR },
+    FileKind { name: "swap", dir: SWAP_DIR },
+    FileKind { name: "message_store", dir: VHOSTS_DIR },
+    FileKind { name: "classic_v1", dir: QUEUES_DIR },
+];
 
 /// A node as listings and `status` show it.
 #[derive(Clone, Copy, Debug)]

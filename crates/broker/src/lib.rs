@@ -36,7 +36,7 @@ pub use crate::connections::{
     ChannelCounters, Connection, Connections, Identity, Interrupt, Traffic,
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
-pub use crate::figures::Figures;
+pub use crate::figures::{FILE_KINDS, Figures};
 pub use crate::firehose::Firehose;
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
@@ -52,6 +52,7 @@ pub use classic::Losses;
 pub use classic::PagerStepper;
 pub use classic::{Delayed, DelayedMessage};
 pub use classic::{PagerOptions, StorageOptions};
+pub use log::FileTraffic;
 pub use queue_type::{
     Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
 };

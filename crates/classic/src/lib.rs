@@ -23,5 +23,5 @@ pub use crate::queue::{
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
 pub use crate::service::{ClassicParts, ClassicService};
-pub use crate::storage::{Losses, PAGES_DIR, Storage};
+pub use crate::storage::{Losses, PAGES_DIR, SWAP_DIR, Storage};
 pub use crate::v1::ClassicV1Stepper;

@@ -19,7 +19,7 @@ use store::v1::{Damage, JournalTable, V1Options, V1Queue};
 /// Pages with messages that survive a restart.
 pub const PAGES_DIR: &str = "pages";
 /// Pages that do not: emptied at the start.
-const SWAP_DIR: &str = "swap";
+pub const SWAP_DIR: &str = "swap";
 
 /// Messages and places in files that could not be read since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,11 @@ use std::io;
 
 mod real;
 mod reserved;
+mod traffic;
 
 pub use real::RealDisk;
 pub use reserved::{RESERVE_BYTES_MAX, RESERVE_FILE, ReservedDisk, Scarcity};
+pub use traffic::{FileKind, FileTraffic};
 
 /// The file that [`Disk::open`] expects to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ mod wal;
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE, may_be_new, version_in};
 pub use disk::{
-    Disk, DiskFile, DiskLock, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE, RealDisk, ReservedDisk,
-    Scarcity, Space,
+    Disk, DiskFile, DiskLock, FileKind, FileTraffic, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,
+    RealDisk, ReservedDisk, Scarcity, Space,
 };
 pub use error::{IoContext, LogError, Refused};
 pub use files::{list_if_there, read_file};

@@ -2,7 +2,7 @@
 
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use broker::Broker;
+use broker::{Broker, FileTraffic};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit in bytes, or as a share of the machine's memory.
@@ -62,6 +62,9 @@ pub trait Resources: std::fmt::Debug + Send + Sync {
 
     /// The file descriptors by now.
     fn descriptors(&self) -> FileDescriptors;
+
+    /// Bytes that files of the data directory were read and written with since the start, by kind.
+    fn traffic(&self) -> Vec<FileTraffic>;
 }
 
 /// The limits in force. What is configured counts again after the next start, as with RabbitMQ.

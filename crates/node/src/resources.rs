@@ -1,7 +1,7 @@
 //! Watches memory and disk, and sets the alarms that make publishers wait.
 
 use crate::config::Resources;
-use broker::{Alarm, Broker, HEAVIEST_NAMED};
+use broker::{Alarm, Broker, FileTraffic, HEAVIEST_NAMED};
 use log::{Disk as _, ReservedDisk, Scarcity};
 use mgmt::{FileDescriptors, ResourceLimits};
 use net::Descriptors;
@@ -119,6 +119,10 @@ impl mgmt::Resources for ResourceMonitor {
             total_limit: self.descriptors.limit(),
             is_alarm_on: self.descriptors.is_alarm_on(),
         }
+    }
+
+    fn traffic(&self) -> Vec<FileTraffic> {
+        self.disk.traffic()
     }
 }
 

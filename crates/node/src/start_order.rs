@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use broker::Broker;
+use broker::{Broker, FILE_KINDS};
 use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::Resources as _;
 use net::{Clock, Descriptors, Listener, Protocol, Server, ServerSettings, Timers};
@@ -70,7 +70,7 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
 fn open_data_dir(path: &Path) -> anyhow::Result<(DataDir, ReservedDisk)> {
     let disk = RealDisk::new(path)
         .with_context(|| format!("cannot make the data directory {}", path.display()))?;
-    let disk = ReservedDisk::new(Arc::new(disk));
+    let disk = ReservedDisk::new(Arc::new(disk), FILE_KINDS);
     Ok((DataDir::open(Arc::new(disk.clone()))?, disk))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::report::figure::{Figure, Quotient};
 use crate::report::number::ratio;
-use crate::result::Metric;
+use crate::result::{Metric, WrittenBy};
 
 /// Within a sentence and beside an axis.
 pub(crate) fn noun(metric: Metric) -> &'static str {
@@ -76,6 +76,31 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
         Metric::Relative | Metric::Gain => "nothing to compare it with",
         Metric::Rate | Metric::ByteRate | Metric::LongestPause | Metric::Duration => "not measured",
     }
+}
+
+/// A sentence about who counted bytes written, for each kind of counter; `None` of other metrics.
+pub(crate) fn counted(figure: &Figure<'_>) -> Option<String> {
+    if figure.metric != Metric::WrittenEach {
+        return None;
+    }
+    let of = |counter| {
+        let names = figure.columns.iter().filter(|column| column.written_by == Some(counter));
+        let names: Vec<&str> = names.map(|column| column.text.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let broker = of(WrittenBy::Broker).map(|names| {
+        format!(
+            "{names}: what the broker hands to the system for its data files, by its own count."
+        )
+    });
+    let process = of(WrittenBy::Process).map(|names| {
+        format!(
+            "{names}: write_bytes of the process, as the system counts it, which can be several times \
+             what reaches the disk; not to be compared with a broker's own count."
+        )
+    });
+    let sentences: Vec<String> = broker.into_iter().chain(process).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 /// A figure's finding in one sentence: `Leveret: 48× RabbitMQ (12× to 84×) in messages per CPU-second`.

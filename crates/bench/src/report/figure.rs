@@ -88,8 +88,13 @@ impl<'a> Figure<'a> {
         self.columns.iter().enumerate().skip(1)
     }
 
-    /// The first column's medians divided by another one's, over all rows that have both.
+    /// The first column's medians divided by another one's, over all rows that have both; `None` for what is
+    /// not counted alike.
     pub(crate) fn quotient(&self, other: usize) -> Option<Quotient> {
+        let counter = |at: usize| self.columns.get(at).and_then(|column| column.written_by);
+        if self.metric == Metric::WrittenEach && counter(0) != counter(other) {
+            return None;
+        }
         Quotient::of(self.rows.iter().filter_map(|row| row.quotient(other)))
     }
 

@@ -1,6 +1,6 @@
 //! Names and colours of targets and columns on the page.
 
-use crate::result::{Column, Run, Target};
+use crate::result::{Column, Run, Target, WrittenBy};
 
 /// The number of colours in the page's style; a further target starts again at the first.
 const COLOURS: usize = 6;
@@ -19,6 +19,8 @@ pub(crate) struct Name {
     pub(crate) class: String,
     /// Not a broker: what the machine itself needs.
     pub(crate) is_baseline: bool,
+    /// Who counts the bytes it writes.
+    pub(crate) written_by: Option<WrittenBy>,
 }
 
 /// The names of a scenario's columns.
@@ -28,7 +30,8 @@ pub(crate) fn columns(run: &Run, columns: &[Column]) -> Vec<Name> {
 
 fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
     let at = run.targets.iter().position(|target| target.name == column.target);
-    let base = at.and_then(|at| run.targets.get(at)).map(target);
+    let of_column = at.and_then(|at| run.targets.get(at));
+    let base = of_column.map(target);
     let base = base.unwrap_or_else(|| column.target.clone());
     let text = match &column.variant {
         Some(variant) => format!("{base} {variant}"),
@@ -41,7 +44,8 @@ fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
         }
         _ => "floor variant-0".to_owned(),
     };
-    Name { text: shortened(&text), class, is_baseline: column.is_baseline }
+    let written_by = of_column.and_then(|target| target.written_by);
+    Name { text: shortened(&text), class, is_baseline: column.is_baseline, written_by }
 }
 
 /// A target's name on the page: the one it was given. Brokers that are compatible with another one

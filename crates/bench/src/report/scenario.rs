@@ -232,6 +232,9 @@ fn draw_sheet(out: &mut Markup, figure: &Figure<'_>, picture: &Picture<'_>) {
         }
         None => out.element("h3").text(title),
     }
+    if let Some(what) = captions::counted(figure) {
+        out.element("p").class("what").text(what);
+    }
     let is_log = chart.is_some_and(|chart| chart.is_log);
     match picture.kind {
         ChartKind::OverTime => timeline::draw(out, figure, is_log),

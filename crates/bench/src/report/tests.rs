@@ -89,6 +89,24 @@ fn what_was_refused_is_said_in_the_chart_and_below() {
 }
 
 #[test]
+fn bytes_written_say_who_counted_them_and_are_compared_only_with_their_like() {
+    let cell = |bytes: f64| measured(&[(Metric::WrittenEach, bytes)]);
+    let rows = || vec![row("fan-out", vec![cell(5_000.0), cell(60_000.0)])];
+    let mut run = run(vec![scenario(ChartKind::Bars, &[Metric::WrittenEach], rows())]);
+    let said = page(&run);
+    assert_says(
+        &said,
+        &[
+            "Leveret: what the broker hands to the system for its data files, by its own count.",
+            "RabbitMQ: write_bytes of the process, as the system counts it",
+        ],
+    );
+    assert!(!said.contains("Leveret ÷ RabbitMQ") && !said.contains("12×"), "{said}");
+    run.targets[0].written_by = run.targets[1].written_by;
+    assert_says(&page(&run), &["Leveret, RabbitMQ: write_bytes", "12× lower than RabbitMQ"]);
+}
+
+#[test]
 fn rows_that_are_not_shown_say_why() {
     let latency = measured(&[(Metric::LatencyMedian, 480.0)]);
     let rows = vec![

@@ -95,6 +95,10 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
             format!("Free disk space: {}", size(status.get("disk_free"), unit)),
         ],
     );
+    let io = file_io_lines(&status, unit);
+    if !io.is_empty() {
+        report.section("Read and written since the start", io);
+    }
     let losses = loss_lines(&status);
     if !losses.is_empty() {
         report.section("Losses since the start", losses);
@@ -110,6 +114,25 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
     let listeners = status.get("listeners").unwrap_or(&Value::Null);
     report.or_none("Listeners", interface_lines(listeners, "I"));
     Ok(report.answer())
+}
+
+/// Bytes read and written by kind of file; no lines where the node does not tell.
+fn file_io_lines(status: &Value, unit: &str) -> Vec<String> {
+    let kinds = [
+        ("log", "Log"),
+        ("pages", "Pages"),
+        ("swap", "Swap"),
+        ("message_store", "Message store"),
+        ("classic_v1", "Classic queues of version 1"),
+        ("other", "Other files"),
+        ("total", "Total"),
+    ];
+    let line = |(name, title): (&str, &str)| {
+        let io = status.get("file_io")?.get(name)?;
+        let [read, written] = ["read_bytes", "write_bytes"].map(|name| size(io.get(name), unit));
+        Some(format!("{title}: read {read}, written {written}"))
+    };
+    kinds.into_iter().filter_map(line).collect()
 }
 
 /// Counts of data that could not be read; no lines where all was.

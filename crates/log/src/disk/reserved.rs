@@ -1,5 +1,6 @@
-//! A disk that keeps space back for what must be written when none is left, and that waits when the system
-//! opens no more files. Knows names and sizes. Never what is written, nor what for.
+//! A disk that keeps space back for what must be written when none is left, that waits when the system opens
+//! no more files, and that counts what is read and written. Knows names and sizes. Never what is written, nor
+//! what for.
 //!
 //! ```text
 //! a write finds no space --> the reserve is given up --> the write is tried again --> the watcher is told
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::traffic::{Counter, FileKind, FileTraffic, TrafficCounters};
 use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// The file that takes the space which is kept back.
@@ -64,6 +66,7 @@ struct Shared {
     watcher: OnceLock<Watcher>,
     waiting: Mutex<Waiting>,
     ended: Condvar,
+    traffic: TrafficCounters,
 }
 
 /// The reserve can be given up.
@@ -88,8 +91,9 @@ struct Waiting {
 }
 
 impl ReservedDisk {
-    /// `disk` with the reserve it has; if it has none, [`Self::refill`] makes one. Writes nothing.
-    pub fn new(disk: Arc<dyn Disk>) -> Self {
+    /// `disk` with the reserve it has; if it has none, [`Self::refill`] makes one. Writes nothing. What files
+    /// are read and written with is counted by these kinds.
+    pub fn new(disk: Arc<dyn Disk>, kinds: &[FileKind]) -> Self {
         let reserved = Self(Arc::new(Shared {
             disk,
             changing: Mutex::new(()),
@@ -98,12 +102,19 @@ impl ReservedDisk {
             watcher: OnceLock::new(),
             waiting: Mutex::default(),
             ended: Condvar::new(),
+            traffic: TrafficCounters::new(kinds),
         }));
         let shared = &*reserved.0;
         if !shared.has_whole_reserve() {
             shared.reserve.store(USED, Ordering::Release);
         }
         reserved
+    }
+
+    /// Bytes that files were read and written with since the start, by kind.
+    #[must_use]
+    pub fn traffic(&self) -> Vec<FileTraffic> {
+        self.0.traffic.read()
     }
 
     /// Whether the reserve is given up, or not made yet.
@@ -281,8 +292,8 @@ impl Disk for ReservedDisk {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let open = || self.0.in_space(name, || self.0.disk.open(name, mode));
         let file = self.0.opening(name, open)?;
-        let (name, shared) = (name.into(), Arc::clone(&self.0));
-        Ok(Box::new(ReservedFile { file, name, shared }))
+        let counter = self.0.traffic.of(name);
+        Ok(Box::new(ReservedFile { file, name: name.into(), counter, shared: Arc::clone(&self.0) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -327,6 +338,8 @@ impl Disk for ReservedDisk {
 struct ReservedFile {
     file: Box<dyn DiskFile>,
     name: Box<str>,
+    /// That of its kind.
+    counter: Arc<Counter>,
     shared: Arc<Shared>,
 }
 
@@ -336,11 +349,15 @@ impl DiskFile for ReservedFile {
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(at, into)
+        let n = self.file.read_at(at, into)?;
+        self.counter.count_read(n);
+        Ok(n)
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.shared.in_space(&self.name, || self.file.write_at(at, bytes))
+        self.shared.in_space(&self.name, || self.file.write_at(at, bytes))?;
+        self.counter.count_write(bytes.len());
+        Ok(())
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::Management;
 use crate::node_info::{NodeInfo, memory_used_bytes};
-use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
+use broker::{Alarm, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 
@@ -104,6 +104,7 @@ fn status(management: &Management) -> Value {
         "file_descriptors": {
             "total_used": descriptors.total_used, "total_limit": descriptors.total_limit,
         },
+        "file_io": file_io(&management.resources.traffic()),
         "losses": {
             "messages": losses.n_messages,
             "unreadable_places": losses.n_unreadable,
@@ -117,6 +118,17 @@ fn status(management: &Management) -> Value {
         },
         "listeners": management.listeners(),
     })
+}
+
+/// Bytes read and written by kind of file, and of all.
+fn file_io(traffic: &[FileTraffic]) -> Value {
+    let object = |read_bytes: u64, write_bytes: u64| json!({"read_bytes": read_bytes, "write_bytes": write_bytes});
+    let of = |it: &FileTraffic| (it.kind.to_owned(), object(it.read_bytes, it.write_bytes));
+    let total = object(
+        traffic.iter().map(|it| it.read_bytes).sum(),
+        traffic.iter().map(|it| it.write_bytes).sum(),
+    );
+    traffic.iter().map(of).chain([("total".to_owned(), total)]).collect::<Map<_, _>>().into()
 }
 
 fn is_in_maintenance(management: &Management) -> bool {

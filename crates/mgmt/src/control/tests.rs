@@ -1,7 +1,7 @@
 use super::*;
 use crate::{FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
-use broker::{Alarm, Broker, Identity, Interrupt, Session};
+use broker::{Alarm, Broker, FileTraffic, Identity, Interrupt, Session};
 use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{
@@ -52,6 +52,11 @@ impl Resources for OneByte {
 
     fn descriptors(&self) -> FileDescriptors {
         FileDescriptors { total_used: Some(7), total_limit: 1024, is_alarm_on: false }
+    }
+
+    fn traffic(&self) -> Vec<FileTraffic> {
+        let of = |kind, read_bytes, write_bytes| FileTraffic { kind, read_bytes, write_bytes };
+        vec![of("log", 1, 20), of("other", 2, 300)]
     }
 }
 
@@ -305,6 +310,14 @@ async fn the_node_tells_about_itself() {
     assert_eq!(status["totals"]["virtual_host_count"], json!(1));
     assert!(status["memory"]["total"]["rss"].as_u64().unwrap() > 0);
     assert!(status["disk_free"].as_u64().unwrap() > 0);
+    assert_eq!(
+        status["file_io"],
+        json!({
+            "log": {"read_bytes": 1, "write_bytes": 20},
+            "other": {"read_bytes": 2, "write_bytes": 300},
+            "total": {"read_bytes": 3, "write_bytes": 320},
+        })
+    );
     node.ok("set_cluster_name", json!({"name": "c1"})).await;
     assert_eq!(node.ok("cluster_status", json!({})).await["cluster_name"], json!("c1"));
     assert_eq!(node.ok("server_version", json!({})).await, json!("4.3.6"));

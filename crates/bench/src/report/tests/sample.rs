@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::result::{
     Cell, Chart, ChartKind, Column, Figure, Machine, Metric, Outcome, Parameter, Point, Row, Run,
-    SCHEMA, Sample, Scenario, Target,
+    SCHEMA, Sample, Scenario, Target, WrittenBy,
 };
 
 /// A run against Leveret and RabbitMQ.
@@ -33,6 +33,7 @@ fn target(name: &str, product: &str) -> Target {
         version: "1.2.3".to_owned(),
         platform: "a platform".to_owned(),
         pid: Some(4242),
+        written_by: Some(if product == "Leveret" { WrittenBy::Broker } else { WrittenBy::Process }),
     }
 }
 

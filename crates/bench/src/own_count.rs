@@ -1,0 +1,104 @@
+//! The bytes that Leveret has handed to the system, by its own count, asked for over the control socket of a
+//! broker on this machine. The system's count of a process is of pages made dirty: where a page is written
+//! little by little, as that of a log is, it counts many times over.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A file that the broker has open in its data directory as long as it runs.
+const LOCK_FILE: &str = "leveret.lock";
+/// The control socket beside it.
+const SOCKET: &str = "ctl.sock";
+/// The longest answer that is read: `status` is a few thousand bytes.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// The longest wait for it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The data directory of a running broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnCount {
+    data_dir: PathBuf,
+}
+
+impl OwnCount {
+    /// That of the broker with this process; `None` if it cannot be found, or does not tell.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let targets = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+        let mut locks = targets.filter(|target| target.ends_with(LOCK_FILE));
+        // Seen as the broker sees it, which may be in a container.
+        let of_lock = |lock: PathBuf| {
+            let inside = lock.parent()?.strip_prefix("/").ok()?.to_owned();
+            Some(Self { data_dir: PathBuf::from(format!("/proc/{pid}/root")).join(inside) })
+        };
+        locks.find_map(|lock| of_lock(lock).filter(|own| own.written_bytes().is_some()))
+    }
+
+    /// Bytes written to files of the data directory since the broker's start.
+    pub(crate) fn written_bytes(&self) -> Option<u64> {
+        let status = self.ask("status").ok()?;
+        status.pointer("/ok/file_io/total/write_bytes")?.as_u64()
+    }
+
+    fn ask(&self, endpoint: &str) -> std::io::Result<Value> {
+        // The path of the socket may be too long for its address.
+        let directory = File::open(&self.data_dir)?;
+        let address = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
+        let mut stream = UnixStream::connect(address)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        let head = "HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+                    content-type: application/json\r\ncontent-length: 2";
+        stream.write_all(format!("POST /ctl/{endpoint} {head}\r\n\r\n{{}}").as_bytes())?;
+        let mut answer = String::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        Ok(serde_json::from_str(body)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Answers one request.
+    fn serve(listener: &UnixListener, answer: &str) {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 200];
+        let n = stream.read(&mut request).unwrap();
+        assert!(request[..n].starts_with(b"POST /ctl/status HTTP/1.1\r\n"));
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+        stream.write_all(format!("{head}{answer}").as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_broker_is_found_by_its_lock_and_asked_on_the_socket_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("d".repeat(120));
+        fs::create_dir(&deep).unwrap();
+        let _lock = File::create(deep.join(LOCK_FILE)).unwrap();
+        let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
+        // Its name is too long to be bound to.
+        fs::rename(dir.path().join(SOCKET), deep.join(SOCKET)).unwrap();
+        let answers = [r#"{"ok": {"file_io": {"total": {"write_bytes": 7}}}}"#, r#"{"ok": {}}"#];
+        let server = std::thread::spawn(move || {
+            for answer in [answers[0], answers[0], answers[1], answers[1]] {
+                serve(&listener, answer);
+            }
+        });
+        let own = OwnCount::of(std::process::id()).unwrap();
+        assert_eq!(own.written_bytes(), Some(7));
+        assert_eq!(own.written_bytes(), None);
+        assert_eq!(OwnCount::of(std::process::id()), None, "it does not tell");
+        server.join().unwrap();
+        assert_eq!(own.written_bytes(), None);
+        assert_eq!(OwnCount::of(u32::MAX), None);
+    }
+}

@@ -34,6 +34,7 @@ pub struct Tally {
 
 static N_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static N_BYTES: AtomicU64 = AtomicU64::new(0);
+static N_FREED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static OF_THREAD: Cell<Tally> = const { Cell::new(Tally { n_allocations: 0, n_bytes: 0 }) };
@@ -46,6 +47,14 @@ pub fn in_process() -> Tally {
         n_allocations: N_ALLOCATIONS.load(Ordering::Relaxed),
         n_bytes: N_BYTES.load(Ordering::Relaxed),
     }
+}
+
+/// The bytes that all threads have allocated and not freed.
+#[must_use]
+pub fn live_bytes() -> u64 {
+    // What is freed was allocated before: read in this order the difference is never negative.
+    let n_freed_bytes = N_FREED_BYTES.load(Ordering::Relaxed);
+    N_BYTES.load(Ordering::Relaxed).saturating_sub(n_freed_bytes)
 }
 
 /// The allocations of this thread.
@@ -74,6 +83,10 @@ fn count(n_bytes: usize) {
         .set(Tally { n_allocations: tally.n_allocations + 1, n_bytes: tally.n_bytes + n_bytes });
 }
 
+fn count_freed(n_bytes: usize) {
+    N_FREED_BYTES.fetch_add(n_bytes as u64, Ordering::Relaxed);
+}
+
 // SAFETY: every call is handed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -89,11 +102,13 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count_freed(layout.size());
         // SAFETY: the caller's promises are those of the method called.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count_freed(layout.size());
         count(new_size);
         // SAFETY: the caller's promises are those of the method called.
         unsafe { System.realloc(at, layout, new_size) }

@@ -101,7 +101,8 @@ impl Server {
             let name = if served.0.settings.proxy_protocol {
                 let timeout_ms = protocol.handshake_timeout_ms();
                 let displaced = handshake.lost();
-                proxy::name_of(&mut socket, (peer, local), (timeout_ms, displaced), &served.0).await
+                let limits = (timeout_ms, displaced);
+                Box::pin(proxy::name_of(&mut socket, (peer, local), limits, &served.0)).await
             } else {
                 Some(Name::new(peer, local))
             };

@@ -98,6 +98,8 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 /// Resolves with the reason when somebody wants the connection closed.
 type NextInterrupt = Pin<Box<dyn Future<Output = Interrupt> + Send>>;
 
+/// A connection, kept small: what happens once or seldom in its life awaits a future of its own on the heap,
+/// since the task's future is as large as the largest that it may have to wait for.
 struct Task {
     server: Arc<Server>,
     name: Name,
@@ -135,8 +137,10 @@ impl Client {
 
     /// Gives back what the session holds.
     async fn let_go(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.close().await;
+        // The future takes the session as it is made, and this one does not hold it as well.
+        let closed = self.session.take().map(|session| Box::pin(session.close()));
+        if let Some(closed) = closed {
+            closed.await;
         }
     }
 }
@@ -167,15 +171,18 @@ struct Wakeup {
 }
 
 /// Serves a connection until it is over. The time of its handshake runs since `accepted`.
-pub(crate) async fn serve(
+pub(crate) fn serve(
     socket: (SocketReader, SocketWriter),
-    (name, accepted, front): (Name, Now, Front),
+    begun: (Name, Now, Front),
     handshake: Place,
     server: &Arc<Server>,
-) {
-    tracing::debug!(connection = %name, "accepted");
-    let mut task =
-        Box::new(Task::new(socket, (name, accepted, front), handshake, Arc::clone(server)));
+) -> impl Future<Output = ()> + Send {
+    tracing::debug!(connection = %begun.0, "accepted");
+    // Made here, so that the future has its address alone.
+    serve_task(Box::new(Task::new(socket, begun, handshake, Arc::clone(server))), server)
+}
+
+async fn serve_task(mut task: Box<Task>, server: &Arc<Server>) {
     let disconnect = catch_panics(pin!(task.run())).await;
     disconnect_log::log_end(&task, disconnect.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
@@ -287,10 +294,10 @@ impl Task {
 
     async fn turn(&mut self, wakeup: Wakeup) -> Result<(), Disconnect> {
         if let Some(interrupt) = wakeup.interrupted {
-            self.interrupted(interrupt).await?;
+            Box::pin(self.interrupted(interrupt)).await?;
         }
         if wakeup.released {
-            self.release_hold().await;
+            Box::pin(self.release_hold()).await;
         }
         match wakeup.n_read {
             Some(0) => return Err(Disconnect::Eof),
@@ -305,7 +312,7 @@ impl Task {
         }
         self.flush()?;
         if let Some(error) = self.written.take_refused() {
-            self.fail(*error).await;
+            Box::pin(self.fail(*error)).await;
             self.flush()?;
         }
         Ok(())
@@ -325,7 +332,7 @@ impl Task {
         let Err(error) = session.note_held(self.front.unfinished_bytes() + unread_bytes) else {
             return Ok(());
         };
-        self.fail(error).await;
+        Box::pin(self.fail(error)).await;
         self.flush()
     }
 
@@ -441,7 +448,7 @@ impl Task {
                     break progress.wanted;
                 }
                 Step::Again => {}
-                Step::Authenticate(login) => self.authenticate(*login).await?,
+                Step::Authenticate(login) => Box::pin(self.authenticate(*login)).await?,
                 Step::Open { vhost } => self.open(vhost),
                 Step::More | Step::Close => break progress.wanted,
             }

@@ -65,7 +65,7 @@ impl Figures<'_> {
         let waited_for = |queue: &&QueueRef| queue.stat().n_pending_confirms > 0;
         let queues = view.queues().filter(waited_for);
         let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
-        Some(self.0.classic.storage().time().unix_ms().saturating_sub(oldest_ms))
+        Some(self.0.classic.storage().time().monotonic_ms().saturating_sub(oldest_ms))
     }
 
     /// The log's figures.

@@ -4,6 +4,7 @@
 //! queues at a time, nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod confirm_on;
+mod confirm_timeout;
 mod consumer;
 mod consumer_channel;
 mod consumer_timeout;

@@ -58,6 +58,9 @@ pub struct ConfirmSettings {
     pub max_pending_bytes: u64,
     /// `x-confirm-on-no-consumer`.
     pub without_consumer: WithoutConsumer,
+    /// `x-confirm-timeout`: how long a publish may wait for consumers until it is refused, in milliseconds;
+    /// without it for ever.
+    pub timeout_ms: Option<u64>,
 }
 
 impl Default for ConfirmSettings {
@@ -67,6 +70,7 @@ impl Default for ConfirmSettings {
             max_pending: MAX_PENDING_DEFAULT,
             max_pending_bytes: MAX_PENDING_BYTES_DEFAULT,
             without_consumer: WithoutConsumer::default(),
+            timeout_ms: None,
         }
     }
 }
@@ -90,6 +94,7 @@ impl ConfirmSettings {
                 Some("nack") => WithoutConsumer::Nack,
                 Some(_) | None => WithoutConsumer::Wait,
             },
+            timeout_ms: given.number(&setting::CONFIRM_TIMEOUT),
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct QueueStat {
     pub message_bytes: u64,
     /// Publishes that are to be confirmed once they are consumed.
     pub n_pending_confirms: u64,
+    /// Publishes that were refused since the node started because they waited for consumers for too long.
+    pub n_confirm_timeouts: u64,
     /// Messages that are gone and still to be dead-lettered.
     pub n_departing: u64,
     /// The version its files have.

@@ -1,13 +1,17 @@
-//! Publishes that wait for a consumer: at which position each stands, and whom to tell.
+//! Publishes that wait for a consumer: at which position each stands, whom to tell, and for how long each has
+//! waited.
 
-use crate::PositionRange;
+#[cfg(test)]
+mod tests;
+
+use crate::{PositionRange, PositionSet};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Places that may stand empty beside those in use before the list is made shorter.
 const EMPTY_PLACES: usize = 1_024;
 /// Messages younger than the last mark by less than this count as old as it, in milliseconds.
 const MARK_EVERY_MS: u64 = 100;
-/// Marks; of more, every second one is forgotten.
+/// Marks; where they would be more, each stands for twice the time.
 const MARKS_MAX: usize = 4_096;
 /// A publisher's number is never this.
 const NOBODY: u32 = u32::MAX;
@@ -31,11 +35,21 @@ impl Awaiting {
     }
 }
 
+/// The times at which publishes came, from a position on up to the next mark.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    from: u64,
+    first_ms: u64,
+    last_ms: u64,
+}
+
 /// The publishes of a queue that are to be confirmed once they have been consumed, by position.
 ///
 /// They come in rising order and mostly leave so: a list indexed by position holds them, 16 bytes
-/// each. Those that are left behind when it would become mostly empty are kept apart.
-#[derive(Clone, Debug, Default)]
+/// each. Those that are left behind when it would become mostly empty are kept apart. Those that have waited
+/// for too long are [taken](ConfirmWaiters::take_overdue) in that order too; of messages that a consumer has
+/// then, only the positions are kept.
+#[derive(Clone, Debug)]
 pub struct ConfirmWaiters {
     /// The position of the first place.
     first: u64,
@@ -44,8 +58,27 @@ pub struct ConfirmWaiters {
     /// Left behind: all below `first`.
     strays: BTreeMap<u64, Awaiting>,
     bytes: u64,
-    /// From which position on publishes came at which time or soon after.
-    marks: VecDeque<(u64, u64)>,
+    /// Rising, in position and time.
+    marks: VecDeque<Mark>,
+    /// The time that a new mark stands for.
+    mark_every_ms: u64,
+    /// Messages that stay although their publishers were told that they waited for too long.
+    given_up: PositionSet,
+}
+
+impl Default for ConfirmWaiters {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            places: VecDeque::new(),
+            n_in_places: 0,
+            strays: BTreeMap::new(),
+            bytes: 0,
+            marks: VecDeque::new(),
+            mark_every_ms: MARK_EVERY_MS,
+            given_up: PositionSet::new(),
+        }
+    }
 }
 
 impl ConfirmWaiters {
@@ -72,12 +105,13 @@ impl ConfirmWaiters {
     pub fn wait(&mut self, position: u64, awaiting: Awaiting, now_ms: u64) {
         self.bytes += u64::from(awaiting.bytes);
         if self.is_empty() {
-            self.places.clear();
             self.first = position;
             self.marks.clear();
+            self.mark_every_ms = MARK_EVERY_MS;
         }
-        if self.marks.back().is_none_or(|(_, at_ms)| *at_ms + MARK_EVERY_MS <= now_ms) {
-            self.mark(position, now_ms);
+        if position >= self.first + self.places.len() as u64 {
+            self.first = if self.n_in_places == 0 { position } else { self.first };
+            self.note_time(position, now_ms);
         }
         if position < self.first {
             let before = self.strays.insert(position, awaiting);
@@ -115,23 +149,41 @@ impl ConfirmWaiters {
         EMPTY_PLACES + 4 * self.n_in_places
     }
 
+    /// The newest publish came at `now_ms`. (One that comes back is as old as those about its place.)
+    #[inline]
+    fn note_time(&mut self, position: u64, now_ms: u64) {
+        match self.marks.back_mut() {
+            Some(last) if now_ms < last.first_ms + self.mark_every_ms => last.last_ms = now_ms,
+            Some(_) | None => self.mark(position, now_ms),
+        }
+    }
+
     #[cold]
-    fn mark(&mut self, position: u64, now_ms: u64) {
+    fn mark(&mut self, from: u64, now_ms: u64) {
         self.forget_marks();
         if self.marks.len() >= MARKS_MAX {
-            let mut keeps = false;
-            self.marks.retain(|_| {
-                keeps = !keeps;
-                keeps
-            });
+            self.merge_marks();
+            self.mark_every_ms *= 2;
+        } else if self.marks.len() < MARKS_MAX / 4 {
+            self.mark_every_ms = (self.mark_every_ms / 2).max(MARK_EVERY_MS);
         }
-        self.marks.push_back((position, now_ms));
+        self.marks.push_back(Mark { from, first_ms: now_ms, last_ms: now_ms });
+    }
+
+    /// Joins every second mark to the one before it.
+    fn merge_marks(&mut self) {
+        let marks: Vec<Mark> = self.marks.drain(..).collect();
+        let merged = marks.chunks(2).filter_map(|pair| {
+            let (first, last) = (pair.first()?, pair.last()?);
+            Some(Mark { last_ms: last.last_ms, ..*first })
+        });
+        self.marks.extend(merged);
     }
 
     /// Forgets marks of what went.
     fn forget_marks(&mut self) {
         let Some(first) = self.first_position() else { return };
-        let n = self.marks.partition_point(|(from, _)| *from <= first);
+        let n = self.marks.partition_point(|mark| mark.from <= first);
         self.marks.drain(..n.saturating_sub(1));
     }
 
@@ -148,9 +200,18 @@ impl ConfirmWaiters {
         self.first = first;
     }
 
-    /// Takes the one that waits at `position`, if one does.
+    /// The message at `position` leaves: takes the publish that waits there, if one does.
     #[inline]
     pub fn take(&mut self, position: u64) -> Option<Awaiting> {
+        let taken = self.take_waiting(position);
+        if taken.is_none() && !self.given_up.is_empty() {
+            self.given_up.remove(position);
+        }
+        taken
+    }
+
+    #[inline]
+    fn take_waiting(&mut self, position: u64) -> Option<Awaiting> {
         let Some(place) = position.checked_sub(self.first) else {
             return self.take_stray(position);
         };
@@ -175,16 +236,68 @@ impl ConfirmWaiters {
         Some(taken)
     }
 
-    /// Takes those that wait in `range`.
+    /// The messages in `range` leave: takes the publishes that wait there.
     pub fn take_range(&mut self, range: PositionRange, mut taken: impl FnMut(Awaiting)) {
         let strays: Vec<u64> = self.strays.range(range.start..range.end).map(|it| *it.0).collect();
         let start = range.start.max(self.first);
         let end = range.end.min(self.first + self.places.len() as u64);
         for position in strays.into_iter().chain(start..end) {
-            if let Some(awaiting) = self.take(position) {
+            if let Some(awaiting) = self.take_waiting(position) {
                 taken(awaiting);
             }
         }
+        if !self.given_up.is_empty() {
+            self.given_up.take_range(range, &mut Vec::new());
+        }
+    }
+
+    /// Takes up to `n_max` publishes that have waited for `timeout_ms` as of `now_ms`, the oldest first, with
+    /// their positions. None is taken before its time, and each once [`ConfirmWaiters::next_overdue_ms`] has
+    /// come: a tenth of a second later at most, or a part in a thousand of a long time-out.
+    pub fn take_overdue(
+        &mut self,
+        (now_ms, timeout_ms): (u64, u64),
+        n_max: usize,
+        mut taken: impl FnMut(u64, Awaiting),
+    ) {
+        let is_over = |mark: &Mark| mark.last_ms.saturating_add(timeout_ms) <= now_ms;
+        let n_over = self.marks.partition_point(is_over);
+        if n_over == 0 {
+            return;
+        }
+        let end = self.marks.get(n_over).map_or(u64::MAX, |mark| mark.from);
+        for _ in 0..n_max {
+            let Some(first) = self.first_position().filter(|first| *first < end) else { break };
+            let Some(awaiting) = self.take_waiting(first) else { break };
+            taken(first, awaiting);
+        }
+        self.forget_marks();
+    }
+
+    /// When [`ConfirmWaiters::take_overdue`] may have something to do; none if none waits.
+    #[must_use]
+    pub fn next_overdue_ms(&self, timeout_ms: u64) -> Option<u64> {
+        let first = self.marks.front().filter(|_| !self.is_empty())?;
+        Some(first.last_ms.saturating_add(timeout_ms))
+    }
+
+    /// The message at `position`, whose publisher was told that it waited for too long, stays: a consumer
+    /// has it.
+    pub fn give_up(&mut self, position: u64) {
+        self.given_up.insert(position);
+    }
+
+    /// Whether the message at `position` is one of those that were [given up](ConfirmWaiters::give_up).
+    #[inline]
+    #[must_use]
+    pub fn is_given_up(&self, position: u64) -> bool {
+        !self.given_up.is_empty() && self.given_up.contains(position)
+    }
+
+    /// Whether there are messages that were [given up](ConfirmWaiters::give_up).
+    #[must_use]
+    pub const fn has_given_up(&self) -> bool {
+        !self.given_up.is_empty()
     }
 
     /// Those that wait, by rising position.
@@ -198,113 +311,12 @@ impl ConfirmWaiters {
     /// have waited for minutes.
     #[must_use]
     pub fn came_ms(&self, position: u64) -> u64 {
-        let n = self.marks.partition_point(|(from, _)| *from <= position);
-        self.marks.get(n.saturating_sub(1)).map_or(0, |(_, at_ms)| *at_ms)
+        let n = self.marks.partition_point(|mark| mark.from <= position);
+        self.marks.get(n.saturating_sub(1)).map_or(0, |mark| mark.first_ms)
     }
 
     /// When the first of them came; none if none waits.
     pub fn oldest_ms(&self) -> Option<u64> {
         self.first_position().map(|first| self.came_ms(first))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const fn awaiting(sequence: u64) -> Awaiting {
-        Awaiting { publisher: 1, sequence, bytes: 10 }
-    }
-
-    proptest! {
-        /// Whatever comes and goes, what waits is what came and did not go.
-        #[test]
-        fn those_wait_that_were_not_taken(
-            ops in prop::collection::vec((0..8_u8, 0..400_u64), 0..500),
-        ) {
-            let (mut pending, mut model) = (ConfirmWaiters::default(), BTreeMap::new());
-            let (mut next, mut now_ms) = (0_u64, 0_u64);
-            for (op, n) in ops {
-                now_ms += n;
-                match op {
-                    0..=3 => {
-                        // Positions of others lie between, sometimes very many.
-                        next += if n > 390 { 5_000 } else { n % 3 };
-                        pending.wait(next, awaiting(next), now_ms);
-                        model.insert(next, (awaiting(next), now_ms));
-                        next += 1;
-                    }
-                    4 | 5 => {
-                        let position = model.keys().nth(usize::try_from(n).unwrap() % model.len().max(1)).copied();
-                        let position = position.unwrap_or(n);
-                        let expected = model.remove(&position).map(|(one, _)| one);
-                        prop_assert_eq!(pending.take(position), expected);
-                        prop_assert_eq!(pending.take(position), None);
-                    }
-                    6 => {
-                        let start = next.saturating_sub(n);
-                        let range = PositionRange { start, end: start + n / 2 };
-                        let mut taken = Vec::new();
-                        pending.take_range(range, |one| taken.push(one));
-                        let inside: Vec<u64> =
-                            model.range(range.start..range.end).map(|(at, _)| *at).collect();
-                        let expected: Vec<Awaiting> = inside
-                            .iter()
-                            .filter_map(|at| model.remove(at).map(|(one, _)| one))
-                            .collect();
-                        prop_assert_eq!(taken, expected);
-                    }
-                    _ => {
-                        // One that was taken comes back.
-                        if let Some((position, (one, _))) = model.pop_first() {
-                            prop_assert_eq!(pending.take(position), Some(one));
-                            pending.wait(position, one, now_ms);
-                            model.insert(position, (one, now_ms));
-                        }
-                    }
-                }
-                prop_assert_eq!(pending.len(), model.len() as u64);
-                prop_assert_eq!(pending.is_empty(), model.is_empty());
-                prop_assert_eq!(pending.bytes(), 10 * model.len() as u64);
-                let all: Vec<(u64, Awaiting)> = pending.iter().collect();
-                let expected: Vec<_> = model.iter().map(|(at, (one, _))| (*at, *one)).collect();
-                prop_assert_eq!(all, expected);
-                prop_assert_eq!(pending.oldest_ms().is_some(), !model.is_empty());
-                let n_places = pending.places.len();
-                prop_assert!(n_places <= 2 * EMPTY_PLACES + 8 * pending.n_in_places.max(256));
-            }
-        }
-    }
-
-    #[test]
-    fn ages_are_known_within_a_tenth_of_a_second() {
-        let mut pending = ConfirmWaiters::default();
-        for (position, now_ms) in [(5, 1_000), (6, 1_050), (7, 1_099), (8, 1_100), (20, 9_000)] {
-            pending.wait(position, awaiting(position), now_ms);
-        }
-        assert_eq!(pending.oldest_ms(), Some(1_000));
-        assert_eq!((pending.came_ms(7), pending.came_ms(8)), (1_000, 1_100));
-        assert!(pending.take(5).is_some() && pending.take(6).is_some());
-        assert_eq!(pending.oldest_ms(), Some(1_000));
-        assert!(pending.take(7).is_some());
-        assert_eq!(pending.oldest_ms(), Some(1_100));
-        assert!(pending.take(8).is_some());
-        assert_eq!(pending.oldest_ms(), Some(9_000));
-        assert!(pending.take(20).is_some());
-        assert_eq!(pending.oldest_ms(), None);
-    }
-
-    #[test]
-    fn one_that_is_left_behind_does_not_keep_the_places_of_those_after_it() {
-        let mut pending = ConfirmWaiters::default();
-        pending.wait(0, awaiting(1), 0);
-        for position in 1..1_000_000 {
-            pending.wait(position, awaiting(position), 0);
-            assert_eq!(pending.take(position), Some(awaiting(position)));
-        }
-        assert!(pending.places.len() <= 2 * EMPTY_PLACES);
-        assert_eq!(pending.take(0), Some(awaiting(1)));
-        assert!(pending.is_empty());
     }
 }

@@ -210,8 +210,9 @@ impl Messages {
         }
     }
 
-    /// Takes the ready ones among `positions` out: their messages are lost. Held ones stay.
-    pub fn discard(&mut self, positions: PositionRange) {
+    /// Takes the ready ones among `positions` out, and returns how many: nobody is to be given them. Held
+    /// ones stay.
+    pub fn discard(&mut self, positions: PositionRange) -> u64 {
         let mut taken = Vec::new();
         match &mut self.policy {
             None => {
@@ -220,6 +221,7 @@ impl Messages {
             Some(policy) => policy.take_ready(positions, &mut taken),
         }
         self.forget_redelivered(&taken);
+        taken.iter().map(|range| range.len()).sum()
     }
 
     /// Takes every message out that nobody holds; `gone` gets their positions.

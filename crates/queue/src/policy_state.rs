@@ -184,14 +184,19 @@ impl PolicyState {
         [self.deadlines.next_ms(), self.delayed.next_ms()].into_iter().flatten().min()
     }
 
-    /// Makes messages ready that have waited to be tried again. Returns how many.
-    pub fn wake(&mut self, now_ms: u64) -> u64 {
-        let mut n_woken = 0;
+    /// Makes messages ready that have waited to be tried again, unless the host has `given_up` on them:
+    /// these are gone, and returned.
+    pub fn wake(&mut self, now_ms: u64, given_up: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut gone = Vec::new();
         while let Some(position) = self.delayed.pop_due(now_ms) {
-            self.make_ready(position);
-            n_woken += 1;
+            if given_up(position) {
+                self.forget(position);
+                gone.push(position);
+            } else {
+                self.make_ready(position);
+            }
         }
-        n_woken
+        gone
     }
 
     pub(crate) fn expire(&mut self, now_ms: u64, limit: u64, taken: &mut Vec<PositionRange>) {

@@ -31,7 +31,9 @@
 //! reason if the queue has a dead-letter exchange, then releases their content and notes them as
 //! settled in its log. Only then is the content gone, so a crash in between makes them come back.
 //!
-//! Messages lost to damage go by [`Messages::discard`]; the head a host keeps at hand is [`Messages::head`].
+//! Messages lost to damage, and those that nobody waits for any more, go by [`Messages::discard`], or by
+//! [`PolicyState::wake`] while they wait to be tried again. The head a host keeps at hand is
+//! [`Messages::head`].
 //! `drop_over_limit` and `expire` take messages from anywhere, so their content may have to be loaded.
 //!
 //! **Sizes.** The core never sees content. Where [`Limits::bytes_max`] is set, the host tells a size

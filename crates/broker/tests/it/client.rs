@@ -468,6 +468,15 @@ impl Client {
         })
     }
 
+    /// Gives back everything it holds, and forgets it.
+    pub(crate) fn recover(&mut self) -> Vec<String> {
+        let held = std::mem::take(&mut self.told().unsettled);
+        self.recorder.recover_some(held.into_iter());
+        let heard = self.ask(Op::ReleaseUnsettled);
+        self.recorder.end_recovering();
+        heard
+    }
+
     /// Deliveries are written to the client, which settles them where nobody else does.
     pub(crate) fn write_out(&mut self) -> Vec<String> {
         let written = std::mem::take(&mut self.told().unwritten);

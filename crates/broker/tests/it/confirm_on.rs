@@ -1,5 +1,7 @@
 //! Queues that confirm a publish once a consumer has had it.
 
+mod timeout;
+
 use crate::client::{Client, Kind, block_on, short, start};
 use broker::Broker;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};

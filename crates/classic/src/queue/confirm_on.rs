@@ -14,6 +14,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Publishes that are refused in one go because they have waited for too long.
+const OVERDUE_AT_A_TIME: usize = 4_096;
+
 /// Confirms of a queue that wait for its consumers.
 #[derive(Debug, Default)]
 struct ConsumerConfirms {
@@ -102,6 +105,10 @@ impl ConsumerConfirms {
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
         };
         self.pending.wait(at, awaiting, now_ms);
+    }
+
+    fn next_overdue_ms(&self) -> Option<u64> {
+        self.pending.next_overdue_ms(self.settings.timeout_ms?)
     }
 
     #[inline]
@@ -229,6 +236,44 @@ impl Confirms {
         }
     }
 
+    /// When publishes will have waited for too long; none if none waits, or all may wait for ever.
+    #[inline]
+    pub(super) fn next_overdue_ms(&self) -> Option<u64> {
+        self.0.as_deref().and_then(ConsumerConfirms::next_overdue_ms)
+    }
+
+    /// Refuses publishes that have waited for too long as of `now_ms`, a limited number at a time. Returns
+    /// the positions of their messages, and the sizes of their bodies.
+    pub(super) fn refuse_overdue(&mut self, now_ms: u64) -> Vec<(u64, u64)> {
+        let mut refused = Vec::new();
+        let Some(confirming) = self.0.as_deref_mut() else { return refused };
+        let ConsumerConfirms { settings, pending, answers, .. } = confirming;
+        let Some(timeout_ms) = settings.timeout_ms else { return refused };
+        pending.take_overdue((now_ms, timeout_ms), OVERDUE_AT_A_TIME, |at, awaiting| {
+            answers.push((awaiting.publisher, awaiting.sequence, Confirmation::Nack));
+            refused.push((at, u64::from(awaiting.bytes)));
+        });
+        refused
+    }
+
+    /// A message whose publisher was refused stays for now: a consumer has it, or is yet to.
+    pub(super) fn give_up(&mut self, at: u64) {
+        if let Some(confirming) = &mut self.0 {
+            confirming.pending.give_up(at);
+        }
+    }
+
+    /// Whether nobody is to be given the message again: its publisher was refused.
+    #[inline]
+    pub(super) fn is_given_up(&self, at: u64) -> bool {
+        self.0.as_deref().is_some_and(|confirming| confirming.pending.is_given_up(at))
+    }
+
+    /// Whether there are such messages.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.0.as_deref().is_some_and(|confirming| confirming.pending.has_given_up())
+    }
+
     /// Who waits for a message that goes elsewhere: it is answered there.
     pub(super) fn take(&mut self, at: u64) -> Option<Confirm> {
         let confirming = self.0.as_deref_mut()?;
@@ -258,7 +303,8 @@ impl Confirms {
         }
         let n_pending = confirming.pending.len();
         queue.counters.n_pending_confirms.store(n_pending, Ordering::Relaxed);
-        if n_pending == 0 && !confirming.settings.on.waits_for_consumers() {
+        let is_done = n_pending == 0 && !confirming.pending.has_given_up();
+        if is_done && !confirming.settings.on.waits_for_consumers() {
             self.0 = None;
             fifo.consumers_mut().set_tracking(self.tracking());
         }
@@ -296,10 +342,10 @@ impl Inspection<'_> {
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
-        stdx::lock(&self.0.state).confirms.pending(self.0.services.storage.time.unix_ms())
+        stdx::lock(&self.0.state).confirms.pending(self.0.services.storage.time.monotonic_ms())
     }
 
-    /// When the first publish of this publisher came that waits for consumers.
+    /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
         stdx::lock(&self.0.state).confirms.since_ms(publisher)

@@ -23,6 +23,8 @@ pub(crate) struct QueueCounters {
     pub(crate) message_bytes: AtomicU64,
     pub(super) n_pending_confirms: AtomicU64,
     pub(super) n_departing: AtomicU64,
+    /// Publishes that were refused because they waited for consumers for too long.
+    pub(super) n_confirm_timeouts: AtomicU64,
     /// The version in the upper half, the thousandths and one more in the lower; 0 for none.
     pub(super) conversion: AtomicU64,
     /// Messages given to consumers or `get` since the node started.
@@ -45,6 +47,7 @@ impl QueueCounters {
             message_bytes: of(&self.message_bytes),
             n_pending_confirms: of(&self.n_pending_confirms),
             n_departing: of(&self.n_departing),
+            n_confirm_timeouts: of(&self.n_confirm_timeouts),
             version,
             conversion: QueueVersion::of_number(conversion >> 32)
                 .map(|to| (to, (conversion & u64::from(u32::MAX)) - 1)),

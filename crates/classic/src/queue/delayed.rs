@@ -154,10 +154,8 @@ impl HeldBack<'_> {
     /// Drops a message that is held back; false if it is not, or not any more.
     pub fn cancel(&self, id: u64) -> bool {
         self.0.with(|QueueState { fifo, content, .. }, _| {
-            let is_there =
-                fifo.messages().ready().any(|range| (range.start..range.end).contains(&id));
+            let is_there = fifo.messages_mut().discard(PositionRange::one(id)) > 0;
             if is_there {
-                fifo.messages_mut().discard(PositionRange::one(id));
                 content.release(&self.0.services.storage.pool, id);
                 content.log_settled(self.0);
             }

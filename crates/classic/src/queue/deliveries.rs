@@ -38,7 +38,7 @@ impl Deliveries<'_> {
         wakes: &mut Wakes,
     ) -> DurabilityToken {
         if on_consume {
-            let now_ms = queue.services.storage.time.unix_ms();
+            let now_ms = queue.services.storage.time.monotonic_ms();
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
         }
         // What nobody waits for and a consumer has at once needs no place in the log.

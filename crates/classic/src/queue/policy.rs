@@ -199,12 +199,13 @@ impl Policy {
         }
     }
 
-    /// Has the queue called when something will be due.
-    fn set_alarms(&mut self, fifo: &Fifo, queue: &Queue) {
+    /// Has the queue called when something will be due, which of confirms is at `overdue_ms`.
+    fn set_alarms(&mut self, fifo: &Fifo, overdue_ms: Option<u64>, queue: &Queue) {
         let expires_at_ms = self.expires_at_ms(fifo.consumers().n_active() > 0);
+        let at_ms = expires_at_ms.into_iter().chain(overdue_ms).min();
         let alarms = &mut self.state.get_or_insert_default().alarms;
         alarms.set(queue, TimeScale::Unix, next_deadline(fifo));
-        alarms.set(queue, TimeScale::Monotonic, expires_at_ms);
+        alarms.set(queue, TimeScale::Monotonic, at_ms);
     }
 
     /// An alarm has come.
@@ -320,7 +321,8 @@ impl Leaving<'_> {
     /// to be sent.
     #[inline]
     pub(super) fn settle(&mut self, queue: &Queue, is_deleted: bool) -> bool {
-        if self.policy.state.is_none() && self.fifo.messages().policy().is_none() {
+        let has_rules = self.policy.state.is_some() || self.fifo.messages().policy().is_some();
+        if !has_rules && self.confirms.next_overdue_ms().is_none() {
             return false;
         }
         self.settle_policy(queue, is_deleted)
@@ -339,7 +341,7 @@ impl Leaving<'_> {
             self.content.log_settled(queue);
         }
         if !is_deleted {
-            self.policy.set_alarms(self.fifo, queue);
+            self.policy.set_alarms(self.fifo, self.confirms.next_overdue_ms(), queue);
         }
         let departing = self.policy.departing().filter(|_| !is_deleted);
         let is_at_hand =

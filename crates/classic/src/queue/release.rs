@@ -104,9 +104,12 @@ impl Release {
             self.slices = Some((held.into_iter(), returning));
         }
         let Some((held, _)) = &mut self.slices else { return 0 };
-        let slice: Vec<_> = held.take(n).collect();
+        let mut slice: Vec<_> = held.take(n).collect();
+        let n_taken = slice.len();
         if !slice.is_empty() {
             self.queue.with(|state, wakes| {
+                let mut given_up = state.given_up();
+                slice.retain(|(one, at)| !given_up.drop_returned(&self.queue, *one, *at));
                 state.give_back(&self.queue, |members, now_ms, gone| {
                     for one in &slice {
                         let _is_held = members.give_back(*one, how, now_ms, gone);
@@ -115,7 +118,7 @@ impl Release {
                 state.deliveries().dispatch(&self.queue, wakes);
             });
         }
-        slice.len()
+        n_taken
     }
 
     fn held(&self, state: &mut QueueState) -> Vec<(ConsumerKey, u64)> {
@@ -139,6 +142,7 @@ impl Release {
             state.membership().record_held(self.consumers.iter().copied());
             for consumer in &self.consumers {
                 let kept = self.kept.get(consumer).unwrap_or(&none);
+                state.given_up().drop_all_returned(queue, *consumer, kept);
                 state.give_back(queue, |members, now_ms, gone| {
                     members.give_back_all(*consumer, kept, now_ms, gone);
                 });

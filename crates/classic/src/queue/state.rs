@@ -2,6 +2,7 @@
 
 use super::Queue;
 use super::confirm_on::{Confirms, keep_only_large};
+use super::confirm_timeout::GivenUp;
 use super::consumer::Get;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
@@ -21,6 +22,7 @@ use queue_type::{
     QueueRefused, RefusedItem, Settled, Wakes,
 };
 use session::{Event, Outcome, Settle, Sink};
+use std::collections::HashSet;
 use stdx::TimeScale;
 
 /// `counts_agree` counts a queue's messages page by page; queues of more pages are not counted.
@@ -102,6 +104,12 @@ impl QueueState {
             confirms: &mut self.confirms,
             policy: &mut self.policy,
         }
+    }
+
+    /// The parts that have to do with messages whose publishers were refused.
+    pub(super) const fn given_up(&mut self) -> GivenUp<'_> {
+        let Self { fifo, content, confirms, .. } = self;
+        GivenUp { fifo, content, confirms }
     }
 
     /// The parts that have to do with what is wanted in memory.
@@ -260,6 +268,8 @@ impl QueueState {
                 _ if self.membership().record_if_unrecorded(consumer, at) => {
                     settled = Settled::NotByThisMode
                 }
+                Outcome::Modified | Outcome::Released
+                    if self.given_up().drop_returned(queue, consumer, at) => {}
                 Outcome::Rejected => {
                     if let Ok(rejected) = self.fifo.reject(consumer, at) {
                         gone.push(rejected);
@@ -332,6 +342,7 @@ impl QueueState {
 
     /// Takes a consumer away and gives back what it holds. `record_held` comes before.
     pub(super) fn detach(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
+        self.given_up().drop_all_returned(queue, consumer, &HashSet::new());
         let now_ms = self.leaving().returned_ms(queue);
         let mut gone = Vec::new();
         let left = self.membership().detach(consumer, now_ms, &mut gone);
@@ -376,9 +387,8 @@ impl QueueState {
             return AfterDetach::Stays;
         }
         let now_ms = queue.services.storage.time.unix_ms();
-        if let Some(policy) = self.fifo.messages_mut().policy_mut() {
-            policy.wake(now_ms);
-        }
+        self.given_up().wake(queue, now_ms);
+        self.given_up().refuse_overdue(queue);
         self.leaving().enforce(queue, now_ms);
         self.deliveries().dispatch(queue, wakes);
         let has_consumers = self.fifo.consumers().n_active() > 0;

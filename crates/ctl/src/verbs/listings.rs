@@ -51,6 +51,7 @@ const QUEUE: &[&str] = &[
     "messages_unconfirmed",
     "message_bytes_unconfirmed",
     "oldest_unconfirmed_ms",
+    "confirms_timed_out",
     "leader",
     "members",
     "online",

@@ -190,6 +190,9 @@ settings! {
             "confirm-on-no-consumer",
             values(Words(WITHOUT_CONSUMER), "confirm-on-no-consumer value"),
         );
+    CONFIRM_TIMEOUT = argument("x-confirm-timeout", Argument::PositiveMilliseconds)
+        .and_policy("confirm-timeout", values(AtLeast(1), "confirm timeout").for_operators())
+        .smaller_counts();
 
     // Exchanges.
     ALTERNATE_EXCHANGE = policy("alternate-exchange", values(Text, "alternate exchange name"));

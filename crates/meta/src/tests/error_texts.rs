@@ -173,6 +173,10 @@ fn queue_arguments_out_of_their_domain() {
         ("x-confirm-on-max-pending", Value::I32(0), "{value_zero,0}"),
         ("x-confirm-on-max-pending-bytes", Value::I32(-1), "{value_negative,-1}"),
         ("x-confirm-on-no-consumer", Value::from("drop"), "invalid_confirm_on_no_consumer"),
+        ("x-confirm-timeout", Value::I32(0), "{value_zero,0}"),
+        ("x-confirm-timeout", Value::I32(-1), "{value_negative,-1}"),
+        ("x-confirm-timeout", Value::I64(315_360_000_001), "{value_too_large,315360000001}"),
+        ("x-confirm-timeout", Value::from("10s"), "\"expected integer, got longstr\""),
     ];
     for (key, value, reason) in cases {
         check(
@@ -227,6 +231,7 @@ fn queue_arguments_inside_their_domain() {
         ("x-confirm-on", Value::from("ack-direct")),
         ("x-confirm-on-max-pending", Value::I32(7)),
         ("x-confirm-on-no-consumer", Value::from("nack")),
+        ("x-confirm-timeout", Value::I32(30_000)),
         ("x-unknown", Value::Void),
     ];
     assert!(apply(s, queue_with("q", &all_good)).is_ok());
@@ -254,6 +259,7 @@ fn queue_arguments_inside_their_domain() {
             on: ConfirmOn::AckDirect,
             max_pending: 7,
             without_consumer: WithoutConsumer::Nack,
+            timeout_ms: Some(30_000),
             ..ConfirmSettings::default()
         },
     };

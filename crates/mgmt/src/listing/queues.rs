@@ -121,6 +121,7 @@ impl Shown<'_> {
             "oldest_unconfirmed_ms" => {
                 json!(self.queue.pending_confirms().oldest_ms.unwrap_or_default())
             }
+            "confirms_timed_out" => json!(self.stat.n_confirm_timeouts),
             // Nothing keeps deliveries from being made at once, but credit.
             "consumer_utilisation" | "consumer_capacity" => {
                 json!(u8::from(self.stat.n_consumers > 0))

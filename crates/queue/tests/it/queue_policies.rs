@@ -185,13 +185,12 @@ fn what_came_back_waits_before_it_is_tried_again() {
         (1, 1, Some(110))
     );
     assert_eq!(drain(&mut fifo), [1]);
-    assert_eq!(
-        (
-            fifo.messages_mut().policy_mut().map_or(0, |it| it.wake(109)),
-            fifo.messages_mut().policy_mut().map_or(0, |it| it.wake(110))
-        ),
-        (0, 1)
-    );
+    let n_ready_at = |fifo: &mut Fifo, now_ms| {
+        let policy = fifo.messages_mut().policy_mut();
+        assert_eq!(policy.map(|it| it.wake(now_ms, |_| false)), Some(Vec::new()));
+        fifo.messages().n_ready()
+    };
+    assert_eq!([n_ready_at(&mut fifo, 109), n_ready_at(&mut fifo, 110)], [0, 1]);
     assert_eq!(drain(&mut fifo), [0]);
     assert_eq!(
         fifo.messages().policy().map_or_else(DeliveryCounts::default, |it| it.returns().of(0)),

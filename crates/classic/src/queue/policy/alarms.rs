@@ -17,7 +17,7 @@ pub struct AlarmTimes {
 pub(super) struct QueueAlarms {
     /// For messages.
     unix_ms: Option<u64>,
-    /// For a queue that nobody uses.
+    /// For a queue that nobody uses, and publishes that wait for consumers.
     monotonic_ms: Option<u64>,
 }
 

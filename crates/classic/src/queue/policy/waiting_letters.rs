@@ -82,7 +82,7 @@ impl DeadLetters<'_> {
     /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
     pub fn keep(&self, unsent: &[DeadLetter], n: u64) {
         self.0.with(|state, _| {
-            let now_ms = self.0.services.storage.time.unix_ms();
+            let now_ms = self.0.services.storage.time.monotonic_ms();
             for DeadLetter { position, confirm, .. } in unsent {
                 let Some(confirm) = confirm else { continue };
                 let bytes = match state.content.backlog.get(*position) {

@@ -79,6 +79,7 @@ impl Broker {
             event_vhost: OnceLock::new(),
         });
         broker.changes().keep_delayed_queues();
+        broker.changes().keep_shards();
         broker
     }
 

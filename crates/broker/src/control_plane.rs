@@ -5,6 +5,7 @@
 
 mod command_log;
 mod effects;
+mod sharding;
 mod snapshot;
 
 pub(crate) use command_log::CommandLog;
@@ -16,10 +17,10 @@ use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
 use classic::{Queue, Services, Storage};
-use log::{Lsn, Owner};
+use log::{Appended, Lsn, Owner};
 use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueKind, QueueVersion,
-    Removed, State,
+    Removed, Resharding, State,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,14 +72,20 @@ pub(crate) struct Definitions {
     pub(crate) n_unbinding: usize,
 }
 
+/// Commands that were carried out, with what came of them.
+pub(crate) type Made = Vec<(Command, Outcome)>;
+
 /// A change of definitions that was made, and what is still to follow from it.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    pub(crate) outcome: Outcome,
+    /// First what was asked for, then what shards need for it.
+    pub(crate) made: Made,
     /// Queues that are gone from the definitions, and still have their messages.
     pub(crate) gone: Vec<QueueRef>,
     /// In the order in which they are to be carried out.
     pub(crate) effects: Vec<Effect>,
+    /// Exchanges whose shards are still to follow.
+    pub(crate) to_reshard: Vec<Resharding>,
     /// Durable when the log is so up to here.
     pub(crate) upto: Lsn,
 }
@@ -89,6 +96,8 @@ pub(crate) struct ControlPlane {
     services: Arc<Services>,
     exchanges: Arc<Exchanges>,
     limits: NodeLimits,
+    /// The node's name in those of shards.
+    node: String,
     /// The form of queues that neither their arguments nor a policy say anything about.
     default_version: QueueVersion,
     definitions: Mutex<Definitions>,
@@ -115,6 +124,7 @@ impl ControlPlane {
             services,
             exchanges,
             limits: options.limits.definitions,
+            node: options.limits.node.clone(),
             default_version: options.storage.default_version,
             definitions: Mutex::new(definitions),
             snapshotting: Mutex::new(()),
@@ -144,38 +154,73 @@ impl ControlPlane {
     /// The definitions refuse it, or there is no space for it; nothing has changed then.
     pub(crate) fn submit(&self, command: &Command) -> Result<Changed, MetaError> {
         let mut definitions = stdx::lock(&self.definitions);
-        definitions.meta.check_room(&self.limits, command)?;
-        self.check_space(&definitions, command)?;
         let had_version_policy = effects::any_version_policy(&definitions.meta, command);
-        let outcome = definitions.meta.apply(self.now(), command)?;
-        let new_queue = self.log(&mut definitions, &outcome);
-        let gone = self.follow(&mut definitions, &outcome, new_queue);
-        let any_watched = self.exchanges.follow(&definitions.meta, command, &outcome);
-        self.publish(&definitions, &outcome.done);
-        let upto = definitions.log.upto();
+        let sharded = sharding::sharded(&definitions.meta, command);
+        let outcome = self.apply(&mut definitions, command)?;
+        let mut made = vec![(command.clone(), outcome)];
+        let mut to_reshard = sharding::resharded(&definitions.meta, command, &sharded);
+        self.reshard_some(&mut definitions, &mut to_reshard, &mut made);
         let mut effects = Vec::new();
         if had_version_policy || effects::any_version_policy(&definitions.meta, command) {
             effects.push(Effect::ReviewVersions);
         }
         effects::of_policy(&definitions, command, &mut effects);
-        effects::of_outcome(command, &outcome, any_watched, &mut effects);
-        Ok(Changed { outcome, gone, effects, upto })
+        Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
+    }
+
+    /// Applies a command to the definitions, and nothing else.
+    fn apply(
+        &self,
+        definitions: &mut Definitions,
+        command: &Command,
+    ) -> Result<Outcome, MetaError> {
+        definitions.meta.check_room(&self.limits, command)?;
+        self.check_space(definitions, command)?;
+        definitions.meta.apply(self.now(), command)
+    }
+
+    /// Logs what was applied to the definitions, has everything follow, and publishes the new view.
+    fn complete(
+        &self,
+        definitions: &mut Definitions,
+        made: Made,
+        mut effects: Vec<Effect>,
+    ) -> Changed {
+        let new_queues = self.log(definitions, &made);
+        let gone = self.follow(definitions, &made, new_queues);
+        let mut any_watched = false;
+        for (command, outcome) in &made {
+            any_watched |= self.exchanges.follow(&definitions.meta, command, outcome);
+        }
+        let is_nothing = |done: &Done| {
+            matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
+        };
+        if made.iter().any(|(_, outcome)| !is_nothing(&outcome.done)) {
+            self.publish(definitions);
+        }
+        if any_watched {
+            effects.push(Effect::KeepDelayedQueues);
+        }
+        for (command, outcome) in &made {
+            effects::of_outcome(command, outcome, &mut effects);
+        }
+        Changed { made, gone, effects, to_reshard: Vec::new(), upto: definitions.log.upto() }
     }
 
     /// Makes several changes, which a crash undoes together. Refuses the first that is refused; those before
     /// it are made.
     pub(crate) fn submit_first(&self, commands: &[Command]) -> Result<Vec<Effect>, MetaError> {
         let mut definitions = stdx::lock(&self.definitions);
-        let (mut to_log, mut effects) = (Vec::new(), Vec::new());
+        let (mut to_log, mut effects) = (Vec::new(), vec![Effect::KeepDelayedQueues]);
         let result = commands.iter().try_for_each(|command| {
             let outcome = definitions.meta.apply(self.now(), command)?;
-            effects::of_outcome(command, &outcome, true, &mut effects);
+            effects::of_outcome(command, &outcome, &mut effects);
             to_log.extend(outcome.log);
             Ok(())
         });
-        definitions.log.append(self.storage().wal(), &to_log, |_| ());
+        definitions.log.append(self.storage().wal(), to_log.iter(), |_| ());
         self.exchanges.review(&definitions.meta);
-        self.publish(&definitions, &Done::Changed);
+        self.publish(&definitions);
         result.map(|()| effects)
     }
 
@@ -190,39 +235,49 @@ impl ControlPlane {
         if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
-    /// Logs what a change consists of, and makes the queue that is new.
-    fn log(&self, definitions: &mut Definitions, outcome: &Outcome) -> Option<QueueRef> {
-        let Done::QueueCreated(def) = &outcome.done else {
-            definitions.log.append(self.storage().wal(), &outcome.log, |_| ());
-            return None;
-        };
-        Some(match def.kind {
-            QueueKind::Classic => {
-                QueueRef::Classic(self.log_new_classic(definitions, &outcome.log, def))
-            }
-        })
-    }
-
-    /// Which version the files of a new classic queue have is logged in the same breath.
-    fn log_new_classic(
-        &self,
-        definitions: &mut Definitions,
-        log: &[Command],
-        def: &Arc<QueueDef>,
-    ) -> Arc<Queue> {
-        let mut version = QueueVersion::V2;
-        if def.durable {
-            version = definitions.meta.wanted_version(def, self.default_version);
-        }
-        let is_told = version == QueueVersion::V1;
-        let appended = definitions.log.append(self.storage().wal(), log, |batch| {
-            if is_told {
-                classic::put_version(batch, def.id.0, version);
+    /// Logs what was changed as one unit, and makes the queues that are new.
+    fn log(&self, definitions: &mut Definitions, made: &Made) -> Vec<QueueRef> {
+        let new: Vec<(&Arc<QueueDef>, QueueVersion)> = made
+            .iter()
+            .filter_map(|(_, outcome)| match &outcome.done {
+                Done::QueueCreated(def) => Some((def, self.new_version(&definitions.meta, def))),
+                Done::Nothing
+                | Done::Changed
+                | Done::ExchangeCreated(_)
+                | Done::ExchangeExists(_)
+                | Done::QueueExists(_) => None,
+            })
+            .collect();
+        let commands = made.iter().flat_map(|(_, outcome)| &outcome.log);
+        let appended = definitions.log.append(self.storage().wal(), commands, |batch| {
+            for (def, version) in new.iter().filter(|(_, version)| *version == QueueVersion::V1) {
+                classic::put_version(batch, def.id.0, *version);
             }
         });
-        let (settings, services) = (definitions.meta.queue_settings(def), &self.services);
+        let make = |(def, version): (&Arc<QueueDef>, _)| match def.kind {
+            QueueKind::Classic => {
+                QueueRef::Classic(self.new_classic(&definitions.meta, def, version, appended))
+            }
+        };
+        new.into_iter().map(make).collect()
+    }
+
+    /// The version that the files of a new queue have.
+    fn new_version(&self, meta: &State, def: &QueueDef) -> QueueVersion {
+        if def.durable { meta.wanted_version(def, self.default_version) } else { QueueVersion::V2 }
+    }
+
+    /// Makes a classic queue whose version was logged in the same breath.
+    fn new_classic(
+        &self,
+        meta: &State,
+        def: &Arc<QueueDef>,
+        version: QueueVersion,
+        appended: Option<Appended>,
+    ) -> Arc<Queue> {
+        let (settings, services) = (meta.queue_settings(def), &self.services);
         let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
-        if let Some(appended) = appended.filter(|_| is_told) {
+        if let Some(appended) = appended.filter(|_| version == QueueVersion::V1) {
             // The command beside it keeps the segment until then.
             self.storage().wal().retain(appended.at.segment, Owner(def.id.0), 1);
             queue.files_version.note_logged(appended.at.segment);
@@ -235,10 +290,10 @@ impl ControlPlane {
     fn follow(
         &self,
         definitions: &mut Definitions,
-        outcome: &Outcome,
-        new_queue: Option<QueueRef>,
+        made: &Made,
+        new_queues: Vec<QueueRef>,
     ) -> Vec<QueueRef> {
-        if let Some(queue) = new_queue {
+        for queue in new_queues {
             definitions.queues.insert(queue.id(), queue);
         }
         let removed_queue = |removed: &Removed| match removed {
@@ -248,14 +303,12 @@ impl ControlPlane {
             | Removed::Vhost(_)
             | Removed::User(_) => None,
         };
-        let ids = outcome.removed.iter().filter_map(removed_queue);
+        let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
+        let ids = removed.filter_map(removed_queue);
         ids.filter_map(|id| definitions.queues.remove(&id)).collect()
     }
 
-    fn publish(&self, definitions: &Definitions, done: &Done) {
-        if matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_)) {
-            return;
-        }
+    fn publish(&self, definitions: &Definitions) {
         let mut view = stdx::lock(&self.view);
         let epoch = view.epoch + 1;
         let (meta, queues) = (definitions.meta.clone(), definitions.queues.clone());
@@ -271,7 +324,7 @@ impl ControlPlane {
         let removed = definitions.meta.unbind_some(command, SLICE);
         if !removed.is_empty() {
             definitions.n_unbinding += usize::from(is_first);
-            self.publish(&definitions, &Done::Changed);
+            self.publish(&definitions);
         }
         removed
     }

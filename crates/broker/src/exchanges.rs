@@ -19,7 +19,7 @@ use message::{MessageRef, OwnedMessage};
 use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed, State};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Memory that one exchange's history takes at most, and one exchange's names of messages it has seen ...
 const EXCHANGE_BYTES_MAX: usize = 64 << 20;
@@ -159,6 +159,8 @@ pub(crate) struct Exchanges {
     saving: Mutex<Saving>,
     /// When names of seen messages are written next, by the monotonic clock.
     save_at_ms: AtomicU64,
+    /// Held by whoever attaches a consumer to a shard.
+    attaching: Mutex<()>,
 }
 
 impl Exchanges {
@@ -171,6 +173,11 @@ impl Exchanges {
 
     pub(crate) fn now(&self) -> Arc<StatefulExchanges> {
         Arc::clone(&stdx::lock(&self.watched))
+    }
+
+    /// Waits for one's turn to choose a shard and attach a consumer to it.
+    pub(crate) fn attach_to_shard(&self) -> MutexGuard<'_, ()> {
+        stdx::lock(&self.attaching)
     }
 
     /// Makes them what the definitions say. What exchanges keep, they keep.

@@ -20,6 +20,7 @@ mod read_source;
 mod route_cache;
 mod routing;
 mod settling;
+mod sharding;
 mod stamping;
 mod transactions;
 mod turn;

@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 /// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("rabbitmq_consistent_hash_exchange", "Consistent Hash Exchange Type"),
     ("rabbitmq_delayed_message_exchange", "Delayed Message Exchange"),
     ("rabbitmq_event_exchange", "Event Exchange Type"),
@@ -17,6 +17,7 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("rabbitmq_message_deduplication", "Message Deduplication"),
     ("rabbitmq_random_exchange", "Random Exchange"),
     ("rabbitmq_recent_history_exchange", "Recent History Exchange"),
+    ("rabbitmq_sharding", "RabbitMQ Sharding Plugin"),
 ];
 
 /// Whether the node has what this plugin of RabbitMQ does.

@@ -13,12 +13,15 @@ use crate::exchange_settings::ExchangeSettings;
 use crate::policy::{self, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
 use crate::queue_settings::QueueSettings;
+use crate::sharding::{Sharded, Sharding};
 
 /// The policies of a virtual host by name, those of users and those of operators apart.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     by_users: OrdMap<Name, Arc<Policy>>,
     by_operators: OrdMap<Name, Arc<Policy>>,
+    /// The exchanges that these give shards.
+    sharded: Sharded,
 }
 
 impl Policies {
@@ -124,6 +127,26 @@ impl Policies {
             rules.alternate = settings.get(ALTERNATE).and_then(Value::as_str).map(Name::from);
         }
         rules
+    }
+
+    /// The sharded exchanges by name.
+    #[must_use]
+    pub const fn sharded(&self) -> &Sharded {
+        &self.sharded
+    }
+
+    /// Notes whether policies give an exchange shards; the default exchange never has any.
+    pub(crate) fn shard(&mut self, exchange: &Name) {
+        let settings = self.settings_of_exchange(exchange);
+        match Sharding::of(&settings).filter(|_| !exchange.is_empty()) {
+            Some(sharding) => drop(self.sharded.insert(exchange.clone(), sharding)),
+            None => self.forget_exchange(exchange),
+        }
+    }
+
+    /// An exchange is gone.
+    pub(crate) fn forget_exchange(&mut self, exchange: &Name) {
+        self.sharded.remove(exchange);
     }
 
     /// The settings of the policies in force for an exchange.

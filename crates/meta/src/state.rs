@@ -1,9 +1,11 @@
 //! The whole state, its lookups, and the way in for commands.
 
+mod resharding;
 mod resources;
 mod snapshot;
 mod unbinding;
 
+pub use resharding::{Resharding, shards};
 pub use snapshot::{RestoreError, SnapshotOf};
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ mod error_texts;
 mod policies;
 mod properties;
 mod scale;
+mod sharding;
 
 use amqp091::{ShortString, Table, Value};
 use stdx::Now;

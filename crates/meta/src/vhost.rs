@@ -145,6 +145,11 @@ impl Vhost {
         self.queues.values()
     }
 
+    /// The queues whose names are not below `from`, by name.
+    pub(crate) fn queues_from(&self, from: Name) -> impl Iterator<Item = &Arc<QueueDef>> {
+        self.queues.range(from..).map(|(_, queue)| queue)
+    }
+
     /// The policies.
     #[must_use]
     pub const fn policies(&self) -> &Policies {
@@ -193,6 +198,7 @@ impl Vhost {
         let before = self.policies.clone();
         let changed = change(&mut self.policies);
         for exchange in self.exchanges.values().filter(|exchange| !exchange.name.is_empty()) {
+            self.policies.shard(&exchange.name);
             let rules = self.policies.exchange_rules(exchange);
             if rules != before.exchange_rules(exchange) {
                 self.routes.put_exchange(exchange.name.clone(), exchange.routes_as(), rules);
@@ -204,6 +210,7 @@ impl Vhost {
     /// Puts an exchange in. The default exchange has no place in the routing table.
     pub(crate) fn insert_exchange(&mut self, exchange: Arc<ExchangeDef>) {
         if !exchange.name.is_empty() {
+            self.policies.shard(&exchange.name);
             let rules = self.policies.exchange_rules(&exchange);
             self.routes.put_exchange(exchange.name.clone(), exchange.routes_as(), rules);
         }
@@ -216,6 +223,7 @@ impl Vhost {
         name: &Name,
     ) -> Option<(Arc<ExchangeDef>, Vec<Arc<Binding>>)> {
         let exchange = self.exchanges.remove(name)?;
+        self.policies.forget_exchange(name);
         Some((exchange, self.routes.remove_exchange(name)))
     }
 

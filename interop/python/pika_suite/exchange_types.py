@@ -4,9 +4,10 @@ import json
 
 import pika
 
-from harness import equal
+from harness import equal, wait_until
 from pika_suite.client import (
     LIBRARY,
+    Consumer,
     bodies,
     closes_channel,
     confirming,
@@ -14,9 +15,11 @@ from pika_suite.client import (
     get_all,
     keys,
     publish,
+    ready,
     wait_ready,
 )
 from pika_suite.exchanges import bound_queue, exchange_of, headers
+from pika_suite.rule_policies import set_policy
 
 
 @LIBRARY.scenario("type-consistent-hash")
@@ -77,6 +80,53 @@ def modulus_hash(ctx):
     for of_queue in found:
         assert of_queue
         equal(of_queue[::2], of_queue[1::2], "both messages of a key")
+
+
+def all_delivered(consumers, count):
+    """Waits until that many messages were delivered to all together; acknowledges them. Their keys, by consumer."""
+
+    def pump():
+        for consumer in consumers:
+            consumer.pump()
+
+    wait_until(lambda: sum(len(one.messages) for one in consumers) >= count, f"{count} deliveries", step=pump)
+    found = []
+    for consumer in consumers:
+        found.append([method.routing_key for method, _, _ in consumer.messages])
+        consumer.channel.basic_ack(0, multiple=True)
+        consumer.pump()
+        consumer.messages.clear()
+    equal(sum(map(len, found)), count, "deliveries")
+    assert all(found), found
+    return found
+
+
+@LIBRARY.scenario("type-sharded")
+def sharded(ctx):
+    connection = connect(ctx)
+    channel = confirming(connection)
+    exchange = exchange_of(ctx, channel, "x-modulus-hash")
+    set_policy(ctx, exchange, {"shards-per-node": 2}, "two", apply_to="exchanges")
+    first = channel.queue_declare(exchange, durable=True).method.queue
+    assert first.startswith(f"sharding: {exchange} - ") and first.endswith(" - 0"), first
+    shards = [f"{first[:-1]}{number}" for number in range(3)]
+    ctx.names.extend(shards)
+    consumers = [Consumer(connect(ctx).channel(), exchange) for _ in range(2)]
+    published = [f"key {number}" for number in range(100)]
+    for key in published:
+        publish(channel, key, b"1", b"2", exchange=exchange)
+    found = all_delivered(consumers, 200)
+    equal(sorted(found[0] + found[1]), sorted(published * 2), "keys")
+    for of_one in found:
+        equal(of_one[::2], of_one[1::2], "both messages of a key")
+    set_policy(ctx, exchange, {"shards-per-node": 3}, "three", priority=1, apply_to="exchanges")
+    consumers.append(Consumer(connect(ctx).channel(), exchange))
+    for key in published:
+        publish(channel, key, b"3", exchange=exchange)
+    equal(sorted(sum(all_delivered(consumers, 100), [])), sorted(published), "keys")
+    equal([ready(channel, shard) for shard in shards], [0, 0, 0], "left")
+    with closes_channel(connection, 406, f'PRECONDITION_FAILED - Can\'t delete sharded queue: <<"{exchange}">>'):
+        connection.channel().queue_delete(exchange)
 
 
 @LIBRARY.scenario("type-random")

@@ -7,7 +7,7 @@ use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
 use confirm::LogFailed;
 use log::Lsn;
-use meta::{Command, ConnectionId, Done, MetaError, QueueId};
+use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding};
 use routing::Name;
 
 /// Why a change of definitions is not reported as done.
@@ -35,6 +35,8 @@ impl From<LogFailed> for ChangeError {
 const BY_ITSELF: &str = "rmq-internal";
 /// ... and what was asked for by the command line.
 pub(super) const BY_OPERATOR: &str = "rmq-cli";
+/// COMPAT: who makes shards.
+const BY_SHARDING: &str = "rmq-sharding";
 
 /// Queues whose settings a change of policies changes before it is answered; more take it in slices.
 const RULES_AT_ONCE_MAX: usize = 256;
@@ -106,7 +108,11 @@ impl Changes<'_> {
             queue.delete();
             slices.did(1).await;
         }
-        let (done, upto) = self.after_change(changed, command, by);
+        let (done, mut upto, mut left) = self.after_change(changed, by);
+        while !left.is_empty() {
+            slices.give_way().await;
+            (_, upto, left) = self.reshard(left);
+        }
         confirm::durable(self.0.classic.storage().wal(), upto).await?;
         Ok(done)
     }
@@ -118,17 +124,49 @@ impl Changes<'_> {
         for queue in std::mem::take(&mut changed.gone) {
             queue.delete();
         }
-        Ok(self.after_change(changed, command, BY_ITSELF))
+        let (done, upto, left) = self.after_change(changed, BY_ITSELF);
+        Ok((done, self.reshard_all(left).unwrap_or(upto)))
     }
 
-    /// Tells of a change and carries out what follows from it; `by` is the user that events name.
-    fn after_change(&self, changed: Changed, command: &Command, by: &str) -> (Done, Lsn) {
-        let Changed { outcome, effects, upto, .. } = changed;
-        self.0.events().definitions_changed(command, &outcome, by);
+    /// Tells of a change and carries out what follows from it; `by` is the user that events name. Also
+    /// returns the exchanges whose shards are still to follow.
+    fn after_change(&self, changed: Changed, by: &str) -> (Done, Lsn, Vec<Resharding>) {
+        let Changed { made, effects, upto, to_reshard, .. } = changed;
+        for ((command, outcome), at) in made.iter().zip(0..) {
+            let by = if at == 0 { by } else { BY_SHARDING };
+            self.0.events().definitions_changed(command, outcome, by);
+        }
         let any_defaults =
             effects.iter().any(|effect| matches!(effect, Effect::ApplyVhostDefaults(_)));
         self.carry_out(effects);
-        (outcome.done, if any_defaults { self.0.control_plane.logged_upto() } else { upto })
+        let upto = if any_defaults { self.0.control_plane.logged_upto() } else { upto };
+        let done = made.into_iter().next().map_or(Done::Nothing, |(_, outcome)| outcome.done);
+        (done, upto, to_reshard)
+    }
+
+    /// Gives some of these exchanges their shards. Returns up to where the log must be durable for that, and
+    /// those that are left.
+    fn reshard(&self, left: Vec<Resharding>) -> (Done, Lsn, Vec<Resharding>) {
+        let mut changed = self.0.control_plane.reshard(left);
+        for queue in std::mem::take(&mut changed.gone) {
+            queue.delete();
+        }
+        self.after_change(changed, BY_SHARDING)
+    }
+
+    /// Gives all of these exchanges their shards.
+    fn reshard_all(&self, mut left: Vec<Resharding>) -> Option<Lsn> {
+        let mut last = None;
+        while !left.is_empty() {
+            let (_, upto, after) = self.reshard(left);
+            (last, left) = (Some(upto), after);
+        }
+        last
+    }
+
+    /// Gives each sharded exchange the shards that a crash may have left out.
+    pub(super) fn keep_shards(&self) {
+        self.reshard_all(self.0.control_plane.all_sharded());
     }
 
     fn carry_out(&self, effects: Vec<Effect>) {

@@ -35,21 +35,21 @@ impl CommandLog {
     }
 
     /// Logs what a change consists of as one unit, with what `beside` adds about others.
-    pub(super) fn append(
+    pub(super) fn append<'c>(
         &mut self,
         wal: &Wal,
-        commands: &[Command],
+        commands: impl Iterator<Item = &'c Command>,
         beside: impl FnOnce(&mut Batch<'_>),
     ) -> Option<Appended> {
-        if commands.is_empty() {
-            return None;
-        }
         let encode = |command: &Command| {
             let mut bytes = Vec::new();
             command.encode(&mut bytes);
             bytes
         };
-        let encoded: Vec<Vec<u8>> = commands.iter().map(encode).collect();
+        let encoded: Vec<Vec<u8>> = commands.map(encode).collect();
+        if encoded.is_empty() {
+            return None;
+        }
         let appended = definitions::append(wal, self.serial + 1, &encoded, beside);
         assert!(appended.upto > self.upto, "positions in the log rise");
         for _ in &encoded {

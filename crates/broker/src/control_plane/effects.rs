@@ -34,21 +34,13 @@ pub(super) fn of_policy(definitions: &Definitions, command: &Command, effects: &
 }
 
 /// Adds what follows from any change.
-pub(super) fn of_outcome(
-    command: &Command,
-    outcome: &Outcome,
-    any_watched: bool,
-    effects: &mut Vec<Effect>,
-) {
+pub(super) fn of_outcome(command: &Command, outcome: &Outcome, effects: &mut Vec<Effect>) {
     for removed in &outcome.removed {
         match removed {
             Removed::Vhost(vhost) => effects.push(Effect::CloseConnectionsTo(vhost.clone())),
             Removed::User(user) => effects.push(Effect::CloseConnectionsOf(user.clone())),
             Removed::Binding { .. } | Removed::Queue(_) | Removed::Exchange { .. } => {}
         }
-    }
-    if any_watched {
-        effects.push(Effect::KeepDelayedQueues);
     }
     if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
         effects.push(Effect::GiveHistory(spec.clone()));

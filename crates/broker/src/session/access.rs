@@ -7,6 +7,7 @@ use crate::queue_ref::QueueRef;
 use confirm::LogFailed;
 use meta::{
     Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
+    Vhost,
 };
 use session::{Error, ErrorKind};
 use std::sync::Arc;
@@ -50,6 +51,11 @@ impl Access {
 
     pub(super) fn vhost(&self) -> Name {
         Name::from(self.connection.identity.vhost.as_str())
+    }
+
+    /// The definitions of the client's virtual host.
+    pub(super) fn own_vhost(&self) -> Option<&Vhost> {
+        self.view.meta.vhost(&self.connection.identity.vhost)
     }
 
     pub(super) fn may_impersonate(&self) -> bool {

@@ -26,9 +26,7 @@ impl Links {
         if direct_reply_to::is_reply_queue(consume.queue.as_bytes()) {
             return self.consume_replies(client, control, consume);
         }
-        let name = client.queue_name(channel, &consume.queue)?;
-        client.access.require_on_queue(Permission::Read, &name)?;
-        let queue = client.access.find_loaded_queue(&name).await?;
+        let (queue, turn) = client.queue_to_attach(channel, &consume.queue).await?;
         client.access.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(client, channel, &consume.consumer_tag)?;
         let checkout = Checkout {
@@ -49,6 +47,7 @@ impl Links {
             answer: !control.nowait,
             limit: client.channels.limit(channel),
         });
+        drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
         tell_consumer(
             &client.access,
@@ -179,7 +178,7 @@ impl Links {
         queue: &ShortString,
         no_ack: bool,
     ) -> Result<Handled, Error> {
-        let name = client.queue_name(channel, queue)?;
+        let name = client.queue_to_consume(channel, queue)?;
         client.access.require_on_queue(Permission::Read, &name)?;
         let queue = client.access.find_loaded_queue(&name).await?;
         client.access.check_exclusive_access(&queue)?;

@@ -155,23 +155,32 @@ impl<'c> DefinitionRequests<'c> {
         })
     }
 
-    /// `command` binds or unbinds.
     pub(super) async fn bind_queue(
         &mut self,
         channel: ChannelId,
         binding: &QueueBinding,
-        command: fn(BindingSpec) -> Command,
     ) -> Result<Handled, Error> {
-        let spec = self.queue_binding(channel, binding)?;
-        self.change(command(spec)).await
+        let spec = self.queue_binding(channel, binding, "bind")?;
+        self.change(Command::Bind(spec)).await
     }
 
+    pub(super) async fn unbind_queue(
+        &mut self,
+        channel: ChannelId,
+        binding: &QueueBinding,
+    ) -> Result<Handled, Error> {
+        let spec = self.queue_binding(channel, binding, "unbind")?;
+        self.change(Command::Unbind(spec)).await
+    }
+
+    /// `what` is the word for it in refusals.
     fn queue_binding(
         &self,
         channel: ChannelId,
         binding: &QueueBinding,
+        what: &str,
     ) -> Result<BindingSpec, Error> {
-        let queue = self.client.queue_name(channel, &binding.queue)?;
+        let queue = self.client.unsharded_queue(channel, &binding.queue, what)?;
         let source = text(&binding.exchange)?;
         if source.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
@@ -198,7 +207,7 @@ impl<'c> DefinitionRequests<'c> {
         }
         let queue = if declare.passive {
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
-            let name = text(&declare.queue)?;
+            let name = self.client.queue_to_declare(text(&declare.queue)?);
             self.client.access.require_any(&Resource::queue(&self.client.access.vhost(), &name))?;
             let queue = self.client.access.find_loaded_queue(&name).await?;
             self.client.access.check_exclusive_access(&queue)?;
@@ -238,7 +247,9 @@ impl<'c> DefinitionRequests<'c> {
             NamedBy::Server => {
                 Name::from(self.client.access.broker().names.name("amq.gen-").as_str())
             }
-            NamedBy::Client => self.client.queue_name(channel, &declare.queue)?,
+            NamedBy::Client => {
+                self.client.queue_to_declare(self.client.queue_name(channel, &declare.queue)?)
+            }
         };
         self.client.access.require_on_queue(Permission::Configure, &name)?;
         self.require_dead_letter_access(&name, &declare.arguments)?;
@@ -292,7 +303,7 @@ impl<'c> DefinitionRequests<'c> {
         control: &Control,
         queue: &ShortString,
     ) -> Result<Handled, Error> {
-        let name = self.client.queue_name(control.channel, queue)?;
+        let name = self.client.unsharded_queue(control.channel, queue, "purge")?;
         self.client.access.require_on_queue(Permission::Read, &name)?;
         let queue = self.client.access.find_loaded_queue(&name).await?;
         self.client.access.check_exclusive_access(&queue)?;
@@ -310,7 +321,7 @@ impl<'c> DefinitionRequests<'c> {
         if_unused: Flag,
         if_empty: Flag,
     ) -> Result<Handled, Error> {
-        let name = self.client.queue_name(control.channel, queue)?;
+        let name = self.client.unsharded_queue(control.channel, queue, "delete")?;
         self.client.access.require_on_queue(Permission::Configure, &name)?;
         let mut n_messages = 0;
         // COMPAT: deleting a queue that does not exist succeeds.

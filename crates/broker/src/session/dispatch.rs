@@ -41,10 +41,10 @@ impl Session {
                 DefinitionRequests::of(client).declare_queue(control, declare).await
             }
             Op::BindQueue(binding) => {
-                DefinitionRequests::of(client).bind_queue(channel, binding, Command::Bind).await
+                DefinitionRequests::of(client).bind_queue(channel, binding).await
             }
             Op::UnbindQueue(binding) => {
-                DefinitionRequests::of(client).bind_queue(channel, binding, Command::Unbind).await
+                DefinitionRequests::of(client).unbind_queue(channel, binding).await
             }
             Op::PurgeQueue { queue } => {
                 DefinitionRequests::of(client).purge_queue(control, queue).await

@@ -18,4 +18,5 @@ mod message_store;
 mod paging;
 mod properties;
 mod queue_policies;
+mod sharding;
 mod unbinding;

@@ -2,9 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY, SETTINGS, Setting};
+use super::{
+    RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY, SETTINGS, SHARDS_KEY, SHARDS_PER_NODE_MAX,
+    SHARDS_ROUTING_KEY, Setting,
+};
 use crate::error::MetaError;
 use crate::queue_type::QueueKind;
+
+/// The longest routing key, in bytes: the length of a short string of AMQP 0-9-1.
+const ROUTING_KEY_BYTES_MAX: usize = 255;
 
 /// The settings of a policy, by key.
 pub(crate) type Settings = Map<String, Value>;
@@ -155,6 +161,7 @@ pub(crate) fn check(settings: &Settings, scope: PolicyScope) -> Result<(), MetaE
         let unknown = unknown.join(",");
         return Err(MetaError::Invalid(format!("[{unknown}] are not recognised policy settings")));
     }
+    check_sharding(settings)?;
     for (key, value) in settings {
         if let Some(rule) = find(key).filter(|rule| !rule.allows(value)) {
             let reason = format!("{} is not a valid {}", term(value), rule.meaning);
@@ -162,6 +169,34 @@ pub(crate) fn check(settings: &Settings, scope: PolicyScope) -> Result<(), MetaE
         }
     }
     check_delayed_retry(settings)
+}
+
+/// Refuses what is no sharding. COMPAT: the texts of RabbitMQ's plugin, which knows no upper limits.
+fn check_sharding(settings: &Settings) -> Result<(), MetaError> {
+    let (shards, most) = (SHARDS_KEY, SHARDS_PER_NODE_MAX);
+    let (given, key) = (settings.get(SHARDS_KEY), settings.get(SHARDS_ROUTING_KEY));
+    let key_bytes = key.and_then(Value::as_str).map(str::len);
+    let reason = match (given, given.and_then(Value::as_i64), key) {
+        (None, _, None) => return Ok(()),
+        (None, _, Some(_)) => format!("{shards} must be specified"),
+        (Some(given), None, _) => {
+            format!("{shards} should be a number, actually was {}", term(given))
+        }
+        (_, Some(n), _) if n < 0 => {
+            format!("{shards} should be greater than 0, actually was {n}")
+        }
+        (_, Some(n), _) if n > most => {
+            format!("{shards} should be at most {most}, actually was {n}")
+        }
+        (.., Some(key)) if !key.is_string() => {
+            format!("{SHARDS_ROUTING_KEY} should be binary, actually was {}", term(key))
+        }
+        _ if key_bytes.is_some_and(|n| n > ROUTING_KEY_BYTES_MAX) => {
+            format!("{SHARDS_ROUTING_KEY} should have at most {ROUTING_KEY_BYTES_MAX} bytes")
+        }
+        _ => return Ok(()),
+    };
+    Err(MetaError::Invalid(reason))
 }
 
 /// Refuses a delayed retry without its shortest delay, or with a longest one that is shorter.
@@ -270,10 +305,28 @@ mod tests {
             told(r#"{"delayed-retry-min":6,"delayed-retry-max":5}"#),
             "delayed-retry-max (5) must not be smaller than delayed-retry-min (6)"
         );
-        for of_plugins in ["federation-upstream-set", "shards-per-node"] {
+        for of_plugins in ["federation-upstream-set", "ha-mode"] {
             let told = told(&format!(r#"{{"{of_plugins}":"all"}}"#));
             assert!(told.contains("are not recognised policy settings"), "{told}");
         }
+        assert_eq!(told(r#"{"shards-per-node":0,"routing-key":""}"#), "fine");
+        assert_eq!(told(r#"{"shards-per-node":1000}"#), "fine");
+        assert_eq!(told(r#"{"routing-key":"k"}"#), "shards-per-node must be specified");
+        for (shards, text) in [
+            ("-1", "greater than 0, actually was -1"),
+            ("1001", "at most 1000, actually was 1001"),
+            ("\"x\"", "a number, actually was <<\"x\">>"),
+            ("1.5", "a number, actually was 1.5"),
+        ] {
+            let told = told(&format!(r#"{{"shards-per-node":{shards},"routing-key":5}}"#));
+            assert_eq!(told, format!("shards-per-node should be {text}"));
+        }
+        assert_eq!(
+            told(r#"{"shards-per-node":1,"routing-key":5}"#),
+            "routing-key should be binary, actually was 5"
+        );
+        let long = format!(r#"{{"shards-per-node":1,"routing-key":"{}"}}"#, "k".repeat(256));
+        assert_eq!(told(&long), "routing-key should have at most 255 bytes");
         let of_users = settings(r#"{"dead-letter-exchange":"x"}"#);
         assert!(check(&of_users, PolicyScope::Operator).is_err());
     }

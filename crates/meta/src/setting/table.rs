@@ -13,6 +13,11 @@ pub(crate) const DEAD_LETTER_EXCHANGE_ARGUMENT: &str = "x-dead-letter-exchange";
 pub(crate) const RETRY_TYPE_KEY: &str = "delayed-retry-type";
 pub(crate) const RETRY_MIN_KEY: &str = "delayed-retry-min";
 pub(crate) const RETRY_MAX_KEY: &str = "delayed-retry-max";
+pub(crate) const SHARDS_KEY: &str = "shards-per-node";
+pub(crate) const SHARDS_ROUTING_KEY: &str = "routing-key";
+
+/// The most shards of one exchange. RabbitMQ has no such limit; here all are made in one step.
+pub(crate) const SHARDS_PER_NODE_MAX: i64 = 1_000;
 
 /// The highest number of priorities above zero.
 const PRIORITY_MAX: i64 = 255;
@@ -202,6 +207,9 @@ settings! {
     CACHE_TTL = policy("x-cache-ttl", values(AtLeast(1), "deduplication cache time to live"));
     DEDUPLICATION_HEADER =
         policy("x-deduplication-header", values(Text, "deduplication header name"));
+    SHARDS_PER_NODE =
+        policy(SHARDS_KEY, values(Between(0, SHARDS_PER_NODE_MAX), "number of shards"));
+    ROUTING_KEY_OF_SHARDS = policy(SHARDS_ROUTING_KEY, values(Text, "routing key of shards"));
 
     // Queue types that are not here.
     DEAD_LETTER_STRATEGY = argument("x-dead-letter-strategy", Argument::Any)

@@ -488,7 +488,7 @@ fn plugins_are_built_in_or_refused() {
     let built_in = "rabbitmq_consistent_hash_exchange\nrabbitmq_delayed_message_exchange\n\
                     rabbitmq_event_exchange\nrabbitmq_jms_topic_exchange\n\
                     rabbitmq_message_deduplication\nrabbitmq_random_exchange\n\
-                    rabbitmq_recent_history_exchange\n";
+                    rabbitmq_recent_history_exchange\nrabbitmq_sharding\n";
     for options in [&["-E", "-m", "-q"][..], &["--enabled", "--minimal", "--quiet"], &["-Em", "-s"]]
     {
         let ran = plugins(&[&["list"], options].concat());

@@ -28,6 +28,7 @@ final class ExchangeTypes {
     suite.add("type-consistent-hash", Desk.body(ExchangeTypes::consistentHash));
     suite.add("type-consistent-hash-property", Desk.body(ExchangeTypes::consistentHashProperty));
     suite.add("type-modulus-hash", Desk.body(ExchangeTypes::modulusHash));
+    suite.add("type-sharded", Desk.body(ExchangeTypes::sharded));
     suite.add("type-random", Desk.body(ExchangeTypes::random));
     suite.add("type-recent-history", Desk.body(ExchangeTypes::recentHistory));
     suite.add("type-jms-topic", Desk.body(ExchangeTypes::jmsTopic));
@@ -113,6 +114,45 @@ final class ExchangeTypes {
     Set<String> ofSecond = homes(desk, second, 2);
     allOnce(List.of(ofFirst, ofSecond));
     Check.that(!ofFirst.isEmpty() && !ofSecond.isEmpty(), "an empty queue");
+  }
+
+  private static void setShards(Desk desk, String exchange, int number) throws Exception {
+    desk.ctl("set_policy", "--apply-to", "exchanges", exchange, "^" + exchange + "$",
+        "{\"shards-per-node\": " + number + "}");
+  }
+
+  /** Waits for so many deliveries to all of these together, of which each has to get some. */
+  private static void allDelivered(List<Inbox> inboxes, int expected) throws Exception {
+    Check.eventually(expected, "deliveries", () -> inboxes.stream().mapToInt(Inbox::waiting).sum());
+    for (Inbox inbox : inboxes) {
+      Check.that(!inbox.take(inbox.waiting()).isEmpty(), "a consumer without a message");
+    }
+  }
+
+  private static void sharded(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-modulus-hash");
+    setShards(desk, exchange, 2);
+    desk.lab.later(() -> desk.ctl("clear_policy", exchange));
+    String first = desk.channel.queueDeclare(exchange, true, false, false, Map.of()).getQueue();
+    Check.that(first.startsWith("sharding: " + exchange + " - ") && first.endsWith(" - 0"), first);
+    List<String> shards =
+        numbers(0, 3).stream().map(number -> first.substring(0, first.length() - 1) + number).toList();
+    shards.forEach(desk.lab::deleteQueueLater);
+    List<Inbox> inboxes = new ArrayList<>();
+    inboxes.add(desk.consumer(exchange, true));
+    inboxes.add(desk.consumer(exchange, true));
+    publishKeys(desk, exchange, 2);
+    allDelivered(inboxes, 2 * KEYS.size());
+    setShards(desk, exchange, 3);
+    inboxes.add(desk.consumer(exchange, true));
+    publishKeys(desk, exchange, 1);
+    allDelivered(inboxes, KEYS.size());
+    for (String shard : shards) {
+      Check.equal(0, desk.ready(shard), "left in " + shard);
+    }
+    Channel channel = desk.connection.createChannel();
+    Check.channelCloses(channel, 406, "PRECONDITION_FAILED - Can't delete sharded queue: <<\"" + exchange + "\">>",
+        () -> channel.queueDelete(exchange));
   }
 
   private static void random(Desk desk) throws Exception {

@@ -8,6 +8,7 @@ use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
 use crate::plan::{Case, Load, RowPlan, Step};
 use crate::result::Point;
+use crate::sharding::ShardedExchange;
 
 /// The broker and the tools that a case is run with.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +19,15 @@ pub(crate) struct Place<'a> {
     pub(crate) queue_arguments: Option<&'a str>,
 }
 
-/// Load generators and connections that go on beside the steps, until the case ends.
+/// Load generators, connections and exchanges that go on beside the steps, until the case ends.
 #[derive(Default)]
-struct Background {
+struct Background<'b> {
     generators: Vec<Generator>,
     clients: Vec<Client>,
+    sharded: Vec<ShardedExchange<'b>>,
 }
 
-impl Place<'_> {
+impl<'b> Place<'b> {
     /// Does all steps. What each row found, in their order; a failure holds for all rows after it.
     pub(crate) fn run(
         self,
@@ -73,7 +75,7 @@ impl Place<'_> {
     fn step(
         self,
         step: &Step,
-        background: &mut Background,
+        background: &mut Background<'b>,
         progress: &mut dyn FnMut(&Point),
     ) -> Result<Option<Measurement>, Failure> {
         let (row, measurement) = match step {
@@ -94,6 +96,10 @@ impl Place<'_> {
                 background.clients.extend(clients);
                 (*row, measurement)
             }
+            Step::Shards(shards) => {
+                background.sharded.push(ShardedExchange::make(self.broker, shards)?);
+                return Ok(None);
+            }
             Step::Churn { row, kind, n_clients, seconds } => {
                 (Some(*row), churn::churn(self.broker, *kind, *n_clients, *seconds)?)
             }
@@ -109,14 +115,14 @@ impl Place<'_> {
     }
 }
 
-impl Background {
+impl Background<'_> {
     /// Whether all that should go on does.
     fn check(&mut self) -> Result<(), Failure> {
         self.generators.iter_mut().try_for_each(Generator::check)
     }
 }
 
-impl Drop for Background {
+impl Drop for Background<'_> {
     fn drop(&mut self) {
         self.clients.drain(..).for_each(Client::close);
     }

@@ -19,6 +19,7 @@ pub mod result;
 mod run;
 mod scenarios;
 mod schedule;
+mod sharding;
 mod stats;
 mod time;
 

@@ -56,6 +56,8 @@ pub(crate) struct TargetOption {
     pub(crate) pid: Option<u32>,
     /// Queue versions to tell apart.
     pub(crate) versions: Vec<u8>,
+    /// The words of its command-line tool, if one is named.
+    pub(crate) ctl: Vec<String>,
 }
 
 const REPEATS: u32 = 3;
@@ -65,10 +67,11 @@ const REPEATS_MAX: u32 = 1_000;
 pub(crate) const HELP: &str = "\
 usage: leveret bench [option ...] SCENARIO ...
  --list                  the scenarios; with names: their rows, parameters and source
- --target NAME=URI[,pid=N][,version=1|2|both]
+ --target NAME=URI[,pid=N][,version=1|2|both][,ctl=COMMAND]
                          a broker to measure; may be repeated (broker=amqp://localhost)
                          pid: its process, found for a port of this machine
                          version: x-queue-version of classic-queues
+                         ctl: its rabbitmqctl, for the policies of sharding
  --baseline NAME         the target that ratios refer to (the first)
  --repeats N             how often each row is measured on each target, in turns (3)
  --scale F               multiplies durations and message counts (1)
@@ -190,11 +193,15 @@ fn target(text: &str) -> Result<TargetOption, Usage> {
     if name.is_empty() {
         return Err(wrong("the name is empty"));
     }
-    let mut target = TargetOption { name, address, uri, pid: None, versions: Vec::new() };
+    let (versions, ctl) = (Vec::new(), Vec::new());
+    let mut target = TargetOption { name, address, uri, pid: None, versions, ctl };
     for part in parts {
         match part.split_once('=') {
             Some(("pid", pid)) => {
                 target.pid = Some(pid.parse().map_err(|_| wrong("pid takes a number"))?);
+            }
+            Some(("ctl", command)) => {
+                target.ctl = command.split_whitespace().map(str::to_owned).collect();
             }
             Some(("version", "1")) => target.versions = vec![1],
             Some(("version", "2")) => target.versions = vec![2],

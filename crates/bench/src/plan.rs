@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::churn::Kind;
 use crate::result::{Chart, ChartKind, Metric, Parameter, PublishedFigure};
+use crate::sharding::Shards;
 
 /// A scenario, ready to be run.
 #[derive(Debug, Default)]
@@ -92,6 +93,8 @@ pub(crate) enum Step {
     Queues { row: Option<usize>, prefix: &'static str, n: u32 },
     /// Connections with a channel, opened one after the other and kept until the case ends.
     Connections { row: Option<usize>, n: u32 },
+    /// A sharded exchange, until the case ends.
+    Shards(Shards),
     /// Making and unmaking, over and over.
     Churn { row: usize, kind: Kind, n_clients: u32, seconds: f64 },
 }
@@ -287,6 +290,12 @@ impl Step {
             Self::Churn { row, kind, n_clients, seconds } if is_ours(Some(*row)) => {
                 let seconds = number(*seconds);
                 Some(vec![format!("# {n_clients} clients: {} for {seconds} s", kind.what())])
+            }
+            Self::Shards(shards) => {
+                let set = |line: Vec<String>| format!("CTL '{}'", line.join("' '"));
+                let set = shards.set_policies().into_iter().map(set);
+                let declare = format!("# declare {}, durable, x-modulus-hash", shards.exchange);
+                Some(set.chain([declare]).collect())
             }
             Self::Load { .. }
             | Self::Queues { .. }

@@ -7,6 +7,7 @@ mod crowds;
 mod features;
 mod hot_path;
 mod load_drain;
+mod sharding;
 mod sweeps;
 
 use crate::plan::{Plan, Scale};
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[Known] = &[
     known("load-drain", load_drain::load_drain),
     known("classic-queues", classic_queues::classic_queues),
     known("confirm-on", confirm_on::confirm_on),
+    known("sharding", sharding::sharding),
     known("many-queues", crowds::many_queues),
     known("many-connections", crowds::many_connections),
     known("churn", crowds::churn),

@@ -85,13 +85,31 @@ fn measured_steps_come_in_the_order_of_their_rows() {
                 | Step::Queues { row, .. }
                 | Step::Connections { row, .. } => *row,
                 Step::Churn { row, .. } => Some(*row),
-                Step::Background(_) => None,
+                Step::Background(_) | Step::Shards(_) => None,
             })
             .collect();
         let is_offered = case.rows.iter().all(|row| row.not_offered.is_none());
         let expected: Vec<usize> = if is_offered { (0..case.rows.len()).collect() } else { vec![] };
         assert_eq!(measured, expected, "{:?}", case.rows);
     }
+}
+
+#[test]
+fn sharding_compares_the_same_load_with_one_queue() {
+    let plan = plan("sharding", 1.0);
+    assert_eq!(names(&plan).len(), 9);
+    let one = commands(&plan, "the same, confirm-on = ack: 1 queue");
+    let [set, of_shards, _, four] = &commands(&plan, "the same, confirm-on = ack: 4 shards")[..]
+    else {
+        panic!("{plan:?}")
+    };
+    let load = "-x 4 -y 4 -ad false -K -e bench-hot-queue -t x-modulus-hash -q 200 -c 200 \
+                -f persistent -s 1500 -z 10 -u bench-hot-queue-1 -qa x-confirm-on=ack";
+    assert_eq!(one, [load]);
+    let of_four = load.replace("-qa x-confirm-on=ack", "-p -sb");
+    let of_four = of_four.replace("bench-hot-queue-1", "bench-hot-queue");
+    assert_eq!(four, &of_four.replace("bench-hot-queue", "bench-hot-queue-of-4"));
+    assert!(set.contains("shards-per-node") && of_shards.contains("confirm-on"));
 }
 
 #[test]

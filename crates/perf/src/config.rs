@@ -107,6 +107,8 @@ pub(crate) struct Publishing {
     /// Confirms, and how many may be outstanding per channel.
     pub(crate) confirm_window: Option<NonZeroU32>,
     pub(crate) confirm_timeout_ns: u64,
+    /// Whether messages are kept, and published again until they are confirmed.
+    pub(crate) resend: bool,
     pub(crate) mandatory: bool,
     /// COMPAT: RabbitMQ refuses it since 3.0; measurements of older brokers have it.
     pub(crate) immediate: bool,
@@ -225,7 +227,8 @@ impl Config {
     /// # Errors
     /// Values outside their domain, and options that contradict each other.
     pub(crate) fn new(given: &Given) -> Result<Self, Usage> {
-        let verify = given.has("verify");
+        // Messages that may come twice have to be told apart.
+        let verify = given.has("verify") || given.has("resend");
         let config = Self {
             brokers: brokers(given)?,
             link: link(given)?,
@@ -240,13 +243,15 @@ impl Config {
     }
 
     /// Whether every message that counts outlives lost connections and even the broker's restart:
-    /// it is confirmed when it is safe, kept until it is acknowledged, and so is its queue.
+    /// it is confirmed when it is safe, kept until it is acknowledged, and so is its queue. Who
+    /// publishes again asks for just that, so there it counts always.
     pub(crate) fn outlives_connections(&self) -> bool {
-        self.publishing.confirm_window.is_some()
-            && self.consuming.settle != Settle::Automatic
-            && self.message.persistent
-            && self.topology.durable
-            && !self.topology.auto_delete
+        self.publishing.resend
+            || self.publishing.confirm_window.is_some()
+                && self.consuming.settle != Settle::Automatic
+                && self.message.persistent
+                && self.topology.durable
+                && !self.topology.auto_delete
     }
 
     fn check(&self) -> Result<(), Usage> {
@@ -265,7 +270,34 @@ impl Config {
                 return refuse("--verify does not go with messages that are thrown away");
             }
         }
-        Ok(())
+        if self.publishing.resend { self.check_resend() } else { Ok(()) }
+    }
+
+    fn check_resend(&self) -> Result<(), Usage> {
+        let Publishing { confirm_window, confirm_timeout_ns, .. } = self.publishing;
+        let refusals = [
+            (
+                confirm_window.is_none(),
+                "--resend needs --confirm: without it nothing is known to be lost",
+            ),
+            (confirm_timeout_ns == 0, "--resend needs a --confirm-timeout above 0"),
+            (
+                self.run.recovery_ns.is_none(),
+                "--resend does not go with --disable-connection-recovery",
+            ),
+            (
+                self.consuming.limit.is_some(),
+                "--resend does not go with --cmessages: consumers end when they have had all of --pmessages",
+            ),
+            (
+                self.message.random_key,
+                "--resend does not go with random routing keys: a message is published again with its own",
+            ),
+        ];
+        match refusals.into_iter().find(|(is_refused, _)| *is_refused) {
+            Some((_, why)) => Err(Usage(why.to_owned())),
+            None => Ok(()),
+        }
     }
 }
 

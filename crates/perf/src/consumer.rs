@@ -192,9 +192,12 @@ impl Consumer {
         seen: &mut Seen<'_>,
     ) -> anyhow::Result<()> {
         let Some(body) = self.assembly.body(payload)? else { return Ok(()) };
-        let stamp = template::stamp_of(body);
-        if let Some(ledger) = seen.ledger {
-            check(body, self.delivery, &self.plan, &mut self.last, ledger);
+        let mut stamp = template::stamp_of(body);
+        if let Some(ledger) = seen.ledger
+            && check(body, self.delivery, &self.plan, &mut self.last, ledger)
+        {
+            // The first one's time is the one that counts.
+            stamp = None;
         }
         self.complete(stamp, time, out, seen);
         Ok(())
@@ -294,18 +297,28 @@ fn delivery(fields: &[u8]) -> Option<Delivery> {
     Some(Delivery { tag: u64::from_be_bytes(*tag), is_redelivered: redelivered & 1 != 0, queue })
 }
 
-fn check(body: &[u8], delivery: Delivery, plan: &Plan, last: &mut [Option<u64>], ledger: &Ledger) {
+/// Notes what came in the ledger; gives back whether it is a copy of what came before.
+fn check(
+    body: &[u8],
+    delivery: Delivery,
+    plan: &Plan,
+    last: &mut [Option<u64>],
+    ledger: &Ledger,
+) -> bool {
     let Some(mark) = template::verified(body) else {
-        return ledger.damaged(&format!("{} bytes, the checksum is wrong", body.len()));
+        ledger.damaged(&format!("{} bytes, the checksum is wrong", body.len()));
+        return false;
     };
     let queue = plan.queues.get(delivery.queue).map_or(usize::MAX, |&(number, _)| number);
     let publisher = usize::try_from(mark.publisher).unwrap_or(usize::MAX);
     let at = delivery.queue.saturating_mul(plan.n_publishers).saturating_add(publisher);
     let last = last.get_mut(at).filter(|_| publisher < plan.n_publishers);
-    ledger.received(queue, mark, last.as_ref().and_then(|last| **last), delivery.is_redelivered);
+    let before = last.as_ref().and_then(|last| **last);
+    let is_copy = ledger.received(queue, mark, before, delivery.is_redelivered);
     if let Some(last) = last {
         *last = Some(last.unwrap_or(0).max(mark.number));
     }
+    is_copy
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use anyhow::bail;
 
 use crate::assembly::Assembly;
 use crate::clock::{self, MILLISECOND};
-use crate::confirm_window::ConfirmWindow;
+use crate::confirms::{Answer, Confirms};
 use crate::message::{Messages, Source};
 use crate::rate::RateLimiter;
 use crate::stats::{Run, Sample};
@@ -75,11 +75,10 @@ pub(crate) struct Publisher {
     pub(crate) id: u32,
     messages: Messages,
     timing: Timing,
-    window: Option<ConfirmWindow>,
+    confirms: Confirms,
     limit: u64,
+    /// Messages, without those that are sent again.
     sent: u64,
-    /// Messages sent on connections that are lost: delivery tags count from there.
-    sent_before: u64,
     use_millis: bool,
     returned: Assembly,
     confirm_run: Run,
@@ -93,7 +92,7 @@ pub(crate) struct Plan {
     pub(crate) id: u32,
     pub(crate) source: Source,
     pub(crate) timing: Timing,
-    pub(crate) window: Option<ConfirmWindow>,
+    pub(crate) confirms: Confirms,
     pub(crate) limit: u64,
     pub(crate) use_millis: bool,
     /// Bytes written at once.
@@ -107,10 +106,9 @@ impl Publisher {
             id: plan.id,
             messages: Messages::new(plan.source, plan.batch_bytes),
             timing: plan.timing,
-            window: plan.window,
+            confirms: plan.confirms,
             limit: plan.limit,
             sent: 0,
-            sent_before: 0,
             use_millis: plan.use_millis,
             returned: Assembly::new(plan.is_verified),
             confirm_run: Run::default(),
@@ -134,11 +132,10 @@ impl Publisher {
     }
 
     /// The connection is lost, and with it what was being written or waited for a confirm. As in
-    /// PerfTest that is not published again.
+    /// PerfTest that is not published again, unless it is kept for it.
     pub(crate) fn disconnect(&mut self) {
         self.messages.drop_pending();
-        self.window.iter_mut().for_each(ConfirmWindow::reset);
-        self.sent_before = self.sent;
+        self.confirms.disconnect(self.sent);
         self.returned.reset();
         self.hold();
     }
@@ -150,16 +147,40 @@ impl Publisher {
 
     /// The number of publishes that wait for their confirms.
     pub(crate) fn n_outstanding(&self) -> usize {
-        self.window.as_ref().map_or(0, ConfirmWindow::n_outstanding)
+        self.confirms.n_outstanding()
     }
 
-    /// Whether confirms are overdue.
+    /// Whether confirms are overdue, and nothing is done about it.
     pub(crate) fn is_stuck(&self, now: u64, timeout: u64) -> bool {
-        self.n_outstanding() > 0 && now.saturating_sub(self.progress_at) > timeout
+        self.confirms.n_forgotten() > 0 && now.saturating_sub(self.progress_at) > timeout
     }
 
-    /// Makes as many messages ready as may be published now.
+    /// Makes as many messages ready as may be published now: first those that are to be published again.
     pub(crate) fn stage(&mut self, time: TurnTime, sample: &mut Sample) -> Staged {
+        let n = self.put_again(time);
+        if n > 0 {
+            sample.counts.resent += n;
+            self.count(n, sample);
+            return Staged::Bytes;
+        }
+        let staged = self.stage_new(time, sample);
+        match (staged, self.confirms.due_at()) {
+            (Staged::Bytes, _) | (_, None) => staged,
+            (Staged::NotBefore(at), Some(due)) => {
+                Staged::NotBefore(at.min(due.saturating_sub(time.start)))
+            }
+            (Staged::Full | Staged::Done, Some(due)) => {
+                Staged::NotBefore(due.saturating_sub(time.start))
+            }
+        }
+    }
+
+    fn count(&self, n: u64, sample: &mut Sample) {
+        sample.counts.sent += n;
+        sample.counts.sent_bytes += n * self.messages.body_len();
+    }
+
+    fn stage_new(&mut self, time: TurnTime, sample: &mut Sample) -> Staged {
         let elapsed = time.elapsed();
         if self.sent >= self.limit {
             return Staged::Done;
@@ -167,7 +188,7 @@ impl Publisher {
         if elapsed < self.timing.start_at {
             return Staged::NotBefore(self.timing.start_at);
         }
-        let room = self.window.as_ref().map_or(usize::MAX, ConfirmWindow::room);
+        let room = self.confirms.room();
         if room == 0 {
             self.timing.is_held = true;
             return Staged::Full;
@@ -186,32 +207,55 @@ impl Publisher {
                 self.timing.limiter.as_ref().map_or(elapsed, RateLimiter::next),
             );
         }
-        sample.counts.sent += n;
-        sample.counts.sent_bytes += n * self.messages.body_len();
+        self.count(n, sample);
         Staged::Bytes
     }
 
     fn put_messages(&mut self, n_max: usize, time: TurnTime) -> u64 {
         let elapsed = time.elapsed();
-        let wall_ms = if self.use_millis { clock::wall_ms() } else { 0 };
+        let wall_ms = self.wall_ms();
         self.messages.begin(elapsed);
         let before = self.sent;
         for _ in 0..n_max.min(self.messages.capacity()) {
             let Some(counts_from) = self.timing.next_stamp(elapsed) else { break };
             let stamp = time.start + counts_from;
-            if let Some(window) = &mut self.window {
-                window.publish(stamp);
-            }
-            let stamp = if self.use_millis {
-                wall_ms.saturating_sub((time.now - stamp) / MILLISECOND)
-            } else {
-                stamp
-            };
-            self.messages.put(Mark { number: self.sent, stamp, publisher: self.id });
+            self.put(self.sent, stamp, time.now, wall_ms);
             self.sent += 1;
         }
         self.messages.end();
         self.sent - before
+    }
+
+    /// Messages that were published before, with the number and the time they had, in the size that
+    /// messages have now.
+    fn put_again(&mut self, time: TurnTime) -> u64 {
+        let Some(first) = self.confirms.next_due(time.now) else { return 0 };
+        let wall_ms = self.wall_ms();
+        self.messages.begin(time.elapsed());
+        let (mut n, mut next) = (0, Some(first));
+        let capacity = u64::try_from(self.messages.capacity()).unwrap_or(u64::MAX);
+        while let Some((number, stamp)) = next {
+            self.put(number, stamp, time.now, wall_ms);
+            n += 1;
+            next = if n < capacity { self.confirms.next_due(time.now) } else { None };
+        }
+        self.messages.end();
+        n
+    }
+
+    /// Milliseconds since 1970, for time stamps that are those; otherwise 0.
+    fn wall_ms(&self) -> u64 {
+        if self.use_millis { clock::wall_ms() } else { 0 }
+    }
+
+    fn put(&mut self, number: u64, stamp: u64, now: u64, wall_ms: u64) {
+        self.confirms.publish(number, stamp, now);
+        let stamp = if self.use_millis {
+            wall_ms.saturating_sub(now.saturating_sub(stamp) / MILLISECOND)
+        } else {
+            stamp
+        };
+        self.messages.put(Mark { number, stamp, publisher: self.id });
     }
 
     /// A confirm or a return came.
@@ -223,12 +267,13 @@ impl Publisher {
         ledger: Option<&Ledger>,
     ) -> anyhow::Result<()> {
         if let Method::BasicAck(ack) = method {
-            sample.counts.confirmed +=
-                self.settle(ack.delivery_tag, ack.multiple, now, sample, ledger);
+            let answer = Answer { tag: ack.delivery_tag, is_multiple: ack.multiple, is_ack: true };
+            sample.counts.confirmed += self.settle(answer, now, sample, ledger);
         } else if let Method::BasicNack(nack) = method {
+            let (tag, is_multiple) = (nack.delivery_tag, nack.multiple);
+            let answer = Answer { tag, is_multiple, is_ack: false };
             // Without the ledger: what was refused may be lost.
-            sample.counts.nacked +=
-                self.settle(nack.delivery_tag, nack.multiple, now, sample, None);
+            sample.counts.nacked += self.settle(answer, now, sample, None);
         } else if let Method::BasicReturn(_) = method {
             sample.counts.returned += 1;
             self.returned.begin();
@@ -240,21 +285,17 @@ impl Publisher {
 
     fn settle(
         &mut self,
-        tag: u64,
-        is_multiple: bool,
+        answer: Answer,
         now: u64,
         sample: &mut Sample,
         ledger: Option<&Ledger>,
     ) -> u64 {
-        let Some(window) = &mut self.window else { return 0 };
         self.progress_at = now;
         let (run, latencies, id) = (&mut self.confirm_run, &mut sample.confirm_latency, self.id);
-        let before = self.sent_before;
-        let n = window.settle(tag, is_multiple, |tag, stamp| {
+        let n = self.confirms.settle(answer, now, |number, stamp| {
             run.add(now.saturating_sub(stamp), 1, latencies);
             if let Some(ledger) = ledger {
-                // Delivery tags count from 1, numbers of messages from 0.
-                ledger.confirmed(id, before + tag - 1);
+                ledger.confirmed(id, number);
             }
         });
         run.flush(latencies);
@@ -279,7 +320,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// The number of messages handed to the socket.
+    /// The number of messages handed to the socket, each counted once.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
@@ -291,6 +332,7 @@ mod tests {
     use crate::message::{Bodies, Keys};
     use crate::rate::Schedule;
     use crate::template::{Address, Marking};
+    use crate::verify::Guarantee;
     use amqp091::Properties;
     use amqp091::method::BasicAck;
 
@@ -315,7 +357,7 @@ mod tests {
             id: 0,
             source,
             timing: Timing { limiter, start_at: 0, is_held: false, held_until: 0 },
-            window: Some(ConfirmWindow::new(10)),
+            confirms: Confirms::counted(10),
             limit: u64::MAX,
             use_millis: false,
             batch_bytes: 64 * 1024,
@@ -371,7 +413,7 @@ mod tests {
     #[test]
     fn a_new_connection_counts_tags_from_the_start() {
         let (mut publisher, mut sample) = (publisher(None), Sample::new());
-        let ledger = Ledger::new(1, 1);
+        let ledger = Ledger::new(1, 1, Guarantee::Once);
         publisher.stage(TurnTime { now: 1, start: 0 }, &mut sample);
         publisher.disconnect();
         assert!(publisher.pending().is_empty() && publisher.n_outstanding() == 0);

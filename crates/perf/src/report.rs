@@ -21,6 +21,7 @@ use crate::verify::Verdict;
 pub(crate) const METRICS_HELP: &str = "\
 figures of every --interval, and of the whole run at its end:
  sent              messages published per second, with producers
+ resent            those of them that were published before, with --resend
  returned          messages that came back per second, with -f mandatory
  confirmed, nacked confirms per second, with --confirm
  received          messages delivered per second, with consumers
@@ -28,7 +29,8 @@ figures of every --interval, and of the whole run at its end:
  confirm latency   from publishing to confirm, likewise, with --confirm
  broker            its CPU time per message and memory, if its process is here; see --broker-pid
  generator         this tool's CPU time per message, at the end
- verify            loss, duplicates, order and damage, at the end, with --verify
+ resend            messages published, resent, unconfirmed, duplicated and missing, at the end
+ verify            loss, duplicates, order and damage, at the end, with --verify or --resend
 options:
  -mf,--metrics-format default|compact   how lines look
  --json                                 one JSON object per line, with all of it
@@ -42,6 +44,7 @@ pub(crate) struct Shown {
     pub(crate) publishes: bool,
     pub(crate) consumes: bool,
     pub(crate) confirms: bool,
+    pub(crate) resends: bool,
     pub(crate) returns: bool,
 }
 
@@ -127,6 +130,30 @@ pub(crate) struct Summary {
     pub(crate) n_connections_recovered: u64,
 }
 
+impl Summary {
+    /// Messages that are not confirmed, where something is.
+    pub(crate) fn n_unconfirmed(&self) -> u64 {
+        let Counts { sent, resent, confirmed, .. } = self.total.counts;
+        sent.saturating_sub(resent).saturating_sub(confirmed)
+    }
+}
+
+/// The publishing of messages until they were confirmed, and what came of it.
+#[derive(Clone, Copy, Debug)]
+struct Resends {
+    /// Messages, each counted once.
+    published: u64,
+    /// Publishes of messages that had been published before.
+    resent: u64,
+    /// Messages that were still waiting for their confirm at the end.
+    unconfirmed: u64,
+    /// Deliveries of messages that had come out of the same queue before.
+    duplicates: u64,
+    /// Confirmed messages that no consumer has had; `None` if nobody consumes, or it cannot be known where
+    /// they have to arrive.
+    missing: Option<u64>,
+}
+
 /// Messages for figures per message: one that is published and delivered counts once. Of what was
 /// both published and delivered, the lesser; in a run of one kind, that kind.
 fn n_messages(counts: &Counts, shown: Shown) -> u64 {
@@ -170,10 +197,23 @@ impl Printer {
         }
     }
 
+    fn resends(&self, summary: &Summary) -> Option<Resends> {
+        let verdict = summary.verdict.as_ref().filter(|_| self.shown.resends)?;
+        let Counts { sent, resent, .. } = summary.total.counts;
+        Some(Resends {
+            published: sent.saturating_sub(resent),
+            resent,
+            unconfirmed: summary.n_unconfirmed(),
+            duplicates: verdict.duplicates,
+            missing: (verdict.is_loss_known && self.shown.consumes).then_some(verdict.lost),
+        })
+    }
+
     fn figures(&self, counts: &Counts) -> Vec<(&'static str, u64)> {
-        let Shown { publishes, consumes, confirms, returns } = self.shown;
+        let Shown { publishes, consumes, confirms, resends, returns } = self.shown;
         let all = [
             (publishes, "sent", counts.sent),
+            (resends, "resent", counts.resent),
             (returns, "returned", counts.returned),
             (confirms, "confirmed", counts.confirmed),
             (confirms, "nacked", counts.nacked),

@@ -22,7 +22,7 @@ use crate::report::{Printer, Shown, Summary};
 use crate::setup::{self, Part, Recipe, parts};
 use crate::shared::{Broken, News, Shared};
 use crate::topology::{self, Routes};
-use crate::verify::{Ledger, Verdict};
+use crate::verify::{Guarantee, Ledger, Verdict};
 use crate::worker::Worker;
 use monitor::Run;
 use reconnect::Reconnector;
@@ -76,9 +76,11 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<End> {
 fn end(config: &Config, id: &str, summary: &Summary, is_complete: bool) -> End {
     let is_good = summary.verdict.as_ref().is_none_or(Verdict::is_good);
     let is_down = summary.n_connections_lost > summary.n_connections_recovered;
+    // Who publishes again until everything is confirmed needs no broker after that.
+    let owes = !config.publishing.resend || summary.n_unconfirmed() > 0;
     if !is_complete || !is_good {
         End::Bad
-    } else if is_down && !setup::is_anybody_there(config, id) {
+    } else if is_down && owes && !setup::is_anybody_there(config, id) {
         crate::complain("connections were lost, and the broker cannot be reached");
         End::Unreachable
     } else {
@@ -114,6 +116,7 @@ fn shown(config: &Config) -> Shown {
         publishes: config.publishing.n_connections > 0,
         consumes: config.consuming.n_connections > 0,
         confirms: config.publishing.n_connections > 0 && config.publishing.confirm_window.is_some(),
+        resends: config.publishing.n_connections > 0 && config.publishing.resend,
         returns: config.publishing.n_connections > 0 && config.publishing.mandatory,
     }
 }
@@ -143,7 +146,9 @@ fn load(
     let config = recipe.config;
     let parts = parts(config);
     let n_publishers = config.publishing.n_publishers();
-    let ledger = config.run.verify.then(|| Ledger::new(n_publishers, recipe.routes.queues.len()));
+    let guarantee = if config.publishing.resend { Guarantee::AtLeastOnce } else { Guarantee::Once };
+    let ledger = || Ledger::new(n_publishers, recipe.routes.queues.len(), guarantee);
+    let ledger = config.run.verify.then(ledger);
     let shared = Arc::new(Shared::new(parts.len(), ledger, config)?);
     let (tell, news) = channel();
     let (break_, broken) = channel();

@@ -6,15 +6,16 @@ use anyhow::Context as _;
 
 use crate::client::Client;
 use crate::clock::{SECOND, from_seconds};
-use crate::config::{Body, Config, Consuming, Link, Message, moment_s};
-use crate::confirm_window::ConfirmWindow;
+use crate::config::{Body, Config, Consuming, Link, Message, Publishing, moment_s};
+use crate::confirms::Confirms;
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
 use crate::message::{Bodies, Keys, Random, Source, json};
 use crate::publisher::{self, Publisher, Timing};
 use crate::rate::{Gate, RateLimiter};
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
-use crate::topology::{self, Routes};
+use crate::topology::{self, Queue, Routes};
+use crate::unconfirmed::Unconfirmed;
 use crate::uri::Uri;
 
 /// Size of a publisher's batch: with more, memory traffic costs more than system calls.
@@ -99,7 +100,8 @@ impl<'a> Recipe<'a> {
     }
 
     /// The numbers of the queues a connection cannot do without: those it consumes, or, where
-    /// nobody consumes, those it publishes to.
+    /// nobody consumes or everything is to arrive, those it publishes to. A queue that the broker names is
+    /// its consumer's to make again.
     fn used_queues(&self, part: Part) -> Vec<usize> {
         let Config { publishing, consuming, .. } = self.config;
         let of = |at: usize, n_channels: u16| {
@@ -114,10 +116,11 @@ impl<'a> Recipe<'a> {
                 numbers.dedup();
                 numbers
             }
-            Part::Publish(at) if consuming.n_connections == 0 => {
+            Part::Publish(at) if consuming.n_connections == 0 || publishing.resend => {
                 let keys = self.routes.keys.get(of(at, publishing.n_channels)).unwrap_or_default();
                 let queues = self.routes.queues.iter().enumerate();
-                queues.filter(|(_, queue)| keys.contains(&queue.key)).map(|(at, _)| at).collect()
+                let is_used = |queue: &Queue| keys.contains(&queue.key) && !queue.is_unnamed;
+                queues.filter(|(_, queue)| is_used(queue)).map(|(at, _)| at).collect()
             }
             Part::Publish(_) => Vec::new(),
         }
@@ -210,16 +213,26 @@ impl<'a> Recipe<'a> {
         let properties = self.properties.clone();
         let source =
             Source { address, properties, bodies: self.bodies(), keys: keys(message, random) };
-        let window = publishing.confirm_window.map(|n| usize::try_from(n.get())).transpose()?;
         Ok(publisher::Plan {
             id,
             source,
             timing,
-            window: window.map(ConfirmWindow::new),
+            confirms: self.confirms()?,
             limit: publishing.limit.unwrap_or(u64::MAX),
             use_millis: message.use_millis,
             batch_bytes: BATCH_BYTES.min(BATCHES_BYTES_MAX / n_publishers.max(1)),
             is_verified: run.verify,
+        })
+    }
+
+    fn confirms(&self) -> anyhow::Result<Confirms> {
+        let Publishing { confirm_window, confirm_timeout_ns, resend, .. } = self.config.publishing;
+        let Some(window) = confirm_window else { return Ok(Confirms::Off) };
+        let capacity = usize::try_from(window.get())?;
+        Ok(if resend {
+            Confirms::Kept(Unconfirmed::new(capacity, confirm_timeout_ns))
+        } else {
+            Confirms::counted(capacity)
         })
     }
 

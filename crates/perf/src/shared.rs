@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     phase: AtomicU8,
     /// Time of the clock the run started at; set before the phase is.
     start: AtomicU64,
-    /// Messages published by all, for the progress bar.
+    /// Messages published by all, each counted once, for the progress bar.
     n_sent: AtomicU64,
     /// Messages received by all, for those who wait until no more come.
     n_received: AtomicU64,

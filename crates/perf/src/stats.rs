@@ -10,7 +10,9 @@ const LATENCY_DIGITS: u8 = 3;
 /// Counts of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
+    /// With those that were sent again.
     pub(crate) sent: u64,
+    pub(crate) resent: u64,
     pub(crate) confirmed: u64,
     pub(crate) nacked: u64,
     pub(crate) returned: u64,
@@ -28,6 +30,7 @@ impl Counts {
     /// Adds another interval's or thread's.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent += other.sent;
+        self.resent += other.resent;
         self.confirmed += other.confirmed;
         self.nacked += other.nacked;
         self.returned += other.returned;

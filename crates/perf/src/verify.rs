@@ -51,9 +51,20 @@ struct Received {
     n: u64,
 }
 
+/// How often a message may come out of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Guarantee {
+    /// Once, in order, unless it is marked as redelivered.
+    #[default]
+    Once,
+    /// As often as its publisher published it: repetitions are counted, and no fault.
+    AtLeastOnce,
+}
+
 /// The findings of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
+    pub(crate) guarantee: Guarantee,
     pub(crate) lost: u64,
     pub(crate) duplicates: u64,
     pub(crate) out_of_order: u64,
@@ -66,13 +77,15 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Nothing is wrong.
     pub(crate) fn is_good(&self) -> bool {
-        self.lost + self.duplicates + self.out_of_order + self.damaged == 0
+        let is_once = self.duplicates == 0 || self.guarantee == Guarantee::AtLeastOnce;
+        is_once && self.lost + self.out_of_order + self.damaged == 0
     }
 }
 
 /// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    guarantee: Guarantee,
     publishers: Vec<Mutex<Published>>,
     /// The messages that came out of each queue.
     received: Vec<Mutex<Received>>,
@@ -85,10 +98,11 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(n_publishers: usize, n_queues: usize) -> Self {
+    pub(crate) fn new(n_publishers: usize, n_queues: usize, guarantee: Guarantee) -> Self {
         let numbers = || (0..n_publishers).map(|_| Numbers::default()).collect();
         let received = || Mutex::new(Received { by_publisher: numbers(), n: 0 });
         Self {
+            guarantee,
             publishers: (0..n_publishers).map(|_| Mutex::default()).collect(),
             received: (0..n_queues).map(|_| received()).collect(),
             duplicates: AtomicU64::new(0),
@@ -117,25 +131,36 @@ impl Ledger {
     }
 
     /// A message came, out of `queue`. `last` is the number of the last one of its publisher at
-    /// this consumer.
+    /// this consumer. Gives back whether it is a copy that was counted.
     pub(crate) fn received(
         &self,
         queue: usize,
         mark: crate::template::Mark,
         last: Option<u64>,
         is_redelivered: bool,
-    ) {
+    ) -> bool {
         let publisher = usize::try_from(mark.publisher).unwrap_or(usize::MAX);
         let is_new = self.received.get(queue).and_then(|received| {
             let mut received = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             received.n += 1;
             Some(received.by_publisher.get_mut(publisher)?.insert(mark.number))
         });
-        let Some(is_new) = is_new else { return self.damaged("from an unknown publisher") };
-        let what = || format!("message {} of publisher {}", mark.number, mark.publisher);
-        if is_redelivered {
-            return;
+        let Some(is_new) = is_new else {
+            self.damaged("from an unknown publisher");
+            return false;
+        };
+        let is_copy = !is_new && self.guarantee == Guarantee::AtLeastOnce;
+        if is_copy {
+            self.duplicates.fetch_add(1, Ordering::Relaxed);
+        } else if self.guarantee == Guarantee::Once && !is_redelivered {
+            self.check_once(mark, is_new, last);
         }
+        is_copy
+    }
+
+    /// A message came that is not marked as redelivered.
+    fn check_once(&self, mark: crate::template::Mark, is_new: bool, last: Option<u64>) {
+        let what = || format!("message {} of publisher {}", mark.number, mark.publisher);
         if !is_new {
             self.duplicates.fetch_add(1, Ordering::Relaxed);
             self.example(|| format!("{} came twice, not marked as redelivered", what()));
@@ -189,6 +214,7 @@ impl Ledger {
         let expected = expected.filter(|_| !self.is_loss_unknown.load(Ordering::Relaxed));
         let examples = self.examples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Verdict {
+            guarantee: self.guarantee,
             lost: expected.map_or(0, |expected| self.n_missing(expected)),
             duplicates: self.duplicates.load(Ordering::Relaxed),
             out_of_order: self.out_of_order.load(Ordering::Relaxed),
@@ -210,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_good_run_is_good() {
-        let ledger = Ledger::new(1, 2);
+        let ledger = Ledger::new(1, 2, Guarantee::Once);
         for number in 0..200 {
             ledger.confirmed(0, number);
             ledger.received(0, mark(number), number.checked_sub(1), false);
@@ -222,10 +248,12 @@ mod tests {
 
     #[test]
     fn loss_is_what_was_promised_and_neither_came_nor_returned() {
-        let ledger = Ledger::new(1, 1);
+        let ledger = Ledger::new(1, 1, Guarantee::Once);
         (0..100).for_each(|number| ledger.confirmed(0, number));
         ledger.returned(0, 70);
-        (0..98).filter(|&n| n != 70).for_each(|n| ledger.received(0, mark(n), None, false));
+        (0..98).filter(|&n| n != 70).for_each(|n| {
+            ledger.received(0, mark(n), None, false);
+        });
         assert_eq!(ledger.n_missing(&[(0, 0)]), 2);
         assert_eq!(ledger.verdict(Some(&[(0, 0)])).lost, 2);
         ledger.doubt_loss();
@@ -236,7 +264,7 @@ mod tests {
 
     #[test]
     fn duplicates_and_order_count_unless_redelivered() {
-        let ledger = Ledger::new(1, 1);
+        let ledger = Ledger::new(1, 1, Guarantee::Once);
         ledger.received(0, mark(5), None, false);
         ledger.received(0, mark(5), Some(5), true);
         assert!(ledger.verdict(None).is_good());
@@ -246,5 +274,20 @@ mod tests {
         let verdict = ledger.verdict(None);
         assert_eq!((verdict.duplicates, verdict.out_of_order, verdict.damaged), (1, 1, 1));
         assert_eq!(verdict.examples[1], "message 3 of publisher 0 came after 5");
+    }
+
+    #[test]
+    fn what_is_sent_again_may_come_again_and_late() {
+        let ledger = Ledger::new(1, 1, Guarantee::AtLeastOnce);
+        (0..3).for_each(|number| ledger.confirmed(0, number));
+        assert!(!ledger.received(0, mark(1), None, false));
+        assert!(!ledger.received(0, mark(0), Some(1), false));
+        assert!(ledger.received(0, mark(1), Some(1), false));
+        assert!(ledger.received(0, mark(1), Some(1), true));
+        let verdict = ledger.verdict(Some(&[(0, 0)]));
+        assert_eq!((verdict.duplicates, verdict.out_of_order, verdict.lost), (2, 0, 1));
+        assert!(!verdict.is_good());
+        ledger.received(0, mark(2), Some(1), false);
+        assert!(ledger.verdict(Some(&[(0, 0)])).is_good());
     }
 }

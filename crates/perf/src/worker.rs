@@ -266,8 +266,9 @@ impl Worker {
     }
 
     fn tell_progress(&self, before: Counts) {
-        let Counts { sent, received, .. } = self.sample.counts;
-        self.shared.tell_progress(sent - before.sent, received - before.received);
+        let Counts { sent, resent, received, .. } = self.sample.counts;
+        let n_new = (sent - before.sent) - (resent - before.resent);
+        self.shared.tell_progress(n_new, received - before.received);
     }
 
     fn is_consuming(&self) -> bool {

@@ -34,8 +34,8 @@ fn outcome(command: &mut Command) -> (i32, Vec<Value>, String) {
 
 fn summary(broker: &Broker, line: &str) -> Value {
     let (code, mut lines, complaints) = run(broker, line);
-    assert_eq!((code, complaints.as_str()), (0, ""), "{line}");
     let summary = lines.pop().unwrap();
+    assert_eq!((code, complaints.as_str()), (0, ""), "{line}: {summary}");
     assert_eq!(summary["type"], "summary");
     summary
 }
@@ -200,6 +200,56 @@ fn lost_connections_are_made_again() {
     let broker = Broker::start(Behaviour::Cut);
     let (code, lines, _) = run(&broker, "-C 5000 -c 100 -dcr");
     assert_eq!((code, &lines.last().unwrap()["connections_lost"]), (1, &0.into()));
+}
+
+#[test]
+fn what_is_refused_or_not_answered_is_published_again() {
+    for (behaviour, line) in [(Behaviour::Refuse, ""), (Behaviour::Swallow, "-ct 0.1")] {
+        let broker = Broker::start(behaviour);
+        let summary =
+            summary(&broker, &format!("-x 2 -C 1000 -c 100 -q 10 -u q --resend -z 60 {line}"));
+        let resend = &summary["resend"];
+        assert_eq!((&resend["published"], &resend["missing"]), (&2000.into(), &0.into()));
+        assert_eq!((&resend["unconfirmed"], &summary["confirmed"]), (&0.into(), &2000.into()));
+        let n_resent = resend["resent"].as_u64().unwrap();
+        assert!(n_resent >= 20, "{behaviour:?}: {summary}");
+        assert_eq!(summary["sent"], 2000 + n_resent);
+        let n_refused = if behaviour == Behaviour::Refuse { n_resent } else { 0 };
+        assert_eq!(summary["nacked"], n_refused, "{behaviour:?}");
+        assert_eq!(summary["verify"]["good"], true);
+    }
+}
+
+#[test]
+fn what_a_lost_connection_leaves_unconfirmed_is_published_again() {
+    let broker = Broker::start(Behaviour::Cut);
+    let (code, lines, _) = run(&broker, "-y 0 -u q -C 5000 -c 100 -cri 0 -z 60 --resend");
+    let summary = lines.last().unwrap();
+    assert_eq!((code, &summary["connections_recovered"]), (0, &1.into()), "{summary}");
+    assert_eq!(summary["confirmed"], 5000, "{summary}");
+    let resend = &summary["resend"];
+    assert!(resend["resent"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!((&resend["published"], &resend["missing"]), (&5000.into(), &Value::Null));
+}
+
+#[test]
+fn duplicates_are_counted_and_no_fault_where_messages_are_published_again() {
+    let broker = Broker::start(Behaviour::Repeat);
+    let counted = summary(&broker, "-C 1000 -c 100 --resend -z 60");
+    assert_eq!(counted["resend"]["duplicates"], 10);
+    let broker = Broker::start(Behaviour::Lose);
+    let (code, mut lines, _) = run(&broker, "-C 1000 -c 100 --resend");
+    assert_eq!((code, &lines.pop().unwrap()["resend"]["missing"]), (1, &10.into()));
+}
+
+#[test]
+fn what_makes_no_sense_with_resending_is_refused() {
+    let broker = Broker::start(Behaviour::Echo);
+    for line in ["", "-c 10 -ct 0", "-c 10 -dcr", "-c 10 -D 5", "-c 10 -K", "-c 10 -na -re false"] {
+        let (code, _, complaints) = run(&broker, &format!("--resend {line}"));
+        assert_eq!(code, 2, "{line}: {complaints}");
+    }
+    assert!(run(&broker, "--resend").2.contains("--resend needs --confirm"));
 }
 
 #[test]

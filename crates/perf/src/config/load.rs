@@ -48,6 +48,7 @@ pub(super) fn publishing(given: &Given) -> Result<Publishing, Usage> {
             0 if number(given, "confirm-timeout", 0.0)? < 0.0 => u64::MAX,
             timeout => timeout,
         },
+        resend: given.has("resend"),
         mandatory: has_flag("mandatory"),
         immediate: has_flag("immediate"),
         random_start_ns: seconds(given, "producer-random-start-delay", 0.0)?,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::verify::Ledger;
+use crate::verify::{Guarantee, Ledger};
 use amqp091::method::BasicDeliver;
 use amqp091::{FrameKind, PropertiesRef, decode_frame};
 
@@ -123,7 +123,7 @@ fn deliveries_allocate_nothing() {
 
 #[test]
 fn a_damaged_body_is_noticed() {
-    let ledger = Ledger::new(1, 1);
+    let ledger = Ledger::new(1, 1, Guarantee::Once);
     let mut consumer = Consumer::new(Plan { is_verified: true, ..plan(Settle::Automatic) });
     deliver(&mut consumer, 1, Some(&ledger));
     assert_eq!(ledger.verdict(None).damaged, 1);

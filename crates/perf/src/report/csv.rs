@@ -21,7 +21,7 @@ impl Printer {
 
     /// The line of an interval; what the run does not have is empty.
     pub(crate) fn csv_line(&self, interval: &Interval<'_>) -> String {
-        let Shown { publishes, consumes, confirms, returns } = self.shown;
+        let Shown { publishes, consumes, confirms, returns, .. } = self.shown;
         let counts = &interval.sample.counts;
         let mut text = format!("{},{:.3}", self.id, float(interval.elapsed_ns) / 1e9);
         for (is_shown, n) in [

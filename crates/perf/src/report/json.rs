@@ -5,7 +5,8 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Broker, Interval, Printer, RunError, Summary, float, min_ns, n_messages, per_second, ratio,
+    Broker, Interval, Printer, Resends, RunError, Summary, float, min_ns, n_messages, per_second,
+    ratio,
 };
 use crate::stats::{Counts, Sample};
 use crate::verify::Verdict;
@@ -57,6 +58,9 @@ impl Printer {
         object.insert("connections_lost".to_owned(), json!(summary.n_connections_lost));
         let recovered = json!(summary.n_connections_recovered);
         object.insert("connections_recovered".to_owned(), recovered);
+        if let Some(resends) = self.resends(summary) {
+            object.insert("resend".to_owned(), resend(&resends));
+        }
         if let Some(verdict) = &summary.verdict {
             object.insert("verify".to_owned(), verify(verdict));
         }
@@ -127,6 +131,17 @@ fn latency_us(latency: &Histogram<u64>) -> Value {
         "p99": of(0.99),
         "p99_9": of(0.999),
         "max": us(latency.max()),
+    })
+}
+
+fn resend(resends: &Resends) -> Value {
+    let Resends { published, resent, unconfirmed, duplicates, missing } = *resends;
+    json!({
+        "published": published,
+        "resent": resent,
+        "unconfirmed": unconfirmed,
+        "duplicates": duplicates,
+        "missing": missing,
     })
 }
 

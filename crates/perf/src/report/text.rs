@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use stdx::Civil;
 
 use super::{
-    Broker, Interval, Printer, RunError, Shown, Summary, float, min_ns, n_messages, per_second,
-    ratio,
+    Broker, Interval, Printer, Resends, RunError, Shown, Summary, float, min_ns, n_messages,
+    per_second, ratio,
 };
 use crate::config::Format;
 use crate::verify::Verdict;
@@ -17,10 +17,11 @@ const LATENCY_WIDTH: usize = 27;
 
 impl Printer {
     pub(super) fn compact_heading(&self) -> String {
-        let Shown { publishes, consumes, confirms, returns } = self.shown;
+        let Shown { publishes, consumes, confirms, resends, returns } = self.shown;
         let mut text = format!("{:<19}", "time");
         for (is_shown, name) in [
             (publishes, "sent"),
+            (resends, "resent"),
             (returns, "returned"),
             (confirms, "confirmed"),
             (confirms, "nacked"),
@@ -91,6 +92,15 @@ impl Printer {
         }
         lines.extend(self.cpu_lines(summary));
         lines.extend(error_lines(summary));
+        if let Some(Resends { published, resent, unconfirmed, duplicates, missing }) =
+            self.resends(summary)
+        {
+            let missing = known(missing);
+            lines.push(format!(
+                "resend: published: {published}, resent: {resent}, unconfirmed: {unconfirmed}, \
+                 duplicates: {duplicates}, missing: {missing}"
+            ));
+        }
         if let Some(verdict) = &summary.verdict {
             lines.extend(verdict_lines(verdict));
         }
@@ -162,8 +172,12 @@ fn error_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
+fn known(n: Option<u64>) -> String {
+    n.map_or_else(|| "unknown".to_owned(), |n| n.to_string())
+}
+
 fn verdict_lines(verdict: &Verdict) -> Vec<String> {
-    let lost = if verdict.is_loss_known { verdict.lost.to_string() } else { "unknown".to_owned() };
+    let lost = known(verdict.is_loss_known.then_some(verdict.lost));
     let mut lines = vec![format!(
         "verify: {}, lost: {lost}, duplicates: {}, out of order: {}, damaged: {}",
         if verdict.is_good() { "good" } else { "WRONG" },

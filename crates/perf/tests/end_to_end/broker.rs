@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use amqp091::content::encode_content;
 use amqp091::method::{
-    BasicAck, BasicConsumeOk, BasicDeliver, BasicQosOk, ChannelClose, ChannelCloseOk,
+    BasicAck, BasicConsumeOk, BasicDeliver, BasicNack, BasicQosOk, ChannelClose, ChannelCloseOk,
     ChannelOpenOk, ConfirmSelectOk, ConnectionClose, ConnectionCloseOk, ConnectionOpenOk,
     ConnectionStart, ConnectionTune, ExchangeDeclareOk, QueueBindOk, QueueDeclareOk, QueueDeleteOk,
 };
@@ -37,6 +37,10 @@ pub(super) enum Behaviour {
     Vanish,
     /// Consumers' connections end right behind the second message.
     Leave,
+    /// Some messages are not taken, and that is said.
+    Refuse,
+    /// Some messages are not taken, and nothing is said.
+    Swallow,
     /// Queues cannot be declared.
     RefuseQueues,
     /// Messages with the flag immediate end the connection, as RabbitMQ does it.
@@ -130,6 +134,8 @@ struct Incoming {
     confirms: bool,
     n_published: u64,
     last_settled: u64,
+    /// Delivery tags that are not to be confirmed.
+    not_taken: Vec<u64>,
     properties: Vec<u8>,
     left: u64,
     body: Vec<u8>,
@@ -206,9 +212,23 @@ impl Session {
     fn confirm(&mut self) {
         for (&channel, incoming) in &mut self.channels {
             if incoming.confirms && incoming.n_published > incoming.last_settled {
+                let unsettled = incoming.last_settled + 1..=incoming.n_published;
                 incoming.last_settled = incoming.n_published;
-                let ack = BasicAck { delivery_tag: incoming.n_published, multiple: true };
-                ack.encode_frame(channel, &mut self.out);
+                let not_taken = std::mem::take(&mut incoming.not_taken);
+                if !matches!(self.behaviour, Behaviour::Refuse | Behaviour::Swallow) {
+                    let ack = BasicAck { delivery_tag: incoming.n_published, multiple: true };
+                    ack.encode_frame(channel, &mut self.out);
+                    continue;
+                }
+                for delivery_tag in unsettled {
+                    if !not_taken.contains(&delivery_tag) {
+                        BasicAck { delivery_tag, multiple: false }
+                            .encode_frame(channel, &mut self.out);
+                    } else if self.behaviour == Behaviour::Refuse {
+                        let nack = BasicNack { delivery_tag, ..BasicNack::default() };
+                        nack.encode_frame(channel, &mut self.out);
+                    }
+                }
             }
         }
     }
@@ -232,15 +252,19 @@ impl Session {
                     incoming.n_published += 1;
                     let properties = std::mem::take(&mut incoming.properties);
                     let body = std::mem::take(&mut incoming.body);
-                    self.pass_on(Message { properties, body });
+                    let tag = incoming.n_published;
+                    if !self.pass_on(Message { properties, body }) {
+                        self.channels.get_mut(&channel).unwrap().not_taken.push(tag);
+                    }
                 }
             }
         }
     }
 
-    fn pass_on(&mut self, message: Message) {
+    /// Whether the message is taken.
+    fn pass_on(&mut self, message: Message) -> bool {
         if self.behaviour == Behaviour::Discard {
-            return;
+            return true;
         }
         let mut hub = self.hub.lock().unwrap();
         hub.n_messages += 1;
@@ -254,6 +278,7 @@ impl Session {
         }
         let is_special = hub.n_messages % 100 == 50;
         match self.behaviour {
+            Behaviour::Refuse | Behaviour::Swallow if is_special => return false,
             Behaviour::Lose if is_special => {}
             Behaviour::Repeat if is_special => {
                 hub.deliver(&message);
@@ -274,6 +299,8 @@ impl Session {
             | Behaviour::Cut
             | Behaviour::Vanish
             | Behaviour::Leave
+            | Behaviour::Refuse
+            | Behaviour::Swallow
             | Behaviour::RefuseQueues
             | Behaviour::RefuseImmediate => {
                 hub.deliver(&message);
@@ -287,6 +314,7 @@ impl Session {
                 consumer.socket.lock().unwrap().shutdown(Shutdown::Write).unwrap();
             }
         }
+        true
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the tool uses a few methods of many")]

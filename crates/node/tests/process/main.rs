@@ -28,6 +28,7 @@ mod hostile;
 mod malformed_frames;
 mod missing;
 mod repair;
+mod resend;
 mod semantics;
 mod short;
 mod slow_consumers;

@@ -53,6 +53,8 @@ fn push_published(text: &mut String, row: &RowPlan) {
         let value = crate::progress::value(published.metric, published.value);
         let printed = published.printed.as_deref().map(|text| format!(" ({text})"));
         let printed = printed.unwrap_or_default();
-        text.push_str(&format!("      {value}{printed}: {}\n", published.by));
+        let variant = published.variant.as_deref().map(|name| format!(" {name}"));
+        let by = format!("{}{}", published.by, variant.unwrap_or_default());
+        text.push_str(&format!("      {value}{printed}: {by}\n"));
     }
 }

@@ -32,6 +32,33 @@ impl Measurement {
     }
 }
 
+/// Times that messages took, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Latency {
+    pub(crate) mean: f64,
+    pub(crate) median: f64,
+    pub(crate) p99: f64,
+}
+
+impl Latency {
+    /// From an object of the load generator; `None` if nothing was timed: even the slowest took no time.
+    fn read(line: &Value, name: &str) -> Option<Self> {
+        let of = |field: &str| line.get(name)?.get(field)?.as_f64();
+        of("max").filter(|max| *max > 0.0)?;
+        Some(Self { mean: of("mean")?, median: of("median")?, p99: of("p99")? })
+    }
+
+    /// Between this and another, of which so large a share is.
+    fn mixed(self, other: Self, share: f64) -> Self {
+        let mix = |a: f64, b: f64| a + (b - a) * share;
+        Self {
+            mean: mix(self.mean, other.mean),
+            median: mix(self.median, other.median),
+            p99: mix(self.p99, other.p99),
+        }
+    }
+}
+
 /// A load generator's summary at its end; those of several that ran at once add up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
@@ -41,8 +68,8 @@ pub(crate) struct Summary {
     pub(crate) sent: Option<f64>,
     pub(crate) received: Option<f64>,
     pub(crate) bytes: f64,
-    pub(crate) latency_us: Option<[f64; 2]>,
-    pub(crate) confirm_us: Option<[f64; 2]>,
+    pub(crate) latency: Option<Latency>,
+    pub(crate) confirm: Option<Latency>,
     pub(crate) cpu_s: Option<f64>,
     pub(crate) rss_bytes: Option<f64>,
     /// The most it was.
@@ -55,13 +82,6 @@ impl Summary {
     pub(crate) fn read(line: &Value) -> Option<Self> {
         let number = |name: &str| line.get(name).and_then(Value::as_f64);
         let broker = |name: &str| line.get("broker")?.get(name)?.as_f64();
-        let latency = |name: &str| {
-            let latency = line.get(name)?;
-            let of = |name: &str| latency.get(name).and_then(Value::as_f64);
-            // Nothing was timed if even the slowest took no time.
-            of("max").filter(|max| *max > 0.0)?;
-            Some([of("median")?, of("p99")?])
-        };
         let (sent, received) = (number("sent"), number("received"));
         let bytes = [(sent, "sent_bytes"), (received, "received_bytes")];
         let bytes = bytes.iter().filter(|(n, _)| n.is_some()).filter_map(|(_, name)| number(name));
@@ -71,8 +91,8 @@ impl Summary {
             sent,
             received,
             bytes: bytes.reduce(f64::min).unwrap_or(0.0),
-            latency_us: latency("consumer_latency_us"),
-            confirm_us: latency("confirm_latency_us"),
+            latency: Latency::read(line, "consumer_latency_us"),
+            confirm: Latency::read(line, "confirm_latency_us"),
             cpu_s: broker("cpu_seconds"),
             rss_bytes: broker("rss_bytes"),
             rss_bytes_max: broker("rss_max_bytes"),
@@ -85,15 +105,15 @@ impl Summary {
         let weight = other.messages / (self.messages + other.messages).max(1.0);
         let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
         let most = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a.max(b.unwrap_or(a))));
-        let mean = |a: Option<[f64; 2]>, b: Option<[f64; 2]>| match (a, b) {
-            (Some([a, p]), Some([b, q])) => Some([a + (b - a) * weight, p + (q - p) * weight]),
+        let mean = |a: Option<Latency>, b: Option<Latency>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.mixed(b, weight)),
             (a, b) => a.or(b),
         };
         self.seconds = self.seconds.max(other.seconds);
         self.sent = sum(self.sent, other.sent);
         self.received = sum(self.received, other.received);
-        self.latency_us = mean(self.latency_us, other.latency_us);
-        self.confirm_us = mean(self.confirm_us, other.confirm_us);
+        self.latency = mean(self.latency, other.latency);
+        self.confirm = mean(self.confirm, other.confirm);
         self.cpu_s = most(self.cpu_s, other.cpu_s);
         self.rss_bytes = most(self.rss_bytes, other.rss_bytes);
         self.rss_bytes_max = most(self.rss_bytes_max, other.rss_bytes_max);
@@ -130,10 +150,12 @@ impl Summary {
         let optional = [
             (Metric::SendRate, self.sent.map(rate)),
             (Metric::ReceiveRate, self.received.map(rate)),
-            (Metric::LatencyMedian, self.latency_us.map(|[median, _]| median)),
-            (Metric::LatencyP99, self.latency_us.map(|[_, p99]| p99)),
-            (Metric::ConfirmMedian, self.confirm_us.map(|[median, _]| median)),
-            (Metric::ConfirmP99, self.confirm_us.map(|[_, p99]| p99)),
+            (Metric::LatencyMean, self.latency.map(|it| it.mean)),
+            (Metric::LatencyMedian, self.latency.map(|it| it.median)),
+            (Metric::LatencyP99, self.latency.map(|it| it.p99)),
+            (Metric::ConfirmMean, self.confirm.map(|it| it.mean)),
+            (Metric::ConfirmMedian, self.confirm.map(|it| it.median)),
+            (Metric::ConfirmP99, self.confirm.map(|it| it.p99)),
             (Metric::Memory, self.rss_bytes),
             (Metric::MemoryPeak, self.rss_bytes_max),
             (Metric::WrittenEach, self.written_bytes.and_then(|bytes| ratio(bytes, self.messages))),
@@ -165,13 +187,15 @@ pub(crate) fn point(line: &Value) -> Option<Point> {
         return None;
     }
     let number = |name: &str| line.get(name).and_then(Value::as_f64);
-    let median = |name: &str| line.get(name)?.get("median")?.as_f64().filter(|us| *us > 0.0);
+    let of = |name: &str, field| line.get(name)?.get(field)?.as_f64().filter(|us| *us > 0.0);
     Some(Point {
         seconds: number("seconds")?,
         sent_per_second: number("sent_per_second"),
         received_per_second: number("received_per_second"),
-        latency_us: median("consumer_latency_us"),
-        confirm_latency_us: median("confirm_latency_us"),
+        latency_mean_us: of("consumer_latency_us", "mean"),
+        latency_us: of("consumer_latency_us", "median"),
+        confirm_latency_mean_us: of("confirm_latency_us", "mean"),
+        confirm_latency_us: of("confirm_latency_us", "median"),
         rss_bytes: line.get("broker").and_then(|broker| broker.get("rss_bytes")?.as_f64()),
     })
 }
@@ -187,8 +211,14 @@ pub(crate) fn join(courses: &[Vec<Point>]) -> Vec<Point> {
                 |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a.max(b.unwrap_or(a))));
             point.sent_per_second = sum(point.sent_per_second, other.sent_per_second);
             point.received_per_second = sum(point.received_per_second, other.received_per_second);
-            point.latency_us = most(point.latency_us, other.latency_us);
-            point.confirm_latency_us = most(point.confirm_latency_us, other.confirm_latency_us);
+            for (of, other) in [
+                (&mut point.latency_mean_us, other.latency_mean_us),
+                (&mut point.latency_us, other.latency_us),
+                (&mut point.confirm_latency_mean_us, other.confirm_latency_mean_us),
+                (&mut point.confirm_latency_us, other.confirm_latency_us),
+            ] {
+                *of = most(*of, other);
+            }
         }
     }
     joint
@@ -204,8 +234,8 @@ mod tests {
         json!({
             "type": "summary", "seconds": 2.0, "sent": 1000, "received": 900, "messages": 900,
             "sent_bytes": 12_000, "received_bytes": 10_800,
-            "consumer_latency_us": {"median": 5.0, "p99": 9.0, "max": 10.0},
-            "confirm_latency_us": {"median": 0.0, "p99": 0.0, "max": 0.0},
+            "consumer_latency_us": {"mean": 6.0, "median": 5.0, "p99": 9.0, "max": 10.0},
+            "confirm_latency_us": {"mean": 0.0, "median": 0.0, "p99": 0.0, "max": 0.0},
             "broker": {"cpu_seconds": 0.09, "rss_bytes": 4096, "rss_max_bytes": 8192,
                 "written_bytes": 1_800_000},
         })
@@ -220,6 +250,7 @@ mod tests {
         assert_eq!(value(Metric::SendRate), Some(500.0));
         assert_eq!(value(Metric::ReceiveRate), Some(450.0));
         assert_eq!(value(Metric::ByteRate), Some(5400.0));
+        assert_eq!(value(Metric::LatencyMean), Some(6.0));
         assert_eq!(value(Metric::LatencyP99), Some(9.0));
         assert_eq!(value(Metric::ConfirmMedian), None);
         assert_eq!(value(Metric::CpuPerMessage), Some(100.0));
@@ -244,7 +275,8 @@ mod tests {
         let one = Summary::read(&line()).unwrap();
         let sum = Summary::sum(&[one.clone(), one]).unwrap();
         assert_eq!((sum.messages, sum.sent, sum.cpu_s), (1800.0, Some(2000.0), Some(0.09)));
-        assert_eq!((sum.seconds, sum.latency_us), (2.0, Some([5.0, 9.0])));
+        let latency = Latency { mean: 6.0, median: 5.0, p99: 9.0 };
+        assert_eq!((sum.seconds, sum.latency), (2.0, Some(latency)));
     }
 
     #[test]
@@ -262,10 +294,13 @@ mod tests {
 
     #[test]
     fn courses_are_joined_interval_by_interval() {
-        let line = json!({"type": "interval", "seconds": 1.0, "sent_per_second": 5, "received_per_second": 0});
+        let line = json!({"type": "interval", "seconds": 1.0, "sent_per_second": 5, "received_per_second": 0,
+            "confirm_latency_us": {"mean": 3.0, "median": 2.0}});
         let course = vec![point(&line).unwrap()];
         let joint = join(&[course.clone(), course]);
         assert_eq!(joint[0].sent_per_second, Some(10.0));
-        assert_eq!(joint[0].latency_us, None);
+        assert_eq!((joint[0].latency_us, joint[0].latency_mean_us), (None, None));
+        assert_eq!(joint[0].confirm_latency_mean_us, Some(3.0));
+        assert_eq!(joint[0].confirm_latency_us, Some(2.0));
     }
 }

@@ -217,7 +217,17 @@ impl RowPlan {
 
     /// Adds a published figure of any metric.
     pub(crate) fn published_of(mut self, metric: Metric, by: &str, value: f64) -> Self {
-        self.published.push(PublishedFigure { by: by.to_owned(), metric, value, printed: None });
+        let by = by.to_owned();
+        let figure = PublishedFigure { by, variant: None, metric, value, printed: None };
+        self.published.push(figure);
+        self
+    }
+
+    /// The last published figure is of this variant of the broker.
+    pub(crate) fn of_variant(mut self, variant: &str) -> Self {
+        if let Some(last) = self.published.last_mut() {
+            last.variant = Some(variant.to_owned());
+        }
         self
     }
 

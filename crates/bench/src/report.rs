@@ -17,6 +17,7 @@ mod lines;
 mod markup;
 mod names;
 mod number;
+mod published;
 mod scenario;
 mod summary;
 mod sweep;

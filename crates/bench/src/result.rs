@@ -230,6 +230,9 @@ pub struct Goal {
 pub struct PublishedFigure {
     /// Its source: broker, version and where it was published.
     pub by: String,
+    /// The variant of the broker, where the scenario's columns have variants: `v2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// The metric.
     pub metric: Metric,
     /// The value.
@@ -314,9 +317,15 @@ pub struct Point {
     /// Messages delivered per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received_per_second: Option<f64>,
+    /// Mean latency from publisher to consumer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_mean_us: Option<f64>,
     /// Median latency from publisher to consumer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<f64>,
+    /// Mean latency from publish to confirm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_latency_mean_us: Option<f64>,
     /// Median latency from publish to confirm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_latency_us: Option<f64>,

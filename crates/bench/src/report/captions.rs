@@ -17,8 +17,10 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
         Metric::MemoryPeak => "peak memory",
         Metric::MemoryEach => "memory each",
         Metric::WrittenEach => "bytes written to disk per message",
+        Metric::LatencyMean => "mean latency",
         Metric::LatencyMedian => "median latency",
         Metric::LatencyP99 => "99th percentile latency",
+        Metric::ConfirmMean => "mean confirm latency",
         Metric::ConfirmMedian => "median confirm latency",
         Metric::ConfirmP99 => "99th percentile confirm latency",
         Metric::OperationRate => "operations per second",
@@ -45,8 +47,10 @@ pub(crate) fn button(metric: Metric) -> &'static str {
         Metric::MemoryPeak => "peak memory",
         Metric::MemoryEach => "memory each",
         Metric::WrittenEach => "disk per message",
+        Metric::LatencyMean => "mean latency",
         Metric::LatencyMedian => "latency",
         Metric::LatencyP99 => "latency 99 %",
+        Metric::ConfirmMean => "mean confirm latency",
         Metric::ConfirmMedian => "confirm latency",
         Metric::ConfirmP99 => "confirm latency 99 %",
         Metric::OperationRate => "operations/s",
@@ -69,8 +73,10 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
         Metric::Memory | Metric::MemoryPeak | Metric::MemoryEach | Metric::WrittenEach => {
             "no process on this machine"
         }
-        Metric::LatencyMedian | Metric::LatencyP99 | Metric::ReceiveRate => "nothing is consumed",
-        Metric::ConfirmMedian | Metric::ConfirmP99 => "nothing is confirmed",
+        Metric::LatencyMean | Metric::LatencyMedian | Metric::LatencyP99 | Metric::ReceiveRate => {
+            "nothing is consumed"
+        }
+        Metric::ConfirmMean | Metric::ConfirmMedian | Metric::ConfirmP99 => "nothing is confirmed",
         Metric::SendRate => "nothing is published",
         Metric::OperationRate | Metric::OperationMedian | Metric::OperationP99 => "no operations",
         Metric::Relative | Metric::Gain => "nothing to compare it with",

@@ -5,6 +5,7 @@ use crate::report::figure::published_text;
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::number::{short, text};
+use crate::report::published;
 use crate::report::sweep::label;
 use crate::result::{Outcome, Row, Run, Scenario, Unit};
 
@@ -102,7 +103,11 @@ pub(crate) fn draw_scenario(out: &mut Markup, scenario: &Scenario, columns: &[Na
         let line = out.element("p").class("what");
         line.text(format_args!("Not asked for (--rows): {}", scenario.left_out.join(", ")));
     }
-    if scenario.rows.iter().any(|row| !row.published.is_empty()) {
+    if published::has_variants(scenario) {
+        folded(out, "Published for the same, on other machines, beside this run", true, |out| {
+            published::draw(out, scenario, columns);
+        });
+    } else if scenario.rows.iter().any(|row| !row.published.is_empty()) {
         folded(out, "Published for the same, on other machines", false, |out| {
             draw_published(out, scenario);
         });

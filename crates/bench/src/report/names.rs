@@ -19,6 +19,10 @@ pub(crate) struct Name {
     pub(crate) class: String,
     /// Not a broker: what the machine itself needs.
     pub(crate) is_baseline: bool,
+    /// The target's name.
+    pub(crate) target: String,
+    /// The variant, if it is one.
+    pub(crate) variant: Option<String>,
     /// Who counts the bytes it writes.
     pub(crate) written_by: Option<WrittenBy>,
 }
@@ -35,7 +39,7 @@ fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
     let base = base.unwrap_or_else(|| column.target.clone());
     let text = match &column.variant {
         Some(variant) => format!("{base} {variant}"),
-        None => base,
+        None => base.clone(),
     };
     let n_before = before.unwrap_or(&[]).iter().filter(|it| it.target == column.target).count();
     let class = match at {
@@ -45,7 +49,14 @@ fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
         _ => "floor variant-0".to_owned(),
     };
     let written_by = of_column.and_then(|target| target.written_by);
-    Name { text: shortened(&text), class, is_baseline: column.is_baseline, written_by }
+    Name {
+        text: shortened(&text),
+        class,
+        is_baseline: column.is_baseline,
+        target: base,
+        variant: column.variant.clone(),
+        written_by,
+    }
 }
 
 /// A target's name on the page: the one it was given. Brokers that are compatible with another one

@@ -10,7 +10,7 @@ use crate::report::{bars, captions, heat, lines, table, timeline};
 use crate::result::{Chart, ChartKind, Column, Metric, Row, Run, Sample, Scenario};
 
 /// Metrics one picture can be switched between; the style has rules for as many.
-const TABS_MAX: usize = 8;
+const TABS_MAX: usize = 10;
 
 /// Charts beside each other that are still seen at a glance; of more, a table of colours is.
 const PANELS_MAX: usize = 6;

@@ -37,6 +37,7 @@ fn features() -> Run {
         metric: Metric::Rate,
         value: 44_824.0,
         printed: None,
+        variant: None,
     });
     let immediate = vec![measured(&[(CPU, 1e6)]), refused("NOT_IMPLEMENTED - immediate=true")];
     let rows = vec![first, row("acked", both(1_000_000.0, 50_000.0)), row("immediate", immediate)];
@@ -107,6 +108,34 @@ fn bytes_written_say_who_counted_them_and_are_compared_only_with_their_like() {
 }
 
 #[test]
+fn published_variants_stand_beside_those_of_the_run_with_their_ratios() {
+    let cell = |rate: f64| measured(&[(Metric::Rate, rate)]);
+    let mut publish = row("publish only", vec![cell(9_000.0), cell(6_000.0)]);
+    let published = [("RabbitMQ 3.13", "v2", 52e3), ("RabbitMQ 3.12", "v2", 45e3)];
+    for (by, variant, value) in published.into_iter().chain([("RabbitMQ 3.13", "v1", 26e3)]) {
+        let (by, variant) = (by.to_owned(), Some(variant.to_owned()));
+        let metric = Metric::Rate;
+        publish.published.push(PublishedFigure { by, variant, metric, value, printed: None });
+    }
+    let mut run = run(vec![scenario(ChartKind::Bars, &[Metric::Rate], vec![publish])]);
+    let column = |variant: &str| Column {
+        target: "leveret".to_owned(),
+        variant: Some(variant.to_owned()),
+        is_baseline: false,
+    };
+    run.scenarios[0].columns = vec![column("v2"), column("v1")];
+    assert_says(
+        &page(&run),
+        &[
+            "<th scope=\"col\">RabbitMQ 3.13 v2 ÷ v1</th><th scope=\"col\">Leveret v2 ÷ v1</th></tr>",
+            "publish only<small>messages per second</small></th><td data-head=\"RabbitMQ 3.13 v2\">52 000/s</td>",
+            "<td data-head=\"Leveret v1\">6 000/s</td><td class=\"ratio\" data-head=\"RabbitMQ 3.13 v2 ÷ v1\">2.0×",
+            "<td class=\"ratio\" data-head=\"Leveret v2 ÷ v1\">1.50×</td>",
+        ],
+    );
+}
+
+#[test]
 fn rows_that_are_not_shown_say_why() {
     let latency = measured(&[(Metric::LatencyMedian, 480.0)]);
     let rows = vec![
@@ -137,6 +166,7 @@ fn gains() -> Run {
             metric: Metric::Gain,
             value,
             printed: Some(printed.to_owned()),
+            variant: None,
         });
         Row { published: published.into_iter().collect(), ..row_at(&[("queues", n)], cells) }
     };
@@ -365,6 +395,7 @@ fn nothing_that_a_broker_or_a_machine_says_becomes_markup() {
             metric: CPU,
             value: f64::NAN,
             printed: Some(evil()),
+            variant: Some(evil()),
         });
     }
     scenario.rows[2].cells[1] = refused(EVIL);

@@ -28,11 +28,15 @@ pub enum Metric {
     MemoryEach,
     /// Bytes the broker gave to the disk per message.
     WrittenEach,
-    /// Microseconds from publisher to consumer: the median.
+    /// Microseconds from publisher to consumer: the mean.
+    LatencyMean,
+    /// The same, the median.
     LatencyMedian,
     /// The same, 99th percentile.
     LatencyP99,
-    /// Microseconds from publish to confirm: the median.
+    /// Microseconds from publish to confirm: the mean.
+    ConfirmMean,
+    /// The same, the median.
     ConfirmMedian,
     /// The same, 99th percentile.
     ConfirmP99,
@@ -56,7 +60,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Rate,
         Self::SendRate,
         Self::ReceiveRate,
@@ -67,8 +71,10 @@ impl Metric {
         Self::MemoryPeak,
         Self::MemoryEach,
         Self::WrittenEach,
+        Self::LatencyMean,
         Self::LatencyMedian,
         Self::LatencyP99,
+        Self::ConfirmMean,
         Self::ConfirmMedian,
         Self::ConfirmP99,
         Self::OperationRate,
@@ -94,8 +100,10 @@ impl Metric {
             Self::MemoryPeak => "most memory",
             Self::MemoryEach => "memory each",
             Self::WrittenEach => "written to disk per message",
+            Self::LatencyMean => "latency, mean",
             Self::LatencyMedian => "latency, median",
             Self::LatencyP99 => "latency, 99 %",
+            Self::ConfirmMean => "confirm latency, mean",
             Self::ConfirmMedian => "confirm latency, median",
             Self::ConfirmP99 => "confirm latency, 99 %",
             Self::OperationRate => "operations",
@@ -118,8 +126,10 @@ impl Metric {
             Self::ByteRate => Unit::BytesPerSecond,
             Self::PerCpuSecond => Unit::PerCpuSecond,
             Self::CpuPerMessage
+            | Self::LatencyMean
             | Self::LatencyMedian
             | Self::LatencyP99
+            | Self::ConfirmMean
             | Self::ConfirmMedian
             | Self::ConfirmP99
             | Self::OperationMedian
@@ -145,7 +155,9 @@ impl Metric {
             Self::Rate => point.received_per_second.or(point.sent_per_second),
             Self::SendRate => point.sent_per_second,
             Self::ReceiveRate => point.received_per_second,
+            Self::LatencyMean => point.latency_mean_us,
             Self::LatencyMedian => point.latency_us,
+            Self::ConfirmMean => point.confirm_latency_mean_us,
             Self::ConfirmMedian => point.confirm_latency_us,
             Self::Memory | Self::MemoryPeak => point.rss_bytes,
             Self::ByteRate

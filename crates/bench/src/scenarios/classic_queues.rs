@@ -1,14 +1,28 @@
 //! Classic queues as RabbitMQ's team measures them before a release, for each queue version.
 
 use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, number, over_time};
-use crate::result::Metric;
+use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
 const SOURCE: &str = "RabbitMQ 3.13 classic queues (rabbitmq.com, 2024-01-11) and main/script.sh of \
     github.com/rabbitmq/testing: 5 min per test, durable queues, persistent messages. Policies of the \
-    script are queue arguments here. Published figures: version 2 of RabbitMQ 3.13 on 14 cores.";
-const PUBLISHED_BY: &str = "RabbitMQ 3.13.0-rc.4, queue version 2, 14 cores";
+    script are queue arguments here, and a backlog is 5 million messages rather than what 5 min leave \
+    below the limit. Published figures: RabbitMQ 3.13.0-rc.4 and 3.12.11 on 14 cores; of consume only \
+    with 100 B the greatest rate, of memory what is read off the pictures.";
+/// The environments of the source: broker and queue version, in the order of its figures.
+const ENVIRONMENTS: [(&str, &str); 4] = [
+    ("RabbitMQ 3.13", "v2"),
+    ("RabbitMQ 3.12", "v2"),
+    ("RabbitMQ 3.13", "v1"),
+    ("RabbitMQ 3.12", "v1"),
+];
 const SECONDS: f64 = 300.0;
+/// Messages of a backlog.
+const BACKLOG: u32 = 5_000_000;
+/// Points of the course of a measurement, which the source shows for each.
+const POINTS: u32 = 100;
+/// The time between these points, seconds: the least.
+const INTERVAL_MIN: f64 = 0.1;
 /// The start of late consumers.
 const LATE_SECONDS: f64 = 150.0;
 const SIZES: &[u32] = &[100, 5_000];
@@ -18,6 +32,7 @@ const ALWAYS: &str = "-ad false -f persistent";
 const START_SECONDS: f64 = 1.0;
 /// Time to live of the messages that are to expire.
 const EXPIRE_SECONDS: f64 = 10.0;
+const MIB: f64 = 1_048_576.0;
 
 /// Parameters of the rows of one body size.
 #[derive(Clone, Copy)]
@@ -33,11 +48,30 @@ impl Test {
             .number("size", self.size)
     }
 
+    /// A load of the source's five minutes.
     fn load(self, options: &str) -> Load {
-        let seconds = self.scale.seconds(SECONDS);
+        self.unlimited(options).seconds(self.scale.seconds(SECONDS))
+    }
+
+    /// A load that its options end.
+    fn unlimited(self, options: &str) -> Load {
         Load::new(&format!("{options} -s {} {ALWAYS}", self.size))
             .with("-prsd", &number(self.scale.wait(START_SECONDS)))
-            .seconds(seconds)
+    }
+
+    /// A load whose course has as many points as the source's pictures.
+    fn course(self, options: &str) -> Load {
+        let interval = (self.scale.seconds(SECONDS) / f64::from(POINTS)).max(INTERVAL_MIN);
+        self.load(options).with("-i", &number(interval))
+    }
+
+    /// Adds what the source has measured in its environments, for this size of 100 B and 5 kB.
+    fn published(self, row: RowPlan, metric: Metric, [small, large]: [[f64; 4]; 2]) -> RowPlan {
+        let values = if self.size == 100 { small } else { large };
+        let figures = ENVIRONMENTS.iter().zip(values);
+        figures.fold(row, |row, ((by, version), value)| {
+            row.published_of(metric, by, value).of_variant(version)
+        })
     }
 
     /// A row of one load generator on one queue.
@@ -52,85 +86,127 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
     let tests = SIZES.iter().map(|&size| Test { scale, size });
     let cases: Vec<Case> =
         tests.flat_map(|test| blog(test).into_iter().chain(suite(test))).collect();
-    let both =
-        |name: &str| SIZES.iter().map(|size| format!("{name}, {size} B")).collect::<Vec<_>>();
     Plan {
         name: "classic-queues",
         title: "Classic queues",
         about: "Five tests for small messages and for messages that RabbitMQ keeps in its shared store, \
-            a test of conversion, and the rest of the suite. `consume only` empties what `publish \
-            only` has left. What `fanout10` writes to disk per message tells whether ten queues share one \
-            body. A target with `version=both` is measured with both queue versions.",
+            a test of conversion, and the rest of the suite. `publish only` ends after 5 million messages \
+            times the scale, and `consume only` empties what it has left. What `fanout10` writes to disk \
+            per message tells whether ten queues share one body. A target with `version=both` is measured with both queue versions.",
         source: SOURCE,
         metrics: vec![
             Metric::Rate,
+            Metric::LatencyMean,
             Metric::LatencyMedian,
+            Metric::ConfirmMean,
             Metric::ConfirmMedian,
             Metric::PerCpuSecond,
+            Metric::Memory,
             Metric::MemoryPeak,
             Metric::WrittenEach,
             Metric::LongestPause,
         ],
-        charts: vec![
-            bars("Messages per second", Metric::Rate),
-            over_time("Publish only: messages per second", Metric::Rate).rows(both("publish only")),
-            over_time("Consume only: messages per second", Metric::Rate).rows(both("consume only")),
-            bars("Five flows: median latency", Metric::LatencyMedian).rows(both("five flows")),
-            bars("Five flows: most memory", Metric::MemoryPeak).rows(both("five flows")).linear(),
-            bars("One at a time: median confirm latency", Metric::ConfirmMedian)
-                .rows(both("confirm latency")),
-            bars("Fan-out to ten queues: bytes written to disk per message", Metric::WrittenEach)
-                .rows(both("fanout10"))
-                .linear(),
-        ],
+        charts: charts(),
         cases,
         variants: Variants::QueueVersions,
         ..Plan::default()
     }
 }
 
-/// The tests the blog post shows.
-fn blog(test: Test) -> Vec<Case> {
-    let published = |small: f64, large: f64| if test.size == 100 { small } else { large };
-    let mut both =
-        test.one("publish and consume", Metric::Rate, "-x 1 -y 1 -c 3000 -qa x-max-length=5000000");
-    let mut latency = test.one(
-        "confirm latency",
-        Metric::ConfirmMedian,
-        "-x 1 -y 1 -c 1 -qa x-max-length=1000000",
-    );
-    let flows = test.load(
-        "-x 5 -y 5 -r 10000 -c 500 -qp bench-fivers-%d -qpf 1 -qpt 5 -qa x-max-length=1000000",
-    );
-    let by = |row: RowPlan, value| row.published(PUBLISHED_BY, value);
-    both.rows = both.rows.into_iter().map(|row| by(row, published(41_388.0, 18_696.0))).collect();
-    latency.rows =
-        latency.rows.into_iter().map(|row| by(row, published(2_060.0, 1_650.0))).collect();
-    let flows = by(test.row("five flows", Metric::LatencyMedian), published(5_460.0, 134_000.0))
-        .load(flows)
-        .queues("bench-fivers-", 5);
-    let mut conversion = test.row("conversion", Metric::Duration);
-    conversion.not_offered = Some("a policy asks for it, and AMQP 0-9-1 cannot set one");
-    vec![both, publish_then_consume(test), flows, latency, Case::of(conversion, Vec::new())]
+/// The rows of a test.
+fn both(name: &str) -> Vec<String> {
+    SIZES.iter().map(|size| format!("{name}, {size} B")).collect()
 }
 
+fn charts() -> Vec<Chart> {
+    let [flows, latency] = ["five flows", "confirm latency"].map(both);
+    vec![
+        bars("Messages per second", Metric::Rate),
+        over_time("Publish and consume: messages per second", Metric::Rate)
+            .rows(both("publish and consume")),
+        over_time("Publish only: messages per second", Metric::Rate).rows(both("publish only")),
+        over_time("Consume only: messages per second", Metric::Rate).rows(both("consume only")),
+        over_time("Five flows: mean latency", Metric::LatencyMean).rows(flows.clone()),
+        over_time("Five flows: memory", Metric::Memory).rows(flows.clone()),
+        bars("Five flows: mean latency", Metric::LatencyMean).rows(flows.clone()),
+        bars("Five flows: most memory", Metric::MemoryPeak).rows(flows).linear(),
+        over_time("One at a time: messages per second", Metric::Rate).rows(latency.clone()),
+        over_time("One at a time: mean confirm latency", Metric::ConfirmMean).rows(latency.clone()),
+        bars("One at a time: messages per second", Metric::Rate).rows(latency.clone()),
+        bars("One at a time: mean confirm latency", Metric::ConfirmMean).rows(latency),
+        bars("Fan-out to ten queues: bytes written per message", Metric::WrittenEach)
+            .rows(both("fanout10"))
+            .linear(),
+    ]
+}
+
+/// The tests the blog post shows.
+fn blog(test: Test) -> Vec<Case> {
+    let mut conversion = test.row("conversion", Metric::Duration);
+    conversion.not_offered = Some("a policy asks for it, and AMQP 0-9-1 cannot set one");
+    vec![
+        publish_and_consume(test),
+        publish_then_consume(test),
+        five_flows(test),
+        confirm_latency(test),
+        Case::of(conversion, Vec::new()),
+    ]
+}
+
+fn publish_and_consume(test: Test) -> Case {
+    let row = test.row("publish and consume", Metric::Rate);
+    let rates = [[41_388., 35_620., 23_681., 18_979.], [18_696., 15_496., 13_714., 12_356.]];
+    let load = test.course("-x 1 -y 1 -c 3000 -qa x-max-length=5000000 -u bench-classic");
+    test.published(row, Metric::Rate, rates).load(load).queue("bench-classic")
+}
+
+fn five_flows(test: Test) -> Case {
+    let row = test.row("five flows", Metric::LatencyMean);
+    let latencies_us = [[5_460., 5_450., 9_350., 23_300.], [134e3, 107e3, 117e3, 128e3]];
+    let row = test.published(row, Metric::LatencyMean, latencies_us);
+    let memory = [[220., 200., 292., 292.], [405., 495., 428., 530.]];
+    let row = test.published(row, Metric::Memory, memory.map(|of_size| of_size.map(|it| it * MIB)));
+    let load = test.course(
+        "-x 5 -y 5 -r 10000 -c 500 -qp bench-fivers-%d -qpf 1 -qpt 5 -qa x-max-length=1000000",
+    );
+    row.load(load).queues("bench-fivers-", 5)
+}
+
+fn confirm_latency(test: Test) -> Case {
+    let row = test.row("confirm latency", Metric::ConfirmMean);
+    let latencies_us = [[2_060., 2_020., 3_120., 4_210.], [1_650., 4_230., 4_290., 4_290.]];
+    let row = test.published(row, Metric::ConfirmMean, latencies_us);
+    let rates = [[898., 885., 409., 346.], [1_187., 339., 344., 328.]];
+    let row = test.published(row, Metric::Rate, rates);
+    let load = test.course("-x 1 -y 1 -c 1 -qa x-max-length=1000000 -u bench-classic");
+    row.load(load).queue("bench-classic")
+}
+
+/// A backlog of so many messages, whatever the broker's speed: the same for both versions. By time a fast
+/// broker would reach the queue's limit, and dropping would be measured.
 fn publish_then_consume(test: Test) -> Case {
     let queue = "bench-publish-then-consume";
-    let published = |small: f64, large: f64| if test.size == 100 { small } else { large };
+    let each = test.scale.count(BACKLOG).div_ceil(2);
+    let messages = each * 2;
+    let interval = (test.scale.0 * 2.0 * INTERVAL_MIN).clamp(INTERVAL_MIN, 2.0 * INTERVAL_MIN);
+    let step = messages.div_ceil(u64::from(POINTS)).to_string();
     let load = |options: &str| {
-        let options = format!("{options} -u {queue} -qa x-max-length=5000000");
-        vec![test.load(&options)]
+        let options = format!("{options} -u {queue} -qa x-max-length={BACKLOG} --threads 1");
+        let load = test.unlimited(&options).with("-i", &number(interval));
+        vec![load.with("--interval-messages", &step)]
     };
+    let published = [[52_158., 45_108., 24_201., 19_203.], [28_608., 23_268., 15_313., 15_599.]];
+    let consumed = [[44_173., 40_382., 39_734., 36_023.], [15_600., 10_304., 14_575., 8_863.]];
+    let row = |name: &str, rates| {
+        let row = test.row(name, Metric::Rate).text("messages", messages.to_string());
+        test.published(row, Metric::Rate, rates)
+    };
+    let consume = format!("-x 0 -y 1 -q 300 -D {messages} -ew empty");
     Case {
-        rows: vec![
-            test.row("publish only", Metric::Rate)
-                .published(PUBLISHED_BY, published(52_158.0, 28_608.0)),
-            test.row("consume only", Metric::Rate)
-                .published(PUBLISHED_BY, published(44_173.0, 15_600.0)),
-        ],
+        rows: vec![row("publish only", published), row("consume only", consumed)],
         steps: vec![
-            Step::Load { row: Some(0), loads: load("-x 2 -y 0 -c 700") },
-            Step::Load { row: Some(1), loads: load("-x 0 -y 1 -q 300 -ew empty") },
+            Step::Load { row: Some(0), loads: load(&format!("-x 2 -y 0 -c 700 -C {each}")) },
+            Step::Load { row: Some(1), loads: load(&consume) },
         ],
         queues: vec![queue.to_owned()],
         baseline: None,

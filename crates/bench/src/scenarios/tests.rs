@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::{Case, Goal, Step, Variants};
-use crate::result::ChartKind;
+use crate::result::{ChartKind, Metric};
 
 fn plan(name: &str, scale: f64) -> Plan {
     let settings = Settings { scale: Scale(scale) };
@@ -214,8 +214,6 @@ fn classic_queues_are_the_script_s_for_5_minutes() {
     assert_eq!(plan.variants, Variants::QueueVersions);
     let always = "-ad false -f persistent -prsd 1 -z 300";
     for (row, options) in [
-        ("publish and consume", "-x 1 -y 1 -c 3000 -qa x-max-length=5000000"),
-        ("confirm latency", "-x 1 -y 1 -c 1 -qa x-max-length=1000000"),
         ("seven thousand slow, one queue", "-x 7000 -y 7 -P 1 -c 1 -qa x-max-length=1000000"),
         (
             "consumers join late",
@@ -233,15 +231,60 @@ fn classic_queues_are_the_script_s_for_5_minutes() {
     }
     let flows =
         "-x 5 -y 5 -r 10000 -c 500 -qp bench-fivers-%d -qpf 1 -qpt 5 -qa x-max-length=1000000";
-    assert_eq!(commands(&plan, "five flows, 5000 B"), [format!("{flows} -s 5000 {always}")]);
-    let queue = "-u bench-publish-then-consume -qa x-max-length=5000000";
-    assert_eq!(
-        commands(&plan, "consume only, 5000 B"),
-        [
-            format!("-x 2 -y 0 -c 700 {queue} -s 5000 {always}"),
-            format!("-x 0 -y 1 -q 300 -ew empty {queue} -s 5000 {always}"),
-        ]
-    );
+    for (row, options) in [
+        ("publish and consume", "-x 1 -y 1 -c 3000 -qa x-max-length=5000000 -u bench-classic"),
+        ("confirm latency", "-x 1 -y 1 -c 1 -qa x-max-length=1000000 -u bench-classic"),
+        ("five flows", flows),
+    ] {
+        let expected = format!("{options} -s 5000 {always} -i 3");
+        assert_eq!(commands(&plan, &format!("{row}, 5000 B")), [expected]);
+    }
+}
+
+#[test]
+fn a_classic_queue_is_filled_and_emptied_by_count() {
+    let at = |scale: f64, each: &str, all: &str, course: &str| {
+        let plan = plan("classic-queues", scale);
+        let wait = crate::plan::number(scale);
+        let queue = "-u bench-publish-then-consume -qa x-max-length=5000000 --threads 1";
+        let always = format!("{queue} -s 5000 -ad false -f persistent -prsd {wait} -i {course}");
+        assert_eq!(
+            commands(&plan, "consume only, 5000 B"),
+            [
+                format!("-x 2 -y 0 -c 700 -C {each} {always}"),
+                format!("-x 0 -y 1 -q 300 -D {all} -ew empty {always}"),
+            ]
+        );
+    };
+    at(1.0, "2500000", "5000000", "0.2 --interval-messages 50000");
+    at(0.05, "125000", "250000", "0.1 --interval-messages 2500");
+}
+
+#[test]
+fn classic_queues_stand_beside_the_four_environments_of_the_source() {
+    let plan = plan("classic-queues", 1.0);
+    let rows = || plan.cases.iter().flat_map(|case| &case.rows);
+    let of = |name: &str, metric| {
+        let row = rows().find(|row| row.name == name).unwrap();
+        let published = row.published.iter().filter(|it| it.metric == metric);
+        let published = published.map(|it| (it.variant.clone().unwrap(), it.value));
+        published.collect::<Vec<_>>()
+    };
+    let versions = |values: [f64; 4]| -> Vec<(String, f64)> {
+        ["v2", "v2", "v1", "v1"].map(str::to_owned).into_iter().zip(values).collect()
+    };
+    let confirm = of("confirm latency, 100 B", Metric::Rate);
+    assert_eq!(confirm, versions([898.0, 885.0, 409.0, 346.0]));
+    let latency = of("five flows, 5000 B", Metric::LatencyMean);
+    assert_eq!(latency, versions([134e3, 107e3, 117e3, 128e3]));
+    let published = rows().filter(|row| !row.published.is_empty()).count();
+    assert_eq!(published, 2 * 5);
+    let courses = plan.charts.iter().filter(|chart| chart.kind == ChartKind::OverTime);
+    let mut courses: Vec<&str> =
+        courses.flat_map(|chart| &chart.rows).map(String::as_str).collect();
+    courses.sort_unstable();
+    courses.dedup();
+    assert_eq!(courses.len(), 2 * 5, "{courses:?}");
 }
 
 #[test]

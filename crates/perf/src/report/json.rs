@@ -125,6 +125,7 @@ fn latency_us(latency: &Histogram<u64>) -> Value {
     json!({
         "count": latency.len(),
         "min": us(min_ns(latency)),
+        "mean": latency.mean() / 1e3,
         "median": of(0.5),
         "p75": of(0.75),
         "p95": of(0.95),

@@ -96,6 +96,8 @@ fn json_has_all_of_it() {
     assert_eq!(text["connections_lost"], 3);
     assert_eq!(text["verify"]["good"], false);
     assert!(text["consumer_latency_us"]["p99_9"].as_f64().unwrap() > 99.0);
+    let mean_us = text["consumer_latency_us"]["mean"].as_f64().unwrap();
+    assert!((50.0..51.0).contains(&mean_us), "{mean_us}");
 }
 
 #[test]

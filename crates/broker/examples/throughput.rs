@@ -12,7 +12,7 @@ use log::WalOptions;
 use session::{
     Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, Flag, LinkId,
     MethodTag, Op, Outbox, Outcome, Position, Publish, QueueBinding, QueueDeclaration, Request,
-    Room, Settle, ShortString, Sink, Span, Table,
+    Room, Settle, ShortString, Sink, Span, Table, UnsettledSince,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -42,6 +42,11 @@ impl Outbox for Counter {
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         let counted = self.0.lock().unwrap();
         counted.unsettled.iter().filter(|(of, _)| links.contains(of)).copied().collect()
+    }
+
+    /// No time-out is measured.
+    fn unsettled_since(&self, _: LinkId) -> Option<UnsettledSince> {
+        None
     }
 }
 

@@ -1,6 +1,6 @@
 //! Delivery tags of one channel: which message each stands for, until it is settled.
 
-use session::{LinkId, Position};
+use session::{LinkId, Position, UnsettledSince};
 use std::collections::VecDeque;
 
 /// A delivered message that was not settled yet.
@@ -177,6 +177,17 @@ impl DeliveryTags {
         }
     }
 
+    /// The oldest unsettled delivery of a link, and the newest of the channel, by their tags. An
+    /// acknowledgement counts from the commit of its transaction on.
+    #[must_use]
+    pub fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
+        let is_of_link = |entry: &&Unsettled| entry.link == link;
+        let outstanding = self.entries.iter().find(is_of_link);
+        let uncommitted = self.uncommitted.iter().flatten().filter(is_of_link);
+        let oldest = uncommitted.chain(outstanding).map(|entry| entry.tag).min()?;
+        Some(UnsettledSince { oldest, newest: self.last })
+    }
+
     /// Gives back memory that is not in use.
     pub fn trim(&mut self) {
         self.entries.shrink_to(self.entries.len());
@@ -272,6 +283,29 @@ mod tests {
             tags.next_settled();
         }
         assert!(tags.entries.len() <= COMPACT_FROM);
+    }
+
+    #[test]
+    fn the_oldest_delivery_of_a_link_is_known_until_it_is_settled_for_good() {
+        let mut tags = DeliveryTags::default();
+        tags.select_tx();
+        let since = |tags: &DeliveryTags, link| {
+            tags.unsettled_since(LinkId(link)).map(|since| (since.oldest, since.newest))
+        };
+        for at in 1..=6 {
+            tags.next(LinkId(at % 2), Position(at));
+        }
+        tags.next_settled();
+        assert_eq!(
+            (since(&tags, 1), since(&tags, 0), since(&tags, 9)),
+            (Some((1, 7)), Some((2, 7)), None)
+        );
+        assert!(tags.settle(4).is_some() && tags.settle(2).is_some());
+        assert_eq!(since(&tags, 0), Some((2, 7)), "it is not committed");
+        tags.commit_tx();
+        assert_eq!((since(&tags, 1), since(&tags, 0)), (Some((1, 7)), Some((6, 7))));
+        tags.release_all();
+        assert_eq!(since(&tags, 1), None);
     }
 
     /// A rollback takes acknowledgements back, a commit does not.

@@ -16,7 +16,7 @@ use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use channels::ChannelsOut;
 use edge::{CloseMode, Closing, OutboxBudget, Outgoing, WriteBatch};
 use links::Links;
-use session::{Error, LinkId, MethodTag, Outbox, Outcome, Position, Settle, Sink};
+use session::{Error, LinkId, MethodTag, Outbox, Outcome, Position, Settle, Sink, UnsettledSince};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -149,6 +149,12 @@ impl Outbox for ClientOutbox {
 
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         self.lock().unsettled(links)
+    }
+
+    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
+        let mut locked = self.lock();
+        let channel = locked.links.channel_of(link)?;
+        locked.channels.unsettled_since(channel, link)
     }
 }
 

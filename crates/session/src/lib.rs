@@ -12,6 +12,7 @@ pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use outbox::{
     Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
+    UnsettledSince,
 };
 pub use request::{
     Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome,

@@ -19,6 +19,19 @@ pub trait Outbox: Send + Sync {
     /// (`ack-direct`). What it names for an [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled) it names
     /// once.
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
+
+    /// How far back deliveries on this link go that the client has not settled; none if there are none.
+    /// Asked as [`Outbox::unsettled`], and changes nothing.
+    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince>;
+}
+
+/// Deliveries by the numbers that their channel has given them, which rise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsettledSince {
+    /// The oldest of a link that is not settled.
+    pub oldest: u64,
+    /// The newest of the channel, whatever became of it.
+    pub newest: u64,
 }
 
 /// A locked outbox.

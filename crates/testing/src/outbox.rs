@@ -4,7 +4,7 @@
 use message::MessageRef;
 use session::{
     ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, ReturnReason,
-    Room, Sink,
+    Room, Sink, UnsettledSince,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -204,16 +204,19 @@ struct Flow {
 struct Unsettled {
     /// Links without acknowledgements.
     no_ack: BTreeSet<u64>,
-    /// By link, in the order of delivery.
-    given: BTreeMap<u64, Vec<Position>>,
+    /// Deliveries so far.
+    n_given: u64,
+    /// By link, in the order of delivery, with their numbers.
+    given: BTreeMap<u64, Vec<(u64, Position)>>,
     /// Messages being recovered; each is named once.
     recovering: BTreeMap<u64, Vec<Position>>,
 }
 
 impl Unsettled {
     fn note(&mut self, given: &Given, no_ack: bool) {
+        self.n_given += 1;
         if !no_ack {
-            self.given.entry(given.link).or_default().push(given.position);
+            self.given.entry(given.link).or_default().push((self.n_given, given.position));
         }
     }
 }
@@ -249,7 +252,7 @@ impl Recorder {
     /// The client settles this, or asks for what ends it.
     pub fn forget(&self, link: u64, position: Position) {
         if let Some(given) = stdx::lock(&self.flow).unsettled.given.get_mut(&link) {
-            given.retain(|known| *known != position);
+            given.retain(|(_, known)| *known != position);
         }
     }
 
@@ -258,7 +261,7 @@ impl Recorder {
         let given = |link: &u64| stdx::lock(&self.flow).unsettled.given.get(link).cloned();
         for link in links {
             let held =
-                given(link).unwrap_or_default().into_iter().map(|position| (*link, position));
+                given(link).unwrap_or_default().into_iter().map(|(_, position)| (*link, position));
             self.recover_some(held);
         }
     }
@@ -300,10 +303,16 @@ impl Outbox for Recorder {
         let mut found = Vec::new();
         for link in links {
             let recovering = unsettled.recovering.remove(&link.0).unwrap_or_default();
-            let given = unsettled.given.get(&link.0).into_iter().flatten().copied();
+            let given = unsettled.given.get(&link.0).into_iter().flatten().map(|(_, at)| *at);
             found.extend(recovering.into_iter().chain(given).map(|position| (*link, position)));
         }
         found
+    }
+
+    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
+        let Unsettled { n_given, given, .. } = &stdx::lock(&self.flow).unsettled;
+        let (oldest, _) = *given.get(&link.0)?.first()?;
+        Some(UnsettledSince { oldest, newest: *n_given })
     }
 }
 

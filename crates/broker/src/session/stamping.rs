@@ -3,7 +3,9 @@
 use amqp091::{ShortString, Value};
 use classic::Services;
 use message::MessageRef;
-use session::{ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink};
+use session::{
+    ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink, UnsettledSince,
+};
 use std::sync::Arc;
 use std::task::Waker;
 use stdx::WallClock;
@@ -33,6 +35,10 @@ impl Outbox for StampingOutbox {
 
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         self.outbox.unsettled(links)
+    }
+
+    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
+        self.outbox.unsettled_since(link)
     }
 }
 

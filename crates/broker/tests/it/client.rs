@@ -450,6 +450,11 @@ impl Client {
         self.submit(&[], requests)
     }
 
+    /// Deliveries that it has not settled.
+    pub(crate) fn n_unsettled(&self) -> usize {
+        self.told().unsettled.len()
+    }
+
     /// Settles the newest unsettled delivery.
     pub(crate) fn settle_newest(&mut self, outcome: Outcome) -> Vec<String> {
         let newest = self.told().unsettled.pop();

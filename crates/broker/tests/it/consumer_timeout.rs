@@ -49,11 +49,23 @@ fn refusal(timeout_ms: u64) -> Option<Vec<String>> {
     )])
 }
 
+/// A queue that confirms on that.
+fn declare(client: &mut Client, confirm_on: &str) {
+    client.declare_with("q", false, &[("x-confirm-on", Value::from(confirm_on))]);
+}
+
+/// With and without a record of what consumers hold.
+const MODES: [&str; 3] = ["enqueue", "ack", "ack-direct"];
+
 /// The channel is closed, and all that it held goes to somebody else.
 #[test]
 fn a_channel_that_never_acknowledges_is_closed() {
+    MODES.into_iter().for_each(never_acknowledges);
+}
+
+fn never_acknowledges(confirm_on: &str) {
     let (broker, mut client) = node(Some(80_000));
-    client.declare("q", false);
+    declare(&mut client, confirm_on);
     client.publish("q", &["a", "b"], Kind::Transient);
     client.consume("q", false);
     pass(&broker, 1_000, 70_000);
@@ -85,11 +97,43 @@ fn who_acknowledges_in_time_stays() {
     }
 }
 
+/// One consumer after the other without a record, beside one of their channel that may take as long as it
+/// likes.
+#[test]
+fn who_acknowledges_in_time_stays_without_a_record() {
+    let (broker, mut client) = node(Some(80_000));
+    declare(&mut client, "ack-direct");
+    client.declare_with(
+        "slow",
+        false,
+        &[("x-confirm-on", Value::from("ack-direct")), ("x-consumer-timeout", Value::I32(0))],
+    );
+    client.publish("slow", &["stays"], Kind::Transient);
+    client.consume_with("slow", "slow", false, &[]);
+    let mut other = Client::connect(&broker);
+    for n in 0..40 {
+        let tag = format!("tag-{n}");
+        client.consume_with("q", &tag, false, &[]);
+        other.publish("q", &["a", "b"], Kind::Transient);
+        assert_eq!(client.heard(), ["deliver a", "deliver b"]);
+        pass(&broker, n * 60_000 + 1_000, (n + 1) * 60_000);
+        assert_eq!(kicked(&mut client), None, "{n}");
+        while client.n_unsettled() > 1 {
+            client.settle_newest(Outcome::Accepted);
+        }
+        client.ask(Op::Detach { consumer_tag: short(&tag) });
+    }
+}
+
 /// One message that is left over is found among many that are acknowledged in time.
 #[test]
 fn the_one_that_is_forgotten_is_found() {
+    MODES.into_iter().for_each(forgets_one);
+}
+
+fn forgets_one(confirm_on: &str) {
     let (broker, mut client) = node(Some(80_000));
-    client.declare("q", false);
+    declare(&mut client, confirm_on);
     client.publish("q", &["forgotten"], Kind::Transient);
     client.consume("q", false);
     let mut other = Client::connect(&broker);
@@ -113,6 +157,8 @@ fn consumers_and_queues_have_their_own_time() {
     let (broker, mut client) = node(None);
     let timeout = |ms: i64| [("x-consumer-timeout", Value::I64(ms))];
     client.declare_with("by argument", false, &timeout(16_000));
+    let direct = [timeout(16_000), [("x-confirm-on", Value::from("ack-direct"))]].concat();
+    client.declare_with("direct", false, &direct);
     client.declare("by policy", false);
     client.declare("by consumer", false);
     set_policy(&broker, PolicyScope::User, "policy$", "{\"consumer-timeout\":24000}");
@@ -123,6 +169,7 @@ fn consumers_and_queues_have_their_own_time() {
         ("by consumer", Some(8_000), Some(8_000)),
         ("by argument", Some(32_000), Some(32_000)),
         ("by argument", Some(0), None),
+        ("direct", None, Some(16_000)),
     ] {
         let mut client = Client::connect(&broker);
         client.publish(queue, &["m"], Kind::Transient);

@@ -4,6 +4,9 @@
 //! what is held newly is gathered in a set with the time of that look: a bit or so per message. A message
 //! that is still there when its set is as old as the time-out is overdue; it was given out before that by
 //! an eighth of the time-out at most.
+//!
+//! Where the queue has no record of what a consumer holds (`ack-direct`), the client's outbox is asked for
+//! the oldest delivery, by its number; the newest number at each look stands for the set.
 
 use super::consumer_channel::ConsumerChannel;
 use super::consumers::Consumers;
@@ -11,6 +14,7 @@ use super::state::QueueState;
 use super::upkeep::Upkeep;
 use queue::{ConsumerKey, PositionSet};
 use queue_type::AckTimeout;
+use session::UnsettledSince;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
@@ -19,7 +23,15 @@ const SETS_MAX: u64 = 8;
 
 /// Messages that consumers hold, by when they were first seen to.
 #[derive(Debug, Default)]
-pub(super) struct UnackedAges(BTreeMap<ConsumerKey, VecDeque<UnackedSince>>);
+pub(super) struct UnackedAges(BTreeMap<ConsumerKey, Ages>);
+
+/// Likewise of one consumer.
+#[derive(Debug, Default)]
+struct Ages {
+    recorded: VecDeque<UnackedSince>,
+    /// Deliveries up to a number were made by a time, in milliseconds.
+    unrecorded: VecDeque<(u64, u64)>,
+}
 
 /// Messages that were first seen to be held together.
 #[derive(Debug)]
@@ -32,7 +44,8 @@ impl UnackedAges {
     /// The message comes back to the queue: it is not held any more, even if the same consumer gets it
     /// again before the next look.
     pub(super) fn forget(&mut self, consumer: ConsumerKey, position: u64) {
-        for seen in self.0.get_mut(&consumer).into_iter().flatten() {
+        let ages = self.0.get_mut(&consumer);
+        for seen in ages.into_iter().flat_map(|ages| &mut ages.recorded) {
             seen.positions.remove(position);
         }
     }
@@ -54,9 +67,15 @@ impl UnackedAges {
         let holder = |consumer| core.get(consumer).filter(|it| it.n_held() > 0);
         self.0.retain(|consumer, _| holder(*consumer).is_some());
         for (consumer, (connection, channel)) in consumers.owners() {
-            let timeout_ms = timeout_ms_of(consumers.get(consumer));
-            let (Some(timeout_ms), Some(holder)) = (timeout_ms, holder(consumer)) else { continue };
-            if look_at(holder, self.0.entry(consumer).or_default(), timeout_ms, now_ms) {
+            let host = consumers.get(consumer);
+            let (Some(timeout_ms), Some(holder)) = (timeout_ms_of(host), holder(consumer)) else {
+                continue;
+            };
+            let ages = self.0.entry(consumer).or_default();
+            let host = host.filter(|_| holder.holds_unrecorded());
+            if look_at(holder, &mut ages.recorded, timeout_ms, now_ms)
+                || host.is_some_and(|host| ages.look_at_unrecorded(host, timeout_ms, now_ms))
+            {
                 overdue.push(AckTimeout { connection, channel, timeout_ms });
             }
         }
@@ -91,6 +110,33 @@ fn look_at(
         }
     }
     false
+}
+
+impl Ages {
+    /// Whether the consumer holds something for too long of which there is no record. Its outbox is asked no
+    /// more often than the answer can matter.
+    fn look_at_unrecorded(&mut self, host: &ConsumerChannel, timeout_ms: u64, now_ms: u64) -> bool {
+        let marks = &mut self.unrecorded;
+        let is_over =
+            |mark: Option<&(u64, u64)>| mark.is_some_and(|(_, at)| now_ms >= at + timeout_ms);
+        let part_ms = timeout_ms.div_ceil(SETS_MAX);
+        let is_time = marks.back().is_none_or(|(_, at_ms)| now_ms >= at_ms + part_ms);
+        if !is_time && !is_over(marks.front()) {
+            return false;
+        }
+        let Some(UnsettledSince { oldest, newest }) = host.outbox.unsettled_since(host.link) else {
+            marks.clear();
+            return false;
+        };
+        while marks.pop_front_if(|(upto, _)| *upto < oldest).is_some() {}
+        if is_over(marks.front()) {
+            return true;
+        }
+        if is_time {
+            marks.push_back((newest, now_ms));
+        }
+        false
+    }
 }
 
 /// A consumer's own time-out.

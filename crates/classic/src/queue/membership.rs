@@ -89,6 +89,7 @@ impl Membership<'_> {
         let is_idle = self.n_held(consumer) == 0;
         if is_idle {
             self.fifo.detach(consumer, Return::Released, 0, &mut Vec::new());
+            self.ages.forget_all(consumer);
             self.consumers.forget_owner(consumer);
         }
         is_idle

@@ -3,7 +3,7 @@
 use super::confirms::Confirms;
 use super::{DeliveryTag, TagStep, UnknownTag};
 use edge::DeliveryTags;
-use session::{Confirmation, LinkId, Position};
+use session::{Confirmation, LinkId, Position, UnsettledSince};
 use std::collections::BTreeSet;
 
 /// The outgoing half of a channel.
@@ -154,6 +154,11 @@ impl ChannelsOut {
                 channel.tags.unsettled(links, found);
             }
         }
+    }
+
+    /// How far back unsettled deliveries of a link go, which is one of that channel.
+    pub(super) fn unsettled_since(&mut self, channel: u16, link: LinkId) -> Option<UnsettledSince> {
+        self.get_mut(channel)?.tags.unsettled_since(link)
     }
 
     pub(super) fn confirm(&mut self, channel: u16, first: u64, last: u64, answer: Confirmation) {

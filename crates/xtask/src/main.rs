@@ -8,6 +8,7 @@ mod instructions;
 mod layers;
 mod licences;
 mod packages;
+mod quotes;
 mod repository;
 mod sbom;
 mod sizes;
@@ -36,7 +37,7 @@ cargo xtask sbom [TARGET]
 cargo xtask soak [MINUTES]
                      ten minutes of mixed load on a node that is killed every 20 s; nothing may be lost.
                      LEVERET_BINARY=FILE names the binary, otherwise it is built for release
-cargo xtask docs     write docs/configuration.md again
+cargo xtask docs     write docs/configuration.md again, and the programs that pages show
 ";
 
 fn main() -> ExitCode {

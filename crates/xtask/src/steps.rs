@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::{deny, instructions, repository, tidy};
+use crate::{deny, instructions, quotes, repository, tidy};
 
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
@@ -32,6 +32,7 @@ pub(crate) fn test() -> bool {
 
 /// Writes the generated files.
 pub(crate) fn docs() -> anyhow::Result<()> {
+    quotes::copy()?;
     write_help("--help-config=markdown", "docs/configuration.md")?;
     write_help("--help-config=sample", "docs/rabbitmq.conf.example")
 }

@@ -1,7 +1,7 @@
 //! The checks that neither rustfmt nor clippy has.
 
 use crate::repository::{files, read};
-use crate::{layers, sizes, wording};
+use crate::{layers, quotes, sizes, wording};
 
 /// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
 const TOOLS: &[&str] = &["xtask"];
@@ -14,6 +14,7 @@ pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     let mut problems = layers::problems()?;
     problems.extend(sizes::problems()?);
     problems.extend(wording::missing_tests()?);
+    problems.extend(quotes::problems()?);
     let files = files()?;
     problems.extend(names(&files));
     problems.extend(clippy_copies(&files)?);

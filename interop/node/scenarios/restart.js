@@ -1,10 +1,8 @@
 // What survives kill -9 and a clean stop of the node.
 'use strict';
 
-const amqp = require('amqplib');
-const { setTimeout: pause } = require('node:timers/promises');
 const { equal, waitUntil } = require('../expect');
-const { bodies, confirming, connect, getAll, missingQueue, publish, url } = require('../client');
+const { bodies, confirming, connect, getAll, missingQueue, publish, reconnecting } = require('../client');
 
 const RECOVERY_MESSAGES = 1000;
 const KILL_AFTER = 300;
@@ -61,23 +59,6 @@ function cleanStopSurvives(ctx) {
     equal(await ctx.node.stop(), 0, 'exit status after SIGTERM');
     await ctx.node.start();
   });
-}
-
-/** Runs `work(connection, lost)` on a new connection each time the last one was lost. */
-async function reconnecting(ctx, state, work) {
-  while (!state.done) {
-    try {
-      const connection = await amqp.connect(url(ctx.node));
-      connection.on('error', () => {});
-      const lost = new Promise((resolve) => {
-        connection.on('close', resolve);
-      });
-      ctx.onEnd(() => connection.close());
-      await Promise.race([work(connection).then(() => lost), lost]);
-    } catch {
-      await pause(20); // before the next attempt to connect
-    }
-  }
 }
 
 async function publishAll(state, queue, connection) {

@@ -22,6 +22,7 @@ public final class Main {
     RuleConsumers.register(suite);
     RulePolicies.register(suite);
     ConfirmOn.register(suite);
+    SendAgain.register(suite);
     System.exit(suite.run(wanted));
   }
 }

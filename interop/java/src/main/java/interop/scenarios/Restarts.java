@@ -176,7 +176,7 @@ final class Restarts {
     return confirmed;
   }
 
-  private static ConnectionFactory recovering(Lab lab) {
+  static ConnectionFactory recovering(Lab lab) {
     ConnectionFactory factory = lab.factory();
     factory.setAutomaticRecoveryEnabled(true);
     factory.setTopologyRecoveryEnabled(true);

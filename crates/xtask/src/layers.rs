@@ -8,6 +8,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("stdx", &[]),
     ("counting", &[]),
     ("amqp091", &["stdx"]),
+    ("amqp10", &["stdx"]),
     ("message", &["amqp091"]),
     ("routing", &["message"]),
     ("queue", &["message"]),

@@ -1,0 +1,310 @@
+//! A message as its sections, in their order (part 3, 3.2):
+//!
+//! ```text
+//! header  delivery-annotations  message-annotations | properties  application-properties  body | footer
+//!                                                   +---------------- bare message ---------+
+//! body = data+ | sequence+ | value         each section: 0x00 descriptor value
+//! ```
+
+use crate::encode::{Items, put_described, put_list};
+use crate::error::DecodeError;
+use crate::properties::Properties;
+use crate::reader::Reader;
+use crate::value::{DEPTH_MAX, Descriptor, ListRef, MapRef, ValueRef};
+
+const HEADER: u64 = 0x70;
+const DELIVERY_ANNOTATIONS: u64 = 0x71;
+const MESSAGE_ANNOTATIONS: u64 = 0x72;
+const PROPERTIES: u64 = 0x73;
+const APPLICATION_PROPERTIES: u64 = 0x74;
+const DATA: u64 = 0x75;
+const SEQUENCE: u64 = 0x76;
+const VALUE: u64 = 0x77;
+const FOOTER: u64 = 0x78;
+
+/// A section.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a section is taken apart where it is read")]
+pub enum Section<'a> {
+    /// How the message is to be delivered.
+    Header(Header),
+    /// Annotations of this hop.
+    DeliveryAnnotations(MapRef<'a>),
+    /// Annotations of the infrastructure.
+    MessageAnnotations(MapRef<'a>),
+    /// Standard properties.
+    Properties(Properties<'a>),
+    /// The application's properties.
+    ApplicationProperties(MapRef<'a>),
+    /// A part of an opaque body.
+    Data(&'a [u8]),
+    /// A part of a body that is a list.
+    Sequence(ListRef<'a>),
+    /// A body that is a value.
+    Value(ValueRef<'a>),
+    /// Checksums and the like.
+    Footer(MapRef<'a>),
+}
+
+/// How a message is to be delivered (3.2.1). What is not there has the specification's default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Whether it survives a restart.
+    pub durable: bool,
+    /// More is sooner.
+    pub priority: u8,
+    /// Milliseconds for which the message is live.
+    pub ttl_ms: Option<u32>,
+    /// Nobody acquired it before.
+    pub first_acquirer: bool,
+    /// Deliveries before this one that did not succeed.
+    pub delivery_count: u32,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self { durable: false, priority: 4, ttl_ms: None, first_acquirer: false, delivery_count: 0 }
+    }
+}
+
+impl Header {
+    fn from_list(list: ListRef<'_>) -> Result<Self, DecodeError> {
+        let default = Self::default();
+        let mut fields = list.iter();
+        let mut next = || fields.next().unwrap_or(ValueRef::Null);
+        Ok(Self {
+            durable: boolean(next())?.unwrap_or(default.durable),
+            priority: byte(next())?.unwrap_or(default.priority),
+            ttl_ms: number(next())?,
+            first_acquirer: boolean(next())?.unwrap_or(default.first_acquirer),
+            delivery_count: number(next())?.unwrap_or(default.delivery_count),
+        })
+    }
+
+    fn put(&self, items: &mut Items<'_>) {
+        let fields = [
+            self.durable.then_some(ValueRef::Bool(true)),
+            (self.priority != 4).then_some(ValueRef::U8(self.priority)),
+            self.ttl_ms.map(ValueRef::U32),
+            self.first_acquirer.then_some(ValueRef::Bool(true)),
+            (self.delivery_count != 0).then_some(ValueRef::U32(self.delivery_count)),
+        ];
+        let n_fields = fields.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        fields.into_iter().take(n_fields).for_each(|field| items.put_option(field));
+    }
+}
+
+fn none(value: ValueRef<'_>) -> Result<(), DecodeError> {
+    if value == ValueRef::Null { Ok(()) } else { Err(DecodeError::FieldType) }
+}
+
+fn byte(value: ValueRef<'_>) -> Result<Option<u8>, DecodeError> {
+    if let ValueRef::U8(n) = value { Ok(Some(n)) } else { none(value).map(|()| None) }
+}
+
+fn boolean(value: ValueRef<'_>) -> Result<Option<bool>, DecodeError> {
+    if let ValueRef::Bool(is_true) = value { Ok(Some(is_true)) } else { none(value).map(|()| None) }
+}
+
+fn number(value: ValueRef<'_>) -> Result<Option<u32>, DecodeError> {
+    if let ValueRef::U32(n) = value { Ok(Some(n)) } else { none(value).map(|()| None) }
+}
+
+impl<'a> Section<'a> {
+    /// Appends the section.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_described(out, self.descriptor());
+        match *self {
+            Self::Header(header) => put_list(out, |items| header.put(items)),
+            Self::Properties(properties) => put_list(out, |items| properties.put(items)),
+            Self::DeliveryAnnotations(map)
+            | Self::MessageAnnotations(map)
+            | Self::ApplicationProperties(map)
+            | Self::Footer(map) => ValueRef::Map(map).encode(out),
+            Self::Data(bytes) => ValueRef::Binary(bytes).encode(out),
+            Self::Sequence(list) => ValueRef::List(list).encode(out),
+            Self::Value(value) => value.encode(out),
+        }
+    }
+
+    const fn descriptor(&self) -> u64 {
+        match self {
+            Self::Header(_) => HEADER,
+            Self::DeliveryAnnotations(_) => DELIVERY_ANNOTATIONS,
+            Self::MessageAnnotations(_) => MESSAGE_ANNOTATIONS,
+            Self::Properties(_) => PROPERTIES,
+            Self::ApplicationProperties(_) => APPLICATION_PROPERTIES,
+            Self::Data(_) => DATA,
+            Self::Sequence(_) => SEQUENCE,
+            Self::Value(_) => VALUE,
+            Self::Footer(_) => FOOTER,
+        }
+    }
+
+    fn from_value(descriptor: Descriptor<'_>, value: ValueRef<'a>) -> Result<Self, DecodeError> {
+        let Some(code) = code_of(descriptor) else { return Err(DecodeError::Section) };
+        Ok(match (code, value) {
+            (HEADER, ValueRef::List(list)) => Self::Header(Header::from_list(list)?),
+            (DELIVERY_ANNOTATIONS, ValueRef::Map(map)) => Self::DeliveryAnnotations(map),
+            (MESSAGE_ANNOTATIONS, ValueRef::Map(map)) => Self::MessageAnnotations(map),
+            (PROPERTIES, ValueRef::List(list)) => Self::Properties(Properties::from_list(list)?),
+            (APPLICATION_PROPERTIES, ValueRef::Map(map)) => Self::ApplicationProperties(map),
+            (DATA, ValueRef::Binary(bytes)) => Self::Data(bytes),
+            (SEQUENCE, ValueRef::List(list)) => Self::Sequence(list),
+            (VALUE, value) => Self::Value(value),
+            (FOOTER, ValueRef::Map(map)) => Self::Footer(map),
+            _ => return Err(DecodeError::FieldType),
+        })
+    }
+}
+
+/// The number of a section that is described by number or by name.
+fn code_of(descriptor: Descriptor<'_>) -> Option<u64> {
+    const NAMES: [&str; 9] = [
+        "amqp:header:list",
+        "amqp:delivery-annotations:map",
+        "amqp:message-annotations:map",
+        "amqp:properties:list",
+        "amqp:application-properties:map",
+        "amqp:data:binary",
+        "amqp:amqp-sequence:list",
+        "amqp:amqp-value:*",
+        "amqp:footer:map",
+    ];
+    match descriptor {
+        Descriptor::Code(code) => (HEADER..=FOOTER).contains(&code).then_some(code),
+        Descriptor::Symbol(name) => {
+            (HEADER..).zip(NAMES).find(|(_, it)| *it == name).map(|it| it.0)
+        }
+    }
+}
+
+/// The sections of a message, read one after the other and validated as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Sections<'a>(Reader<'a>);
+
+impl<'a> Sections<'a> {
+    /// Of an encoded message.
+    #[must_use]
+    pub const fn new(message: &'a [u8]) -> Self {
+        Self(Reader(message))
+    }
+
+    /// The bytes that were not read yet.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.0.0
+    }
+
+    fn read(&mut self) -> Result<Section<'a>, DecodeError> {
+        let ValueRef::Described(described) = ValueRef::read_valid(&mut self.0, DEPTH_MAX)? else {
+            return Err(DecodeError::Section);
+        };
+        Section::from_value(described.descriptor, described.value())
+    }
+}
+
+impl<'a> Iterator for Sections<'a> {
+    type Item = Result<Section<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let section = self.read();
+        if section.is_err() {
+            self.0 = Reader(&[]);
+        }
+        Some(section)
+    }
+}
+
+/// A message's body, and the sections that it consists of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Body<'a> {
+    /// Opaque bytes, in one or more sections.
+    Data(&'a [u8]),
+    /// Lists, in one or more sections.
+    Sequence(&'a [u8]),
+    /// One value.
+    Value(ValueRef<'a>),
+}
+
+impl<'a> Body<'a> {
+    /// The parts of an opaque body; none of any other.
+    pub fn data(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let sections = if let Body::Data(sections) = self { *sections } else { &[] };
+        Sections::new(sections).filter_map(|section| match section {
+            Ok(Section::Data(bytes)) => Some(bytes),
+            _ => None,
+        })
+    }
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageRef<'a> {
+    /// How it is to be delivered.
+    pub header: Option<Header>,
+    /// Annotations of this hop.
+    pub delivery_annotations: MapRef<'a>,
+    /// Annotations of the infrastructure.
+    pub message_annotations: MapRef<'a>,
+    /// Standard properties.
+    pub properties: Option<Properties<'a>>,
+    /// The application's properties.
+    pub application_properties: MapRef<'a>,
+    /// The body. COMPAT: a message without one has an empty opaque body, as with RabbitMQ.
+    pub body: Body<'a>,
+    /// Checksums and the like.
+    pub footer: MapRef<'a>,
+}
+
+impl<'a> MessageRef<'a> {
+    /// Looks into an encoded message after validating all of it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong; [`DecodeError::Section`] for sections out of order.
+    pub fn parse(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut parsed = Self {
+            header: None,
+            delivery_annotations: MapRef::EMPTY,
+            message_annotations: MapRef::EMPTY,
+            properties: None,
+            application_properties: MapRef::EMPTY,
+            body: Body::Data(&[]),
+            footer: MapRef::EMPTY,
+        };
+        let (mut sections, mut last) = (Sections::new(message), 0);
+        let mut body_begin = sections;
+        loop {
+            let before = sections;
+            let Some(section) = sections.next() else { return Ok(parsed) };
+            let section = section?;
+            let code = section.descriptor();
+            let goes_on = code == last && matches!(code, DATA | SEQUENCE);
+            let is_second_body = (DATA..=VALUE).contains(&last) && (DATA..=VALUE).contains(&code);
+            if !goes_on && (code <= last || is_second_body) {
+                return Err(DecodeError::Section);
+            }
+            if !goes_on {
+                (last, body_begin) = (code, before);
+            }
+            parsed.take(section, sections.0.read_since(body_begin.0));
+        }
+    }
+
+    fn take(&mut self, section: Section<'a>, body: &'a [u8]) {
+        match section {
+            Section::Header(header) => self.header = Some(header),
+            Section::DeliveryAnnotations(map) => self.delivery_annotations = map,
+            Section::MessageAnnotations(map) => self.message_annotations = map,
+            Section::Properties(properties) => self.properties = Some(properties),
+            Section::ApplicationProperties(map) => self.application_properties = map,
+            Section::Data(_) => self.body = Body::Data(body),
+            Section::Sequence(_) => self.body = Body::Sequence(body),
+            Section::Value(value) => self.body = Body::Value(value),
+            Section::Footer(map) => self.footer = map,
+        }
+    }
+}

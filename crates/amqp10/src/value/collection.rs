@@ -1,0 +1,222 @@
+//! Values that hold values: lists, maps, arrays, and values with a descriptor.
+
+use super::{DEPTH_MAX, ValueRef};
+use crate::code;
+use crate::error::DecodeError;
+use crate::reader::{Reader, Width};
+
+/// The most elements of an array whose elements have no bytes of their own (nulls, zeros): as many as can be
+/// claimed in a few bytes, and would be worked off one by one.
+const EMPTY_ELEMENTS_MAX: usize = 1 << 16;
+
+/// A list: its values, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListRef<'a> {
+    pub(crate) n_items: usize,
+    pub(crate) items: &'a [u8],
+}
+
+impl<'a> ListRef<'a> {
+    /// The list without items.
+    pub const EMPTY: ListRef<'static> = ListRef { n_items: 0, items: &[] };
+
+    pub(crate) fn read(reader: &mut Reader<'a>, width: Width) -> Result<Self, DecodeError> {
+        let mut content = Reader(reader.counted(width)?);
+        let n_items = content.length(width)?;
+        // Each item has a constructor at least.
+        if n_items > content.0.len() {
+            return Err(DecodeError::Count);
+        }
+        Ok(Self { n_items, items: content.0 })
+    }
+
+    /// The number of items.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.n_items
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.n_items == 0
+    }
+
+    /// The items in order.
+    pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
+        let mut reader = Reader(self.items);
+        (0..self.n_items).map_while(move |_| ValueRef::read(&mut reader, DEPTH_MAX).ok())
+    }
+}
+
+/// A map: keys and values, in the order they came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapRef<'a>(pub(crate) ListRef<'a>);
+
+impl<'a> MapRef<'a> {
+    /// The map without entries.
+    pub const EMPTY: MapRef<'static> = MapRef(ListRef::EMPTY);
+
+    pub(crate) fn read(reader: &mut Reader<'a>, width: Width) -> Result<Self, DecodeError> {
+        let items = ListRef::read(reader, width)?;
+        if items.n_items % 2 == 0 { Ok(Self(items)) } else { Err(DecodeError::Count) }
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.n_items / 2
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.n_items == 0
+    }
+
+    /// Keys and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (ValueRef<'a>, ValueRef<'a>)> + use<'a> {
+        let mut items = self.0.iter();
+        std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+    }
+
+    /// The first value under a key that is this symbol or string.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<ValueRef<'a>> {
+        let is_it = |found: &ValueRef<'_>| matches!(found, ValueRef::Str(text) | ValueRef::Symbol(text) if *text == key);
+        self.iter().find(|(found, _)| is_it(found)).map(|(_, value)| value)
+    }
+}
+
+/// An array: elements of one type, whose constructor stands in front of them once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayRef<'a> {
+    pub(crate) n_elements: usize,
+    /// The constructor, a descriptor in front of it if the elements have one, and the elements.
+    pub(crate) content: &'a [u8],
+}
+
+impl<'a> ArrayRef<'a> {
+    pub(crate) fn read(reader: &mut Reader<'a>, width: Width) -> Result<Self, DecodeError> {
+        let mut content = Reader(reader.counted(width)?);
+        let n_elements = content.length(width)?;
+        Ok(Self { n_elements, content: content.0 })
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.n_elements
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.n_elements == 0
+    }
+
+    /// The descriptor that each element has.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<Descriptor<'a>> {
+        self.elements().ok()?.0
+    }
+
+    /// The elements in order, without their descriptors.
+    pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
+        let mut elements = self.elements().ok().map(|(_, code, reader)| (code, reader));
+        (0..self.n_elements).map_while(move |_| {
+            let (code, reader) = elements.as_mut()?;
+            ValueRef::read_as(*code, reader).ok()
+        })
+    }
+
+    /// The descriptor, the constructor, and what is behind it.
+    fn elements(&self) -> Result<(Option<Descriptor<'a>>, u8, Reader<'a>), DecodeError> {
+        let mut reader = Reader(self.content);
+        let first = reader.u8()?;
+        if first != code::DESCRIBED {
+            return Ok((None, first, reader));
+        }
+        let descriptor = Descriptor::read(&mut reader)?;
+        let code = reader.u8()?;
+        Ok((Some(descriptor), code, reader))
+    }
+
+    fn validate(&self, levels: usize) -> Result<(), DecodeError> {
+        let (_, code, mut reader) = self.elements()?;
+        if code >> 4 == 0x4 && self.n_elements > EMPTY_ELEMENTS_MAX {
+            return Err(DecodeError::TooManyElements);
+        }
+        for _ in 0..self.n_elements {
+            validate(&ValueRef::read_as(code, &mut reader)?, levels)?;
+        }
+        if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
+    }
+}
+
+/// A value's descriptor: what it is, by number or by name (part 1, 1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptor<'a> {
+    /// Domain and id; those of the specification have domain 0.
+    Code(u64),
+    /// `domain:name`.
+    Symbol(&'a str),
+}
+
+impl<'a> Descriptor<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let code = reader.u8()?;
+        match ValueRef::read_as(code, reader) {
+            Ok(ValueRef::U64(code)) => Ok(Self::Code(code)),
+            Ok(ValueRef::Symbol(name)) => Ok(Self::Symbol(name)),
+            Ok(_) => Err(DecodeError::Descriptor),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A value with a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescribedRef<'a> {
+    /// The descriptor.
+    pub descriptor: Descriptor<'a>,
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> DescribedRef<'a> {
+    pub(crate) fn read(reader: &mut Reader<'a>, levels: usize) -> Result<Self, DecodeError> {
+        let levels = levels.checked_sub(1).ok_or(DecodeError::TooDeep)?;
+        let descriptor = Descriptor::read(reader)?;
+        let before = *reader;
+        ValueRef::read(reader, levels)?;
+        Ok(Self { descriptor, value: reader.read_since(before) })
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> ValueRef<'a> {
+        ValueRef::read(&mut Reader(self.value), DEPTH_MAX).unwrap_or(ValueRef::Null)
+    }
+}
+
+/// Validates what is in a value.
+pub(crate) fn validate(value: &ValueRef<'_>, levels: usize) -> Result<(), DecodeError> {
+    let inner = levels.checked_sub(1).ok_or(DecodeError::TooDeep);
+    if let ValueRef::List(list) | ValueRef::Map(MapRef(list)) = value {
+        validate_items(list, inner?)
+    } else if let ValueRef::Array(array) = value {
+        array.validate(inner?)
+    } else if let ValueRef::Described(described) = value {
+        ValueRef::read_valid(&mut Reader(described.value), inner?).map(|_| ())
+    } else {
+        Ok(())
+    }
+}
+
+fn validate_items(list: &ListRef<'_>, levels: usize) -> Result<(), DecodeError> {
+    let mut reader = Reader(list.items);
+    for _ in 0..list.n_items {
+        ValueRef::read_valid(&mut reader, levels)?;
+    }
+    if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
+}

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::broker::{Broker, Failure};
 use crate::measurement::{Measurement, Summary, join, point};
 use crate::plan::{Load, number};
-use crate::result::Point;
+use crate::result::{Point, WrittenBy};
 
 /// The longest wait for a line of a generator, which sets up thousands of connections before its first.
 const SILENCE: Duration = Duration::from_secs(180);
@@ -184,8 +184,9 @@ pub(crate) fn run(
     }
     let nothing = || Failure::Failed("the load generator says nothing at its end".to_owned());
     let mut sum = Summary::sum(&course.summaries).ok_or_else(nothing)?;
-    if let Some((after, before)) = broker.own_written_bytes().zip(written_before) {
-        sum.written_bytes = Some(after.saturating_sub(before) as f64);
+    if broker.target.written_by == Some(WrittenBy::Broker) {
+        let counts = broker.own_written_bytes().zip(written_before);
+        sum.written_bytes = counts.map(|(after, before)| after.saturating_sub(before) as f64);
     }
     let mut series = join(&course.points);
     if loads.iter().all(|load| load.0.iter().any(|word| word == UNTIL_STILL)) {

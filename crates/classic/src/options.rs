@@ -9,8 +9,11 @@ pub struct StorageOptions {
     /// How backlogs are kept out of memory.
     pub pager: PagerOptions,
     /// Bodies of persistent messages from this length on are stored once for all durable queues
-    /// they go to, if these are several.
+    /// they go to, if these are several or one of version 1.
     pub embed_below_bytes: usize,
+    /// Operations after which the journal of a queue of version 1 is flushed to its segments:
+    /// `queue_index_max_journal_entries`.
+    pub journal_operations_max: u64,
     /// Length at which a file of pages takes no more; 0 for the usual one.
     pub page_file_bytes: u32,
     /// Length at which a file of bodies takes no more; 0 for the usual one.
@@ -29,6 +32,7 @@ impl Default for StorageOptions {
         Self {
             pager: PagerOptions::default(),
             embed_below_bytes: 4_096,
+            journal_operations_max: 32_768,
             page_file_bytes: 0,
             body_file_bytes: 0,
             default_version: QueueVersion::V2,

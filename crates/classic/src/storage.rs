@@ -46,10 +46,12 @@ pub struct Storage {
     pub(crate) losses: Mutex<Losses>,
     /// Page images.
     pub(crate) images: Images,
-    /// Bodies that several queues hold.
+    /// Bodies that queues have by reference.
     pub(crate) bodies: Arc<MessageStores>,
     /// Told which files queues of version 1 have.
     pub(crate) journals: Arc<JournalTable>,
+    /// Operations after which a journal is flushed.
+    journal_operations_max: u64,
     /// The clock.
     pub(crate) time: WallClock,
     scarcity: Scarcity,
@@ -123,6 +125,7 @@ impl Storage {
             images,
             bodies,
             journals,
+            journal_operations_max: options.journal_operations_max,
             time: WallClock::new(options.clock),
             scarcity: Scarcity::new(options.is_short),
         })
@@ -161,7 +164,8 @@ impl Storage {
     /// How a queue of version 1 keeps its files.
     pub(crate) fn journal_options(&self, queue: u64) -> V1Options {
         let told = Some((Arc::clone(&self.journals), queue));
-        V1Options { told, ..V1Options::new(journals_dir_of(queue)) }
+        let journal_operations_max = self.journal_operations_max;
+        V1Options { told, journal_operations_max, ..V1Options::new(journals_dir_of(queue)) }
     }
 
     /// Removes the files of a queue of version 1.

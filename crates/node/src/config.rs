@@ -193,6 +193,8 @@ pub(crate) struct Resources {
 pub(crate) struct Storage {
     /// Messages of fewer bytes are stored with their queue, larger ones once per vhost.
     pub(crate) embed_below: u64,
+    /// Entries after which the journal of a queue of version 1 is flushed.
+    pub(crate) journal_entries_max: u64,
     /// The form of classic queues that neither an argument nor a policy says anything about.
     pub(crate) default_version: QueueVersion,
     /// Bytes of backlogs in memory, shared by all deep queues.
@@ -589,6 +591,7 @@ impl Default for Config {
             },
             storage: Storage {
                 embed_below: 4_096,
+                journal_entries_max: 32_768,
                 default_version: QueueVersion::V2,
                 backlog_bytes: 32 << 20,
                 durability: Durability::Fsync,

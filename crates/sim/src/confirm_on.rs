@@ -12,7 +12,7 @@ mod tx_and_alarms;
 mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
-use crate::node::{Node, NodeOptions};
+use crate::node::{Node, NodeOptions, journal_operations_max};
 use broker::{Clock, Session};
 use ledger::{Copy, Ledger};
 use meta::QueueVersion;
@@ -126,6 +126,7 @@ impl ConfirmOn {
             durability: log::Durability::Sync,
             allowance_bytes: random.choose(&[0, 500, 4_000, 4 << 20]).unwrap_or(0),
             embed_below_bytes: random.choose(&[0, 2_000, 2_000, 1 << 20]).unwrap_or(0),
+            journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
         };

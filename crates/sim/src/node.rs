@@ -40,9 +40,16 @@ pub(crate) struct NodeOptions {
     pub(crate) allowance_bytes: usize,
     /// Smaller bodies are never stored apart.
     pub(crate) embed_below_bytes: usize,
+    /// A journal of more is flushed to its segments.
+    pub(crate) journal_operations_max: u64,
     /// The form of queues no policy is about.
     pub(crate) default_version: QueueVersion,
     pub(crate) clock: Clock,
+}
+
+/// Half of the runs flush their journals often.
+pub(crate) const fn journal_operations_max(seed: u64) -> u64 {
+    if seed / 8 % 2 == 0 { 32_768 } else { 12 }
 }
 
 impl Node {
@@ -71,6 +78,7 @@ impl Node {
             clock: options.clock,
             pager,
             embed_below_bytes: options.embed_below_bytes,
+            journal_operations_max: options.journal_operations_max,
             page_file_bytes: 40_000,
             body_file_bytes: 20_000,
             default_version: options.default_version,

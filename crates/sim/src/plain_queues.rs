@@ -8,7 +8,7 @@ mod work;
 use crate::client::{self, Client, Doing, Expect, Read};
 use crate::harness::{Connected, Harness, expect_ok, fail};
 use crate::model::{LinkKey, Model, Target};
-use crate::node::{Node, NodeOptions, PATIENCE, some_durability};
+use crate::node::{Node, NodeOptions, PATIENCE, journal_operations_max, some_durability};
 use broker::{Broker, Clock, Session};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,7 @@ impl PlainQueues {
             durability,
             allowance_bytes,
             embed_below_bytes,
+            journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
         };

@@ -12,7 +12,7 @@ mod spec;
 mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
-use crate::node::{Node, NodeOptions, some_durability};
+use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
 use broker::{Clock, Session};
 use ledger::{Ledger, Seen, Violation};
 use meta::QueueVersion;
@@ -87,6 +87,7 @@ impl QueuePolicies {
             durability: some_durability(&mut random),
             allowance_bytes: random.choose(&[0, 500, 4_000, 4 << 20]).unwrap_or(0),
             embed_below_bytes: random.choose(&[0, 2_000, 1 << 20]).unwrap_or(0),
+            journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
         };

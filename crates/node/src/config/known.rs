@@ -63,7 +63,12 @@ mod tests {
 
     #[test]
     fn every_option_but_our_own_is_a_rabbitmq_key() {
-        let ours = ["amqp091.immediate", "backlog_memory", "durability"];
+        let ours = [
+            "amqp091.immediate",
+            "backlog_memory",
+            "durability",
+            "queue_index_max_journal_entries",
+        ];
         for option in OPTIONS.iter().filter(|option| !ours.contains(&option.key)) {
             for name in [Some(option.key), option.alias].into_iter().flatten() {
                 assert!(is_known(&key(name)), "{name}");

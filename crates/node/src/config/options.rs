@@ -631,7 +631,20 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         Kind::ByteSize(Range { min: 0, max: 1 << 30, zero: Zero::Plain }, |d, v| {
             d.config.storage.embed_below = v
         }),
-        "Bodies of this size or more that go to several queues are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue. Where the properties of such a message take 4 KiB or more, they are stored once together with the body, whatever the body's size.",
+        "Bodies of this size or more that go to several queues, and persistent ones in queues of version 1, are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue. Where the properties of a message to several queues take 4 KiB or more, they are stored once together with the body, whatever the body's size.",
+    ),
+    also(
+        "rabbit.queue_index_max_journal_entries",
+        row(
+            "queue_index_max_journal_entries",
+            "32768",
+            Kind::Integer(Range { min: 1, max: 1 << 24, zero: Zero::Plain }, "entries", |d, v| {
+                d.config.storage.journal_entries_max = v;
+            }),
+            "After so many entries the journal of a queue of version 1 is flushed to its segments, which \
+             have 16,384 positions each. More are read again at a start after a crash; fewer make for more \
+             writing where messages are soon gone. The other name is that of `advanced.config` in RabbitMQ.",
+        ),
     ),
     row(
         "classic_queue.default_version",

@@ -81,7 +81,8 @@ fn every_option_finds_its_field() {
          default_vhost = v\ndefault_user = u\ndefault_pass = 'p#'\ndefault_user_tags.monitoring = true\n\
          default_permissions.configure = ^c\ndefault_permissions.write = ^w\ndefault_permissions.read = ^r\n\
          vm_memory_high_watermark.absolute = 1GiB\n\
-         disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\nbacklog_memory = 1MB\n\
+         disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\nrabbit.queue_index_max_journal_entries = 99\n\
+         backlog_memory = 1MB\n\
          durability = write\nlog.console = false\nlog.file = leveret.log\n\
          log.default.level = debug\ncluster_name = hutch\n",
     );
@@ -120,6 +121,7 @@ fn every_option_finds_its_field() {
         },
         storage: Storage {
             embed_below: 1024,
+            journal_entries_max: 99,
             default_version: QueueVersion::V2,
             backlog_bytes: 1 << 20,
             durability: Durability::Write,

@@ -48,6 +48,7 @@ pub(crate) fn open_broker(
             ..PagerOptions::default()
         },
         embed_below_bytes: bytes(config.storage.embed_below),
+        journal_operations_max: config.storage.journal_entries_max,
         default_version: config.storage.default_version,
         clock: broker::Clock::Read { unix_ms, monotonic_ms },
         ..StorageOptions::default()

@@ -188,6 +188,14 @@ impl WorkerHost for Broker {
         self.control_plane.queues_to_convert()
     }
 
+    fn queues_of_v1(&self) -> Vec<Arc<Queue>> {
+        let is_v1 = |queue: &&Arc<Queue>| {
+            let stat = queue.stat();
+            stat.version == QueueVersion::V1 || stat.conversion.is_some()
+        };
+        self.view().classic_queues().filter(is_v1).cloned().collect()
+    }
+
     fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
         self.control_plane.wanted_version(def)
     }

@@ -16,7 +16,7 @@ use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::blob::BlobStore;
-use store::v1::{JOURNALS_FILE, JournalTable};
+use store::v1::{JOURNALS_FILE, JournalTable, V1Queue};
 
 /// Bytes of entries that are copied between two syncs.
 const SYNC_EVERY_BYTES: usize = 4 << 20;
@@ -33,6 +33,15 @@ pub struct Repair {
     /// Files and directories, relative to the data directory, that are to be set aside before what
     /// is written anew takes their place.
     pub set_aside: Vec<String>,
+}
+
+impl Repair {
+    /// The table of journals says more than is there.
+    fn set_table_aside(&mut self) {
+        if !self.set_aside.iter().any(|name| name == JOURNALS_FILE) {
+            self.set_aside.push(JOURNALS_FILE.to_owned());
+        }
+    }
 }
 
 /// Looks at a data directory; if there is something to repair and a place for it, writes the log and
@@ -65,6 +74,8 @@ pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repai
 
 /// A queue's messages in a file of blobs.
 type InFiles = BTreeMap<(u64, u32), u64>;
+/// A queue's messages in a file of page images that name bodies, or do not.
+type InPages = BTreeMap<(u64, u32, bool), u64>;
 
 /// The content as the definitions and the log tell it.
 #[derive(Default)]
@@ -79,7 +90,7 @@ struct Survey {
     /// Of the log that the definitions were written beside.
     stamp: Option<Stamp>,
     gaps: Gaps,
-    in_pages: InFiles,
+    in_pages: InPages,
     in_bodies: InFiles,
     files: Files,
     /// Which log what is written anew belongs to, and what it must reach.
@@ -199,7 +210,7 @@ impl Survey {
             }
             QueueEntry::Paged { note } => {
                 let n = note.live.iter().map(|range| range.end - range.start).sum::<u64>();
-                *self.in_pages.entry((queue, note.blob.file)).or_default() += n;
+                *self.in_pages.entry((queue, note.blob.file, note.has_bodies)).or_default() += n;
             }
             QueueEntry::Settled { .. }
             | QueueEntry::Purged { .. }
@@ -257,20 +268,33 @@ impl Survey {
             if self.versions.of(def.id) != QueueVersion::V1 {
                 continue;
             }
-            if let Err(error) = promised.check(disk, &classic::journals_dir_of(queue)) {
+            let dir = classic::journals_dir_of(queue);
+            if let Err(error) = promised.check(disk, &dir) {
                 repair.damage.push(error.to_string());
                 repair.lost.push(format!("{}: what its missing files had", named(&def)));
-                if !repair.set_aside.iter().any(|name| name == JOURNALS_FILE) {
-                    repair.set_aside.push(JOURNALS_FILE.to_owned());
-                }
+                repair.set_table_aside();
+            }
+            if promised.names_bodies {
+                self.look_at_bodies(&def, V1Queue::named_bodies(disk, &dir)?, repair);
             }
         }
         Ok(())
     }
 
+    /// Notes in which files messages of a queue of version 1 have their bodies. Those whose file is missing
+    /// are passed over by the next start, which is told nothing of them.
+    fn look_at_bodies(&mut self, def: &QueueDef, files: BTreeMap<u32, u64>, repair: &mut Repair) {
+        for (file, n) in files {
+            if !self.has_body(def.id.0, file) {
+                repair.set_table_aside();
+            }
+            *self.in_bodies.entry((def.id.0, file)).or_default() += n;
+        }
+    }
+
     /// Whether the log has messages of the queue.
     fn has_logged(&self, queue: u64) -> bool {
-        let of_queue = (queue, u32::MIN)..=(queue, u32::MAX);
+        let of_queue = (queue, u32::MIN, false)..=(queue, u32::MAX, true);
         self.gaps.next.contains_key(&queue) || self.in_pages.range(of_queue).next().is_some()
     }
 
@@ -284,8 +308,11 @@ impl Survey {
         }
     }
 
-    fn has_page(&self, file: u32) -> bool {
+    /// Whether a page is there, and with the bodies it names something of what the virtual host had.
+    fn has_page(&self, queue: u64, file: u32, names_bodies: bool) -> bool {
+        let has_bodies = |def: &Arc<QueueDef>| self.files.bodies.contains_key(&def.vhost);
         self.files.pages.contains(&file)
+            && (!names_bodies || self.queue(queue).is_none_or(has_bodies))
     }
 
     fn has_body(&self, queue: u64, file: u32) -> bool {
@@ -297,8 +324,8 @@ impl Survey {
 
     fn tell_lost(&self, repair: &mut Repair) {
         let mut by_queue = self.gaps.lost();
-        for ((queue, file), n) in &self.in_pages {
-            if !self.has_page(*file) {
+        for ((queue, file, names_bodies), n) in &self.in_pages {
+            if !self.has_page(*queue, *file, *names_bodies) {
                 *by_queue.entry(*queue).or_default() += n;
             }
         }
@@ -362,7 +389,9 @@ impl Survey {
 
     fn is_kept(&self, entry: &log::Entry<'_>) -> bool {
         match log_records::parse(entry) {
-            Ok(Entry::Queue(_, QueueEntry::Paged { note })) => self.has_page(note.blob.file),
+            Ok(Entry::Queue(queue, QueueEntry::Paged { note })) => {
+                self.has_page(queue, note.blob.file, note.has_bodies)
+            }
             Ok(Entry::Queue(queue, QueueEntry::Reference { reference, .. })) => {
                 let parsed = classic::parse_reference(reference);
                 parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))

@@ -1,5 +1,5 @@
-//! Bodies that are named by page images only: references that nobody counts or gives back before
-//! the image is read.
+//! Bodies that are named by page images only, or by journals that are yet to be read: references that nobody
+//! counts or gives back before that.
 
 use message_store::BodyStore;
 use std::collections::VecDeque;
@@ -60,6 +60,8 @@ pub(crate) struct BodyRefCounter {
     uncounted: VecDeque<BodyRefs>,
     /// Of pages that are gone.
     owed: VecDeque<BodyRefs>,
+    /// Journals that are yet to be read, or are being read: what they name is not counted yet either.
+    n_unread_journals: usize,
     /// Everything of the earlier life is counted, and the stores were told.
     is_counted: bool,
 }
@@ -67,7 +69,18 @@ pub(crate) struct BodyRefCounter {
 impl BodyRefCounter {
     /// Whether there is something to be done.
     pub(crate) fn is_due(&self) -> bool {
-        !self.is_counted || !self.owed.is_empty()
+        let is_last = !self.is_counted && self.n_unread_journals == 0;
+        is_last || !self.uncounted.is_empty() || !self.owed.is_empty()
+    }
+
+    /// A journal is to be read.
+    pub(crate) const fn await_journal(&mut self) {
+        self.n_unread_journals += 1;
+    }
+
+    /// A journal was read: its queue has the references, or is gone.
+    pub(crate) const fn journal_read(&mut self) {
+        self.n_unread_journals -= 1;
     }
 
     /// References of bodies that images of an earlier life name are to be counted.
@@ -87,7 +100,7 @@ impl BodyRefCounter {
         let mut part: Vec<_> = counted.collect();
         let n = self.owed.len().min(IMAGES_PER_PART - part.len());
         part.extend(self.owed.drain(..n).map(|names| (Act::Release, names)));
-        (part, self.uncounted.is_empty())
+        (part, self.uncounted.is_empty() && self.n_unread_journals == 0)
     }
 
     /// Everything of an earlier life is counted; false if that is known already.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use store::backlog::{LoadedPage, PagePool};
 use store::v1::V1Queue;
-use store::{Queued, StoreError};
+use store::{Queued, StoreError, StoredBody};
 
 /// Where the queues are that have files of their own.
 pub const QUEUES_DIR: &str = "queues";
@@ -65,11 +65,16 @@ impl Journal {
         })
     }
 
-    /// Takes a persistent message in. What is returned is durable when a [wait](Self::wait) for it
-    /// ends.
-    pub(crate) fn publish(&self, position: u64, message: &MessageRef<'_>) -> u64 {
-        let queued = Queued { position, message: *message, stored: None, is_delivered: false };
-        self.v1.publish(&queued)
+    /// Takes a persistent message in, for whose body `added_bytes` were added to the body store. What is
+    /// returned is durable, with the body, when a [wait](Self::wait) for it ends.
+    pub(crate) fn publish(
+        &self,
+        position: u64,
+        (message, stored): (&MessageRef<'_>, Option<StoredBody>),
+        added_bytes: usize,
+    ) -> u64 {
+        let queued = Queued { position, message: *message, stored, is_delivered: false };
+        self.v1.publish(&queued, added_bytes)
     }
 
     /// Messages were given to consumers. Those it does not hold are passed over.

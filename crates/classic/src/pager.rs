@@ -9,10 +9,12 @@
 //! images, the other syncs and reports them, and reclaims files. A queue is locked for one job or report at a
 //! time. What fails here ends the log: see [`PagerInbox`].
 
+use crate::journal::Journal;
 use crate::queue::{ImageWritten, Jobs, Paged, PagerInbox, Queue, Services, Syncs, WorkerHost};
 use crate::storage::Storage;
 use background::Next;
 use bytes::Bytes;
+use confirm::DurableJournal;
 use log::Lsn;
 use std::collections::BTreeMap;
 use std::io;
@@ -37,11 +39,38 @@ struct Scratch {
     body_bytes: Vec<u8>,
 }
 
+/// The ends behind which what was planned may be done: a crash undoes nothing that gave references back.
+#[derive(Debug)]
+struct AfterPlan {
+    /// Of the log.
+    upto: Lsn,
+    /// Of the journals whose messages have their bodies there.
+    notes: Vec<(Weak<Journal>, u64)>,
+}
+
+impl AfterPlan {
+    /// Everything that was logged and noted until now, of journals those of `queues`.
+    fn now(storage: &Storage, store: &BlobStore, queues: &[Arc<Queue>]) -> Self {
+        let journals = queues.iter().filter_map(|queue| queue.upkeep().journal());
+        let unsynced = journals
+            .filter(|journal| journal.bodies.blobs().dir() == store.dir())
+            .filter_map(|journal| Some((Arc::downgrade(&journal), journal.v1.unsynced_note()?)));
+        Self { notes: unsynced.collect(), upto: storage.wal.stats().appended_upto }
+    }
+
+    fn is_durable(&self, storage: &Storage) -> bool {
+        let is_noted = |(journal, note): &(Weak<Journal>, u64)| {
+            journal.upgrade().is_none_or(|journal| journal.is_durable(*note))
+        };
+        storage.wal.durable_upto() >= self.upto && self.notes.iter().all(is_noted)
+    }
+}
+
 /// How far reclaiming has come.
 #[derive(Debug, Default)]
 struct Reclaiming {
-    /// By directory of a store: what was planned may be done when the log is durable up to here.
-    planned: BTreeMap<String, Lsn>,
+    /// By directory of a store: when what was planned may be done.
+    planned: BTreeMap<String, AfterPlan>,
     /// The directory of the store that had its turn last.
     last: String,
 }
@@ -223,7 +252,7 @@ impl SyncWorker {
             let Some(services) = self.services.upgrade() else { return };
             count_bodies(&services);
             if due.is_reclaim_due || rests {
-                rests = reclaim(&services.storage, &mut self.reclaiming);
+                rests = self.reclaim(&services.storage);
             }
         }
     }
@@ -240,6 +269,11 @@ impl SyncWorker {
                 Next::Wait
             }
         })
+    }
+
+    fn reclaim(&mut self, storage: &Storage) -> bool {
+        let queues = || self.node.upgrade().map_or_else(Vec::new, |node| node.queues_of_v1());
+        reclaim(storage, &mut self.reclaiming, &queues)
     }
 
     /// Writes images, and tells their queues.
@@ -287,8 +321,13 @@ fn count_bodies(services: &Services) {
     }
 }
 
-/// Gives space of files back, a part at a time. True if there is more to do soon.
-fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
+/// Gives space of files back, a part at a time; `queues` are those of version 1. True if there is more to do
+/// soon.
+fn reclaim(
+    storage: &Storage,
+    reclaiming: &mut Reclaiming,
+    queues: &dyn Fn() -> Vec<Arc<Queue>>,
+) -> bool {
     let bodies = storage.bodies.all();
     let images = [&storage.images.durable, &storage.images.volatile];
     let mut stores: Vec<&BlobStore> = bodies.iter().map(|(_, store)| store.blobs()).collect();
@@ -301,7 +340,7 @@ fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
         if moved_bytes >= RECLAIM_STEP_BYTES {
             return true;
         }
-        match reclaim_part(storage, store, reclaiming) {
+        match reclaim_part(storage, store, reclaiming, queues) {
             Ok(Part::Nothing) => continue,
             Ok(Part::ConfirmAfter) => has_more = true,
             Ok(Part::Done(reclaimed)) => {
@@ -318,7 +357,7 @@ fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
 /// The outcome of a store's turn.
 enum Part {
     Nothing,
-    /// For the log.
+    /// For the log or a journal.
     ConfirmAfter,
     Done(Reclaimed),
 }
@@ -327,16 +366,17 @@ fn reclaim_part(
     storage: &Storage,
     store: &BlobStore,
     reclaiming: &mut Reclaiming,
+    queues: &dyn Fn() -> Vec<Arc<Queue>>,
 ) -> Result<Part, StoreError> {
     let planned = match reclaiming.planned.remove(store.dir()) {
         Some(planned) => planned,
         None if store.plan_reclaiming(|bytes| storage.may_move(bytes)) => {
-            storage.wal.stats().appended_upto
+            AfterPlan::now(storage, store, &queues())
         }
         None => return Ok(Part::Nothing),
     };
     // What gave the references back must not be undone by a crash.
-    if storage.wal.durable_upto() < planned {
+    if !planned.is_durable(storage) {
         reclaiming.planned.insert(store.dir().to_owned(), planned);
         return Ok(Part::ConfirmAfter);
     }
@@ -393,6 +433,6 @@ impl PagerStepper {
     /// A part of reclaiming; false if there is nothing to reclaim.
     pub fn step_reclaim(&mut self) -> bool {
         let Some(services) = self.syncs.services.upgrade() else { return false };
-        reclaim(&services.storage, &mut self.syncs.reclaiming)
+        self.syncs.reclaim(&services.storage)
     }
 }

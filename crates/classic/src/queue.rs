@@ -51,7 +51,7 @@ pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
 pub use services::Services;
 pub use upkeep::{StopNote, Upkeep};
-pub(crate) use version_change::{CopyOutcome, LogPageOutcome, ReadForPage, VersionChange};
+pub(crate) use version_change::{CopyOutcome, LogPageOutcome, VersionChange};
 
 use confirm::DurabilityToken;
 use counters::QueueCounters;

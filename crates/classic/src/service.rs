@@ -118,7 +118,7 @@ impl ClassicService {
         to_read.into_iter().for_each(|scan| journals.add(Task::Read(scan)));
         journals.add(Task::Sweep(queues.iter().map(|(queue, _)| queue.id().0).collect()));
         for (queue, cursor) in queues {
-            journals.add(Task::Load { queue, cursor });
+            self.services.load(queue, cursor);
         }
     }
 

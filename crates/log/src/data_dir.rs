@@ -1,7 +1,7 @@
 //! The data directory: one node at a time, and a format version to refuse what is not ours.
 //!
 //! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
-//! `leveret 6`. The number rises whenever an older program could not read what a newer one writes:
+//! `leveret 7`. The number rises whenever an older program could not read what a newer one writes:
 //!
 //! | version | since then |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | 4 | the log tells how often messages came back |
 //! | 5 | files say which log they belong to, and which there must be |
 //! | 6 | entries of the log have owners, and say which version a queue's files have; the log has a node |
+//! | 7 | journals of queues of version 1 name bodies that lie in the body store |
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub const LOCK_FILE: &str = "leveret.lock";
 /// The file that says which version of the layout the directory has.
 pub const FORMAT_FILE: &str = "leveret-format";
 /// The layout this program writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 const FORMAT_NAME: &str = "leveret";
 
@@ -147,11 +148,11 @@ mod tests {
         assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
         assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
 
-        for (text, newer) in [("leveret 7\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+        for (text, newer) in [("leveret 8\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer = matches!(opened, Err(LogError::Newer { found: 7, known: 6, .. }));
+            let is_newer = matches!(opened, Err(LogError::Newer { found: 8, known: 7, .. }));
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }
@@ -170,7 +171,7 @@ mod tests {
             opened.mark().unwrap();
             drop(opened);
             let disk = disk.survive(CrashOutcome::Everything);
-            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 6\n");
+            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 7\n");
             assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
         }
     }

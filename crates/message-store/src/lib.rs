@@ -219,6 +219,12 @@ impl BodyStore {
         blob
     }
 
+    /// Takes the body of a message that is about to be kept; its reference is the caller's.
+    pub fn store(self: &Arc<Self>, body: &[u8]) -> StoredBody {
+        let bytes = u32::try_from(body.len()).expect("bodies are < 4 GiB");
+        StoredBody { blob: self.append(&[body]), bytes, properties_bytes: 0 }
+    }
+
     /// Adds a reference; false if there is no such body.
     pub fn retain(&self, blob: BlobId) -> bool {
         self.blobs.retain(blob, 1)
@@ -294,7 +300,12 @@ impl BodyHome {
 
     /// The message as the log is to have it, and where the rest of it is.
     pub fn logged<'m>(&'m self, message: &MessageRef<'m>) -> (MessageRef<'m>, Option<StoredBody>) {
-        let stored = self.stored().filter(|_| self.is_logged_apart);
+        if self.is_logged_apart { self.named(message) } else { (*message, None) }
+    }
+
+    /// The message without what is in the store, and where that is: as a journal is to have it.
+    pub fn named<'m>(&'m self, message: &MessageRef<'m>) -> (MessageRef<'m>, Option<StoredBody>) {
+        let stored = self.stored();
         let brief = self.properties.as_ref().filter(|_| stored.is_some());
         let properties = brief.map_or(message.properties, |shared| &shared.brief);
         (MessageRef { properties, ..*message }, stored)

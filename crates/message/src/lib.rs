@@ -14,7 +14,7 @@ pub use owned_message::OwnedMessage;
 pub use record::{
     Head, RECORD_FIXED_BYTES, RecordError, annotations_part, fixed_part, fixed_part_without_body,
     fixed_part_without_content, head_len, parse_head, parse_record, put_head,
-    put_head_without_body,
+    put_head_without_body, put_head_without_content,
 };
 pub use stand_in::StandIn;
 pub use view::View;

@@ -105,6 +105,11 @@ pub fn put_head_without_body(out: &mut Vec<u8>, message: &MessageRef<'_>, body_b
     put_parts(out, message, &fixed_part_without_body(message, body_bytes));
 }
 
+/// The same for a message whose properties are kept there too: `message` shows the encoded stand-in.
+pub fn put_head_without_content(out: &mut Vec<u8>, message: &MessageRef<'_>, body_bytes: u32) {
+    put_parts(out, message, &fixed_part_without_content(message, body_bytes));
+}
+
 fn put_parts(out: &mut Vec<u8>, message: &MessageRef<'_>, fixed: &[u8]) {
     out.reserve(head_len(message));
     out.extend_from_slice(fixed);

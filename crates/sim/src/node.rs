@@ -49,7 +49,7 @@ pub(crate) struct NodeOptions {
 
 /// Half of the runs flush their journals often.
 pub(crate) const fn journal_operations_max(seed: u64) -> u64 {
-    if seed / 8 % 2 == 0 { 32_768 } else { 12 }
+    if (seed / 8).is_multiple_of(2) { 32_768 } else { 12 }
 }
 
 impl Node {

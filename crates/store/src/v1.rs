@@ -21,6 +21,7 @@ mod state;
 mod sync;
 mod table;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -102,9 +103,12 @@ pub struct V1Queue {
 
 impl V1Queue {
     /// Takes a message in, and keeps it until its position is acknowledged. Positions usually rise;
-    /// none is published twice. The number returned is durable when [`Self::sync`] says so.
-    pub fn publish(&self, queued: &Queued<'_>) -> u64 {
-        self.note(|state| state.publish(queued))
+    /// none is published twice. Of its body `added_bytes` were added to the body store for it, and wait for
+    /// a sync with it. The number returned is durable when [`Self::sync`] says so.
+    pub fn publish(&self, queued: &Queued<'_>, added_bytes: usize) -> u64 {
+        let added_bytes = added_bytes as u64;
+        self.unsynced_bytes.fetch_add(added_bytes, Ordering::Release);
+        self.note(|state| state.publish(queued, added_bytes))
     }
 
     /// The messages in `positions` were given to consumers.
@@ -127,6 +131,14 @@ impl V1Queue {
         let more = unwritten_bytes(&state).saturating_sub(before);
         self.unsynced_bytes.fetch_add(more, Ordering::Release);
         state.note()
+    }
+
+    /// The note behind which everything is durable that is noted now; none if nothing waits for
+    /// [`Self::sync`].
+    #[must_use]
+    pub fn unsynced_note(&self) -> Option<u64> {
+        let state = lock(&self.state);
+        self.is_dirty().then_some(state.last_note)
     }
 
     /// Whether something waits for [`Self::sync`].
@@ -181,6 +193,12 @@ impl V1Queue {
         let mut stats = lock(&self.state).stats();
         stats.unsynced_bytes = self.unsynced_bytes();
         stats
+    }
+
+    /// How many messages of the queue in `dir`, which nobody has open, have their bodies in each file of the
+    /// body store.
+    pub fn named_bodies(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, u64>> {
+        open::named_bodies(disk, dir)
     }
 
     /// Removes the files of a queue nobody has open: it is deleted, or has another form now.

@@ -10,7 +10,7 @@ use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion, Vhost};
 use std::collections::BTreeMap;
 use store::blob::BlobStore;
-use store::v1::JournalTable;
+use store::v1::{JournalTable, V1Queue};
 
 /// The files of a store of blobs.
 type Files = BTreeMap<u32, Option<Stamp>>;
@@ -47,7 +47,12 @@ pub(super) fn check(
         match replay.versions.of(def.id) {
             QueueVersion::V1 => {
                 if let Some(promised) = promised.get(&def.id.0) {
-                    promised.check(disk, &classic::journals_dir_of(def.id.0))?;
+                    let dir = classic::journals_dir_of(def.id.0);
+                    promised.check(disk, &dir)?;
+                    if promised.names_bodies {
+                        let named = V1Queue::named_bodies(disk, &dir)?;
+                        check_named(def, named.into_keys(), bodies.get(&def.vhost))?;
+                    }
                 }
             }
             QueueVersion::V2 => {
@@ -102,7 +107,15 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
     }
     let references = replay.contents.references(def.id.0);
     let stored = references.filter_map(|record| classic::parse_reference(record).ok());
-    let mut numbers = stored.map(|(_, stored)| stored.blob.file);
+    check_named(def, stored.map(|(_, stored)| stored.blob.file), files)
+}
+
+/// Whether the files of the body store are there that messages of a queue name.
+fn check_named(
+    def: &QueueDef,
+    mut numbers: impl Iterator<Item = u32>,
+    files: Option<&Files>,
+) -> Result<(), OpenError> {
     let lacks = |number: &u32| files.is_none_or(|files| !files.contains_key(number));
     numbers.find(lacks).map_or(Ok(()), |number| {
         let what = format!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testing::{CrashOutcome, MemoryDisk};
 
-fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
+pub(crate) fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
     let mut arguments = Table::default();
     arguments.push(short("x-queue-version"), version);
     client.ask(Op::DeclareQueue(QueueDeclaration {
@@ -55,15 +55,31 @@ fn what_is_confirmed_survives_a_crash_and_what_was_settled_does_not_come_back() 
 }
 
 /// Has queues converted by a policy, and waits until they are.
-fn convert(broker: &Arc<Broker>, version: u8) {
-    let definition = format!("{{\"queue-version\":{version}}}");
-    set_policy(broker, PolicyScope::User, ".*", &definition);
+pub(crate) fn convert(broker: &Arc<Broker>, version: u8) {
+    want_version(broker, version);
+    wait_converted(broker, version, &|| false);
+}
+
+pub(crate) fn want_version(broker: &Broker, version: u8) {
+    set_policy(broker, PolicyScope::User, ".*", &of_version(version));
+}
+
+/// The definition of a policy that says which version queues have.
+pub(crate) fn of_version(version: u8) -> String {
+    format!("{{\"queue-version\":{version}}}")
+}
+
+/// Waits until queues have that version, or the disk has failed.
+pub(crate) fn wait_converted(broker: &Broker, version: u8, has_failed: &dyn Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let is_converted = |view: &View| {
         let mut durable = view.queues().filter(|queue| queue.def().durable);
-        durable.all(|queue| queue.stat().version.number() == version)
+        durable.all(|queue| {
+            let stat = queue.stat();
+            stat.version.number() == version && stat.conversion.is_none()
+        })
     };
-    while !is_converted(&broker.view()) {
+    while !has_failed() && !is_converted(&broker.view()) {
         assert!(Instant::now() < deadline, "the queues are not converted");
         std::thread::yield_now();
     }

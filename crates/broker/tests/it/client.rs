@@ -145,6 +145,11 @@ pub(crate) fn start_set(disk: Arc<dyn Disk>, settings: BrokerOptions) -> Arc<Bro
 
 /// Sets the policy of that scope, for all exchanges and queues whose names match.
 pub(crate) fn set_policy(broker: &Broker, scope: PolicyScope, pattern: &str, definition: &str) {
+    block_on(broker.apply_definition(policy(scope, pattern, definition))).unwrap();
+}
+
+/// The command that sets it.
+pub(crate) fn policy(scope: PolicyScope, pattern: &str, definition: &str) -> Command {
     let policy = PolicySpec {
         name: "policy".into(),
         pattern: pattern.to_owned(),
@@ -152,8 +157,7 @@ pub(crate) fn set_policy(broker: &Broker, scope: PolicyScope, pattern: &str, def
         definition: Json::parse(definition).unwrap(),
         priority: 0,
     };
-    block_on(broker.apply_definition(Command::SetPolicy { scope, vhost: "/".into(), policy }))
-        .unwrap();
+    Command::SetPolicy { scope, vhost: "/".into(), policy }
 }
 
 /// Takes away what [`set_policy`] has set.

@@ -1,12 +1,17 @@
 //! Large persistent messages that go to several queues: one copy of the body, until nobody needs it.
 
-use crate::client::{Client, Kind, block_on, short, start, start_with};
-use broker::{Broker, PagerOptions, StorageOptions};
-use log::Disk;
-use meta::Command;
-use session::{Op, Outcome};
+use crate::classic_v1::{declare, of_version, wait_converted, want_version};
+use crate::client::{Client, Kind, block_on, policy, short, start, start_with};
+use broker::{Broker, PagerOptions, StorageOptions, repair};
+use log::{Disk, WalOptions};
+use message::Properties;
+use meta::{Command, PolicyScope};
+use session::{Op, Outcome, Table};
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use store::blob::BlobStats;
 use testing::{CrashOutcome, Fault, MemoryDisk};
@@ -20,9 +25,20 @@ fn fan(disk: &Arc<MemoryDisk>) -> (Arc<Broker>, Client) {
 }
 
 fn fan_on(broker: Arc<Broker>) -> (Arc<Broker>, Client) {
+    fan_of(broker, [0, 0, 0])
+}
+
+/// The same with durable queues of these versions; 0 for the one that is usual, or that a policy says.
+fn fan_of(broker: Arc<Broker>, versions: [i64; 3]) -> (Arc<Broker>, Client) {
     let mut client = Client::connect(&broker);
+    for (queue, version) in DURABLE.into_iter().zip(versions) {
+        match version {
+            0 => client.declare(queue, true),
+            version => declare(&mut client, queue, version),
+        };
+    }
+    client.declare("transient", false);
     for queue in DURABLE.into_iter().chain(["transient"]) {
-        client.declare(queue, queue != "transient");
         client.bind("amq.fanout", queue, "");
     }
     assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
@@ -177,9 +193,15 @@ fn drained(client: &mut Client) -> BTreeSet<(&'static str, String)> {
 
 #[test]
 fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
+    for versions in [[2, 2, 2], [1, 2, 1]] {
+        lose_power_at_any_write(versions);
+    }
+}
+
+fn lose_power_at_any_write(versions: [i64; 3]) {
     for at in 0..80 {
         let disk = Arc::new(MemoryDisk::new());
-        let (broker, mut client) = fan(&disk);
+        let (broker, mut client) = fan_of(start(&disk), versions);
         let first = disk.operations();
         disk.inject(first + at, Fault::PowerLoss);
         let mut known = Known::default();
@@ -193,19 +215,156 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
             let mut client = Client::connect(&broker);
             let found = drained(&mut client);
             let lost: Vec<_> = known.must.difference(&found).collect();
-            assert!(lost.is_empty(), "{lost:?} after {survival:?} at {at}");
+            assert!(lost.is_empty(), "{lost:?} of {versions:?} after {survival:?} at {at}");
             assert!(found.is_subset(&known.may));
             let live = broker.figures().bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
             assert_eq!(
                 (live, broker.figures().losses().n_messages),
                 (0, 0),
-                "after {survival:?} at {at}"
+                "{versions:?} after {survival:?} at {at}"
             );
         }
         if is_over {
             break;
         }
     }
+}
+
+/// Bytes of the files below a directory.
+fn bytes_in(disk: &MemoryDisk, dir: &str) -> usize {
+    disk.files().iter().filter(|(name, _)| name.starts_with(dir)).map(|(_, bytes)| bytes).sum()
+}
+
+#[test]
+fn queues_of_version_1_have_references_of_bodies_that_are_stored_once() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan_of(start(&disk), [1, 2, 1]);
+    let (x, y) = (body('x'), body('y'));
+    publish(&mut client, &[&x, &"s".repeat(4_095)]);
+    assert_eq!((stats(&broker).live_blobs, stats(&broker).appended_bytes), (1, 5_000));
+    let heard = client.publish("a", &[&y], Kind::Persistent);
+    client.wait_for(heard, 1);
+    assert_eq!((stats(&broker).live_blobs, stats(&broker).appended_bytes), (2, 10_000));
+    assert!(bytes_in(&disk, "queues/") < 3 * 4_095, "{:?}", disk.files());
+    drop(broker);
+
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    for queue in DURABLE {
+        assert!(client.get(queue)[0].starts_with(&format!("got {x} again")), "{queue}");
+    }
+    assert_eq!(stats(&broker).live_blobs, 2);
+    client.settle(3, Outcome::Accepted);
+    assert_eq!(stats(&broker).live_blobs, 1);
+    client.get("a");
+    assert_eq!(client.get("a"), [format!("got {y} again left 0")]);
+    client.settle(2, Outcome::Accepted);
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
+}
+
+#[test]
+fn properties_that_are_stored_with_a_body_come_back_from_a_journal() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan_of(start(&disk), [1, 1, 2]);
+    let mut headers = Table::default();
+    headers.push(short("large"), "h".repeat(5_000).as_str());
+    let headers = Some(headers);
+    let properties = Properties { headers, delivery_mode: Some(2), ..Properties::default() };
+    let heard = client.publish_with("amq.fanout", "", &[(properties, "small")]);
+    client.wait_for(heard, 1);
+    assert_eq!(stats(&broker).live_blobs, 1);
+    assert!(bytes_in(&disk, "queues/") < 1_000, "{:?}", disk.files());
+    drop(broker);
+    let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
+    let mut client = Client::connect(&broker);
+    for queue in DURABLE {
+        assert_eq!(client.get(queue), ["got small again left 0"]);
+        assert_eq!(client.last_headers().len(), 1);
+    }
+}
+
+#[test]
+fn a_missing_file_of_bodies_that_only_journals_name_is_told() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan_of(start(&disk), [1, 1, 1]);
+    publish(&mut client, &[&body('x'), "small"]);
+    client.disconnect();
+    broker.stop().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    disk.remove("vhosts/%2F/bodies/00000001.blob").unwrap();
+    let refused = Broker::open(disk.clone(), WalOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("bodies of messages of queue 'a' in vhost '/'"), "{refused}");
+    let told = repair(&disk, None).unwrap();
+    assert_eq!(told.set_aside, ["leveret-journals", "leveret-log", "wal", "definitions.snapshot"]);
+    let lost: Vec<&str> = told.lost.iter().map(String::as_str).collect();
+    for queue in DURABLE {
+        let told = format!("queue '{queue}' in vhost '/': up to 1 messages");
+        assert!(lost.contains(&told.as_str()), "{lost:?}");
+    }
+}
+
+/// In both directions, deep queues and shallow ones.
+#[test]
+fn a_conversion_moves_references_and_a_loss_of_power_leaves_one_form_with_all_bodies() {
+    let deep = PagerOptions {
+        budget_bytes: 0,
+        allowance_bytes_min: 0,
+        allowance_bytes_max: 0,
+        ..PagerOptions::default()
+    };
+    for (pager, from) in
+        [(PagerOptions::default(), 1), (PagerOptions::default(), 2), (deep, 1), (deep, 2)]
+    {
+        let options = StorageOptions { pager, ..StorageOptions::default() };
+        for at in (0..120).step_by(2) {
+            if !convert_until_power_is_lost(&options, from, at) {
+                break;
+            }
+        }
+    }
+}
+
+/// False if the conversion came to its end before.
+fn convert_until_power_is_lost(options: &StorageOptions, from: u8, at: u64) -> bool {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start_with(disk.clone(), options);
+    want_version(&broker, from);
+    let (broker, mut client) = fan_on(broker);
+    let bodies: Vec<String> = (0..20).map(|n| format!("{n}.{}", body('b'))).collect();
+    let texts: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    publish(&mut client, &texts);
+    let to = 3 - from;
+    let kept = || {
+        let log = broker.figures().log().written_bytes;
+        log + (bytes_in(&disk, "queues/") + bytes_in(&disk, "pages/")) as u64
+    };
+    let before = kept();
+    let last = disk.operations() + at;
+    disk.inject(last, Fault::PowerLoss);
+    // Nobody waits for the policy itself: the log may fail.
+    {
+        let policy = policy(PolicyScope::User, ".*", &of_version(to));
+        let mut change = pin!(broker.apply_definition(policy));
+        let _is_durable = change.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        wait_converted(&broker, to, &|| disk.operations() > last);
+    }
+    let has_failed = disk.operations() > last;
+    if !has_failed {
+        let written = kept().saturating_sub(before);
+        assert!(written < 3 * 20 * 500, "{written} bytes for 60 references");
+    }
+    drop((client, broker));
+    for survival in [CrashOutcome::OnlySynced, CrashOutcome::Torn(at), CrashOutcome::Everything] {
+        let broker = start_with(Arc::new(disk.survive(survival)), options);
+        let mut client = Client::connect(&broker);
+        let found = drained(&mut client);
+        assert_eq!(found.len(), 60, "{from} after {survival:?} at {at}");
+        let figures = broker.figures();
+        let live = figures.bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
+        assert_eq!((live, figures.losses().n_messages), (0, 0), "{from} {survival:?} at {at}");
+    }
+    has_failed
 }
 
 /// Names of bodies are in page images only: those are read for the references to be let go of.

@@ -9,7 +9,9 @@ use message::MessageRef;
 use message_store::BodyHome;
 use queue::PositionRange;
 use queue_type::{Any, Incoming};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use store::StoredBody;
 use store::backlog::{Backlog, Dropped, FreedPage, PageKey, PagePool, SharedBody, Written};
 use store::blob::BlobId;
 
@@ -27,11 +29,14 @@ pub(super) struct Content {
     scratch: Vec<u8>,
 }
 
-/// Files' places that nobody needs once the log knows what is gone.
+/// Files' places that no page names: nobody needs them once the log knows what is gone, or messages on their
+/// way in do.
 #[derive(Debug, Default)]
 struct Unnamed {
     pages: Vec<FreedPage>,
     bodies: Vec<BlobId>,
+    /// Bodies of messages on their way in, by position.
+    coming: VecDeque<(u64, StoredBody)>,
 }
 
 impl Content {
@@ -49,7 +54,7 @@ impl Content {
     /// Appends the persistent ones to the log or the journal. Their positions are known beforehand: the
     /// first message gets the next position, and so on.
     pub(super) fn keep_incoming(
-        &self,
+        &mut self,
         queue: &Queue,
         messages: &[Incoming<'_>],
         any: Any,
@@ -65,11 +70,14 @@ impl Content {
             return None;
         }
         let mut stored_bytes = 0;
-        if any.stored && self.durability.is_logged() {
-            let logged = messages.iter().filter(|incoming| wanted(incoming));
-            stored_bytes = logged.map(store_body).sum();
+        if any.stored {
+            let kept = messages.iter().filter(|incoming| wanted(incoming));
+            stored_bytes = kept.map(|incoming| self.store_shared(incoming)).sum();
         }
         let placed = (first..).zip(messages).filter(|(_, incoming)| wanted(incoming));
+        if self.stores_bodies() {
+            stored_bytes += self.store_own(queue, placed.clone());
+        }
         Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, placed) })
     }
 
@@ -83,8 +91,57 @@ impl Content {
         let message = &incoming.message;
         match incoming.home {
             Some(home) => self.push_shared(queue, (at, segment), message, home),
-            None => self.backlog.push(&queue.services.storage.pool, at, message, segment, None),
+            None => {
+                let body = self.take_coming(at);
+                self.backlog.push(&queue.services.storage.pool, at, message, segment, body);
+            }
         }
+    }
+
+    /// Whether large bodies of messages on their way in go to the body store at once, their entries and pages
+    /// having references.
+    const fn stores_bodies(&self) -> bool {
+        self.durability.journal().is_some()
+    }
+
+    /// Stores the body of a message that is about to be kept if it has a home, and is not there yet. Returns
+    /// how many bytes that added.
+    fn store_shared(&self, incoming: &Incoming<'_>) -> usize {
+        let has_journal = self.durability.journal().is_some();
+        let home = incoming.home.filter(|home| has_journal || home.is_logged_apart());
+        home.map_or(0, |home| home.settle(incoming.message.body.bytes()))
+    }
+
+    /// Stores the large bodies of messages that are about to be kept and have no home elsewhere. Returns how
+    /// many bytes that added.
+    fn store_own<'m, 'a: 'm>(
+        &mut self,
+        queue: &Queue,
+        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
+    ) -> usize {
+        let all = &queue.services.storage.bodies;
+        let mut added_bytes = 0;
+        for (at, Incoming { message, home, .. }) in placed {
+            if home.is_none() && all.is_stored(message.body.len()) {
+                let coming = &mut self.unnamed.get_or_insert_default().coming;
+                // One that is kept late comes before others that are there already.
+                let place = coming.partition_point(|(position, _)| *position < at);
+                coming.insert(place, (at, queue.bodies.store(message.body.bytes())));
+                added_bytes += message.body.len();
+            }
+        }
+        added_bytes
+    }
+
+    /// The bodies that were stored for messages on their way in.
+    fn coming(&self) -> impl Iterator<Item = &(u64, StoredBody)> {
+        self.unnamed.iter().flat_map(|unnamed| &unnamed.coming)
+    }
+
+    /// Takes the reference of a message's body that was stored on its way in.
+    fn take_coming(&mut self, at: u64) -> Option<BlobId> {
+        let coming = &mut self.unnamed.as_mut()?.coming;
+        coming.pop_front_if(|(position, _)| *position == at).map(|(_, stored)| stored.blob)
     }
 
     /// Forgets messages that are gone together.
@@ -102,7 +159,7 @@ impl Content {
 
     /// Keeps a persistent message that was expected to pass through and did not.
     pub(super) fn keep_late(
-        &self,
+        &mut self,
         queue: &Queue,
         at: u64,
         incoming: &Incoming<'_>,
@@ -110,7 +167,10 @@ impl Content {
         if !(self.durability.is_kept() && incoming.message.persistent) {
             return None;
         }
-        let stored_bytes = if self.durability.is_logged() { store_body(incoming) } else { 0 };
+        let mut stored_bytes = self.store_shared(incoming);
+        if self.stores_bodies() {
+            stored_bytes += self.store_own(queue, std::iter::once((at, incoming)));
+        }
         Some(self.keep(queue, stored_bytes, std::iter::once((at, incoming))))
     }
 
@@ -123,11 +183,12 @@ impl Content {
     ) -> KeptTogether {
         let appended = self.durability.is_logged().then(|| {
             queue.services.storage.wal.append(|batch| {
-                let mut n_logged = 0;
+                let (mut n_logged, mut bodies) = (0, self.coming().peekable());
                 for (at, incoming) in placed.clone() {
+                    let stored = bodies.next_if(|(position, _)| *position == at);
                     let (message, stored) = match incoming.home {
                         Some(home) => home.logged(&incoming.message),
-                        None => (incoming.message, None),
+                        None => (incoming.message, stored.map(|(_, stored)| *stored)),
                     };
                     records::put_message(batch, queue.id().0, at, &message, stored);
                     n_logged += 1;
@@ -138,8 +199,15 @@ impl Content {
         });
         let mut note = None;
         if let Some(journal) = self.durability.journal() {
+            let (mut added_bytes, mut bodies) = (stored_bytes, self.coming().peekable());
             for (at, incoming) in placed {
-                note = Some(journal.publish(at, &incoming.message));
+                let stored = bodies.next_if(|(position, _)| *position == at);
+                let (message, stored) = match incoming.home {
+                    Some(home) => home.named(&incoming.message),
+                    None => (incoming.message, stored.map(|(_, stored)| *stored)),
+                };
+                let added_bytes = std::mem::take(&mut added_bytes);
+                note = Some(journal.publish(at, (&message, stored), added_bytes));
             }
         }
         KeptTogether {
@@ -160,15 +228,11 @@ impl Content {
         home: &Arc<BodyHome>,
     ) {
         let pool = &queue.services.storage.pool;
-        let is_named = segment.is_some() && home.is_logged_apart();
+        let is_logged = segment.is_some() && home.is_logged_apart();
+        let is_named = is_logged || self.durability.journal().is_some();
         let blob = if is_named { home.retain() } else { None };
-        if blob.is_none() && self.durability.journal().is_some() {
-            // A journal embeds bodies of any size.
-            self.backlog.push(pool, at, message, segment, None);
-        } else {
-            let home: Arc<dyn SharedBody> = home.clone();
-            self.backlog.push_shared(pool, at, message, segment, (home, blob));
-        }
+        let home: Arc<dyn SharedBody> = home.clone();
+        self.backlog.push_shared(pool, at, message, segment, (home, blob));
     }
 
     /// Forgets a stored message.
@@ -194,6 +258,9 @@ impl Content {
         self.settled.push(at);
         if let Some(segment) = kept.segment {
             self.freed.add(segment);
+        }
+        if let Some(body) = self.take_coming(at) {
+            self.unnamed.get_or_insert_default().bodies.push(body);
         }
     }
 
@@ -261,11 +328,4 @@ impl Content {
     pub(super) fn trim(&mut self, pool: &PagePool) {
         self.backlog.trim(pool);
     }
-}
-
-/// Stores the body of a message that is about to be logged if it has a home, and is not there yet.
-/// Returns how many bytes that added.
-fn store_body(incoming: &Incoming<'_>) -> usize {
-    let home = incoming.home.filter(|home| home.is_logged_apart());
-    home.map_or(0, |home| home.settle(incoming.message.body.bytes()))
 }

@@ -53,6 +53,9 @@ pub trait WorkerHost: Debug + Send + Sync {
     /// Queues whose version is not the one they should have.
     fn queues_to_convert(&self) -> Vec<Arc<Queue>>;
 
+    /// Queues whose files have version 1, or are about to, or had until now.
+    fn queues_of_v1(&self) -> Vec<Arc<Queue>>;
+
     /// The version a queue should have.
     fn wanted_version(&self, def: &QueueDef) -> QueueVersion;
 

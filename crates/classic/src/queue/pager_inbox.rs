@@ -157,6 +157,16 @@ impl PagerInbox {
         self.syncs.add(|syncs| syncs.body_refs.count(names));
     }
 
+    /// A journal is to be read: until then nobody knows which bodies it names.
+    pub(super) fn await_journal(&self) {
+        self.syncs.update(|syncs| syncs.body_refs.await_journal());
+    }
+
+    /// A journal was read, or its queue is gone.
+    pub(crate) fn journal_read(&self) {
+        self.syncs.add(|syncs| syncs.body_refs.journal_read());
+    }
+
     /// Has references given back that a page's image names, and then the image.
     pub(super) fn release_named(&self, names: BodyRefs) {
         self.syncs.add(|syncs| syncs.body_refs.release(names));

@@ -149,21 +149,21 @@ impl Filling<'_> {
         });
     }
 
-    /// Puts a message back in that was read from the queue's files. Positions rise from call to
-    /// call.
-    pub(crate) fn message(&self, position: u64, message: &MessageRef<'_>) {
+    /// Puts a message back in that was read from the queue's files, with a reference to its body if that
+    /// is stored. Positions rise from call to call. False if the body is not there.
+    pub(crate) fn message(&self, queued: &Queued<'_>) -> bool {
         let mut state = stdx::lock(&self.0.state);
-        if !state.deleted {
-            let bytes = message.body.len() as u64;
-            state.restoring().message(self.0, (position, bytes), message);
-            state.content.backlog.push(
-                &self.0.services.storage.pool,
-                position,
-                message,
-                None,
-                None,
-            );
+        if state.deleted {
+            return true;
         }
+        if queued.stored.is_some_and(|stored| !self.0.bodies.retain(stored.blob)) {
+            return false;
+        }
+        let Queued { position, message, .. } = queued;
+        let bytes = u64::from(queued.body_bytes());
+        state.restoring().message(self.0, (*position, bytes), message);
+        state.content.backlog.restore(&self.0.services.storage.pool, queued, None);
+        true
     }
 
     /// Everything was read: the queue can be used.

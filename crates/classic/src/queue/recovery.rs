@@ -43,7 +43,11 @@ impl QueueRecovery<'_> {
             let bytes = u64::from(queued.body_bytes());
             self.state.restoring().message(self.queue, (queued.position, bytes), &queued.message);
         }
-        self.state.content.backlog.restore(&self.queue.services.storage.pool, queued, segment);
+        self.state.content.backlog.restore(
+            &self.queue.services.storage.pool,
+            queued,
+            Some(segment),
+        );
     }
 
     /// Adds a reference of a stored body; false if there is no such body.

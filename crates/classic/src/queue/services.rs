@@ -27,7 +27,14 @@ impl Services {
 
     /// Has the files of a new queue of version 1 made.
     pub fn make_files(&self, queue: Arc<Queue>) {
-        self.journals.add(Task::Load { queue, cursor: None });
+        self.load(queue, None);
+    }
+
+    /// Has a queue of version 1 loaded. What consumers were not given before a clean stop begins at
+    /// `cursor`.
+    pub(crate) fn load(&self, queue: Arc<Queue>, cursor: Option<u64>) {
+        self.pager.await_journal();
+        self.journals.add(Task::Load { queue, cursor });
     }
 
     /// Gives back what a page had; its stored bodies are among `bodies`. What replaced its note in

@@ -4,11 +4,8 @@
 use super::Queue;
 use crate::journal::Journal;
 use crate::records;
-use bytes::Bytes;
-use message::{Body, MessageRef};
 use meta::QueueVersion;
 use queue::PositionRange;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,54 +13,20 @@ use store::Queued;
 use store::backlog::{LiveMessage, LoadedPage, Part, PersistentPositions, StoredPage, ToLog};
 use store::blob::BlobId;
 
-/// The image and bodies of a page that is published in a journal.
-#[derive(Default)]
-pub(crate) struct ReadForPage {
-    /// Its image.
-    pub(crate) image: Option<(BlobId, Vec<u8>)>,
-    /// Bodies that are in the body store; none for those that cannot be read.
-    pub(crate) bodies: BTreeMap<BlobId, Option<Bytes>>,
-}
-
 /// A page on its way into a journal.
 struct PageCopy<'a> {
     journal: &'a Journal,
     positions: &'a Range<u64>,
-    read: &'a ReadForPage,
 }
 
 impl PageCopy<'_> {
-    /// All messages, or none if bodies are missing.
-    fn copy<'m, M: Iterator<Item = Queued<'m>>>(
-        &self,
-        messages: impl Fn() -> M,
-        end: u64,
-    ) -> CopyOutcome {
-        let is_wanted = |queued: &Queued<'_>| {
+    /// Publishes all messages. Those whose bodies are stored name them; the page keeps the references.
+    fn copy<'m>(&self, messages: impl Iterator<Item = Queued<'m>>, end: u64) -> CopyOutcome {
+        let wanted = messages.filter(|queued| {
             queued.message.persistent && self.positions.contains(&queued.position)
-        };
-        let wanted = || messages().filter(is_wanted);
-        let stored = wanted().filter_map(|queued| queued.stored).map(|stored| stored.blob);
-        let is_missing = |blob: &BlobId| !self.read.bodies.contains_key(blob);
-        let missing: Vec<BlobId> = stored.filter(is_missing).collect();
-        if !missing.is_empty() {
-            return CopyOutcome::ReadBodies(missing);
-        }
-        for Queued { position, message, stored, .. } in wanted() {
-            match stored.map(|stored| self.read.bodies.get(&stored.blob).cloned().flatten()) {
-                None => drop_note(self.journal.publish(position, &message)),
-                Some(Some(mut body)) => {
-                    let n_bytes = stored.map_or(0, |stored| stored.properties_bytes as usize);
-                    let properties = body.split_to(n_bytes.min(body.len()));
-                    let mut message = MessageRef { body: Body::Shared(&body), ..message };
-                    if n_bytes > 0 {
-                        message.properties = &properties;
-                    }
-                    drop_note(self.journal.publish(position, &message));
-                }
-                // Nobody could be given it.
-                Some(None) => {}
-            }
+        });
+        for Queued { position, message, stored, .. } in wanted {
+            drop_note(self.journal.publish(position, (&message, stored), 0));
         }
         if end >= self.positions.end { CopyOutcome::All } else { CopyOutcome::Upto(end) }
     }
@@ -80,8 +43,6 @@ pub(crate) enum CopyOutcome {
     All,
     /// Its image is to be read first; the next page begins at `next`.
     Read { blob: BlobId, is_durable: bool, next: u64 },
-    /// These bodies are to be read first.
-    ReadBodies(Vec<BlobId>),
     /// The image that was read makes no sense.
     Damaged { next: u64 },
 }
@@ -129,25 +90,25 @@ impl VersionChange<'_> {
         Some((journal, state.fifo.messages().next_position()))
     }
 
-    /// Publishes the persistent messages of the first page in `positions` in a journal, with what was
-    /// read for it.
+    /// Publishes the persistent messages of the first page in `positions` in a journal, with the image that
+    /// was read for it.
     pub(crate) fn copy_page(
         &self,
         journal: &Journal,
         positions: Range<u64>,
-        read: &ReadForPage,
+        image: Option<&(BlobId, Vec<u8>)>,
     ) -> CopyOutcome {
         if positions.is_empty() {
             return CopyOutcome::All;
         }
         let state = stdx::lock(&self.0.state);
-        let copy = PageCopy { journal, positions: &positions, read };
+        let copy = PageCopy { journal, positions: &positions };
         match state.content.backlog.pages().part_from(positions.start) {
-            Some(Part::Here(page)) => copy.copy(|| page.messages(), page.end),
-            Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
+            Some(Part::Here(page)) => copy.copy(page.messages(), page.end),
+            Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match image {
                 Some((of, image)) if *of == blob => {
                     match LoadedPage::read(&self.0.services.storage.pool, image, &wanted) {
-                        Ok(loaded) => copy.copy(|| loaded.messages(), end),
+                        Ok(loaded) => copy.copy(loaded.messages(), end),
                         Err(_) => CopyOutcome::Damaged { next: end },
                     }
                 }

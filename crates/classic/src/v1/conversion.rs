@@ -14,11 +14,9 @@
 use super::worker::{SYNC_ALL_FROM, sync};
 use crate::journal::{Journal, journals_dir_of};
 use crate::queue::{
-    CopyOutcome, JournalInbox, LogPageOutcome, Queue, ReadForPage, Services, VersionChange,
-    WorkerHost,
+    CopyOutcome, JournalInbox, LogPageOutcome, Queue, Services, VersionChange, WorkerHost,
 };
 use crate::storage::Storage;
-use bytes::Bytes;
 use log::{IoContext, Lsn};
 use meta::QueueVersion;
 use std::iter::once;
@@ -270,9 +268,11 @@ impl Conversion {
 
     /// Publishes a page in the journal. True when there is none left.
     fn copy(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<bool, StoreError> {
-        let mut read = ReadForPage::default();
+        let mut read = None;
         loop {
-            match VersionChange(&self.queue).copy_page(&self.journal, self.next..self.upto, &read) {
+            let positions = self.next..self.upto;
+            let image = read.as_ref();
+            match VersionChange(&self.queue).copy_page(&self.journal, positions, image) {
                 CopyOutcome::All => {
                     self.next = self.upto;
                     return Ok(true);
@@ -294,28 +294,10 @@ impl Conversion {
                 CopyOutcome::Read { blob, is_durable, .. } => {
                     let mut image = Vec::new();
                     let found = self.read_image(storage, blob, is_durable, &mut image)?;
-                    read.image = found.map(|blob| (blob, image));
+                    read = found.map(|blob| (blob, image));
                 }
-                CopyOutcome::ReadBodies(blobs) => self.read_bodies(&blobs, &mut read)?,
             }
         }
-    }
-
-    fn read_bodies(&self, blobs: &[BlobId], read: &mut ReadForPage) -> Result<(), StoreError> {
-        let mut bytes = Vec::new();
-        for blob in blobs {
-            let body = match self.queue.bodies.blobs().read(*blob, &mut bytes) {
-                Ok(()) => Some(Bytes::copy_from_slice(&bytes)),
-                Err(error) if error.is_of_disk() => return Err(error),
-                // Its message may have gone meanwhile; else nobody could be given it.
-                Err(error) => {
-                    tracing::warn!("a body is not converted: {error}");
-                    None
-                }
-            };
-            read.bodies.insert(*blob, body);
-        }
-        Ok(())
     }
 
     /// Has a page logged, or its image copied.

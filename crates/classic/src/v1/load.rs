@@ -62,10 +62,16 @@ impl Loading {
         }
         if !self.left.is_empty() {
             let Self { queue, journal, left, found, n_lost, .. } = self;
-            let mut failure = None;
+            let (mut failure, mut bodiless) = (None, Vec::new());
             left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
                 match queued {
-                    Ok(queued) => Filling(queue).message(position, &queued.message),
+                    Ok(queued) if Filling(queue).message(&queued) => {}
+                    Ok(_) => {
+                        found.remove(position);
+                        *n_lost += 1;
+                        bodiless.push(position);
+                        tracing::error!(position, "the body of a message is not in the body store");
+                    }
                     // What may go better next time is not given up.
                     Err(error) if error.is_of_disk() => failure = Some(error),
                     Err(error) => {
@@ -78,6 +84,8 @@ impl Loading {
             if let Some(failure) = failure {
                 return Err(failure);
             }
+            // A later start does not miss them again.
+            journal.ack(bodiless.into_iter());
             self.queue.upkeep().look_at_pages();
         }
         if !self.left.is_empty() {

@@ -193,7 +193,13 @@ impl Worker {
             Some(Filling::Load(_)) if !services.pager.jobs.has_capacity() => {
                 return Ok(Pause::Look);
             }
-            Some(Filling::Load(loading)) => Some(loading.step(storage, READ_BYTES)?),
+            Some(Filling::Load(loading)) => {
+                let is_read = loading.step(storage, READ_BYTES)?;
+                if is_read {
+                    services.pager.journal_read();
+                }
+                Some(is_read)
+            }
             Some(Filling::Read(scan)) => Some(scan.step(storage, READ_BYTES)?),
         };
         if let Some(is_filled) = is_filled {
@@ -207,6 +213,9 @@ impl Worker {
             Some(Task::Load { queue, cursor }) => {
                 self.make_dir(storage)?;
                 self.filling = Loading::start(storage, queue, cursor)?.map(Filling::Load);
+                if self.filling.is_none() {
+                    services.pager.journal_read();
+                }
             }
             Some(Task::Read(scan)) => self.filling = Some(Filling::Read(scan)),
             Some(Task::Review) => self.review(),

@@ -42,6 +42,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-5/stopped", false, 5),
     ("format-6/killed", true, 6),
     ("format-6/stopped", false, 6),
+    ("format-7/killed", true, 7),
+    ("format-7/stopped", false, 7),
 ];
 
 fn text(text: &str) -> ShortString {

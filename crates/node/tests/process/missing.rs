@@ -12,7 +12,8 @@ pub(super) const N_DEEP: u32 = 800;
 pub(super) const N_OLDER: u32 = 40;
 
 /// A node's data with something in every kind of file, in a log of two segments. `deep` and `older`
-/// hold so many messages, `twice-1` and `twice-2` one each whose body they share.
+/// hold so many messages, `twice-1` and `twice-2` one each whose body they share. The first of `older` has a
+/// reference to its body.
 pub(super) fn data(end: fn(&mut Node)) -> TempDir {
     let mut node = Node::start(&["backlog_memory=0"]);
     node.ctl(&["set_policy", "older", "^older$", r#"{"queue-version":1}"#, "--apply-to", "queues"]);
@@ -27,7 +28,8 @@ pub(super) fn data(end: fn(&mut Node)) -> TempDir {
     }
     client.put_content("amq.fanout", "", 2, &[7; 9_000]);
     (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[1; 1_000]));
-    (0..N_OLDER).for_each(|n| client.put_content("", "older", 2, &n.to_le_bytes()));
+    client.put_content("", "older", 2, &[3; 9_000]);
+    (1..N_OLDER).for_each(|n| client.put_content("", "older", 2, &n.to_le_bytes()));
     client.wait_for_confirms();
     super::support::wait_until("pages are on disk", || node.bytes_in("pages") > 100_000);
     // In good order: a sync of pages that goes on is finished, and noted in the log.

@@ -114,6 +114,25 @@ fn a_stopped_node_is_repaired_after_every_kind_of_damage() {
     check_whole(&Node::start_in(home));
 }
 
+/// A journal is not written anew: the start after the repair tells what is lost, and goes on without it.
+#[test]
+fn messages_whose_bodies_are_missing_are_told_of_and_go() {
+    let home = data(Node::end_well);
+    let dir = home.path().join("data");
+    let named = remove(&dir, "vhosts/%2F/bodies/00000001.blob");
+    let home = expect_refusal(home, &named);
+    let told = run_repair(&dir, &[]).unwrap();
+    assert!(told.contains("lost: queue 'older' in vhost '/': up to 1 messages\n"), "{told}");
+    let mut node = Node::start_in(home);
+    assert_eq!(counts(&node), [N_DEEP, N_OLDER - 1, 0, 0]);
+    assert!(node.log().contains("1 messages are lost queue=older"));
+    std::fs::write(node.data_dir().join("node.log"), "").unwrap();
+    node.stop_and_start();
+    assert_eq!(counts(&node), [N_DEEP, N_OLDER - 1, 0, 0]);
+    node.end_well();
+    assert!(run_repair(&node.data_dir(), &[]).unwrap().contains("nothing is damaged"));
+}
+
 /// As after a `kill -9` between two renames: the originals of some files are beside, what replaces others
 /// is not in place.
 #[test]

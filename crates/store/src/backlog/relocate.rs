@@ -152,15 +152,16 @@ impl Backlog {
         Some((lost, dropped))
     }
 
-    /// Puts a message of an earlier life back, from log segment `segment`; if its body is stored, one
-    /// reference is the backlog's, and the body is read when its turn comes. Positions rise.
-    pub fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: SegmentId) {
+    /// Puts a message of an earlier life back, from log segment `segment` if it lies in the log; if its
+    /// body is stored, one reference is the backlog's, and the body is read when its turn comes. Positions
+    /// rise.
+    pub fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: Option<SegmentId>) {
         let Some(stored) = queued.stored else {
-            self.push(pool, queued.position, &queued.message, Some(segment), None);
+            self.push(pool, queued.position, &queued.message, segment, None);
             return;
         };
         let what = (BodyPlace::Kept(stored.blob_bytes() as usize), queued.size_bytes());
-        self.put(pool, queued.position, what, Some(segment), |page, segment| {
+        self.put(pool, queued.position, what, segment, |page, segment| {
             page.push_queued(queued, segment);
         });
         self.paging.may_lack_bodies |= stored.blob_bytes() > 0;

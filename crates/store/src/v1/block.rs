@@ -27,14 +27,17 @@
 //! ```
 //! Integers are little-endian; checksums are crc32c. Operations: 0 publish, 1 deliver, 2 ack. A
 //! publish's `length` is that of its record (see the `message` crate), which is next in the data; its
-//! flags are 1 persistent, 2 delivered, 4 the body lies in the body store under the blob's name.
+//! flags are 1 persistent, 2 delivered, 4 the body lies in the body store under the blob's name, behind
+//! the properties if the record has a stand-in for them.
 //! For the others `length` is how many positions from this one on they are about. What lies before
 //! `synced` was durable when the block was made: if it is damaged, that is no torn end.
 
 use std::ops::Range;
 
 use log::{DiskFile, IoContext, LogError, crc32c};
-use message::{head_len, put_head, put_head_without_body};
+use message::{
+    MessageRef, StandIn, head_len, put_head, put_head_without_body, put_head_without_content,
+};
 use stdx::record::{Reader, RecordError, put_u8, put_u16, put_u32, put_u64};
 
 use crate::blob::BlobId;
@@ -149,6 +152,7 @@ pub(super) struct Publication {
 }
 
 impl Publication {
+    /// Where the body is, if that is the body store. The record alone says whether properties are there.
     pub(super) fn stored(&self) -> Option<StoredBody> {
         self.blob.map(|blob| StoredBody { blob, bytes: self.body_bytes, properties_bytes: 0 })
     }
@@ -177,6 +181,8 @@ pub(super) struct Builder {
     data: Vec<u8>,
     first: u64,
     last: u64,
+    /// Bytes that were added to the body store for it.
+    pub(super) body_bytes: u64,
     /// The last entry, if it is a run: what it is about and where the run ends.
     run: Option<(u8, u64)>,
 }
@@ -202,10 +208,16 @@ impl Builder {
     pub(super) fn publish(&mut self, queued: &Queued<'_>) {
         let Queued { position, message, stored, is_delivered } = queued;
         let start = self.data.len();
-        self.data.reserve(head_len(message) + message.body.len());
+        let own_bytes = if stored.is_some() { 0 } else { message.body.len() };
+        self.data.reserve(head_len(message) + own_bytes);
         if let Some(stored) = stored {
-            debug_assert_eq!(stored.properties_bytes, 0, "a journal has properties whole");
-            put_head_without_body(&mut self.data, message, stored.bytes);
+            match queued.stand_in().map(StandIn::to_bytes) {
+                Some(stand_in) => {
+                    let shown = MessageRef { properties: &stand_in, ..*message };
+                    put_head_without_content(&mut self.data, &shown, stored.bytes);
+                }
+                None => put_head_without_body(&mut self.data, message, stored.bytes),
+            }
         } else {
             put_head(&mut self.data, message);
             self.data.extend_from_slice(message.body.bytes());

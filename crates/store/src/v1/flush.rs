@@ -287,7 +287,8 @@ impl V1State {
         let ends = others.map(|(_, segment)| segment.end).chain(kept.map(|target| target.end));
         let (segments, segment_bytes) = count_files(ends);
         let next = self.journal.number;
-        Promised { journals: next..next, segments, journal_bytes: 0, segment_bytes }
+        let (journals, names_bodies) = (next..next, self.names_bodies);
+        Promised { journals, segments, journal_bytes: 0, segment_bytes, names_bodies }
     }
 
     fn finish_flush(&mut self, targets: BTreeMap<u64, Target>) {

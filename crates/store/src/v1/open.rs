@@ -15,8 +15,8 @@ use super::files::Files;
 use super::state::{Journal, Segment, V1State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
+use crate::blob::BlobId;
 use crate::error::Result;
-use crate::queued::StoredBody;
 
 const JOURNAL_SUFFIX: &str = ".jif";
 const SEGMENT_SUFFIX: &str = ".idx";
@@ -34,8 +34,8 @@ pub struct Live {
     pub record_bytes: u32,
     /// Length of its body, wherever it is.
     pub body_bytes: u32,
-    /// Its body, if that is in the body store: one reference.
-    pub stored: Option<StoredBody>,
+    /// Its body's name in the body store, if it is there: one reference.
+    pub blob: Option<BlobId>,
 }
 
 /// The findings of the start.
@@ -182,6 +182,7 @@ fn recover(
         next_position: 0,
         last_note: 0,
         synced_note: 0,
+        names_bodies: false,
         generation: 0,
         counted: V1Stats::default(),
     };
@@ -372,12 +373,13 @@ impl V1State {
                 segment.delivered.add(*relative);
             }
             if !segment.acked.has(*relative) {
+                self.names_bodies |= publication.blob.is_some();
                 each(Live {
                     position: number * SEGMENT_POSITIONS + u64::from(*relative),
                     is_delivered: segment.delivered.has(*relative),
                     record_bytes: publication.record_bytes,
                     body_bytes: publication.body_bytes,
-                    stored: publication.stored(),
+                    blob: publication.blob,
                 });
             }
         }
@@ -390,6 +392,19 @@ impl V1State {
             self.segments.insert(number, segment);
         }
     }
+}
+
+/// How many live messages of a queue nobody has open have their bodies in each file of the body store.
+pub(super) fn named_bodies(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, u64>> {
+    let mut by_file = BTreeMap::new();
+    if list_if_there(disk, dir)?.is_some() {
+        recover(disk, dir, &Promised::default(), &mut |live| {
+            if let Some(blob) = live.blob {
+                *by_file.entry(blob.file).or_default() += 1;
+            }
+        })?;
+    }
+    Ok(by_file)
 }
 
 pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use super::files::{Files, read_block};
 use super::state::{Chunk, Journal, V1State, part_in};
 use super::{SEGMENT_POSITIONS, V1Queue};
 use crate::error::{Result, StoreError};
-use crate::queued::Queued;
+use crate::queued::{Queued, StoredBody};
 
 /// A read goes over no more positions than this.
 const READ_POSITIONS_MAX: u64 = SEGMENT_POSITIONS;
@@ -126,12 +126,14 @@ impl Files {
         record: &'a [u8],
         is_delivered: bool,
     ) -> Result<Queued<'a>> {
-        let stored = publication.stored();
-        let message = match stored {
-            Some(_) => parse_head(record).map(|head| head.message),
-            None => parse_record(record, None),
+        let parsed = match publication.stored() {
+            Some(stored) => parse_head(record).map(|head| {
+                let properties_bytes = head.properties_bytes;
+                (head.message, Some(StoredBody { properties_bytes, ..stored }))
+            }),
+            None => parse_record(record, None).map(|message| (message, None)),
         };
-        let message = message.map_err(|_| {
+        let (message, stored) = parsed.map_err(|_| {
             let name = self.segment_name(position / SEGMENT_POSITIONS);
             StoreError::corrupt(&name, 0, "a message's record cannot be read")
         })?;

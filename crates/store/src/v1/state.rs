@@ -65,6 +65,8 @@ pub(super) fn part_in(number: u64, range: &Range<u64>) -> Range<u32> {
 pub(super) struct Chunk {
     pub(super) at: u64,
     pub(super) bytes: Vec<u8>,
+    /// Bytes that were added to the body store for it.
+    pub(super) body_bytes: u64,
 }
 
 /// One journal: operations in the order they came.
@@ -121,11 +123,11 @@ impl Journal {
             return;
         }
         let mut bytes = Vec::with_capacity(self.builder.bytes());
-        let at = self.end;
+        let (at, body_bytes) = (self.end, self.builder.body_bytes);
         let tag = Tag::journal(self.number);
         self.blocks.push(self.builder.close(tag, at, self.synced_end, &mut bytes));
         self.end += bytes.len() as u64;
-        self.unwritten.push_back(Arc::new(Chunk { at, bytes }));
+        self.unwritten.push_back(Arc::new(Chunk { at, bytes, body_bytes }));
     }
 
     /// The bytes of a block that is not in the file yet.
@@ -155,13 +157,16 @@ pub(super) struct V1State {
     pub(super) last_note: u64,
     /// The same for what is durable.
     pub(super) synced_note: u64,
+    /// A message has its body in the body store, or had.
+    pub(super) names_bodies: bool,
     /// Rises with each flush: what was looked up before may lie elsewhere.
     pub(super) generation: u64,
     pub(super) counted: V1Stats,
 }
 
 impl V1State {
-    pub(super) fn publish(&mut self, queued: &Queued<'_>) {
+    /// For a message's body `added_bytes` were added to the body store.
+    pub(super) fn publish(&mut self, queued: &Queued<'_>, added_bytes: u64) {
         let position = queued.position;
         let (number, relative) = place_of(position);
         let segment = self.segments.entry(number).or_default();
@@ -174,7 +179,10 @@ impl V1State {
             segment.delivered.add(relative);
         }
         self.next_position = self.next_position.max(position + 1);
-        self.journal.builder_for(position).publish(queued);
+        let builder = self.journal.builder_for(position);
+        builder.publish(queued);
+        builder.body_bytes += added_bytes;
+        self.names_bodies |= queued.stored.is_some();
         self.journal.count(number, 1);
     }
 

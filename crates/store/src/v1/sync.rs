@@ -174,7 +174,7 @@ impl V1State {
         self.counted.syncs += 1;
         let mut bytes = 0;
         while let Some(chunk) = journal.unwritten.pop_front_if(|chunk| chunk.at <= last.at) {
-            bytes += chunk.bytes.len() as u64;
+            bytes += chunk.bytes.len() as u64 + chunk.body_bytes;
         }
         journal.synced_end = journal.synced_end.max(last.at + last.bytes.len() as u64);
         journal.is_on_disk = true;
@@ -194,7 +194,8 @@ impl V1State {
         let next = self.journal.number;
         let ends = self.segments.values().map(|segment| segment.end);
         let (segments, segment_bytes) = count_files(ends);
-        Promised { journals: run.unwrap_or(next..next), segments, journal_bytes, segment_bytes }
+        let (journals, names_bodies) = (run.unwrap_or(next..next), self.names_bodies);
+        Promised { journals, segments, journal_bytes, segment_bytes, names_bodies }
     }
 
     /// Starts a new journal; the one that was filled is to be flushed.

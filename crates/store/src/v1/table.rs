@@ -5,9 +5,10 @@
 //! file "leveret-journals": slots of 64 bytes, in no order
 //!  0       4       8         12  16      24      32     40         48        56
 //!  +-------+-------+---------+---+-------+-------+------+----------+---------+---------+
-//!  | "LVJT"| crc32c| version | 0 | queue | first | next | segments | journal | segment |
+//!  | "LVJT"| crc32c| version | b | queue | first | next | segments | journal | segment |
 //!  |       | u32   | u32     |   | u64   | u64   | u64  | u64      | bytes   | bytes   |
 //!  +-------+-------+---------+---+-------+-------+------+----------+---------+---------+
+//!  b              1 if messages in them name bodies in the body store, or did
 //!  first, next    the journals from the first number to before the other are there
 //!  segments       there are so many segment files, or more
 //!  journal bytes  blocks of so many bytes were synced in all journals together, or more
@@ -49,14 +50,16 @@ pub struct Promised {
     pub journal_bytes: u64,
     /// The same of all segments.
     pub segment_bytes: u64,
+    /// Messages in them name bodies in the body store, or did.
+    pub names_bodies: bool,
 }
 
 impl Promised {
     fn slot(&self, queue: u64) -> Vec<u8> {
         let mut rest = Vec::with_capacity(SLOT_BYTES);
         put_u32(&mut rest, VERSION);
-        put_u32(&mut rest, 0);
-        let Self { journals, segments, journal_bytes, segment_bytes } = self;
+        let Self { journals, segments, journal_bytes, segment_bytes, names_bodies } = self;
+        put_u32(&mut rest, u32::from(*names_bodies));
         for number in
             [queue, journals.start, journals.end, *segments, *journal_bytes, *segment_bytes]
         {
@@ -73,15 +76,16 @@ impl Promised {
             return Ok(None);
         }
         let mut reader = Reader::new(rest);
-        let mut number = || reader.u64().unwrap_or_default();
-        let found = u32::try_from(number()).unwrap_or(u32::MAX);
+        let [found, flags] = [(); 2].map(|()| reader.u32().unwrap_or_default());
         if found > VERSION {
             let file = JOURNALS_FILE.to_owned();
             return Err(LogError::Newer { file, found, known: VERSION }.into());
         }
+        let mut number = || reader.u64().unwrap_or_default();
         let (queue, journals) = (number(), number()..number());
         let (segments, journal_bytes, segment_bytes) = (number(), number(), number());
-        Ok(Some((queue, Self { journals, segments, journal_bytes, segment_bytes })))
+        let names_bodies = flags == 1;
+        Ok(Some((queue, Self { journals, segments, journal_bytes, segment_bytes, names_bodies })))
     }
 
     /// Holds the files in `dir` against what is promised.

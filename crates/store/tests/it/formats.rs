@@ -114,12 +114,12 @@ fn a_queue_of_the_older_form_of_version_1() {
     let stored =
         StoredBody { blob: BlobId { file: 7, index: 9 }, bytes: 5_000, properties_bytes: 0 };
     (0..4).for_each(|position| {
-        queue.publish(&queued(position, None));
+        queue.publish(&queued(position, None), 0);
     });
-    queue.publish(&queued(20_000, Some(stored)));
+    queue.publish(&queued(20_000, Some(stored)), 0);
     queue.ack(1..2);
     queue.flush(&bodies).unwrap();
-    queue.publish(&queued(20_001, None));
+    queue.publish(&queued(20_001, None), 0);
     queue.deliver(2..3);
     queue.ack(0..1);
     queue.sync(&bodies).unwrap();
@@ -128,10 +128,14 @@ fn a_queue_of_the_older_form_of_version_1() {
     let disk = disk_with("v1-1", "q");
     let mut found = Vec::new();
     let (queue, recovered) = open(&disk, &mut |live: Live| {
-        found.push((live.position, live.is_delivered, live.stored));
+        found.push((live.position, live.is_delivered, live.blob));
     });
-    let expected =
-        [(2, true, None), (3, true, None), (20_000, false, Some(stored)), (20_001, false, None)];
+    let expected = [
+        (2, true, None),
+        (3, true, None),
+        (20_000, false, Some(stored.blob)),
+        (20_001, false, None),
+    ];
     assert_eq!(found, expected);
     assert_eq!((recovered.next_position, recovered.damage.len()), (20_002, 0));
     let mut n_read = 0;

@@ -658,7 +658,7 @@ impl Host {
             message.properties = BRIEF;
         }
         let queued = Queued { position: at, message, stored: body, is_delivered: false };
-        backlog.restore(&self.pool, &queued, segment);
+        backlog.restore(&self.pool, &queued, Some(segment));
     }
 
     /// Compares everything that is known without loading.

@@ -22,6 +22,8 @@ use std::sync::Arc;
 use testing::Random;
 use testing::outbox::{Given, Recorder, What};
 
+/// The time at the beginning.
+const BEGINS_MS: u64 = 1_000_000;
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
 
@@ -31,11 +33,17 @@ pub(crate) enum Kind {
     Usual,
     /// Limits in bytes, transactions and alarms beside.
     TxAndAlarms,
+    /// Publishes wait no longer than an operator policy says, which changes.
+    Timeouts,
 }
 
 impl Kind {
     pub(crate) const fn of(seed: u64) -> Self {
-        if seed % 8 == 7 { Self::TxAndAlarms } else { Self::Usual }
+        match seed % 16 {
+            7 | 15 => Self::TxAndAlarms,
+            11 => Self::Timeouts,
+            _ => Self::Usual,
+        }
     }
 }
 
@@ -132,14 +140,15 @@ impl ConfirmOn {
         };
         let specs =
             spec::specs(&mut random, kind).into_iter().map(|spec| (spec.name, spec)).collect();
+        let ledger = Ledger::new(specs, BEGINS_MS);
         Self {
             harness: Harness::new(random, options, echo),
             peers: BTreeMap::new(),
             asking: None,
             saying: None,
             failing: None,
-            ledger: Ledger::new(specs),
-            now_ms: 1_000_000,
+            ledger,
+            now_ms: BEGINS_MS,
             kind,
             has_alarm: false,
             is_disk_short: false,

@@ -190,6 +190,15 @@ pub(crate) fn set_policy(name: &str, pattern: &str, definition: &str) -> Command
     Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy }
 }
 
+/// As [`set_policy`], an operator's.
+pub(crate) fn set_operator_policy(name: &str, pattern: &str, definition: &str) -> Command {
+    let mut command = set_policy(name, pattern, definition);
+    if let Command::SetPolicy { scope, .. } = &mut command {
+        *scope = PolicyScope::Operator;
+    }
+    command
+}
+
 /// The durability of most nodes' logs.
 pub(crate) fn some_durability(random: &mut Random) -> Durability {
     if random.percent(15) { Durability::Write } else { Durability::Sync }

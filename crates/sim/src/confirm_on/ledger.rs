@@ -5,6 +5,9 @@ use super::spec::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 use testing::outbox::{Content, Given};
 
+/// How much longer than it may a publish waits.
+const LATE_MS_MAX: u64 = 100;
+
 /// The violated rule, in words.
 pub(super) type Violation = String;
 
@@ -37,6 +40,7 @@ pub(super) struct Sent {
     pub(super) answer: Option<bool>,
     /// The transaction it is part of is done.
     pub(super) is_committed: bool,
+    pub(super) at_ms: u64,
 }
 
 impl Sent {
@@ -67,6 +71,8 @@ pub(super) struct Life {
     pub(super) ever_missing: BTreeSet<&'static str>,
     /// Messages found at its start, and whether they were marked redelivered.
     pub(super) found: BTreeMap<Copy, bool>,
+    /// The shortest time that publishes could wait for consumers.
+    shortest_timeout_ms: Option<u64>,
 }
 
 /// Everything that is known.
@@ -75,17 +81,40 @@ pub(super) struct Ledger {
     pub(super) specs: BTreeMap<&'static str, Spec>,
     pub(super) sent: BTreeMap<u64, Sent>,
     pub(super) life: Life,
+    pub(super) now_ms: u64,
+    /// How long publishes may wait for consumers.
+    timeout_ms: Option<u64>,
     /// Messages accepted, rejected or dropped in earlier lives.
     gone_before: BTreeSet<Copy>,
 }
 
 impl Ledger {
-    pub(super) fn new(specs: BTreeMap<&'static str, Spec>) -> Self {
-        Self { specs, ..Self::default() }
+    pub(super) fn new(specs: BTreeMap<&'static str, Spec>, now_ms: u64) -> Self {
+        Self { specs, now_ms, ..Self::default() }
     }
 
     pub(super) fn spec(&self, queue: &str) -> &Spec {
         self.specs.get(queue).expect("the queue is one of the world's")
+    }
+
+    /// From now on publishes may wait for so long, also those that wait already.
+    pub(super) fn set_timeout(&mut self, timeout_ms: u64) {
+        self.timeout_ms = Some(timeout_ms);
+        let shortest_ms = &mut self.life.shortest_timeout_ms;
+        *shortest_ms = Some(shortest_ms.map_or(timeout_ms, |shortest| shortest.min(timeout_ms)));
+    }
+
+    /// Whether it may have waited for too long; a dead letter has waited for less.
+    fn may_time_out(&self, copy: Copy) -> bool {
+        let at_ms = self.sent.get(&copy.id).map_or(self.now_ms, |sent| sent.at_ms);
+        let timeout_ms = self.life.shortest_timeout_ms;
+        timeout_ms.is_some_and(|timeout_ms| at_ms + timeout_ms <= self.now_ms)
+    }
+
+    /// Whether it must have waited for too long in a queue that it has not left.
+    fn must_time_out(&self, copy: Copy, at_ms: u64) -> bool {
+        let is_over = |timeout_ms| at_ms + timeout_ms + LATE_MS_MAX <= self.now_ms;
+        self.timeout_ms.is_some_and(is_over) && !self.is_gone(copy) && !self.may_leave(copy)
     }
 
     /// Whether a queue has a record of each message that a consumer holds.
@@ -178,7 +207,9 @@ impl Ledger {
 
     /// Whether no consumer may have it, of a queue that confirms late.
     fn may_be_lost(&self, copy: Copy) -> bool {
-        self.life.dropped.contains(&copy) || (self.may_leave(copy) && self.may_lose_letters(copy))
+        self.life.dropped.contains(&copy)
+            || self.may_time_out(copy)
+            || (self.may_leave(copy) && self.may_lose_letters(copy))
     }
 
     fn may_lose_letters(&self, copy: Copy) -> bool {
@@ -198,6 +229,7 @@ impl Ledger {
     pub(super) fn must_be_answered(&self, id: u64) -> bool {
         let Some(sent) = self.sent.get(&id) else { return false };
         sent.late().all(|queue| self.is_surely_done(Copy::first(id, queue)))
+            || sent.late().any(|queue| self.must_time_out(Copy::first(id, queue), sent.at_ms))
     }
 
     fn is_surely_done(&self, copy: Copy) -> bool {
@@ -215,7 +247,9 @@ impl Ledger {
     pub(super) fn must_be_there(&self, copy: Copy) -> bool {
         let Some(sent) = self.sent.get(&copy.id) else { return false };
         let may_be_refused = sent.answer != Some(true) && sent.refusable.contains(copy.queue);
-        !may_be_refused && !self.is_gone(copy) && !self.spec(copy.queue).may_drop()
+        let may_time_out = sent.is_late_in(copy.queue) && self.may_time_out(copy);
+        let may_go = may_time_out || self.spec(copy.queue).may_drop();
+        !may_be_refused && !self.is_gone(copy) && !may_go
     }
 
     fn is_gone(&self, copy: Copy) -> bool {

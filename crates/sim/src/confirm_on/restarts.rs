@@ -1,7 +1,7 @@
 //! Lives of a node whose queues confirm late, and what is there after each.
 
-use super::ConfirmOn;
 use super::ledger::Copy;
+use super::{ConfirmOn, Kind};
 use crate::harness::{StartFaults, Started, expect_ok, fail};
 use broker::Clock;
 use std::collections::BTreeMap;
@@ -50,6 +50,9 @@ impl ConfirmOn {
         self.connect();
         self.declare_missing();
         self.bind_all();
+        if self.kind == Kind::Timeouts && !self.harness.has_failed() {
+            self.set_timeout();
+        }
         self.ledger.life.ever_missing.clear();
         self.dry();
     }

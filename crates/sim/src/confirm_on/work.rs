@@ -5,7 +5,7 @@ use super::spec::{SPREAD, Spec};
 use super::{Asking, Channel, ConfirmOn, Kind, Peer};
 use crate::client::{Read, control, short};
 use crate::harness::{Connected, fail};
-use crate::node::set_policy;
+use crate::node::{set_operator_policy, set_policy};
 use crate::trace::join;
 use session::{Attachment, Flag, Op, Table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,10 @@ impl ConfirmOn {
     pub(super) fn act(&mut self) {
         if self.kind == Kind::TxAndAlarms && self.harness.random.percent(4) {
             self.set_alarm(!self.has_alarm);
+            return self.check();
+        }
+        if self.kind == Kind::Timeouts && self.harness.random.percent(2) {
+            self.set_timeout();
             return self.check();
         }
         match self.harness.random.below(100) {
@@ -54,6 +58,7 @@ impl ConfirmOn {
 
     fn tick(&mut self) {
         self.now_ms += self.harness.random.choose(&[1, 500, 1_000, 5_000]).unwrap_or(1);
+        self.ledger.now_ms = self.now_ms;
         self.harness.tick(self.now_ms);
         if self.harness.random.percent(70) {
             self.dry();
@@ -205,7 +210,8 @@ impl ConfirmOn {
         let size = content.body.len() + content.properties.len();
         let is_large = size >= self.harness.options.embed_below_bytes;
         let (queues, refusable) = self.route(one);
-        (one, Sent { queues, refusable, content, is_large, answer: None, is_committed: false })
+        let (answer, is_committed, at_ms) = (None, false, self.now_ms);
+        (one, Sent { queues, refusable, content, is_large, answer, is_committed, at_ms })
     }
 
     /// The queues a message goes to that is published now, and whether they confirm late; and those of
@@ -319,6 +325,21 @@ impl ConfirmOn {
         self.check_events();
         if !self.harness.has_failed() && !is_set {
             fail("a policy is refused");
+        }
+    }
+
+    /// An operator says how long publishes may wait, those that wait already among them.
+    pub(super) fn set_timeout(&mut self) {
+        let timeouts_ms = [1, 800, 3_000, 10_000, 3_600_000];
+        let timeout_ms = self.harness.random.choose(&timeouts_ms).unwrap_or(1);
+        self.harness.note(format!("publishes wait for {timeout_ms} ms"));
+        self.ledger.set_timeout(timeout_ms);
+        let definition = format!("{{\"confirm-timeout\":{timeout_ms}}}");
+        let command = set_operator_policy("timeouts", ".*", &definition);
+        let is_set = self.harness.apply_definition(command);
+        self.check_events();
+        if !self.harness.has_failed() && !is_set {
+            fail("an operator policy is refused");
         }
     }
 

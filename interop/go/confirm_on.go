@@ -272,6 +272,47 @@ func confirmOnAutoAck(s *scenarioRun) {
 	}
 }
 
+func confirmOnTimeout(s *scenarioRun) {
+	for _, mode := range consumedModes {
+		h, ch, holder := s.confirmHandler(), plain(s.connect()), plain(s.connect())
+		queue := s.confirmingOn(ch, mode, mode, amqp.Table{"x-confirm-timeout": 300})
+		h.publish(queue, "ready")
+		h.hears(nil, []string{"ready"})
+		getEmpty(ch, queue)
+		c := consume(holder, queue, consumeOptions{})
+		h.publish(queue, "held", "lost")
+		messages := c.wait(2)
+		h.hears(nil, []string{"ready", "held", "lost"})
+		check(messages[0].Ack(false))
+		check(holder.Close())
+		h.hears(nil, []string{"ready", "held", "lost"})
+		getEmpty(ch, queue)
+	}
+}
+
+func getEmpty(ch *amqp.Channel, queue string) {
+	_, ok, err := ch.Get(queue, true)
+	check(err)
+	equal(ok, false, "get-ok")
+}
+
+func confirmOnDirectTimeout(s *scenarioRun) {
+	h, ch := s.confirmHandler(), plain(s.connect())
+	queue := s.confirmingOn(ch, "ack-direct", "q", amqp.Table{"x-consumer-timeout": 500})
+	h.publish(queue, "1", "2")
+	text := "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: 500 ms. " +
+		"This timeout value can be configured, see consumers doc guide to learn more"
+	closesChannel(s.connect(), 406, text, func(ch *amqp.Channel) error {
+		consume(ch, queue, consumeOptions{}).wait(2)
+		return nil
+	})
+	h.hears(nil, nil)
+	c := consume(ch, queue, consumeOptions{})
+	equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
+	check(c.seen()[1].Ack(true))
+	h.hears([]string{"1", "2"}, nil)
+}
+
 func restartConfirmOn(s *scenarioRun) {
 	n := s.ownNode()
 	for _, mode := range consumedModes {

@@ -245,6 +245,8 @@ var scenarios = map[string]func(*scenarioRun){
 	"confirm-on-dead-letter":            confirmOnDeadLetter,
 	"confirm-on-direct-540":             confirmOnDirect540,
 	"confirm-on-auto-ack":               confirmOnAutoAck,
+	"confirm-on-timeout":                confirmOnTimeout,
+	"confirm-on-direct-timeout":         confirmOnDirectTimeout,
 	"restart-confirm-on":                restartConfirmOn,
 	"restart-send-again":                restartSendAgain,
 }

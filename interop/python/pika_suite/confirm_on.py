@@ -276,6 +276,47 @@ def auto_ack(ctx):
         publisher.hears([b"1", b"2", b"3"])
 
 
+@LIBRARY.scenario("confirm-on-timeout")
+def timeout(ctx):
+    for mode in MODES:
+        publisher, channel, holder = Publisher(ctx), connect(ctx).channel(), connect(ctx).channel()
+        queue = confirming_on(ctx, channel, mode, mode, confirm_timeout=300)
+        publisher.publish(queue, b"ready")
+        publisher.hears([], [b"ready"])
+        equal(channel.basic_get(queue)[0], None, "what was refused")
+        consumer = Consumer(holder, queue)
+        publisher.publish(queue, b"held", b"lost")
+        messages = consumer.wait(2)
+        publisher.hears([], [b"ready", b"held", b"lost"])
+        holder.basic_ack(tag_of(messages[0]))
+        holder.close()
+        publisher.hears([], [b"ready", b"held", b"lost"])
+        equal(channel.basic_get(queue)[0], None, "what came back")
+
+
+@LIBRARY.scenario("confirm-on-direct-timeout")
+def direct_timeout(ctx):
+    publisher, connection = Publisher(ctx), connect(ctx)
+    channel = connection.channel()
+    queue = confirming_on(ctx, channel, "ack-direct", consumer_timeout=500)
+    publisher.publish(queue, b"1", b"2")
+    consumer = Consumer(channel, queue)
+    consumer.wait(2)
+    text = (
+        "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: 500 ms. "
+        "This timeout value can be configured, see consumers doc guide to learn more"
+    )
+    with closes_channel(connection, 406, text):
+        wait_until(lambda: channel.is_closed, "the end of the channel", 20, consumer.pump)
+        raise channel._closing_reason
+    publisher.hears()
+    channel = connection.channel()
+    other = Consumer(channel, queue)
+    equal(redelivered(other.wait(2)), [(b"1", True), (b"2", True)])
+    channel.basic_ack(0, multiple=True)
+    publisher.hears([b"1", b"2"])
+
+
 @LIBRARY.scenario("restart-confirm-on")
 def restart(ctx):
     ctx.own_node()

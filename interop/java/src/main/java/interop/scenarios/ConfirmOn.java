@@ -32,6 +32,8 @@ final class ConfirmOn {
     suite.add("confirm-on-dead-letter", body(ConfirmOn::deadLetter));
     suite.add("confirm-on-direct-540", body(ConfirmOn::direct540));
     suite.add("confirm-on-auto-ack", body(ConfirmOn::autoAck));
+    suite.add("confirm-on-timeout", body(ConfirmOn::timeout));
+    suite.add("confirm-on-direct-timeout", body(ConfirmOn::directTimeout));
     suite.add("restart-confirm-on", 60, body(ConfirmOn::restart));
   }
 
@@ -305,6 +307,42 @@ final class ConfirmOn {
       Check.equal("3", Desk.text(desk.channel.basicGet(queue, true)), "body");
       publisher.hears(List.of("1", "2", "3"), List.of());
     }
+  }
+
+  private static void timeout(Desk desk) throws Exception {
+    for (String mode : MODES) {
+      Publisher publisher = new Publisher(desk);
+      String queue = confirmingOn(desk, mode, mode, "x-confirm-timeout", 300);
+      publisher.publish(queue, "ready");
+      publisher.hears(List.of(), List.of("ready"));
+      Check.that(desk.channel.basicGet(queue, true) == null, "what was refused is given out");
+      Inbox inbox = desk.consumer(queue, false);
+      publisher.publish(queue, "held", "lost");
+      List<Delivery> deliveries = inbox.take(2);
+      List<String> refused = List.of("ready", "held", "lost");
+      publisher.hears(List.of(), refused);
+      inbox.getChannel().basicAck(tag(deliveries.get(0)), false);
+      inbox.getChannel().close();
+      publisher.hears(List.of(), refused);
+      Check.that(desk.channel.basicGet(queue, true) == null, "what came back is given out");
+    }
+  }
+
+  private static void directTimeout(Desk desk) throws Exception {
+    Publisher publisher = new Publisher(desk);
+    String queue = confirmingOn(desk, "ack-direct", "q", "x-consumer-timeout", 500);
+    publisher.publish(queue, "1", "2");
+    Inbox inbox = desk.consumer(queue, false);
+    String text = "PRECONDITION_FAILED - delivery acknowledgement on channel "
+        + inbox.getChannel().getChannelNumber() + " timed out. Timeout value used: 500 ms. This"
+        + " timeout value can be configured, see consumers doc guide to learn more";
+    Check.channelCloses(inbox.getChannel(), 406, text, () -> inbox.take(2));
+    publisher.hears(List.of(), List.of());
+    Inbox other = desk.consumer(queue, false);
+    List<Delivery> again = other.take(2);
+    Check.equal(List.of("1 again", "2 again"), flagged(again), "deliveries");
+    other.getChannel().basicAck(tag(again.get(1)), true);
+    publisher.hears(List.of("1", "2"), List.of());
   }
 
   private static void restart(Desk desk) throws Exception {

@@ -235,7 +235,7 @@ fn parts_before_log(
     options: &StorageOptions,
     of_log: &mut WalOptions,
 ) -> (ClassicParts, Arc<QueueTimers>) {
-    let parts = ClassicParts::new(disk, options, &of_log.stamper);
+    let parts = ClassicParts::new(disk, options, of_log);
     let timers = QueueTimers::new(parts.failure());
     of_log.before_commit = Some(Box::new(parts.before_commit()));
     (parts, timers)

@@ -9,7 +9,7 @@ pub struct StorageOptions {
     /// How backlogs are kept out of memory.
     pub pager: PagerOptions,
     /// Bodies of persistent messages from this length on are stored once for all durable queues
-    /// they go to, if these are several or one of version 1.
+    /// they go to, if these are several, or one that is deep or of version 1.
     pub embed_below_bytes: usize,
     /// Operations after which the journal of a queue of version 1 is flushed to its segments:
     /// `queue_index_max_journal_entries`.
@@ -55,6 +55,9 @@ pub struct PagerOptions {
     pub excess_bytes_max: usize,
     /// Bytes of images that may wait for a sync.
     pub unsynced_bytes_max: usize,
+    /// Large bodies of a deep queue are stored at once when so much waits for the log's next sync, with
+    /// their own bytes.
+    pub stored_at_once_bytes_min: usize,
 }
 
 impl Default for PagerOptions {
@@ -65,6 +68,7 @@ impl Default for PagerOptions {
             allowance_bytes_max: 4 << 20,
             excess_bytes_max: 8 << 20,
             unsynced_bytes_max: 4 << 20,
+            stored_at_once_bytes_min: 32 << 10,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::queue::{
 use crate::storage::Storage;
 use crate::v1::{self, ClassicV1Stepper};
 use background::Poison;
-use log::{Disk, LogError, Stamper, Wal};
+use log::{Disk, Durability, LogError, Stamper, Wal, WalOptions};
 use message_store::MessageStores;
 use meta::Name;
 use std::io;
@@ -27,15 +27,21 @@ pub struct ClassicParts {
 }
 
 impl ClassicParts {
-    /// Parts that use `disk` and touch nothing yet.
+    /// Parts that use `disk` and touch nothing yet, for a log with these options.
     #[must_use]
-    pub fn new(disk: &Arc<dyn Disk>, options: &StorageOptions, stamper: &Arc<Stamper>) -> Self {
+    pub fn new(disk: &Arc<dyn Disk>, options: &StorageOptions, of_log: &WalOptions) -> Self {
+        let stamper = &of_log.stamper;
         let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
         let bodies =
             MessageStores::new(Arc::clone(disk), embed_below, file_bytes, Arc::clone(stamper));
+        let mut options = options.clone();
+        if of_log.durability == Durability::Write {
+            // A commit then syncs nothing but body stores: bodies stay in their log entries.
+            options.pager.stored_at_once_bytes_min = usize::MAX;
+        }
         Self {
             disk: Arc::clone(disk),
-            options: options.clone(),
+            options,
             stamper: Arc::clone(stamper),
             bodies: Arc::new(bodies),
             failure: Poison::default(),

@@ -73,6 +73,7 @@ impl Node {
             allowance_bytes_max: options.allowance_bytes,
             excess_bytes_max: 40_000,
             unsynced_bytes_max: 30_000,
+            stored_at_once_bytes_min: 0,
         };
         let storage = StorageOptions {
             clock: options.clock,

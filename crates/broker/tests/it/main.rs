@@ -9,6 +9,7 @@ mod confirm_on;
 mod confirms;
 mod consumer_timeout;
 mod crashes;
+mod deep_bodies;
 mod delayed_exchange;
 mod delivery;
 mod events;

@@ -19,6 +19,7 @@ fn limits() -> StorageOptions {
         allowance_bytes_max: ALLOWANCE_BYTES,
         excess_bytes_max: 20_000,
         unsynced_bytes_max: 10_000,
+        ..PagerOptions::default()
     };
     StorageOptions { pager, page_file_bytes: FILE_BYTES, ..StorageOptions::default() }
 }

@@ -1,8 +1,8 @@
 //! The messages of a queue as they are kept: in memory, in page images, in the log or a journal. Never whose
 //! turn it is.
 
-use super::Queue;
 use super::durability::{Durability, KeptTogether, LoggedAt};
+use super::{Queue, Services};
 use crate::records;
 use log::{Owner, SegmentCounts, SegmentId};
 use message::MessageRef;
@@ -75,7 +75,7 @@ impl Content {
             stored_bytes = kept.map(|incoming| self.store_shared(incoming)).sum();
         }
         let placed = (first..).zip(messages).filter(|(_, incoming)| wanted(incoming));
-        if self.stores_bodies() {
+        if self.stores_bodies(queue, messages) {
             stored_bytes += self.store_own(queue, placed.clone());
         }
         Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, placed) })
@@ -99,9 +99,19 @@ impl Content {
     }
 
     /// Whether large bodies of messages on their way in go to the body store at once, their entries and pages
-    /// having references.
-    const fn stores_bodies(&self) -> bool {
+    /// having references. That is so beside a journal, and in a deep queue, whose new messages will be paged:
+    /// each body is written once. In a shallow one they mostly go before that, and one write and one sync of
+    /// the log confirm them. So they do where little waits for the disk, as when one message after the other
+    /// is confirmed: another sync would take longer than to write little twice.
+    fn stores_bodies(&self, queue: &Queue, messages: &[Incoming<'_>]) -> bool {
+        let Services { storage, pager, .. } = &*queue.services;
+        let waiting_bytes = || {
+            let bytes: usize = messages.iter().map(|incoming| incoming.message.body.len()).sum();
+            storage.wal.unsynced_bytes() + bytes
+        };
+        let is_deep = || self.backlog.stored_bytes() > pager.allowance_bytes() as u64;
         self.durability.journal().is_some()
+            || (is_deep() && waiting_bytes() >= pager.stored_at_once_bytes_min())
     }
 
     /// Stores the body of a message that is about to be kept if it has a home, and is not there yet. Returns
@@ -168,7 +178,7 @@ impl Content {
             return None;
         }
         let mut stored_bytes = self.store_shared(incoming);
-        if self.stores_bodies() {
+        if self.stores_bodies(queue, std::slice::from_ref(incoming)) {
             stored_bytes += self.store_own(queue, std::iter::once((at, incoming)));
         }
         Some(self.keep(queue, stored_bytes, std::iter::once((at, incoming))))

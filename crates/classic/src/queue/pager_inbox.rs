@@ -147,6 +147,11 @@ impl PagerInbox {
         self.options.unsynced_bytes_max
     }
 
+    /// Large bodies of a deep queue are stored at once when so many bytes wait for the log's next sync.
+    pub(super) const fn stored_at_once_bytes_min(&self) -> usize {
+        self.options.stored_at_once_bytes_min
+    }
+
     /// Whether queues that nobody uses are to be looked at, for they take more than they are allowed.
     pub(crate) fn has_excess(&self) -> bool {
         self.jobs.excess_bytes() > 0 || self.allowance_bytes() < self.options.allowance_bytes_max

@@ -631,7 +631,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         Kind::ByteSize(Range { min: 0, max: 1 << 30, zero: Zero::Plain }, |d, v| {
             d.config.storage.embed_below = v
         }),
-        "Bodies of this size or more that go to several queues, and persistent ones in queues of version 1, are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue. Where the properties of a message to several queues take 4 KiB or more, they are stored once together with the body, whatever the body's size.",
+        "Bodies of this size or more that go to several queues, and persistent ones in queues of version 1, are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. So are persistent ones that come to a deep queue of version 2 (4 MiB, less with many deep queues), unless they are confirmed a few at a time. Others are stored with their queue. Where the properties of a message to several queues take 4 KiB or more, they are stored once together with the body, whatever the body's size.",
     ),
     also(
         "rabbit.queue_index_max_journal_entries",

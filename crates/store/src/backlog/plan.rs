@@ -8,15 +8,16 @@
 use super::jobs::Paging;
 use super::pages::Pages;
 use super::slot::{Busy, Slot};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// A page is closed when it would exceed this; a larger message gets a page of its own.
 pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// However little memory the queue is allowed, pages are filled to this, or to all it is allowed.
 const PAGE_BYTES_MIN: usize = 8 * 1024;
 
-/// Pages before the head that are expected to be settled soon.
-const SETTLING_PAGES: usize = 2;
+/// Pages before the head that are expected to be settled soon: as many as fit half the allowance, within
+/// these limits.
+const SETTLING_PAGES: RangeInclusive<usize> = 2..=32;
 
 /// The next thing to be done, by index of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,13 +153,25 @@ impl Planner<'_> {
         })
     }
 
+    /// The first of the pages before the window whose messages consumers are expected to settle soon.
+    fn settling_start(&self, window: &Window, allowance_bytes: usize) -> usize {
+        let mut bytes = 0;
+        let before =
+            self.pages.slots().range(..window.slots.start).rev().take(*SETTLING_PAGES.end());
+        let fitting = before.take_while(|slot| {
+            bytes += slot.cost_bytes();
+            bytes <= allowance_bytes / 2
+        });
+        window.slots.start.saturating_sub(fitting.count().max(*SETTLING_PAGES.start()))
+    }
+
     /// A page whose sparse image can be replaced now. One that consumers are just working off goes
     /// soon: those in the window and shortly before it are left alone.
     fn next_rewrite(&self, window: &Window, allowance_bytes: usize) -> Option<Step> {
         if self.paging.only_reads {
             return None;
         }
-        let worked_off = window.slots.start.saturating_sub(SETTLING_PAGES)..window.slots.end;
+        let worked_off = self.settling_start(window, allowance_bytes)..window.slots.end;
         for key in self.pages.sparse() {
             let Some(at) = self.pages.index_of_key(*key) else { continue };
             let slot = self.pages.slots().get(at)?;

@@ -177,6 +177,31 @@ fn a_deep_queue_is_written_once_and_loaded_once() {
 }
 
 #[test]
+fn what_consumers_with_a_long_prefetch_work_off_is_not_written_again() {
+    let mut host = Host::new();
+    host.allowance = 1 << 20;
+    for at in 0..6_000 {
+        host.push(500, Some(0), true, BodyKind::Inline);
+        if at % 500 == 0 {
+            host.settle_down();
+        }
+    }
+    host.settle_down();
+    let n_writes = host.n_writes;
+    assert!(n_writes > 20, "{n_writes} pages are on disk");
+    while !host.messages.is_empty() {
+        // Five pages or so, the oldest of them in part.
+        host.take(600 - host.held.len());
+        for at in host.held.iter().copied().take(30).collect::<Vec<_>>() {
+            host.release(at);
+        }
+        host.settle_down();
+    }
+    assert_eq!(host.n_writes, n_writes);
+    host.drain();
+}
+
+#[test]
 fn a_shallow_queue_needs_no_disk() {
     let mut host = Host::new();
     for _ in 0..500 {

@@ -304,6 +304,37 @@ fn a_missing_file_of_bodies_that_only_journals_name_is_told() {
     }
 }
 
+#[test]
+fn a_body_that_an_older_journal_embeds_is_a_reference_after_a_conversion() {
+    let disk = Arc::new(MemoryDisk::new());
+    let embedding = StorageOptions { embed_below_bytes: 1 << 20, ..StorageOptions::default() };
+    let broker = start_with(disk.clone(), &embedding);
+    want_version(&broker, 1);
+    let (broker, mut client) = fan_on(broker);
+    publish(&mut client, &[&body('x'), "small"]);
+    assert!(bytes_in(&disk, "queues/") > 3 * 5_000);
+    drop((client, broker));
+
+    let mut disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    wait_converted(&broker, 1, &|| false);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.get("a"), [format!("got {} again left 1", body('x'))]);
+    let before = broker.figures().log().written_bytes;
+    want_version(&broker, 2);
+    wait_converted(&broker, 2, &|| false);
+    let written = broker.figures().log().written_bytes - before;
+    assert!(written < 5_000, "{written} bytes");
+    drop((client, broker));
+
+    disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    assert_eq!(stats(&broker).live_blobs, 3);
+    let mut client = Client::connect(&broker);
+    assert_eq!(drained(&mut client).len(), 6);
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
+}
+
 /// In both directions, deep queues and shallow ones.
 #[test]
 fn a_conversion_moves_references_and_a_loss_of_power_leaves_one_form_with_all_bodies() {

@@ -5,6 +5,7 @@ use super::Queue;
 use super::content::Content;
 use super::durability::V1Content;
 use super::policy::{Policy, RecoveredDeliveryCounts};
+use crate::storage::Storage;
 use log::SegmentCounts;
 use message::MessageRef;
 use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
@@ -149,8 +150,9 @@ impl Filling<'_> {
         });
     }
 
-    /// Puts a message back in that was read from the queue's files, with a reference to its body if that
-    /// is stored. Positions rise from call to call. False if the body is not there.
+    /// Puts a message back in that was read from the queue's files, with a reference to its body. A large
+    /// one that is embedded, by an older program, is stored, so that a conversion has a reference too.
+    /// Positions rise from call to call. False if a stored body is not there.
     pub(crate) fn message(&self, queued: &Queued<'_>) -> bool {
         let mut state = stdx::lock(&self.0.state);
         if state.deleted {
@@ -162,7 +164,13 @@ impl Filling<'_> {
         let Queued { position, message, .. } = queued;
         let bytes = u64::from(queued.body_bytes());
         state.restoring().message(self.0, (*position, bytes), message);
-        state.content.backlog.restore(&self.0.services.storage.pool, queued, None);
+        let Storage { pool, bodies, .. } = &self.0.services.storage;
+        if queued.stored.is_none() && bodies.is_stored(message.body.len()) {
+            let stored = self.0.bodies.store(message.body.bytes());
+            state.content.backlog.push(pool, *position, message, None, Some(stored.blob));
+        } else {
+            state.content.backlog.restore(pool, queued, None);
+        }
         true
     }
 

@@ -25,23 +25,36 @@ pub struct Usage {
 
 /// The use of a process and of those it started, so far; `None` if the process is gone.
 pub fn usage(pid: u32) -> Option<Usage> {
-    let mut total = one(pid)?.1;
-    let others: Vec<(u32, u32, Usage)> = pids()
-        .filter_map(|other| one(other).map(|(parent, usage)| (other, parent, usage)))
-        .collect();
+    usage_of(&family(pid))
+}
+
+/// A process and those it started, the process first. Looks at every process of the machine, which takes
+/// milliseconds.
+pub(crate) fn family(pid: u32) -> Vec<u32> {
+    let others: Vec<(u32, u32)> =
+        pids().filter_map(|other| one(other).map(|(parent, _)| (other, parent))).collect();
     let mut family = vec![pid];
     let mut at = 0;
     while let Some(&parent) = family.get(at) {
         at += 1;
-        for (child, _, usage) in others.iter().filter(|(_, of, _)| *of == parent) {
+        for (child, _) in others.iter().filter(|(_, of)| *of == parent) {
             if !family.contains(child) {
                 family.push(*child);
-                total.cpu_s += usage.cpu_s;
-                total.rss_bytes += usage.rss_bytes;
             }
         }
     }
-    total.written_bytes = family.into_iter().map(written_bytes).sum();
+    family
+}
+
+/// The use of these processes together, so far; `None` if the first is gone.
+pub(crate) fn usage_of(family: &[u32]) -> Option<Usage> {
+    let (first, others) = family.split_first()?;
+    let mut total = one(*first)?.1;
+    for (_, usage) in others.iter().filter_map(|other| one(*other)) {
+        total.cpu_s += usage.cpu_s;
+        total.rss_bytes += usage.rss_bytes;
+    }
+    total.written_bytes = family.iter().map(|pid| written_bytes(*pid)).sum();
     Some(total)
 }
 

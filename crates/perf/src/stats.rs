@@ -59,9 +59,13 @@ impl Sample {
     /// Adds another interval's or thread's.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
-        let same = "all histograms have the same bounds";
-        self.latency.add(&other.latency).expect(same);
-        self.confirm_latency.add(&other.confirm_latency).expect(same);
+        let pairs = [
+            (&mut self.latency, &other.latency),
+            (&mut self.confirm_latency, &other.confirm_latency),
+        ];
+        for (into, other) in pairs.into_iter().filter(|(_, other)| !other.is_empty()) {
+            into.add(other).expect("all histograms have the same bounds");
+        }
     }
 }
 

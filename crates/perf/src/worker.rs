@@ -135,8 +135,8 @@ impl Worker {
                 is_told_ready = true;
                 self.tell(News::Ready);
             }
-            if self.phase == Phase::Run && self.is_interval_over(now) {
-                self.interval(now)?;
+            if self.phase == Phase::Run {
+                self.end_intervals(now)?;
             }
             if now >= stops_at || self.connections.iter().all(Connection::is_closed) {
                 return Ok(());
@@ -281,15 +281,20 @@ impl Worker {
         self.connections.iter().all(consumers)
     }
 
-    fn is_interval_over(&self, now: u64) -> bool {
+    fn end_intervals(&mut self, now: u64) -> anyhow::Result<()> {
         let Counts { sent, received, .. } = self.sample.counts;
-        now >= self.next_sample || sent + received >= self.shared.interval_messages
+        if now >= self.next_sample {
+            self.interval(now)?;
+        } else if sent + received >= self.shared.interval_messages {
+            // Latencies wait for the interval of time: to hand them over costs more than the messages.
+            let part = Sample { counts: std::mem::take(&mut self.sample.counts), ..Sample::new() };
+            self.tell(News::Sampled(Box::new(part)));
+        }
+        Ok(())
     }
 
     fn interval(&mut self, now: u64) -> anyhow::Result<()> {
-        // One that ends before its time is followed by a whole one.
-        let began_at = now.min(self.next_sample);
-        self.next_sample = began_at + self.shared.interval_ns;
+        self.next_sample += self.shared.interval_ns;
         let sample = std::mem::replace(&mut self.sample, Sample::new());
         self.tell(News::Sampled(Box::new(sample)));
         let timeout = self.shared.confirm_timeout_ns;

@@ -1,12 +1,20 @@
 //! CPU time and memory of the broker's process while the run goes on.
 
+use crate::clock::{self, SECOND};
 use crate::process::{self, Usage};
 use crate::report::Broker;
+
+/// Time for which a process is taken to have started no other.
+const FAMILY_NS_MAX: u64 = SECOND / 2;
 
 /// Looks at a process at the start of a run and at the end of each interval.
 #[derive(Debug)]
 pub(super) struct Meter {
     pid: u32,
+    /// The process and those it started, as of `looked_at`.
+    family: Vec<u32>,
+    /// Nanoseconds of the clock.
+    looked_at: u64,
     first: Usage,
     last: Usage,
     rss_bytes_max: u64,
@@ -15,14 +23,20 @@ pub(super) struct Meter {
 impl Meter {
     /// Begins; `None` if there is no such process to be seen.
     pub(super) fn start(pid: u32) -> Option<Self> {
-        let first = process::usage(pid)?;
-        Some(Self { pid, first, last: first, rss_bytes_max: first.rss_bytes })
+        let family = process::family(pid);
+        let first = process::usage_of(&family)?;
+        let rss_bytes_max = first.rss_bytes;
+        Some(Self { pid, family, looked_at: clock::now(), first, last: first, rss_bytes_max })
     }
 
     /// The process's use since the last call; nothing once the process is gone.
     pub(super) fn interval(&mut self) -> Broker {
         let before = self.last;
-        if let Some(now) = process::usage(self.pid) {
+        let now = clock::now();
+        if now > self.looked_at + FAMILY_NS_MAX {
+            (self.family, self.looked_at) = (process::family(self.pid), now);
+        }
+        if let Some(now) = process::usage_of(&self.family) {
             self.last = now;
             self.rss_bytes_max = self.rss_bytes_max.max(now.rss_bytes);
         }

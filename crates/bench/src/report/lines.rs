@@ -95,7 +95,7 @@ fn published_line<'a>(
     figure: &Figure<'_>,
     panel: &Panel<'_>,
     axis: &'a Axis,
-    by: &'a str,
+    by: &str,
 ) -> Option<Line<'a>> {
     let point = |(share, row): &(f64, usize)| {
         let value = published(figure.rows.get(*row)?, figure.metric, Some(by))?;
@@ -104,7 +104,8 @@ fn published_line<'a>(
     let points: Vec<(f64, Spread)> = panel.rows.iter().filter_map(point).collect();
     let last_px = Some(y_px(axis, points.last()?.1.median));
     let shape = figure.columns.len();
-    Some(Line { class: PUBLISHED, name: by, points, last_px, axis, shape, is_joined: false })
+    let (class, name) = (PUBLISHED, "published");
+    Some(Line { class, name, points, last_px, axis, shape, is_joined: false })
 }
 
 fn lines<'a>(figure: &Figure<'a>, panel: &Panel<'_>, axis: &'a Axis) -> Vec<Line<'a>> {

@@ -206,7 +206,7 @@ fn a_picture_of_some_variants_stands_on_axes_from_zero_with_what_was_published_b
     assert_says(
         first_sheet,
         &[
-            ">level 1 of the paper</div>",
+            ">published</div>",
             "level 1 of the paper: 3.08×<",
             "queues 15 (7 of 27 rows)",
             "+40.9 % (1.41×)",

@@ -11,6 +11,8 @@ const PUBLISHED_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012";
 const SECONDS: f64 = 30.0;
 /// Messages that wait for consumers in parallel, whose number the source does not tell.
 const BACKLOG: u32 = 5_000_000;
+/// Messages up to which rates are taken fifty times a second.
+const SHORT: u64 = 1_000_000;
 const IN_PARALLEL: &[u32] = &[4, 16, 64, 256];
 /// Leveret's key without which it refuses `immediate`.
 const HONOUR: &str = "amqp091.immediate = honour";
@@ -76,7 +78,9 @@ pub(crate) fn features(Settings { scale }: Settings) -> Plan {
 
 fn backlog(n_consumers: u32, n: u64) -> Case {
     let queue = "bench-backlog";
-    let options = format!("-x 0 -y {n_consumers} -a -u {queue} -ad false -ew empty -i 0.1");
+    // What was measured ends with the interval of the last movement.
+    let interval = if n <= SHORT { "0.02" } else { "0.1" };
+    let options = format!("-x 0 -y {n_consumers} -a -u {queue} -ad false -ew empty -i {interval}");
     let fill = Load::new(&format!("-x 1 -y 0 -u {queue} -ad false -C {n} -c 1000"));
     let row = RowPlan::new(format!("0->{n_consumers}"), Metric::Rate)
         .text("options", &*options)

@@ -9,6 +9,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("counting", &[]),
     ("amqp091", &["stdx"]),
     ("amqp10", &["stdx"]),
+    ("streamproto", &[]),
     ("message", &["amqp091"]),
     ("routing", &["message"]),
     ("queue", &["message"]),

@@ -140,11 +140,19 @@ impl Session {
         self.client.turn.commit_here();
     }
 
-    /// Wakes the connections that were given something. To be called before the caller waits for
-    /// anything.
-    pub fn wake(&mut self) {
+    /// Connections that were given something and sleep.
+    #[must_use]
+    pub fn n_to_wake(&self) -> usize {
+        self.client.turn.n_to_wake()
+    }
+
+    /// Wakes the connections that were given something. To be called before the caller waits for anything.
+    /// Returns whether the connection should not be read for a moment: it publishes faster than consumers
+    /// take, so that they lack the processor more than it does.
+    pub fn wake(&mut self) -> bool {
         stdx::walk::step("wake");
         self.client.turn.wake();
+        self.publishing.take_is_ahead()
     }
 
     async fn run_requests(
@@ -248,12 +256,6 @@ impl Session {
     /// Deliveries on these links may go on: the client has read.
     pub fn resume(&self, links: &[LinkId]) {
         self.links.resume(&self.client, links);
-    }
-
-    /// Whether the connection should not be read for a moment: it publishes faster than consumers
-    /// take, so that they lack the processor more than it does. To be asked once after each read.
-    pub const fn take_is_ahead(&mut self) -> bool {
-        self.publishing.take_is_ahead()
     }
 
     /// Closes the connection from the broker's side, with 320 and this reason.

@@ -42,6 +42,11 @@ use written::Written;
 /// After a read of so many bytes other tasks have their turn: those that were just given messages
 /// wait on this very thread, and would see nothing of them until the client that floods pauses.
 const BULK_BYTES: usize = 16 * 1024;
+/// A client that floods is read on before others are woken, up to so many bytes for each of them: if they are
+/// many, each is written several messages at once instead of one after every read, ...
+const READ_ON_BYTES_EACH: usize = 2 * 1024;
+/// ... but not for longer than a millisecond or two.
+const READ_ON_BYTES_MAX: usize = 1024 * 1024;
 
 /// The end of a connection.
 #[derive(Debug)]
@@ -133,6 +138,19 @@ impl Client {
         };
         requests.clear();
         goes_on
+    }
+
+    fn count_received(&self, n: usize) {
+        if let Some(stats) = &self.stats {
+            stats.received.count(n);
+        }
+    }
+
+    /// Whether more is read before those are woken who were given something of the `n_read` bytes so far.
+    fn is_read_on(&self, n_read: usize) -> bool {
+        let session = self.session.as_ref().filter(|session| !session.is_held());
+        let n_to_wake = session.map_or(0, Session::n_to_wake);
+        n_read < READ_ON_BYTES_MAX.min(n_to_wake * READ_ON_BYTES_EACH)
     }
 
     /// Gives back what the session holds.
@@ -301,13 +319,8 @@ impl Task {
         }
         match wakeup.n_read {
             Some(0) => return Err(Disconnect::Eof),
-            Some(n) => {
-                if let Some(stats) = &self.client.stats {
-                    stats.received.count(n);
-                }
-                self.work_off_and_commit(n).await?;
-            }
-            None if wakeup.goes_on => self.work_off_and_commit(BULK_BYTES).await?,
+            Some(n) => self.work_off_and_commit(n).await?,
+            None if wakeup.goes_on => self.work_off_and_commit(0).await?,
             None => {}
         }
         self.flush()?;
@@ -318,10 +331,35 @@ impl Task {
         Ok(())
     }
 
+    /// Works off the `n_read` bytes that were read, or what was left of earlier ones if that is 0.
     async fn work_off_and_commit(&mut self, n_read: usize) -> Result<(), Disconnect> {
-        let worked_off = self.work_off().await;
-        self.commit_here(n_read);
+        self.client.count_received(n_read);
+        let mut worked_off = self.work_off().await;
+        let (mut n_all, mut n) = (n_read, n_read);
+        while worked_off.is_ok()
+            && n >= BULK_BYTES
+            && !self.input.is_left()
+            && self.client.is_read_on(n_all)
+        {
+            n = match poll_fn(|cx| Poll::Ready(self.input.poll_read(cx))).await {
+                // An end or an error is met again by the next read.
+                Poll::Pending | Poll::Ready(Ok(0) | Err(_)) => break,
+                Poll::Ready(Ok(n)) => n,
+            };
+            n_all += n;
+            self.client.count_received(n);
+            worked_off = self.work_off().await;
+        }
+        self.wake_others();
+        self.commit_here(if n_read == 0 { BULK_BYTES } else { n_all });
         worked_off
+    }
+
+    fn wake_others(&mut self) {
+        let Some(session) = &mut self.client.session else { return };
+        if session.wake() {
+            self.pace.slow_down(self.server.clock.now());
+        }
     }
 
     /// Tells the broker what the client has this node keep for it, `n_pending` bytes of answers among it: the
@@ -454,12 +492,6 @@ impl Task {
             }
         };
         self.record_activity(now, acknowledges);
-        if let Some(session) = &mut self.client.session {
-            session.wake();
-            if session.take_is_ahead() {
-                self.pace.slow_down(now);
-            }
-        }
         self.input
             .consume(at, wanted)
             .map_err(|input::TooLarge| Disconnect::Dropped("a frame is too large"))
@@ -469,7 +501,7 @@ impl Task {
     async fn release_hold(&mut self) {
         let Some(session) = &mut self.client.session else { return };
         let released = session.release_hold().await;
-        session.wake();
+        self.wake_others();
         self.commit_here(BULK_BYTES);
         if released.is_err() {
             self.let_go().await;

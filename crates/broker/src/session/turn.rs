@@ -74,6 +74,11 @@ impl Turn {
         &mut self.wakes
     }
 
+    /// Connections that were given something and sleep.
+    pub(super) fn n_to_wake(&self) -> usize {
+        self.wakes.len()
+    }
+
     /// Wakes the connections that were given something.
     pub(super) fn wake(&mut self) {
         wake_all(&mut self.wakes);

@@ -45,22 +45,22 @@ fn a_publisher_is_slowed_down_while_consumers_take_from_a_deep_backlog() {
     publisher.declare("q", false);
     let many = ["a"; 20_000];
     publisher.publish("q", &many, Kind::Transient);
-    assert!(!publisher.session().take_is_ahead(), "nobody is there to catch up");
+    assert!(!publisher.session().wake(), "nobody is there to catch up");
     consumer.ask(Op::SetPrefetch { prefetch_count: 1_000, global: false });
     consumer.consume("q", false);
     publisher.publish("q", &["b"], Kind::Transient);
-    assert!(publisher.session().take_is_ahead());
-    assert!(!publisher.session().take_is_ahead(), "once is enough");
+    assert!(publisher.session().wake());
+    assert!(!publisher.session().wake(), "once is enough");
     publisher.publish("q", &many, Kind::Transient);
-    assert!(!publisher.session().take_is_ahead(), "the consumer is stuck");
+    assert!(!publisher.session().wake(), "the consumer is stuck");
     consumer.settle(1_000, Outcome::Accepted);
     publisher.publish("q", &["c"], Kind::Transient);
-    assert!(publisher.session().take_is_ahead());
+    assert!(publisher.session().wake());
     for _ in 0..39 {
         consumer.settle(1_000, Outcome::Accepted);
     }
     publisher.publish("q", &["d"], Kind::Transient);
-    assert!(!publisher.session().take_is_ahead(), "the backlog is shallow");
+    assert!(!publisher.session().wake(), "the backlog is shallow");
 }
 
 #[test]

@@ -107,6 +107,11 @@ impl Input {
         self.is_left = true;
     }
 
+    /// Whether something was left.
+    pub(super) const fn is_left(&self) -> bool {
+        self.is_left
+    }
+
     /// Whether something was left; once.
     pub(super) fn take_left(&mut self) -> bool {
         let is_left = std::mem::take(&mut self.is_left);

@@ -59,6 +59,42 @@ mod tests {
         assert!(publisher.is_open());
     }
 
+    /// A flood is read on before so many are woken, and what there is of it wakes them all the same, also
+    /// where it pauses within a frame.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_flood_is_dealt_out_in_turn_and_leaves_none_of_many_consumers_asleep() {
+        const N_CONSUMERS: usize = 100;
+        const N_MESSAGES: usize = 20_000;
+        /// More than a small read, and no multiple of a message.
+        const PIECE_BYTES: usize = 40_001;
+        let site = Site::start(None);
+        let mut publisher = Client::guest(site.address);
+        assert_eq!(publisher.ask(1, declare("q")), "queue.declare-ok");
+        let consume = BasicConsume { queue: b"q", ..BasicConsume::default() };
+        let mut consumers: Vec<Client> =
+            (0..N_CONSUMERS).map(|_| Client::guest(site.address)).collect();
+        for consumer in &mut consumers {
+            assert_eq!(consumer.ask(1, consume), "basic.consume-ok");
+        }
+        for n in 0..N_MESSAGES {
+            publisher.put_publish("q", false, &n.to_be_bytes());
+        }
+        let flood = std::mem::take(&mut publisher.out);
+        let bytes_each = flood.len() / N_MESSAGES;
+        let (mut n_bytes, mut n) = (0, 0);
+        for piece in flood.chunks(PIECE_BYTES) {
+            publisher.write(piece);
+            n_bytes += piece.len();
+            while n < n_bytes / bytes_each {
+                let (tag, body) = delivery(&mut consumers[n % N_CONSUMERS]);
+                let expected = (n / N_CONSUMERS + 1) as u64;
+                assert_eq!((tag, body), (expected, n.to_be_bytes().to_vec()));
+                n += 1;
+            }
+        }
+        assert_eq!(n, N_MESSAGES);
+    }
+
     /// A publisher, and a consumer's connection, of a queue that confirms on what `mode` says.
     fn confirming_on(site: &Site, mode: &str) -> (Client, Client) {
         let mut publisher = Client::guest(site.address);

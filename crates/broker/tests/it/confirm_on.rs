@@ -3,7 +3,7 @@
 mod timeout;
 
 use crate::client::{Client, Kind, block_on, short, start};
-use broker::Broker;
+use broker::{Broker, QueueStat};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{Op, Outcome, Value};
 use std::sync::Arc;
@@ -74,6 +74,14 @@ impl Node {
 
     fn n_pending(&self) -> u64 {
         self.broker.view().queue("/", "q").unwrap().pending_confirms().n
+    }
+
+    /// The figures of the queue after what was heard of it: they are brought up to date under its lock, which
+    /// another thread may still hold.
+    fn stat(&self) -> QueueStat {
+        let queue = self.broker.view().queue("/", "q").unwrap();
+        let _under_the_lock = queue.as_classic().unwrap().inspect().pages_on_disk();
+        queue.stat()
     }
 }
 

@@ -28,11 +28,11 @@ impl Node {
     }
 
     fn n_timed_out(&self) -> u64 {
-        self.broker.view().queue("/", "q").unwrap().stat().n_confirm_timeouts
+        self.stat().n_confirm_timeouts
     }
 
     fn n_messages(&self) -> (u64, u64) {
-        let stat = self.broker.view().queue("/", "q").unwrap().stat();
+        let stat = self.stat();
         (stat.n_ready, stat.n_unacked)
     }
 }

@@ -162,7 +162,8 @@ fn queues_that_exist_are_bound_unless_they_are_not_to_be() {
 #[test]
 fn what_is_left_to_acknowledge_is_acknowledged_once_nothing_comes() {
     let broker = Broker::start(Behaviour::Echo);
-    summary(&broker, "-C 100 -A 30 -ew idle");
+    // Without a limit that is not reached the run would end with its publisher.
+    summary(&broker, "-C 100 -D 101 -A 30 -ew idle");
     assert_eq!(broker.n_acknowledged(), 100);
 }
 

@@ -64,6 +64,8 @@ impl Sink for Counted {
     fn event(&mut self, _: Event<'_>) {}
 
     fn confirm(&mut self, _: ChannelId, _: u64, _: u64, _: Confirmation) {}
+
+    fn readable(&mut self, _: LinkId) {}
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -35,7 +35,10 @@ use client::Client;
 use confirm::ConfirmQueue;
 use links::Links;
 use publish::Publishing;
-use session::{ChannelId, Control, Error, Event, LinkId, MethodTag, Op, Outbox, Request, Settle};
+use session::{
+    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL, Op, Outbox,
+    Request, Settle,
+};
 use settling::Settling;
 use std::sync::Arc;
 use transactions::Transactions;
@@ -207,6 +210,10 @@ impl Session {
                         return Err(self.client.end(settle.channel, error));
                     }
                 }
+                Request::Append(_) | Request::Credit(_) => {
+                    self.flush_before(index, input, requests).await;
+                    return Err(self.client.end(ONLY_CHANNEL, streams_not_served()));
+                }
                 Request::Control(control) => {
                     self.flush_before(index, input, requests).await;
                     self.client.turn.before_waiting();
@@ -260,7 +267,7 @@ impl Session {
 
     /// Closes the connection from the broker's side, with 320 and this reason.
     pub async fn force_close(&mut self, reason: &str) {
-        let error = Error::new(session::ErrorKind::ConnectionForced, reason.to_owned());
+        let error = Error::new(ErrorKind::ConnectionForced, reason.to_owned());
         self.give_everything_back().await;
         self.client.turn.tell(|sink| {
             sink.event(Event::ConnectionFailed {
@@ -305,7 +312,7 @@ impl Session {
                  ms. This timeout value can be configured, see consumers doc guide to learn more",
                 channel.0
             );
-            let error = Error::new(session::ErrorKind::PreconditionFailed, text);
+            let error = Error::new(ErrorKind::PreconditionFailed, text);
             // It closes a channel, never the connection.
             let _stops = self.fail(channel, None, error).await;
         }
@@ -402,6 +409,11 @@ impl Session {
             Err(error) => self.fail(channel, Some(control.origin), error).await,
         }
     }
+}
+
+/// No front asks for streams yet.
+fn streams_not_served() -> Error {
+    Error::new(ErrorKind::NotImplemented, "streams are not served yet")
 }
 
 /// How a control request went.

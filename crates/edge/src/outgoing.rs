@@ -26,7 +26,7 @@ pub struct Outgoing {
     n_taken: u64,
     /// Bytes taken and not yet known to be written.
     n_in_flight: usize,
-    /// Links that were told that there is no room.
+    /// Links to be resumed: they were told that there is no room, or there is something for them.
     paused: Vec<LinkId>,
     /// Deliveries that are settled once they are written.
     auto_acks: AutoAckInFlight,
@@ -97,6 +97,15 @@ impl Outgoing {
         Room::Full
     }
 
+    /// There is something for a link that waits for it: it is noted as if it had found no room, unless
+    /// `is_paused` says that it is already.
+    pub fn readable(&mut self, link: LinkId, is_paused: &mut bool) {
+        if self.closing == Closing::No && !*is_paused {
+            *is_paused = true;
+            self.paused.push(link);
+        }
+    }
+
     /// A delivery that was put in is settled by being written.
     #[inline]
     pub fn settle_by_write(&mut self, put: Put) {
@@ -149,7 +158,10 @@ impl Outgoing {
     #[inline]
     #[must_use]
     pub fn has_something(&self) -> bool {
-        self.rope.n_bytes() > 0 || self.close_mode.is_some() || self.refusal.is_some()
+        self.rope.n_bytes() > 0
+            || !self.paused.is_empty()
+            || self.close_mode.is_some()
+            || self.refusal.is_some()
     }
 
     /// Takes everything that waits into `batch`, which must be written by now; when links that found no

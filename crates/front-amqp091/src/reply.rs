@@ -58,12 +58,12 @@ pub(crate) fn wire_refusal(error: WireError) -> Error {
 
 /// Packs a method's numbers for the way through the broker.
 pub(crate) const fn origin(method: MethodId) -> MethodTag {
-    MethodTag(((method.class as u32) << 16) | method.method as u32)
+    MethodTag(((method.class as u64) << 16) | method.method as u64)
 }
 
 /// The way back; the numbers of the default origin are 0 and 0.
 pub(crate) fn method_of(origin: MethodTag) -> MethodId {
-    let [c0, c1, m0, m1] = origin.0.to_be_bytes();
+    let [.., c0, c1, m0, m1] = origin.0.to_be_bytes();
     MethodId { class: u16::from_be_bytes([c0, c1]), method: u16::from_be_bytes([m0, m1]) }
 }
 

@@ -1,9 +1,9 @@
-use crate::{ChannelId, Error, LinkId, ShortString};
+use crate::{ChannelId, Error, LinkId, ShortString, StreamEvent};
 use message::MessageRef;
 
-/// A front's own name for the kind of a request; opaque to the broker.
+/// A front's own name for a request, or for its kind; opaque to the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct MethodTag(pub u32);
+pub struct MethodTag(pub u64);
 
 /// An event for a client, other than deliveries and confirms. Events of one channel reach the client in
 /// the order they are put into the outbox.
@@ -130,6 +130,8 @@ pub enum Event<'a> {
         /// The message as it was published.
         message: MessageRef<'a>,
     },
+    /// An event for a client that uses streams as such.
+    Stream(StreamEvent<'a>),
 }
 
 /// The reason why a message comes back to its publisher.

@@ -7,6 +7,7 @@ mod error;
 mod event;
 mod outbox;
 mod request;
+mod stream;
 
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
@@ -17,6 +18,11 @@ pub use outbox::{
 pub use request::{
     Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome,
     OwnedContent, Publish, QueueBinding, QueueDeclaration, Request, Settle, Span,
+};
+pub use stream::{
+    Append, CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, ONLY_CHANNEL, Properties,
+    PublisherId, StreamCredit, StreamEvent, StreamOffset, StreamOp, StreamRefusal,
+    StreamSubscription, SubscriptionId, SuperStream,
 };
 
 pub use amqp091::table::{ShortString, Table, Value};

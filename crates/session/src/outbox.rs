@@ -1,4 +1,4 @@
-use crate::{ChannelId, Event, LinkId, Position};
+use crate::{ChannelId, ChunkDelivery, Event, LinkId, Position, PublisherId, StreamRefusal};
 use message::MessageRef;
 use std::task::Waker;
 
@@ -61,6 +61,28 @@ pub trait Sink {
     /// since confirms were selected) are done. Frames are made when the bytes are taken, so that
     /// runs fold into one.
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation);
+
+    /// There is something for a link that waits for it: the connection's task is to ask for it, as it does
+    /// for links that found no room. To be said once for each time that the link begins to wait.
+    fn readable(&mut self, link: LinkId);
+
+    /// Appends one chunk, as [`Sink::deliver`] does a message. Said to clients alone that use streams as
+    /// such.
+    fn deliver_chunk(&mut self, _link: LinkId, _chunk: &ChunkDelivery<'_>) -> Room {
+        Room::Full
+    }
+
+    /// The messages that this publisher gave the ids `first..=last` are committed, or refused. Frames are
+    /// made when the bytes are taken, so that many fold into one. Said to clients alone that use streams as
+    /// such.
+    fn answer_append(
+        &mut self,
+        _publisher: PublisherId,
+        _first: u64,
+        _last: u64,
+        _answer: Result<(), StreamRefusal>,
+    ) {
+    }
 }
 
 /// The broker's answer to a publish.

@@ -1,4 +1,7 @@
-use crate::{ChannelId, Error, LinkId, MethodTag, Position, ShortString, Table};
+use crate::{
+    Append, ChannelId, Error, LinkId, MethodTag, Position, ShortString, StreamCredit, StreamOp,
+    Table,
+};
 use bytes::Bytes;
 
 /// One thing a client asks for. A front turns one socket read into a list of these, in the order
@@ -9,6 +12,10 @@ pub enum Request {
     Publish(Publish),
     /// Say what became of one delivered message.
     Settle(Settle),
+    /// Put messages of one publisher into its stream.
+    Append(Append),
+    /// Let a subscription to a stream have more chunks.
+    Credit(StreamCredit),
     /// Everything rarer.
     Control(Box<Control>),
 }
@@ -219,6 +226,8 @@ pub enum Op {
     Commit,
     /// Forget what is held back.
     RollBack,
+    /// An operation on streams as such.
+    Stream(StreamOp),
 }
 
 /// The exchange that a client declares.

@@ -348,6 +348,7 @@ impl ConfirmOn {
             What::ChannelClosed(channel) => self.end_channel(peer, channel),
             What::Returned(..)
             | What::Done
+            | What::Stream(_)
             | What::Declared { .. }
             | What::Purged(_)
             | What::Deleted(_)

@@ -273,6 +273,7 @@ impl QueuePolicies {
             What::ConsumerCancelled { tag, .. } => fail(format!("{tag} is lost")),
             What::Returned(..)
             | What::Done
+            | What::Stream(_)
             | What::Declared { .. }
             | What::Purged(_)
             | What::Deleted(_)

@@ -3,8 +3,9 @@
 
 use message::MessageRef;
 use session::{
-    ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, ReturnReason,
-    Room, Sink, UnsettledSince,
+    CHUNK_HEADER_BYTES, ChannelId, ChunkData, ChunkDelivery, Confirmation, Delivery, ErrorKind,
+    Event, LinkId, Outbox, Position, PublisherId, ReturnReason, Room, Sink, StreamRefusal,
+    UnsettledSince,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -163,6 +164,19 @@ pub enum What {
         last: u64,
         ack: bool,
     },
+    Stream(StreamWhat),
+}
+
+/// The part of what a connection got that only clients of streams get.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "fields are those of `session`")]
+pub enum StreamWhat {
+    /// A chunk.
+    Chunk { link: u64, header: [u8; CHUNK_HEADER_BYTES], data: Vec<u8>, committed_chunk_id: u64 },
+    /// The answer to messages that were appended.
+    Answered { publisher: u8, first: u64, last: u64, answer: Result<(), StreamRefusal> },
+    /// Anything else, as it is debugged.
+    Event(String),
 }
 
 /// The events of all connections, in order: connection, then event.
@@ -316,6 +330,19 @@ impl Outbox for Recorder {
     }
 }
 
+impl Locked<'_> {
+    /// The room after a delivery on this link.
+    fn room_after(&mut self, link: LinkId) -> Room {
+        self.flow.n_unread += 1;
+        let room_bytes = self.room_bytes();
+        if room_bytes > 0 {
+            return Room::Bytes(room_bytes);
+        }
+        self.readable(link);
+        Room::Full
+    }
+}
+
 impl Sink for Locked<'_> {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         let late = self.flow.full.iter().take(self.full_before).any(|full| *full == link);
@@ -323,15 +350,7 @@ impl Sink for Locked<'_> {
         let no_ack = self.flow.unsettled.no_ack.contains(&link.0);
         self.flow.unsettled.note(&given, no_ack);
         self.recorder.note(What::Deliver { given, late });
-        self.flow.n_unread += 1;
-        let room_bytes = self.room_bytes();
-        if room_bytes > 0 {
-            return Room::Bytes(room_bytes);
-        }
-        if !self.flow.full.contains(&link) {
-            self.flow.full.push(link);
-        }
-        Room::Full
+        self.room_after(link)
     }
 
     fn room_bytes(&self) -> usize {
@@ -357,6 +376,34 @@ impl Sink for Locked<'_> {
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
         let ack = answer == Confirmation::Ack;
         self.recorder.note(What::Confirm { channel: channel.0, first, last, ack });
+    }
+
+    fn readable(&mut self, link: LinkId) {
+        if !self.flow.full.contains(&link) {
+            self.flow.full.push(link);
+        }
+    }
+
+    fn deliver_chunk(&mut self, link: LinkId, chunk: &ChunkDelivery<'_>) -> Room {
+        let data = match &chunk.data {
+            ChunkData::Borrowed(bytes) => bytes.to_vec(),
+            ChunkData::Shared(bytes) => bytes.to_vec(),
+        };
+        let (header, committed_chunk_id) = (*chunk.header, chunk.committed_chunk_id);
+        let chunk = StreamWhat::Chunk { link: link.0, header, data, committed_chunk_id };
+        self.recorder.note(What::Stream(chunk));
+        self.room_after(link)
+    }
+
+    fn answer_append(
+        &mut self,
+        publisher: PublisherId,
+        first: u64,
+        last: u64,
+        answer: Result<(), StreamRefusal>,
+    ) {
+        let answered = StreamWhat::Answered { publisher: publisher.0, first, last, answer };
+        self.recorder.note(What::Stream(answered));
     }
 }
 
@@ -398,6 +445,7 @@ fn what_of(event: Event<'_>) -> What {
             What::Got { given: Given::of(link, &delivery), n_ready, no_ack }
         }
         Event::Returned { message, reason, .. } => What::Returned(Content::of(&message), reason),
+        Event::Stream(event) => What::Stream(StreamWhat::Event(format!("{event:?}"))),
     }
 }
 
@@ -435,7 +483,8 @@ impl std::fmt::Display for What {
             | Self::ChannelClosed(_)
             | Self::ConnectionClosed
             | Self::Unblocked
-            | Self::Confirm { .. } => write!(f, "{self:?}"),
+            | Self::Confirm { .. }
+            | Self::Stream(_) => write!(f, "{self:?}"),
         }
     }
 }

@@ -26,7 +26,8 @@ impl BlockedRequests {
     pub(super) fn keep(&mut self, input: &[u8], requests: impl Iterator<Item = Request>) {
         self.0.extend(requests.map(|request| match request {
             Request::Publish(publish) => Request::Publish(owned(&publish, input)),
-            other @ (Request::Settle(_) | Request::Control(_)) => other,
+            Request::Append(append) => Request::Append(append.owned(input)),
+            other @ (Request::Settle(_) | Request::Credit(_) | Request::Control(_)) => other,
         }));
     }
 }

@@ -1,7 +1,7 @@
 //! Control requests, one by one.
 
 use super::definitions::DefinitionRequests;
-use super::{Handled, Session};
+use super::{Handled, Session, streams_not_served};
 use meta::Command;
 use session::{Control, Error, Event, Op};
 
@@ -16,13 +16,12 @@ impl Session {
                 self.release_channel(channel).await;
                 self.client.turn.answer(Event::ChannelClosed(channel))
             }
-            Op::FailChannel(error) => Err(error.clone()),
+            Op::FailChannel(error) | Op::FailConnection(error) => Err(error.clone()),
             Op::CloseConnection => {
                 self.give_everything_back().await;
                 self.client.turn.answer(Event::ConnectionClosed)?;
                 Ok(Handled::Closed)
             }
-            Op::FailConnection(error) => Err(error.clone()),
             // COMPAT: only who lets credentials expire looks at new ones; passwords do not expire.
             Op::UpdateSecret { .. } => Ok(Handled::Done),
             Op::DeclareExchange(declare) => {
@@ -75,6 +74,7 @@ impl Session {
                 let parts = (&mut self.publishing, links, &mut self.settling);
                 self.transactions.commit(client, parts, channel).await
             }
+            Op::Stream(_) => Err(streams_not_served()),
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }
     }

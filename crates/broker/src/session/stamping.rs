@@ -4,7 +4,8 @@ use amqp091::{ShortString, Value};
 use classic::Services;
 use message::MessageRef;
 use session::{
-    ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink, UnsettledSince,
+    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Outbox, Position, PublisherId,
+    Room, Sink, StreamRefusal, UnsettledSince,
 };
 use std::sync::Arc;
 use std::task::Waker;
@@ -88,5 +89,23 @@ impl Sink for Stamping<'_> {
 
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
         self.sink.confirm(channel, first, last, answer);
+    }
+
+    fn readable(&mut self, link: LinkId) {
+        self.sink.readable(link);
+    }
+
+    fn deliver_chunk(&mut self, link: LinkId, chunk: &ChunkDelivery<'_>) -> Room {
+        self.sink.deliver_chunk(link, chunk)
+    }
+
+    fn answer_append(
+        &mut self,
+        publisher: PublisherId,
+        first: u64,
+        last: u64,
+        answer: Result<(), StreamRefusal>,
+    ) {
+        self.sink.answer_append(publisher, first, last, answer);
     }
 }

@@ -85,6 +85,7 @@ fn line(what: &What) -> String {
         What::Confirm { first, last, ack, .. } => {
             format!("{} {first}..={last}", if *ack { "ack" } else { "nack" })
         }
+        What::Stream(what) => format!("{what:?}"),
     }
 }
 

@@ -77,6 +77,13 @@ impl Sink for Locked {
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
         self.channels.confirm(channel.0, first, last, answer);
     }
+
+    fn readable(&mut self, link: LinkId) {
+        let Self { links, out, .. } = self;
+        if let Some(link) = links.get_mut(link) {
+            out.readable(link.id, &mut link.paused);
+        }
+    }
 }
 
 /// The most bytes of properties that a content header's frame has room for.

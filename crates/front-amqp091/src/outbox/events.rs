@@ -87,6 +87,8 @@ impl Locked {
             Event::Returned { channel, reason, message } => {
                 self.returned(channel, reason, &message)
             }
+            // Nothing that this protocol's clients can ask for is answered by it.
+            Event::Stream(_) => {}
         }
     }
 

@@ -8,6 +8,7 @@ use session::{
     ChannelId, Confirmation, Delivery, Event, Flag, LinkId, Outbox, Position, ReturnReason, Room,
     ShortString,
 };
+use std::task::{Context, Waker};
 
 fn message(body: &[u8]) -> MessageRef<'_> {
     MessageRef {
@@ -132,6 +133,30 @@ fn a_full_outbox_says_so_and_names_the_links_once_it_is_written() {
     batch.resume().clear();
     assert!(!talk.outbox.try_take(&mut batch));
     assert_eq!(talk.outbox.n_pending(), 0);
+}
+
+#[test]
+fn a_readable_link_wakes_the_task_and_is_named_once() {
+    let talk = Talk::open(Settings::default(), &[1]);
+    talk.consume(1, 1, "a", Flag::No);
+    let mut batch = WriteBatch::default();
+    talk.outbox.try_take(&mut batch);
+    let n = batch.n_left();
+    batch.advance(n);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(talk.outbox.poll_take(&mut cx, &mut batch).is_pending());
+    let readable = |links: &[u64]| {
+        talk.outbox.batch(&mut |sink| links.iter().for_each(|link| sink.readable(LinkId(*link))))
+    };
+    assert!(readable(&[7]).is_none(), "there is no such link");
+    assert!(readable(&[1, 1]).is_some());
+    assert!(talk.outbox.try_take(&mut batch));
+    assert!(batch.is_written());
+    assert_eq!(batch.resume(), &[LinkId(1)]);
+    batch.resume().clear();
+    let _awake = readable(&[1]);
+    assert!(talk.outbox.try_take(&mut batch));
+    assert_eq!(batch.resume(), &[LinkId(1)]);
 }
 
 #[test]

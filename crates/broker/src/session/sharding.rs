@@ -4,7 +4,7 @@
 
 use super::client::Client;
 use crate::queue_ref::QueueRef;
-use meta::{Name, Permission, shard_name, shards};
+use meta::{Name, Permission, Sharding, Vhost, shard_name, shards};
 use routing::erlang;
 use session::{ChannelId, Error, ErrorKind, ShortString};
 use std::sync::MutexGuard;
@@ -45,8 +45,7 @@ impl Client {
 
     /// The shard with the fewest consumers, if `name` is that of a sharded exchange.
     fn least_used_shard(&self, name: &Name) -> Result<Option<Name>, Error> {
-        let Some(vhost) = self.access.own_vhost() else { return Ok(None) };
-        let Some(sharding) = vhost.policies().sharded().get(name) else { return Ok(None) };
+        let Some((vhost, sharding)) = self.sharding_of(name) else { return Ok(None) };
         // COMPAT: those left from when there were to be more are passed over.
         let wanted = shards(vhost, name).filter(|(index, _)| *index < sharding.n_shards);
         let with_queue =
@@ -58,10 +57,7 @@ impl Client {
 
     /// The queue that is declared by a name: of a sharded exchange its first shard.
     pub(super) fn queue_to_declare(&self, name: Name) -> Name {
-        let Some(vhost) = self.access.own_vhost() else { return name };
-        if !vhost.policies().sharded().contains_key(&name) {
-            return name;
-        }
+        let Some((vhost, _)) = self.sharding_of(&name) else { return name };
         let first = shards(vhost, &name).find(|(index, _)| *index == 0);
         let none = || shard_name(&name, &self.access.broker().limits().node, 0);
         first.map_or_else(none, |(_, shard)| shard.name.clone())
@@ -75,14 +71,16 @@ impl Client {
         what: &str,
     ) -> Result<Name, Error> {
         let name = self.queue_name(channel, name)?;
-        if self.is_sharded(&name) {
+        if self.sharding_of(&name).is_some() {
             return Err(refused(&format!("Can't {what} sharded queue"), &name));
         }
         Ok(name)
     }
 
-    fn is_sharded(&self, name: &Name) -> bool {
-        self.access.own_vhost().is_some_and(|vhost| vhost.policies().sharded().contains_key(name))
+    /// How the exchange of a name is sharded, and the definitions of its virtual host.
+    fn sharding_of(&self, name: &Name) -> Option<(&Vhost, &Sharding)> {
+        let vhost = self.access.own_vhost()?;
+        Some((vhost, vhost.policies().sharded().get(name)?))
     }
 }
 

@@ -193,13 +193,8 @@ impl Content {
     ) -> KeptTogether {
         let appended = self.durability.is_logged().then(|| {
             queue.services.storage.wal.append(|batch| {
-                let (mut n_logged, mut bodies) = (0, self.coming().peekable());
-                for (at, incoming) in placed.clone() {
-                    let stored = bodies.next_if(|(position, _)| *position == at);
-                    let (message, stored) = match incoming.home {
-                        Some(home) => home.logged(&incoming.message),
-                        None => (incoming.message, stored.map(|(_, stored)| *stored)),
-                    };
+                let mut n_logged = 0;
+                for (at, message, stored) in self.named(placed.clone(), BodyHome::logged) {
                     records::put_message(batch, queue.id().0, at, &message, stored);
                     n_logged += 1;
                 }
@@ -209,13 +204,8 @@ impl Content {
         });
         let mut note = None;
         if let Some(journal) = self.durability.journal() {
-            let (mut added_bytes, mut bodies) = (stored_bytes, self.coming().peekable());
-            for (at, incoming) in placed {
-                let stored = bodies.next_if(|(position, _)| *position == at);
-                let (message, stored) = match incoming.home {
-                    Some(home) => home.named(&incoming.message),
-                    None => (incoming.message, stored.map(|(_, stored)| *stored)),
-                };
+            let mut added_bytes = stored_bytes;
+            for (at, message, stored) in self.named(placed, BodyHome::named) {
                 let added_bytes = std::mem::take(&mut added_bytes);
                 note = Some(journal.publish(at, (&message, stored), added_bytes));
             }
@@ -226,6 +216,25 @@ impl Content {
             kept: LoggedAt { segment: appended.map(|appended| appended.at.segment) },
             only_confirmed: false,
         }
+    }
+
+    /// Messages as they are to be kept, with where their bodies are that are stored. `of_home` says it of
+    /// those that other queues have too.
+    #[inline]
+    fn named<'s, 'm: 's, 'a: 'm>(
+        &'s self,
+        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + 's,
+        of_home: for<'h> fn(&'h BodyHome, &MessageRef<'h>) -> (MessageRef<'h>, Option<StoredBody>),
+    ) -> impl Iterator<Item = (u64, MessageRef<'m>, Option<StoredBody>)> + 's {
+        let mut coming = self.coming().peekable();
+        placed.map(move |(at, incoming)| {
+            let stored = coming.next_if(|(position, _)| *position == at);
+            let (message, stored) = match incoming.home {
+                Some(home) => of_home(home, &incoming.message),
+                None => (incoming.message, stored.map(|(_, stored)| *stored)),
+            };
+            (at, message, stored)
+        })
     }
 
     /// Stores a message whose body other queues have too.

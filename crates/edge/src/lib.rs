@@ -10,7 +10,9 @@ mod closing;
 mod delivery_tags;
 mod outbox_budget;
 mod outgoing;
+pub mod sasl;
 mod step;
+mod timers;
 mod write_batch;
 mod write_rope;
 
@@ -19,6 +21,8 @@ pub use closing::{CloseMode, Closing};
 pub use delivery_tags::{DeliveryTags, Unsettled};
 pub use outbox_budget::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, OutboxBudget};
 pub use outgoing::Outgoing;
+pub use sasl::Mechanism;
 pub use step::{AuthFailure, Login, MISSED_HEARTBEATS, Progress, Step, Tick};
+pub use timers::{TimedOutbox, Timers};
 pub use write_batch::WriteBatch;
 pub use write_rope::WriteRope;

@@ -6,20 +6,18 @@ mod content;
 mod frames;
 mod handshake;
 mod methods;
-mod timers;
 
 use crate::Settings;
 use crate::outbox::{ClientOutbox, SILENT_CLOSE_DELAY_MS};
 use crate::reply;
 use amqp091::MethodId;
 use amqp091::method::ConnectionOpen;
-use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick};
+use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick, Timers};
 use frames::Incoming;
 use handshake::Handshake;
 use session::{Error, ErrorKind, Negotiated, Op, Request};
 use std::sync::Arc;
 use stdx::Now;
-use timers::Timers;
 
 /// Milliseconds the client has at most to answer `connection.close`, or to close its socket once its own was
 /// answered; fewer if its heartbeat is shorter. COMPAT: as with RabbitMQ.
@@ -203,7 +201,7 @@ impl Connection {
 
     /// Does what is due by now; says when to ask again at the latest.
     pub fn tick(&mut self, now: Now) -> Tick {
-        self.life.timers.tick(now, &self.life.outbox)
+        self.life.timers.tick(now, &*self.life.outbox)
     }
 
     /// Something was written to the socket.

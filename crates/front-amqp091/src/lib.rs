@@ -7,10 +7,9 @@
 mod connection;
 mod outbox;
 mod reply;
-mod sasl;
 mod settings;
 
 pub use connection::Connection;
+pub use edge::Mechanism;
 pub use outbox::ClientOutbox;
-pub use sasl::Mechanism;
 pub use settings::{Immediate, Settings};

@@ -14,7 +14,7 @@ use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use channels::ChannelsOut;
-use edge::{CloseMode, Closing, OutboxBudget, Outgoing, WriteBatch};
+use edge::{CloseMode, Closing, OutboxBudget, Outgoing, TimedOutbox, WriteBatch};
 use links::Links;
 use session::{Error, LinkId, MethodTag, Outbox, Outcome, Position, Settle, Sink, UnsettledSince};
 use std::collections::BTreeSet;
@@ -136,6 +136,16 @@ impl ClientOutbox {
     #[must_use]
     pub fn n_pending(&self) -> usize {
         self.lock().out.n_pending()
+    }
+}
+
+impl TimedOutbox for ClientOutbox {
+    fn heartbeat(&self, n_taken_before: u64) -> u64 {
+        self.lock().heartbeat(n_taken_before)
+    }
+
+    fn trim(&self) {
+        self.lock().trim();
     }
 }
 

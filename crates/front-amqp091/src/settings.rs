@@ -1,8 +1,7 @@
 //! The operator's settings of AMQP 0-9-1 connections.
 
-use crate::sasl::Mechanism;
 use amqp091::spec;
-use edge::OutboxBudget;
+use edge::{Mechanism, OutboxBudget};
 use std::sync::Arc;
 
 /// Limits and names of every AMQP 0-9-1 connection of a listener.

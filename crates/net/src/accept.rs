@@ -107,7 +107,7 @@ impl Server {
                 Some(Name::new(peer, local))
             };
             if let Some(name) = name {
-                let begun = (name, accepted, protocol.front(accepted));
+                let begun = (name, accepted, protocol.front(local.port(), accepted));
                 connection::serve(socket::plain(socket), begun, handshake, &served.0).await;
             }
             drop(served);

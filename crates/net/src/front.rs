@@ -12,6 +12,8 @@ use stdx::Now;
 pub enum Protocol {
     /// AMQP 0-9-1.
     Amqp091(Arc<front_amqp091::Settings>),
+    /// The stream protocol.
+    Stream(Arc<front_stream::Settings>),
 }
 
 impl Protocol {
@@ -20,6 +22,7 @@ impl Protocol {
     pub const fn listener_name(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "amqp",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -28,6 +31,7 @@ impl Protocol {
     pub const fn purpose(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "AMQP 0-9-1",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -35,14 +39,18 @@ impl Protocol {
     pub(crate) fn handshake_timeout_ms(&self) -> u64 {
         match self {
             Self::Amqp091(settings) => settings.handshake_timeout_ms,
+            Self::Stream(settings) => settings.handshake_timeout_ms,
         }
     }
 
-    /// The front of a connection that has just come.
-    pub(crate) fn front(&self, now: Now) -> Front {
+    /// The front of a connection that has just come, to this port.
+    pub(crate) fn front(&self, port: u16, now: Now) -> Front {
         match self {
             Self::Amqp091(settings) => {
                 Front::Amqp091(front_amqp091::Connection::new(Arc::clone(settings), now))
+            }
+            Self::Stream(settings) => {
+                Front::Stream(front_stream::Connection::new(Arc::clone(settings), port, now))
             }
         }
     }
@@ -52,6 +60,7 @@ impl Protocol {
 #[derive(Debug)]
 pub(crate) enum Front {
     Amqp091(front_amqp091::Connection),
+    Stream(front_stream::Connection),
 }
 
 impl Front {
@@ -59,6 +68,7 @@ impl Front {
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "AMQP",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -66,6 +76,7 @@ impl Front {
     pub(crate) const fn listed_as(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "{0,9,1}",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -73,12 +84,14 @@ impl Front {
     pub(crate) const fn told_as(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "{'AMQP',\"0-9-1\"}",
+            Self::Stream(_) => "{stream,\"1.0\"}",
         }
     }
 
     pub(crate) fn outbox(&self) -> ClientOutbox {
         match self {
             Self::Amqp091(front) => ClientOutbox::Amqp091(front.outbox()),
+            Self::Stream(front) => ClientOutbox::Stream(front.outbox()),
         }
     }
 
@@ -86,6 +99,7 @@ impl Front {
     pub(crate) fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
         match self {
             Self::Amqp091(front) => front.read(now, input, requests),
+            Self::Stream(front) => front.read(now, input, requests),
         }
     }
 
@@ -93,6 +107,7 @@ impl Front {
     pub(crate) fn authenticated(&mut self, result: Result<(), AuthFailure>) {
         match self {
             Self::Amqp091(front) => front.authenticated(result),
+            Self::Stream(front) => front.authenticated(result),
         }
     }
 
@@ -100,6 +115,7 @@ impl Front {
     pub(crate) fn opened(&mut self, now: Now, result: Result<(), Error>) {
         match self {
             Self::Amqp091(front) => front.opened(now, result),
+            Self::Stream(front) => front.opened(now, result),
         }
     }
 
@@ -107,6 +123,7 @@ impl Front {
     pub(crate) fn tick(&mut self, now: Now) -> Tick {
         match self {
             Self::Amqp091(front) => front.tick(now),
+            Self::Stream(front) => front.tick(now),
         }
     }
 
@@ -114,6 +131,7 @@ impl Front {
     pub(crate) const fn wrote(&mut self, now: Now) {
         match self {
             Self::Amqp091(front) => front.wrote(now),
+            Self::Stream(front) => front.wrote(now),
         }
     }
 
@@ -121,6 +139,7 @@ impl Front {
     pub(crate) const fn set_reading(&mut self, now: Now, reading: bool) {
         match self {
             Self::Amqp091(front) => front.set_reading(now, reading),
+            Self::Stream(front) => front.set_reading(now, reading),
         }
     }
 
@@ -128,6 +147,8 @@ impl Front {
     pub(crate) fn unfinished_bytes(&mut self) -> u64 {
         match self {
             Self::Amqp091(front) => front.unfinished_bytes(),
+            // What it is given whole or not at all.
+            Self::Stream(_) => 0,
         }
     }
 
@@ -135,12 +156,14 @@ impl Front {
     pub(crate) fn has_begun(&self) -> bool {
         match self {
             Self::Amqp091(front) => front.has_begun(),
+            Self::Stream(front) => front.has_begun(),
         }
     }
 
     pub(crate) const fn negotiated(&self) -> Negotiated {
         match self {
             Self::Amqp091(front) => front.negotiated(),
+            Self::Stream(front) => front.negotiated(),
         }
     }
 
@@ -148,6 +171,7 @@ impl Front {
     pub(crate) fn failure(&self) -> Option<&str> {
         match self {
             Self::Amqp091(front) => front.failure(),
+            Self::Stream(front) => front.failure(),
         }
     }
 }
@@ -156,6 +180,7 @@ impl Front {
 #[derive(Clone, Debug)]
 pub(crate) enum ClientOutbox {
     Amqp091(Arc<front_amqp091::ClientOutbox>),
+    Stream(Arc<front_stream::ClientOutbox>),
 }
 
 impl ClientOutbox {
@@ -163,6 +188,7 @@ impl ClientOutbox {
     pub(crate) fn for_broker(&self) -> Arc<dyn Outbox> {
         match self {
             Self::Amqp091(outbox) => Arc::clone(outbox) as Arc<dyn Outbox>,
+            Self::Stream(outbox) => Arc::clone(outbox) as Arc<dyn Outbox>,
         }
     }
 
@@ -171,6 +197,7 @@ impl ClientOutbox {
     pub(crate) fn try_take(&self, batch: &mut WriteBatch) -> bool {
         match self {
             Self::Amqp091(outbox) => outbox.try_take(batch),
+            Self::Stream(outbox) => outbox.try_take(batch),
         }
     }
 
@@ -178,6 +205,7 @@ impl ClientOutbox {
     pub(crate) fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
         match self {
             Self::Amqp091(outbox) => outbox.poll_take(cx, batch),
+            Self::Stream(outbox) => outbox.poll_take(cx, batch),
         }
     }
 
@@ -185,6 +213,7 @@ impl ClientOutbox {
     pub(crate) fn wrote(&self, batch: &WriteBatch) {
         match self {
             Self::Amqp091(outbox) => outbox.wrote(batch),
+            Self::Stream(outbox) => outbox.wrote(batch),
         }
     }
 
@@ -192,6 +221,7 @@ impl ClientOutbox {
     pub(crate) fn has_settled(&self) -> bool {
         match self {
             Self::Amqp091(outbox) => outbox.has_settled(),
+            Self::Stream(outbox) => outbox.has_settled(),
         }
     }
 
@@ -199,6 +229,7 @@ impl ClientOutbox {
     pub(crate) fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
         match self {
             Self::Amqp091(outbox) => outbox.take_settled(settles),
+            Self::Stream(outbox) => outbox.take_settled(settles),
         }
     }
 
@@ -206,6 +237,7 @@ impl ClientOutbox {
     pub(crate) fn n_pending(&self) -> usize {
         match self {
             Self::Amqp091(outbox) => outbox.n_pending(),
+            Self::Stream(outbox) => outbox.n_pending(),
         }
     }
 }

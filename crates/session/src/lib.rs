@@ -25,7 +25,7 @@ pub use stream::{
     StreamSubscription, SubscriptionId, SuperStream,
 };
 
-pub use amqp091::table::{ShortString, Table, Value};
+pub use amqp091::table::{ShortString, Table, TableRef, Value};
 
 /// A channel or session of a connection. Protocols without channels use one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,7 +3,6 @@
 use super::{Lifecycle, Phase, Reading, closing_ms, loses_frame_borders, unexpected};
 use crate::outbox::events::LINGER_MS;
 use crate::outbox::{Capabilities, SILENT_CLOSE_DELAY_MS};
-use crate::sasl::{self, Mechanism};
 use crate::{Settings, reply};
 use amqp091::method::{
     ConnectionOpen, ConnectionSecure, ConnectionSecureOk, ConnectionStart, ConnectionStartOk,
@@ -13,7 +12,7 @@ use amqp091::{
     Frame, FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, TableRef, Value,
     ValueRef, decode_frame, spec,
 };
-use edge::{AuthFailure, CloseMode, Login, Step};
+use edge::{AuthFailure, CloseMode, Login, Mechanism, Step, sasl};
 use session::{Error, ErrorKind};
 use stdx::Now;
 

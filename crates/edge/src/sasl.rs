@@ -1,6 +1,6 @@
 //! SASL mechanisms: the client's responses, taken apart.
 
-use amqp091::TableRef;
+use session::TableRef;
 
 /// The login mechanisms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,8 @@ impl Mechanism {
     }
 
     /// Whether there is a password to be checked.
-    pub(crate) const fn takes_password(self) -> bool {
+    #[must_use]
+    pub const fn takes_password(self) -> bool {
         match self {
             Self::Plain | Self::AmqPlain | Self::CrDemo => true,
             Self::Anonymous => false,
@@ -44,7 +45,8 @@ impl Mechanism {
     }
 
     /// The challenge after the client's first response, for mechanisms that have one.
-    pub(crate) const fn challenge(self) -> Option<&'static [u8]> {
+    #[must_use]
+    pub const fn challenge(self) -> Option<&'static [u8]> {
         match self {
             Self::Plain | Self::AmqPlain | Self::Anonymous => None,
             // COMPAT: clients look for these words.
@@ -53,7 +55,8 @@ impl Mechanism {
     }
 
     /// User and password of a response, the password empty if it is asked for; `None` when it is malformed.
-    pub(crate) fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
+    #[must_use]
+    pub fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
         match self {
             Self::Plain => parse_plain(response),
             Self::AmqPlain => {
@@ -69,7 +72,8 @@ impl Mechanism {
 }
 
 /// The password in the answer to a challenge; `None` when it is malformed.
-pub(crate) fn parse_answer(response: &[u8]) -> Option<Vec<u8>> {
+#[must_use]
+pub fn parse_answer(response: &[u8]) -> Option<Vec<u8>> {
     Some(response.strip_prefix(b"My password is ")?.to_vec())
 }
 
@@ -83,7 +87,7 @@ fn parse_plain(response: &[u8]) -> Option<(String, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use amqp091::{ShortString, Table};
+    use session::{ShortString, Table};
 
     #[test]
     fn responses_are_taken_apart() {

@@ -1,7 +1,6 @@
 //! A connection's timers: heartbeats, time-outs, giving back memory.
 
-use crate::outbox::ClientOutbox;
-use edge::{MISSED_HEARTBEATS, Tick};
+use crate::{MISSED_HEARTBEATS, Tick};
 use stdx::Now;
 
 /// Milliseconds without traffic after which buffers are given back.
@@ -11,8 +10,19 @@ const IDLE_AFTER_MS: u64 = 1_000;
 /// up after a single interval of silence, so that one at half of it must not be missed by being late.
 const CHECKS_PER_INTERVAL: u64 = 4;
 
+/// The part of an outbox that is a matter of time.
+pub trait TimedOutbox {
+    /// Puts a heartbeat in, unless something else goes out or has since `n_taken_before` was returned.
+    /// Returns the count for the next time.
+    fn heartbeat(&self, n_taken_before: u64) -> u64;
+
+    /// Gives back memory that is not in use.
+    fn trim(&self);
+}
+
+/// The times of one connection.
 #[derive(Debug)]
-pub(super) struct Timers {
+pub struct Timers {
     handshake_until_ms: Option<u64>,
     close_until_ms: Option<u64>,
     /// 0 without heartbeats.
@@ -26,7 +36,9 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) const fn new(now: Now, handshake_timeout_ms: u64) -> Self {
+    /// Of a connection that was accepted now.
+    #[must_use]
+    pub const fn new(now: Now, handshake_timeout_ms: u64) -> Self {
         Self {
             handshake_until_ms: Some(now.monotonic_ms.saturating_add(handshake_timeout_ms)),
             close_until_ms: None,
@@ -39,32 +51,38 @@ impl Timers {
         }
     }
 
-    pub(super) const fn heard(&mut self, now: Now) {
+    /// The client was heard.
+    pub const fn heard(&mut self, now: Now) {
         self.heard_ms = now.monotonic_ms;
         self.active(now);
     }
 
-    pub(super) const fn active(&mut self, now: Now) {
+    /// Something was heard or written.
+    pub const fn active(&mut self, now: Now) {
         self.idle_at_ms = Some(now.monotonic_ms + IDLE_AFTER_MS);
     }
 
-    pub(super) const fn set_reading(&mut self, now: Now, reading: bool) {
+    /// The client is listened to from now on, or not: then it is not taken for dead.
+    pub const fn set_reading(&mut self, now: Now, reading: bool) {
         if self.deaf == reading {
             self.deaf = !reading;
             self.heard_ms = now.monotonic_ms;
         }
     }
 
-    pub(super) fn heartbeats(&mut self, now: Now, interval_s: u16) {
+    /// Heartbeats go both ways from now on, unless the interval is 0.
+    pub fn heartbeats(&mut self, now: Now, interval_s: u16) {
         self.heartbeat_ms = u64::from(interval_s) * 1000;
         self.check_sent_at_ms = now.monotonic_ms + self.heartbeat_ms / CHECKS_PER_INTERVAL;
     }
 
-    pub(super) const fn handshake_is_done(&mut self) {
+    /// The client has opened a virtual host in time.
+    pub const fn handshake_is_done(&mut self) {
         self.handshake_until_ms = None;
     }
 
-    pub(super) const fn closing(&mut self, now: Now, timeout_ms: u64) {
+    /// A close was said: its answer is awaited for so long.
+    pub const fn closing(&mut self, now: Now, timeout_ms: u64) {
         self.handshake_until_ms = None;
         self.heartbeat_ms = 0;
         let until = now.monotonic_ms + timeout_ms;
@@ -74,25 +92,26 @@ impl Timers {
         }
     }
 
-    pub(super) fn tick(&mut self, now: Now, outbox: &ClientOutbox) -> Tick {
+    /// Does what is due by now; says when to ask again at the latest.
+    pub fn tick(&mut self, now: Now, outbox: &impl TimedOutbox) -> Tick {
         let now_ms = now.monotonic_ms;
         if self.handshake_until_ms.is_some_and(|until| until <= now_ms) {
             return Tick::Dead("handshake timeout");
         }
         if self.close_until_ms.is_some_and(|until| until <= now_ms) {
-            return Tick::Dead("no answer to connection.close");
+            return Tick::Dead("no answer to the close");
         }
         if self.dead_at_ms().is_some_and(|at| at <= now_ms) {
             return Tick::Dead(MISSED_HEARTBEATS);
         }
         if self.heartbeat_ms > 0 && self.check_sent_at_ms <= now_ms {
-            self.n_taken_before = outbox.lock().heartbeat(self.n_taken_before);
+            self.n_taken_before = outbox.heartbeat(self.n_taken_before);
             self.check_sent_at_ms = now_ms + self.heartbeat_ms / CHECKS_PER_INTERVAL;
         }
         let idle = self.idle_at_ms.is_some_and(|at| at <= now_ms);
         if idle {
             self.idle_at_ms = None;
-            outbox.lock().trim();
+            outbox.trim();
         }
         let next = [
             self.handshake_until_ms,

@@ -1,0 +1,301 @@
+//! One client connection's incoming half: bytes to requests, and what the connection itself answers. The
+//! outgoing half is [`ClientOutbox`].
+
+mod commands;
+mod handshake;
+mod subscription;
+
+use crate::Settings;
+use crate::outbox::{ClientOutbox, SILENT_CLOSE_DELAY_MS};
+use crate::settings::FRAME_BYTES_MAX;
+use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick, Timers};
+use handshake::Handshake;
+use session::{Error, ErrorKind, Negotiated, Op, Request};
+use std::sync::Arc;
+use stdx::Now;
+use streamproto::spec::FRAME_SIZE_BYTES;
+use streamproto::{Key, ToServer, WireError, decode_frame};
+
+/// Requests made in one go, as other fronts do.
+const REQUESTS_PER_READ_MAX: usize = 256;
+/// Milliseconds a client has to answer the server's close. COMPAT: RabbitMQ's time for each step.
+const CLOSING_MS: u64 = 10_000;
+/// Milliseconds for what was written to arrive at a client that is turned away.
+const LINGER_MS: u64 = 1_000;
+/// More input than this is not looked at in one read: spans are 32 bits wide.
+const INPUT_BYTES_MAX: usize = 1 << 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The client's properties are awaited.
+    PeerProperties,
+    /// The question for mechanisms is awaited.
+    SaslHandshake,
+    /// A login, or the rest of one, is awaited.
+    Authenticate,
+    /// The caller checks the login.
+    Authenticating,
+    /// The client's limits are awaited.
+    Tune,
+    /// The name of a virtual host is awaited.
+    Open,
+    /// The caller opens the virtual host.
+    Opening,
+    Running,
+    /// The caller checks new credentials of a client that runs.
+    Renewing,
+    /// The end was said by one side: only its answer counts.
+    Closing,
+    Ended,
+}
+
+/// How far a connection has come: its phase, what was agreed on, its times, and why it ends.
+#[derive(Debug)]
+struct Lifecycle {
+    settings: Arc<Settings>,
+    outbox: Arc<ClientOutbox>,
+    phase: Phase,
+    /// The largest frame that is taken now, in bytes.
+    frame_max: u32,
+    negotiated: Negotiated,
+    timers: Timers,
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    failure: Option<String>,
+}
+
+impl Lifecycle {
+    fn end(&mut self, close_mode: CloseMode) {
+        self.phase = Phase::Ended;
+        self.outbox.lock().end(close_mode);
+    }
+
+    /// Ends a connection before its virtual host is open: COMPAT: RabbitMQ says nothing then.
+    fn turn_away(&mut self, reason: String) {
+        self.failure = Some(reason);
+        self.end(CloseMode::Linger(LINGER_MS));
+    }
+
+    /// Ends a connection whose client was refused, and told so. COMPAT: RabbitMQ keeps its socket for a
+    /// while.
+    fn refuse(&mut self, reason: String) {
+        self.failure = Some(reason);
+        self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
+    }
+
+    fn closing(&mut self, now: Now) {
+        self.phase = Phase::Closing;
+        self.timers.closing(now, CLOSING_MS);
+    }
+}
+
+/// The incoming half of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    life: Lifecycle,
+    handshake: Handshake,
+}
+
+impl Connection {
+    /// A connection that was accepted now, at this port.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>, port: u16, now: Now) -> Self {
+        let advertised =
+            (settings.advertised_host.clone(), settings.advertised_port.unwrap_or(port));
+        let outbox = Arc::new(ClientOutbox::new(&settings.budget, advertised));
+        let timers = Timers::new(now, settings.handshake_timeout_ms);
+        let frame_max = smaller(settings.initial_frame_max, settings.frame_max);
+        let negotiated = Negotiated { channel_max: 0, frame_max, heartbeat_s: 0 };
+        let (phase, failure) = (Phase::PeerProperties, None);
+        Self {
+            life: Lifecycle { settings, outbox, phase, frame_max, negotiated, timers, failure },
+            handshake: Handshake::default(),
+        }
+    }
+
+    /// The client's outbox, for the broker.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<ClientOutbox> {
+        Arc::clone(&self.life.outbox)
+    }
+
+    /// The limits agreed on; final once a virtual host is asked for.
+    #[must_use]
+    pub const fn negotiated(&self) -> Negotiated {
+        self.life.negotiated
+    }
+
+    /// Whether the client has said that it speaks this protocol.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.life.phase != Phase::PeerProperties
+    }
+
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.life.failure.as_deref()
+    }
+
+    /// Decodes as much of `input` as can be decoded: what was left of the read before, and what came since.
+    /// Appends the requests in the order of the input, in which their spans lie.
+    pub fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
+        if !input.is_empty() {
+            self.life.timers.heard(now);
+        }
+        let closing = self.life.outbox.lock().closing();
+        match closing {
+            Closing::Sent if self.life.phase != Phase::Closing => self.life.closing(now),
+            Closing::Ended => self.life.phase = Phase::Ended,
+            Closing::No | Closing::Sent => {}
+        }
+        let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
+        let Self { life, handshake } = self;
+        let mut reading = Reading { now, life, input, at: 0, wanted: 0, requests };
+        let step = loop {
+            if let Some(step) = reading.step(handshake) {
+                break step;
+            }
+        };
+        Progress { consumed: reading.at, wanted: reading.wanted, step }
+    }
+
+    /// The answer to [`Step::Authenticate`]; then call [`Connection::read`] again.
+    pub fn authenticated(&mut self, result: Result<(), AuthFailure>) {
+        if self.life.phase == Phase::Authenticating {
+            self.handshake.answer_login(&mut self.life, result);
+        } else if self.life.phase == Phase::Renewing {
+            self.handshake.answer_renewal(&mut self.life, result);
+        }
+    }
+
+    /// The answer to [`Step::Open`]; then call [`Connection::read`] again.
+    pub fn opened(&mut self, now: Now, result: Result<(), Error>) {
+        if self.life.phase == Phase::Opening {
+            self.handshake.answer_open(&mut self.life, now, result);
+        }
+    }
+
+    /// Does what is due by now; says when to ask again at the latest.
+    pub fn tick(&mut self, now: Now) -> Tick {
+        self.life.timers.tick(now, &*self.life.outbox)
+    }
+
+    /// Something was written to the socket.
+    pub const fn wrote(&mut self, now: Now) {
+        self.life.timers.active(now);
+    }
+
+    /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.
+    pub const fn set_reading(&mut self, now: Now, reading: bool) {
+        self.life.timers.set_reading(now, reading);
+    }
+}
+
+/// One read in progress.
+struct Reading<'a> {
+    now: Now,
+    life: &'a mut Lifecycle,
+    input: &'a [u8],
+    /// Bytes consumed.
+    at: usize,
+    wanted: usize,
+    requests: &'a mut Vec<Request>,
+}
+
+impl<'a> Reading<'a> {
+    fn step(&mut self, handshake: &mut Handshake) -> Option<Step> {
+        match self.life.phase {
+            Phase::Authenticating | Phase::Opening | Phase::Renewing => return Some(Step::More),
+            Phase::Ended => {
+                self.at = self.input.len();
+                return Some(Step::Close);
+            }
+            Phase::Running if self.requests.len() >= REQUESTS_PER_READ_MAX => {
+                return Some(Step::Again);
+            }
+            Phase::PeerProperties
+            | Phase::SaslHandshake
+            | Phase::Authenticate
+            | Phase::Tune
+            | Phase::Open
+            | Phase::Running
+            | Phase::Closing => {}
+        }
+        let rest = self.input.get(self.at..).unwrap_or_default();
+        match decode_frame(rest, self.life.frame_max) {
+            Ok(Some((frame, used))) => {
+                let ends_at = self.at + used;
+                let step = self.frame(handshake, frame);
+                self.at = ends_at;
+                step
+            }
+            Ok(None) => {
+                self.wanted = frame_bytes(rest).unwrap_or(0);
+                Some(Step::More)
+            }
+            Err(error) => {
+                // The borders of frames are lost.
+                self.at = self.input.len();
+                self.fault(&error)
+            }
+        }
+    }
+
+    fn frame(&mut self, handshake: &mut Handshake, frame: &'a [u8]) -> Option<Step> {
+        match (ToServer::decode(frame), self.life.phase) {
+            (Ok(ToServer::Heartbeat(_)), _) => None,
+            (command, Phase::Closing) => self.while_closing(command.ok()),
+            (Ok(command), Phase::Running) => self.command(handshake, &command, frame.len()),
+            (Ok(command), _) => handshake.command(self.life, self.now, &command),
+            (Err(error), _) => self.fault(&error),
+        }
+    }
+
+    /// COMPAT: RabbitMQ ignores everything but the answer that it waits for.
+    fn while_closing(&mut self, command: Option<ToServer<'_>>) -> Option<Step> {
+        if matches!(command, Some(ToServer::Code(answer)) if answer.key == Key::Close) {
+            self.life.end(CloseMode::Linger(LINGER_MS));
+        }
+        None
+    }
+
+    /// Bytes that are no command, or none that may come now.
+    fn fault(&mut self, error: &WireError) -> Option<Step> {
+        match self.life.phase {
+            Phase::Running => {
+                let kind = match error {
+                    WireError::FrameTooLarge { .. } => ErrorKind::FrameError,
+                    WireError::ShortFrame
+                    | WireError::UnknownCommand(_)
+                    | WireError::Command { .. } => ErrorKind::CommandInvalid,
+                };
+                let error = Error::new(kind, error.to_string());
+                self.control(Key::Close, 0, Op::FailConnection(error));
+                self.life.closing(self.now);
+            }
+            // Where the next frame begins does not matter any more.
+            Phase::Closing => {}
+            Phase::PeerProperties
+            | Phase::SaslHandshake
+            | Phase::Authenticate
+            | Phase::Authenticating
+            | Phase::Tune
+            | Phase::Open
+            | Phase::Opening
+            | Phase::Renewing
+            | Phase::Ended => self.life.turn_away(error.to_string()),
+        }
+        None
+    }
+}
+
+/// The whole length of the frame that begins here, once its size is there.
+fn frame_bytes(rest: &[u8]) -> Option<usize> {
+    let size = usize::try_from(u32::from_be_bytes(*rest.first_chunk()?)).ok()?;
+    size.checked_add(FRAME_SIZE_BYTES)
+}
+
+/// The smaller of two limits, 0 being none, and never more than can be taken.
+fn smaller(a: u32, b: u32) -> u32 {
+    [a, b].into_iter().filter(|limit| *limit > 0).fold(FRAME_BYTES_MAX, u32::min)
+}

@@ -1,0 +1,193 @@
+//! Events of the broker, as frames.
+
+use super::{Locked, SILENT_CLOSE_DELAY_MS};
+use crate::reply::{Asked, close_code, refusal_code};
+use edge::{CloseMode, Closing};
+use session::{Event, MethodTag, StreamEvent, StreamRefusal};
+use streamproto::command::{
+    Broker, ConsumerUpdate, CreditResponse, MetadataResponse, MetadataUpdate, PartitionsResponse,
+    QueryOffsetResponse, QueryPublisherSequenceResponse, ResolveOffsetSpecResponse, RouteResponse,
+    Statistic, StreamMetadata, StreamStatsResponse,
+};
+use streamproto::spec::NO_BROKER;
+use streamproto::{CodeResponse, Command, Key, List, OffsetSpec, ResponseCode};
+
+/// This node, among the brokers of a metadata response.
+const THIS_BROKER: u16 = 0;
+
+impl Locked {
+    pub(super) fn put_event(&mut self, event: Event<'_>) {
+        match (self.out.closing(), &event) {
+            (Closing::No, _) | (Closing::Sent, Event::ConnectionClosed) => {}
+            (Closing::Sent | Closing::Ended, _) => return,
+        }
+        match event {
+            Event::ConnectionClosed => self.put_closed(),
+            Event::ConnectionFailed { error, .. } => {
+                self.put_close(close_code(error.kind), &error.text);
+            }
+            Event::Done { origin, .. } => self.answer(origin, ResponseCode::OK),
+            Event::Stream(event) => self.put_stream_event(event),
+            // The protocol has no word for it: who publishes during an alarm is not read.
+            Event::Blocked { .. } | Event::Unblocked => {}
+            // Nothing that this protocol's clients can ask for is answered by it.
+            Event::ChannelOpened(_)
+            | Event::ChannelClosed(_)
+            | Event::ChannelFailed { .. }
+            | Event::QueueDeclared { .. }
+            | Event::QueuePurged { .. }
+            | Event::QueueDeleted { .. }
+            | Event::Attached { .. }
+            | Event::Detached { .. }
+            | Event::ConsumerCancelled { .. }
+            | Event::GetEmpty(_)
+            | Event::Got { .. }
+            | Event::Returned { .. } => {}
+        }
+    }
+
+    /// Answers the client's close and ends: it is the client that closes the socket then.
+    fn put_closed(&mut self) {
+        self.tell_answers();
+        if let Some(correlation_id) = self.close_asked {
+            let code = ResponseCode::OK;
+            let closed = CodeResponse { key: Key::Close, correlation_id, code };
+            closed.encode_frame(self.out.rope().bytes());
+        }
+        self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
+    }
+
+    fn put_stream_event(&mut self, event: StreamEvent<'_>) {
+        match event {
+            StreamEvent::Refused { origin, why } => self.answer(origin, refusal_code(why)),
+            StreamEvent::CreditRefused { subscription, why } => {
+                let (code, subscription_id) = (refusal_code(why), subscription.0);
+                self.put_frame(&CreditResponse { code, subscription_id });
+            }
+            StreamEvent::Subscribed { origin, link, subscription } => {
+                self.links.add(link, subscription);
+                self.answer(origin, ResponseCode::OK);
+            }
+            StreamEvent::Unsubscribed { origin, link } => {
+                self.links.remove(link);
+                self.answer(origin, ResponseCode::OK);
+            }
+            StreamEvent::PublisherSequence { origin, sequence: value }
+            | StreamEvent::Offset { origin, offset: value } => self.answer_value(origin, value),
+            StreamEvent::Metadata { origin, streams } => self.put_metadata(origin, streams),
+            StreamEvent::Streams { origin, streams } => self.put_streams(origin, streams),
+            StreamEvent::Stats { origin, figures } => self.put_stats(origin, figures),
+            StreamEvent::StreamGone { stream, links } => {
+                links.iter().for_each(|link| self.links.remove(*link));
+                self.put_frame(&MetadataUpdate {
+                    code: ResponseCode::STREAM_NOT_AVAILABLE,
+                    stream,
+                });
+            }
+            StreamEvent::ConsumerUpdate { update, subscription, active } => {
+                let (correlation_id, subscription_id) = (update, subscription.0);
+                self.put_frame(&ConsumerUpdate { correlation_id, subscription_id, active });
+            }
+        }
+    }
+
+    fn put_frame<'a>(&mut self, command: &impl Command<'a>) {
+        command.encode_frame(self.out.rope().bytes());
+    }
+
+    /// An answer that is a code. COMPAT: where RabbitMQ's has fields, they are there, and say nothing.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others are answered by a code")]
+    fn answer(&mut self, origin: MethodTag, code: ResponseCode) {
+        let Some(Asked { key, correlation_id }) = Asked::of(origin) else { return };
+        match key {
+            Key::QueryPublisherSequence => {
+                self.put_frame(&QueryPublisherSequenceResponse {
+                    correlation_id,
+                    code,
+                    sequence: 0,
+                });
+            }
+            Key::QueryOffset => {
+                self.put_frame(&QueryOffsetResponse { correlation_id, code, offset: 0 });
+            }
+            Key::ResolveOffsetSpec => {
+                let offset = OffsetSpec::Offset(0);
+                self.put_frame(&ResolveOffsetSpecResponse { correlation_id, code, offset });
+            }
+            Key::Route => {
+                self.put_frame(&RouteResponse { correlation_id, code, streams: List::default() });
+            }
+            Key::Partitions => {
+                let streams = List::default();
+                self.put_frame(&PartitionsResponse { correlation_id, code, streams });
+            }
+            Key::StreamStats => {
+                let statistics = List::default();
+                self.put_frame(&StreamStatsResponse { correlation_id, code, statistics });
+            }
+            key => {
+                let response = CodeResponse { key, correlation_id, code };
+                response.encode_frame(self.out.rope().bytes());
+            }
+        }
+    }
+
+    fn answer_value(&mut self, origin: MethodTag, value: u64) {
+        let Some(Asked { key, correlation_id }) = Asked::of(origin) else { return };
+        let code = ResponseCode::OK;
+        if key == Key::QueryPublisherSequence {
+            let sequence = value;
+            self.put_frame(&QueryPublisherSequenceResponse { correlation_id, code, sequence });
+        } else if key == Key::ResolveOffsetSpec {
+            let offset = OffsetSpec::Offset(value);
+            self.put_frame(&ResolveOffsetSpecResponse { correlation_id, code, offset });
+        } else {
+            self.put_frame(&QueryOffsetResponse { correlation_id, code, offset: value });
+        }
+    }
+
+    fn put_metadata(&mut self, origin: MethodTag, streams: &[(&str, Result<(), StreamRefusal>)]) {
+        let Some(Asked { correlation_id, .. }) = Asked::of(origin) else { return };
+        let streams: Vec<_> =
+            streams.iter().map(|(stream, state)| metadata(stream, *state)).collect();
+        let (host, port) = &self.advertised;
+        let this = [Broker { reference: THIS_BROKER, host, port: u32::from(*port) }];
+        let is_any = streams.iter().any(|stream| stream.code == ResponseCode::OK);
+        let brokers = if is_any { List::of(&this) } else { List::default() };
+        let streams = List::of(&streams);
+        let response = MetadataResponse { correlation_id, brokers, streams };
+        response.encode_frame(self.out.rope().bytes());
+    }
+
+    fn put_streams(&mut self, origin: MethodTag, streams: &[&str]) {
+        let Some(Asked { key, correlation_id }) = Asked::of(origin) else { return };
+        let (code, streams) = (ResponseCode::OK, List::of(streams));
+        if key == Key::Route {
+            self.put_frame(&RouteResponse { correlation_id, code, streams });
+        } else {
+            self.put_frame(&PartitionsResponse { correlation_id, code, streams });
+        }
+    }
+
+    fn put_stats(&mut self, origin: MethodTag, figures: &[(&str, i64)]) {
+        let Some(Asked { correlation_id, .. }) = Asked::of(origin) else { return };
+        let figures: Vec<_> =
+            figures.iter().map(|&(key, value)| Statistic { key, value }).collect();
+        let (code, statistics) = (ResponseCode::OK, List::of(&figures));
+        self.put_frame(&StreamStatsResponse { correlation_id, code, statistics });
+    }
+}
+
+fn metadata(stream: &str, state: Result<(), StreamRefusal>) -> StreamMetadata<'_> {
+    match state {
+        // It has no replica but its leader.
+        Ok(()) => {
+            let (code, leader) = (ResponseCode::OK, THIS_BROKER);
+            StreamMetadata { stream, code, leader, replicas: List::default() }
+        }
+        Err(why) => {
+            let (code, leader) = (refusal_code(why), NO_BROKER);
+            StreamMetadata { stream, code, leader, replicas: List::default() }
+        }
+    }
+}

@@ -9,9 +9,11 @@
 
 mod properties;
 mod view;
+mod writer;
 
 pub use properties::Properties;
 pub use view::PropertiesRef;
+pub use writer::PropertiesWriter;
 
 use crate::error::WireError;
 use crate::frame::{FrameKind, body_payload_bytes_max, frame_header, put_frame};

@@ -14,9 +14,11 @@
 //! [`Table`] and [`Value`] own their data; [`TableRef`] and [`ValueRef`] look into the wire bytes.
 //! Names may repeat; the first one counts, the order is kept.
 
+mod encode;
 mod value;
 mod view;
 
+pub use encode::{put_array, put_name, put_table};
 pub use value::{Decimal, Value};
 pub use view::{ArrayIter, ArrayRef, TableIter, TableRef, ValueRef};
 

@@ -45,6 +45,63 @@ impl Items<'_> {
         self.n_items += 1;
         put_map(self.out, items);
     }
+
+    /// Appends an array of strings.
+    pub fn put_strings<T: AsRef<str>>(&mut self, strings: impl IntoIterator<Item = T>) {
+        self.put_array(code::STR32, strings, |out, text| {
+            put_sized(out, |out| out.extend_from_slice(text.as_ref().as_bytes()));
+        });
+    }
+
+    /// Appends an array of maps: for each element what `items` puts in.
+    pub fn put_maps<T>(
+        &mut self,
+        elements: impl IntoIterator<Item = T>,
+        mut items: impl FnMut(&mut Items<'_>, T),
+    ) {
+        self.put_array(code::MAP32, elements, |out, element| {
+            put_sized(out, |out| put_number_of(out, |map| items(map, element)));
+        });
+    }
+
+    /// Appends an array whose elements have this constructor, each appended by `put`.
+    fn put_array<T>(
+        &mut self,
+        constructor: u8,
+        elements: impl IntoIterator<Item = T>,
+        mut put: impl FnMut(&mut Vec<u8>, T),
+    ) {
+        self.n_items += 1;
+        self.out.push(code::ARRAY32);
+        put_sized(self.out, |out| {
+            put_number_of(out, |array| {
+                array.out.push(constructor);
+                for element in elements {
+                    array.n_items += 1;
+                    put(array.out, element);
+                }
+            });
+        });
+    }
+}
+
+/// Appends what `content` appends, behind its length in four bytes.
+fn put_sized(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    content(out);
+    let n_bytes = len_u32(out.len() - at - 4);
+    put_header(out, at, &n_bytes.to_be_bytes());
+}
+
+/// Appends what `items` puts in, behind its number in four bytes.
+fn put_number_of(out: &mut Vec<u8>, items: impl FnOnce(&mut Items<'_>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut written = Items { out, n_items: 0 };
+    items(&mut written);
+    let n_items = written.n_items;
+    put_header(out, at, &n_items.to_be_bytes());
 }
 
 /// Appends a list of what `items` puts into it.

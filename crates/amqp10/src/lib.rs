@@ -14,6 +14,9 @@ mod value;
 
 pub use encode::{Items, put_described, put_list, put_map};
 pub use error::DecodeError;
-pub use message::{Body, Header, MessageRef, Section, Sections};
+pub use message::{
+    Body, Header, MessageRef, Section, Sections, put_application_properties,
+    put_message_annotations,
+};
 pub use properties::{Group, Properties};
 pub use value::{ArrayRef, DEPTH_MAX, DescribedRef, Descriptor, ListRef, MapRef, ValueRef};

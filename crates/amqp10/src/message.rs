@@ -6,7 +6,7 @@
 //! body = data+ | sequence+ | value         each section: 0x00 descriptor value
 //! ```
 
-use crate::encode::{Items, put_described, put_list};
+use crate::encode::{Items, put_described, put_list, put_map};
 use crate::error::DecodeError;
 use crate::properties::Properties;
 use crate::reader::Reader;
@@ -46,13 +46,14 @@ pub enum Section<'a> {
     Footer(MapRef<'a>),
 }
 
-/// How a message is to be delivered (3.2.1). What is not there has the specification's default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a message is to be delivered (3.2.1). The number and the flag that are not there have the
+/// specification's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Whether it survives a restart.
-    pub durable: bool,
-    /// More is sooner.
-    pub priority: u8,
+    /// Whether it survives a restart; by default it does not.
+    pub durable: Option<bool>,
+    /// More is sooner; 4 by default.
+    pub priority: Option<u8>,
     /// Milliseconds for which the message is live.
     pub ttl_ms: Option<u32>,
     /// Nobody acquired it before.
@@ -61,30 +62,23 @@ pub struct Header {
     pub delivery_count: u32,
 }
 
-impl Default for Header {
-    fn default() -> Self {
-        Self { durable: false, priority: 4, ttl_ms: None, first_acquirer: false, delivery_count: 0 }
-    }
-}
-
 impl Header {
     fn from_list(list: ListRef<'_>) -> Result<Self, DecodeError> {
-        let default = Self::default();
         let mut fields = list.iter();
         let mut next = || fields.next().unwrap_or(ValueRef::Null);
         Ok(Self {
-            durable: boolean(next())?.unwrap_or(default.durable),
-            priority: byte(next())?.unwrap_or(default.priority),
+            durable: boolean(next())?,
+            priority: byte(next())?,
             ttl_ms: number(next())?,
-            first_acquirer: boolean(next())?.unwrap_or(default.first_acquirer),
-            delivery_count: number(next())?.unwrap_or(default.delivery_count),
+            first_acquirer: boolean(next())?.unwrap_or_default(),
+            delivery_count: number(next())?.unwrap_or_default(),
         })
     }
 
     fn put(&self, items: &mut Items<'_>) {
         let fields = [
-            self.durable.then_some(ValueRef::Bool(true)),
-            (self.priority != 4).then_some(ValueRef::U8(self.priority)),
+            self.durable.map(ValueRef::Bool),
+            self.priority.map(ValueRef::U8),
             self.ttl_ms.map(ValueRef::U32),
             self.first_acquirer.then_some(ValueRef::Bool(true)),
             (self.delivery_count != 0).then_some(ValueRef::U32(self.delivery_count)),
@@ -108,6 +102,18 @@ fn boolean(value: ValueRef<'_>) -> Result<Option<bool>, DecodeError> {
 
 fn number(value: ValueRef<'_>) -> Result<Option<u32>, DecodeError> {
     if let ValueRef::U32(n) = value { Ok(Some(n)) } else { none(value).map(|()| None) }
+}
+
+/// Appends the annotations of the infrastructure that `items` puts in.
+pub fn put_message_annotations(out: &mut Vec<u8>, items: impl FnOnce(&mut Items<'_>)) {
+    put_described(out, MESSAGE_ANNOTATIONS);
+    put_map(out, items);
+}
+
+/// Appends the application's properties that `items` puts in.
+pub fn put_application_properties(out: &mut Vec<u8>, items: impl FnOnce(&mut Items<'_>)) {
+    put_described(out, APPLICATION_PROPERTIES);
+    put_map(out, items);
 }
 
 impl<'a> Section<'a> {

@@ -12,8 +12,9 @@ use crate::code;
 use crate::error::DecodeError;
 use crate::reader::{Reader, Width};
 
-/// The depth to which values may nest: lists, maps, arrays and descriptors.
-pub const DEPTH_MAX: usize = 32;
+/// The depth to which values may nest: lists, maps, arrays and descriptors. A section's descriptor is one, so
+/// that its map holds what a table of AMQP 0-9-1 may hold (32, the table itself being one).
+pub const DEPTH_MAX: usize = 33;
 
 /// A value (part 1, 1.6).
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -170,7 +170,7 @@ fn a_message_has_its_sections() {
     let bytes = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x74\xc1\x05\x02\xa1\x01k\x41\
                   \x00\x53\x75\xa0\x02ab\x00\x53\x75\xa0\x01c";
     let message = MessageRef::parse(bytes).unwrap();
-    assert_eq!(message.header, Some(Header { durable: true, ..Header::default() }));
+    assert_eq!(message.header, Some(Header { durable: Some(true), ..Header::default() }));
     assert_eq!(message.application_properties.get("k"), Some(ValueRef::Bool(true)));
     assert!(message.body.data().eq([&b"ab"[..], b"c"]));
     assert_eq!(message.properties, None);
@@ -217,7 +217,8 @@ fn properties_come_back() {
     let mut out = Vec::new();
     Section::Properties(properties).encode(&mut out);
     assert_eq!(MessageRef::parse(&out).unwrap().properties, Some(properties));
-    let header = Header { priority: 9, ttl_ms: Some(5), delivery_count: 1, ..Header::default() };
+    let header =
+        Header { priority: Some(9), ttl_ms: Some(5), delivery_count: 1, ..Header::default() };
     out.clear();
     Section::Header(header).encode(&mut out);
     assert_eq!(MessageRef::parse(&out).unwrap().header, Some(header));

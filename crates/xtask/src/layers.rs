@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("amqp10", &["stdx"]),
     ("streamproto", &[]),
     ("message", &["amqp091"]),
+    ("conversion", &["amqp10", "message"]),
     ("routing", &["message"]),
     ("queue", &["message"]),
     ("meta", &["routing", "message"]),

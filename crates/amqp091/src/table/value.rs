@@ -2,9 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
+use super::encode::{put_array, put_table};
 use super::view::{ArrayRef, TableRef, ValueRef};
 use super::{ShortString, Table};
-use crate::wire;
 
 /// A decimal number: `value` / 10^`scale`. COMPAT: RabbitMQ reads `value` as unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,46 +162,14 @@ impl Value {
 
     /// Appends tag and value.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Bool(b) => out.extend_from_slice(&[b't', u8::from(*b)]),
-            Self::I8(n) => put(out, b'b', n.to_be_bytes()),
-            Self::U8(n) => put(out, b'B', n.to_be_bytes()),
-            Self::I16(n) => put(out, b's', n.to_be_bytes()),
-            Self::U16(n) => put(out, b'u', n.to_be_bytes()),
-            Self::I32(n) => put(out, b'I', n.to_be_bytes()),
-            Self::U32(n) => put(out, b'i', n.to_be_bytes()),
-            Self::I64(n) => put(out, b'l', n.to_be_bytes()),
-            Self::F32(n) => put(out, b'f', n.to_be_bytes()),
-            Self::F64(n) => put(out, b'd', n.to_be_bytes()),
-            Self::Decimal(d) => {
-                out.extend_from_slice(&[b'D', d.scale]);
-                out.extend_from_slice(&d.value.to_be_bytes());
-            }
-            Self::LongString(bytes) => {
-                out.push(b'S');
-                wire::put_long_str(out, bytes);
-            }
-            Self::Array(values) => {
-                out.push(b'A');
-                wire::put_with_len(out, |out| values.iter().for_each(|value| value.encode(out)));
-            }
-            Self::Timestamp(seconds) => put(out, b'T', seconds.to_be_bytes()),
-            Self::Table(table) => {
-                out.push(b'F');
-                table.encode(out);
-            }
-            Self::Void => out.push(b'V'),
-            Self::Bytes(bytes) => {
-                out.push(b'x');
-                wire::put_long_str(out, bytes);
-            }
+        if let Self::Array(values) = self {
+            put_array(out, |out| values.iter().for_each(|value| value.encode(out)));
+        } else if let Self::Table(table) = self {
+            put_table(out, |out| table.encode_entries(out));
+        } else {
+            self.flat().encode(out);
         }
     }
-}
-
-fn put<const N: usize>(out: &mut Vec<u8>, tag: u8, bytes: [u8; N]) {
-    out.push(tag);
-    out.extend_from_slice(&bytes);
 }
 
 impl PartialEq for Value {

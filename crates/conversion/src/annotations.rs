@@ -1,0 +1,93 @@
+//! Message annotations that say what AMQP 1.0 has no other place for, by their names.
+//!
+//! COMPAT: text that is not UTF-8, which AMQP 0-9-1 lets pass, has no place in AMQP 1.0's strings. RabbitMQ
+//! stores it in one all the same; here it is binary, in an annotation of the same kind as `x-basic-type`.
+
+use amqp10::{MapRef, ValueRef};
+
+pub(crate) const EXCHANGE: &str = "x-exchange";
+pub(crate) const ROUTING_KEY: &str = "x-routing-key";
+pub(crate) const CC: &str = "x-cc";
+pub(crate) const DEATHS: &str = "x-opt-deaths";
+pub(crate) const RECEIVED_TIME: &str = "x-opt-rabbitmq-received-time";
+pub(crate) const BASIC: &str = "x-basic-";
+pub(crate) const APP_ID: &str = "x-basic-app-id";
+pub(crate) const CONTENT_ENCODING: &str = "x-basic-content-encoding";
+pub(crate) const CONTENT_TYPE: &str = "x-basic-content-type";
+pub(crate) const CORRELATION_ID: &str = "x-basic-correlation-id";
+pub(crate) const DELIVERY_MODE: &str = "x-basic-delivery-mode";
+pub(crate) const EXPIRATION: &str = "x-basic-expiration";
+pub(crate) const MESSAGE_ID: &str = "x-basic-message-id";
+pub(crate) const PRIORITY: &str = "x-basic-priority";
+pub(crate) const TIMESTAMP: &str = "x-basic-timestamp";
+pub(crate) const TYPE: &str = "x-basic-type";
+
+/// Envelope and properties, as far as annotations tell them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Annotated<'a> {
+    pub(crate) exchange: Option<&'a [u8]>,
+    pub(crate) routing_key: Option<&'a [u8]>,
+    pub(crate) delivery_mode: Option<u8>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) expiration: Option<&'a [u8]>,
+    pub(crate) timestamp: Option<u64>,
+    pub(crate) kind: Option<&'a [u8]>,
+    pub(crate) other: Other<'a>,
+}
+
+/// Properties that were not text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Other<'a> {
+    pub(crate) content_type: Option<&'a [u8]>,
+    pub(crate) content_encoding: Option<&'a [u8]>,
+    pub(crate) correlation_id: Option<&'a [u8]>,
+    pub(crate) message_id: Option<&'a [u8]>,
+    pub(crate) app_id: Option<&'a [u8]>,
+}
+
+impl<'a> Annotated<'a> {
+    pub(crate) fn read(annotations: MapRef<'a>) -> Self {
+        let mut found = Self::default();
+        for (key, value) in annotations.iter() {
+            if let Some(name) = text(key) {
+                found.take(name, value);
+            }
+        }
+        found
+    }
+
+    /// Takes over one annotation; of several with one name the first counts.
+    fn take(&mut self, name: &str, value: ValueRef<'a>) {
+        let number = || if let ValueRef::U8(n) = value { Some(n) } else { None };
+        let field = match name {
+            EXCHANGE => &mut self.exchange,
+            ROUTING_KEY => &mut self.routing_key,
+            EXPIRATION => &mut self.expiration,
+            TYPE => &mut self.kind,
+            CONTENT_TYPE => &mut self.other.content_type,
+            CONTENT_ENCODING => &mut self.other.content_encoding,
+            CORRELATION_ID => &mut self.other.correlation_id,
+            MESSAGE_ID => &mut self.other.message_id,
+            APP_ID => &mut self.other.app_id,
+            DELIVERY_MODE => return self.delivery_mode = self.delivery_mode.or_else(number),
+            PRIORITY => return self.priority = self.priority.or_else(number),
+            TIMESTAMP => {
+                let ValueRef::U64(seconds) = value else { return };
+                return self.timestamp = self.timestamp.or(Some(seconds));
+            }
+            _ => return,
+        };
+        *field = field.or_else(|| short(value));
+    }
+}
+
+/// The text that a value or a map's key is.
+pub(crate) fn text(value: ValueRef<'_>) -> Option<&str> {
+    if let ValueRef::Symbol(text) | ValueRef::Str(text) = value { Some(text) } else { None }
+}
+
+/// A value that is text or bytes, if it fits a short string of AMQP 0-9-1.
+pub(crate) fn short(value: ValueRef<'_>) -> Option<&[u8]> {
+    let bytes = if let ValueRef::Binary(bytes) = value { bytes } else { text(value)?.as_bytes() };
+    (bytes.len() <= amqp091::ShortString::LEN_MAX).then_some(bytes)
+}

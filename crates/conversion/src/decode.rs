@@ -1,0 +1,210 @@
+//! From AMQP 1.0 to AMQP 0-9-1.
+
+use crate::annotations::{self, Annotated, short, text};
+use crate::deaths;
+use crate::encode::TYPE_AMQP10;
+use crate::ids::{NO_TEXT, decimal, id_header, id_text, reply_queue};
+use crate::values::{put_entry, seconds};
+use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
+use amqp091::content::PropertiesWriter;
+use amqp091::spec::DELIVERY_MODE_PERSISTENT;
+use amqp091::table::put_name;
+use message::{Annotations, Body, MessageRef};
+
+const DELIVERY_MODE_TRANSIENT: u8 = 1;
+const OFFSET: &str = "x-stream-offset";
+
+/// Where a stored message stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The name of its stream: the routing key of a message that does not say its own.
+    pub stream: &'a [u8],
+    /// Its offset, for the header `x-stream-offset`.
+    pub offset: u64,
+}
+
+/// The message that `stored` is to a consumer of AMQP 0-9-1, as RabbitMQ 4 delivers it from a stream.
+/// Properties are written into `scratch`, and the body too if it is in several parts; all else is borrowed.
+///
+/// COMPAT: bytes that are no message of AMQP 1.0, which stream clients may publish, are the body of a message
+/// without properties; RabbitMQ fails.
+#[must_use]
+pub fn decode_amqp10<'a>(
+    stored: &'a [u8],
+    origin: Origin<'a>,
+    scratch: &'a mut Vec<u8>,
+) -> MessageRef<'a> {
+    scratch.clear();
+    let stored = Stored::read(stored).unwrap_or_else(|| Stored::bytes(stored));
+    let annotated = Annotated::read(stored.annotations);
+    let delivery_mode = stored.delivery_mode(&annotated);
+    stored.put_properties(&annotated, delivery_mode, origin.offset, scratch);
+    let properties_bytes = scratch.len();
+    if let StoredBody::Parts(sections) = stored.body {
+        amqp10::Body::Data(sections).data().for_each(|part| scratch.extend_from_slice(part));
+    }
+    let (properties, joined) = scratch.split_at(properties_bytes);
+    let body = match stored.body {
+        StoredBody::Data(bytes) | StoredBody::Sections(bytes) => bytes,
+        StoredBody::Parts(_) => joined,
+    };
+    MessageRef {
+        exchange: annotated.exchange.unwrap_or_default(),
+        routing_key: annotated.routing_key.unwrap_or(origin.stream),
+        properties,
+        body: Body::Borrowed(body),
+        persistent: delivery_mode == Some(DELIVERY_MODE_PERSISTENT),
+        annotations: Annotations::NONE,
+    }
+}
+
+/// A stored message, taken apart.
+#[derive(Clone, Copy, Debug)]
+struct Stored<'a> {
+    header: Header,
+    annotations: MapRef<'a>,
+    properties: Properties<'a>,
+    application_properties: MapRef<'a>,
+    body: StoredBody<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum StoredBody<'a> {
+    /// Opaque bytes, in one section.
+    Data(&'a [u8]),
+    /// Opaque bytes, in sections.
+    Parts(&'a [u8]),
+    /// Sections, with what is behind them, as they are.
+    Sections(&'a [u8]),
+}
+
+impl<'a> Stored<'a> {
+    fn bytes(body: &'a [u8]) -> Self {
+        Self {
+            header: Header::default(),
+            annotations: MapRef::EMPTY,
+            properties: Properties::default(),
+            application_properties: MapRef::EMPTY,
+            body: StoredBody::Data(body),
+        }
+    }
+
+    /// `None` if it is not a message of AMQP 1.0.
+    fn read(stored: &'a [u8]) -> Option<Self> {
+        let mut found = Self::bytes(&[]);
+        let mut sections = Sections::new(stored);
+        let mut body_begin = None;
+        loop {
+            let here = sections.rest();
+            let Some(section) = sections.next() else { return Some(found) };
+            match section.ok()? {
+                Section::Header(header) => found.header = header,
+                Section::MessageAnnotations(map) => found.annotations = map,
+                Section::Properties(properties) => found.properties = properties,
+                Section::ApplicationProperties(map) => found.application_properties = map,
+                Section::Data(bytes) => match body_begin {
+                    None => (found.body, body_begin) = (StoredBody::Data(bytes), Some(here)),
+                    Some(begin) => found.body = StoredBody::Parts(begin),
+                },
+                Section::Sequence(_) | Section::Value(_) => {
+                    found.body = StoredBody::Sections(body_begin.unwrap_or(here));
+                    return Some(found);
+                }
+                Section::DeliveryAnnotations(_) | Section::Footer(_) => {}
+            }
+        }
+    }
+
+    fn delivery_mode(&self, annotated: &Annotated<'_>) -> Option<u8> {
+        match self.header.durable {
+            Some(true) => Some(DELIVERY_MODE_PERSISTENT),
+            Some(false) => Some(DELIVERY_MODE_TRANSIENT),
+            None => annotated.delivery_mode,
+        }
+    }
+
+    fn put_properties(
+        &self,
+        annotated: &Annotated<'_>,
+        delivery_mode: Option<u8>,
+        offset: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let Self { header, properties, .. } = self;
+        let mut room = NO_TEXT;
+        let or = |text: Option<&'a str>, other| text.map(ValueRef::Str).and_then(short).or(other);
+        let mut writer = PropertiesWriter::new(out);
+        writer.content_type(or(properties.content_type, annotated.other.content_type));
+        writer.content_encoding(or(properties.content_encoding, annotated.other.content_encoding));
+        writer.headers(|out| self.put_headers(offset, out));
+        writer.delivery_mode(delivery_mode);
+        writer.priority(header.priority.or(annotated.priority));
+        let correlation_id = id_text(properties.correlation_id, &mut room);
+        writer.correlation_id(correlation_id.or(annotated.other.correlation_id));
+        writer.reply_to(reply_queue(properties.reply_to).as_deref());
+        let ttl = header.ttl_ms.map(|ttl_ms| decimal(ttl_ms.into(), &mut room));
+        writer.expiration(ttl.or(annotated.expiration));
+        let message_id = id_text(properties.message_id, &mut room);
+        writer.message_id(message_id.or(annotated.other.message_id));
+        writer.timestamp(properties.creation_time_ms.map(seconds).or(annotated.timestamp));
+        writer.kind(match self.body {
+            StoredBody::Sections(_) => Some(TYPE_AMQP10),
+            StoredBody::Data(_) | StoredBody::Parts(_) => annotated.kind,
+        });
+        writer.user_id(properties.user_id.filter(|id| is_user_id(id)));
+        writer.app_id(or(properties.group.id, annotated.other.app_id));
+        writer.finish();
+    }
+
+    /// Appends the headers. COMPAT: RabbitMQ sorts them by name; here those that begin with `x-` are last,
+    /// and the others in the order they were published in.
+    fn put_headers(&self, offset: u64, out: &mut Vec<u8>) {
+        for (name, value) in self.application_properties.iter() {
+            if let ValueRef::Str(name) = name
+                && name != OFFSET
+                && !(name.starts_with("x-") && self.annotations.get(name).is_some())
+            {
+                put_entry(out, name, value);
+            }
+        }
+        let ids = [
+            (&b"x-message-id"[..], self.properties.message_id),
+            (b"x-correlation-id", self.properties.correlation_id),
+        ];
+        for (name, id) in ids {
+            if let Some(value) = id_header(id) {
+                put_name(out, name);
+                value.encode(out);
+            }
+        }
+        for (name, value) in self.annotations.iter() {
+            if let Some(name) = text(name) {
+                put_annotation(out, name, value);
+            }
+        }
+        put_name(out, OFFSET.as_bytes());
+        amqp091::ValueRef::I64(offset.cast_signed()).encode(out);
+    }
+}
+
+/// Appends the header that an annotation becomes, if it becomes one.
+fn put_annotation(out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
+    match (name, value) {
+        (annotations::EXCHANGE | annotations::ROUTING_KEY | OFFSET | "x-death", _) => {}
+        (annotations::CC, value) => put_entry(out, "CC", value),
+        (annotations::RECEIVED_TIME, ValueRef::Timestamp(ms)) => {
+            put_entry(out, "timestamp_in_ms", ValueRef::I64(ms));
+        }
+        (annotations::DEATHS, ValueRef::Array(deaths)) => deaths::put_header(out, deaths),
+        (annotations::DEATHS, _) => {}
+        (name, value) if name.starts_with("x-") && !name.starts_with(annotations::BASIC) => {
+            put_entry(out, name, value);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a user id has the form of one in AMQP 0-9-1.
+fn is_user_id(id: &[u8]) -> bool {
+    id.len() <= amqp091::ShortString::LEN_MAX && !id.contains(&0) && str::from_utf8(id).is_ok()
+}

@@ -1,0 +1,26 @@
+//! Messages in AMQP 1.0's encoding, which streams store, from those of AMQP 0-9-1, and back, as RabbitMQ 4
+//! converts them (its page "Message Conversions").
+//! Must never know sockets, clocks, streams, chunks.
+//! Start reading at [`encode_amqp10`], then [`decode_amqp10`].
+//!
+//! | AMQP 0-9-1 | AMQP 1.0 |
+//! |---|---|
+//! | delivery mode, priority, expiration | header: durable, priority, ttl |
+//! | exchange, routing key, type | annotations `x-exchange`, `x-routing-key`, `x-basic-type` |
+//! | headers that begin with `x-`, `CC`, `x-death` of the broker | annotations, `x-cc`, `x-opt-deaths` |
+//! | other headers, but for tables and arrays | application properties |
+//! | app id, timestamp, reply-to `q` | group id, creation time, `/queues/q` |
+//! | the other properties; cluster id is lost | those of the same name |
+//! | body | a data section; with the type `amqp-1.0`, the sections that it is |
+
+#![deny(clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod annotations;
+mod deaths;
+mod decode;
+mod encode;
+mod ids;
+mod values;
+
+pub use decode::{Origin, decode_amqp10};
+pub use encode::{encode_amqp10, stream_filter_value};

@@ -6,6 +6,7 @@
 //! body = data+ | sequence+ | value         each section: 0x00 descriptor value
 //! ```
 
+use crate::code;
 use crate::encode::{Items, put_described, put_list, put_map};
 use crate::error::DecodeError;
 use crate::properties::Properties;
@@ -203,6 +204,12 @@ impl<'a> Sections<'a> {
     }
 
     fn read(&mut self) -> Result<Section<'a>, DecodeError> {
+        // The form that nearly all peers write.
+        if let [code::DESCRIBED, code::U64_SMALL, section, value @ ..] = self.0.0 {
+            self.0 = Reader(value);
+            let value = ValueRef::read_valid(&mut self.0, DEPTH_MAX - 1)?;
+            return Section::from_value(Descriptor::Code(u64::from(*section)), value);
+        }
         let ValueRef::Described(described) = ValueRef::read_valid(&mut self.0, DEPTH_MAX)? else {
             return Err(DecodeError::Section);
         };

@@ -33,6 +33,8 @@ pub(crate) struct Annotated<'a> {
     pub(crate) timestamp: Option<u64>,
     pub(crate) kind: Option<&'a [u8]>,
     pub(crate) other: Other<'a>,
+    /// There are annotations that become headers, perhaps.
+    pub(crate) has_headers: bool,
 }
 
 /// Properties that were not text.
@@ -75,7 +77,7 @@ impl<'a> Annotated<'a> {
                 let ValueRef::U64(seconds) = value else { return };
                 return self.timestamp = self.timestamp.or(Some(seconds));
             }
-            _ => return,
+            _ => return self.has_headers = true,
         };
         *field = field.or_else(|| short(value));
     }

@@ -136,7 +136,7 @@ impl<'a> Stored<'a> {
         let mut writer = PropertiesWriter::new(out);
         writer.content_type(or(properties.content_type, annotated.other.content_type));
         writer.content_encoding(or(properties.content_encoding, annotated.other.content_encoding));
-        writer.headers(|out| self.put_headers(offset, out));
+        writer.headers(|out| self.put_headers(annotated.has_headers, offset, out));
         writer.delivery_mode(delivery_mode);
         writer.priority(header.priority.or(annotated.priority));
         let correlation_id = id_text(properties.correlation_id, &mut room);
@@ -158,7 +158,7 @@ impl<'a> Stored<'a> {
 
     /// Appends the headers. COMPAT: RabbitMQ sorts them by name; here those that begin with `x-` are last,
     /// and the others in the order they were published in.
-    fn put_headers(&self, offset: u64, out: &mut Vec<u8>) {
+    fn put_headers(&self, has_annotated: bool, offset: u64, out: &mut Vec<u8>) {
         for (name, value) in self.application_properties.iter() {
             if let ValueRef::Str(name) = name
                 && name != OFFSET
@@ -177,7 +177,8 @@ impl<'a> Stored<'a> {
                 value.encode(out);
             }
         }
-        for (name, value) in self.annotations.iter() {
+        let annotations = if has_annotated { self.annotations } else { MapRef::EMPTY };
+        for (name, value) in annotations.iter() {
             if let Some(name) = text(name) {
                 put_annotation(out, name, value);
             }

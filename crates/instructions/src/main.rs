@@ -4,6 +4,7 @@
 //! Start reading at [`measured`], then `codec`.
 
 mod codec;
+mod conversion;
 mod front;
 mod queue;
 mod record;
@@ -23,9 +24,16 @@ type Work = Box<dyn FnMut()>;
 type Piece = (&'static str, fn() -> Work);
 
 fn pieces() -> impl Iterator<Item = &'static Piece> {
-    [codec::PIECES, front::PIECES, queue::PIECES, record::PIECES, routing::PIECES]
-        .into_iter()
-        .flatten()
+    [
+        codec::PIECES,
+        conversion::PIECES,
+        front::PIECES,
+        queue::PIECES,
+        record::PIECES,
+        routing::PIECES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Callgrind counts what happens in here: the name is known to `cargo xtask instructions`.

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 pub(crate) const PIECES: &[Piece] = &[("record/read-12", read), ("record/write-12", write)];
 
-const MESSAGE: MessageRef<'_> = MessageRef {
+pub(crate) const MESSAGE: MessageRef<'_> = MessageRef {
     exchange: b"",
     routing_key: b"queue",
     properties: PERSISTENT,

@@ -36,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("node", &["net", "mgmt", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),
     ("sim", &["front-amqp091", "mgmt", "testing"]),
-    ("instructions", &["front-amqp091", "queue", "routing"]),
+    ("instructions", &["front-amqp091", "queue", "routing", "conversion"]),
     ("xtask", &[]),
 ];
 

@@ -216,7 +216,21 @@ pub(crate) fn validate(value: &ValueRef<'_>, levels: usize) -> Result<(), Decode
 fn validate_items(list: &ListRef<'_>, levels: usize) -> Result<(), DecodeError> {
     let mut reader = Reader(list.items);
     for _ in 0..list.n_items {
-        ValueRef::read_valid(&mut reader, levels)?;
+        if !skip_short_text(&mut reader)? {
+            ValueRef::read_valid(&mut reader, levels)?;
+        }
     }
     if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
+}
+
+/// Skips a short string or symbol, which most items are; `false` if the next item is another.
+#[inline]
+fn skip_short_text(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    let [code @ (code::STR8 | code::SYMBOL8), n, rest @ ..] = reader.0 else { return Ok(false) };
+    let (text, rest) = rest.split_at_checked(usize::from(*n)).ok_or(DecodeError::Truncated)?;
+    if !text.is_ascii() && (*code == code::SYMBOL8 || std::str::from_utf8(text).is_err()) {
+        return Err(DecodeError::NotText);
+    }
+    *reader = Reader(rest);
+    Ok(true)
 }

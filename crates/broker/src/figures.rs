@@ -19,6 +19,7 @@ pub const FILE_KINDS: &[FileKind] = &[
     FileKind { name: "swap", dir: SWAP_DIR },
     FileKind { name: "message_store", dir: VHOSTS_DIR },
     FileKind { name: "classic_v1", dir: QUEUES_DIR },
+    FileKind { name: "streams", dir: "streams" },
 ];
 
 /// A node as listings and `status` show it.

@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 mod real;
 mod reserved;
@@ -70,12 +71,22 @@ pub trait DiskFile: Send + Sync + Debug {
     }
     /// Reads up to `into.len()` bytes at `at`; fewer only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// The same without waiting for the device: what is there of it, or `WouldBlock` if that is nothing.
+    /// Where the system cannot tell, it waits.
+    fn read_at_no_wait(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.read_at(at, into)
+    }
     /// Writes all of `bytes` at `at`, growing the file as needed.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Cuts the file off behind its first `bytes`, or fills it up to there with zeros.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// Makes what was written durable, and the length as far as reading it back needs it.
     fn sync_data(&self) -> io::Result<()>;
+    /// The descriptor, for what the system moves from file to socket by itself; none if there is no such
+    /// file.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Held as long as the lock is; dropping it unlocks.

@@ -19,7 +19,7 @@
 //! A delivered chunk has the header as it is stored, with the sizes of filter and trailer, but no
 //! filter behind it, and a trailer only if the subscriber asked for chunks of all types.
 
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 
 use crate::entry::Entries;
 use crate::error::ChunkError;
@@ -261,6 +261,29 @@ impl<'a> Chunk<'a> {
 pub fn data_crc(data: &[u8]) -> u32 {
     let crc = checksum(CrcAlgorithm::Crc32IsoHdlc, data);
     u32::try_from(crc).expect("a CRC-32 has 32 bits")
+}
+
+/// The same checksum of entries that come in pieces.
+#[derive(Debug)]
+pub struct DataCrc(Digest);
+
+impl Default for DataCrc {
+    fn default() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32IsoHdlc))
+    }
+}
+
+impl DataCrc {
+    /// Adds the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The checksum of all pieces.
+    #[must_use]
+    pub fn finish(self) -> u32 {
+        u32::try_from(self.0.finalize()).expect("a CRC-32 has 32 bits")
+    }
 }
 
 fn split_header(input: &[u8]) -> Result<(ChunkHeader, &[u8]), ChunkError> {

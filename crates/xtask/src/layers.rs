@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("meta", &["routing", "message"]),
     ("log", &["stdx"]),
     ("store", &["log", "message"]),
+    ("chunk-log", &["log", "streamproto"]),
     ("session", &["message"]),
     ("background", &["log"]),
     ("confirm", &["log", "session"]),

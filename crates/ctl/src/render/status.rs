@@ -124,6 +124,7 @@ fn file_io_lines(status: &Value, unit: &str) -> Vec<String> {
         ("swap", "Swap"),
         ("message_store", "Message store"),
         ("classic_v1", "Classic queues of version 1"),
+        ("streams", "Streams"),
         ("other", "Other files"),
         ("total", "Total"),
     ];

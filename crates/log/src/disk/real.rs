@@ -1,12 +1,13 @@
 //! [`Disk`] on the operating system's file system.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
@@ -148,6 +149,14 @@ impl DiskFile for RealFile {
         Ok(wanted - into.len())
     }
 
+    fn read_at_no_wait(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let parts = &mut [IoSliceMut::new(into)];
+        match rustix::io::preadv2(&self.0, parts, at, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.read_at(at, into),
+            read => Ok(read?),
+        }
+    }
+
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, at)
     }
@@ -158,6 +167,10 @@ impl DiskFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
     }
 }
 

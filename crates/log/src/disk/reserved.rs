@@ -9,6 +9,7 @@
 //! A write that fails without the reserve fails for good, and so does a failed sync: neither is tried again.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -354,6 +355,12 @@ impl DiskFile for ReservedFile {
         Ok(n)
     }
 
+    fn read_at_no_wait(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at_no_wait(at, into)?;
+        self.counter.count_read(n);
+        Ok(n)
+    }
+
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.shared.in_space(&self.name, || self.file.write_at(at, bytes))?;
         self.counter.count_write(bytes.len());
@@ -366,5 +373,9 @@ impl DiskFile for ReservedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
     }
 }

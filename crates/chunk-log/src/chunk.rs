@@ -1,0 +1,125 @@
+//! Chunks as readers are given them.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use log::{DiskFile, IoContext as _};
+use streamproto::spec::CHUNK_HEADER_BYTES;
+use streamproto::{Chunk, ChunkError, ChunkHeader};
+
+use crate::error::Result;
+use crate::field::size;
+
+/// A chunk that a reader was given.
+#[derive(Clone, Debug)]
+pub struct StoredChunk {
+    /// The fixed part in front.
+    pub header: ChunkHeader,
+    /// Its bytes, or where they are.
+    pub bytes: ChunkBytes,
+}
+
+/// The bytes of a chunk.
+#[derive(Clone, Debug)]
+pub enum ChunkBytes {
+    /// A small or medium one: the whole chunk as it is stored, a part of what was read.
+    Memory(Bytes),
+    /// A large one: where its entries are, to be sent from there.
+    File(FileRange),
+}
+
+/// Bytes of a file that stays open as long as this is held. Whoever holds many of them holds as many
+/// open files.
+#[derive(Clone, Debug)]
+pub struct FileRange {
+    file: Arc<dyn DiskFile>,
+    name: Arc<str>,
+    at: u64,
+    len: u64,
+}
+
+impl StoredChunk {
+    /// The header as it stands in the bytes.
+    #[must_use]
+    pub fn header_bytes(&self) -> [u8; CHUNK_HEADER_BYTES] {
+        if let ChunkBytes::Memory(stored) = &self.bytes
+            && let Some(header) = stored.first_chunk()
+        {
+            return *header;
+        }
+        let mut bytes = Vec::with_capacity(CHUNK_HEADER_BYTES);
+        self.header.encode(&mut bytes);
+        bytes.first_chunk().copied().unwrap_or([0; CHUNK_HEADER_BYTES])
+    }
+
+    /// The chunk with its parts, if it is in memory.
+    ///
+    /// # Errors
+    /// A header that is not one; bytes that end before the chunk does.
+    pub fn parts(&self) -> Option<std::result::Result<Chunk<'_>, ChunkError>> {
+        match &self.bytes {
+            ChunkBytes::Memory(stored) => {
+                Some(Chunk::decode_stored(stored).map(|(chunk, _)| chunk))
+            }
+            ChunkBytes::File(_) => None,
+        }
+    }
+
+    /// The entries, if they are in memory: a part of the same bytes.
+    #[must_use]
+    pub fn data(&self) -> Option<Bytes> {
+        let ChunkBytes::Memory(stored) = &self.bytes else { return None };
+        let from = size(self.header.data_at());
+        let to = from.saturating_add(size(u64::from(self.header.data_bytes)));
+        (to <= stored.len()).then(|| stored.slice(from..to))
+    }
+}
+
+impl FileRange {
+    pub(crate) const fn new(file: Arc<dyn DiskFile>, name: Arc<str>, at: u64, len: u64) -> Self {
+        Self { file, name, at, len }
+    }
+
+    /// Where it begins in the file.
+    #[must_use]
+    pub const fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Its bytes: those of the entries.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same with what lies behind: the trailer, whose size the header tells.
+    #[must_use]
+    pub fn with_trailer(mut self, header: &ChunkHeader) -> Self {
+        self.len += u64::from(header.trailer_bytes);
+        self
+    }
+
+    /// The descriptor, for `sendfile`; none where there is no such file (a disk in memory).
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+
+    /// Reads at `from` bytes behind the beginning; fewer only at the range's end.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn read_at(&self, from: u64, into: &mut [u8]) -> Result<usize> {
+        let left = size(self.len.saturating_sub(from));
+        let n = into.len().min(left);
+        let into = into.get_mut(..n).unwrap_or_default();
+        Ok(self.file.read_at(self.at + from, into).context("read", &self.name)?)
+    }
+}

@@ -1,0 +1,108 @@
+//! The failures of a log of chunks, and who has to act.
+
+use std::sync::OnceLock;
+
+use log::LogError;
+
+/// Every error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum ChunkLogError {
+    /// The disk refused, or a file is damaged or newer than this program.
+    #[error(transparent)]
+    Disk(#[from] LogError),
+    /// The caller's mistake: what was to be appended or cut off does not belong there. Nothing has changed.
+    #[error("{dir}: {reason}")]
+    Refused {
+        /// The stream's directory, relative to the disk's root.
+        dir: String,
+        /// The mistake.
+        reason: Refused,
+    },
+    /// A write or sync failed earlier: the log takes nothing more until it is opened anew.
+    #[error("{dir} failed earlier and accepts nothing more: {reason}")]
+    Failed {
+        /// The stream's directory, relative to the disk's root.
+        dir: String,
+        /// The first failure, as text.
+        reason: String,
+    },
+    /// The reader has to read from the device, and was told not to wait.
+    #[error("the data is not in memory")]
+    WouldBlock,
+}
+
+/// The mistake in what the log was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The headers are not those of the bytes.
+    #[error("chunks of {expected} bytes are announced, and {found} are there")]
+    Length {
+        /// By the headers.
+        expected: u64,
+        /// In the buffer.
+        found: u64,
+    },
+    /// A chunk does not follow on the one before.
+    #[error("a chunk begins at offset {found} where {expected} comes next")]
+    Offset {
+        /// The next offset.
+        expected: u64,
+        /// The chunk's id.
+        found: u64,
+    },
+    /// A chunk of an epoch that is over.
+    #[error("a chunk of epoch {found} follows on one of epoch {last}")]
+    Epoch {
+        /// Of the last chunk.
+        last: u64,
+        /// Of the new one.
+        found: u64,
+    },
+    /// A chunk that takes no offset.
+    #[error("a chunk has no records")]
+    NoRecords,
+    /// More chunks than a segment holds.
+    #[error("more chunks at once than a segment holds")]
+    TooMuch,
+    /// A cut of what is committed, which stays.
+    #[error("chunks from ordinal {0} on are to be cut off, which includes committed ones")]
+    Committed(u64),
+}
+
+/// The result of this crate's operations.
+pub type Result<T> = std::result::Result<T, ChunkLogError>;
+
+impl ChunkLogError {
+    pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
+        Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
+    }
+
+    /// Whether a file is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.is_kind(std::io::ErrorKind::NotFound)
+    }
+
+    pub(crate) fn is_kind(&self, kind: std::io::ErrorKind) -> bool {
+        matches!(self, Self::Disk(LogError::Io { source, .. }) if source.kind() == kind)
+    }
+}
+
+/// The first failed write or sync of a log, after which none succeeds: nobody knows what is on the medium.
+#[derive(Debug, Default)]
+pub(crate) struct Failure(OnceLock<String>);
+
+impl Failure {
+    /// An error if the log in `dir` has failed.
+    pub(crate) fn check(&self, dir: &str) -> Result<()> {
+        let Some(reason) = self.0.get() else { return Ok(()) };
+        Err(ChunkLogError::Failed { dir: dir.to_owned(), reason: reason.clone() })
+    }
+
+    /// Remembers the error of an operation, if it is the first.
+    pub(crate) fn of<T>(&self, done: Result<T>) -> Result<T> {
+        if let Err(error) = &done {
+            self.0.get_or_init(|| error.to_string());
+        }
+        done
+    }
+}

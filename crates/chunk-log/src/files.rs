@@ -1,0 +1,186 @@
+//! The open files of all streams of a node: a limited number, the least recently used closed for another.
+//!
+//! A [`Slot`] stands for one file, open or not; the log that writes it and all readers share it, so a file is
+//! open once. A file that somebody is just using, or that a [`FileRange`](crate::FileRange) names, stays open
+//! beyond the limit until that is done.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use log::{Disk, DiskFile, IoContext as _, OpenMode};
+
+use crate::counters::{Counters, ReadCounts};
+use crate::error::Result;
+
+/// The files of all streams.
+#[derive(Debug)]
+pub struct StreamFiles {
+    disk: Arc<dyn Disk>,
+    open_files_max: usize,
+    opened: Mutex<Opened>,
+    counters: Counters,
+}
+
+/// Slots with an open file, in the order of a clock's hand. A slot that is gone leaves when the hand
+/// meets it.
+#[derive(Debug, Default)]
+struct Opened {
+    slots: Vec<Weak<Slot>>,
+    hand: usize,
+}
+
+/// One file, open or not.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    files: Arc<StreamFiles>,
+    name: Box<str>,
+    handle: Mutex<Option<Arc<dyn DiskFile>>>,
+    is_used: AtomicBool,
+}
+
+impl StreamFiles {
+    /// The files below `disk`, at most so many of them open (one at least).
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, open_files_max: usize) -> Arc<Self> {
+        let open_files_max = open_files_max.max(1);
+        Arc::new(Self {
+            disk,
+            open_files_max,
+            opened: Mutex::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Figures of the readers of all streams since the start.
+    #[must_use]
+    pub fn read_counts(&self) -> ReadCounts {
+        self.counters.read()
+    }
+
+    /// How many files are open, besides those in use that had to make room.
+    #[must_use]
+    pub fn n_open(&self) -> usize {
+        let opened = self.opened();
+        let is_open = |slot: &&Weak<Slot>| slot.upgrade().is_some_and(|slot| slot.is_open());
+        opened.slots.iter().filter(is_open).count()
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
+    }
+
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A file that is there, not open yet.
+    pub(crate) fn slot(self: &Arc<Self>, name: &str) -> Arc<Slot> {
+        Arc::new(Slot {
+            files: Arc::clone(self),
+            name: name.into(),
+            handle: Mutex::default(),
+            is_used: AtomicBool::new(true),
+        })
+    }
+
+    /// A new file; a left-over of that name is removed.
+    pub(crate) fn create(self: &Arc<Self>, name: &str) -> Result<Arc<Slot>> {
+        let create = || self.disk.open(name, OpenMode::New);
+        let file = match create() {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                self.disk.remove(name).context("remove", name)?;
+                create()
+            }
+            created => created,
+        };
+        let slot = self.slot(name);
+        *slot.handle() = Some(Arc::from(file.context("create", name)?));
+        self.admit(&slot);
+        Ok(slot)
+    }
+
+    /// Takes a slot that has just opened its file, and closes what is too many.
+    fn admit(&self, slot: &Arc<Slot>) {
+        let mut closed = Vec::new();
+        let mut opened = self.opened();
+        let mut steps_left = 2 * opened.slots.len();
+        while opened.slots.len() >= self.open_files_max && steps_left > 0 {
+            closed.extend(opened.turn());
+            steps_left -= 1;
+        }
+        opened.slots.push(Arc::downgrade(slot));
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Opened {
+    /// Looks at the next slot: one that was used since the last look stays. The file that is to be closed.
+    fn turn(&mut self) -> Option<Arc<dyn DiskFile>> {
+        if self.hand >= self.slots.len() {
+            self.hand = 0;
+        }
+        let slot = self.slots.get(self.hand).and_then(Weak::upgrade);
+        let handle = match &slot {
+            Some(slot) => match slot.try_close() {
+                Closing::Closed(handle) => handle,
+                Closing::InUse => {
+                    self.hand += 1;
+                    return None;
+                }
+            },
+            None => None,
+        };
+        if self.hand < self.slots.len() {
+            self.slots.swap_remove(self.hand);
+        }
+        handle
+    }
+}
+
+enum Closing {
+    Closed(Option<Arc<dyn DiskFile>>),
+    InUse,
+}
+
+impl Slot {
+    /// The file, opened if it is not.
+    pub(crate) fn file(self: &Arc<Self>) -> Result<Arc<dyn DiskFile>> {
+        let mut handle = self.handle();
+        if let Some(file) = handle.as_ref() {
+            self.is_used.store(true, Ordering::Relaxed);
+            return Ok(Arc::clone(file));
+        }
+        let opened = self.files.disk.open(&self.name, OpenMode::Existing);
+        let file: Arc<dyn DiskFile> = Arc::from(opened.context("open", &self.name)?);
+        *handle = Some(Arc::clone(&file));
+        drop(handle);
+        self.files.admit(self);
+        Ok(file)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_open(&self) -> bool {
+        self.handle().is_some()
+    }
+
+    fn try_close(&self) -> Closing {
+        if self.is_used.swap(false, Ordering::Relaxed) {
+            return Closing::InUse;
+        }
+        match self.handle.try_lock() {
+            Ok(mut handle) => Closing::Closed(handle.take()),
+            Err(TryLockError::Poisoned(handle)) => Closing::Closed(handle.into_inner().take()),
+            Err(TryLockError::WouldBlock) => Closing::InUse,
+        }
+    }
+
+    fn handle(&self) -> MutexGuard<'_, Option<Arc<dyn DiskFile>>> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,63 @@
+//! One stream's log of chunks on disk: segments and their indexes, retention, recovery, readers with
+//! read-ahead. Knows files (through [`log::Disk`]) and chunks' headers. Never queues, consumers,
+//! sessions, commands of a protocol, clocks (time is an argument), threads. Start reading at
+//! [`ChunkLog`], which writes, and [`Reader`]; formats are drawn in `segment.rs` and `index.rs`.
+//!
+//! ```text
+//! finished chunks -> ChunkLog::append -> LogEnd -> LogView::set_committed -> Reader::read_next -> chunks
+//! ```
+//! The log is a sink: what makes chunks gives them their ids, epochs and times, and puts a snapshot of the
+//! [`Tracking`] in front when [`ChunkLog::is_snapshot_due`] says so. Nothing is read by anybody but followers
+//! that is not committed; what is committed the host says.
+//!
+//! - **Offsets and ordinals.** A chunk takes at least one offset, whatever its type, so its id names it. The
+//!   ordinal counts chunks since the stream's beginning.
+//! - **Failures.** After a failed write or sync a log takes nothing more until it is opened anew.
+
+mod bloom;
+
+mod chunk;
+mod counters;
+mod error;
+mod field;
+mod files;
+mod index;
+mod lookup;
+mod reader;
+mod reader_options;
+mod recovery;
+mod removal;
+mod retention;
+mod scan;
+mod segment;
+mod shared;
+mod sync;
+mod tail;
+mod tracking;
+mod window;
+mod writer;
+
+pub use bloom::{Filter, FilterMatcher};
+pub use chunk::{ChunkBytes, FileRange, StoredChunk};
+pub use counters::ReadCounts;
+pub use error::{ChunkLogError, Refused, Result};
+pub use files::StreamFiles;
+pub use lookup::Start;
+pub use reader::{Next, Reader, Wait};
+pub use reader_options::{ChunkSelector, FILE_RANGE_BYTES_MIN_DEFAULT, ReadAhead, ReaderOptions};
+pub use recovery::{Cut, Recovered};
+pub use removal::delete_log;
+pub use retention::{Retention, SEGMENT_CHUNKS_MAX};
+pub use shared::{LogEnd, LogView};
+pub use sync::SyncJob;
+pub use tracking::{REFERENCES_MAX, SNAPSHOT_SEQUENCES_MAX, Sequence, Tracking};
+pub use writer::{Appended, ChunkLog, LogOptions, SEGMENT_BYTES_MAX_DEFAULT};
+
+use streamproto::ChunkType;
+
+/// The directory of all streams below the data directory's root; a stream's own is its id below it.
+pub const STREAMS_DIR: &str = "streams";
+
+/// The type of chunks that the engine writes for itself: nothing, or who replicates the stream. No
+/// client ever sees one.
+pub const ENGINE_CHUNK: ChunkType = ChunkType(0x80);

@@ -1,0 +1,379 @@
+//! A reader of a log: chunk by chunk from its start to what is committed, with read-ahead for small chunks.
+//!
+//! ```text
+//!                 buffer: bytes of the segment that one read brought
+//! file  |...|chunk|chunk|chunk|chunk|chunk|chu|nk ...
+//!                       ^ position            ^ the next read begins with the chunk that is not whole
+//! ```
+//! A reader holds a file open only through its slot, and chunks only in its buffer; [`Reader::release`]
+//! gives both back. A segment that retention removes is read to its end by whoever is in it, unless its
+//! file is closed before; whoever comes back then goes on with the first chunk there is.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use log::{DiskFile, IoContext as _};
+use streamproto::ChunkHeader;
+use streamproto::spec::CHUNK_HEADER_BYTES;
+
+use crate::chunk::{ChunkBytes, FileRange, StoredChunk};
+use crate::counters::ReadCounts;
+use crate::error::{ChunkLogError, Result};
+use crate::field::size;
+use crate::files::Slot;
+use crate::lookup::{Place, Start};
+use crate::reader_options::ReaderOptions;
+use crate::segment::SEGMENT_HEADER_BYTES;
+use crate::shared::LogView;
+use crate::window::{SMALL_CHUNK_BYTES_MAX, Window};
+
+/// So many chunks are passed over in one call.
+const PASSED_OVER_MAX: u32 = 1024;
+
+/// The next thing a reader has.
+#[derive(Debug)]
+pub enum Next {
+    /// A chunk.
+    Chunk(StoredChunk),
+    /// Nothing yet: many chunks were passed over, and there are more.
+    PassedOver,
+    /// Nothing more is committed. Whoever waits for more compares [`LogView::next_offset`] with
+    /// [`Reader::next_offset`] once it is registered.
+    End,
+}
+
+/// The way of a reader when data is not in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Waits for the device.
+    #[default]
+    ForDisk,
+    /// Returns [`ChunkLogError::WouldBlock`]; nothing has changed then.
+    Never,
+}
+
+/// A reader.
+#[derive(Debug)]
+pub struct Reader {
+    view: LogView,
+    options: ReaderOptions,
+    window: Window,
+    /// The offset that the next chunk begins with, or a later one.
+    next_offset: u64,
+    segment: u64,
+    position: u64,
+    /// Up to here the segment may be read.
+    end: u64,
+    is_sealed: bool,
+    file: Option<OpenFile>,
+    buffer: Buffer,
+    counts: ReadCounts,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    slot: Arc<Slot>,
+    name: Arc<str>,
+}
+
+/// The bytes that one read brought.
+#[derive(Debug, Default)]
+struct Buffer {
+    at: u64,
+    bytes: Bytes,
+}
+
+impl Buffer {
+    /// The bytes from a position on: `n`, if so many are there.
+    fn get(&self, position: u64, n: u64) -> Option<std::ops::Range<usize>> {
+        let from = size(position.checked_sub(self.at)?);
+        let to = from.checked_add(size(n))?;
+        (to <= self.bytes.len()).then_some(from..to)
+    }
+}
+
+impl LogView {
+    /// A reader.
+    ///
+    /// # Errors
+    /// The disk's; a damaged index.
+    pub fn reader(&self, start: Start, options: ReaderOptions) -> Result<Reader> {
+        let place = self.place_of(start)?;
+        Ok(Reader::new(self.clone(), place, options))
+    }
+}
+
+impl Reader {
+    fn new(view: LogView, place: Place, options: ReaderOptions) -> Self {
+        let window = Window::new(options.read_ahead, options.filter.is_some());
+        let Place { segment, position, offset, .. } = place;
+        Self {
+            view,
+            options,
+            window,
+            next_offset: offset,
+            segment,
+            position,
+            end: position,
+            is_sealed: false,
+            file: None,
+            buffer: Buffer::default(),
+            counts: ReadCounts::default(),
+        }
+    }
+
+    /// The log that is read.
+    #[must_use]
+    pub const fn log(&self) -> &LogView {
+        &self.view
+    }
+
+    /// The offset behind the last chunk that was given or passed over; at the start, the first chunk's.
+    #[must_use]
+    pub const fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    /// The next chunk.
+    ///
+    /// # Errors
+    /// The disk's; a chunk that is damaged. The reader stays where it is.
+    pub fn read_next(&mut self, wait: Wait) -> Result<Next> {
+        let next = self.next(wait);
+        match next {
+            Ok(Next::Chunk(_)) => {}
+            Ok(Next::PassedOver) | Err(_) => self.tell_counts(),
+            Ok(Next::End) => self.release(),
+        }
+        next
+    }
+
+    /// Gives the buffer and the file back: for consumers that are idle or stalled.
+    pub fn release(&mut self) {
+        self.buffer = Buffer::default();
+        self.file = None;
+        self.tell_counts();
+    }
+
+    fn next(&mut self, wait: Wait) -> Result<Next> {
+        let mut has_moved = false;
+        for _ in 0..PASSED_OVER_MAX {
+            match self.step(wait) {
+                Ok(Next::PassedOver) => {}
+                Ok(next) => return Ok(next),
+                // The segment has gone.
+                Err(error) if error.is_not_found() && !has_moved => {
+                    has_moved = true;
+                    self.go_to_first()?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Next::PassedOver)
+    }
+
+    fn step(&mut self, wait: Wait) -> Result<Next> {
+        if self.position < self.end {
+            let chunk = self.one(wait)?;
+            return Ok(chunk.map_or(Next::PassedOver, Next::Chunk));
+        }
+        let has_more = self.find_more()?;
+        Ok(if has_more { Next::PassedOver } else { Next::End })
+    }
+
+    /// The chunk at the position; none if it was passed over.
+    fn one(&mut self, wait: Wait) -> Result<Option<StoredChunk>> {
+        let header = self.header(wait)?;
+        let chunk = if self.is_wanted(&header, wait)? {
+            self.counts.chunks += 1;
+            Some(self.take(header, wait)?)
+        } else {
+            self.counts.chunks_passed_over += 1;
+            None
+        };
+        self.window.note(&header);
+        self.position += header.stored_bytes();
+        self.next_offset = header.next_offset();
+        Ok(chunk)
+    }
+
+    /// Looks whether there is more to read, in this segment or the next; it has gone a step further if so.
+    fn find_more(&mut self) -> Result<bool> {
+        if self.next_offset >= self.view.0.committed_offset() {
+            return Ok(false);
+        }
+        if self.is_sealed {
+            let next = self.view.0.state().after(self.segment);
+            next.into_iter().for_each(|next| self.enter(next));
+            return Ok(next.is_some());
+        }
+        let committed = self.view.committed();
+        match committed.segment.cmp(&self.segment) {
+            Ordering::Less => {}
+            Ordering::Equal => self.end = committed.position,
+            Ordering::Greater => {
+                let slot = self.slot()?;
+                self.end = self.view.0.sealed_bytes(self.segment, &slot)?;
+                self.is_sealed = true;
+            }
+        }
+        Ok(self.is_sealed || self.position < self.end)
+    }
+
+    /// The segment has gone: goes on with the first one there is, or with that which holds what comes next.
+    fn go_to_first(&mut self) -> Result<()> {
+        let place = self.view.place_of(Start::Offset(self.next_offset))?;
+        self.enter(place.segment);
+        self.position = place.position;
+        self.next_offset = place.offset;
+        self.end = place.position;
+        Ok(())
+    }
+
+    fn enter(&mut self, segment: u64) {
+        self.buffer = Buffer::default();
+        self.file = None;
+        self.segment = segment;
+        self.next_offset = self.next_offset.max(segment);
+        self.position = SEGMENT_HEADER_BYTES;
+        self.end = SEGMENT_HEADER_BYTES;
+        self.is_sealed = false;
+    }
+
+    /// The header of the chunk at the position.
+    fn header(&mut self, wait: Wait) -> Result<ChunkHeader> {
+        let available = self.end - self.position;
+        let header_bytes = CHUNK_HEADER_BYTES as u64;
+        if self.buffer.get(self.position, header_bytes).is_none() {
+            let bytes = self.window.next_read(available);
+            self.fill(bytes, header_bytes, wait)?;
+        }
+        let range = self.buffer.get(self.position, header_bytes);
+        let bytes = range.and_then(|range| self.buffer.bytes.get(range)?.first_chunk());
+        let Some(bytes) = bytes else { return Err(self.damaged("a chunk's header is cut off")) };
+        let Ok(header) = ChunkHeader::decode(bytes) else {
+            return Err(self.damaged("no chunk begins here"));
+        };
+        if header.chunk_id != self.next_offset || header.n_records == 0 {
+            return Err(self.damaged("a chunk has another offset than it must have"));
+        }
+        if header.stored_bytes() > available {
+            return Err(self.damaged("a chunk is longer than what there is"));
+        }
+        Ok(header)
+    }
+
+    fn is_wanted(&mut self, header: &ChunkHeader, wait: Wait) -> Result<bool> {
+        if !self.options.selector.takes(header.chunk_type) {
+            return Ok(false);
+        }
+        if self.options.filter.is_none() {
+            return Ok(true);
+        }
+        let data_at = header.data_at();
+        if self.buffer.get(self.position, data_at).is_none() {
+            self.fill(data_at, data_at, wait)?;
+        }
+        let filter = self.buffer.get(self.position, data_at);
+        let filter =
+            filter.and_then(|range| self.buffer.bytes.get(range)?.get(CHUNK_HEADER_BYTES..));
+        let matches = |matcher: &crate::FilterMatcher| matcher.matches(filter.unwrap_or_default());
+        Ok(self.options.filter.as_ref().is_none_or(matches))
+    }
+
+    /// The chunk at the position, from the buffer if it is there.
+    fn take(&mut self, header: ChunkHeader, wait: Wait) -> Result<StoredChunk> {
+        let stored = header.stored_bytes();
+        let data_bytes = u64::from(header.data_bytes);
+        if self.buffer.get(self.position, stored).is_none() {
+            if data_bytes >= self.options.file_range_bytes_min {
+                let (name, file) = self.open_file()?;
+                let at = self.position + header.data_at();
+                self.counts.file_ranges += 1;
+                self.counts.file_range_bytes += data_bytes;
+                let range = FileRange::new(file, name, at, data_bytes);
+                return Ok(StoredChunk { header, bytes: ChunkBytes::File(range) });
+            }
+            self.fill(stored, stored, wait)?;
+        }
+        let Some(range) = self.buffer.get(self.position, stored) else {
+            return Err(self.damaged("a chunk is cut off"));
+        };
+        if self.buffer.at < self.position {
+            self.counts.chunks_read_ahead += 1;
+        }
+        let bytes = self.buffer.bytes.slice(range);
+        if stored > SMALL_CHUNK_BYTES_MAX {
+            self.buffer = Buffer::default();
+        }
+        Ok(StoredChunk { header, bytes: ChunkBytes::Memory(bytes) })
+    }
+
+    /// Reads so many bytes from the position on.
+    fn fill(&mut self, bytes: u64, needed: u64, wait: Wait) -> Result<()> {
+        let (name, file) = self.open_file()?;
+        let mut into = match std::mem::take(&mut self.buffer.bytes).try_into_mut() {
+            Ok(free) => free,
+            Err(_) => BytesMut::new(),
+        };
+        into.resize(size(bytes), 0);
+        let read = match wait {
+            Wait::ForDisk => file.read_at(self.position, &mut into),
+            Wait::Never => match file.read_at_no_wait(self.position, &mut into) {
+                Ok(n) if (n as u64) < needed => Err(std::io::ErrorKind::WouldBlock.into()),
+                read => read,
+            },
+        };
+        let n = match read {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(ChunkLogError::WouldBlock);
+            }
+            read => read.context("read", &name)?,
+        };
+        into.truncate(n);
+        self.buffer = Buffer { at: self.position, bytes: into.freeze() };
+        self.counts.file_reads += 1;
+        self.counts.read_bytes += n as u64;
+        self.tell_counts();
+        Ok(())
+    }
+
+    fn open_file(&mut self) -> Result<(Arc<str>, Arc<dyn DiskFile>)> {
+        let slot = self.slot()?;
+        let name = self.file.as_ref().map_or_else(|| slot.name().into(), |it| Arc::clone(&it.name));
+        Ok((name, slot.file()?))
+    }
+
+    fn slot(&mut self) -> Result<Arc<Slot>> {
+        if let Some(file) = &self.file {
+            return Ok(Arc::clone(&file.slot));
+        }
+        let Some(slot) = self.view.0.chunks(self.segment) else {
+            let file = crate::segment::FileName::Segment(self.segment).path(&self.view.0.dir);
+            let source = std::io::ErrorKind::NotFound.into();
+            return Err(log::LogError::Io { what: "open", file, source }.into());
+        };
+        self.file = Some(OpenFile { slot: Arc::clone(&slot), name: slot.name().into() });
+        Ok(slot)
+    }
+
+    fn tell_counts(&mut self) {
+        let counts = std::mem::take(&mut self.counts);
+        if counts != ReadCounts::default() {
+            self.view.0.counters.add(counts);
+            self.view.0.files.counters().add(counts);
+        }
+    }
+
+    fn damaged(&self, what: &'static str) -> ChunkLogError {
+        let name = crate::segment::FileName::Segment(self.segment).path(&self.view.0.dir);
+        ChunkLogError::corrupt(&name, self.position, what)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.tell_counts();
+    }
+}

@@ -1,0 +1,385 @@
+//! The opening of a log: which files there are, where the last segment ends, and what is cut off.
+//!
+//! Below the *synced* mark of the last segment's index nothing is read but the last chunk's header. Behind it
+//! every chunk is verified, up to the first that is torn: that and what follows is cut off. If nothing of the
+//! last segment was synced, the one before is looked at likewise. An index that is lost, short or wrong
+//! is made anew from its segment.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use log::{DiskFile, IoContext as _, OpenMode, list_if_there};
+
+use crate::error::{ChunkLogError, Result};
+use crate::field::size;
+use crate::files::StreamFiles;
+use crate::index::{self, IndexRecord, RECORD_BYTES, SyncedMark, n_records, record_at};
+use crate::scan::Scan;
+use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
+use crate::shared::LogEnd;
+
+/// More chunks than any segment has.
+pub(crate) const CHUNKS_LIMIT: u64 = 2 * crate::retention::SEGMENT_CHUNKS_MAX;
+
+/// The index's first bytes, which hold all of a small one.
+const HEAD_BYTES: u64 = 4 << 10;
+
+/// The findings of the opening of a log, for the host to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Where the log ends.
+    pub end: LogEnd,
+    /// The epoch of the last chunk, which is the highest; none if there is no chunk.
+    pub epoch: Option<u64>,
+    /// The time of the last chunk: milliseconds since 1970.
+    pub last_timestamp_ms: Option<i64>,
+    /// Whether there was no log yet.
+    pub is_new: bool,
+    /// Everything that was cut off: bytes that are no whole chunks, or follow on such.
+    pub cut: Vec<Cut>,
+    /// Indexes that were made anew, in part or all.
+    pub n_indexes_rebuilt: u64,
+}
+
+/// Bytes that were cut off at an opening.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file, relative to the disk's root.
+    pub file: String,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// The end of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentEnd {
+    pub(crate) first: First,
+    pub(crate) n_chunks: u64,
+    pub(crate) position: u64,
+    pub(crate) next_offset: u64,
+    pub(crate) last: Option<LastChunk>,
+    pub(crate) synced: SyncedMark,
+}
+
+/// The last chunk of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastChunk {
+    pub(crate) epoch: u64,
+    pub(crate) timestamp_ms: i64,
+}
+
+impl SegmentEnd {
+    const fn beginning(first: First, synced: SyncedMark) -> Self {
+        let (n_chunks, position) = (0, SEGMENT_HEADER_BYTES);
+        Self { first, n_chunks, position, next_offset: first.offset, last: None, synced }
+    }
+
+    pub(crate) const fn log_end(&self) -> LogEnd {
+        LogEnd {
+            next_ordinal: self.first.ordinal + self.n_chunks,
+            next_offset: self.next_offset,
+            segment: self.first.offset,
+            position: self.position,
+        }
+    }
+}
+
+/// The log in a directory: its segments by first offset, and the end of the last.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) segments: Vec<u64>,
+    pub(crate) tail: SegmentEnd,
+    pub(crate) report: Recovered,
+}
+
+/// Opens the log in `dir`; none if there is none.
+pub(crate) fn recover(files: &Arc<StreamFiles>, dir: &str) -> Result<Option<Found>> {
+    let names = list_if_there(files.disk(), dir)?.unwrap_or_default();
+    let names: BTreeSet<FileName> = names.iter().filter_map(|name| FileName::parse(name)).collect();
+    let mut recovery = Recovery { files, dir, segments: Vec::new(), report: Recovered::default() };
+    recovery.sort(&names)?;
+    let Some(tail) = recovery.find_tail()? else { return Ok(None) };
+    let Recovery { segments, mut report, .. } = recovery;
+    report.end = tail.log_end();
+    report.epoch = tail.last.map(|last| last.epoch);
+    report.last_timestamp_ms = tail.last.map(|last| last.timestamp_ms);
+    Ok(Some(Found { segments, tail, report }))
+}
+
+struct Recovery<'f> {
+    files: &'f Arc<StreamFiles>,
+    dir: &'f str,
+    segments: Vec<u64>,
+    report: Recovered,
+}
+
+impl Recovery<'_> {
+    /// Indexes without a segment go; a segment without an index gets one.
+    fn sort(&mut self, names: &BTreeSet<FileName>) -> Result<()> {
+        let mut without_index = Vec::new();
+        for name in names {
+            match *name {
+                FileName::Segment(first) => {
+                    self.segments.push(first);
+                    if !names.contains(&FileName::Index(first)) {
+                        without_index.push(first);
+                    }
+                }
+                FileName::Index(first) if !names.contains(&FileName::Segment(first)) => {
+                    self.remove(*name)?;
+                }
+                FileName::Index(_) => {}
+            }
+        }
+        without_index.retain(|first| self.segments.last() != Some(first));
+        for first in without_index {
+            let mut opened = Opened::new(self, first)?;
+            opened.is_sealed = true;
+            opened.recover(&mut self.report)?;
+        }
+        Ok(())
+    }
+
+    /// The end of the last segment with a chunk; those behind are removed.
+    fn find_tail(&mut self) -> Result<Option<SegmentEnd>> {
+        loop {
+            let (previous, last) = match self.segments.as_slice() {
+                [] => return Ok(None),
+                [.., previous, last] => (Some(*previous), *last),
+                [last] => (None, *last),
+            };
+            let Some(previous) = previous else {
+                return self.recover_segment(last, Some(0)).map(Some);
+            };
+            if let Some(tail) = self.recover_after(previous, last)? {
+                return Ok(Some(tail));
+            }
+            self.drop_last(last)?;
+        }
+    }
+
+    /// The end of the last segment, unless it has no chunk or does not follow on the one before.
+    fn recover_after(&mut self, previous: u64, last: u64) -> Result<Option<SegmentEnd>> {
+        let mut opened = Opened::new(self, last)?;
+        if opened.first.is_none() || opened.mark == SyncedMark::NONE {
+            let before = self.recover_segment(previous, None)?;
+            if before.next_offset != last {
+                return Ok(None);
+            }
+            let ordinal = before.first.ordinal + before.n_chunks;
+            opened.set_ordinal(ordinal);
+        }
+        let end = opened.recover(&mut self.report)?;
+        Ok((end.n_chunks > 0).then_some(end))
+    }
+
+    fn recover_segment(&mut self, first: u64, ordinal: Option<u64>) -> Result<SegmentEnd> {
+        let mut opened = Opened::new(self, first)?;
+        if let Some(ordinal) = ordinal
+            && opened.first.is_none()
+        {
+            opened.set_ordinal(ordinal);
+        }
+        opened.recover(&mut self.report)
+    }
+
+    fn drop_last(&mut self, last: u64) -> Result<()> {
+        self.segments.pop();
+        let name = FileName::Segment(last).path(self.dir);
+        let file = self.files.disk().open(&name, OpenMode::Existing).context("open", &name)?;
+        let bytes = file.len().context("size", &name)?.saturating_sub(SEGMENT_HEADER_BYTES);
+        if bytes > 0 {
+            self.report.cut.push(Cut { file: name, bytes });
+        }
+        self.remove(FileName::Segment(last))?;
+        self.remove(FileName::Index(last))
+    }
+
+    fn remove(&self, name: FileName) -> Result<()> {
+        let name = name.path(self.dir);
+        Ok(self.files.disk().remove(&name).context("remove", &name)?)
+    }
+}
+
+/// A segment and its index, open, with what their headers say.
+#[derive(Debug)]
+struct Opened {
+    offset: u64,
+    first: Option<First>,
+    /// A header is to be written anew.
+    is_header_damaged: bool,
+    /// It is not the last, nor in doubt: nothing is verified or cut off.
+    is_sealed: bool,
+    mark: SyncedMark,
+    chunks: OpenFile,
+    index: OpenFile,
+    index_head: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    name: String,
+    file: Arc<dyn DiskFile>,
+    len: u64,
+}
+
+impl OpenFile {
+    fn open(files: &StreamFiles, name: String, mode: OpenMode) -> Result<Self> {
+        let file = files.disk().open(&name, mode).context("open", &name)?;
+        let len = file.len().context("size", &name)?;
+        Ok(Self { name, file: Arc::from(file), len })
+    }
+
+    fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>> {
+        let mut into = vec![0; size(bytes.min(self.len.saturating_sub(at)))];
+        let n = self.file.read_at(at, &mut into).context("read", &self.name)?;
+        into.truncate(n);
+        Ok(into)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        Ok(self.file.write_at(at, bytes).context("write", &self.name)?)
+    }
+
+    fn cut(&self, bytes: u64) -> Result<()> {
+        Ok(self.file.set_len(bytes).context("cut", &self.name)?)
+    }
+}
+
+impl Opened {
+    fn new(of: &Recovery<'_>, offset: u64) -> Result<Self> {
+        let name = |name: FileName| name.path(of.dir);
+        let chunks = OpenFile::open(of.files, name(FileName::Segment(offset)), OpenMode::Existing)?;
+        let index_name = name(FileName::Index(offset));
+        let index = match OpenFile::open(of.files, index_name.clone(), OpenMode::Existing) {
+            Err(error) if error.is_not_found() => {
+                OpenFile::open(of.files, index_name, OpenMode::New)
+            }
+            opened => opened,
+        }?;
+        let index_head = index.read(0, HEAD_BYTES)?;
+        let (of_index, mark) = index::decode_header(&index_head, &index.name)?;
+        let head = chunks.read(0, SEGMENT_HEADER_BYTES)?;
+        let of_chunks = segment::decode_header(&head, &chunks.name)?;
+        let belongs = |first: &First| first.offset == offset;
+        let (of_index, of_chunks) = (of_index.filter(belongs), of_chunks.filter(belongs));
+        let is_header_damaged = of_index.is_none() || of_index != of_chunks;
+        let first = of_chunks.or(of_index);
+        let is_sealed = false;
+        Ok(Self { offset, first, is_header_damaged, is_sealed, mark, chunks, index, index_head })
+    }
+
+    /// Its first chunk's ordinal, as the segment before tells it.
+    fn set_ordinal(&mut self, ordinal: u64) {
+        let first = Some(First { ordinal, offset: self.offset });
+        self.is_header_damaged |= self.first != first;
+        self.first = first;
+    }
+
+    fn recover(self, report: &mut Recovered) -> Result<SegmentEnd> {
+        let Some(first) = self.first else {
+            let what = "neither its header nor that of its index can be read";
+            return Err(ChunkLogError::corrupt(&self.chunks.name, 0, what));
+        };
+        let mut scan = Scan::new(Arc::clone(&self.chunks.file), &self.chunks.name, self.chunks.len);
+        let trusted = self.trusted(first, &mut scan)?;
+        let from = trusted.unwrap_or_else(|| SegmentEnd::beginning(first, SyncedMark::NONE));
+        let verify_from = if self.is_sealed { u64::MAX } else { self.mark.position };
+        let (mut end, records) = walk(&mut scan, from, verify_from)?;
+        self.mend_index(&from, &mut end, &records, report)?;
+        if !self.is_sealed {
+            self.cut_chunks(&end, report)?;
+        }
+        Ok(end)
+    }
+
+    /// The place of the mark, if index and segment agree on it.
+    fn trusted(&self, first: First, scan: &mut Scan<'_>) -> Result<Option<SegmentEnd>> {
+        let SyncedMark { position, n_chunks } = self.mark;
+        let is_there = position <= self.chunks.len && n_chunks <= n_records(self.index.len);
+        let Some(last) = n_chunks.checked_sub(1).filter(|_| is_there) else { return Ok(None) };
+        let at = size(record_at(last));
+        let record = match self.index_head.get(at..at + size(RECORD_BYTES)) {
+            Some(bytes) => IndexRecord::decode(bytes),
+            None => IndexRecord::decode(&self.index.read(record_at(last), RECORD_BYTES)?),
+        };
+        let Some(record) = record else { return Ok(None) };
+        let Some(header) = scan.header(record.position)? else { return Ok(None) };
+        let agrees = IndexRecord::of(&header, record.position) == record
+            && record.position + header.stored_bytes() == position;
+        let last = LastChunk { epoch: header.epoch, timestamp_ms: header.timestamp_ms };
+        Ok(agrees.then(|| SegmentEnd {
+            first,
+            n_chunks,
+            position,
+            next_offset: header.next_offset(),
+            last: Some(last),
+            synced: self.mark,
+        }))
+    }
+
+    /// Makes the index that of the chunks up to `end`, those from `from` on having these records.
+    fn mend_index(
+        &self,
+        from: &SegmentEnd,
+        end: &mut SegmentEnd,
+        records: &[u8],
+        report: &mut Recovered,
+    ) -> Result<()> {
+        let at = record_at(from.n_chunks);
+        let there = self.index.read(at, self.index.len)?;
+        let is_right = there == records;
+        // The mark of an index that is made anew below it holds no more.
+        let keeps_mark = from.synced == self.mark;
+        if self.is_header_damaged || !keeps_mark {
+            self.index.write(0, &index::encode_header(end.first, from.synced))?;
+            self.chunks.write(0, &segment::encode_header(end.first))?;
+        }
+        if !is_right {
+            self.index.write(at, records)?;
+            self.index.cut(at + records.len() as u64)?;
+            report.n_indexes_rebuilt += 1;
+        }
+        if self.is_header_damaged || !keeps_mark {
+            self.index.file.sync_data().context("sync", &self.index.name)?;
+        }
+        end.synced = from.synced;
+        Ok(())
+    }
+
+    fn cut_chunks(&self, end: &SegmentEnd, report: &mut Recovered) -> Result<()> {
+        let bytes = self.chunks.len.saturating_sub(end.position);
+        if bytes > 0 {
+            self.chunks.cut(end.position)?;
+            report.cut.push(Cut { file: self.chunks.name.clone(), bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Goes on from a place chunk by chunk, up to the first that is torn or does not follow on the one
+/// before. The data is verified from `verify_from` on. The end, and the records of the chunks that were
+/// met.
+fn walk(scan: &mut Scan<'_>, from: SegmentEnd, verify_from: u64) -> Result<(SegmentEnd, Vec<u8>)> {
+    let mut end = from;
+    let mut records = Vec::new();
+    while let Some(header) = scan.header(end.position)? {
+        let follows = header.chunk_id == end.next_offset
+            && header.n_records > 0
+            && header.chunk_id.checked_add(u64::from(header.n_records)).is_some()
+            && end.last.is_none_or(|last| last.epoch <= header.epoch)
+            && end.n_chunks < CHUNKS_LIMIT
+            && u32::try_from(end.position + header.stored_bytes()).is_ok();
+        let is_verified =
+            end.position < verify_from || scan.has_good_data(end.position, &header)?;
+        if !follows || !is_verified {
+            break;
+        }
+        IndexRecord::of(&header, end.position).encode(&mut records);
+        end.n_chunks += 1;
+        end.position += header.stored_bytes();
+        end.next_offset = header.next_offset();
+        end.last = Some(LastChunk { epoch: header.epoch, timestamp_ms: header.timestamp_ms });
+    }
+    Ok((end, records))
+}

@@ -1,0 +1,97 @@
+//! Removal from a log: whole segments at its beginning, chunks at its end, or all of it.
+
+use log::IoContext as _;
+
+use crate::error::Result;
+use crate::files::StreamFiles;
+use crate::index::{Index, SyncedMark, record_at};
+use crate::lookup::{Lookup, Place};
+use crate::retention::Retention;
+use crate::segment::{FileName, stream_dir};
+use crate::shared::{LogEnd, LogView, Shared};
+
+/// Removes the log of the stream `id`, if there is one. Who still reads it gets errors.
+///
+/// # Errors
+/// The disk's. What is left can be removed by another call.
+pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
+    let dir = stream_dir(id);
+    let names = log::list_if_there(files.disk(), &dir)?.unwrap_or_default();
+    for name in names {
+        let path = format!("{dir}/{name}");
+        files.disk().remove(&path).context("remove", &path)?;
+    }
+    Ok(files.disk().remove_dir(&dir).context("remove", &dir)?)
+}
+
+/// How many segments are too many by their sizes; the last has so many bytes.
+pub(crate) fn n_too_many(shared: &Shared, retention: &Retention, last_bytes: u64) -> Result<usize> {
+    let segments: Vec<u64> = {
+        let state = shared.state();
+        state.segments.iter().rev().skip(1).map(|it| it.first_offset).collect()
+    };
+    let mut sizes = vec![last_bytes];
+    for segment in segments {
+        let Some(slot) = shared.chunks(segment) else { continue };
+        sizes.push(shared.sealed_bytes(segment, &slot)?);
+    }
+    Ok(retention.n_too_many(&sizes))
+}
+
+/// How many segments are too old.
+pub(crate) fn n_too_old(shared: &Shared, retention: &Retention, now_ms: i64) -> Result<usize> {
+    if retention.age_max_ms.is_none() {
+        return Ok(0);
+    }
+    let segments: Vec<u64> = {
+        let state = shared.state();
+        state.segments.iter().map(|it| it.first_offset).collect()
+    };
+    let Some((_, sealed)) = segments.split_last() else { return Ok(0) };
+    for (n, segment) in sealed.iter().enumerate() {
+        let Some(slot) = shared.index(*segment) else { continue };
+        let index = Index::open(&slot, None)?;
+        let last = index.len().checked_sub(1).map(|last| index.record(last)).transpose()?;
+        let is_too_old = last.is_none_or(|it| retention.is_too_old(it.timestamp_ms, now_ms));
+        if !is_too_old {
+            return Ok(n);
+        }
+    }
+    Ok(sealed.len())
+}
+
+/// Removes a segment's files. Chunks first: an index without them is removed by the next opening.
+pub(crate) fn remove_files(shared: &Shared, segment: u64) -> Result<()> {
+    for name in [FileName::Segment(segment), FileName::Index(segment)] {
+        let name = name.path(&shared.dir);
+        match shared.files.disk().remove(&name) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.context("remove", &name)?,
+        }
+    }
+    Ok(())
+}
+
+/// Cuts the files of a log off before the chunk with this ordinal, which is in there.
+pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()> {
+    let shared = &view.0;
+    let place = Lookup::new(view, end).ordinal(ordinal)?;
+    let Some(Place { segment, position, .. }) = place else { return Ok(()) };
+    let segments: Vec<u64> = {
+        let mut state = shared.state();
+        let after = state.segments.partition_point(|it| it.first_offset <= segment);
+        state.segments.drain(after..).map(|it| it.first_offset).collect()
+    };
+    segments.iter().rev().try_for_each(|segment| remove_files(shared, *segment))?;
+    let first_ordinal = shared.first_ordinal(segment)?.unwrap_or(ordinal);
+    let n_chunks = ordinal - first_ordinal;
+    if let (Some(chunks), Some(slot)) = (shared.chunks(segment), shared.index(segment)) {
+        // The mark goes down for good before anything takes the place of what was synced.
+        let index = Index::open(&slot, Some(n_chunks))?;
+        index.set_mark(SyncedMark::NONE)?;
+        index.sync()?;
+        chunks.file()?.set_len(position).context("cut", chunks.name())?;
+        slot.file()?.set_len(record_at(n_chunks)).context("cut", slot.name())?;
+    }
+    Ok(())
+}

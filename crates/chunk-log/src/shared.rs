@@ -1,0 +1,231 @@
+//! Shared by the writer of a log and its readers: which segments there are, how far the log reaches, and how
+//! far it is committed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use log::IoContext as _;
+
+use crate::counters::{Counters, ReadCounts};
+use crate::error::Result;
+use crate::files::{Slot, StreamFiles};
+use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES};
+
+/// A place between two chunks: behind what was written, or behind what is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The ordinal of the next chunk.
+    pub next_ordinal: u64,
+    /// The offset of the next message.
+    pub next_offset: u64,
+    pub(crate) segment: u64,
+    pub(crate) position: u64,
+}
+
+impl LogEnd {
+    pub(crate) const fn beginning(first: First) -> Self {
+        Self {
+            next_ordinal: first.ordinal,
+            next_offset: first.offset,
+            segment: first.offset,
+            position: SEGMENT_HEADER_BYTES,
+        }
+    }
+}
+
+/// A log as readers and listings see it. Clones are handles to the same.
+#[derive(Clone, Debug)]
+pub struct LogView(pub(crate) Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) files: Arc<StreamFiles>,
+    pub(crate) dir: Box<str>,
+    /// That of `state.committed`, to be looked at without the lock.
+    committed_offset: AtomicU64,
+    state: Mutex<State>,
+    pub(crate) counters: Counters,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// By first offset; never empty.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) written: LogEnd,
+    pub(crate) committed: LogEnd,
+}
+
+/// One segment, as far as it is known without opening its files.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) first_offset: u64,
+    first_ordinal: Option<u64>,
+    /// Of the segment file, once nothing is added to it any more.
+    sealed_bytes: Option<u64>,
+    chunks: Weak<Slot>,
+    index: Weak<Slot>,
+}
+
+impl Segment {
+    pub(crate) fn new(first_offset: u64, first_ordinal: Option<u64>) -> Self {
+        let (chunks, index) = (Weak::new(), Weak::new());
+        Self { first_offset, first_ordinal, sealed_bytes: None, chunks, index }
+    }
+
+    pub(crate) const fn seal(&mut self, bytes: u64) {
+        self.sealed_bytes = Some(bytes);
+    }
+
+    pub(crate) fn set_slots(&mut self, chunks: &Arc<Slot>, index: &Arc<Slot>) {
+        self.chunks = Arc::downgrade(chunks);
+        self.index = Arc::downgrade(index);
+    }
+}
+
+impl State {
+    /// The segment with this first offset.
+    pub(crate) fn segment(&mut self, first_offset: u64) -> Option<&mut Segment> {
+        let at = self.segments.binary_search_by_key(&first_offset, |it| it.first_offset).ok()?;
+        self.segments.get_mut(at)
+    }
+
+    /// The first offset there is.
+    pub(crate) fn first_offset(&self) -> u64 {
+        self.segments.first().map_or(self.written.next_offset, |it| it.first_offset)
+    }
+
+    /// The next segment behind one, whether that is still there or not.
+    pub(crate) fn after(&self, segment: u64) -> Option<u64> {
+        let after = self.segments.partition_point(|it| it.first_offset <= segment);
+        self.segments.get(after).map(|it| it.first_offset)
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(files: &Arc<StreamFiles>, dir: &str, state: State) -> Arc<Self> {
+        Arc::new(Self {
+            files: Arc::clone(files),
+            dir: dir.into(),
+            committed_offset: AtomicU64::new(state.committed.next_offset),
+            state: Mutex::new(state),
+            counters: Counters::default(),
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn committed_offset(&self) -> u64 {
+        self.committed_offset.load(Ordering::Acquire)
+    }
+
+    /// Changes what is committed, up or down.
+    pub(crate) fn commit(&self, state: &mut State, end: LogEnd) {
+        state.committed = end;
+        self.committed_offset.store(end.next_offset, Ordering::Release);
+    }
+
+    /// The file of a segment's chunks.
+    pub(crate) fn chunks(&self, segment: u64) -> Option<Arc<Slot>> {
+        let mut state = self.state();
+        let found = state.segment(segment)?;
+        let name = FileName::Segment(segment);
+        Some(self.shared_slot(&mut found.chunks, name))
+    }
+
+    /// A segment's index.
+    pub(crate) fn index(&self, segment: u64) -> Option<Arc<Slot>> {
+        let mut state = self.state();
+        let found = state.segment(segment)?;
+        let name = FileName::Index(segment);
+        Some(self.shared_slot(&mut found.index, name))
+    }
+
+    fn shared_slot(&self, known: &mut Weak<Slot>, name: FileName) -> Arc<Slot> {
+        known.upgrade().unwrap_or_else(|| {
+            let slot = self.files.slot(&name.path(&self.dir));
+            *known = Arc::downgrade(&slot);
+            slot
+        })
+    }
+
+    /// The bytes of a segment that is complete.
+    pub(crate) fn sealed_bytes(&self, segment: u64, chunks: &Arc<Slot>) -> Result<u64> {
+        let known = self.state().segment(segment).and_then(|it| it.sealed_bytes);
+        if let Some(bytes) = known {
+            return Ok(bytes);
+        }
+        let bytes = chunks.file()?.len().context("size", chunks.name())?;
+        if let Some(found) = self.state().segment(segment) {
+            found.sealed_bytes = Some(bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// The ordinal of a segment's first chunk, from its index's header unless it is known.
+    pub(crate) fn first_ordinal(&self, segment: u64) -> Result<Option<u64>> {
+        let known = self.state().segment(segment).map(|it| it.first_ordinal);
+        match known {
+            None => Ok(None),
+            Some(Some(known)) => Ok(Some(known)),
+            Some(None) => {
+                let Some(slot) = self.index(segment) else { return Ok(None) };
+                let first = crate::index::Index::open(&slot, None)?.first()?;
+                let ordinal = first.map(|first| first.ordinal);
+                if let Some(found) = self.state().segment(segment) {
+                    found.first_ordinal = ordinal;
+                }
+                Ok(ordinal)
+            }
+        }
+    }
+}
+
+impl LogView {
+    /// Says how far the log is committed: a place that was returned by an append or by the opening.
+    /// Readers see what lies before it. Less than is committed already changes nothing.
+    pub fn set_committed(&self, end: LogEnd) {
+        let mut state = self.0.state();
+        if end.next_ordinal > state.committed.next_ordinal {
+            debug_assert!(end.next_ordinal <= state.written.next_ordinal, "what is not there");
+            self.0.commit(&mut state, end);
+        }
+    }
+
+    /// How far the log is committed.
+    #[must_use]
+    pub fn committed(&self) -> LogEnd {
+        self.0.state().committed
+    }
+
+    /// How far it is written.
+    #[must_use]
+    pub fn written(&self) -> LogEnd {
+        self.0.state().written
+    }
+
+    /// The first offset there is; the next one if there is none.
+    #[must_use]
+    pub fn first_offset(&self) -> u64 {
+        self.0.state().first_offset()
+    }
+
+    /// The offset behind the last committed message.
+    #[must_use]
+    pub fn next_offset(&self) -> u64 {
+        self.0.committed_offset()
+    }
+
+    /// How many segments there are.
+    #[must_use]
+    pub fn n_segments(&self) -> usize {
+        self.0.state().segments.len()
+    }
+
+    /// Figures of the readers of this log since it was opened.
+    #[must_use]
+    pub fn read_counts(&self) -> ReadCounts {
+        self.0.counters.read()
+    }
+}

@@ -1,0 +1,125 @@
+//! Making a log durable, while it may be written on.
+
+use std::sync::Arc;
+
+use log::{Disk, DiskFile, IoContext as _};
+
+use crate::LogEnd;
+use crate::error::Result;
+use crate::files::Slot;
+use crate::index::{Index, SyncedMark};
+use crate::shared::Shared;
+
+/// A segment that was written to since its last sync.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsynced {
+    pub(crate) segment: u64,
+    pub(crate) chunks: Arc<Slot>,
+    pub(crate) index: Arc<Slot>,
+    pub(crate) mark: SyncedMark,
+    /// The index is synced too, and the mark written.
+    pub(crate) with_index: bool,
+}
+
+/// A sync that is to be done: made by [`ChunkLog::begin_sync`](crate::ChunkLog::begin_sync), done by
+/// [`run`](Self::run) without the log, and told to [`ChunkLog::finish_sync`](crate::ChunkLog::finish_sync).
+#[derive(Debug)]
+pub struct SyncJob {
+    pub(crate) segments: Vec<Unsynced>,
+    pub(crate) files: Vec<(Arc<dyn DiskFile>, Arc<Slot>)>,
+    /// The directory and the one it is in, if there are new files.
+    pub(crate) dirs: Vec<String>,
+    pub(crate) end: LogEnd,
+    pub(crate) generation: u64,
+}
+
+impl SyncJob {
+    /// Syncs.
+    ///
+    /// # Errors
+    /// The disk's. Then nothing more is known to be durable, and the log is told as well.
+    pub fn run(&self, disk: &dyn Disk) -> Result<()> {
+        for dir in &self.dirs {
+            disk.sync_dir(dir).context("sync", dir)?;
+        }
+        for (file, slot) in &self.files {
+            file.sync_data().context("sync", slot.name())?;
+        }
+        Ok(())
+    }
+
+    /// Up to where the log is durable afterwards.
+    #[must_use]
+    pub const fn end(&self) -> LogEnd {
+        self.end
+    }
+}
+
+/// Everything that is not durable yet besides the tail.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    /// Segments that were left.
+    pub(crate) left: Vec<Unsynced>,
+    /// Files were made or removed.
+    pub(crate) is_dir_changed: bool,
+    /// Rises when chunks are cut off: a sync that began before says nothing any more.
+    generation: u64,
+}
+
+impl Pending {
+    pub(crate) fn new(is_dir_changed: bool) -> Self {
+        Self { is_dir_changed, ..Self::default() }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.left.is_empty() && !self.is_dir_changed
+    }
+
+    /// Chunks were cut off, or all of them have gone.
+    pub(crate) fn forget(&mut self) {
+        self.left.clear();
+        self.generation += 1;
+        self.is_dir_changed = true;
+    }
+
+    /// The sync up to `end`, with the tail.
+    pub(crate) fn begin(&mut self, dir: &str, tail: Unsynced, end: LogEnd) -> Result<SyncJob> {
+        let mut segments = self.left.clone();
+        segments.push(tail);
+        let files = segments.iter().flat_map(|it| {
+            let index = it.with_index.then_some(&it.index);
+            [Some(&it.chunks), index].into_iter().flatten()
+        });
+        let files: Result<Vec<_>> =
+            files.map(|slot| Ok((slot.file()?, Arc::clone(slot)))).collect();
+        let files = files?;
+        let dirs = if std::mem::take(&mut self.is_dir_changed) {
+            vec![dir.to_owned(), crate::STREAMS_DIR.to_owned(), String::new()]
+        } else {
+            Vec::new()
+        };
+        Ok(SyncJob { segments, files, dirs, end, generation: self.generation })
+    }
+
+    /// Writes the marks of a job that was done; that of the segment `tail`, if it has one.
+    pub(crate) fn finish(
+        &mut self,
+        shared: &Shared,
+        job: &SyncJob,
+        tail: u64,
+    ) -> Result<Option<SyncedMark>> {
+        let mut of_tail = None;
+        if job.generation != self.generation {
+            return Ok(of_tail);
+        }
+        for Unsynced { segment, index, mark, with_index, .. } in &job.segments {
+            self.left.retain(|left| left.segment != *segment || left.mark != *mark);
+            let is_there = shared.state().segment(*segment).is_some();
+            if *with_index && is_there {
+                Index::open(index, Some(0))?.set_mark(*mark)?;
+                of_tail = of_tail.or_else(|| (*segment == tail).then_some(*mark));
+            }
+        }
+        Ok(of_tail)
+    }
+}

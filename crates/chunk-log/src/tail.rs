@@ -1,0 +1,129 @@
+//! The segment that takes chunks.
+
+use std::sync::Arc;
+
+use log::IoContext as _;
+use streamproto::ChunkHeader;
+
+use crate::error::{Refused, Result};
+use crate::files::{Slot, StreamFiles};
+use crate::index::{self, IndexRecord, SyncedMark, record_at};
+use crate::recovery::{LastChunk, SegmentEnd};
+use crate::retention::SEGMENT_CHUNKS_MAX;
+use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
+use crate::shared::Segment;
+use crate::sync::Unsynced;
+
+/// The segment that takes chunks.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    pub(crate) end: SegmentEnd,
+    pub(crate) chunks: Arc<Slot>,
+    pub(crate) index: Arc<Slot>,
+}
+
+impl Tail {
+    pub(crate) fn open(files: &Arc<StreamFiles>, dir: &str, end: SegmentEnd) -> Self {
+        let slot = |name: FileName| files.slot(&name.path(dir));
+        let offset = end.first.offset;
+        Self { end, chunks: slot(FileName::Segment(offset)), index: slot(FileName::Index(offset)) }
+    }
+
+    /// Makes the files of a segment without chunks.
+    pub(crate) fn create(files: &Arc<StreamFiles>, dir: &str, first: First) -> Result<Self> {
+        let chunks = files.create(&FileName::Segment(first.offset).path(dir))?;
+        let header = segment::encode_header(first);
+        chunks.file()?.write_at(0, &header).context("write", chunks.name())?;
+        let index = files.create(&FileName::Index(first.offset).path(dir))?;
+        let header = index::encode_header(first, SyncedMark::NONE);
+        index.file()?.write_at(0, &header).context("write", index.name())?;
+        let end = SegmentEnd {
+            first,
+            n_chunks: 0,
+            position: SEGMENT_HEADER_BYTES,
+            next_offset: first.offset,
+            last: None,
+            synced: SyncedMark::NONE,
+        };
+        Ok(Self { end, chunks, index })
+    }
+
+    pub(crate) fn unsynced(&self, with_index: bool) -> Unsynced {
+        Unsynced {
+            segment: self.end.first.offset,
+            chunks: Arc::clone(&self.chunks),
+            index: Arc::clone(&self.index),
+            mark: SyncedMark { position: self.end.position, n_chunks: self.end.n_chunks },
+            with_index,
+        }
+    }
+
+    pub(crate) fn segment(&self) -> Segment {
+        let mut segment = Segment::new(self.end.first.offset, Some(self.end.first.ordinal));
+        segment.set_slots(&self.chunks, &self.index);
+        segment
+    }
+
+    /// Writes chunks behind the others, and their records.
+    pub(crate) fn write(
+        &self,
+        headers: &[ChunkHeader],
+        bytes: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Self { end, chunks, index } = self;
+        chunks.file()?.write_at(end.position, bytes).context("write", chunks.name())?;
+        scratch.clear();
+        let mut position = end.position;
+        for header in headers {
+            IndexRecord::of(header, position).encode(scratch);
+            position += header.stored_bytes();
+        }
+        let at = record_at(end.n_chunks);
+        Ok(index.file()?.write_at(at, scratch).context("write", index.name())?)
+    }
+
+    /// Takes note of what was written.
+    pub(crate) fn note(&mut self, headers: &[ChunkHeader], bytes: u64) {
+        let Some(last) = headers.last() else { return };
+        self.end.n_chunks += headers.len() as u64;
+        self.end.position += bytes;
+        self.end.next_offset = last.next_offset();
+        self.end.last = Some(LastChunk { epoch: last.epoch, timestamp_ms: last.timestamp_ms });
+    }
+}
+
+/// Whether chunks may be appended behind `end`.
+pub(crate) fn check(
+    end: &SegmentEnd,
+    headers: &[ChunkHeader],
+    bytes: &[u8],
+) -> std::result::Result<(), Refused> {
+    let mut expected = end.next_offset;
+    let mut last_epoch = end.last.map(|last| last.epoch);
+    let mut length = 0_u64;
+    for header in headers {
+        let ChunkHeader { chunk_id: found, epoch, n_records, .. } = *header;
+        if found != expected {
+            return Err(Refused::Offset { expected, found });
+        }
+        if n_records == 0 || found.checked_add(u64::from(n_records)).is_none() {
+            return Err(Refused::NoRecords);
+        }
+        if let Some(last) = last_epoch.filter(|last| epoch < *last) {
+            return Err(Refused::Epoch { last, found: epoch });
+        }
+        expected = header.next_offset();
+        last_epoch = Some(epoch);
+        length = length.saturating_add(header.stored_bytes());
+    }
+    let found = bytes.len() as u64;
+    if length != found {
+        return Err(Refused::Length { expected: length, found });
+    }
+    let fits = u32::try_from(SEGMENT_HEADER_BYTES + found).is_ok();
+    if !fits || headers.len() as u64 > SEGMENT_CHUNKS_MAX {
+        return Err(Refused::TooMuch);
+    }
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! The writing side of a log.
+
+use std::sync::Arc;
+
+use log::IoContext as _;
+use streamproto::{ChunkHeader, ChunkType};
+
+use crate::error::{ChunkLogError, Failure, Refused, Result};
+use crate::files::StreamFiles;
+use crate::index::SyncedMark;
+use crate::recovery::{Found, Recovered, SegmentEnd, recover};
+use crate::removal::{cut_files, n_too_many, n_too_old, remove_files};
+use crate::retention::{Retention, SEGMENT_CHUNKS_MAX};
+use crate::segment::{First, stream_dir};
+use crate::shared::{LogEnd, LogView, Segment, Shared, State};
+use crate::sync::{Pending, SyncJob};
+use crate::tail::{Tail, check};
+
+/// The size of a segment where none is given (RabbitMQ's).
+pub const SEGMENT_BYTES_MAX_DEFAULT: u64 = 500_000_000;
+/// An index is synced once so much has come to its segment since it was last: so much is verified after
+/// a crash.
+const INDEX_SYNC_BYTES: u64 = 4 << 20;
+/// After so many chunks with a trailer a snapshot of the tracking is due: a start reads their trailers.
+const SNAPSHOT_TRAILERS: u64 = 16_384;
+
+/// How a log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// A segment of this size takes no more chunks.
+    pub segment_bytes_max: u64,
+    /// Nor does one with so many; at most [`SEGMENT_CHUNKS_MAX`].
+    pub segment_chunks_max: u64,
+    /// How much is kept.
+    pub retention: Retention,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            segment_bytes_max: SEGMENT_BYTES_MAX_DEFAULT,
+            segment_chunks_max: SEGMENT_CHUNKS_MAX,
+            retention: Retention::default(),
+        }
+    }
+}
+
+/// The outcome of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the log ends now: written, neither durable nor committed.
+    pub end: LogEnd,
+    /// Whether a new segment was begun. What was removed for it by the rules of retention is not there
+    /// any more.
+    pub is_new_segment: bool,
+}
+
+/// A log, for the one who writes it.
+#[derive(Debug)]
+pub struct ChunkLog {
+    view: LogView,
+    options: LogOptions,
+    tail: Tail,
+    pending: Pending,
+    failure: Failure,
+    n_trailers: u64,
+    /// Encoded records of the index.
+    scratch: Vec<u8>,
+}
+
+impl ChunkLog {
+    /// Opens the log of the stream `id`, which is made if there is none. Nothing is committed before the host
+    /// says so: as a rule, [`Recovered::end`].
+    ///
+    /// # Errors
+    /// The disk's; files of a newer version, or damaged beyond what a crash does.
+    pub fn open(
+        files: &Arc<StreamFiles>,
+        id: u64,
+        options: LogOptions,
+    ) -> Result<(Self, Recovered)> {
+        let dir = stream_dir(id);
+        let found = match recover(files, &dir)? {
+            Some(found) => found,
+            None => create(files, &dir, First::default())?,
+        };
+        // A mark was written once the directory was synced.
+        let is_dir_changed = found.tail.synced == SyncedMark::NONE || !found.report.cut.is_empty();
+        let (state, tail) = opened(files, &dir, &found);
+        let options = LogOptions {
+            segment_chunks_max: options.segment_chunks_max.clamp(1, SEGMENT_CHUNKS_MAX),
+            ..options
+        };
+        let log = Self {
+            view: LogView(Shared::new(files, &dir, state)),
+            options,
+            tail,
+            pending: Pending::new(is_dir_changed),
+            failure: Failure::default(),
+            n_trailers: 0,
+            scratch: Vec::new(),
+        };
+        Ok((log, found.report))
+    }
+
+    /// The log as readers and listings see it.
+    #[must_use]
+    pub const fn view(&self) -> &LogView {
+        &self.view
+    }
+
+    /// Where the log ends: the next chunk has this ordinal and id.
+    #[must_use]
+    pub const fn end(&self) -> LogEnd {
+        self.tail.end.log_end()
+    }
+
+    /// The epoch of the last chunk, which no later one may go below.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u64> {
+        self.tail.end.last.map(|last| last.epoch)
+    }
+
+    /// Changes how the log is kept, from the next append on.
+    pub const fn set_options(&mut self, options: LogOptions) {
+        self.options = options;
+    }
+
+    /// Whether the next append is to begin with a snapshot of the tracking, unless that is empty: it
+    /// goes into a new segment, or many trailers have come since the last snapshot.
+    #[must_use]
+    pub const fn is_snapshot_due(&self) -> bool {
+        self.is_segment_full() || self.n_trailers >= SNAPSHOT_TRAILERS
+    }
+
+    /// Appends chunks that lie side by side in `bytes`, with one write. The headers are those in the bytes;
+    /// whoever got them from elsewhere has verified their checksums. A new segment is begun before, if it is
+    /// time, and what is not to be kept is removed; the time is that of the first chunk.
+    ///
+    /// # Errors
+    /// What does not follow on the last chunk is [`ChunkLogError::Refused`], and nothing has changed.
+    /// With any other error nothing of it is in the log, and the log takes nothing more.
+    pub fn append(&mut self, headers: &[ChunkHeader], bytes: &[u8]) -> Result<Appended> {
+        self.failure.check(&self.view.0.dir)?;
+        check(&self.tail.end, headers, bytes).map_err(|reason| self.refused(reason))?;
+        let Some(first) = headers.first() else {
+            return Ok(Appended { end: self.end(), is_new_segment: false });
+        };
+        let position_max = u64::from(u32::MAX);
+        let is_new_segment = self.is_segment_full()
+            || self.tail.end.position.saturating_add(bytes.len() as u64) > position_max;
+        if is_new_segment {
+            let rolled = self.roll();
+            self.failure.of(rolled)?;
+            // What cannot be removed now is removed by a later one.
+            self.evaluate_retention(first.timestamp_ms).ok();
+        }
+        let written = self.tail.write(headers, bytes, &mut self.scratch);
+        self.failure.of(written)?;
+        self.tail.note(headers, bytes.len() as u64);
+        self.count_trailers(headers);
+        self.view.0.state().written = self.end();
+        Ok(Appended { end: self.end(), is_new_segment })
+    }
+
+    /// Makes everything durable that was appended.
+    ///
+    /// # Errors
+    /// The disk's; then the log takes nothing more.
+    pub fn sync(&mut self) -> Result<()> {
+        let job = self.begin_sync();
+        self.run_sync(&job?)
+    }
+
+    /// The same, and has a start verify nothing of it: for logs that are idle, and at a stop.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub fn checkpoint(&mut self) -> Result<()> {
+        let job = self.begin_checkpoint();
+        self.run_sync(&job?)
+    }
+
+    /// Whether a checkpoint has nothing to do.
+    #[must_use]
+    pub fn is_checkpointed(&self) -> bool {
+        let mark = self.tail.unsynced(false).mark;
+        self.pending.is_empty() && self.tail.end.synced == mark
+    }
+
+    /// The work of a sync, to be run while the log is written on. One at a time.
+    ///
+    /// # Errors
+    /// Files that cannot be opened; then the log takes nothing more.
+    pub fn begin_sync(&mut self) -> Result<SyncJob> {
+        let unmarked = self.tail.end.position - self.tail.end.synced.position;
+        self.begin(unmarked >= INDEX_SYNC_BYTES)
+    }
+
+    /// The same for a checkpoint.
+    ///
+    /// # Errors
+    /// Files that cannot be opened; then the log takes nothing more.
+    pub fn begin_checkpoint(&mut self) -> Result<SyncJob> {
+        self.begin(true)
+    }
+
+    /// Takes note of how a sync ended.
+    ///
+    /// # Errors
+    /// That of the sync. The log takes nothing more.
+    pub fn finish_sync(&mut self, job: &SyncJob, ran: Result<()>) -> Result<()> {
+        self.failure.of(ran)?;
+        let tail = self.tail.end.first.offset;
+        let marked = self.pending.finish(&self.view.0, job, tail);
+        if let Some(mark) = self.failure.of(marked)? {
+            self.tail.end.synced = mark;
+        }
+        Ok(())
+    }
+
+    fn run_sync(&mut self, job: &SyncJob) -> Result<()> {
+        let ran = job.run(self.view.0.files.disk());
+        self.finish_sync(job, ran)
+    }
+
+    fn begin(&mut self, with_index: bool) -> Result<SyncJob> {
+        self.failure.check(&self.view.0.dir)?;
+        let (tail, end) = (self.tail.unsynced(with_index), self.end());
+        let begun = self.pending.begin(&self.view.0.dir, tail, end);
+        self.failure.of(begun)
+    }
+
+    fn count_trailers(&mut self, headers: &[ChunkHeader]) {
+        for header in headers {
+            match header.chunk_type {
+                ChunkType::TRACKING_SNAPSHOT => self.n_trailers = 0,
+                ChunkType::TRACKING_DELTA => self.n_trailers += 1,
+                _ => self.n_trailers += u64::from(header.trailer_bytes > 0),
+            }
+        }
+    }
+
+    const fn is_segment_full(&self) -> bool {
+        let SegmentEnd { position, n_chunks, .. } = self.tail.end;
+        let is_large = position >= self.options.segment_bytes_max
+            || n_chunks >= self.options.segment_chunks_max;
+        n_chunks > 0 && is_large
+    }
+
+    fn refused(&self, reason: Refused) -> ChunkLogError {
+        ChunkLogError::Refused { dir: self.view.0.dir.to_string(), reason }
+    }
+
+    /// Begins a new segment.
+    fn roll(&mut self) -> Result<()> {
+        let LogEnd { next_ordinal: ordinal, next_offset: offset, .. } = self.end();
+        let last = self.tail.end.last;
+        let shared = &self.view.0;
+        let mut tail = Tail::create(&shared.files, &shared.dir, First { ordinal, offset })?;
+        tail.end.last = last;
+        let mut state = shared.state();
+        if let Some(left) = state.segments.last_mut() {
+            left.seal(self.tail.end.position);
+        }
+        state.segments.push(tail.segment());
+        state.written = tail.end.log_end();
+        drop(state);
+        self.pending.left.push(self.tail.unsynced(true));
+        self.tail = tail;
+        self.pending.is_dir_changed = true;
+        Ok(())
+    }
+
+    /// Removes segments by the rules of retention: how many. The last one stays, and what is not committed.
+    ///
+    /// # Errors
+    /// The disk's. What could be removed is; what could not be is left without being part of the log.
+    pub fn evaluate_retention(&mut self, now_ms: i64) -> Result<usize> {
+        if self.options.retention.is_unlimited() {
+            return Ok(0);
+        }
+        let (shared, retention) = (&self.view.0, &self.options.retention);
+        let n_too_old = n_too_old(shared, retention, now_ms)?;
+        let n = n_too_old.max(n_too_many(shared, retention, self.tail.end.position)?);
+        let mut state = shared.state();
+        let committed = state.committed.segment;
+        let n_committed = state.segments.partition_point(|it| it.first_offset < committed);
+        let n = n.min(n_committed);
+        let removed: Vec<u64> = state.segments.drain(..n).map(|it| it.first_offset).collect();
+        drop(state);
+        self.pending.left.retain(|left| !removed.contains(&left.segment));
+        self.pending.is_dir_changed |= n > 0;
+        removed.iter().try_for_each(|segment| remove_files(&self.view.0, *segment))?;
+        Ok(n)
+    }
+
+    /// Cuts off the chunks from this ordinal on; nothing if the log ends before.
+    ///
+    /// # Errors
+    /// What is committed is not cut off. The disk's; then the log takes nothing more.
+    pub fn cut_off_from(&mut self, ordinal: u64) -> Result<()> {
+        self.failure.check(&self.view.0.dir)?;
+        if ordinal >= self.end().next_ordinal {
+            return Ok(());
+        }
+        if ordinal < self.view.committed().next_ordinal {
+            return Err(self.refused(Refused::Committed(ordinal)));
+        }
+        let cut = cut_files(&self.view, self.end(), ordinal);
+        let cut = cut.and_then(|()| self.reopen());
+        self.failure.of(cut)
+    }
+
+    /// Begins anew with a first chunk of this ordinal and id: for a follower whose leader has let go of
+    /// what it would need. What was there is gone.
+    ///
+    /// # Errors
+    /// The disk's; then the log takes nothing more.
+    pub fn start_at(&mut self, ordinal: u64, offset: u64) -> Result<()> {
+        self.failure.check(&self.view.0.dir)?;
+        let started = self.start(First { ordinal, offset });
+        self.failure.of(started)
+    }
+
+    fn start(&mut self, first: First) -> Result<()> {
+        let segments: Vec<u64> = {
+            let state = self.view.0.state();
+            state.segments.iter().map(|it| it.first_offset).collect()
+        };
+        segments.iter().rev().try_for_each(|segment| remove_files(&self.view.0, *segment))?;
+        let tail = Tail::create(&self.view.0.files, &self.view.0.dir, first)?;
+        let mut state = self.view.0.state();
+        state.segments = vec![tail.segment()];
+        state.written = tail.end.log_end();
+        self.view.0.commit(&mut state, LogEnd::beginning(first));
+        drop(state);
+        self.tail = tail;
+        self.forget();
+        Ok(())
+    }
+
+    /// Takes the state from the files, after a cut.
+    fn reopen(&mut self) -> Result<()> {
+        let shared = &self.view.0;
+        let found = match recover(&shared.files, &shared.dir)? {
+            Some(found) => found,
+            None => create(&shared.files, &shared.dir, First::default())?,
+        };
+        let (new, tail) = opened(&shared.files, &shared.dir, &found);
+        let mut state = shared.state();
+        state.segments = new.segments;
+        state.written = new.written;
+        drop(state);
+        self.tail = tail;
+        self.forget();
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.pending.forget();
+        self.n_trailers = 0;
+    }
+}
+
+/// Makes the first files of a log.
+fn create(files: &Arc<StreamFiles>, dir: &str, first: First) -> Result<Found> {
+    files.disk().create_dir(dir).context("create", dir)?;
+    let tail = Tail::create(files, dir, first)?.end;
+    let report = Recovered { is_new: true, end: tail.log_end(), ..Recovered::default() };
+    Ok(Found { segments: vec![first.offset], tail, report })
+}
+
+/// The state of a log that was found; nothing is committed.
+fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail) {
+    let tail = Tail::open(files, dir, found.tail);
+    let mut segments: Vec<Segment> =
+        found.segments.iter().map(|first| Segment::new(*first, None)).collect();
+    segments.pop();
+    segments.push(tail.segment());
+    let first = segments.first().map_or(0, |it| it.first_offset);
+    let beginning = First { ordinal: 0, offset: first };
+    let committed = LogEnd::beginning(beginning);
+    (State { segments, written: found.tail.log_end(), committed }, tail)
+}

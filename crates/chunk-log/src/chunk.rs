@@ -40,14 +40,9 @@ pub struct FileRange {
 }
 
 impl StoredChunk {
-    /// The header as it stands in the bytes.
+    /// The header as clients are sent it: without the seal, as RabbitMQ has it.
     #[must_use]
     pub fn header_bytes(&self) -> [u8; CHUNK_HEADER_BYTES] {
-        if let ChunkBytes::Memory(stored) = &self.bytes
-            && let Some(header) = stored.first_chunk()
-        {
-            return *header;
-        }
         let mut bytes = Vec::with_capacity(CHUNK_HEADER_BYTES);
         self.header.encode(&mut bytes);
         bytes.first_chunk().copied().unwrap_or([0; CHUNK_HEADER_BYTES])

@@ -12,6 +12,7 @@
 //!
 //! - **Offsets and ordinals.** A chunk takes at least one offset, whatever its type, so its id names it. The
 //!   ordinal counts chunks since the stream's beginning.
+//! - **Seals.** Whoever makes chunks seals them ([`seal_chunk`]), so that a start notices every torn one.
 //! - **Failures.** After a failed write or sync a log takes nothing more until it is opened anew.
 
 mod bloom;
@@ -23,12 +24,15 @@ mod field;
 mod files;
 mod index;
 mod lookup;
+mod range;
 mod reader;
 mod reader_options;
 mod recovery;
 mod removal;
+mod restore;
 mod retention;
 mod scan;
+mod seal;
 mod segment;
 mod shared;
 mod sync;
@@ -43,11 +47,13 @@ pub use counters::ReadCounts;
 pub use error::{ChunkLogError, Refused, Result};
 pub use files::StreamFiles;
 pub use lookup::Start;
+pub use range::{Bound, ChunkRange, Range, RangeStart};
 pub use reader::{Next, Reader, Wait};
 pub use reader_options::{ChunkSelector, FILE_RANGE_BYTES_MIN_DEFAULT, ReadAhead, ReaderOptions};
 pub use recovery::{Cut, Recovered};
 pub use removal::delete_log;
 pub use retention::{Retention, SEGMENT_CHUNKS_MAX};
+pub use seal::seal_chunk;
 pub use shared::{LogEnd, LogView};
 pub use sync::SyncJob;
 pub use tracking::{REFERENCES_MAX, SNAPSHOT_SEQUENCES_MAX, Sequence, Tracking};

@@ -55,15 +55,18 @@ pub(crate) struct Lookup<'v> {
 impl LogView {
     /// Where a reader begins that starts like this.
     pub(crate) fn place_of(&self, start: Start) -> Result<Place> {
-        self.look_up(|lookup| lookup.start(start))
+        self.look_up(Self::committed, |lookup| lookup.start(start))
     }
 
-    /// Looks up among what is committed, again if a segment has gone meanwhile.
-    pub(crate) fn look_up<T>(&self, look: impl Fn(&Lookup<'_>) -> Result<T>) -> Result<T> {
+    /// Looks up among the chunks before an end, again if a segment has gone meanwhile.
+    pub(crate) fn look_up<T>(
+        &self,
+        end: impl Fn(&Self) -> LogEnd,
+        look: impl Fn(&Lookup<'_>) -> Result<T>,
+    ) -> Result<T> {
         let mut attempts_left = ATTEMPTS;
         loop {
-            let end = self.committed();
-            let looked = look(&Lookup::new(self, end));
+            let looked = look(&Lookup::new(self, end(self)));
             attempts_left -= 1;
             match looked {
                 Err(error) if error.is_not_found() && attempts_left > 0 => {}
@@ -80,6 +83,14 @@ impl<'v> Lookup<'v> {
         let segments = segments.take_while(|first| *first <= end.segment).collect();
         drop(state);
         Self { view, end, segments }
+    }
+
+    pub(crate) const fn end(&self) -> LogEnd {
+        self.end
+    }
+
+    pub(crate) fn first_segment(&self) -> Option<u64> {
+        self.segments.first().copied()
     }
 
     fn start(&self, start: Start) -> Result<Place> {

@@ -1,8 +1,8 @@
 //! The opening of a log: which files there are, where the last segment ends, and what is cut off.
 //!
 //! Below the *synced* mark of the last segment's index nothing is read but the last chunk's header. Behind it
-//! every chunk is verified, up to the first that is torn: that and what follows is cut off. If nothing of the
-//! last segment was synced, the one before is looked at likewise. An index that is lost, short or wrong
+//! every chunk is verified, up to the first that is torn: that and what follows is cut off. If nothing of a
+//! segment was synced, the one before is looked at likewise. An index that is lost, short or wrong
 //! is made anew from its segment.
 
 use std::collections::BTreeSet;
@@ -74,6 +74,14 @@ impl SegmentEnd {
         Self { first, n_chunks, position, next_offset: first.offset, last: None, synced }
     }
 
+    pub(crate) const fn mark(&self) -> SyncedMark {
+        SyncedMark { position: self.position, n_chunks: self.n_chunks }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.synced == self.mark()
+    }
+
     pub(crate) const fn log_end(&self) -> LogEnd {
         LogEnd {
             next_ordinal: self.first.ordinal + self.n_chunks,
@@ -89,6 +97,8 @@ impl SegmentEnd {
 pub(crate) struct Found {
     pub(crate) segments: Vec<u64>,
     pub(crate) tail: SegmentEnd,
+    /// Segments before it that are not synced.
+    pub(crate) left: Vec<SegmentEnd>,
     pub(crate) report: Recovered,
 }
 
@@ -98,12 +108,12 @@ pub(crate) fn recover(files: &Arc<StreamFiles>, dir: &str) -> Result<Option<Foun
     let names: BTreeSet<FileName> = names.iter().filter_map(|name| FileName::parse(name)).collect();
     let mut recovery = Recovery { files, dir, segments: Vec::new(), report: Recovered::default() };
     recovery.sort(&names)?;
-    let Some(tail) = recovery.find_tail()? else { return Ok(None) };
+    let Some((tail, left)) = recovery.find_tail()? else { return Ok(None) };
     let Recovery { segments, mut report, .. } = recovery;
     report.end = tail.log_end();
     report.epoch = tail.last.map(|last| last.epoch);
     report.last_timestamp_ms = tail.last.map(|last| last.timestamp_ms);
-    Ok(Some(Found { segments, tail, report }))
+    Ok(Some(Found { segments, tail, left, report }))
 }
 
 struct Recovery<'f> {
@@ -140,51 +150,64 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The end of the last segment with a chunk; those behind are removed.
-    fn find_tail(&mut self) -> Result<Option<SegmentEnd>> {
-        loop {
-            let (previous, last) = match self.segments.as_slice() {
-                [] => return Ok(None),
-                [.., previous, last] => (Some(*previous), *last),
-                [last] => (None, *last),
-            };
-            let Some(previous) = previous else {
-                return self.recover_segment(last, Some(0)).map(Some);
-            };
-            if let Some(tail) = self.recover_after(previous, last)? {
-                return Ok(Some(tail));
+    /// The end of the last segment with a chunk; those behind are removed. Before it, those that are not
+    /// synced.
+    fn find_tail(&mut self) -> Result<Option<(SegmentEnd, Vec<SegmentEnd>)>> {
+        while !self.segments.is_empty() {
+            let from = self.first_unsynced()?;
+            let (mut tail, mut left, mut n_good) = (None::<SegmentEnd>, Vec::new(), from);
+            for offset in self.segments.get(from..).unwrap_or_default().to_vec() {
+                let Some(end) = self.recover_after(tail.as_ref(), offset, from == 0)? else {
+                    break;
+                };
+                left.extend(tail.replace(end).filter(|end| !end.is_synced()));
+                n_good += 1;
             }
-            self.drop_last(last)?;
+            while self.segments.len() > n_good {
+                self.drop_last()?;
+            }
+            if let Some(tail) = tail {
+                return Ok(Some((tail, left)));
+            }
         }
+        Ok(None)
     }
 
-    /// The end of the last segment, unless it has no chunk or does not follow on the one before.
-    fn recover_after(&mut self, previous: u64, last: u64) -> Result<Option<SegmentEnd>> {
-        let mut opened = Opened::new(self, last)?;
-        if opened.first.is_none() || opened.mark == SyncedMark::NONE {
-            let before = self.recover_segment(previous, None)?;
-            if before.next_offset != last {
-                return Ok(None);
+    /// From which segment on something may not be durable: if nothing is of one, the one before counts too.
+    fn first_unsynced(&self) -> Result<usize> {
+        for (n, offset) in self.segments.iter().enumerate().rev() {
+            let opened = Opened::new(self, *offset)?;
+            if opened.first.is_some() && opened.mark != SyncedMark::NONE {
+                return Ok(n);
             }
-            let ordinal = before.first.ordinal + before.n_chunks;
-            opened.set_ordinal(ordinal);
+        }
+        Ok(0)
+    }
+
+    /// The end of a segment, unless it does not follow on the one before or has no chunk. The only one may be
+    /// empty.
+    fn recover_after(
+        &mut self,
+        before: Option<&SegmentEnd>,
+        offset: u64,
+        is_from_first: bool,
+    ) -> Result<Option<SegmentEnd>> {
+        let mut opened = Opened::new(self, offset)?;
+        match before {
+            Some(before) if before.next_offset != offset => return Ok(None),
+            Some(before) if opened.mark == SyncedMark::NONE => {
+                opened.set_ordinal(before.first.ordinal + before.n_chunks);
+            }
+            None if is_from_first && opened.first.is_none() => opened.set_ordinal(0),
+            Some(_) | None => {}
         }
         let end = opened.recover(&mut self.report)?;
-        Ok((end.n_chunks > 0).then_some(end))
+        let may_be_empty = before.is_none() && is_from_first;
+        Ok((end.n_chunks > 0 || may_be_empty).then_some(end))
     }
 
-    fn recover_segment(&mut self, first: u64, ordinal: Option<u64>) -> Result<SegmentEnd> {
-        let mut opened = Opened::new(self, first)?;
-        if let Some(ordinal) = ordinal
-            && opened.first.is_none()
-        {
-            opened.set_ordinal(ordinal);
-        }
-        opened.recover(&mut self.report)
-    }
-
-    fn drop_last(&mut self, last: u64) -> Result<()> {
-        self.segments.pop();
+    fn drop_last(&mut self) -> Result<()> {
+        let Some(last) = self.segments.pop() else { return Ok(()) };
         let name = FileName::Segment(last).path(self.dir);
         let file = self.files.disk().open(&name, OpenMode::Existing).context("open", &name)?;
         let bytes = file.len().context("size", &name)?.saturating_sub(SEGMENT_HEADER_BYTES);
@@ -370,8 +393,7 @@ fn walk(scan: &mut Scan<'_>, from: SegmentEnd, verify_from: u64) -> Result<(Segm
             && end.last.is_none_or(|last| last.epoch <= header.epoch)
             && end.n_chunks < CHUNKS_LIMIT
             && u32::try_from(end.position + header.stored_bytes()).is_ok();
-        let is_verified =
-            end.position < verify_from || scan.has_good_data(end.position, &header)?;
+        let is_verified = end.position < verify_from || scan.is_whole(end.position, &header)?;
         if !follows || !is_verified {
             break;
         }

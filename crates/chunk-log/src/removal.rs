@@ -83,6 +83,10 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         state.segments.drain(after..).map(|it| it.first_offset).collect()
     };
     segments.iter().rev().try_for_each(|segment| remove_files(shared, *segment))?;
+    if !segments.is_empty() {
+        // What follows on the cut must not be there again without what is cut off before it.
+        shared.files.disk().sync_dir(&shared.dir).context("sync", &shared.dir)?;
+    }
     let first_ordinal = shared.first_ordinal(segment)?.unwrap_or(ordinal);
     let n_chunks = ordinal - first_ordinal;
     if let (Some(chunks), Some(slot)) = (shared.chunks(segment), shared.index(segment)) {

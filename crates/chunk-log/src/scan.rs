@@ -8,8 +8,9 @@ use streamproto::ChunkHeader;
 use streamproto::chunk::DataCrc;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 
-use crate::error::Result;
+use crate::error::{ChunkLogError, Result};
 use crate::field::size;
+use crate::seal::{Seal, seal_of};
 
 /// So much is read at once after a leap ...
 const READ_BYTES_MIN: u64 = 4 << 10;
@@ -65,19 +66,38 @@ impl<'n> Scan<'n> {
         Ok(header.filter(fits))
     }
 
-    /// Whether the entries of the chunk at `at` have the checksum of its header.
-    pub(crate) fn has_good_data(&mut self, at: u64, header: &ChunkHeader) -> Result<bool> {
+    /// An error about what lies at `at`.
+    pub(crate) fn damaged(&self, at: u64, what: &'static str) -> ChunkLogError {
+        ChunkLogError::corrupt(self.name, at, what)
+    }
+
+    /// Whether the chunk at `at` is whole: its entries have the checksum of its header, and the rest
+    /// that of its seal, if it has one.
+    pub(crate) fn is_whole(&mut self, at: u64, header: &ChunkHeader) -> Result<bool> {
+        let front = self.bytes(at, header.data_at())?;
+        let sealed = seal_of(front).map(|seal| (seal, Seal::new(front)));
+        let data_at = at + header.data_at();
         let mut crc = DataCrc::default();
-        let mut from = at + header.data_at();
-        let to = from + u64::from(header.data_bytes);
-        while from < to {
-            let piece = self.bytes(from, (to - from).min(READ_BYTES_MAX))?;
+        self.add(&mut crc, data_at, header.data_bytes)?;
+        if crc.finish() != header.crc {
+            return Ok(false);
+        }
+        let Some((expected, mut seal)) = sealed else { return Ok(true) };
+        self.add(&mut seal.0, data_at + u64::from(header.data_bytes), header.trailer_bytes)?;
+        Ok(seal.finish() == expected)
+    }
+
+    /// Adds so many bytes to a checksum; fewer at the end.
+    fn add(&mut self, crc: &mut DataCrc, mut at: u64, bytes: u32) -> Result<()> {
+        let to = at + u64::from(bytes);
+        while at < to {
+            let piece = self.bytes(at, (to - at).min(READ_BYTES_MAX))?;
             if piece.is_empty() {
-                return Ok(false);
+                return Ok(());
             }
             crc.update(piece);
-            from += piece.len() as u64;
+            at += piece.len() as u64;
         }
-        Ok(crc.finish() == header.crc)
+        Ok(())
     }
 }

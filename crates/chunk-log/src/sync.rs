@@ -56,7 +56,7 @@ impl SyncJob {
 }
 
 /// Everything that is not durable yet besides the tail.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pending {
     /// Segments that were left.
     pub(crate) left: Vec<Unsynced>,
@@ -67,8 +67,8 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(is_dir_changed: bool) -> Self {
-        Self { is_dir_changed, ..Self::default() }
+    pub(crate) const fn new(left: Vec<Unsynced>, is_dir_changed: bool) -> Self {
+        Self { left, is_dir_changed, generation: 0 }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -76,8 +76,8 @@ impl Pending {
     }
 
     /// Chunks were cut off, or all of them have gone.
-    pub(crate) fn forget(&mut self) {
-        self.left.clear();
+    pub(crate) fn forget(&mut self, left: Vec<Unsynced>) {
+        self.left = left;
         self.generation += 1;
         self.is_dir_changed = true;
     }

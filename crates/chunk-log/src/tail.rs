@@ -53,7 +53,7 @@ impl Tail {
             segment: self.end.first.offset,
             chunks: Arc::clone(&self.chunks),
             index: Arc::clone(&self.index),
-            mark: SyncedMark { position: self.end.position, n_chunks: self.end.n_chunks },
+            mark: self.end.mark(),
             with_index,
         }
     }

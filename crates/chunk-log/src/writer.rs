@@ -10,11 +10,13 @@ use crate::files::StreamFiles;
 use crate::index::SyncedMark;
 use crate::recovery::{Found, Recovered, SegmentEnd, recover};
 use crate::removal::{cut_files, n_too_many, n_too_old, remove_files};
+use crate::restore::restore;
 use crate::retention::{Retention, SEGMENT_CHUNKS_MAX};
 use crate::segment::{First, stream_dir};
 use crate::shared::{LogEnd, LogView, Segment, Shared, State};
-use crate::sync::{Pending, SyncJob};
+use crate::sync::{Pending, SyncJob, Unsynced};
 use crate::tail::{Tail, check};
+use crate::tracking::Tracking;
 
 /// The size of a segment where none is given (RabbitMQ's).
 pub const SEGMENT_BYTES_MAX_DEFAULT: u64 = 500_000_000;
@@ -50,8 +52,8 @@ impl Default for LogOptions {
 pub struct Appended {
     /// Where the log ends now: written, neither durable nor committed.
     pub end: LogEnd,
-    /// Whether a new segment was begun. What was removed for it by the rules of retention is not there
-    /// any more.
+    /// Whether a new segment was begun, and what is too much by the rules of retention has gone. The one
+    /// that was left is to be synced soon, whoever waits for it: a start verifies all that is not.
     pub is_new_segment: bool,
 }
 
@@ -86,7 +88,7 @@ impl ChunkLog {
         };
         // A mark was written once the directory was synced.
         let is_dir_changed = found.tail.synced == SyncedMark::NONE || !found.report.cut.is_empty();
-        let (state, tail) = opened(files, &dir, &found);
+        let (state, tail, left) = opened(files, &dir, &found);
         let options = LogOptions {
             segment_chunks_max: options.segment_chunks_max.clamp(1, SEGMENT_CHUNKS_MAX),
             ..options
@@ -95,7 +97,7 @@ impl ChunkLog {
             view: LogView(Shared::new(files, &dir, state)),
             options,
             tail,
-            pending: Pending::new(is_dir_changed),
+            pending: Pending::new(left, is_dir_changed),
             failure: Failure::default(),
             n_trailers: 0,
             scratch: Vec::new(),
@@ -158,9 +160,19 @@ impl ChunkLog {
         let written = self.tail.write(headers, bytes, &mut self.scratch);
         self.failure.of(written)?;
         self.tail.note(headers, bytes.len() as u64);
-        self.count_trailers(headers);
+        self.n_trailers = count_trailers(self.n_trailers, headers);
         self.view.0.state().written = self.end();
         Ok(Appended { end: self.end(), is_new_segment })
+    }
+
+    /// The tracking at the end of the log, from the last snapshot on: for whoever makes the next chunks.
+    ///
+    /// # Errors
+    /// The disk's; a damaged index; records that are malformed.
+    pub fn restore_tracking(&mut self) -> Result<Tracking> {
+        let (tracking, n_trailers) = restore(&self.view)?;
+        self.n_trailers = n_trailers;
+        Ok(tracking)
     }
 
     /// Makes everything durable that was appended.
@@ -229,16 +241,6 @@ impl ChunkLog {
         let (tail, end) = (self.tail.unsynced(with_index), self.end());
         let begun = self.pending.begin(&self.view.0.dir, tail, end);
         self.failure.of(begun)
-    }
-
-    fn count_trailers(&mut self, headers: &[ChunkHeader]) {
-        for header in headers {
-            match header.chunk_type {
-                ChunkType::TRACKING_SNAPSHOT => self.n_trailers = 0,
-                ChunkType::TRACKING_DELTA => self.n_trailers += 1,
-                _ => self.n_trailers += u64::from(header.trailer_bytes > 0),
-            }
-        }
     }
 
     const fn is_segment_full(&self) -> bool {
@@ -336,7 +338,7 @@ impl ChunkLog {
         self.view.0.commit(&mut state, LogEnd::beginning(first));
         drop(state);
         self.tail = tail;
-        self.forget();
+        self.forget(Vec::new());
         Ok(())
     }
 
@@ -347,20 +349,29 @@ impl ChunkLog {
             Some(found) => found,
             None => create(&shared.files, &shared.dir, First::default())?,
         };
-        let (new, tail) = opened(&shared.files, &shared.dir, &found);
+        let (new, tail, left) = opened(&shared.files, &shared.dir, &found);
         let mut state = shared.state();
         state.segments = new.segments;
         state.written = new.written;
         drop(state);
         self.tail = tail;
-        self.forget();
+        self.forget(left);
         Ok(())
     }
 
-    fn forget(&mut self) {
-        self.pending.forget();
+    fn forget(&mut self, left: Vec<Unsynced>) {
+        self.pending.forget(left);
         self.n_trailers = 0;
     }
+}
+
+/// How many chunks with tracking records there are since the last snapshot.
+fn count_trailers(before: u64, headers: &[ChunkHeader]) -> u64 {
+    headers.iter().fold(before, |n, header| match header.chunk_type {
+        ChunkType::TRACKING_SNAPSHOT => 0,
+        ChunkType::TRACKING_DELTA => n + 1,
+        _ => n + u64::from(header.trailer_bytes > 0),
+    })
 }
 
 /// Makes the first files of a log.
@@ -368,11 +379,11 @@ fn create(files: &Arc<StreamFiles>, dir: &str, first: First) -> Result<Found> {
     files.disk().create_dir(dir).context("create", dir)?;
     let tail = Tail::create(files, dir, first)?.end;
     let report = Recovered { is_new: true, end: tail.log_end(), ..Recovered::default() };
-    Ok(Found { segments: vec![first.offset], tail, report })
+    Ok(Found { segments: vec![first.offset], tail, left: Vec::new(), report })
 }
 
 /// The state of a log that was found; nothing is committed.
-fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail) {
+fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail, Vec<Unsynced>) {
     let tail = Tail::open(files, dir, found.tail);
     let mut segments: Vec<Segment> =
         found.segments.iter().map(|first| Segment::new(*first, None)).collect();
@@ -381,5 +392,6 @@ fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail) {
     let first = segments.first().map_or(0, |it| it.first_offset);
     let beginning = First { ordinal: 0, offset: first };
     let committed = LogEnd::beginning(beginning);
-    (State { segments, written: found.tail.log_end(), committed }, tail)
+    let left = found.left.iter().map(|end| Tail::open(files, dir, *end).unsynced(true)).collect();
+    (State { segments, written: found.tail.log_end(), committed }, tail, left)
 }

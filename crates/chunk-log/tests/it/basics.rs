@@ -22,10 +22,12 @@ fn what_is_committed_is_read_and_no_more() {
     let read = chunk(&mut reader);
     assert_eq!(read.header, header);
     assert_eq!(data(&read), bytes[48..]);
-    let stored = read.parts().unwrap().unwrap();
-    stored.verify_crc().unwrap();
-    stored.verify_entries().unwrap();
-    assert_eq!(read.header_bytes(), bytes[..48]);
+    let parts = read.parts().unwrap().unwrap();
+    parts.verify_crc().unwrap();
+    parts.verify_entries().unwrap();
+    assert_eq!(stored(&read), bytes);
+    assert_eq!(read.header_bytes()[..45], bytes[..45]);
+    assert_eq!(read.header_bytes()[45..], [0; 3], "no seal for clients");
     assert!(matches!(reader.read_next(Wait::ForDisk).unwrap(), Next::End));
     assert_eq!(reader.next_offset(), log.view().next_offset());
 }

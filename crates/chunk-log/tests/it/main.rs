@@ -3,4 +3,5 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "other things are a failed test")]
 
 mod basics;
+mod crashes;
 mod parts;

@@ -37,7 +37,9 @@ impl<'a> Draft<'a> {
         self.header.n_entries = self.messages.len() as u16;
         self.header.n_records = self.messages.len() as u32;
         let chunk = Chunk::new(self.header, self.filter, &data, self.trailer).unwrap();
+        let from = out.len();
         chunk.encode(out);
+        chunk_log::seal_chunk(&mut out[from..]);
         chunk.header
     }
 }
@@ -111,5 +113,13 @@ pub(crate) fn data(chunk: &StoredChunk) -> Vec<u8> {
             assert_eq!(range.read_at(0, &mut into).unwrap(), into.len());
             into
         }
+    }
+}
+
+/// A small chunk as it is stored.
+pub(crate) fn stored(chunk: &StoredChunk) -> Vec<u8> {
+    match &chunk.bytes {
+        ChunkBytes::Memory(stored) => stored.to_vec(),
+        ChunkBytes::File(range) => panic!("{range:?}"),
     }
 }

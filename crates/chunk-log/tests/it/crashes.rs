@@ -1,0 +1,139 @@
+//! Crashes at every write, against a naive model: a list of chunks.
+
+use chunk_log::{ChunkLog, LogOptions, Start};
+use streamproto::Chunk;
+use testing::{CrashOutcome, Fault, MemoryDisk, Random};
+
+use crate::parts::*;
+
+const OPTIONS: LogOptions = LogOptions {
+    segment_bytes_max: 900,
+    segment_chunks_max: 9,
+    retention: chunk_log::Retention { bytes_max: None, age_max_ms: None },
+};
+
+/// The chunks there must be at least, and all there may be.
+#[derive(Debug, Default)]
+struct Model {
+    /// Id and bytes of each chunk.
+    chunks: Vec<(u64, Vec<u8>)>,
+    n_synced: usize,
+    /// The chunks before a cut that is not synced yet: it may be there again.
+    before_cut: Option<Vec<(u64, Vec<u8>)>>,
+}
+
+/// Writes until something fails.
+fn write_on(log: &mut ChunkLog, model: &mut Model, random: &mut Random) -> Option<()> {
+    for _ in 0..30 {
+        match random.below(10) {
+            0 => {
+                log.sync().ok()?;
+                model.n_synced = model.chunks.len();
+            }
+            1 => {
+                log.checkpoint().ok()?;
+                model.n_synced = model.chunks.len();
+            }
+            2 => {
+                let n = model.chunks.len() - random.below(4).min(model.chunks.len());
+                model.n_synced = model.n_synced.min(n);
+                model.before_cut = Some(model.chunks.clone());
+                log.cut_off_from(n as u64).ok()?;
+                model.chunks.truncate(n);
+                log.sync().ok()?;
+                model.n_synced = n;
+                model.before_cut = None;
+            }
+            _ => append_run(log, model, random)?,
+        }
+    }
+    Some(())
+}
+
+fn append_run(log: &mut ChunkLog, model: &mut Model, random: &mut Random) -> Option<()> {
+    let (mut headers, mut bytes) = (Vec::new(), Vec::new());
+    let mut next = log.end().next_offset;
+    for _ in 0..=random.below(3) {
+        let trailer = random.bytes(random.clone().below(40));
+        let messages = (0..=random.below(3)).map(|_| {
+            let n = random.below(60);
+            random.bytes(n)
+        });
+        let mut chunk = Vec::new();
+        let draft = Draft { trailer: &trailer, ..Draft::new(next, messages.collect()) };
+        let header = draft.encode(&mut chunk);
+        next = header.next_offset();
+        bytes.extend(&chunk);
+        headers.push(header);
+        model.chunks.push((header.chunk_id, chunk));
+    }
+    log.append(&headers, &bytes).ok()?;
+    Some(())
+}
+
+/// The chunks of a log are the first ones of the model, at least those that were synced.
+fn compare(log: &ChunkLog, model: &mut Model, what: &str) {
+    let found = rest(&mut reader(log.view(), Start::First));
+    let found: Vec<Vec<u8>> = found.iter().map(stored).collect();
+    assert!(found.len() >= model.n_synced, "{what}: {} of {}", found.len(), model.n_synced);
+    if let Some(before) = model.before_cut.take()
+        && found.len() > model.chunks.len()
+    {
+        model.chunks = before;
+    }
+    let expected: Vec<Vec<u8>> = model.chunks.iter().map(|(_, bytes)| bytes.clone()).collect();
+    let is_right = found.len() <= expected.len() && found.iter().eq(&expected[..found.len()]);
+    assert!(is_right, "{what}: {:?}", ids(&found));
+    assert_eq!(log.end().next_ordinal, found.len() as u64, "{what}");
+    model.chunks.truncate(found.len());
+    // Every chunk is found by its offset, and by its ordinal.
+    for (n, (id, _)) in model.chunks.iter().enumerate() {
+        assert_eq!(reader(log.view(), Start::Offset(*id)).next_offset(), *id, "{what}");
+        let ordinal = log.view().ordinal_of(*id, chunk_log::Bound::Written).unwrap();
+        assert_eq!(ordinal, Some(n as u64), "{what}");
+    }
+}
+
+fn ids(chunks: &[Vec<u8>]) -> Vec<u64> {
+    let header = |chunk: &Vec<u8>| Chunk::decode_stored(chunk).unwrap().0.header;
+    chunks.iter().map(|chunk| header(chunk).chunk_id).collect()
+}
+
+/// A crash at one write, and then another.
+fn run(seed: u64, crash: impl Fn(&mut Random) -> CrashOutcome) {
+    let mut random = Random::new(seed);
+    let mut disk = MemoryDisk::new();
+    let mut model = Model::default();
+    for round in 0..4 {
+        disk.inject(disk.operations() + random.below(70) as u64, Fault::PowerLoss);
+        if let Ok((mut log, _)) = ChunkLog::open(&files(&disk), ID, OPTIONS) {
+            // What was found is what counts, until power is lost: only then may it be less.
+            model.chunks.truncate(log.end().next_ordinal as usize);
+            write_on(&mut log, &mut model, &mut random);
+        }
+        disk = disk.survive(crash(&mut random));
+        let opened = MemoryDisk::clone(&disk);
+        let (log, found) = open(&files(&opened), OPTIONS);
+        compare(&log, &mut model, &format!("seed {seed}, round {round}: {found:?}"));
+        disk = opened.survive(CrashOutcome::Everything);
+        let again = open(&files(&disk), OPTIONS).1;
+        assert_eq!((again.end, again.cut), (found.end, Vec::new()), "seed {seed}");
+    }
+}
+
+#[test]
+fn power_loss_at_any_write_leaves_whole_chunks_and_all_synced_ones() {
+    for seed in 0..1_000 {
+        run(seed, |random| CrashOutcome::Torn(random.next()));
+    }
+    for seed in 0..200 {
+        run(seed, |_| CrashOutcome::OnlySynced);
+    }
+}
+
+#[test]
+fn a_process_that_dies_at_any_write_loses_nothing_it_had_written() {
+    for seed in 0..200 {
+        run(seed, |_| CrashOutcome::Everything);
+    }
+}

@@ -152,6 +152,20 @@ pub enum MetaError {
         /// The type's module in RabbitMQ.
         module: &'static str,
     },
+    /// A property that queues of this type cannot have.
+    #[error("invalid property '{property}' for {resource}")]
+    InvalidProperty {
+        /// Its name in RabbitMQ's texts.
+        property: &'static str,
+        /// The declared object.
+        resource: Resource,
+    },
+    /// An argument's number is too large or too small.
+    #[error("{0}")]
+    BeyondBounds(&'static str),
+    /// A queue without a name, of a type whose queues the broker makes no names for.
+    #[error("Cannot declare a server-named queue for type {0}")]
+    ServerNamed(&'static str),
     /// A queue type this node does not offer.
     #[error(
         "cannot declare {resource} of type '{kind}': this version of Leveret does not offer the queue \
@@ -250,6 +264,9 @@ impl MetaError {
             | Self::InvalidArgumentType { .. }
             | Self::ExchangeArguments(_)
             | Self::UnsupportedArgument { .. }
+            | Self::InvalidProperty { .. }
+            | Self::BeyondBounds(_)
+            | Self::ServerNamed(_)
             | Self::QueueTypeDisabled { .. }
             | Self::QueueLimit { .. }
             | Self::ClusterQueueLimit { .. }

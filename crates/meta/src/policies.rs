@@ -14,6 +14,7 @@ use crate::policy::{self, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
 use crate::queue_settings::QueueSettings;
 use crate::sharding::{Sharded, Sharding};
+use crate::stream_settings::StreamSettings;
 
 /// The policies of a virtual host by name, those of users and those of operators apart.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +98,12 @@ impl Policies {
     #[must_use]
     pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
         QueueSettings::of(queue, &self.settings_of_queue(queue))
+    }
+
+    /// The settings of a stream: its arguments, and the policies in force.
+    #[must_use]
+    pub fn stream_settings(&self, stream: &QueueDef) -> StreamSettings {
+        StreamSettings::of(stream, &self.settings_of_queue(stream))
     }
 
     /// Whether a policy may say in which form messages are stored.

@@ -165,7 +165,7 @@ impl Policy {
         let is_covered = match target {
             Target::Exchange => self.spec.apply_to.covers_exchanges(),
             Target::Queue(kind) => {
-                self.spec.apply_to.covers(kind) && policy::suit(kind, &self.settings)
+                self.spec.apply_to.covers(kind) && policy::suit(kind.capabilities(), &self.settings)
             }
         };
         is_covered && self.pattern.matches(name.as_bytes())

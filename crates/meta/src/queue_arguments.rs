@@ -25,7 +25,7 @@ impl QueueDef {
         }
         check_field("durable", self.durable, wanted.durable, resource)?;
         check_field("auto_delete", self.auto_delete, wanted.auto_delete, resource)?;
-        for (key, _) in argument::known_to(self.kind) {
+        for (key, _) in argument::known_to(self.kind.capabilities()) {
             if key == TYPE && kind_of(&wanted.arguments) == Some(self.kind) {
                 continue;
             }
@@ -35,12 +35,25 @@ impl QueueDef {
     }
 }
 
+/// Refuses a name that the broker has made for a client, if queues of this type have none.
+pub(crate) fn check_name_of(queue: &QueueDef, is_made: bool) -> Result<(), MetaError> {
+    if !is_made || queue.is_internal() || queue.kind.is_server_named() {
+        return Ok(());
+    }
+    Err(MetaError::ServerNamed(queue.kind.capabilities().module()))
+}
+
 /// Refuses arguments a new queue cannot have.
 pub(crate) fn check(queue: &QueueDef) -> Result<(), MetaError> {
-    let arguments = &queue.arguments;
-    check_names_exchange(DEAD_LETTER_EXCHANGE_ARGUMENT, arguments, || queue.resource())?;
+    check_names_exchange(DEAD_LETTER_EXCHANGE_ARGUMENT, &queue.arguments, || queue.resource())?;
     check_type(queue)?;
-    for (key, rule) in argument::known_to(queue.kind) {
+    check_for(queue.kind.capabilities(), queue)
+}
+
+/// Refuses arguments and properties that a new queue of this type cannot have.
+pub(crate) fn check_for(queues: &'static QueueType, queue: &QueueDef) -> Result<(), MetaError> {
+    let arguments = &queue.arguments;
+    for (key, rule) in argument::known_to(queues) {
         let Some(value) = arguments.get(key.as_bytes()) else { continue };
         rule.check(value, arguments).map_err(|reason| MetaError::InvalidArgument {
             key: key.to_owned(),
@@ -49,10 +62,27 @@ pub(crate) fn check(queue: &QueueDef) -> Result<(), MetaError> {
         })?;
     }
     let mut keys = arguments.iter().filter_map(|(key, _)| key.as_str());
-    keys.find(|key| argument::is_of_others_than(queue.kind, key)).map_or(Ok(()), |key| {
-        let (resource, module) = (queue.resource(), queue.kind.module());
-        Err(MetaError::UnsupportedArgument { key: key.to_owned(), resource, module })
-    })
+    if let Some(key) = keys.find(|key| argument::is_of_others_than(queues, key)) {
+        let (resource, module) = (queue.resource(), queues.module());
+        return Err(MetaError::UnsupportedArgument { key: key.to_owned(), resource, module });
+    }
+    if let Some(property) = refused_property(queues, queue) {
+        return Err(MetaError::InvalidProperty { property, resource: queue.resource() });
+    }
+    let beyond = argument::known_to(queues)
+        .find_map(|(key, rule)| argument::beyond_bounds(rule, arguments.get(key.as_bytes())?));
+    beyond.map_or(Ok(()), |refusal| Err(MetaError::BeyondBounds(refusal)))
+}
+
+/// The property of a queue that queues of this type cannot have, as RabbitMQ calls it.
+const fn refused_property(queues: &QueueType, queue: &QueueDef) -> Option<&'static str> {
+    match (queue.auto_delete, queue.exclusive_owner, queue.durable) {
+        _ if queues.is_for_temporary() => None,
+        (true, ..) => Some("auto-delete"),
+        (_, Some(_), _) => Some("exclusive-owner"),
+        (.., false) => Some("non-durable"),
+        (false, None, true) => None,
+    }
 }
 
 /// Refuses a type that is not offered, or is none.

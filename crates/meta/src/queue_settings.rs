@@ -130,7 +130,8 @@ impl QueueSettings {
     /// Reads arguments that passed the checks of a declaration, and the settings of policies; what is
     /// out of its domain counts as missing.
     pub(crate) fn of(queue: &QueueDef, policy: &Map<String, Json>) -> Self {
-        let given = Given { arguments: &queue.arguments, policy };
+        let given =
+            Given { queues: queue.kind.capabilities(), arguments: &queue.arguments, policy };
         Self {
             message_ttl_ms: given.number(&setting::MESSAGE_TTL),
             expires_ms: given.number(&setting::EXPIRES),

@@ -21,6 +21,10 @@ pub(crate) struct QueueType {
     apply_to: &'static str,
     /// Its queues may be exclusive, auto-delete, or not durable.
     is_for_temporary: bool,
+    /// The broker makes names for its queues.
+    is_server_named: bool,
+    /// Of an argument and a policy the policy counts, whatever the row of the setting says.
+    policy_counts: bool,
 }
 
 pub(crate) static CLASSIC: QueueType = QueueType {
@@ -29,6 +33,8 @@ pub(crate) static CLASSIC: QueueType = QueueType {
     module: "rabbit_classic_queue",
     apply_to: "classic_queues",
     is_for_temporary: true,
+    is_server_named: true,
+    policy_counts: false,
 };
 
 pub(crate) static QUORUM: QueueType = QueueType {
@@ -37,6 +43,8 @@ pub(crate) static QUORUM: QueueType = QueueType {
     module: "rabbit_quorum_queue",
     apply_to: "quorum_queues",
     is_for_temporary: false,
+    is_server_named: true,
+    policy_counts: false,
 };
 
 pub(crate) static STREAM: QueueType = QueueType {
@@ -45,9 +53,40 @@ pub(crate) static STREAM: QueueType = QueueType {
     module: "rabbit_stream_queue",
     apply_to: "streams",
     is_for_temporary: false,
+    is_server_named: false,
+    policy_counts: true,
 };
 
+impl PartialEq for QueueType {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for QueueType {}
+
 impl QueueType {
+    /// Its module, as RabbitMQ's texts name it.
+    pub(crate) const fn module(&self) -> &'static str {
+        self.module
+    }
+
+    /// The name used in `x-queue-type`.
+    #[cfg(test)]
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether of an argument and a policy the policy counts, whatever the row of the setting says.
+    pub(crate) const fn policy_counts(&self) -> bool {
+        self.policy_counts
+    }
+
+    /// Whether its queues may be exclusive, auto-delete, or not durable.
+    pub(crate) const fn is_for_temporary(&self) -> bool {
+        self.is_for_temporary
+    }
+
     /// The type of that name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         [&CLASSIC, &QUORUM, &STREAM].into_iter().find(|one| one.name == name)
@@ -60,7 +99,7 @@ impl QueueType {
 }
 
 impl QueueKind {
-    const fn capabilities(self) -> &'static QueueType {
+    pub(crate) const fn capabilities(self) -> &'static QueueType {
         match self {
             Self::Classic => &CLASSIC,
         }
@@ -78,14 +117,14 @@ impl QueueKind {
         QueueType::find(name)?.kind
     }
 
-    /// The type's module, as RabbitMQ's texts name it.
-    pub(crate) const fn module(self) -> &'static str {
-        self.capabilities().module
-    }
-
     /// The word of policies that apply to this type alone.
     pub(crate) const fn apply_to(self) -> &'static str {
         self.capabilities().apply_to
+    }
+
+    /// Whether the broker makes names for its queues.
+    pub(crate) const fn is_server_named(self) -> bool {
+        self.capabilities().is_server_named
     }
 
     /// Whether its queues may be exclusive, auto-delete, or not durable.

@@ -13,7 +13,7 @@ pub(crate) use table::*;
 use amqp091::{Table, Value};
 use serde_json::{Map, Value as Json};
 
-use crate::queue_type::{QueueKind, QueueType};
+use crate::queue_type::QueueType;
 use argument::ArgumentRule;
 use policy::PolicyRule;
 
@@ -43,6 +43,7 @@ pub(crate) enum Precedence {
 /// The arguments of one queue and the policies in force for it, read by setting.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
+    pub(crate) queues: &'static QueueType,
     pub(crate) arguments: &'a Table,
     pub(crate) policy: &'a Map<String, Json>,
 }
@@ -52,8 +53,8 @@ impl Setting {
         self.argument.as_ref().map(|(name, _)| *name)
     }
 
-    fn is_known_to(&self, kind: QueueKind) -> bool {
-        self.types.iter().any(|one| one.kind == Some(kind))
+    fn is_known_to(&self, queues: &QueueType) -> bool {
+        self.types.contains(&queues)
     }
 
     fn policy_key(&self) -> Option<&'static str> {
@@ -66,7 +67,7 @@ impl<'a> Given<'a> {
     pub(crate) fn number(&self, setting: &Setting) -> Option<u64> {
         let argument = self.argument(setting).and_then(Value::as_i64);
         let argument = argument.and_then(|number| u64::try_from(number).ok());
-        setting.with_policy.of(argument, || self.policy(setting).and_then(Json::as_u64))
+        self.precedence(setting).of(argument, || self.policy(setting).and_then(Json::as_u64))
     }
 
     /// The limit that counts; a negative one is none.
@@ -80,21 +81,25 @@ impl<'a> Given<'a> {
     /// The text that counts; what is no text counts as missing.
     pub(crate) fn text(&self, setting: &Setting) -> Option<&'a str> {
         let argument = self.argument(setting).and_then(Value::as_str);
-        setting.with_policy.of(argument, || self.policy(setting).and_then(Json::as_str))
+        self.precedence(setting).of(argument, || self.policy(setting).and_then(Json::as_str))
     }
 
     /// The text that counts, which need not be UTF-8 in an argument.
     pub(crate) fn bytes(&self, setting: &Setting) -> Option<&'a [u8]> {
         let argument = self.argument(setting).and_then(Value::as_bytes);
         let policy = || self.policy(setting).and_then(Json::as_str).map(str::as_bytes);
-        setting.with_policy.of(argument, policy)
+        self.precedence(setting).of(argument, policy)
     }
 
     /// Whether the flag is set.
     pub(crate) fn is_set(&self, setting: &Setting) -> bool {
         let argument = self.argument(setting).and_then(Value::as_bool);
         let policy = || self.policy(setting).and_then(Json::as_bool);
-        setting.with_policy.of(argument, policy).unwrap_or_default()
+        self.precedence(setting).of(argument, policy).unwrap_or_default()
+    }
+
+    const fn precedence(&self, setting: &Setting) -> Precedence {
+        if self.queues.policy_counts() { Precedence::Policy } else { setting.with_policy }
     }
 
     fn argument(&self, setting: &Setting) -> Option<&'a Value> {

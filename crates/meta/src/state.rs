@@ -28,6 +28,7 @@ use crate::queue::QueueDef;
 use crate::queue_settings::QueueSettings;
 use crate::queue_type::QueueVersion;
 use crate::queues::Queues;
+use crate::stream_settings::StreamSettings;
 use crate::user::User;
 use crate::users::Users;
 use crate::vhost::{BindingView, Vhost};
@@ -256,6 +257,13 @@ impl State {
         let made = vhost.routes().bindings().filter_map(|binding| self.queues().view(binding));
         named.map(BindingView::implied).chain(made)
     }
+}
+
+/// The settings of a stream: its arguments, and the policies in force.
+#[must_use]
+pub fn stream_settings(state: &State, stream: &QueueDef) -> StreamSettings {
+    let vhost = state.vhost(&stream.vhost);
+    vhost.map_or_else(StreamSettings::default, |vhost| vhost.policies().stream_settings(stream))
 }
 
 fn set_policy(

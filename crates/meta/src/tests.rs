@@ -8,6 +8,7 @@ mod policies;
 mod properties;
 mod scale;
 mod sharding;
+mod streams;
 
 use amqp091::{ShortString, Table, Value};
 use stdx::Now;

@@ -3,10 +3,12 @@
 use amqp091::{Table, Value};
 
 use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, SETTINGS, Setting};
-use crate::queue_type::QueueKind;
+use crate::queue_type::QueueType;
 
 /// Ten years: longer times to live are taken for mistakes.
 const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The values that an argument may have.
 #[derive(Debug)]
@@ -29,20 +31,25 @@ pub(crate) enum ArgumentRule {
     Words(&'static [&'static str], &'static str),
     /// Text that only means something beside a dead letter exchange.
     DeadLetterRoutingKey,
+    /// A number and one of `Y M D h m s`.
+    Age,
+    /// Not negative, and within these bounds; a number beyond them is refused with a text of its own, after
+    /// all else was found to be right.
+    Within(i64, i64, &'static str),
 }
 
 /// The arguments that queues of a type know, in the order in which redeclarations are compared.
 pub(crate) fn known_to(
-    kind: QueueKind,
+    queues: &'static QueueType,
 ) -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
-    let known = SETTINGS.iter().filter(move |setting| setting.is_known_to(kind));
+    let known = SETTINGS.iter().filter(move |setting| setting.is_known_to(queues));
     known.filter_map(|setting| setting.argument.as_ref().map(|(name, rule)| (*name, rule)))
 }
 
 /// Whether queues of other types than this know the argument, and those of this do not.
-pub(crate) fn is_of_others_than(kind: QueueKind, argument: &str) -> bool {
+pub(crate) fn is_of_others_than(queues: &QueueType, argument: &str) -> bool {
     let is_it = |setting: &&&Setting| setting.argument_name() == Some(argument);
-    SETTINGS.iter().find(is_it).is_some_and(|setting| !setting.is_known_to(kind))
+    SETTINGS.iter().find(is_it).is_some_and(|setting| !setting.is_known_to(queues))
 }
 
 impl ArgumentRule {
@@ -71,6 +78,11 @@ impl ArgumentRule {
                 text if known.contains(&text.as_str()) => Ok(()),
                 text => Err(refusal.replace("{}", &text)),
             },
+            Self::Within(..) => not_negative(value).map(|_| ()),
+            Self::Age => match age_ms(&text(value)?) {
+                Some(_) => Ok(()),
+                None => Err("invalid_max_age".to_owned()),
+            },
             Self::DeadLetterRoutingKey => {
                 text(value)?;
                 match arguments.get(DEAD_LETTER_EXCHANGE_ARGUMENT.as_bytes()) {
@@ -80,6 +92,30 @@ impl ArgumentRule {
             }
         }
     }
+}
+
+/// The text that refuses a number beyond its bounds, once all arguments have values that they can have.
+pub(crate) fn beyond_bounds(rule: &ArgumentRule, value: &Value) -> Option<&'static str> {
+    let ArgumentRule::Within(least, most, refusal) = rule else { return None };
+    let is_within = value.as_i64().is_some_and(|number| (*least..=*most).contains(&number));
+    (!is_within).then_some(*refusal)
+}
+
+/// The milliseconds of an age: a number above zero and one of `Y M D h m s`; a year has 365 days, a month 30.
+pub(crate) fn age_ms(text: &str) -> Option<u64> {
+    let (at, unit) = text.char_indices().last()?;
+    let unit_ms = match unit {
+        'Y' => 365 * DAY_MS,
+        'M' => 30 * DAY_MS,
+        'D' => DAY_MS,
+        'h' => 3_600_000,
+        'm' => 60_000,
+        's' => 1_000,
+        _ => return None,
+    };
+    let digits = text.get(..at).filter(|digits| digits.bytes().all(|it| it.is_ascii_digit()))?;
+    let number: u64 = digits.parse().ok().filter(|number| *number > 0)?;
+    Some(number.saturating_mul(unit_ms))
 }
 
 /// The reason for a value of the wrong type.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::argument::ArgumentRule;
 use super::policy::PolicyValues;
 use super::{Precedence, SETTINGS, Setting};
-use crate::queue_type::QueueKind;
+use crate::queue_type::CLASSIC;
 
 const PAGE: &str = include_str!("../../../../docs/queue-settings.md");
 /// The line of the page after which the table stands, up to its end.
@@ -20,19 +20,35 @@ fn the_page_of_queue_settings_lists_them_all() {
 
 fn table() -> String {
     let mut table =
-        "| Argument | Values | Policy key | Values | Argument and policy | Operator policies |\n\
-                     |---|---|---|---|---|---|\n"
+        "| Argument | Queues | Values | Policy key | Values | Argument and policy | Operator policies |\n\
+                     |---|---|---|---|---|---|---|\n"
             .to_owned();
     for setting in SETTINGS {
         let (argument, its_values) = (setting.argument.as_ref())
             .map_or_else(blank, |(name, rule)| (code(name), argument_values(setting, rule)));
         let (key, values) = (setting.policy.as_ref())
             .map_or_else(blank, |(key, rule)| (code(key), policy_values(rule.values)));
-        let (both, operators) = (precedence(setting), operators(setting));
-        writeln!(table, "| {argument} | {its_values} | {key} | {values} | {both} | {operators} |")
-            .unwrap();
+        let (queues, both, operators) = (queues(setting), precedence(setting), operators(setting));
+        writeln!(
+            table,
+            "| {argument} | {queues} | {its_values} | {key} | {values} | {both} | {operators} |"
+        )
+        .unwrap();
     }
     table
+}
+
+/// The types of queue that are offered and know the argument.
+fn offered(setting: &Setting) -> Vec<&'static str> {
+    let offered = setting.types.iter().filter(|queues| queues.kind.is_some());
+    offered.map(|queues| queues.name()).collect()
+}
+
+fn queues(setting: &Setting) -> String {
+    if setting.argument.is_none() || offered(setting).is_empty() {
+        return "-".to_owned();
+    }
+    words(&offered(setting))
 }
 
 fn blank() -> (String, String) {
@@ -53,7 +69,7 @@ fn numbers(numbers: &[i64]) -> String {
 
 fn argument_values(setting: &Setting, rule: &ArgumentRule) -> String {
     match rule {
-        _ if !setting.is_known_to(QueueKind::Classic) => "refused: of other queue types".to_owned(),
+        _ if offered(setting).is_empty() => "refused: of other queue types".to_owned(),
         ArgumentRule::Any => "text".to_owned(),
         ArgumentRule::Flag => "`true`, `false`".to_owned(),
         ArgumentRule::Integer => "number; negative: no limit".to_owned(),
@@ -64,6 +80,8 @@ fn argument_values(setting: &Setting, rule: &ArgumentRule) -> String {
         ArgumentRule::Milliseconds => "milliseconds, up to ten years".to_owned(),
         ArgumentRule::PositiveMilliseconds => "milliseconds from 1, up to ten years".to_owned(),
         ArgumentRule::Words(known, _) => words(known),
+        ArgumentRule::Age => "number and `Y`, `M`, `D`, `h`, `m` or `s`".to_owned(),
+        ArgumentRule::Within(least, most, _) => format!("{least} to {most}"),
         ArgumentRule::DeadLetterRoutingKey => "text, with a dead letter exchange".to_owned(),
     }
 }
@@ -83,7 +101,8 @@ fn policy_values(values: PolicyValues) -> String {
 
 fn precedence(setting: &Setting) -> &'static str {
     match (&setting.argument, &setting.policy, setting.with_policy) {
-        _ if !setting.is_known_to(QueueKind::Classic) => "-",
+        _ if offered(setting).is_empty() => "-",
+        _ if !setting.is_known_to(&CLASSIC) => "the policy",
         (None, _, _) | (_, None, _) => "-",
         (.., Precedence::Argument) => "the argument",
         (.., Precedence::Policy) => "the policy",

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
+use super::argument::age_ms;
 use super::{
     RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY, SETTINGS, SHARDS_KEY, SHARDS_PER_NODE_MAX,
     SHARDS_ROUTING_KEY, Setting,
 };
 use crate::error::MetaError;
-use crate::queue_type::QueueKind;
+use crate::queue_type::QueueType;
 
 /// The longest routing key, in bytes: the length of a short string of AMQP 0-9-1.
 const ROUTING_KEY_BYTES_MAX: usize = 255;
@@ -126,7 +127,7 @@ impl PolicyRule {
             }
             PolicyValues::Numbers(numbers) => number.is_some_and(|n| numbers.contains(&n)),
             PolicyValues::Words(words) => text.is_some_and(|text| words.contains(&text)),
-            PolicyValues::Age => text.is_some_and(is_age),
+            PolicyValues::Age => text.is_some_and(|text| age_ms(text).is_some()),
         }
     }
 
@@ -216,9 +217,9 @@ fn check_delayed_retry(settings: &Settings) -> Result<(), MetaError> {
 
 /// Whether a policy with these settings applies to queues of this type. COMPAT: one with a setting that the
 /// type does not know applies to none of its queues.
-pub(crate) fn suit(kind: QueueKind, settings: &Settings) -> bool {
+pub(crate) fn suit(queues: &QueueType, settings: &Settings) -> bool {
     let keeps_away = |(setting, rule): (&Setting, &PolicyRule)| {
-        !setting.is_known_to(kind) && !rule.suits_all_types
+        !setting.is_known_to(queues) && !rule.suits_all_types
     };
     !settings.keys().any(|key| find_setting(key).is_some_and(keeps_away))
 }
@@ -245,11 +246,6 @@ fn find_setting(key: &str) -> Option<(&'static Setting, &'static PolicyRule)> {
         let (name, rule) = setting.policy.as_ref()?;
         (*name == key).then_some((*setting, rule))
     })
-}
-
-fn is_age(text: &str) -> bool {
-    text.strip_suffix(['Y', 'M', 'D', 'h', 'm', 's'])
-        .is_some_and(|digits| digits.parse::<u64>().is_ok())
 }
 
 fn term(value: &Value) -> String {
@@ -286,6 +282,8 @@ mod tests {
             r#"{"queue-version":3}"#,
             r#"{"max-age":"7x"}"#,
             r#"{"max-age":"D"}"#,
+            r#"{"max-age":"0D"}"#,
+            r#"{"max-age":"1Y2M"}"#,
             r#"{"stream-filter-size-bytes":15}"#,
             r#"{"dead-letter-exchange":1}"#,
             r#"{"delivery-limit":1.5}"#,

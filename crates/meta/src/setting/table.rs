@@ -36,7 +36,13 @@ const LOCATORS: &[&str] = &["client-local", "balanced", "random", "least-leaders
 const ARGUMENT_LOCATORS: &[&str] =
     &["client-local", "balanced", "random", "least-leaders", "min-masters"];
 
+const STREAM_SEGMENT_REFUSAL: &str = "Exceeded max value for x-stream-max-segment-size-bytes";
+/// Bytes of the filter of a stream's chunk.
+const STREAM_FILTER_BYTES: (i64, i64) = (16, 255);
+const STREAM_FILTER_REFUSAL: &str = "Invalid value for x-stream-filter-size-bytes";
+
 const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
+const CLASSIC_AND_STREAM: &[&QueueType] = &[&CLASSIC, &STREAM];
 /// Every type of queue.
 const ALL: &[&QueueType] = &[&CLASSIC, &QUORUM, &STREAM];
 
@@ -112,6 +118,7 @@ settings! {
             "max-length-bytes",
             values(AtLeast(0), "maximum length in bytes").for_operators(),
         )
+        .of(CLASSIC_AND_STREAM)
         .smaller_counts();
     MAX_PRIORITY = argument("x-max-priority", Argument::UpTo(PRIORITY_MAX));
     OVERFLOW = argument("x-overflow", Argument::Words(OVERFLOWS, "invalid_overflow"))
@@ -124,7 +131,10 @@ settings! {
         )
         .and_policy(
             "queue-version",
-            values(Numbers(VERSIONS), "queue-version value").for_operators().operators_count(),
+            values(Numbers(VERSIONS), "queue-version value")
+                .for_operators()
+                .operators_count()
+                .suits_all_types(),
         );
     SINGLE_ACTIVE_CONSUMER = argument("x-single-active-consumer", Argument::Flag);
     QUEUE_TYPE = argument(QUEUE_TYPE_ARGUMENT, Argument::Any).of(ALL);
@@ -134,7 +144,8 @@ settings! {
             "x-queue-leader-locator",
             Argument::Words(ARGUMENT_LOCATORS, "invalid_queue_locator_arg"),
         )
-        .and_policy("queue-leader-locator", values(Words(LOCATORS), "queue leader locator value"));
+        .and_policy("queue-leader-locator", values(Words(LOCATORS), "queue leader locator value"))
+        .of(CLASSIC_AND_STREAM);
     DELIVERY_LIMIT = argument("x-delivery-limit", Argument::Integer)
         .and_policy(
             "delivery-limit",
@@ -152,7 +163,8 @@ settings! {
                 Words(RETRY_TYPES),
                 "delayed retry type. Must be one of: all, failed, returned, disabled",
             )
-            .for_operators(),
+            .for_operators()
+            .suits_all_types(),
         )
         .policy_counts();
     DELAYED_RETRY_MIN = argument("x-delayed-retry-min", Argument::NotNegative)
@@ -160,18 +172,20 @@ settings! {
             RETRY_MIN_KEY,
             values(AtLeast(1), "delayed retry minimum delay. Must be a positive integer")
                 .for_operators()
-                .larger_counts(),
+                .larger_counts()
+                .suits_all_types(),
         )
         .smaller_counts();
     DELAYED_RETRY_MAX = argument("x-delayed-retry-max", Argument::NotNegative)
         .and_policy(
             RETRY_MAX_KEY,
             values(AtLeast(1), "delayed retry maximum delay. Must be a positive integer")
-                .for_operators(),
+                .for_operators()
+                .suits_all_types(),
         )
         .smaller_counts();
     CONSUMER_TIMEOUT = argument("x-consumer-timeout", Argument::NotNegative)
-        .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout"))
+        .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout").suits_all_types())
         .smaller_counts();
     CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(CONFIRM_ON, "invalid_confirm_on"))
         .and_policy("confirm-on", values(Words(CONFIRM_ON), "confirm-on value"));
@@ -235,22 +249,29 @@ settings! {
             values(AtLeast(0), "maximum memory in bytes").for_operators(),
         )
         .of(&[&QUORUM]);
-    MAX_AGE = argument("x-max-age", Argument::Any)
+    // Streams.
+    MAX_AGE = argument("x-max-age", Argument::Age)
         .and_policy("max-age", values(policy::PolicyValues::Age, "max age"))
         .of(&[&STREAM]);
-    MAX_SEGMENT_BYTES = argument("x-stream-max-segment-size-bytes", Argument::Any)
+    MAX_SEGMENT_BYTES = argument(
+            "x-stream-max-segment-size-bytes",
+            Argument::Within(0, STREAM_SEGMENT_BYTES_MAX, STREAM_SEGMENT_REFUSAL),
+        )
         .and_policy(
             "stream-max-segment-size-bytes",
             values(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size"),
         )
         .of(&[&STREAM]);
-    FILTER_BYTES = argument("x-stream-filter-size-bytes", Argument::Any)
+    FILTER_BYTES = argument(
+            "x-stream-filter-size-bytes",
+            Argument::Within(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1, STREAM_FILTER_REFUSAL),
+        )
         .and_policy(
             "stream-filter-size-bytes",
-            values(Between(16, 255), "filter size. Valid range is 16-255").suits_all_types(),
+            values(Between(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1), "filter size. Valid range is 16-255").suits_all_types(),
         )
         .of(&[&STREAM]);
-    INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Any)
+    INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Positive)
         .and_policy("initial-cluster-size", values(AtLeast(0), "cluster size"))
         .of(&[&STREAM]);
     CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::Any)

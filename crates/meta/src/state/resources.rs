@@ -198,6 +198,8 @@ impl Resources {
         }
         // What is replayed was checked when it happened.
         if !is_replayed {
+            let is_made_name = declare.named_by == NamedBy::Server && is_reserved(&queue.name);
+            queue_arguments::check_name_of(&queue, is_made_name)?;
             queue_arguments::check(&queue)?;
             check_queue_limit(vhost, declare)?;
         }
@@ -336,9 +338,11 @@ fn check_not_default(spec: &BindingSpec) -> Result<(), MetaError> {
     if is_default || spec.source.is_empty() { Err(MetaError::DefaultExchange) } else { Ok(()) }
 }
 
-/// Writes the default queue type of the virtual host into the arguments of a queue that names none.
+/// Writes the default queue type of the virtual host into the arguments of a queue that names none; the
+/// broker's own stay classic.
 fn add_default_type(vhost: &Vhost, queue: &mut QueueDef) {
-    let Some(kind) = &vhost.metadata().default_queue_type else { return };
+    let kind = vhost.metadata().default_queue_type.as_ref();
+    let Some(kind) = kind.filter(|_| !queue.is_internal()) else { return };
     // Other types are for queues that last: a default must not break those that do not.
     let is_fit = QueueKind::of_name(kind).is_some_and(QueueKind::is_for_temporary)
         || (queue.durable && queue.exclusive_owner.is_none() && !queue.auto_delete);

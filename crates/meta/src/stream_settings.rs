@@ -1,0 +1,54 @@
+//! The settings of a stream by its arguments and the policies in force, as values.
+
+use serde_json::{Map, Value as Json};
+
+use crate::queue::QueueDef;
+use crate::queue_type::STREAM;
+use crate::setting::{self, Given, argument};
+
+/// Bytes of a segment where nothing else is asked for.
+const SEGMENT_BYTES_DEFAULT: u64 = 500_000_000;
+/// Bytes of a chunk's filter where nothing else is asked for.
+const FILTER_BYTES_DEFAULT: u8 = 16;
+
+/// The settings that count for a stream. COMPAT: a policy counts before an argument. Test:
+/// `for_streams_a_policy_counts_before_an_argument`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamSettings {
+    /// `x-max-length-bytes`: bytes above which the oldest segments go.
+    pub max_bytes: Option<u64>,
+    /// `x-max-age`: the age at which segments go, in milliseconds.
+    pub max_age_ms: Option<u64>,
+    /// `x-stream-max-segment-size-bytes`: bytes after which a new segment begins. It may be 0.
+    pub segment_bytes: u64,
+    /// `x-stream-filter-size-bytes`: bytes of the filter of a chunk that has one, 16 to 255.
+    pub filter_bytes: u8,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        Self {
+            max_bytes: None,
+            max_age_ms: None,
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            filter_bytes: FILTER_BYTES_DEFAULT,
+        }
+    }
+}
+
+impl StreamSettings {
+    /// Reads arguments that passed the checks of a declaration, and the settings of policies; what is out of
+    /// its domain counts as missing.
+    pub(crate) fn of(queue: &QueueDef, policy: &Map<String, Json>) -> Self {
+        let given = Given { queues: &STREAM, arguments: &queue.arguments, policy };
+        let default = Self::default();
+        let filter_bytes = given.number(&setting::FILTER_BYTES).and_then(|n| u8::try_from(n).ok());
+        Self {
+            max_bytes: given.number(&setting::MAX_LENGTH_BYTES),
+            max_age_ms: given.text(&setting::MAX_AGE).and_then(argument::age_ms),
+            segment_bytes: (given.number(&setting::MAX_SEGMENT_BYTES))
+                .unwrap_or(default.segment_bytes),
+            filter_bytes: filter_bytes.unwrap_or(default.filter_bytes),
+        }
+    }
+}

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("amqp091", &["stdx"]),
     ("amqp10", &["stdx"]),
     ("streamproto", &[]),
+    ("sub-batch", &["streamproto"]),
     ("message", &["amqp091"]),
     ("conversion", &["amqp10", "message"]),
     ("routing", &["message"]),

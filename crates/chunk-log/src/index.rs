@@ -218,12 +218,19 @@ impl Index {
     }
 
     /// Records from number `from` on, a block at most, and at least one if it is there.
+    ///
+    /// # Errors
+    /// A record that is damaged.
     pub(crate) fn block(&self, from: u64) -> Result<Vec<IndexRecord>> {
+        let records = self.block_as_it_is(from)?.into_iter().zip(from..);
+        records.map(|(record, n)| record.ok_or_else(|| self.damaged(n))).collect()
+    }
+
+    /// The same; none for a record that is damaged.
+    pub(crate) fn block_as_it_is(&self, from: u64) -> Result<Vec<Option<IndexRecord>>> {
         let n = self.n.saturating_sub(from).min(BLOCK_RECORDS);
         let bytes = self.read(record_at(from), n * RECORD_BYTES)?;
-        let records = bytes.chunks_exact(size(RECORD_BYTES)).zip(from..);
-        let decode = |(bytes, n)| IndexRecord::decode(bytes).ok_or_else(|| self.damaged(n));
-        records.map(decode).collect()
+        Ok(bytes.chunks_exact(size(RECORD_BYTES)).map(IndexRecord::decode).collect())
     }
 
     /// How many records come before the first for which `is_before` is false.

@@ -32,6 +32,7 @@ mod removal;
 mod restore;
 mod retention;
 mod scan;
+mod scrub;
 mod seal;
 mod segment;
 mod shared;
@@ -53,6 +54,7 @@ pub use reader_options::{ChunkSelector, FILE_RANGE_BYTES_MIN_DEFAULT, ReadAhead,
 pub use recovery::{Cut, Recovered};
 pub use removal::delete_log;
 pub use retention::{Retention, SEGMENT_CHUNKS_MAX};
+pub use scrub::{DAMAGE_MAX, Damage, Scrub, Scrubbed};
 pub use seal::seal_chunk;
 pub use shared::{LogEnd, LogView};
 pub use sync::SyncJob;

@@ -23,7 +23,7 @@ use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::Slot;
 use crate::lookup::{Place, Start};
-use crate::reader_options::ReaderOptions;
+use crate::reader_options::{ReadAhead, ReaderOptions};
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::shared::LogView;
 use crate::window::{SMALL_CHUNK_BYTES_MAX, Window};
@@ -286,7 +286,8 @@ impl Reader {
     fn take(&mut self, header: ChunkHeader, wait: Wait) -> Result<StoredChunk> {
         let stored = header.stored_bytes();
         let data_bytes = u64::from(header.data_bytes);
-        if self.buffer.get(self.position, stored).is_none() {
+        let is_off = self.options.read_ahead == ReadAhead::Off;
+        if is_off || self.buffer.get(self.position, stored).is_none() {
             if data_bytes >= self.options.file_range_bytes_min {
                 let (name, file) = self.open_file()?;
                 let at = self.position + header.data_at();

@@ -66,6 +66,10 @@ impl<'n> Scan<'n> {
         Ok(header.filter(fits))
     }
 
+    pub(crate) const fn name(&self) -> &str {
+        self.name
+    }
+
     /// An error about what lies at `at`.
     pub(crate) fn damaged(&self, at: u64, what: &'static str) -> ChunkLogError {
         ChunkLogError::corrupt(self.name, at, what)

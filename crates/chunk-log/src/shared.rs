@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use log::IoContext as _;
 
 use crate::counters::{Counters, ReadCounts};
-use crate::error::Result;
+use crate::error::{ChunkLogError, Result};
+use crate::field::size;
 use crate::files::{Slot, StreamFiles};
-use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES};
+use crate::index::Index;
+use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header};
 
 /// A place between two chunks: behind what was written, or behind what is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,23 +165,36 @@ impl Shared {
         Ok(bytes)
     }
 
-    /// The ordinal of a segment's first chunk, from its index's header unless it is known.
+    /// The ordinal of a segment's first chunk, from its index's header, or its own, unless it is known; none
+    /// if the segment has gone.
     pub(crate) fn first_ordinal(&self, segment: u64) -> Result<Option<u64>> {
         let known = self.state().segment(segment).map(|it| it.first_ordinal);
-        match known {
-            None => Ok(None),
-            Some(Some(known)) => Ok(Some(known)),
-            Some(None) => {
-                let Some(slot) = self.index(segment) else { return Ok(None) };
-                let first = crate::index::Index::open(&slot, None)?.first()?;
-                let ordinal = first.map(|first| first.ordinal);
-                if let Some(found) = self.state().segment(segment) {
-                    found.first_ordinal = ordinal;
-                }
-                Ok(ordinal)
-            }
+        let (Some(None), Some(index), Some(chunks)) =
+            (known, self.index(segment), self.chunks(segment))
+        else {
+            return Ok(known.flatten());
+        };
+        let first = match Index::open(&index, None)?.first()? {
+            Some(first) => Some(first),
+            None => read_header(&chunks)?,
+        };
+        let Some(first) = first else {
+            let what = "neither its header nor that of its index can be read";
+            return Err(ChunkLogError::corrupt(chunks.name(), 0, what));
+        };
+        if let Some(found) = self.state().segment(segment) {
+            found.first_ordinal = Some(first.ordinal);
         }
+        Ok(Some(first.ordinal))
     }
+}
+
+/// The header of a segment.
+fn read_header(chunks: &Arc<Slot>) -> Result<Option<First>> {
+    let mut header = vec![0; size(SEGMENT_HEADER_BYTES)];
+    let n = chunks.file()?.read_at(0, &mut header).context("read", chunks.name())?;
+    header.truncate(n);
+    decode_header(&header, chunks.name())
 }
 
 impl LogView {

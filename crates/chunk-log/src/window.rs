@@ -9,12 +9,14 @@ use crate::reader_options::ReadAhead;
 pub(crate) const SMALL_CHUNK_BYTES_MAX: u64 = 64 << 10;
 /// With a filter most chunks are passed over: reading them whole must be worth it.
 const SMALL_FILTERED_BYTES_MAX: u64 = 4 << 10;
-/// The first read behind a small chunk, doubled with each that follows ...
-const AHEAD_BYTES_MIN: u64 = 4 << 10;
+/// The first read behind a small chunk, if that is no larger, doubled with each that follows ...
+const AHEAD_BYTES_MIN: u64 = 1 << 10;
 /// ... up to here. A system call costs a hundredth of copying so much.
 const AHEAD_BYTES_MAX: u64 = 64 << 10;
 /// A read where nothing is known of what comes.
 const BLIND_BYTES: u64 = 256;
+/// So much is read if it is all there is.
+const REST_BYTES: u64 = 4 << 10;
 /// RabbitMQ counts the largest header of an entry as part of a chunk.
 const SUB_BATCH_HEADER_BYTES: u64 = 11;
 
@@ -69,7 +71,7 @@ impl Window {
         let wanted = match self.read_ahead {
             ReadAhead::Limit(limit) if self.expected > 0 => u64::from(limit),
             ReadAhead::Off | ReadAhead::Limit(_) => header,
-            ReadAhead::Adaptive if available <= AHEAD_BYTES_MIN => available,
+            ReadAhead::Adaptive if available <= REST_BYTES => available,
             ReadAhead::Adaptive if self.expected == 0 => header.max(BLIND_BYTES),
             ReadAhead::Adaptive => self.ahead(),
         };
@@ -120,13 +122,13 @@ mod tests {
                 window.next_read(1 << 30)
             })
             .collect();
-        assert_eq!(reads, [4000, 8000, 16_000, 32_000, 65_000, 65_000]);
+        assert_eq!(reads, [1000, 2000, 4000, 8000, 16_000, 32_000]);
         window.note(&chunk(40_000));
         assert_eq!(window.next_read(1 << 30), 40_048, "one whole chunk, and no half one");
         window.note(&chunk(1 << 20));
         assert_eq!(window.next_read(1 << 30), BLIND_BYTES, "nothing behind a large one");
         window.note(&chunk(100));
-        assert_eq!(window.next_read(1 << 30), 4096 / 148 * 148, "and little behind the next");
+        assert_eq!(window.next_read(1 << 30), 1024 / 148 * 148, "and little behind the next");
         assert_eq!(window.next_read(3000), 3000, "the rest, if that is little");
     }
 }

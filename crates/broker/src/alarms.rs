@@ -62,6 +62,12 @@ impl Alarms {
         self.bits.load(Ordering::Relaxed) & alarm.bit() != 0
     }
 
+    /// Whether who publishes to streams as such has to wait. COMPAT: with RabbitMQ memory is no reason.
+    #[must_use]
+    pub fn stops_streams(&self) -> bool {
+        self.bits.load(Ordering::Relaxed) & (DISK | DESCRIPTORS) != 0
+    }
+
     /// The reason that `connection.blocked` gives, as RabbitMQ words it; `None` without an alarm.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
@@ -76,9 +82,18 @@ impl Alarms {
 
     /// Resolves when no alarm is on.
     pub async fn cleared(&self) {
+        self.until(|alarms| !alarms.any()).await;
+    }
+
+    /// Resolves when nobody has to wait who publishes to streams as such.
+    pub async fn cleared_for_streams(&self) {
+        self.until(|alarms| !alarms.stops_streams()).await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&Self) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if !self.any() {
+            if is_so(self) {
                 return;
             }
             changed.await;

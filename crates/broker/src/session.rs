@@ -22,6 +22,7 @@ mod routing;
 mod settling;
 mod sharding;
 mod stamping;
+mod streams;
 mod transactions;
 mod turn;
 
@@ -36,11 +37,11 @@ use confirm::ConfirmQueue;
 use links::Links;
 use publish::Publishing;
 use session::{
-    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL, Op, Outbox,
-    Request, Settle,
+    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, Request, Settle,
 };
 use settling::Settling;
 use std::sync::Arc;
+use streams::Streams;
 use transactions::Transactions;
 use turn::Turn;
 
@@ -58,6 +59,7 @@ pub struct Session {
     links: Links,
     settling: Settling,
     transactions: Transactions,
+    streams: Streams,
     /// Published during an alarm: nothing more is done until it clears.
     hold: Option<BlockedRequests>,
     ended: bool,
@@ -102,6 +104,7 @@ impl Session {
             links: Links::default(),
             settling: Settling::default(),
             transactions: Transactions::default(),
+            streams: Streams,
             hold: None,
             ended: false,
         })
@@ -210,10 +213,13 @@ impl Session {
                         return Err(self.client.end(settle.channel, error));
                     }
                 }
-                Request::Append(_) | Request::Credit(_) => {
+                Request::Append(_) if self.client.access.broker().alarms.stops_streams() => {
                     self.flush_before(index, input, requests).await;
-                    return Err(self.client.end(ONLY_CHANNEL, streams_not_served()));
+                    n_done = index;
+                    break;
                 }
+                Request::Append(append) => self.streams.append(&self.client, append, input),
+                Request::Credit(credit) => self.streams.credit(&self.client, *credit),
                 Request::Control(control) => {
                     self.flush_before(index, input, requests).await;
                     self.client.turn.before_waiting();
@@ -224,7 +230,8 @@ impl Session {
         }
         self.flush(input, requests).await;
         if n_done < requests.len() {
-            let blocked = self.hold.insert(BlockedRequests::begin(&self.client));
+            let blocked =
+                self.hold.insert(BlockedRequests::begin(&self.client, requests.get(n_done)));
             blocked.keep(input, requests.drain(n_done..));
         }
         Ok(())
@@ -394,6 +401,7 @@ impl Session {
                 | Op::CloseConnection
                 | Op::FailConnection(_)
                 | Op::UpdateSecret { .. }
+                | Op::Stream(_)
         );
         if !is_open && !of_connection {
             return Ok(());
@@ -409,11 +417,6 @@ impl Session {
             Err(error) => self.fail(channel, Some(control.origin), error).await,
         }
     }
-}
-
-/// No front asks for streams yet.
-fn streams_not_served() -> Error {
-    Error::new(ErrorKind::NotImplemented, "streams are not served yet")
 }
 
 /// How a control request went.

@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("message-store", &["store", "routing"]),
     ("queue-type", &["queue", "meta", "message-store", "confirm"]),
     ("classic", &["queue-type", "background"]),
-    ("broker", &["classic"]),
+    ("broker", &["classic", "streamproto"]),
     ("auth", &["meta"]),
     ("edge", &["session", "stdx"]),
     ("front-amqp091", &["amqp091", "edge"]),

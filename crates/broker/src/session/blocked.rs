@@ -4,27 +4,38 @@
 use super::client::Client;
 use super::transactions::owned;
 use super::{Session, Stop};
+use crate::alarms::Alarms;
 use session::{Event, Request};
 use std::sync::atomic::Ordering;
 
 /// Requests to be carried out once the alarms have cleared. Not more than one read brings, since nothing is
 /// read meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct BlockedRequests(Vec<Request>);
+#[derive(Debug)]
+pub(super) struct BlockedRequests {
+    kept: Vec<Request>,
+    /// The first is for a stream as such, which fewer alarms are about.
+    is_of_streams: bool,
+}
 
 impl BlockedRequests {
     /// A publish has met an alarm: it is to be kept with what comes after it, and the client is told
     /// (RabbitMQ: `connection.blocked` comes with the first publish, not before).
-    pub(super) fn begin(client: &Client) -> Self {
+    pub(super) fn begin(client: &Client, first: Option<&Request>) -> Self {
         client.access.connection().blocked.store(true, Ordering::Relaxed);
         // The alarm may have cleared since it was met: then the hold ends as soon as it is looked at.
         let reason = client.access.broker().alarms.reason().unwrap_or_default();
         client.turn.tell(|sink| sink.event(Event::Blocked { reason }));
-        Self::default()
+        let is_of_streams = matches!(first, Some(Request::Append(_)));
+        Self { kept: Vec::new(), is_of_streams }
+    }
+
+    /// Whether the alarms that they wait for have cleared.
+    fn may_go_on(&self, alarms: &Alarms) -> bool {
+        if self.is_of_streams { !alarms.stops_streams() } else { !alarms.any() }
     }
 
     pub(super) fn keep(&mut self, input: &[u8], requests: impl Iterator<Item = Request>) {
-        self.0.extend(requests.map(|request| match request {
+        self.kept.extend(requests.map(|request| match request {
             Request::Publish(publish) => Request::Publish(owned(&publish, input)),
             Request::Append(append) => Request::Append(append.owned(input)),
             other @ (Request::Settle(_) | Request::Credit(_) | Request::Control(_)) => other,
@@ -43,8 +54,11 @@ impl Session {
     /// Resolves when [`Session::is_held`] may have become false; then call
     /// [`Session::release_hold`].
     pub async fn released(&self) {
-        if self.hold.is_some() {
-            self.client.access.broker().alarms.cleared().await;
+        let alarms = &self.client.access.broker().alarms;
+        match &self.hold {
+            Some(hold) if hold.is_of_streams => alarms.cleared_for_streams().await,
+            Some(_) => alarms.cleared().await,
+            None => {}
         }
         self.client.access.broker().classic.services().capacity().await;
     }
@@ -54,10 +68,9 @@ impl Session {
     /// # Errors
     /// As [`Session::submit`].
     pub async fn release_hold(&mut self) -> Result<(), Stop> {
-        if self.client.access.broker().alarms.any() {
-            return Ok(());
-        }
-        let Some(BlockedRequests(mut kept)) = self.hold.take() else { return Ok(()) };
+        let alarms = &self.client.access.broker().alarms;
+        let hold = self.hold.take_if(|hold| hold.may_go_on(alarms));
+        let Some(BlockedRequests { mut kept, .. }) = hold else { return Ok(()) };
         self.connection().blocked.store(false, Ordering::Relaxed);
         self.client.turn.tell(|sink| sink.event(Event::Unblocked));
         self.submit(&[], &mut kept).await

@@ -1,7 +1,7 @@
 //! Control requests, one by one.
 
 use super::definitions::DefinitionRequests;
-use super::{Handled, Session, streams_not_served};
+use super::{Handled, Session};
 use meta::Command;
 use session::{Control, Error, Event, Op};
 
@@ -74,7 +74,7 @@ impl Session {
                 let parts = (&mut self.publishing, links, &mut self.settling);
                 self.transactions.commit(client, parts, channel).await
             }
-            Op::Stream(_) => Err(streams_not_served()),
+            Op::Stream(op) => self.streams.act(client, control, op).await,
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }
     }

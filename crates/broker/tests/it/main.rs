@@ -20,4 +20,5 @@ mod paging;
 mod properties;
 mod queue_policies;
 mod sharding;
+mod streams;
 mod unbinding;

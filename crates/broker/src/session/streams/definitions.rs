@@ -1,0 +1,132 @@
+//! Streams as definitions: created, deleted, asked for.
+
+use super::super::Handled;
+use super::{STREAM_TYPE, StreamRequests};
+use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
+use queue_type::DeleteConditions;
+use session::{
+    Event, MethodTag, Properties, ShortString, StreamEvent, StreamRefusal, Table, Value,
+};
+
+/// The arguments of a stream as its clients and as definitions name them, and whether they are numbers.
+const ARGUMENTS: [(&str, &str, bool); 6] = [
+    ("max-length-bytes", "x-max-length-bytes", true),
+    ("max-age", "x-max-age", false),
+    ("stream-max-segment-size-bytes", "x-stream-max-segment-size-bytes", true),
+    ("initial-cluster-size", "x-initial-cluster-size", true),
+    ("queue-leader-locator", "x-queue-leader-locator", false),
+    ("stream-filter-size-bytes", "x-stream-filter-size-bytes", true),
+];
+
+impl StreamRequests<'_> {
+    pub(super) async fn create(
+        &mut self,
+        stream: &str,
+        arguments: &Properties,
+    ) -> Result<Handled, StreamRefusal> {
+        let name = correct_name(stream)?;
+        self.require(Permission::Configure, &name)?;
+        self.declare(&name, queue_arguments(arguments)?).await.map(|()| Handled::Done)
+    }
+
+    /// Declares a stream that must not be there.
+    pub(super) async fn declare(
+        &mut self,
+        name: &Name,
+        arguments: Table,
+    ) -> Result<(), StreamRefusal> {
+        let command = Command::DeclareQueue(QueueDeclare {
+            vhost: self.client.access.vhost(),
+            name: name.clone(),
+            named_by: NamedBy::Client,
+            durable: true,
+            auto_delete: false,
+            exclusive_owner: None,
+            arguments,
+            id: None,
+        });
+        let done = self.client.access.change(&command).await;
+        self.client.access.refresh();
+        match done.map_err(|error| self.refused("create a stream", &error))? {
+            Done::QueueCreated(_) => Ok(()),
+            Done::QueueExists(_)
+            | Done::Nothing
+            | Done::Changed
+            | Done::ExchangeCreated(_)
+            | Done::ExchangeExists(_) => Err(StreamRefusal::StreamAlreadyExists),
+        }
+    }
+
+    pub(super) async fn delete(&mut self, stream: &str) -> Result<Handled, StreamRefusal> {
+        self.require(Permission::Configure, stream)?;
+        self.delete_stream(stream).await.map(|()| Handled::Done)
+    }
+
+    pub(super) async fn delete_stream(&mut self, stream: &str) -> Result<(), StreamRefusal> {
+        let queue = self.find_stream(stream)?;
+        let always = DeleteConditions { if_unused: false, if_empty: false };
+        queue.begin_delete(always).map_err(|_| StreamRefusal::StreamDoesNotExist)?;
+        let deleted = self.client.access.change(&Command::DeleteQueueById { id: queue.id() }).await;
+        self.client.access.refresh();
+        deleted.map_err(|error| self.refused("delete a stream", &error)).map(drop)
+    }
+
+    /// COMPAT: reading and writing are both reason enough to be told of a stream.
+    pub(super) fn metadata(
+        &self,
+        origin: MethodTag,
+        streams: &[String],
+    ) -> Result<Handled, StreamRefusal> {
+        let states: Vec<_> = streams
+            .iter()
+            .map(|stream| {
+                let known = self.require_read_or_write(stream);
+                (stream.as_str(), known.and_then(|()| self.find_stream(stream)).map(drop))
+            })
+            .collect();
+        Ok(self.tell(StreamEvent::Metadata { origin, streams: &states }))
+    }
+
+    pub(super) fn require_read_or_write(&self, stream: &str) -> Result<(), StreamRefusal> {
+        self.require(Permission::Read, stream).or_else(|_| self.require(Permission::Write, stream))
+    }
+
+    pub(super) fn tell(&self, event: StreamEvent<'_>) -> Handled {
+        let mut event = Some(Event::Stream(event));
+        self.client.turn.tell(|sink| {
+            if let Some(event) = event.take() {
+                sink.event(event);
+            }
+        });
+        Handled::Answered
+    }
+}
+
+/// The name without line breaks. COMPAT: RabbitMQ refuses those that are its own before it asks for
+/// permissions.
+pub(super) fn correct_name(name: &str) -> Result<Name, StreamRefusal> {
+    let name = name.replace(['\r', '\n'], "");
+    if name.is_empty() || name.starts_with("amq.") {
+        return Err(StreamRefusal::PreconditionFailed);
+    }
+    Ok(Name::from(name))
+}
+
+/// The arguments of the queue. COMPAT: those that are unknown are passed over.
+pub(super) fn queue_arguments(arguments: &Properties) -> Result<Table, StreamRefusal> {
+    let mut table = Table::new();
+    table.push(ShortString::from_static("x-queue-type"), STREAM_TYPE);
+    for (ours, theirs, is_number) in ARGUMENTS {
+        // Of several of a name the last counts, as in a map.
+        let Some((_, value)) = arguments.iter().rev().find(|(key, _)| key == ours) else {
+            continue;
+        };
+        let value = if is_number {
+            Value::I64(value.parse().map_err(|_| StreamRefusal::PreconditionFailed)?)
+        } else {
+            Value::from(value.as_str())
+        };
+        table.push(ShortString::from_static(theirs), value);
+    }
+    Ok(table)
+}

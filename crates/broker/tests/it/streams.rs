@@ -1,0 +1,225 @@
+//! Clients of streams as such: the answers they get.
+
+use crate::client::{Client, block_on, start};
+use broker::{Alarm, Broker};
+use bytes::Bytes;
+use meta::Command;
+use session::{
+    Append, ChunkSelection, Content, Op, OwnedContent, PublisherId, Request, StreamCredit,
+    StreamOffset, StreamOp, StreamSubscription, SubscriptionId, SuperStream,
+};
+use std::sync::Arc;
+use testing::MemoryDisk;
+
+fn permit(broker: &Broker, [configure, write, read]: [&str; 3]) {
+    let (configure, write, read) = (configure.to_owned(), write.to_owned(), read.to_owned());
+    let (user, vhost) = ("guest".into(), "/".into());
+    let command = Command::SetPermissions { user, vhost, configure, write, read };
+    block_on(broker.apply_definition(command)).unwrap();
+}
+
+fn refused(why: &str) -> String {
+    format!("Event(\"Refused {{ origin: MethodTag(7), why: {why} }}\")")
+}
+
+fn subscribe(stream: &str) -> StreamOp {
+    StreamOp::Subscribe(StreamSubscription {
+        subscription: SubscriptionId(1),
+        stream: stream.to_owned(),
+        offset: StreamOffset::First,
+        credit: 1,
+        selection: ChunkSelection::default(),
+        name: None,
+        single_active: false,
+        super_stream: None,
+        properties: Vec::new(),
+    })
+}
+
+fn declare_publisher(reference: &str, stream: &str) -> StreamOp {
+    let (publisher, reference) = (PublisherId(1), reference.to_owned());
+    StreamOp::DeclarePublisher { publisher, reference, stream: stream.to_owned() }
+}
+
+fn super_stream(name: &str, partitions: &[&str], n_keys: usize) -> StreamOp {
+    StreamOp::CreateSuperStream(SuperStream {
+        name: name.to_owned(),
+        partitions: partitions.iter().map(|&name| name.to_owned()).collect(),
+        binding_keys: (0..n_keys).map(|key| key.to_string()).collect(),
+        arguments: Vec::new(),
+    })
+}
+
+/// Two messages of publisher 9 with the ids 5 and 6, the second of which has a filter value if both have.
+fn append(has_filter_values: bool) -> Append {
+    let mut body = Vec::new();
+    for (id, filter) in [(5_u64, None), (6, Some(b"f"))] {
+        body.extend(id.to_be_bytes());
+        match filter.filter(|_| has_filter_values) {
+            Some(filter) => body.extend([&[0, 1], &filter[..]].concat()),
+            None if has_filter_values => body.extend([0xFF, 0xFF]),
+            None => {}
+        }
+        body.extend([0, 0, 0, 2, b'h', b'i']);
+    }
+    let owned = OwnedContent { head: Bytes::new(), body: body.into() };
+    let entries = Content::Owned(Box::new(owned));
+    Append { publisher: PublisherId(9), has_filter_values, n_entries: 2, entries }
+}
+
+fn answered(id: u64) -> String {
+    let answer = "Err(PublisherDoesNotExist)";
+    format!("Answered {{ publisher: 9, first: {id}, last: {id}, answer: {answer} }}")
+}
+
+#[test]
+fn requests_without_a_stream_are_refused_in_rabbitmqs_order() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    client.declare("classic", true);
+    let long = "x".repeat(256);
+    let named = |name: &str| {
+        let StreamOp::Subscribe(subscription) = subscribe("s") else { unreachable!() };
+        StreamOp::Subscribe(StreamSubscription { name: Some(name.to_owned()), ..subscription })
+    };
+    let text = str::to_owned;
+    for (op, why) in [
+        (subscribe("s"), "StreamDoesNotExist"),
+        (subscribe("classic"), "StreamDoesNotExist"),
+        (named(&long), "PreconditionFailed"),
+        (declare_publisher("", "s"), "StreamDoesNotExist"),
+        (declare_publisher(&long, "s"), "PreconditionFailed"),
+        (StreamOp::DeletePublisher(PublisherId(1)), "PublisherDoesNotExist"),
+        (StreamOp::Unsubscribe(SubscriptionId(1)), "SubscriptionIdDoesNotExist"),
+        (StreamOp::QueryOffset { reference: text("r"), stream: text("s") }, "StreamDoesNotExist"),
+        (StreamOp::Stats { stream: text("classic") }, "StreamDoesNotExist"),
+        (StreamOp::Delete { stream: text("classic") }, "StreamDoesNotExist"),
+        (StreamOp::Create { stream: text("amq.s"), arguments: Vec::new() }, "PreconditionFailed"),
+        (StreamOp::Create { stream: text("\r\n"), arguments: Vec::new() }, "PreconditionFailed"),
+        (StreamOp::Create { stream: long.clone(), arguments: Vec::new() }, "PreconditionFailed"),
+        (StreamOp::Partitions { super_stream: text("s") }, "StreamDoesNotExist"),
+        (StreamOp::DeleteSuperStream { super_stream: text("s") }, "StreamDoesNotExist"),
+    ] {
+        assert_eq!(client.ask(Op::Stream(op)), [refused(why)]);
+    }
+    let number = vec![("max-length-bytes".to_owned(), "much".to_owned())];
+    let create = StreamOp::Create { stream: text("s"), arguments: number };
+    assert_eq!(client.ask(Op::Stream(create)), [refused("PreconditionFailed")]);
+    broker.alarms.set(Alarm::Disk, true);
+    let publisher = declare_publisher("", "s");
+    assert_eq!(client.ask(Op::Stream(publisher)), [refused("PreconditionFailed")]);
+    // Nothing answers to these.
+    let (reference, stream) = (text("r"), text("s"));
+    let store = StreamOp::StoreOffset { reference, stream, offset: 1 };
+    assert_eq!(client.ask(Op::Stream(store)), [""; 0]);
+    let updated = StreamOp::ConsumerUpdated { update: 1, offset: None };
+    assert_eq!(client.ask(Op::Stream(updated)), [""; 0]);
+}
+
+#[test]
+fn permissions_are_asked_for_before_anything_is_said_of_a_stream() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    permit(&broker, ["", "", ""]);
+    let text = str::to_owned;
+    let long = "x".repeat(256);
+    for op in [
+        subscribe("s"),
+        declare_publisher(&long, "s"),
+        StreamOp::QueryOffset { reference: text("r"), stream: text("s") },
+        StreamOp::QueryPublisherSequence { reference: text("r"), stream: text("s") },
+        StreamOp::Stats { stream: text("s") },
+        StreamOp::Create { stream: text("s"), arguments: Vec::new() },
+        StreamOp::Delete { stream: text("s") },
+        StreamOp::Route { routing_key: text("k"), super_stream: text("s") },
+        StreamOp::Partitions { super_stream: text("s") },
+        super_stream("s", &["s-0"], 1),
+        StreamOp::DeleteSuperStream { super_stream: text("s") },
+    ] {
+        assert_eq!(client.ask(Op::Stream(op)), [refused("AccessRefused")]);
+    }
+    permit(&broker, [".*", "^written$", "^read$"]);
+    let metadata = StreamOp::Metadata { streams: ["written", "read", "other"].map(text).into() };
+    let told = "Event(\"Metadata { origin: MethodTag(7), streams: \
+                [(\\\"written\\\", Err(StreamDoesNotExist)), (\\\"read\\\", Err(StreamDoesNotExist)), \
+                (\\\"other\\\", Err(AccessRefused))] }\")";
+    assert_eq!(client.ask(Op::Stream(metadata)), [told]);
+    // Reading from the exchange and writing to each partition are part of making one.
+    assert_eq!(client.ask(Op::Stream(super_stream("read", &["p"], 1))), [refused("AccessRefused")]);
+}
+
+#[test]
+fn super_streams_are_checked_before_anything_is_made() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    client.declare("taken", true);
+    for (op, why) in [
+        (super_stream("s", &["a", "b"], 1), "PreconditionFailed"),
+        (super_stream("s", &["a", "a"], 2), "PreconditionFailed"),
+        (super_stream("s", &["a", ""], 2), "PreconditionFailed"),
+        (super_stream("s", &["a", "amq.b"], 2), "PreconditionFailed"),
+        (super_stream("amq.s", &["a"], 1), "PreconditionFailed"),
+        (super_stream("amq.direct\n", &["a"], 1), "PreconditionFailed"),
+        (super_stream("s", &["a", "taken"], 2), "StreamAlreadyExists"),
+    ] {
+        assert_eq!(client.ask(Op::Stream(op)), [refused(why)]);
+    }
+    let view = broker.view();
+    let vhost = view.meta.vhost("/").unwrap();
+    assert_eq!(vhost.queues().count(), 1);
+    assert!(view.meta.exchange("/", "s").is_none());
+}
+
+#[test]
+fn what_is_no_stream_is_no_part_of_a_super_stream() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    client.declare("classic", true);
+    client.declare_exchange("s", "direct", &[]);
+    client.bind("s", "classic", "k");
+    let route = |exchange: &str| {
+        let (routing_key, super_stream) = ("k".to_owned(), exchange.to_owned());
+        Op::Stream(StreamOp::Route { routing_key, super_stream })
+    };
+    let none = "Event(\"Streams { origin: MethodTag(7), streams: [] }\")";
+    assert_eq!(client.ask(route("s")), [none]);
+    assert_eq!(client.ask(route("other")), [refused("StreamDoesNotExist")]);
+    let partitions = StreamOp::Partitions { super_stream: "s".to_owned() };
+    assert_eq!(client.ask(Op::Stream(partitions)), [none]);
+    client.declare_exchange("taken", "fanout", &[]);
+    let taken = super_stream("taken", &["p"], 1);
+    assert_eq!(client.ask(Op::Stream(taken)), [refused("StreamAlreadyExists")]);
+}
+
+#[test]
+fn what_an_unknown_publisher_appends_is_answered_message_by_message() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    for filtered in [false, true] {
+        let heard = client.submit(&[], vec![Request::Append(append(filtered))]);
+        assert_eq!(heard, [answered(5), answered(6)]);
+    }
+    let credit = StreamCredit { subscription: SubscriptionId(3), n_chunks: 1 };
+    let told = "Event(\"CreditRefused { subscription: SubscriptionId(3), \
+                why: SubscriptionIdDoesNotExist }\")";
+    assert_eq!(client.submit(&[], vec![Request::Credit(credit)]), [told]);
+}
+
+#[test]
+fn the_disk_alarm_alone_holds_publishers_of_streams() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    broker.alarms.set(Alarm::Memory, true);
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    assert_eq!(heard, [answered(5), answered(6)]);
+    broker.alarms.set(Alarm::Disk, true);
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    assert_eq!(heard, ["blocked low on memory & disk"]);
+    assert!(client.session().is_held());
+    // Memory is still short, which is nothing to wait for.
+    broker.alarms.set(Alarm::Disk, false);
+    block_on(client.session().released());
+    block_on(client.session().release_hold()).unwrap();
+    assert_eq!(client.heard(), ["unblocked".to_owned(), answered(5), answered(6)]);
+    assert!(!client.session().is_held());
+}

@@ -130,6 +130,12 @@ impl Connection {
         self.life.phase != Phase::PeerProperties
     }
 
+    /// Connections of this protocol at a time; `None` is no limit.
+    #[must_use]
+    pub fn max_connections(&self) -> Option<u64> {
+        self.life.settings.max_connections
+    }
+
     /// The reason, for the log, why the connection ended without a broker's doing.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {

@@ -26,6 +26,8 @@ pub struct Settings {
     pub advertised_host: String,
     /// The port that clients are to connect to; `None` is the one they have come to.
     pub advertised_port: Option<u16>,
+    /// Connections of this protocol at a time; `None` is no limit.
+    pub max_connections: Option<u64>,
     /// Milliseconds a client has from connecting to an open virtual host.
     pub handshake_timeout_ms: u64,
     /// The outboxes of all connections, whatever their listener.
@@ -43,6 +45,7 @@ impl Default for Settings {
             heartbeat_s: spec::HEARTBEAT_DEFAULT_SECS,
             advertised_host: "localhost".to_owned(),
             advertised_port: None,
+            max_connections: None,
             handshake_timeout_ms: 10_000,
             budget: Arc::default(),
         }

@@ -147,7 +147,7 @@ impl Front {
     pub(crate) fn unfinished_bytes(&mut self) -> u64 {
         match self {
             Self::Amqp091(front) => front.unfinished_bytes(),
-            // What it is given whole or not at all.
+            // Its frames are seen whole.
             Self::Stream(_) => 0,
         }
     }
@@ -164,6 +164,14 @@ impl Front {
         match self {
             Self::Amqp091(front) => front.negotiated(),
             Self::Stream(front) => front.negotiated(),
+        }
+    }
+
+    /// Connections of this protocol at a time; `None` is no limit.
+    pub(crate) fn max_connections(&self) -> Option<u64> {
+        match self {
+            Self::Amqp091(_) => None,
+            Self::Stream(front) => front.max_connections(),
         }
     }
 

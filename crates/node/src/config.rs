@@ -38,15 +38,18 @@ pub(crate) struct Config {
     /// The name clients and operators see; derived from the host's name when absent.
     pub(crate) cluster_name: Option<String>,
     pub(crate) messages: Messages,
+    pub(crate) streams: Streams,
     /// The settings in effect, by key, as they would be written; secrets are masked.
     pub(crate) settings: Vec<(String, String)>,
 }
 
-/// The listeners of AMQP clients.
+/// The listeners of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listeners {
     /// Plain TCP, in the order of their names.
     pub(crate) tcp: Vec<ListenAddress>,
+    /// The same for the stream protocol; `None` where nothing was said: then the usual port, if it is free.
+    pub(crate) stream: Option<Vec<ListenAddress>>,
     /// Connections the kernel may hold before they are accepted.
     pub(crate) backlog: u32,
     /// Whether small writes are sent at once (`TCP_NODELAY`).
@@ -177,6 +180,25 @@ pub(crate) struct Messages {
     pub(crate) routing_node: Option<bool>,
     /// The time is written into each message that is delivered.
     pub(crate) sent_time: bool,
+}
+
+/// Connections of the stream protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Streams {
+    /// Bytes, negotiated down by clients; 0 is no limit.
+    pub(crate) frame_max: u32,
+    /// Bytes, until a virtual host is open.
+    pub(crate) initial_frame_max: u32,
+    /// Suggested to clients, seconds; 0 is none.
+    pub(crate) heartbeat_s: u32,
+    /// Told to clients as the host to connect to; this machine's name when absent.
+    pub(crate) advertised_host: Option<String>,
+    /// The port beside it; that of the listener when absent.
+    pub(crate) advertised_port: Option<u16>,
+    /// Connections of this protocol; `None` is no limit.
+    pub(crate) max_connections: Option<u64>,
+    /// Partitions of a super stream that a client creates.
+    pub(crate) partitions_max: u64,
 }
 
 /// Limits of memory and disk at which publishers are blocked.
@@ -436,8 +458,8 @@ fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigE
 #[derive(Debug, Default)]
 struct Draft {
     config: Config,
-    no_tcp: bool,
-    tcp: BTreeMap<String, ListenAddress>,
+    tcp: ListenersDraft,
+    stream_tcp: ListenersDraft,
     no_loopback_users: bool,
     loopback_users: BTreeMap<String, bool>,
     auth_mechanisms: BTreeMap<String, String>,
@@ -446,6 +468,23 @@ struct Draft {
     memory_high: Choice,
     disk_free: Choice,
     log: LogDraft,
+}
+
+/// The listeners of one protocol.
+#[derive(Debug, Default)]
+struct ListenersDraft {
+    /// Whether it was said that there are none.
+    none: bool,
+    named: BTreeMap<String, ListenAddress>,
+}
+
+impl ListenersDraft {
+    /// The listeners in the order of their names; `None` if nothing was said.
+    fn finish(self) -> Option<Vec<ListenAddress>> {
+        let said = self.none || !self.named.is_empty();
+        let named = if self.none { BTreeMap::new() } else { self.named };
+        said.then(|| named.into_values().collect())
+    }
 }
 
 /// The log's settings; levels that are not set are the default one.
@@ -516,11 +555,10 @@ impl Choice {
 impl Draft {
     fn finish(self, warnings: &mut Vec<Warning>) -> Config {
         let mut config = self.config;
-        if self.no_tcp {
-            config.listeners.tcp = Vec::new();
-        } else if !self.tcp.is_empty() {
-            config.listeners.tcp = self.tcp.into_values().collect();
+        if let Some(tcp) = self.tcp.finish() {
+            config.listeners.tcp = tcp;
         }
+        config.listeners.stream = self.stream_tcp.finish();
         if self.no_loopback_users {
             config.access.loopback_users = Vec::new();
         } else if !self.loopback_users.is_empty() {
@@ -554,6 +592,7 @@ impl Default for Config {
         Self {
             listeners: Listeners {
                 tcp: vec![ListenAddress::Every(5672)],
+                stream: None,
                 backlog: 65_535,
                 nodelay: true,
                 keepalive: false,
@@ -599,6 +638,15 @@ impl Default for Config {
             logging: Logging { console: Some(Level::Info), file: None, exchange: None },
             cluster_name: None,
             messages: Messages::default(),
+            streams: Streams {
+                frame_max: 1_048_576,
+                initial_frame_max: 8_192,
+                heartbeat_s: 60,
+                advertised_host: None,
+                advertised_port: None,
+                max_connections: None,
+                partitions_max: 1_000,
+            },
             settings: Vec::new(),
         }
     }

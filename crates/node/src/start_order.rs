@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
 use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::Resources as _;
-use net::{Clock, Descriptors, Listener, Protocol, Server, ServerSettings, Timers};
+use net::{Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Timers};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -34,6 +34,9 @@ const RESOURCE_TICK: Duration = Duration::from_millis(100);
 const TICK_EVERY: u32 = 10;
 /// Time that clients have to take the close of a stopping node.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The listener of the stream protocol where nothing is said of one. Nobody has asked for it: with the port
+/// in use, as by another node on this machine, the node starts without.
+const STREAM_ADDRESS: ListenAddress = ListenAddress::Every(5552);
 /// Time that tasks have to end once the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -186,12 +189,28 @@ fn start_accepting(
 
 fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {
     let listeners = &config.listeners;
-    let amqp091 = Protocol::Amqp091(Arc::new(components::front_settings(config)));
-    let bind = |address| {
-        Listener::bind(address, listeners.backlog, amqp091.clone())
+    let amqp091 = components::front_settings(config);
+    let stream = Protocol::Stream(Arc::new(components::stream_settings(config, &amqp091)));
+    let amqp091 = Protocol::Amqp091(Arc::new(amqp091));
+    let bind = |address, protocol: &Protocol| {
+        Listener::bind(address, listeners.backlog, protocol.clone())
             .with_context(|| format!("cannot listen on {address}"))
     };
-    listeners.tcp.iter().copied().map(bind).collect()
+    let of_stream = listeners.stream.as_deref().unwrap_or_default();
+    let given = listeners.tcp.iter().map(|address| (address, &amqp091));
+    let given = given.chain(of_stream.iter().map(|address| (address, &stream)));
+    let mut bound: Vec<Listener> =
+        given.map(|(address, protocol)| bind(*address, protocol)).collect::<Result<_, _>>()?;
+    if listeners.stream.is_none() {
+        match Listener::bind(STREAM_ADDRESS, listeners.backlog, stream) {
+            Ok(listener) => bound.push(listener),
+            Err(error) => tracing::warn!(
+                "no listener of the stream protocol: cannot listen on {STREAM_ADDRESS}: {error}; \
+                 `stream.listeners.tcp` says where else, or `none`"
+            ),
+        }
+    }
+    Ok(bound)
 }
 
 /// Says on standard output, in one line, that the node can be used, and at its first start how. The line.
@@ -212,7 +231,8 @@ fn announce(
         started.elapsed().as_millis(),
     );
     tracing::info!(target: logging::NOT_TO_CONSOLE, "{line}");
-    let address = listeners.first().map(Listener::address);
+    let is_amqp = |listener: &&Listener| matches!(listener.protocol(), Protocol::Amqp091(_));
+    let address = listeners.iter().find(is_amqp).map(Listener::address);
     let how = first.map(|config| welcome::lines(config, address, &data_dir)).unwrap_or_default();
     // In one piece: whoever waits for the first line may close the pipe then.
     let text = format!("{line}\n{how}");

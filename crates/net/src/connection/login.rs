@@ -1,6 +1,7 @@
 //! From a login to a session.
 
 use super::{Disconnect, Task, canonical};
+use crate::front::Front;
 use crate::places::Place;
 use crate::server::{Server, Strangers};
 use auth::{Admission, AuthenticatedUser, Credentials, Refused};
@@ -146,12 +147,7 @@ impl Task {
 
     fn open_session(&mut self, vhost: String) -> Result<(), Error> {
         let broker = Arc::clone(&self.server.broker);
-        if let Some(limit) = self.server.settings.max_connections
-            && u64::try_from(broker.connections.len()).is_ok_and(|n| n >= limit)
-        {
-            let text = format!("connection refused: node connection limit ({limit}) is reached");
-            return Err(Error::new(ErrorKind::NotAllowed, text));
-        }
+        check_limits(&self.server, &self.front)?;
         let Some(logged_in) = self.entry.logged_in.take() else {
             return Err(Error::new(ErrorKind::InternalError, "nobody has logged in"));
         };
@@ -191,4 +187,19 @@ impl Task {
             connected_at_ms: self.server.clock.now().unix_ms,
         }
     }
+}
+
+/// The limits of the node and of the protocol.
+fn check_limits(server: &Server, front: &Front) -> Result<(), Error> {
+    let connections = &server.broker.connections;
+    let is_reached = |limit: u64, n: usize| u64::try_from(n).is_ok_and(|n| n >= limit);
+    let of_node = server.settings.max_connections;
+    let of_node = of_node.filter(|limit| is_reached(*limit, connections.len()));
+    let of_protocol = front.max_connections().filter(|limit| {
+        let (all, protocol) = (connections.list(), front.listed_as());
+        is_reached(*limit, all.iter().filter(|it| it.identity.protocol == protocol).count())
+    });
+    let Some(limit) = of_node.or(of_protocol) else { return Ok(()) };
+    let text = format!("connection refused: node connection limit ({limit}) is reached");
+    Err(Error::new(ErrorKind::NotAllowed, text))
 }

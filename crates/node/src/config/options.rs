@@ -95,6 +95,7 @@ const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
 pub(super) const GROUPS: &[(&str, &str)] = &[
     ("listeners.tcp", "Listeners and sockets"),
     ("handshake_timeout", "AMQP 0-9-1"),
+    ("stream.listeners.tcp", "Stream protocol"),
     ("max_connections", "Limits"),
     ("deprecated_features.permit.$name", "Deprecated features"),
     ("auth_mechanisms.$name", "Logins and passwords"),
@@ -115,14 +116,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "listeners.tcp",
         "",
-        Kind::Nothing(|d| d.no_tcp = true),
+        Kind::Nothing(|d| d.tcp.none = true),
         "`none` disables all plain listeners.",
     ),
     row(
         "listeners.tcp.$name",
         "5672",
         Kind::Address(|d, name, v| {
-            d.tcp.insert(name.to_owned(), v);
+            d.tcp.named.insert(name.to_owned(), v);
         }),
         "Where AMQP clients connect without TLS. Any number of names; the first one given replaces \
          the default `listeners.tcp.default = 5672`. A port alone listens on every address, port 0 \
@@ -232,6 +233,73 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "What becomes of a message published with `immediate`: `refuse` closes the connection with \
          540, as RabbitMQ does, `honour` returns it with 313 when no consumer could be given it at \
          once. Leveret's own key.",
+    ),
+    row(
+        "stream.listeners.tcp",
+        "",
+        Kind::Nothing(|d| d.stream_tcp.none = true),
+        "`none` disables all plain listeners of the stream protocol.",
+    ),
+    row(
+        "stream.listeners.tcp.$name",
+        "",
+        Kind::Address(|d, name, v| {
+            d.stream_tcp.named.insert(name.to_owned(), v);
+        }),
+        "Where clients of the stream protocol connect without TLS, as `listeners.tcp.$name`. If none is given, \
+         port 5552 on every address; in use, it does not keep the node from starting then.",
+    ),
+    row(
+        "stream.frame_max",
+        "1048576",
+        Kind::ByteSize(Range { min: 8_192, max: 16_000_000, zero: Zero::Unlimited }, |d, v| {
+            d.config.streams.frame_max = fits(v)
+        }),
+        "Largest frame, offered to clients, which may lower it. Frames of 16 MB and more are never taken.",
+    ),
+    row(
+        "stream.initial_frame_max",
+        "8192",
+        Kind::ByteSize(Range { min: 1_024, max: 16_000_000, zero: Zero::Plain }, |d, v| {
+            d.config.streams.initial_frame_max = fits(v)
+        }),
+        "Largest frame taken from a client before a virtual host is open.",
+    ),
+    row(
+        "stream.heartbeat",
+        "60",
+        Kind::Integer(Range { min: 0, max: 65_535, zero: Zero::Plain }, "seconds", |d, v| {
+            d.config.streams.heartbeat_s = fits(v)
+        }),
+        "Heartbeat time-out suggested to clients. 0 suggests none.",
+    ),
+    row(
+        "stream.advertised_host",
+        "",
+        Kind::Text(|d, v| d.config.streams.advertised_host = Some(v.to_owned())),
+        "The host that clients are told to connect to; this machine's name when not set.",
+    ),
+    row(
+        "stream.advertised_port",
+        "",
+        Kind::Integer(Range { min: 1, max: 65_535, zero: Zero::Plain }, "port", |d, v| {
+            d.config.streams.advertised_port = Some(fits(v))
+        }),
+        "The port that clients are told to connect to; that of the listener when not set.",
+    ),
+    row(
+        "stream.max_connections",
+        "infinity",
+        Kind::IntegerOrInfinity("connections", |d, v| d.config.streams.max_connections = v),
+        "Most connections of the stream protocol.",
+    ),
+    row(
+        "stream.max_super_stream_partitions",
+        "1000",
+        Kind::Integer(Range { min: 1, max: 65_535, zero: Zero::Plain }, "partitions", |d, v| {
+            d.config.streams.partitions_max = v
+        }),
+        "Most partitions of a super stream that a client of the stream protocol creates.",
     ),
     also(
         "connection_max",

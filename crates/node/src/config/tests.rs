@@ -160,6 +160,31 @@ fn definitions_and_their_limits_find_their_fields() {
 }
 
 #[test]
+fn the_stream_protocol_finds_its_fields() {
+    let changed = config(
+        "stream.listeners.tcp.b = 127.0.0.1:2\nstream.listeners.tcp.a = 5553\n\
+         stream.frame_max = 0\nstream.initial_frame_max = 4096\nstream.heartbeat = 10\n\
+         stream.advertised_host = hare\nstream.advertised_port = 1\nstream.max_connections = 7\n\
+         stream.max_super_stream_partitions = 3\n",
+    );
+    let stream =
+        vec![ListenAddress::Every(5553), ListenAddress::One("127.0.0.1:2".parse().unwrap())];
+    let listeners = Listeners { stream: Some(stream), ..Config::default().listeners };
+    let streams = Streams {
+        frame_max: 0,
+        initial_frame_max: 4_096,
+        heartbeat_s: 10,
+        advertised_host: Some("hare".to_owned()),
+        advertised_port: Some(1),
+        max_connections: Some(7),
+        partitions_max: 3,
+    };
+    assert_eq!(changed, Config { listeners, streams, ..Config::default() });
+    assert_eq!(Config::default().listeners.stream, None);
+    assert_eq!(config("stream.listeners.tcp = none").listeners.stream, Some(Vec::new()));
+}
+
+#[test]
 fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
     let changed = config(
         "tcp_listen_options.keepalive = true\ntcp_listen_options.sndbuf = 32768\n\

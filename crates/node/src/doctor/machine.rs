@@ -93,11 +93,12 @@ fn newest(dir: &Path) -> Option<SystemTime> {
 }
 
 pub(super) fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
-    let tcp = &config.listeners.tcp;
-    if tcp.is_empty() {
+    let stream = config.listeners.stream.as_deref().unwrap_or_default();
+    let all: Vec<_> = config.listeners.tcp.iter().chain(stream).collect();
+    if all.is_empty() {
         return vec![Finding::good("ports: none is configured")];
     }
-    tcp.iter().map(|address| port(*address, is_running)).collect()
+    all.into_iter().map(|address| port(*address, is_running)).collect()
 }
 
 fn port(address: ListenAddress, is_running: bool) -> Finding {

@@ -111,6 +111,7 @@ fn limits(config: &Config) -> Limits {
         },
         channels: of.channels,
         consumers_per_channel: of.consumers,
+        super_stream_partitions: Some(config.streams.partitions_max),
         channel_prefetch: of.permits.get("global_qos") == Some(&true),
         consumer_timeout_ms: config.messages.consumer_timeout_ms,
         node: environment::node_name(&environment::of_process),
@@ -201,17 +202,45 @@ pub(crate) fn password_rule(config: &Config) -> anyhow::Result<PasswordRule> {
     })
 }
 
-/// Settings of the AMQP 0-9-1 front.
-pub(crate) fn front_settings(config: &Config) -> Settings {
-    let limits = &config.connection;
+/// The mechanisms that clients are offered, whatever their protocol.
+fn mechanisms(config: &Config) -> Vec<Mechanism> {
     let known = config.access.auth_mechanisms.iter().filter_map(|name| Mechanism::from_name(name));
     let offered = |mechanism: &Mechanism| {
         *mechanism != Mechanism::Anonymous || config.access.anonymous_user.is_some()
     };
+    known.filter(offered).collect()
+}
+
+/// Settings of the stream protocol's front; connections share the memory of `others`.
+pub(crate) fn stream_settings(config: &Config, others: &Settings) -> front_stream::Settings {
+    let streams = &config.streams;
+    // COMPAT: the host as the node's name has it.
+    let host = || {
+        let node = environment::node_name(&environment::of_process);
+        node.split_once('@').map_or_else(|| node.clone(), |(_, host)| host.to_owned())
+    };
+    front_stream::Settings {
+        cluster_name: others.cluster_name.clone(),
+        mechanisms: others.mechanisms.clone(),
+        frame_max: streams.frame_max,
+        initial_frame_max: streams.initial_frame_max,
+        heartbeat_s: streams.heartbeat_s,
+        advertised_host: streams.advertised_host.clone().unwrap_or_else(host),
+        advertised_port: streams.advertised_port,
+        max_connections: streams.max_connections,
+        handshake_timeout_ms: others.handshake_timeout_ms,
+        budget: Arc::clone(&others.budget),
+        ..front_stream::Settings::default()
+    }
+}
+
+/// Settings of the AMQP 0-9-1 front.
+pub(crate) fn front_settings(config: &Config) -> Settings {
+    let limits = &config.connection;
     let settings = Settings::default();
     Settings {
         cluster_name: config.cluster_name.clone().unwrap_or_else(|| settings.cluster_name.clone()),
-        mechanisms: known.filter(offered).collect(),
+        mechanisms: mechanisms(config),
         channel_max: limits.channel_max,
         frame_max: limits.frame_max,
         initial_frame_max: limits.initial_frame_max,

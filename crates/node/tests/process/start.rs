@@ -22,7 +22,7 @@ fn leveret() -> Command {
 fn server(data_dir: &Path) -> Command {
     let mut command = leveret();
     command.arg("server").arg("--data-dir").arg(data_dir);
-    command.args(["--set", "listeners.tcp.1=127.0.0.1:0"]);
+    command.args(["--set", "listeners.tcp.1=127.0.0.1:0", "--set", "stream.listeners.tcp=none"]);
     command
 }
 
@@ -274,6 +274,22 @@ fn a_port_in_use_is_one_line() {
     command.arg("--set").arg(format!("listeners.tcp.1={address}"));
     let line = refused(&mut command);
     assert!(line.starts_with(&format!("leveret: cannot listen on {address}: Address")), "{line}");
+}
+
+#[test]
+fn the_usual_port_of_streams_is_not_worth_failing_for() {
+    // Somebody has it: this test, or a node beside it.
+    let taken = TcpListener::bind("[::]:5552");
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = leveret();
+    command.arg("server").arg("--data-dir").arg(dir.path().join("data"));
+    command.args(["--set", "listeners.tcp.1=127.0.0.1:0"]);
+    let (code, _out, err) = Node::start(&mut command).stop(Signal::TERM);
+    assert_eq!(code, Some(0));
+    if taken.is_ok() {
+        let why = "no listener of the stream protocol: cannot listen on port 5552: Address already in use";
+        assert!(err.contains(why), "{err}");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn compare(name: &str, text: &str) {
 /// The recorded operator: lines that begin with `$` are run; with `~` too, but numbers do not count.
 #[test]
 fn an_operator_is_answered_as_ever() {
-    let node = Node::start(&[]);
+    let node = Node::start(&["stream.listeners.tcp=none"]);
     let mut client = Client::guest(node.address());
     let script = include_str!("transcript/ctl.txt");
     let mut text = String::new();
@@ -173,7 +173,7 @@ fn table(entries: &[(&'static str, Value)]) -> Vec<u8> {
 
 #[test]
 fn a_client_is_answered_as_ever() {
-    let node = Node::start(&[]);
+    let node = Node::start(&["stream.listeners.tcp=none"]);
     let client = Client::guest(node.address());
     let mut recorder = Recorder { client, text: String::new() };
     definitions(&mut recorder);

@@ -51,6 +51,7 @@ pub(crate) struct Node {
     home: TempDir,
     settings: Vec<String>,
     address: SocketAddr,
+    stream_address: Option<SocketAddr>,
 }
 
 impl Node {
@@ -116,9 +117,10 @@ impl Node {
         command.stderr(stderr.unwrap());
         faults::load(home.path(), &mut command);
         command.arg("server").arg("--data-dir").arg(home.path().join("data"));
-        for setting in ["listeners.tcp.1=127.0.0.1:0", "log.file=node.log", "log.console=false"] {
+        for setting in ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp.1=127.0.0.1:0"] {
             command.args(["--set", setting]);
         }
+        command.args(["--set", "log.file=node.log", "--set", "log.console=false"]);
         for setting in &settings {
             command.args(["--set", setting]);
         }
@@ -130,8 +132,15 @@ impl Node {
             let stderr = std::fs::read_to_string(home.path().join(STDERR)).unwrap();
             return Err((home, stderr));
         };
-        let address = rest.split_once(", ").unwrap().0.parse().unwrap();
-        Ok(Self { child, home, settings, address })
+        let mut addresses = rest.split(", ");
+        let address = addresses.next().unwrap().parse().unwrap();
+        let stream_address = addresses.next().unwrap().parse().ok();
+        Ok(Self { child, home, settings, address, stream_address })
+    }
+
+    /// The address for clients of the stream protocol.
+    pub(crate) fn stream_address(&self) -> SocketAddr {
+        self.stream_address.expect("it listens for streams")
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {

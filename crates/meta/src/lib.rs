@@ -31,6 +31,7 @@ mod setting;
 mod sharding;
 mod state;
 mod stream_settings;
+mod super_stream;
 mod user;
 mod users;
 mod vhost;
@@ -66,7 +67,11 @@ pub use resource::{Permission, Resource, ResourceKind};
 pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, RoutingKey};
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{Resharding, RestoreError, SnapshotOf, State, shards, stream_settings};
-pub use stream_settings::StreamSettings;
+pub use stream_settings::{StreamSettings, stream_arguments};
+pub use super_stream::{
+    SUPER_STREAM_PARTITIONS_MAX, SuperStream, SuperStreamError, delete_super_stream,
+    super_stream_partitions, super_stream_route,
+};
 pub use user::{User, UserLimits};
 pub use users::Users;
 pub use vhost::{BindingView, Vhost};

@@ -72,7 +72,6 @@ impl QueueType {
     }
 
     /// The name used in `x-queue-type`.
-    #[cfg(test)]
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }

@@ -1,10 +1,12 @@
 //! The settings of a stream by its arguments and the policies in force, as values.
 
+use amqp091::{ShortString, Table, Value};
 use serde_json::{Map, Value as Json};
 
+use crate::error::MetaError;
 use crate::queue::QueueDef;
 use crate::queue_type::STREAM;
-use crate::setting::{self, Given, argument};
+use crate::setting::{self, Given, QUEUE_TYPE_ARGUMENT, argument};
 
 /// Bytes of a segment where nothing else is asked for.
 const SEGMENT_BYTES_DEFAULT: u64 = 500_000_000;
@@ -51,4 +53,39 @@ impl StreamSettings {
             filter_bytes: filter_bytes.unwrap_or(default.filter_bytes),
         }
     }
+}
+
+/// The arguments of streams that clients of the stream protocol give as text, by their names there.
+const NUMBERS: [&str; 4] = [
+    "max-length-bytes",
+    "stream-max-segment-size-bytes",
+    "initial-cluster-size",
+    "stream-filter-size-bytes",
+];
+const TEXTS: [&str; 2] = ["max-age", "queue-leader-locator"];
+
+/// The arguments of a queue that is a stream, from those that a client of the stream protocol, or an
+/// operator, gives as text. COMPAT: others are passed over.
+///
+/// # Errors
+/// A number that is none; whether it is in its domain is checked when the queue is declared.
+pub fn stream_arguments<'a>(
+    given: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Table, MetaError> {
+    let mut arguments = Table::new();
+    arguments.push(ShortString::from_static(QUEUE_TYPE_ARGUMENT), STREAM.name());
+    for (key, text) in given {
+        let value = if NUMBERS.contains(&key) {
+            let number: i64 = text
+                .parse()
+                .map_err(|_| MetaError::Invalid(format!("{key} is not a number: {text}")))?;
+            Value::from(number)
+        } else if TEXTS.contains(&key) {
+            Value::from(text)
+        } else {
+            continue;
+        };
+        arguments.insert(ShortString::truncated(&format!("x-{key}")), value);
+    }
+    Ok(arguments)
 }

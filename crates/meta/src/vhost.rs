@@ -162,12 +162,13 @@ impl Vhost {
         &self.parameters
     }
 
-    /// Whether another queue would be one too many; then the limit.
-    pub(crate) fn queue_limit_reached(&self) -> Option<i64> {
+    /// Whether `n` more queues would be too many; then the limit.
+    pub(crate) fn queue_limit_exceeded_by(&self, n: usize) -> Option<i64> {
+        let before_last = n.checked_sub(1)?;
         limit_reached(self.limits.max_queues, || {
             let from = Name::from(DELAYED_PREFIX);
             let own = self.queues.range(from..).take_while(|(name, _)| is_internal_name(name));
-            self.queues.len() - own.count()
+            self.queues.len() - own.count() + before_last
         })
     }
 

@@ -325,7 +325,7 @@ fn check_queue_limit(vhost: &Vhost, declare: &QueueDeclare) -> Result<(), MetaEr
     if is_internal_name(&declare.name) {
         return Ok(());
     }
-    let Some(limit) = vhost.queue_limit_reached() else { return Ok(()) };
+    let Some(limit) = vhost.queue_limit_exceeded_by(1) else { return Ok(()) };
     let (name, vhost) = (declare.name.clone(), declare.vhost.clone());
     Err(MetaError::QueueLimit { name, vhost, limit })
 }

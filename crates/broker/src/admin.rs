@@ -58,11 +58,14 @@ impl Operations<'_> {
         self.0.view().queue(vhost, &meta::delayed_queue_of(exchange))
     }
 
-    /// Drops a queue's ready messages; returns how many, or `None` without such a queue.
-    pub async fn purge_queue(&self, vhost: &str, name: &str) -> Option<u64> {
-        let queue = self.0.queue(vhost, name)?;
+    /// Drops a queue's ready messages; returns how many.
+    ///
+    /// # Errors
+    /// It does not exist, or is of a type that keeps its messages.
+    pub async fn purge_queue(&self, vhost: &str, name: &str) -> Result<u64, QueueRefused> {
+        let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
-        Some(queue.purge())
+        queue.purge()
     }
 
     /// Deletes a queue; returns how many ready messages went with it.

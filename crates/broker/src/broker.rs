@@ -26,6 +26,7 @@ use meta::{Command, Done, MetaError, QueueDef, QueueVersion};
 use routing::Name;
 use std::sync::{Arc, OnceLock};
 use stdx::Now;
+use stream::StreamService;
 
 /// The broker of one node.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub struct Broker {
 
 impl Broker {
     pub(crate) fn assemble(
-        (classic, timers): (ClassicService, Arc<QueueTimers>),
+        (classic, streams, timers): (ClassicService, StreamService, Arc<QueueTimers>),
         definitions: Definitions,
         options: BrokerOptions,
         was_new: bool,
@@ -59,7 +60,7 @@ impl Broker {
             tracing::error!("messages that exchanges have seen before are not known: {error}");
         }
         let control_plane = ControlPlane::new(
-            Arc::clone(classic.services()),
+            (Arc::clone(classic.services()), streams),
             Arc::clone(&exchanges),
             definitions,
             &options,
@@ -143,6 +144,7 @@ impl Broker {
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
         self.classic.storage().time().tick(now);
+        self.control_plane.streams.tick(now, self.view().streams());
         self.timers.look_again();
         let storage = self.classic.storage();
         upkeep::keep_log_short(&self.control_plane, storage);
@@ -176,6 +178,7 @@ impl Broker {
         let unused = notes.iter().filter_map(|(id, note)| Some((*id, note.unused_ms?)));
         let (cursors, unused): (Vec<_>, Vec<_>) = (cursors.collect(), unused.collect());
         self.timers.stop();
+        self.control_plane.streams.close(view.streams())?;
         self.classic.close(view.classic_queues())?;
         log_records::node::append_stopped(self.classic.storage().wal(), &cursors, &unused);
         self.classic.storage().wal().close()?;

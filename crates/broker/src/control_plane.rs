@@ -25,6 +25,7 @@ use meta::{
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::Now;
+use stream::{Stream, StreamService};
 
 /// The definitions and queues as of one moment, as sessions read them.
 #[derive(Debug)]
@@ -60,6 +61,23 @@ impl View {
     pub fn classic_queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         self.queues.values().filter_map(QueueRef::as_classic)
     }
+
+    /// All streams.
+    pub fn streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        self.queues.values().filter_map(|queue| match queue {
+            QueueRef::Stream(stream) => Some(stream),
+            QueueRef::Classic(_) => None,
+        })
+    }
+
+    /// A stream by name.
+    #[must_use]
+    pub fn stream(&self, vhost: &str, name: &str) -> Option<Arc<Stream>> {
+        match self.queue(vhost, name)? {
+            QueueRef::Stream(stream) => Some(stream),
+            QueueRef::Classic(_) => None,
+        }
+    }
 }
 
 /// Definitions, and where in the log they are.
@@ -94,6 +112,7 @@ pub(crate) struct Changed {
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
     services: Arc<Services>,
+    pub(crate) streams: StreamService,
     exchanges: Arc<Exchanges>,
     limits: NodeLimits,
     /// The node's name in those of shards.
@@ -109,7 +128,7 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     pub(crate) fn new(
-        services: Arc<Services>,
+        (services, streams): (Arc<Services>, StreamService),
         exchanges: Arc<Exchanges>,
         definitions: Definitions,
         options: &BrokerOptions,
@@ -122,6 +141,7 @@ impl ControlPlane {
         });
         Self {
             services,
+            streams,
             exchanges,
             limits: options.limits.definitions,
             node: options.limits.node.clone(),
@@ -254,17 +274,24 @@ impl ControlPlane {
                 classic::put_version(batch, def.id.0, *version);
             }
         });
+        let meta = &definitions.meta;
         let make = |(def, version): (&Arc<QueueDef>, _)| match def.kind {
             QueueKind::Classic => {
-                QueueRef::Classic(self.new_classic(&definitions.meta, def, version, appended))
+                Some(QueueRef::Classic(self.new_classic(meta, def, version, appended)))
+            }
+            QueueKind::Stream => {
+                let opened = self.streams.open(def, &meta::stream_settings(meta, def));
+                // With an error the node is on its way down.
+                opened.ok().map(QueueRef::Stream)
             }
         };
-        new.into_iter().map(make).collect()
+        new.into_iter().filter_map(make).collect()
     }
 
     /// The version that the files of a new queue have.
     fn new_version(&self, meta: &State, def: &QueueDef) -> QueueVersion {
-        if def.durable { meta.wanted_version(def, self.default_version) } else { QueueVersion::V2 }
+        let has_version = def.durable && def.kind == QueueKind::Classic;
+        if has_version { meta.wanted_version(def, self.default_version) } else { QueueVersion::V2 }
     }
 
     /// Makes a classic queue whose version was logged in the same breath.

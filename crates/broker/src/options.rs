@@ -3,12 +3,15 @@
 use crate::interceptors::Interceptors;
 use classic::StorageOptions;
 use meta::{NodeLimits, VhostDefaults};
+use stream::StreamOptions;
 
 /// The settings of a broker.
 #[derive(Clone, Debug, Default)]
 pub struct BrokerOptions {
     /// How messages are stored.
     pub storage: StorageOptions,
+    /// How streams are stored.
+    pub streams: StreamOptions,
     /// Limits of clients and definitions.
     pub limits: Limits,
     /// Headers that are written into each message.

@@ -26,5 +26,17 @@ use crate::queue_ref::QueueRef;
 
 /// How many of `queues` log a persistent message.
 pub(crate) fn n_durable(queues: &[QueueRef]) -> usize {
-    queues.iter().filter(|queue| queue.def().durable).count()
+    let is_logged = |queue: &&QueueRef| match queue {
+        QueueRef::Classic(queue) => queue.def().durable,
+        QueueRef::Stream(_) => false,
+    };
+    queues.iter().filter(is_logged).count()
+}
+
+/// Whether the queue keeps every message, so that the confirms of transient ones wait for it too.
+const fn keeps_all(queue: &QueueRef) -> bool {
+    match queue {
+        QueueRef::Classic(_) => false,
+        QueueRef::Stream(_) => true,
+    }
 }

@@ -4,7 +4,7 @@
 use classic::{Consumer, Queue, Release, Returning};
 use confirm::{DurabilityToken, Publisher};
 use log::SegmentId;
-use meta::{ConfirmOn, QueueDef, QueueId, QueueSettings};
+use meta::{ConfirmOn, QueueDef, QueueId, State};
 use queue::{AckMode, Return};
 use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
@@ -13,6 +13,7 @@ use queue_type::{
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use stream::Stream;
 
 /// Asks the queue, consumer or release of whatever type. Where a type has an answer of its own, the match is
 /// written out; there is never an arm for all others.
@@ -20,6 +21,7 @@ macro_rules! each {
     ($of:expr, $one:ident => $answer:expr) => {
         match $of {
             Self::Classic($one) => $answer,
+            Self::Stream($one) => $answer,
         }
     };
 }
@@ -29,6 +31,8 @@ macro_rules! each {
 pub enum QueueRef {
     /// A classic queue, of either version.
     Classic(Arc<Queue>),
+    /// A stream.
+    Stream(Arc<Stream>),
 }
 
 impl QueueRef {
@@ -50,6 +54,7 @@ impl QueueRef {
     pub const fn as_classic(&self) -> Option<&Arc<Queue>> {
         match self {
             Self::Classic(queue) => Some(queue),
+            Self::Stream(_) => None,
         }
     }
 
@@ -61,40 +66,59 @@ impl QueueRef {
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        each!(self, queue => queue.publish(publishes, refused, wakes))
+        match self {
+            Self::Classic(queue) => queue.publish(publishes, refused, wakes),
+            Self::Stream(stream) => stream.publish(publishes.messages, wakes),
+        }
     }
 
     /// The event that its publishes are confirmed upon.
     #[must_use]
     pub fn confirm_on(&self) -> ConfirmOn {
-        each!(self, queue => queue.confirm_on())
+        match self {
+            Self::Classic(queue) => queue.confirm_on(),
+            Self::Stream(_) => ConfirmOn::Enqueue,
+        }
     }
 
     /// Whether it is still being read after a start: its clients wait until it is.
     #[must_use]
     pub fn is_loading(&self) -> bool {
-        each!(self, queue => queue.is_loading())
+        match self {
+            Self::Classic(queue) => queue.is_loading(),
+            Self::Stream(_) => false,
+        }
     }
 
     /// Resolves when the queue has its messages.
     pub(crate) async fn loaded(&self) {
-        each!(self, queue => queue.loaded().await)
+        match self {
+            Self::Classic(queue) => queue.loaded().await,
+            Self::Stream(_) => {}
+        }
     }
 
     /// Whether a publisher should let the consumers have their turn.
     pub(crate) fn slows_down(&self) -> bool {
-        each!(self, queue => queue.slows_down())
+        match self {
+            Self::Classic(queue) => queue.slows_down(),
+            Self::Stream(_) => false,
+        }
     }
 
     /// Whether a consumer would be given the next message at once.
     pub(crate) fn takes_at_once(&self) -> bool {
-        each!(self, queue => queue.takes_at_once())
+        match self {
+            Self::Classic(queue) => queue.takes_at_once(),
+            Self::Stream(_) => false,
+        }
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
     pub(crate) fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach(attach).map(LinkRef::Classic),
+            Self::Stream(stream) => stream.attach(attach).map(LinkRef::Stream),
         }
     }
 
@@ -106,22 +130,34 @@ impl QueueRef {
     ) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach_passive(owner, settling).map(LinkRef::Classic),
+            Self::Stream(stream) => Err(stream.refuse_get()),
         }
     }
 
     /// It was declared again, which counts as use (`x-expires`).
     pub(crate) fn touch(&self) {
-        each!(self, queue => queue.touch())
+        match self {
+            Self::Classic(queue) => queue.touch(),
+            Self::Stream(_) => {}
+        }
     }
 
-    /// Takes settings, unless it has those of a later epoch of the definitions.
-    pub(crate) fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
-        each!(self, queue => queue.set_settings(settings, epoch))
+    /// Takes the settings that definitions give it, unless it has those of a later epoch of theirs.
+    pub(crate) fn set_settings(&self, meta: &State, epoch: u64) {
+        match self {
+            Self::Classic(queue) => queue.set_settings(&meta.queue_settings(queue.def()), epoch),
+            Self::Stream(stream) => {
+                stream.set_settings(&meta::stream_settings(meta, stream.def()), epoch);
+            }
+        }
     }
 
     /// Drops every ready message; returns how many.
-    pub(crate) fn purge(&self) -> u64 {
-        each!(self, queue => queue.purge())
+    pub(crate) fn purge(&self) -> Result<u64, QueueRefused> {
+        match self {
+            Self::Classic(queue) => Ok(queue.purge()),
+            Self::Stream(stream) => Err(stream.refuse_purge()),
+        }
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns
@@ -144,39 +180,61 @@ impl QueueRef {
     /// Its consumers.
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerView> {
-        each!(self, queue => queue.inspect().consumers())
+        match self {
+            Self::Classic(queue) => queue.inspect().consumers(),
+            Self::Stream(stream) => stream.consumers(),
+        }
     }
 
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending_confirms(&self) -> PendingConfirms {
-        each!(self, queue => queue.inspect().pending_confirms())
+        match self {
+            Self::Classic(queue) => queue.inspect().pending_confirms(),
+            Self::Stream(_) => PendingConfirms::default(),
+        }
     }
 
     /// The property `timestamp` of the message that it gives out next; none while that is not in memory.
     #[must_use]
     pub fn head_timestamp(&self) -> Option<u64> {
-        each!(self, queue => queue.inspect().head_timestamp())
+        match self {
+            Self::Classic(queue) => queue.inspect().head_timestamp(),
+            Self::Stream(_) => None,
+        }
     }
 
     /// Adds up how many messages each channel holds.
     pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
-        each!(self, queue => queue.inspect().count_held(held))
+        match self {
+            Self::Classic(queue) => queue.inspect().count_held(held),
+            Self::Stream(stream) => stream.count_held(held),
+        }
     }
 
     /// When the first publish of this publisher came that waits for consumers.
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
-        each!(self, queue => queue.inspect().pending_since_ms(publisher))
+        match self {
+            Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
+            Self::Stream(_) => None,
+        }
     }
 
     /// Moves what it has in that segment of the log to the log's end.
     pub(crate) fn relocate(&self, segment: SegmentId) {
-        each!(self, queue => queue.upkeep().relocate(segment))
+        match self {
+            Self::Classic(queue) => queue.upkeep().relocate(segment),
+            Self::Stream(_) => {}
+        }
     }
 
     /// The channels that hold a message of it for too long.
     pub(crate) fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
-        each!(self, queue => queue.upkeep().overdue(node_timeout_ms, now_ms))
+        match self {
+            Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
+            // COMPAT: consumers of streams may take their time.
+            Self::Stream(_) => Vec::new(),
+        }
     }
 
     /// Whether it is deleted, or about to be.
@@ -189,6 +247,7 @@ impl QueueRef {
 #[derive(Clone, Debug)]
 pub(crate) enum LinkRef {
     Classic(Consumer),
+    Stream(Arc<stream::Consumer>),
 }
 
 impl LinkRef {
@@ -196,26 +255,33 @@ impl LinkRef {
     pub(crate) fn queue(&self) -> QueueRef {
         match self {
             Self::Classic(consumer) => QueueRef::Classic(Arc::clone(consumer.queue())),
+            Self::Stream(consumer) => QueueRef::Stream(Arc::clone(consumer.stream())),
         }
     }
 
     /// The definition of its queue.
     pub(crate) fn def(&self) -> &Arc<QueueDef> {
-        each!(self, consumer => consumer.queue().def())
+        match self {
+            Self::Classic(consumer) => consumer.queue().def(),
+            Self::Stream(consumer) => consumer.stream().def(),
+        }
     }
 
     /// Its channel.
-    pub(crate) const fn channel(&self) -> ChannelId {
+    pub(crate) fn channel(&self) -> ChannelId {
         each!(self, consumer => consumer.channel())
     }
 
     /// Whether being delivered to it settles a message.
     pub(crate) fn is_no_ack(&self) -> bool {
-        each!(self, consumer => consumer.is_no_ack())
+        match self {
+            Self::Classic(consumer) => consumer.is_no_ack(),
+            Self::Stream(_) => false,
+        }
     }
 
     /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
-    pub(crate) const fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         each!(self, consumer => consumer.is_active())
     }
 
@@ -226,12 +292,18 @@ impl LinkRef {
 
     /// Gives the next message to an outbox, if there is one and it is in memory.
     pub(crate) fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
-        each!(self, consumer => consumer.get(link, outbox))
+        match self {
+            Self::Classic(consumer) => consumer.get(link, outbox),
+            Self::Stream(_) => Ok(Got::Nothing),
+        }
     }
 
     /// Resolves when the next message is in memory, or there is none.
     pub(crate) async fn next_in_memory(&self) {
-        each!(self, consumer => consumer.next_in_memory().await)
+        match self {
+            Self::Classic(consumer) => consumer.next_in_memory().await,
+            Self::Stream(_) => {}
+        }
     }
 
     /// Works off what it says about messages it was given. Unknown ones are passed over.
@@ -242,7 +314,10 @@ impl LinkRef {
     /// Messages that its client has settled, and a transaction not yet: a queue that keeps no record of
     /// what it holds takes note of them.
     pub(crate) fn record(&self, positions: impl Iterator<Item = u64>) {
-        each!(self, consumer => consumer.record(positions))
+        match self {
+            Self::Classic(consumer) => consumer.record(positions),
+            Self::Stream(_) => {}
+        }
     }
 
     /// Ends its deliveries; what it holds stays held. `told` runs after the last delivery.
@@ -262,12 +337,18 @@ impl LinkRef {
 
     /// From now on it is one of those that share `limit`.
     pub(crate) fn limit(&self, limit: &Arc<ChannelLimit>) {
-        each!(self, consumer => consumer.limit(limit))
+        match self {
+            Self::Classic(consumer) => consumer.limit(limit),
+            Self::Stream(_) => {}
+        }
     }
 
     /// The limit that it shares has room again.
     pub(crate) fn resume_limited(&self) {
-        each!(self, consumer => consumer.resume_limited())
+        match self {
+            Self::Classic(consumer) => consumer.resume_limited(),
+            Self::Stream(_) => {}
+        }
     }
 
     /// Its connection can take deliveries again.
@@ -282,38 +363,52 @@ impl LinkRef {
             Self::Classic(consumer) => {
                 ReturningRef::Classic { _until_dropped: consumer.begin_return() }
             }
+            Self::Stream(_) => ReturningRef::Stream,
         }
     }
 }
 
 /// Messages that come back to a queue in several parts: nobody is given anything by it until this is dropped.
 pub(crate) enum ReturningRef {
-    Classic { _until_dropped: Returning },
+    Classic {
+        _until_dropped: Returning,
+    },
+    /// Nothing comes back to a stream.
+    Stream,
 }
 
 /// The consumers of one channel at one queue, whose messages come back together.
 #[derive(Debug)]
 pub(crate) enum ReleaseRef {
     Classic(Release),
+    Stream(stream::Release),
 }
 
 impl ReleaseRef {
     /// These consumers, all of one queue, with the positions that each keeps; `None` without any.
     pub(crate) fn of<'l>(links: impl Iterator<Item = (&'l LinkRef, HashSet<u64>)>) -> Option<Self> {
-        let classic = links.map(|(link, kept)| match link {
-            LinkRef::Classic(consumer) => (consumer, kept),
-        });
-        Release::of(classic).map(Self::Classic)
+        let (mut classic, mut of_stream) = (Vec::new(), Vec::new());
+        for (link, kept) in links {
+            match link {
+                LinkRef::Classic(consumer) => classic.push((consumer, kept)),
+                LinkRef::Stream(consumer) => of_stream.push(Arc::clone(consumer)),
+            }
+        }
+        let classic = Release::of(classic.into_iter()).map(Self::Classic);
+        classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream))
     }
 
     /// How many consumers these are.
-    pub(crate) const fn n_consumers(&self) -> usize {
+    pub(crate) fn n_consumers(&self) -> usize {
         each!(self, release => release.n_consumers())
     }
 
     /// Whether the queue's consumers hold more than `n` messages.
     pub(crate) fn is_of_more_than(&self, n: usize) -> bool {
-        each!(self, release => release.is_of_more_than(n))
+        match self {
+            Self::Classic(release) => release.is_of_more_than(n),
+            Self::Stream(_) => false,
+        }
     }
 
     /// Ends the deliveries of the last `n` consumers, and takes those away that hold nothing; `None` when
@@ -324,12 +419,18 @@ impl ReleaseRef {
 
     /// Gives back up to `n` of the messages that the consumers do not keep; returns how many there were.
     pub(crate) fn give_back(&mut self, n: usize, how: Return) -> usize {
-        each!(self, release => release.give_back(n, how))
+        match self {
+            Self::Classic(release) => release.give_back(n, how),
+            Self::Stream(_) => 0,
+        }
     }
 
     /// Everything the consumers hold goes back, but for what each keeps; they stay attached.
     pub(crate) fn requeue_all(self) {
-        each!(self, release => release.requeue_all())
+        match self {
+            Self::Classic(release) => release.requeue_all(),
+            Self::Stream(release) => release.settle_all(),
+        }
     }
 
     /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.

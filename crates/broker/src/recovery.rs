@@ -16,6 +16,7 @@ use crate::queue_ref::QueueRef;
 use crate::rules::{self, QueueTimersStepper};
 use crate::timers::QueueTimers;
 use bytes::Bytes;
+use chunk_log::ChunkLogError;
 use classic::{
     ClassicParts, ClassicService, ClassicV1Stepper, PAGES_DIR, PageScan, PagerStepper, Queue,
     QueueEntry, QueueRecovery, Storage, StorageOptions, WorkerHost,
@@ -33,6 +34,7 @@ use std::sync::{Arc, Weak};
 use stdx::record::Reader;
 use store::blob::BlobStore;
 use store::{Queued, StoreError};
+use stream::StreamService;
 
 /// Classic queues that are to be read once the broker runs.
 #[derive(Default)]
@@ -74,6 +76,9 @@ pub enum OpenError {
     /// The files of pages.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The files of a stream.
+    #[error(transparent)]
+    Stream(#[from] ChunkLogError),
     /// The system gives no threads.
     #[error("cannot start the threads of the storage: {0}")]
     Threads(std::io::Error),
@@ -96,7 +101,7 @@ impl OpenError {
                 !matches!(error, LogError::Io { .. } | LogError::Newer { .. })
             }
             Self::Definitions { .. } => true,
-            Self::Store(_) | Self::Threads(_) => false,
+            Self::Store(_) | Self::Stream(_) | Self::Threads(_) => false,
         }
     }
 }
@@ -205,6 +210,7 @@ impl Found {
             broker.classic.storage().wal().wait_durable(awaited)?;
         }
         broker.classic.start_threads(&worker_host(&broker)).map_err(OpenError::Threads)?;
+        broker.control_plane.streams.start_threads().map_err(OpenError::Threads)?;
         rules::start(&broker).map_err(OpenError::Threads)?;
         Ok(broker)
     }
@@ -257,14 +263,17 @@ fn finish(
     let is_v1 = |id| replay.versions.of(QueueId(id)) == QueueVersion::V1;
     let vhosts = replay.meta.vhosts().map(Vhost::name);
     let host = Arc::<QueueTimers>::clone(&timers);
+    let failure = parts.failure().clone();
     let classic = parts.open(wal, host, is_v1, vhosts)?;
     let storage = classic.storage();
     storage.count_cut_off(replay.cut_off_bytes);
-    let (definitions, versions_upto) = replay.into_definitions(&classic);
+    let streams =
+        StreamService::new(Arc::clone(disk), settings.streams, settings.storage.clock, &failure);
+    let (definitions, versions_upto) = replay.into_definitions(&classic, &streams)?;
     storage.start_freeing();
     let started = has_cursors.then(|| log_records::node::append_started(storage.wal()).upto);
     let awaited = started.max(versions_upto);
-    Ok((Broker::assemble((classic, timers), definitions, settings, was_new), awaited))
+    Ok((Broker::assemble((classic, streams, timers), definitions, settings, was_new), awaited))
 }
 
 impl Replay {
@@ -347,20 +356,28 @@ impl Replay {
 
     /// Also returns up to where the log must be durable before definitions are written anew, which will not
     /// say any more which version the files of queues have.
-    fn into_definitions(mut self, classic: &ClassicService) -> (Definitions, Option<Lsn>) {
+    fn into_definitions(
+        mut self,
+        classic: &ClassicService,
+        streams: &StreamService,
+    ) -> Result<(Definitions, Option<Lsn>), OpenError> {
         let storage = classic.storage();
         let mut queues = imbl::OrdMap::new();
         let meta = self.meta.clone();
         let mut later = ReadLater::default();
         for def in meta.queues().iter() {
-            let settings = meta.queue_settings(def);
             let queue = match def.kind {
                 QueueKind::Classic => {
                     let version = self.versions.of(def.id);
                     let services = Arc::clone(classic.services());
+                    let settings = meta.queue_settings(def);
                     let queue = Queue::new(Arc::clone(def), settings, services, version);
                     self.restore_classic(&queue, version, storage, &mut later);
                     QueueRef::Classic(queue)
+                }
+                QueueKind::Stream => {
+                    let settings = meta::stream_settings(&meta, def);
+                    QueueRef::Stream(streams.open(def, &settings)?)
                 }
             };
             queues.insert(def.id, queue);
@@ -369,7 +386,8 @@ impl Replay {
         classic.load_all(v1, pages);
         let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
         let definitions = Definitions { meta: self.meta, queues, log, n_unbinding: 0 };
-        (definitions, versions_upto)
+        streams.remove_others(meta.queues().iter().map(|def| def.id.0));
+        Ok((definitions, versions_upto))
     }
 
     /// Fills a classic queue, or leaves that for later.

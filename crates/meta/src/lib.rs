@@ -65,6 +65,7 @@ pub use queue_type::{ConnectionId, QueueKind, QueueVersion};
 pub use queues::Queues;
 pub use resource::{Permission, Resource, ResourceKind};
 pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, RoutingKey};
+pub use setting::argument::age_ms;
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{Resharding, RestoreError, SnapshotOf, State, shards, stream_settings};
 pub use stream_settings::{StreamSettings, stream_arguments};

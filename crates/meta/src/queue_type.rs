@@ -5,6 +5,8 @@
 pub enum QueueKind {
     /// On one node.
     Classic,
+    /// A log that consumers read, each from where it likes.
+    Stream,
 }
 
 /// A queue type of RabbitMQ and its capabilities. Which arguments and policies it knows is said by the rows
@@ -48,7 +50,7 @@ pub(crate) static QUORUM: QueueType = QueueType {
 };
 
 pub(crate) static STREAM: QueueType = QueueType {
-    kind: None,
+    kind: Some(QueueKind::Stream),
     name: "stream",
     module: "rabbit_stream_queue",
     apply_to: "streams",
@@ -101,6 +103,7 @@ impl QueueKind {
     pub(crate) const fn capabilities(self) -> &'static QueueType {
         match self {
             Self::Classic => &CLASSIC,
+            Self::Stream => &STREAM,
         }
     }
 

@@ -34,12 +34,16 @@ pub struct Attach<'a> {
 }
 
 /// Why a consumer could not be attached or a message not be fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachRefused {
     /// The queue is being deleted.
     Gone,
     /// Another consumer is exclusive, or this one would be and is not alone.
     ExclusiveUse,
+    /// The consumer asks for what its queue cannot do as it stands: the explanation.
+    Unfit(String),
+    /// Queues of the type do not do that: the explanation.
+    NotImplemented(String),
 }
 
 /// The outcome of a `basic.get`.

@@ -10,7 +10,7 @@ pub struct DeleteConditions {
 }
 
 /// Why an operator's request on a queue was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueRefused {
     /// No queue of that name.
     NotFound,
@@ -18,4 +18,6 @@ pub enum QueueRefused {
     InUse,
     /// It has messages.
     NotEmpty,
+    /// Queues of its type do not do that: the explanation.
+    NotImplemented(String),
 }

@@ -4,7 +4,7 @@ use meta::{ConnectionId, QueueVersion};
 use session::{ChannelId, ShortString, Table};
 
 /// A queue's figures at one moment, for listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStat {
     /// Messages ready for delivery.
     pub n_ready: u64,

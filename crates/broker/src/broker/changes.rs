@@ -203,7 +203,7 @@ impl Changes<'_> {
     /// Has a queue take what it is asked to be now.
     pub(crate) fn review_rules(&self, queue: &QueueRef) {
         let view = self.0.view();
-        queue.set_settings(&view.meta.queue_settings(queue.def()), view.epoch);
+        queue.set_settings(&view.meta, view.epoch);
     }
 
     /// Gives a virtual host that was created just now what new ones get.

@@ -1,6 +1,7 @@
 //! Messages on their way into queues together: gathered by queue, so that each queue is locked once.
 
 use super::groups::{BatchGroups, Groups, KEPT_PUBLISHES};
+use super::keeps_all;
 use super::refused::dead_letters_of;
 use crate::exchanges::{DedupBarrier, Exchanges};
 use crate::queue_ref::QueueRef;
@@ -265,6 +266,7 @@ impl Batch {
             for item in &group.items {
                 if let Some(publish) = self.pending.get_mut(*item as usize) {
                     publish.apart = true;
+                    publish.logged |= group.queue().is_some_and(keeps_all);
                 }
             }
         }

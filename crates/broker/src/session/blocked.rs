@@ -48,7 +48,10 @@ impl Session {
     /// pager or the queues of version 1 have more to write than they may.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.hold.is_some() || !self.client.access.broker().classic.services().has_capacity()
+        let broker = self.client.access.broker();
+        self.hold.is_some()
+            || !broker.classic.services().has_capacity()
+            || !broker.control_plane.streams.has_capacity()
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call
@@ -60,7 +63,9 @@ impl Session {
             Some(_) => alarms.cleared().await,
             None => {}
         }
-        self.client.access.broker().classic.services().capacity().await;
+        let broker = self.client.access.broker();
+        broker.classic.services().capacity().await;
+        broker.control_plane.streams.capacity().await;
     }
 
     /// Ends the hold of an alarm that has cleared: tells the client, and does what was kept.

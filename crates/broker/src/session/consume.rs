@@ -237,6 +237,8 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
         AttachRefused::ExclusiveUse => {
             Error::new(ErrorKind::AccessRefused, format!("{resource} in exclusive use"))
         }
+        AttachRefused::Unfit(text) => Error::new(ErrorKind::PreconditionFailed, text),
+        AttachRefused::NotImplemented(text) => Error::new(ErrorKind::NotImplemented, text),
     }
 }
 

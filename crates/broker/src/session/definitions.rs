@@ -6,7 +6,7 @@ use super::client::Client;
 use crate::queue_ref::QueueRef;
 use meta::{
     BindingSpec, Command, DestinationName, Done, MetaError, NODE_EXCHANGES, Name, NamedBy,
-    Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
+    Permission, QueueDef, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
 };
 use queue_type::{DeleteConditions, QueueRefused, QueueStat};
 use session::{
@@ -307,7 +307,7 @@ impl<'c> DefinitionRequests<'c> {
         self.client.access.require_on_queue(Permission::Read, &name)?;
         let queue = self.client.access.find_loaded_queue(&name).await?;
         self.client.access.check_exclusive_access(&queue)?;
-        let n_messages = queue.purge();
+        let n_messages = queue.purge().map_err(|refused| queue_refused(refused, queue.def()))?;
         if control.nowait {
             return Ok(Handled::Answered);
         }
@@ -329,16 +329,8 @@ impl<'c> DefinitionRequests<'c> {
             self.client.access.check_exclusive_access(&queue)?;
             let conditions =
                 DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };
-            let n_ready = queue.begin_delete(conditions).map_err(|refused| {
-                let why = match refused {
-                    QueueRefused::InUse => "in use",
-                    QueueRefused::NotEmpty => "not empty",
-                    QueueRefused::NotFound => "not found",
-                };
-                let text = format!("{} {why}", queue.def().resource());
-                Error::new(ErrorKind::PreconditionFailed, text)
-            })?;
-            n_messages = n_ready;
+            let begun = queue.begin_delete(conditions);
+            n_messages = begun.map_err(|refused| queue_refused(refused, queue.def()))?;
             let command = Command::DeleteQueueById { id: queue.id() };
             self.client.access.change(&command).await?;
         }
@@ -347,4 +339,14 @@ impl<'c> DefinitionRequests<'c> {
         }
         self.client.turn.answer(Event::QueueDeleted { channel: control.channel, n_messages })
     }
+}
+
+fn queue_refused(refused: QueueRefused, queue: &QueueDef) -> Error {
+    let why = match refused {
+        QueueRefused::InUse => "in use",
+        QueueRefused::NotEmpty => "not empty",
+        QueueRefused::NotFound => "not found",
+        QueueRefused::NotImplemented(text) => return Error::new(ErrorKind::NotImplemented, text),
+    };
+    Error::new(ErrorKind::PreconditionFailed, format!("{} {why}", queue.resource()))
 }

@@ -20,5 +20,6 @@ mod paging;
 mod properties;
 mod queue_policies;
 mod sharding;
+mod stream_queues;
 mod streams;
 mod unbinding;

@@ -102,7 +102,8 @@ pub(crate) fn beyond_bounds(rule: &ArgumentRule, value: &Value) -> Option<&'stat
 }
 
 /// The milliseconds of an age: a number above zero and one of `Y M D h m s`; a year has 365 days, a month 30.
-pub(crate) fn age_ms(text: &str) -> Option<u64> {
+#[must_use]
+pub fn age_ms(text: &str) -> Option<u64> {
     let (at, unit) = text.char_indices().last()?;
     let unit_ms = match unit {
         'Y' => 365 * DAY_MS,

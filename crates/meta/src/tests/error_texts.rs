@@ -414,7 +414,7 @@ fn the_default_queue_type_counts_as_asked_for() {
 #[test]
 fn a_logged_queue_of_an_unknown_type_is_refused() {
     let s = &mut state();
-    for kind in ["stream", "of-the-future"] {
+    for kind in ["quorum", "of-the-future"] {
         let mut queue = queue_with("q", &[("x-queue-type", Value::from(kind))]);
         if let Command::DeclareQueue(declare) = &mut queue {
             declare.id = Some(QueueId(1));

@@ -22,7 +22,7 @@ pub(super) async fn execute(
         "purge_queue" => {
             let (vhost, name) = (request.vhost()?, request.text("name")?);
             let purged = management.broker.operations().purge_queue(&vhost, name).await;
-            purged.map(Value::from).ok_or_else(no_queue)
+            purged.map(Value::from).map_err(queue_refused)
         }
         "cancel_delayed_message" => cancel_delayed(management, request).await,
         "trace_on" => trace(management, request, Firehose::start),
@@ -115,9 +115,16 @@ async fn delete_queue(management: &Management, request: &Request) -> Result<Valu
     };
     match management.broker.operations().delete_queue(&vhost, name, conditions).await {
         Ok(n_messages) => Ok(json!({"messages": n_messages})),
-        Err(QueueRefused::NotFound) => Err(no_queue()),
-        Err(QueueRefused::InUse) => Err(ApiError::new(Kind::InUse, "the queue is in use")),
-        Err(QueueRefused::NotEmpty) => Err(ApiError::new(Kind::NotEmpty, "the queue is not empty")),
+        Err(refused) => Err(queue_refused(refused)),
+    }
+}
+
+fn queue_refused(refused: QueueRefused) -> ApiError {
+    match refused {
+        QueueRefused::NotFound => no_queue(),
+        QueueRefused::InUse => ApiError::new(Kind::InUse, "the queue is in use"),
+        QueueRefused::NotEmpty => ApiError::new(Kind::NotEmpty, "the queue is not empty"),
+        QueueRefused::NotImplemented(text) => ApiError::new(Kind::Unsupported, text),
     }
 }
 

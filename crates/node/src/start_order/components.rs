@@ -65,6 +65,7 @@ pub(crate) fn open_broker(
     reserved.refill(0);
     let storage = StorageOptions { is_short: monitor.is_disk_short(), ..storage };
     let settings = BrokerOptions {
+        streams: broker::StreamOptions::default(),
         storage,
         limits: limits(config),
         interceptors: interceptors(config),

@@ -1,0 +1,88 @@
+//! Publishes that wait until they are committed, in the order they came. Never how they get there.
+
+use confirm::JournalSynced;
+use session::{Outbox, PublisherId};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Who waits for publishes of a stream.
+pub(crate) enum Waiter {
+    /// Whoever publishes in a way of its own, and waits for a number.
+    Journal(Box<dyn JournalSynced>),
+    /// A publisher of the stream itself.
+    Publisher(PublishedIds),
+}
+
+/// Publishes of one publisher, by its own numbers.
+pub(crate) struct PublishedIds {
+    /// The outbox of its connection.
+    pub(crate) outbox: Arc<dyn Outbox>,
+    /// Its number there.
+    pub(crate) publisher: PublisherId,
+    /// The first and the last of each run of ids.
+    pub(crate) runs: SmallVec<[(u64, u64); 1]>,
+}
+
+impl PublishedIds {
+    /// Tells the publisher.
+    pub(crate) fn confirm(self) -> Option<Waker> {
+        let Self { outbox, publisher, runs } = self;
+        outbox.batch(&mut |sink| {
+            for (first, last) in &runs {
+                sink.answer_append(publisher, *first, *last, Ok(()));
+            }
+        })
+    }
+}
+
+impl Waiter {
+    /// Tells it that what it waits for is committed.
+    pub(crate) fn committed(self) -> Option<Waker> {
+        match self {
+            Self::Journal(waiter) => waiter.synced(),
+            Self::Publisher(published) => published.confirm(),
+        }
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Journal(_) => "Journal",
+            Self::Publisher(_) => "Publisher",
+        })
+    }
+}
+
+/// Those who wait, each until so many entries are committed.
+#[derive(Debug, Default)]
+pub(crate) struct Confirms {
+    waiting: VecDeque<(u64, Waiter)>,
+}
+
+impl Confirms {
+    /// Has `waiter` told once `upto` entries are committed; nobody before it waits for more.
+    pub(crate) fn push(&mut self, upto: u64, waiter: Waiter) {
+        debug_assert!(self.waiting.back().is_none_or(|(last, _)| *last <= upto), "in order");
+        self.waiting.push_back((upto, waiter));
+    }
+
+    /// As [`Confirms::push`], wherever its place is.
+    pub(crate) fn insert(&mut self, upto: u64, waiter: Waiter) {
+        let at = self.waiting.partition_point(|(known, _)| *known <= upto);
+        self.waiting.insert(at, (upto, waiter));
+    }
+
+    /// Takes those who wait for no more than is committed.
+    pub(crate) fn take(&mut self, n_committed: u64) -> VecDeque<(u64, Waiter)> {
+        let n = self.waiting.partition_point(|(upto, _)| *upto <= n_committed);
+        if n == self.waiting.len() {
+            return std::mem::take(&mut self.waiting);
+        }
+        let left = self.waiting.split_off(n);
+        std::mem::replace(&mut self.waiting, left)
+    }
+}

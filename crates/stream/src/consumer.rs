@@ -1,0 +1,272 @@
+//! A consumer of messages of a stream, as its session holds it. It pulls: what it says, room in its outbox
+//! and what is newly committed make its connection's task read on, as far as credit and room go.
+
+use crate::cursor::{Cursor, Pause};
+use crate::follower::Follower;
+use crate::readers::{Ended, Reader};
+use crate::stream::Stream;
+use queue::AckMode;
+use queue_type::{Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Settled, Wakes};
+use session::{ChannelId, Event, Settle, ShortString, Table};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// A consumer of one channel at its stream.
+pub struct Consumer {
+    stream: Arc<Stream>,
+    follower: Follower,
+    facts: Facts,
+    state: Mutex<State>,
+}
+
+/// Its description in listings.
+struct Facts {
+    consumer_tag: ShortString,
+    arguments: Table,
+}
+
+struct State {
+    cursor: Cursor,
+    prefetch: u32,
+    /// Deliveries that are not settled.
+    n_unacked: u64,
+    /// It is given nothing any more.
+    has_ended: bool,
+}
+
+impl State {
+    fn credit(&self) -> u64 {
+        if self.has_ended { 0 } else { u64::from(self.prefetch).saturating_sub(self.n_unacked) }
+    }
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("key", &self.follower.key()).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Attaches a consumer; the outbox is told before its first delivery.
+    ///
+    /// # Errors
+    /// The stream is being deleted; arguments that say nothing.
+    pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Arc<Consumer>, AttachRefused> {
+        check(self, &attach)?;
+        let now_ms = self.services.time.unix_ms();
+        let cursor = Cursor::open(self, &attach.arguments, now_ms)?;
+        let prefetch = attach.checkout.prefetch.unwrap_or(0);
+        let consumer = Arc::new(Consumer {
+            stream: Arc::clone(self),
+            follower: Follower::new(
+                self.readers.next_key(),
+                (attach.connection, attach.channel),
+                attach.link,
+                attach.outbox,
+            ),
+            facts: Facts { consumer_tag: attach.consumer_tag.clone(), arguments: attach.arguments },
+            state: Mutex::new(State { cursor, prefetch, n_unacked: 0, has_ended: false }),
+        });
+        if self.is_deleted() || !self.readers.add(Arc::<Consumer>::clone(&consumer)) {
+            return Err(AttachRefused::Gone);
+        }
+        let attached = Event::Attached {
+            channel: attach.channel,
+            link: attach.link,
+            consumer_tag: attach.consumer_tag,
+            no_ack: false,
+            answer: attach.answer,
+        };
+        consumer.follower.tell(attached);
+        consumer.resume();
+        Ok(consumer)
+    }
+}
+
+/// COMPAT: RabbitMQ's texts.
+fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
+    let resource = stream.def().resource();
+    if attach.arguments.get(b"x-priority").is_some() {
+        let why = "of queue type rabbit_stream_queue";
+        return Err(AttachRefused::Unfit(format!("invalid arg 'x-priority' for {resource} {why}")));
+    }
+    if attach.limit.is_some() {
+        let text = format!("{resource} does not support global qos");
+        return Err(AttachRefused::NotImplemented(text));
+    }
+    if attach.checkout.prefetch.unwrap_or(0) == 0 {
+        let text = format!("consumer prefetch count is not set for stream {resource}");
+        return Err(AttachRefused::Unfit(text));
+    }
+    if attach.checkout.settling == AckMode::Auto {
+        let text = format!("automatic acknowledgement not supported by stream {resource}");
+        return Err(AttachRefused::NotImplemented(text));
+    }
+    Ok(())
+}
+
+impl Consumer {
+    /// Its stream.
+    #[must_use]
+    pub const fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Its channel.
+    #[must_use]
+    pub const fn channel(&self) -> ChannelId {
+        let (_, channel) = self.follower.owner();
+        channel
+    }
+
+    /// Whether it is given deliveries.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        !stdx::lock(&self.state).has_ended
+    }
+
+    /// Works off what it says about messages it was given. COMPAT: whatever it says gives it credit.
+    pub fn settle(self: &Arc<Self>, settles: &[Settle], wakes: &mut Wakes) -> Settled {
+        {
+            let mut state = stdx::lock(&self.state);
+            let n = state.n_unacked.min(settles.len() as u64);
+            state.n_unacked -= n;
+            self.stream.readers.remove_unacked(n);
+        }
+        wakes.extend(self.read_on());
+        Settled::All
+    }
+
+    /// Everything it holds counts as settled, as when its channel recovers.
+    pub fn settle_all(self: &Arc<Self>) {
+        self.forget_unacked();
+        self.resume();
+    }
+
+    fn forget_unacked(&self) {
+        let n = std::mem::take(&mut stdx::lock(&self.state).n_unacked);
+        self.stream.readers.remove_unacked(n);
+    }
+
+    /// Changes its prefetch limit. COMPAT: without one it is given nothing.
+    pub fn set_prefetch(self: &Arc<Self>, prefetch: Option<u32>) {
+        stdx::lock(&self.state).prefetch = prefetch.unwrap_or(0);
+        self.resume();
+    }
+
+    /// Its connection can take deliveries again, or there is more to be read.
+    pub fn resume(self: &Arc<Self>) {
+        if let Some(waker) = self.read_on() {
+            waker.wake();
+        }
+    }
+
+    /// Ends its deliveries. `told` runs after the last.
+    pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
+        stdx::lock(&self.state).has_ended = true;
+        told();
+        AfterDetach::Stays
+    }
+
+    /// Takes it away if it gets nothing any more; true when it did.
+    pub fn detach_idle(&self) -> bool {
+        let has_ended = stdx::lock(&self.state).has_ended;
+        if has_ended {
+            self.detach();
+        }
+        has_ended
+    }
+
+    /// Takes it away for good.
+    pub(crate) fn detach(&self) {
+        stdx::lock(&self.state).has_ended = true;
+        self.forget_unacked();
+        self.stream.readers.remove(self.follower.key());
+    }
+
+    fn cancelled(&self) -> Option<Waker> {
+        let (channel, link) = (self.channel(), self.follower.link());
+        let consumer_tag = &self.facts.consumer_tag;
+        self.follower.batch(&mut |sink| {
+            sink.event(Event::ConsumerCancelled { channel, link, consumer_tag });
+        })
+    }
+
+    /// Reads and delivers as far as credit, room and what is committed go. Its connection's task is to be
+    /// woken, if it is not this one.
+    fn read_on(self: &Arc<Self>) -> Option<Waker> {
+        let mut state = stdx::lock(&self.state);
+        let mut waker = None;
+        loop {
+            let credit = state.credit();
+            if credit == 0 {
+                return waker;
+            }
+            let (mut pause, mut n_delivered) = (Pause::ChunkEnds, 0);
+            let told = self.follower.batch(&mut |sink| {
+                (pause, n_delivered) = state.cursor.deliver(self.follower.link(), credit, sink);
+            });
+            waker = told.or(waker);
+            state.n_unacked += n_delivered;
+            self.stream.readers.add_unacked(n_delivered);
+            match pause {
+                Pause::NoCredit | Pause::NoRoom => return waker,
+                Pause::ChunkEnds => {}
+                Pause::Damaged(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
+            }
+            match state.cursor.read() {
+                Ok(true) => {}
+                // What is committed in between is seen now, or told.
+                Ok(false) if self.follower.begins_to_wait() => {
+                    self.stream.readers.wait(Arc::<Self>::clone(self));
+                }
+                Ok(false) => return waker,
+                Err(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
+            }
+        }
+    }
+
+    /// The stream cannot be read any further: its client loses the consumer, and finds out by that.
+    fn fail(&self, state: &mut State, error: &str) -> Option<Waker> {
+        state.has_ended = true;
+        tracing::error!("a consumer of {} ends: {error}", self.stream.def().resource());
+        self.cancelled()
+    }
+}
+
+impl Reader for Consumer {
+    fn follower(&self) -> &Follower {
+        &self.follower
+    }
+
+    fn view(&self) -> Option<ConsumerView> {
+        let (connection, channel) = self.follower.owner();
+        Some(ConsumerView {
+            connection,
+            channel,
+            consumer_tag: self.facts.consumer_tag.clone(),
+            ack_required: true,
+            prefetch_count: stdx::lock(&self.state).prefetch,
+            exclusive: false,
+            arguments: self.facts.arguments.clone(),
+            activity: Activity::Up,
+        })
+    }
+
+    fn n_unacked(&self) -> u64 {
+        stdx::lock(&self.state).n_unacked
+    }
+
+    fn end(&self) -> Ended {
+        stdx::lock(&self.state).has_ended = true;
+        self.forget_unacked();
+        Ended::Told(self.cancelled())
+    }
+
+    fn rest(&self) {
+        if self.follower.is_at_rest() {
+            stdx::lock(&self.state).cursor.rest();
+        }
+    }
+}

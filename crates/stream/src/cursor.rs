@@ -1,0 +1,114 @@
+//! How far a consumer of messages has read. Never whose it is.
+
+use crate::arguments;
+use crate::messages::{Damaged, Messages};
+use crate::stream::Stream;
+use chunk_log::{Next, Reader, ReaderOptions, Start, Wait};
+use conversion::{Origin, decode_amqp10};
+use meta::Name;
+use queue_type::AttachRefused;
+use session::{Delivery, LinkId, Position, Room, Sink, Table};
+
+/// A consumer's place in its stream.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    reader: Reader,
+    messages: Messages,
+    /// The name of the stream.
+    stream: Name,
+    /// Properties of the message that is delivered.
+    scratch: Vec<u8>,
+}
+
+/// Why deliveries pause.
+#[derive(Debug)]
+pub(crate) enum Pause {
+    NoCredit,
+    /// The outbox has noted the link.
+    NoRoom,
+    ChunkEnds,
+    Damaged(Damaged),
+}
+
+impl Cursor {
+    /// Where the arguments of a consumer say.
+    pub(crate) fn open(
+        stream: &Stream,
+        arguments: &Table,
+        now_ms: u64,
+    ) -> Result<Self, AttachRefused> {
+        let failed = |reason: String| {
+            let resource = stream.def().resource();
+            AttachRefused::Unfit(format!("failed consuming from stream {resource}: {reason}"))
+        };
+        let view = stream.view();
+        let start = arguments::start_at(arguments, view.next_offset(), now_ms).map_err(failed)?;
+        let first_offset = match start {
+            Start::Offset(offset) => offset,
+            Start::First | Start::Last | Start::Next | Start::Timestamp(_) => 0,
+        };
+        let options = ReaderOptions {
+            filter: arguments::filter(arguments),
+            read_ahead: stream.services.options.read_ahead,
+            // Its messages are read here.
+            file_range_bytes_min: u64::MAX,
+            ..ReaderOptions::default()
+        };
+        let reader = view.reader(start, options).map_err(|error| failed(error.to_string()))?;
+        let (messages, stream) = (Messages::from(first_offset), stream.def().name.clone());
+        Ok(Self { reader, messages, stream, scratch: Vec::new() })
+    }
+
+    /// Delivers what is left of the chunk; with the number of messages that were.
+    pub(crate) fn deliver(
+        &mut self,
+        link: LinkId,
+        credit: u64,
+        sink: &mut dyn Sink,
+    ) -> (Pause, u64) {
+        let mut n_delivered = 0;
+        let pause = loop {
+            if n_delivered == credit {
+                break Pause::NoCredit;
+            }
+            let (offset, message) = match self.messages.next() {
+                Ok(Some(next)) => next,
+                Ok(None) => break Pause::ChunkEnds,
+                Err(damaged) => break Pause::Damaged(damaged),
+            };
+            let origin = Origin { stream: self.stream.as_bytes(), offset };
+            let message = decode_amqp10(message, origin, &mut self.scratch);
+            let delivery = Delivery {
+                position: Position(offset),
+                redelivered: false,
+                settled_by_write: false,
+                message: &message,
+            };
+            n_delivered += 1;
+            if sink.deliver(link, delivery) == Room::Full {
+                break Pause::NoRoom;
+            }
+        };
+        (pause, n_delivered)
+    }
+
+    /// Goes on with the next chunk; false if there is none yet.
+    pub(crate) fn read(&mut self) -> Result<bool, Damaged> {
+        let chunk = match self.reader.read_next(Wait::ForDisk)? {
+            Next::Chunk(chunk) => chunk,
+            Next::PassedOver => return Ok(true),
+            Next::End => return Ok(false),
+        };
+        if let Some(parts) = chunk.parts() {
+            parts?.verify_crc()?;
+        }
+        let data = chunk.data().ok_or_else(|| Damaged("its data is missing".to_owned()))?;
+        self.messages.begin(chunk.header.chunk_id, chunk.header.n_entries, data);
+        Ok(true)
+    }
+
+    /// Gives memory and files back: its client takes nothing for now.
+    pub(crate) fn rest(&mut self) {
+        self.reader.release();
+    }
+}

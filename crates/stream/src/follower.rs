@@ -1,0 +1,78 @@
+//! Who follows a stream, as the stream knows it: where it is told that there is more. Never what it reads.
+
+use queue_type::Owner;
+use session::{Event, LinkId, Outbox, Sink};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+/// The client's side of a consumer or subscription.
+pub(crate) struct Follower {
+    key: u64,
+    owner: Owner,
+    link: LinkId,
+    outbox: Arc<dyn Outbox>,
+    /// It is told once more is committed.
+    waits: AtomicBool,
+    /// It was given something since somebody asked.
+    is_busy: AtomicBool,
+}
+
+impl Follower {
+    pub(crate) fn new(key: u64, owner: Owner, link: LinkId, outbox: &Arc<dyn Outbox>) -> Self {
+        let (waits, is_busy) = (AtomicBool::new(false), AtomicBool::new(true));
+        Self { key, owner, link, outbox: Arc::clone(outbox), waits, is_busy }
+    }
+
+    /// Its number at its stream.
+    pub(crate) const fn key(&self) -> u64 {
+        self.key
+    }
+
+    pub(crate) const fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) const fn link(&self) -> LinkId {
+        self.link
+    }
+
+    pub(crate) const fn outbox(&self) -> &Arc<dyn Outbox> {
+        &self.outbox
+    }
+
+    /// Puts something into its outbox.
+    pub(crate) fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        self.is_busy.store(true, Ordering::Relaxed);
+        self.outbox.batch(fill)
+    }
+
+    /// Tells its client.
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        let mut event = Some(event);
+        let waker = self.outbox.batch(&mut |sink| {
+            if let Some(event) = event.take() {
+                sink.event(event);
+            }
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// It has read everything. True if it is to be added to those who wait; it looks again afterwards.
+    pub(crate) fn begins_to_wait(&self) -> bool {
+        !self.waits.swap(true, Ordering::AcqRel)
+    }
+
+    /// There is more to be read. It does not wait any more.
+    pub(crate) fn tell_readable(&self) -> Option<Waker> {
+        self.waits.store(false, Ordering::Release);
+        self.outbox.batch(&mut |sink| sink.readable(self.link))
+    }
+
+    /// Whether it was given nothing since this was asked before.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.is_busy.swap(false, Ordering::Relaxed)
+    }
+}

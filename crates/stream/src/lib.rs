@@ -1,0 +1,28 @@
+//! Streams at run time: chunks made of what is published, written and confirmed; consumers that read them at
+//! their own pace. Never sessions, exchanges, protocols' commands, or how chunks lie in files.
+//! Start reading at [`Stream`], then `writing`, then [`Consumer`].
+
+mod arguments;
+mod confirms;
+mod consumer;
+mod cursor;
+mod follower;
+mod making;
+mod messages;
+mod publisher;
+mod readers;
+mod release;
+mod service;
+mod services;
+mod stream;
+mod subscription;
+mod writer;
+mod writing;
+
+pub use consumer::Consumer;
+pub use publisher::{StreamPublisher, Tracked};
+pub use release::Release;
+pub use service::StreamService;
+pub use services::{StreamDurability, StreamOptions};
+pub use stream::Stream;
+pub use subscription::{Subscribe, Subscription, SubscriptionFigures};

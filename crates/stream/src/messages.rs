@@ -1,0 +1,121 @@
+//! The messages of chunks one after the other, as consumers that take messages read them: where they are in
+//! a chunk, and in the sub-batch in it. Never credit, outboxes or files.
+
+use bytes::Bytes;
+use std::ops::Range;
+use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
+use streamproto::{Compression, Entries, Entry, SubBatch};
+
+/// In front of a message.
+const LENGTH_BYTES: usize = 4;
+/// In front of a sub-batch.
+const SUB_BATCH_HEADER_BYTES: usize = 11;
+
+/// Why messages of a chunk cannot be read.
+#[derive(Debug)]
+pub(crate) struct Damaged(pub(crate) String);
+
+impl<E: std::error::Error> From<E> for Damaged {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Entries that are being read.
+#[derive(Debug, Default)]
+struct Run {
+    bytes: Bytes,
+    /// How many of the bytes are read.
+    at: usize,
+    n_left: u16,
+    next_offset: u64,
+}
+
+/// The next thing in a run.
+enum Next {
+    /// A message: its offset, and its place in the run's bytes.
+    Message(u64, Range<usize>),
+    /// A sub-batch, unpacked.
+    SubBatch(Run),
+    End,
+}
+
+impl Run {
+    fn next(&mut self) -> Result<Next, Damaged> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let mut entries = Entries::new(rest, self.n_left, self.next_offset);
+        let Some(entry) = entries.next() else { return Ok(Next::End) };
+        let (offset, entry) = entry?;
+        self.next_offset = entries.next_offset();
+        self.n_left -= 1;
+        match entry {
+            Entry::Message(message) => {
+                let at = self.at + LENGTH_BYTES;
+                self.at = at + message.len();
+                Ok(Next::Message(offset, at..self.at))
+            }
+            Entry::SubBatch(batch) => {
+                let bytes = unpack(&batch)?;
+                self.at += SUB_BATCH_HEADER_BYTES + batch.bytes.len();
+                let n_left = batch.n_records;
+                Ok(Next::SubBatch(Self { bytes, at: 0, n_left, next_offset: offset }))
+            }
+        }
+    }
+}
+
+fn unpack(batch: &SubBatch<'_>) -> Result<Bytes, Damaged> {
+    let mut unpacked = Vec::new();
+    let bytes = sub_batch::unpack(batch, UNCOMPRESSED_BYTES_MAX_DEFAULT, &mut unpacked)?;
+    Ok(if batch.compression == Compression::NONE {
+        Bytes::copy_from_slice(bytes)
+    } else {
+        unpacked.into()
+    })
+}
+
+/// The messages of one chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    chunk: Run,
+    sub_batch: Run,
+    /// Those before it are passed over.
+    first_offset: u64,
+}
+
+impl Messages {
+    /// None yet, and never those before this offset.
+    pub(crate) fn from(first_offset: u64) -> Self {
+        Self { first_offset, ..Self::default() }
+    }
+
+    /// Goes on with the entries of another chunk.
+    pub(crate) fn begin(&mut self, chunk_id: u64, n_entries: u16, data: Bytes) {
+        self.chunk = Run { bytes: data, at: 0, n_left: n_entries, next_offset: chunk_id };
+        self.sub_batch = Run::default();
+    }
+
+    /// The next message with its offset.
+    ///
+    /// # Errors
+    /// The chunk is damaged, or a sub-batch cannot be unpacked.
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, Damaged> {
+        let (offset, place, in_sub_batch) = loop {
+            let in_sub_batch = self.sub_batch.n_left > 0;
+            let run = if in_sub_batch { &mut self.sub_batch } else { &mut self.chunk };
+            match run.next()? {
+                Next::Message(offset, _) if offset < self.first_offset => {}
+                Next::Message(offset, place) => break (offset, place, in_sub_batch),
+                Next::SubBatch(run) if !in_sub_batch => self.sub_batch = run,
+                Next::SubBatch(_) => return Err(Damaged("a sub-batch in a sub-batch".to_owned())),
+                Next::End => {
+                    // Its memory may be the whole read-ahead of the stream.
+                    *self = Self::from(self.first_offset);
+                    return Ok(None);
+                }
+            }
+        };
+        let run = if in_sub_batch { &self.sub_batch } else { &self.chunk };
+        Ok(Some((offset, run.bytes.get(place).unwrap_or_default())))
+    }
+}

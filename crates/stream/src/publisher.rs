@@ -1,0 +1,210 @@
+//! Publishers of a stream itself: with a name, what they publish again is told apart by its publishing id.
+
+use crate::confirms::{PublishedIds, Waiter};
+use crate::making::PublisherPlace;
+use crate::stream::Stream;
+use crate::writer::Writer;
+use crate::writing::Writing;
+use meta::ConnectionId;
+use queue_type::Wakes;
+use session::{Append, Outbox, PublisherId, StreamRefusal};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use streamproto::Entry;
+use streamproto::field::Field;
+use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
+
+/// A publisher of one connection.
+pub struct StreamPublisher {
+    stream: Arc<Stream>,
+    connection: ConnectionId,
+    id: PublisherId,
+    outbox: Arc<dyn Outbox>,
+    /// Its name; without one nothing is told apart.
+    reference: Option<Arc<[u8]>>,
+    place: PublisherPlace,
+}
+
+impl std::fmt::Debug for StreamPublisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamPublisher").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// The ids of what was appended, in runs.
+#[derive(Default)]
+struct Runs(SmallVec<[(u64, u64); 1]>);
+
+impl Runs {
+    #[inline]
+    fn add(&mut self, id: u64) {
+        match self.0.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
+            _ => self.0.push((id, id)),
+        }
+    }
+}
+
+/// One entry of a publish command.
+struct Published<'a> {
+    id: u64,
+    filter_value: Option<&'a [u8]>,
+    entry: Entry<'a>,
+}
+
+impl<'a> Published<'a> {
+    /// None if the bytes are not what the front has found them to be.
+    #[inline]
+    fn read(rest: &mut &'a [u8], has_filter_values: bool) -> Option<Self> {
+        let id = u64::read(rest).ok()?;
+        let filter_value = match has_filter_values {
+            true => Option::<&[u8]>::read(rest).ok()?,
+            false => None,
+        };
+        Some(Self { id, filter_value, entry: Entry::read(rest).ok()? })
+    }
+
+    fn is_refused(&self) -> bool {
+        match &self.entry {
+            Entry::Message(_) => false,
+            Entry::SubBatch(batch) => batch.check(UNCOMPRESSED_BYTES_MAX_DEFAULT).is_err(),
+        }
+    }
+}
+
+impl Stream {
+    /// A publisher that goes by a name, or by none.
+    ///
+    /// # Errors
+    /// The stream is deleted.
+    pub fn publisher(
+        self: &Arc<Self>,
+        (connection, id): (ConnectionId, PublisherId),
+        reference: Option<&[u8]>,
+        outbox: &Arc<dyn Outbox>,
+    ) -> Result<StreamPublisher, StreamRefusal> {
+        if !self.readers.add_publisher(connection, outbox) {
+            return Err(StreamRefusal::StreamDoesNotExist);
+        }
+        Ok(StreamPublisher {
+            stream: Arc::clone(self),
+            connection,
+            id,
+            outbox: Arc::clone(outbox),
+            reference: reference.map(Arc::from),
+            place: PublisherPlace::default(),
+        })
+    }
+
+    /// Everything that is tracked by name.
+    #[must_use]
+    pub const fn tracked(&self) -> Tracked<'_> {
+        Tracked(self)
+    }
+}
+
+/// Everything that a stream tracks by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracked<'s>(&'s Stream);
+
+impl Tracked<'_> {
+    /// The last publishing id of a name.
+    #[must_use]
+    pub fn publisher_sequence(&self, reference: &[u8]) -> Option<u64> {
+        stdx::lock(&self.0.writer).sequence(reference)
+    }
+
+    /// The offset that a consumer of that name has stored.
+    #[must_use]
+    pub fn stored_offset(&self, reference: &[u8]) -> Option<u64> {
+        stdx::lock(&self.0.writer).stored_offset(reference)
+    }
+
+    /// Stores the offset of a consumer of that name.
+    pub fn store_offset(&self, reference: &[u8], offset: u64, wakes: &mut Wakes) {
+        let mut writer = stdx::lock(&self.0.writer);
+        writer.making.note_offset(Arc::from(reference), offset);
+        Writing(self.0).write(writer, wakes);
+    }
+}
+
+impl Drop for StreamPublisher {
+    fn drop(&mut self) {
+        self.stream.readers.remove_publisher(self.connection);
+    }
+}
+
+impl StreamPublisher {
+    /// Its stream.
+    #[must_use]
+    pub const fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn reference(&self) -> Option<&[u8]> {
+        self.reference.as_deref()
+    }
+
+    /// Appends messages, and has its client told once they are committed. What its name has published before
+    /// is confirmed, and not appended again. A deleted stream takes nothing, and answers nothing.
+    pub fn append(&mut self, append: &Append, input: &[u8], wakes: &mut Wakes) {
+        let stream = Arc::clone(&self.stream);
+        let mut writer = stdx::lock(&stream.writer);
+        if writer.has_ended() {
+            return;
+        }
+        let (taken, refused) = self.add(&mut writer, append, input);
+        if !taken.0.is_empty() {
+            let (outbox, publisher) = (Arc::clone(&self.outbox), self.id);
+            writer.confirm_added(Waiter::Publisher(PublishedIds {
+                outbox,
+                publisher,
+                runs: taken.0,
+            }));
+        }
+        Writing(&stream).write(writer, wakes);
+        if !refused.0.is_empty() {
+            wakes.extend(self.outbox.batch(&mut |sink| {
+                for (first, last) in &refused.0 {
+                    let why = Err(StreamRefusal::PreconditionFailed);
+                    sink.answer_append(self.id, *first, *last, why);
+                }
+            }));
+        }
+    }
+
+    /// Adds what is to be written; the ids of what was taken, and of what was refused.
+    fn add(&mut self, writer: &mut Writer, append: &Append, input: &[u8]) -> (Runs, Runs) {
+        let (mut taken, mut refused) = (Runs::default(), Runs::default());
+        let mut last = self.reference.as_deref().and_then(|name| writer.sequence(name));
+        let mut rest = append.entries(input);
+        let mut n_added = 0;
+        for _ in 0..append.n_entries {
+            let Some(published) = Published::read(&mut rest, append.has_filter_values) else {
+                break;
+            };
+            if published.is_refused() {
+                refused.add(published.id);
+                continue;
+            }
+            taken.add(published.id);
+            let is_known = self.reference.is_some() && last.is_some_and(|it| published.id <= it);
+            if is_known {
+                continue;
+            }
+            writer.making.add(&published.entry, published.filter_value);
+            n_added += 1;
+            if let Some(reference) = &self.reference {
+                writer.making.note_sequence(&mut self.place, reference, published.id);
+                last = Some(published.id);
+            }
+        }
+        writer.count(n_added);
+        if let (Some(reference), Some(last), 1..) = (&self.reference, last, n_added) {
+            writer.note_sequence(reference, last);
+        }
+        (taken, refused)
+    }
+}

@@ -1,0 +1,195 @@
+//! Who reads a stream, who of them waits for more, and who is told when it ends. Never what they read.
+
+use crate::follower::Follower;
+use meta::ConnectionId;
+use queue_type::{ConsumerView, Owner, Wakes};
+use session::{Event, LinkId, Outbox, StreamEvent};
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// Who reads a stream: message by message, or chunk by chunk.
+pub(crate) trait Reader: Debug + Send + Sync {
+    /// Its client's side.
+    fn follower(&self) -> &Follower;
+
+    /// As listings show it, if it is a consumer of messages.
+    fn view(&self) -> Option<ConsumerView>;
+
+    /// Messages that it was given and has not settled.
+    fn n_unacked(&self) -> u64;
+
+    /// The stream has ended. It tells its client itself, or its link is told with the stream's publishers.
+    fn end(&self) -> Ended;
+
+    /// Gives memory and files back if it was given nothing for a while.
+    fn rest(&self);
+}
+
+/// How the client of a reader hears that the stream has ended.
+pub(crate) enum Ended {
+    Told(Option<Waker>),
+    WithPublishers,
+}
+
+type ReaderRef = Arc<dyn Reader>;
+
+/// Those who read a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Readers {
+    state: Mutex<State>,
+    n_unacked: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    all: BTreeMap<u64, ReaderRef>,
+    last_key: u64,
+    /// They have read everything that was committed.
+    waiting: Vec<ReaderRef>,
+    /// Connections with publishers of the stream itself, and how many each has.
+    publishing: BTreeMap<ConnectionId, (Arc<dyn Outbox>, usize)>,
+    has_ended: bool,
+}
+
+impl Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("all", &self.all).finish_non_exhaustive()
+    }
+}
+
+impl Readers {
+    /// A key for a new consumer.
+    pub(crate) fn next_key(&self) -> u64 {
+        let mut state = stdx::lock(&self.state);
+        state.last_key += 1;
+        state.last_key
+    }
+
+    /// Adds a reader; false after the end.
+    pub(crate) fn add(&self, reader: ReaderRef) -> bool {
+        let mut state = stdx::lock(&self.state);
+        if !state.has_ended {
+            state.all.insert(reader.follower().key(), reader);
+        }
+        !state.has_ended
+    }
+
+    /// A connection has one more publisher; false after the end.
+    pub(crate) fn add_publisher(&self, of: ConnectionId, outbox: &Arc<dyn Outbox>) -> bool {
+        let mut state = stdx::lock(&self.state);
+        if !state.has_ended {
+            let (_, n) = state.publishing.entry(of).or_insert_with(|| (Arc::clone(outbox), 0));
+            *n += 1;
+        }
+        !state.has_ended
+    }
+
+    /// A connection has one publisher less.
+    pub(crate) fn remove_publisher(&self, of: ConnectionId) {
+        let mut state = stdx::lock(&self.state);
+        let Some((_, n)) = state.publishing.get_mut(&of) else { return };
+        *n -= 1;
+        if *n == 0 {
+            state.publishing.remove(&of);
+        }
+    }
+
+    pub(crate) fn remove(&self, key: u64) {
+        let removed = stdx::lock(&self.state).all.remove(&key);
+        drop(removed);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        stdx::lock(&self.state).all.len()
+    }
+
+    /// Has a reader told once more is committed than it has seen; it has to look again afterwards.
+    pub(crate) fn wait(&self, reader: ReaderRef) {
+        stdx::lock(&self.state).waiting.push(reader);
+    }
+
+    /// More is committed.
+    pub(crate) fn tell(&self, wakes: &mut Wakes) {
+        let waiting = std::mem::take(&mut stdx::lock(&self.state).waiting);
+        if waiting.is_empty() {
+            return;
+        }
+        wakes.extend(waiting.iter().filter_map(|reader| reader.follower().tell_readable()));
+        // Their memory serves the next time.
+        let mut emptied = waiting;
+        emptied.clear();
+        let mut state = stdx::lock(&self.state);
+        if state.waiting.is_empty() {
+            state.waiting = emptied;
+        }
+    }
+
+    /// Takes all away, and tells their clients: who reads chunks or publishes, once for each connection.
+    pub(crate) fn end(&self, stream: &str, wakes: &mut Wakes) {
+        let (all, publishing) = {
+            let mut state = stdx::lock(&self.state);
+            state.has_ended = true;
+            state.waiting = Vec::new();
+            (std::mem::take(&mut state.all), std::mem::take(&mut state.publishing))
+        };
+        type Told = (Arc<dyn Outbox>, Vec<LinkId>);
+        let told = publishing.into_iter().map(|(of, (outbox, _))| (of, (outbox, Vec::new())));
+        let mut told: BTreeMap<ConnectionId, Told> = told.collect();
+        for reader in all.into_values() {
+            match reader.end() {
+                Ended::Told(waker) => wakes.extend(waker),
+                Ended::WithPublishers => {
+                    let follower = reader.follower();
+                    let outbox = || (Arc::clone(follower.outbox()), Vec::new());
+                    let (_, links) = told.entry(follower.owner().0).or_insert_with(outbox);
+                    links.push(follower.link());
+                }
+            }
+        }
+        for (outbox, links) in told.values() {
+            wakes.extend(outbox.batch(&mut |sink| {
+                sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
+            }));
+        }
+    }
+
+    /// Has those give memory and files back who were given nothing since this was called before.
+    pub(crate) fn rest(&self) {
+        self.all().iter().for_each(|reader| reader.rest());
+    }
+
+    fn all(&self) -> Vec<ReaderRef> {
+        stdx::lock(&self.state).all.values().cloned().collect()
+    }
+
+    /// Consumers of messages, as listings show them.
+    pub(crate) fn views(&self) -> Vec<ConsumerView> {
+        self.all().iter().filter_map(|reader| reader.view()).collect()
+    }
+
+    /// Messages that were delivered and not settled.
+    pub(crate) fn n_unacked(&self) -> u64 {
+        self.n_unacked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_unacked(&self, n: u64) {
+        self.n_unacked.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_unacked(&self, n: u64) {
+        self.n_unacked.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    /// How many messages the consumers of a channel hold is added to `count`.
+    pub(crate) fn each_held(&self, mut count: impl FnMut(Owner, u64)) {
+        for reader in self.all() {
+            let n_unacked = reader.n_unacked();
+            if n_unacked > 0 {
+                count(reader.follower().owner(), n_unacked);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The streams of a node: how they are opened and end, and the threads that write for those whose publishers
+//! do not.
+
+use crate::services::{StreamOptions, StreamServices};
+use crate::stream::Stream;
+use crate::writing::Writing;
+use background::Poison;
+use chunk_log::{ChunkLogError, STREAMS_DIR};
+use log::{Disk, LogError};
+use meta::{QueueDef, StreamSettings};
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use stdx::{Clock, Now};
+
+/// Threads that sync streams, ...
+const N_SYNC_THREADS: usize = 2;
+/// ... and their names.
+const SYNC_THREAD: &str = "stream-sync";
+
+/// The streams of a node. Dropping it ends its threads.
+#[derive(Debug)]
+pub struct StreamService {
+    services: Arc<StreamServices>,
+}
+
+impl StreamService {
+    /// Streams on a disk. Failures of writing are noted in `failure`.
+    #[must_use]
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        options: StreamOptions,
+        clock: Clock,
+        failure: &Poison,
+    ) -> Self {
+        Self { services: StreamServices::new(disk, options, clock, failure) }
+    }
+
+    /// Time has gone on to `now`, about a second.
+    pub fn tick<'a>(&self, now: Now, streams: impl Iterator<Item = &'a Arc<Stream>>) {
+        self.services.time.tick(now);
+        streams.for_each(|stream| stream.tick());
+    }
+
+    /// Whether publishers may go on: not too much waits for the disk.
+    #[must_use]
+    pub fn has_capacity(&self) -> bool {
+        self.services.inbox.has_capacity()
+    }
+
+    /// Resolves when publishers may go on.
+    pub async fn capacity(&self) {
+        let inbox = &self.services.inbox;
+        let is_there = |waker: &Waker| inbox.poll_capacity(waker);
+        poll_fn(|context| if is_there(context.waker()) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+    }
+
+    /// Starts the threads that write.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start_threads(&self) -> io::Result<()> {
+        for _ in 0..N_SYNC_THREADS {
+            let (services, ended) = (Arc::clone(&self.services), Arc::clone(&self.services));
+            let end = move || ended.inbox.stop();
+            self.services.inbox.spawn(SYNC_THREAD, end, move || services.do_tasks())?;
+        }
+        Ok(())
+    }
+
+    /// Does one thing that the threads would do; false if there is none. For simulation.
+    #[must_use]
+    pub fn step(&self) -> bool {
+        self.services.step()
+    }
+
+    /// Opens a stream, or makes it. A failure ends the log: what was defined cannot be used.
+    ///
+    /// # Errors
+    /// The disk's, and what is wrong with the files.
+    pub fn open(
+        &self,
+        def: &Arc<QueueDef>,
+        settings: &StreamSettings,
+    ) -> Result<Arc<Stream>, ChunkLogError> {
+        let opened = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
+        opened.inspect_err(|error| {
+            tracing::error!("{} cannot be opened: {error}", def.resource());
+            self.services.failure.note(error);
+        })
+    }
+
+    /// Removes the files of streams that are not among `ids`: they were deleted just before a crash.
+    pub fn remove_others(&self, ids: impl Iterator<Item = u64>) {
+        let known: BTreeSet<u64> = ids.collect();
+        let dirs = self.services.disk.list(STREAMS_DIR).unwrap_or_default();
+        let gone = dirs.iter().filter_map(|dir| dir.parse().ok()).filter(|id| !known.contains(id));
+        gone.for_each(|id| self.services.remove_files(id));
+    }
+
+    /// Ends in good order: everything written is durable.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn close<'a>(
+        &self,
+        streams: impl Iterator<Item = &'a Arc<Stream>>,
+    ) -> Result<(), LogError> {
+        self.services.inbox.stop();
+        streams.into_iter().try_for_each(|stream| Writing(stream).close()).map_err(ended)
+    }
+}
+
+fn ended(error: ChunkLogError) -> LogError {
+    match error {
+        ChunkLogError::Disk(error) => error,
+        error @ (ChunkLogError::Refused { .. }
+        | ChunkLogError::Failed { .. }
+        | ChunkLogError::WouldBlock) => LogError::Poisoned { reason: error.to_string() },
+    }
+}
+
+impl Drop for StreamService {
+    fn drop(&mut self) {
+        self.services.inbox.stop();
+    }
+}

@@ -1,0 +1,170 @@
+//! A stream: its definition, what is being written, and who reads.
+
+use crate::readers::Readers;
+use crate::services::StreamServices;
+use crate::writer::Writer;
+use chunk_log::{ChunkLog, ChunkLogError, LogOptions, LogView, Retention};
+use meta::{QueueDef, QueueId, StreamSettings};
+use queue_type::{
+    AttachRefused, ConsumerView, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, Weak};
+
+/// A stream.
+///
+/// Lock order: the writer's, then `confirm::ConfirmQueue`'s or an outbox's; a consumer's cursor, then an
+/// outbox's; never the writer's together with a cursor's.
+#[derive(Debug)]
+pub struct Stream {
+    pub(crate) me: Weak<Self>,
+    def: Arc<QueueDef>,
+    pub(crate) services: Arc<StreamServices>,
+    pub(crate) writer: Mutex<Writer>,
+    /// The committed part of its log, as readers see it.
+    view: LogView,
+    pub(crate) readers: Readers,
+    /// Entries that are committed since the start.
+    pub(crate) n_committed: AtomicU64,
+}
+
+impl Stream {
+    /// The stream whose files are in the directory of its id; they are made if there are none.
+    ///
+    /// # Errors
+    /// The disk's, and what is wrong with the files.
+    pub(crate) fn open(
+        def: Arc<QueueDef>,
+        settings: &StreamSettings,
+        services: Arc<StreamServices>,
+    ) -> Result<Arc<Self>, ChunkLogError> {
+        let (mut log, recovered) =
+            ChunkLog::open(&services.files, def.id.0, log_options(settings))?;
+        for cut in &recovered.cut {
+            tracing::warn!(
+                "{} bytes at the end of {} were never finished: cut off",
+                cut.bytes,
+                cut.file
+            );
+        }
+        let view = log.view().clone();
+        view.set_committed(recovered.end);
+        let tracking = log.restore_tracking()?;
+        let writer = Mutex::new(Writer::new(log, tracking, settings.filter_bytes));
+        Ok(Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            def,
+            services,
+            writer,
+            view,
+            readers: Readers::default(),
+            n_committed: AtomicU64::new(0),
+        }))
+    }
+
+    /// Its definition.
+    #[must_use]
+    pub const fn def(&self) -> &Arc<QueueDef> {
+        &self.def
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.def.id
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn stat(&self) -> QueueStat {
+        QueueStat {
+            n_ready: self.view.next_offset().saturating_sub(self.view.first_offset()),
+            n_unacked: self.readers.n_unacked(),
+            n_consumers: self.readers.len() as u64,
+            ..QueueStat::default()
+        }
+    }
+
+    /// The committed part of its log.
+    #[must_use]
+    pub const fn view(&self) -> &LogView {
+        &self.view
+    }
+
+    /// Its consumers.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<ConsumerView> {
+        self.readers.views()
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+        self.readers.each_held(|owner, n| *held.entry(owner).or_default() += n);
+    }
+
+    /// Takes settings, unless it has those of a later epoch of the definitions.
+    pub fn set_settings(&self, settings: &StreamSettings, epoch: u64) {
+        stdx::lock(&self.writer).set_settings(log_options(settings), epoch);
+    }
+
+    /// The refusal of a `basic.get`. COMPAT: RabbitMQ's text.
+    #[must_use]
+    pub fn refuse_get(&self) -> AttachRefused {
+        let resource = self.def.resource();
+        AttachRefused::NotImplemented(format!(
+            "basic.get not supported by stream queues {resource}"
+        ))
+    }
+
+    /// The refusal of a purge. COMPAT: RabbitMQ's text.
+    #[must_use]
+    pub fn refuse_purge(&self) -> QueueRefused {
+        let resource = self.def.resource();
+        QueueRefused::NotImplemented(format!(
+            "queue.purge not supported by stream queues {resource}"
+        ))
+    }
+
+    /// To be called about once a second: who reads nothing keeps nothing in memory.
+    pub fn tick(&self) {
+        self.readers.rest();
+    }
+
+    /// Marks it as about to be deleted: it takes nothing from now on. COMPAT: whatever the conditions are,
+    /// and no message is said to go with it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn begin_delete(&self, _conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        stdx::lock(&self.writer).end();
+        Ok(0)
+    }
+
+    /// Tells the consumers, and has its files removed. It takes nothing from now on.
+    pub fn delete(&self) {
+        let mut wakes = Wakes::new();
+        stdx::lock(&self.writer).end();
+        self.readers.end(&self.def.name, &mut wakes);
+        wake_all(&mut wakes);
+        if let Some(me) = self.me.upgrade() {
+            self.services.ask(Box::new(move || me.services.remove_files(me.id().0)));
+        }
+    }
+
+    /// Whether it is deleted, or about to be.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        stdx::lock(&self.writer).has_ended()
+    }
+}
+
+/// The form of its files, by its arguments and policies.
+fn log_options(settings: &StreamSettings) -> LogOptions {
+    let StreamSettings { max_bytes, max_age_ms, segment_bytes, .. } = *settings;
+    LogOptions {
+        segment_bytes_max: segment_bytes,
+        retention: Retention { bytes_max: max_bytes, age_max_ms: max_age_ms },
+        ..LogOptions::default()
+    }
+}

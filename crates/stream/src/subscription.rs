@@ -1,0 +1,295 @@
+//! A consumer of whole chunks, as its session holds it: it pulls as a consumer of messages does, for credit
+//! in chunks.
+
+use crate::follower::Follower;
+use crate::messages::Damaged;
+use crate::readers::{Ended, Reader};
+use crate::stream::Stream;
+use chunk_log::{
+    ChunkBytes, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start, StoredChunk, Wait,
+};
+use queue_type::{ConsumerView, Owner};
+use session::{
+    ChunkData, ChunkDelivery, ChunkSelection, Event, LinkId, Outbox, Room, StreamEvent,
+    StreamOffset, StreamRefusal,
+};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// A subscription on its way in.
+pub struct Subscribe<'a> {
+    /// Its connection and channel.
+    pub owner: Owner,
+    /// Its name in the outbox.
+    pub link: LinkId,
+    /// The outbox of its connection.
+    pub outbox: &'a Arc<dyn Outbox>,
+    /// Where it begins.
+    pub offset: StreamOffset,
+    /// The chunks it is given.
+    pub selection: &'a ChunkSelection,
+    /// Chunks it may be given at first.
+    pub credit: u16,
+}
+
+/// A consumer of whole chunks.
+pub struct Subscription {
+    stream: Arc<Stream>,
+    follower: Follower,
+    /// Chunks are given with their trailers.
+    with_trailer: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    reader: chunk_log::Reader,
+    credit: i64,
+    figures: SubscriptionFigures,
+    has_ended: bool,
+}
+
+/// Figures of a subscription.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionFigures {
+    /// Chunks it may still be given.
+    pub credit: i64,
+    /// Messages it was given.
+    pub n_messages: u64,
+    /// Behind the last chunk it was given.
+    pub next_offset: u64,
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("key", &self.follower.key()).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Begins to give whole chunks to a client. It is given the first by [`Subscription::resume`].
+    ///
+    /// # Errors
+    /// The stream is deleted, or cannot be read.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        subscribe: &Subscribe<'_>,
+    ) -> Result<Arc<Subscription>, StreamRefusal> {
+        let Subscribe { owner, link, outbox, offset, selection, credit } = *subscribe;
+        let reader = self.view().reader(start(offset), self.reader_options(selection));
+        let reader = reader.map_err(|error| {
+            tracing::error!("{} cannot be read: {error}", self.def().resource());
+            StreamRefusal::InternalError
+        })?;
+        let next_offset = reader.next_offset();
+        let figures = SubscriptionFigures { next_offset, ..SubscriptionFigures::default() };
+        let state = State { reader, credit: i64::from(credit), figures, has_ended: false };
+        let subscription = Arc::new(Subscription {
+            stream: Arc::clone(self),
+            follower: Follower::new(self.readers.next_key(), owner, link, outbox),
+            with_trailer: selection.all_types,
+            state: Mutex::new(state),
+        });
+        if !self.readers.add(Arc::<Subscription>::clone(&subscription)) {
+            return Err(StreamRefusal::StreamDoesNotExist);
+        }
+        Ok(subscription)
+    }
+
+    /// The offset of the first chunk that a subscription beginning there would be given.
+    ///
+    /// # Errors
+    /// There is none yet, or the stream cannot be read.
+    pub fn resolve(
+        &self,
+        offset: StreamOffset,
+        selection: &ChunkSelection,
+    ) -> Result<u64, StreamRefusal> {
+        let reader = self.view().reader(start(offset), self.reader_options(selection));
+        reader.map(|reader| reader.next_offset()).map_err(|_| StreamRefusal::InternalError)
+    }
+
+    fn reader_options(&self, selection: &ChunkSelection) -> ReaderOptions {
+        let ChunkSelection { filters, match_unfiltered, all_types } = selection;
+        let filter = (!filters.is_empty()).then(|| {
+            let matcher = FilterMatcher::new(filters.iter().map(Vec::as_slice));
+            if *match_unfiltered { matcher.with_unfiltered() } else { matcher }
+        });
+        ReaderOptions {
+            selector: if *all_types { ChunkSelector::All } else { ChunkSelector::UserData },
+            filter,
+            read_ahead: self.services.options.read_ahead,
+            ..ReaderOptions::default()
+        }
+    }
+}
+
+const fn start(offset: StreamOffset) -> Start {
+    match offset {
+        StreamOffset::First => Start::First,
+        StreamOffset::Last => Start::Last,
+        StreamOffset::Next => Start::Next,
+        StreamOffset::Offset(offset) => Start::Offset(offset),
+        StreamOffset::TimestampMs(at_ms) => Start::Timestamp(at_ms),
+    }
+}
+
+impl Subscription {
+    /// Its stream.
+    #[must_use]
+    pub const fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// The link of its deliveries.
+    #[must_use]
+    pub const fn link(&self) -> LinkId {
+        self.follower.link()
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn figures(&self) -> SubscriptionFigures {
+        let state = stdx::lock(&self.state);
+        SubscriptionFigures { credit: state.credit, ..state.figures }
+    }
+
+    /// It may be given more chunks, or fewer.
+    pub fn add_credit(self: &Arc<Self>, n_chunks: i16) {
+        let state = &mut stdx::lock(&self.state);
+        state.credit = state.credit.saturating_add(i64::from(n_chunks));
+    }
+
+    /// It goes on from another place, as its client wishes.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
+    pub fn move_to(
+        &self,
+        offset: StreamOffset,
+        selection: &ChunkSelection,
+    ) -> Result<(), StreamRefusal> {
+        let reader =
+            self.stream.view().reader(start(offset), self.stream.reader_options(selection));
+        stdx::lock(&self.state).reader = reader.map_err(|_| StreamRefusal::InternalError)?;
+        Ok(())
+    }
+
+    /// It has credit, its connection can take deliveries again, or there is more to be read: it is given what
+    /// there is. For its connection's own task.
+    pub fn resume(self: &Arc<Self>) {
+        if let Some(waker) = self.read_on() {
+            waker.wake();
+        }
+    }
+
+    /// Takes it away.
+    pub fn detach(&self) {
+        stdx::lock(&self.state).has_ended = true;
+        self.stream.readers.remove(self.follower.key());
+    }
+
+    fn read_on(self: &Arc<Self>) -> Option<Waker> {
+        let mut state = stdx::lock(&self.state);
+        let mut waker = None;
+        while state.credit > 0 && !state.has_ended {
+            let chunk = match state.reader.read_next(Wait::ForDisk) {
+                Ok(Next::Chunk(chunk)) => chunk,
+                Ok(Next::PassedOver) => continue,
+                // What is committed in between is seen now, or told.
+                Ok(Next::End) if self.follower.begins_to_wait() => {
+                    self.stream.readers.wait(Arc::<Self>::clone(self));
+                    continue;
+                }
+                Ok(Next::End) => break,
+                Err(error) => return self.fail(&mut state, &Damaged::from(error)).or(waker),
+            };
+            state.credit -= 1;
+            state.figures.n_messages += u64::from(chunk.header.n_records);
+            state.figures.next_offset = chunk.header.next_offset();
+            match self.deliver(&chunk) {
+                Ok((room, woken)) => {
+                    waker = woken.or(waker);
+                    if room == Room::Full {
+                        break;
+                    }
+                }
+                Err(damaged) => return self.fail(&mut state, &damaged).or(waker),
+            }
+        }
+        waker
+    }
+
+    fn deliver(&self, chunk: &StoredChunk) -> Result<(Room, Option<Waker>), Damaged> {
+        let header = chunk.header_bytes();
+        let data = ChunkData::Shared(self.data(chunk)?);
+        let committed_chunk_id = self.stream.view().next_offset().saturating_sub(1);
+        let delivery = ChunkDelivery { header: &header, data, committed_chunk_id };
+        let mut room = Room::Full;
+        let waker = self.follower.batch(&mut |sink| {
+            room = sink.deliver_chunk(self.follower.link(), &delivery);
+        });
+        Ok((room, waker))
+    }
+
+    /// Entries, and the trailer for those who want it.
+    fn data(&self, chunk: &StoredChunk) -> Result<bytes::Bytes, Damaged> {
+        match &chunk.bytes {
+            ChunkBytes::Memory(stored) => {
+                let header = &chunk.header;
+                let trailer_bytes = if self.with_trailer { header.trailer_bytes } else { 0 };
+                let from = usize::try_from(header.data_at())?;
+                let len = usize::try_from(u64::from(header.data_bytes) + u64::from(trailer_bytes))?;
+                if from + len > stored.len() {
+                    return Err(Damaged("it ends before it should".to_owned()));
+                }
+                Ok(stored.slice(from..from + len))
+            }
+            ChunkBytes::File(range) => {
+                let range = range.clone();
+                let range =
+                    if self.with_trailer { range.with_trailer(&chunk.header) } else { range };
+                let mut data = vec![0; usize::try_from(range.len())?];
+                let n_read = range.read_at(0, &mut data)?;
+                data.truncate(n_read);
+                Ok(data.into())
+            }
+        }
+    }
+
+    /// The stream cannot be read any further: its client is told that it is gone.
+    fn fail(&self, state: &mut State, damaged: &Damaged) -> Option<Waker> {
+        state.has_ended = true;
+        let name = &self.stream.def().name;
+        tracing::error!("a consumer of {} ends: {}", self.stream.def().resource(), damaged.0);
+        let (stream, links) = (&**name, &[self.link()]);
+        self.follower.batch(&mut |sink| {
+            sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
+        })
+    }
+}
+
+impl Reader for Subscription {
+    fn follower(&self) -> &Follower {
+        &self.follower
+    }
+
+    fn view(&self) -> Option<ConsumerView> {
+        None
+    }
+
+    fn n_unacked(&self) -> u64 {
+        0
+    }
+
+    fn end(&self) -> Ended {
+        stdx::lock(&self.state).has_ended = true;
+        Ended::WithPublishers
+    }
+
+    fn rest(&self) {
+        if self.follower.is_at_rest() {
+            stdx::lock(&self.state).reader.release();
+        }
+    }
+}

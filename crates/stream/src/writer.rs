@@ -1,0 +1,142 @@
+//! The writing side of a stream, behind its lock: chunks that are being made, who waits for them, and the
+//! log, which is elsewhere while somebody writes. Never who publishes or reads.
+
+use crate::confirms::{Confirms, Waiter};
+use crate::making::{Chunks, Making};
+use crate::services::{StreamDurability, StreamServices};
+use chunk_log::{ChunkLog, ChunkLogError, LogEnd, LogOptions, Tracking};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use streamproto::ChunkHeader;
+
+/// The writing side of a stream.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// Elsewhere while somebody writes.
+    pub(crate) log: Option<Box<ChunkLog>>,
+    pub(crate) making: Making,
+    pub(crate) tracking: Tracking,
+    /// Of publishers in chunks that are being made: the last publishing id by name.
+    sequences: BTreeMap<Arc<[u8]>, u64>,
+    pub(crate) confirms: Confirms,
+    /// Entries that were added since the start.
+    n_added: u64,
+    epoch: u64,
+    settings_epoch: u64,
+    /// To be taken by the log when nobody writes.
+    options: Option<LogOptions>,
+    has_ended: bool,
+    /// A thread is to write.
+    pub(crate) is_asked: bool,
+}
+
+impl Writer {
+    /// The writer of a log, with what its chunks track. Filters take so many bytes.
+    pub(crate) fn new(log: ChunkLog, tracking: Tracking, filter_bytes: u8) -> Self {
+        Self {
+            epoch: log.epoch().unwrap_or(0) + 1,
+            log: Some(Box::new(log)),
+            making: Making::new(filter_bytes),
+            tracking,
+            sequences: BTreeMap::new(),
+            confirms: Confirms::default(),
+            n_added: 0,
+            settings_epoch: 0,
+            options: None,
+            has_ended: false,
+            is_asked: false,
+        }
+    }
+
+    /// Another filter size counts from the next start on.
+    pub(crate) fn set_settings(&mut self, options: LogOptions, epoch: u64) {
+        if epoch >= self.settings_epoch {
+            self.settings_epoch = epoch;
+            self.options = Some(options);
+        }
+    }
+
+    /// Nothing is taken any more.
+    pub(crate) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Counts entries that were added; how many there are since the start.
+    pub(crate) const fn count(&mut self, n: u64) -> u64 {
+        self.n_added += n;
+        self.n_added
+    }
+
+    /// Has `waiter` told when everything that was added is committed.
+    pub(crate) fn confirm_added(&mut self, waiter: Waiter) {
+        self.confirms.push(self.n_added, waiter);
+    }
+
+    /// The last publishing id of a name.
+    pub(crate) fn sequence(&self, reference: &[u8]) -> Option<u64> {
+        let written = || self.tracking.sequence(reference).map(|last| last.publishing_id);
+        self.sequences.get(reference).copied().or_else(written)
+    }
+
+    /// A publisher of that name has come so far.
+    pub(crate) fn note_sequence(&mut self, reference: &Arc<[u8]>, publishing_id: u64) {
+        self.sequences.insert(Arc::clone(reference), publishing_id);
+    }
+
+    /// The offset that a consumer of that name has stored.
+    pub(crate) fn stored_offset(&self, reference: &[u8]) -> Option<u64> {
+        self.making.offset(reference).or_else(|| self.tracking.offset(reference))
+    }
+
+    /// Takes what is to be written.
+    fn take_chunks(&mut self, log: &ChunkLog, now_ms: u64) -> Chunks {
+        let timestamp_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let chunk_id = log.end().next_offset;
+        let header =
+            ChunkHeader { timestamp_ms, epoch: self.epoch, chunk_id, ..ChunkHeader::default() };
+        let first_offset = log.view().first_offset();
+        let snapshot =
+            log.is_snapshot_due().then(|| self.tracking.snapshot(first_offset, 0)).flatten();
+        self.sequences.clear();
+        self.making.place(header, snapshot.as_deref(), &mut self.tracking)
+    }
+
+    /// Takes what is to be written together with the log; none if there is nothing, or somebody writes.
+    pub(crate) fn next_turn(&mut self, now_ms: u64) -> Option<Turn> {
+        if self.making.is_empty() {
+            return None;
+        }
+        let mut log = self.log.take()?;
+        if let Some(options) = self.options.take() {
+            log.set_options(options);
+        }
+        let chunks = self.take_chunks(&log, now_ms);
+        Some(Turn { log, chunks, n_added: self.n_added })
+    }
+}
+
+/// Chunks on their way to the disk, by whoever has the log meanwhile.
+pub(crate) struct Turn {
+    pub(crate) log: Box<ChunkLog>,
+    pub(crate) chunks: Chunks,
+    /// Entries that are committed afterwards.
+    pub(crate) n_added: u64,
+}
+
+impl Turn {
+    /// Writes, and syncs if that is how streams are kept.
+    pub(crate) fn run(&mut self, services: &StreamServices) -> Result<LogEnd, ChunkLogError> {
+        let end = self.log.append(&self.chunks.headers, &self.chunks.bytes)?.end;
+        if services.options.durability == StreamDurability::Write {
+            return Ok(end);
+        }
+        let job = self.log.begin_sync()?;
+        let (ran, end) = (job.run(&*services.disk), job.end());
+        self.log.finish_sync(&job, ran)?;
+        Ok(end)
+    }
+}

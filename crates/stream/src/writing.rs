@@ -1,0 +1,146 @@
+//! The way of publishes into a stream's log: who publishes makes chunks under the writer's lock; whoever
+//! finds nobody writing writes them, and goes on with those that have come meanwhile. Chunks form from what
+//! arrived during the last write, across publishers.
+
+use crate::confirms::Waiter;
+use crate::services::StreamDurability;
+use crate::stream::Stream;
+use crate::writer::{Turn, Writer};
+use chunk_log::{ChunkLogError, LogEnd};
+use confirm::{DurabilityToken, DurableJournal, JournalSynced};
+use queue_type::{Incoming, Wakes, wake_all};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+/// Who publishes writes what others have published meanwhile so many times; then the threads go on.
+const ROUNDS_MAX: usize = 16;
+
+impl Stream {
+    /// Puts messages in, in order. Returns what they wait for to be confirmed. A deleted stream takes them
+    /// silently.
+    pub fn publish(&self, messages: &[Incoming<'_>], wakes: &mut Wakes) -> DurabilityToken {
+        let mut writer = stdx::lock(&self.writer);
+        if writer.has_ended() {
+            return DurabilityToken::default();
+        }
+        for incoming in messages {
+            let message = &incoming.message;
+            let filter_value = conversion::stream_filter_value(message);
+            writer.making.add_message(filter_value, |out| conversion::encode_amqp10(message, out));
+        }
+        let note = writer.count(messages.len() as u64);
+        Writing(self).write(writer, wakes);
+        let mut token = DurabilityToken::default();
+        if !self.is_durable(note)
+            && let Some(me) = self.me.upgrade()
+        {
+            token.add_journal(me, note);
+        }
+        token
+    }
+}
+
+impl DurableJournal for Stream {
+    fn wait(&self, note: u64, waiter: Box<dyn JournalSynced>) {
+        Writing(self).wait_committed(note, waiter);
+    }
+
+    fn is_durable(&self, note: u64) -> bool {
+        self.n_committed.load(Ordering::Acquire) >= note
+    }
+}
+
+/// The writing of a stream.
+pub(crate) struct Writing<'s>(pub(crate) &'s Stream);
+
+impl Writing<'_> {
+    /// Has everything written that was added, here or by who writes already.
+    pub(crate) fn write(&self, mut writer: MutexGuard<'_, Writer>, wakes: &mut Wakes) {
+        self.0.services.inbox.add_excess(writer.making.take_added_bytes());
+        if self.0.services.options.durability == StreamDurability::Fsync {
+            self.ask(&mut writer);
+            return;
+        }
+        drop(writer);
+        for _ in 0..ROUNDS_MAX {
+            if !self.take_turn(wakes) {
+                return;
+            }
+        }
+        self.ask(&mut stdx::lock(&self.0.writer));
+    }
+
+    /// Has a thread write.
+    fn ask(&self, writer: &mut Writer) {
+        if !writer.is_asked
+            && let Some(me) = self.0.me.upgrade()
+        {
+            writer.is_asked = true;
+            let write = move || Writing(&me).write_on_thread();
+            self.0.services.ask(Box::new(write));
+        }
+    }
+
+    /// Writes what was added and is yet to be, on a thread of streams.
+    pub(crate) fn write_on_thread(&self) {
+        stdx::lock(&self.0.writer).is_asked = false;
+        let mut wakes = Wakes::new();
+        while self.take_turn(&mut wakes) {
+            wake_all(&mut wakes);
+        }
+        wake_all(&mut wakes);
+    }
+
+    /// Writes what was added, unless somebody is at it; false if there was nothing to do.
+    fn take_turn(&self, wakes: &mut Wakes) -> bool {
+        let now_ms = self.0.services.time.unix_ms();
+        let Some(mut turn) = stdx::lock(&self.0.writer).next_turn(now_ms) else { return false };
+        match turn.run(&self.0.services) {
+            Ok(end) => self.commit(turn, end, wakes),
+            Err(error) => {
+                tracing::error!("{} cannot be written: {error}", self.0.def().resource());
+                self.0.services.failure.note(&error);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Everything of a turn is where it belongs: those are told who wait for it. The log is given back after
+    /// that, so that they are told in order.
+    fn commit(&self, turn: Turn, end: LogEnd, wakes: &mut Wakes) {
+        let Turn { log, chunks, n_added } = turn;
+        self.0.services.note_written(chunks.data_bytes());
+        self.0.view().set_committed(end);
+        self.0.n_committed.store(n_added, Ordering::Release);
+        let told = stdx::lock(&self.0.writer).confirms.take(n_added);
+        wakes.extend(told.into_iter().filter_map(|(_, waiter)| waiter.committed()));
+        self.0.readers.tell(wakes);
+        let mut writer = stdx::lock(&self.0.writer);
+        writer.making.give_spare(chunks);
+        writer.log = Some(log);
+    }
+
+    pub(crate) fn wait_committed(&self, note: u64, waiter: Box<dyn JournalSynced>) {
+        let mut writer = stdx::lock(&self.0.writer);
+        if !self.0.is_durable(note) {
+            writer.confirms.insert(note, Waiter::Journal(waiter));
+            return;
+        }
+        drop(writer);
+        if let Some(waker) = waiter.synced() {
+            waker.wake();
+        }
+    }
+
+    /// Ends in good order: everything is written and durable. Nobody publishes any more.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn close(&self) -> Result<(), ChunkLogError> {
+        self.write_on_thread();
+        let mut writer = stdx::lock(&self.0.writer);
+        let Some(log) = &mut writer.log else { return Ok(()) };
+        log.checkpoint()
+    }
+}

@@ -7,7 +7,8 @@
 #   bench/peer.sh stop [PORT]    stop it and its port mapper (epmd), and delete its data
 #
 # Plugins (none) may be named without the rabbitmq_ in front: `--plugins management,top` is what the paper of the
-# scenario confirm-on ran. The management plugin listens on 127.0.0.1:PORT + 30000.
+# scenario confirm-on ran. The management plugin listens on 127.0.0.1:PORT + 30000, that of streams
+# on 127.0.0.1:PORT + 40000.
 #
 # The node has its own name (PEER_NODENAME, rabbit@localhost), an epmd of its own on PORT + 10000, and keeps everything
 # in PEER_DIR/PORT (~/.cache/leveret-peer/PORT); a node the system runs is not touched.
@@ -81,6 +82,9 @@ start() {
     printf 'listeners.tcp.default = 127.0.0.1:%s\nlog.console = false\n' "$port" >"$dir/rabbitmq.conf"
     case $plugins in
     *management* | *top*) printf 'management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n' $((port + 30000)) >>"$dir/rabbitmq.conf" ;;
+    esac
+    case $plugins in
+    *stream*) printf 'stream.listeners.tcp.1 = 127.0.0.1:%s\n' $((port + 40000)) >>"$dir/rabbitmq.conf" ;;
     esac
     env -u RABBITMQ_NODE_PORT HOME="$dir" \
         RABBITMQ_NODENAME="${PEER_NODENAME:-rabbit@localhost}" \

@@ -28,7 +28,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// The reply code of a broker that goes away, or whose operator closes connections.
 const CONNECTION_FORCED: u16 = 320;
 /// Size of one read, bytes.
-const READ_BYTES: usize = 16 * 1024;
+pub(crate) const READ_BYTES: usize = 16 * 1024;
 
 /// There is no broker, or it does not let us in.
 #[derive(Debug, thiserror::Error)]
@@ -255,7 +255,8 @@ fn has_only_durable_queues(product: &str, version: &str) -> bool {
     product == "RabbitMQ" && version >= (4, 3)
 }
 
-fn lesser(offered: u32, asked: u32) -> u32 {
+/// The lesser of two limits, of which 0 is none.
+pub(crate) fn lesser(offered: u32, asked: u32) -> u32 {
     match (offered, asked) {
         (0, other) | (other, 0) => other,
         (offered, asked) => offered.min(asked),
@@ -278,7 +279,8 @@ fn client_properties(name: &str) -> Table {
     properties
 }
 
-fn open(uri: &Uri, link: &Link) -> anyhow::Result<Transport> {
+/// Connects, with TLS or without.
+pub(crate) fn open(uri: &Uri, link: &Link) -> anyhow::Result<Transport> {
     let socket = dial(uri, link)?;
     if !uri.is_encrypted {
         return Ok(Transport::Plain(socket));

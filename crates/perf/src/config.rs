@@ -2,7 +2,7 @@
 
 mod load;
 mod topology;
-mod values;
+pub(crate) mod values;
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! The load tool: AMQP 0-9-1 publishers and consumers with PerfTest's options and output, fast
-//! enough to measure any broker. Knows the wire protocol. Never any part of the broker.
+//! The load tool: AMQP 0-9-1 publishers and consumers with PerfTest's options and output, and those of
+//! the stream protocol (`stream`) with stream-perf-test's, fast enough to measure any broker. Knows the
+//! wire protocols. Never any part of the broker.
 //! Start reading at [`run()`], then `config` for what is asked for and `worker` for how it is done.
 
 mod assembly;
@@ -20,6 +21,7 @@ mod run;
 mod setup;
 mod shared;
 mod stats;
+mod stream;
 mod template;
 mod timerfd;
 mod topology;
@@ -51,7 +53,13 @@ const EXIT_UNREACHABLE: u8 = 3;
 
 /// Runs the tool. `args` are the options, without a name in front.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = args.map(|arg| arg.to_string_lossy().into_owned());
+    let mut words = args.map(|arg| arg.to_string_lossy().into_owned()).peekable();
+    if words.next_if(|word| word == "stream").is_some() {
+        return stream::run(words);
+    }
+    if words.next_if(|word| word == "stream-fill").is_some() {
+        return stream::fill(words);
+    }
     let mut given = match options::parse(words) {
         Ok(given) => given,
         Err(usage) => return refuse(&usage),
@@ -81,16 +89,19 @@ fn measure(config: &Config) -> ExitCode {
         Ok(End::Good) => ExitCode::SUCCESS,
         Ok(End::Bad) => ExitCode::from(EXIT_FAILED),
         Ok(End::Unreachable) => ExitCode::from(EXIT_UNREACHABLE),
-        Err(error) => {
-            complain(&format!("{error:#}"));
-            let is_unreachable = error.downcast_ref::<Unreachable>().is_some();
-            let code = if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED };
-            if config.run.format == Format::Json {
-                show(&format!("{}\n", report::failure_json(&RunError::from(&error), code)));
-            }
-            ExitCode::from(code)
-        }
+        Err(error) => fail(&error, config.run.format),
     }
+}
+
+/// Says why a run could not begin.
+fn fail(error: &anyhow::Error, format: Format) -> ExitCode {
+    complain(&format!("{error:#}"));
+    let is_unreachable = error.downcast_ref::<Unreachable>().is_some();
+    let code = if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED };
+    if format == Format::Json {
+        show(&format!("{}\n", report::failure_json(&RunError::from(error), code)));
+    }
+    ExitCode::from(code)
 }
 
 fn show(text: &str) -> ExitCode {

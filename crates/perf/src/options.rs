@@ -1,7 +1,7 @@
 //! The command line as words: which options there are, and which of them were given with what.
 //! What the values mean is `config`'s part.
 
-mod table;
+pub(crate) mod table;
 pub(crate) mod variables;
 
 use std::iter::Peekable;
@@ -40,11 +40,19 @@ impl Given {
 /// # Errors
 /// Anything that is no option, is not supported, lacks its value, or has one it does not take.
 pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Usage> {
+    parse_from(OPTIONS, words)
+}
+
+/// The same with the options of another tool.
+pub(crate) fn parse_from(
+    table: &'static [Opt],
+    words: impl IntoIterator<Item = String>,
+) -> Result<Given, Usage> {
     let mut words = words.into_iter().peekable();
     let mut given = Given::default();
     while let Some(word) = words.next() {
-        for (opt, attached) in find(&word)? {
-            given.take(opt, attached, &mut words)?;
+        for (opt, attached) in find(table, &word)? {
+            given.take((table, opt), attached, &mut words)?;
         }
     }
     Ok(given)
@@ -54,7 +62,7 @@ impl Given {
     /// Adds an option with its values, which may be among the words behind it.
     fn take(
         &mut self,
-        opt: &'static Opt,
+        (table, opt): (&'static [Opt], &'static Opt),
         attached: Option<String>,
         words: &mut Peekable<impl Iterator<Item = String>>,
     ) -> Result<(), Usage> {
@@ -72,7 +80,11 @@ impl Given {
             (None, None) => String::new(),
             (None, Some(_)) => return Err(Usage(format!("option --{} takes no value", opt.long))),
             (Some(_), Some(value)) => value,
-            (Some(name), None) => match words.next_if(|word| !is_option(word)) {
+            (Some(_), None) if opt.values == Values::Switch => {
+                let is_truth = |word: &String| word.parse::<bool>().is_ok();
+                words.next_if(is_truth).unwrap_or_else(|| "true".to_owned())
+            }
+            (Some(name), None) => match words.next_if(|word| !is_option(table, word)) {
                 Some(value) => value,
                 None if opt.values == Values::Optional => return Ok(()),
                 None => {
@@ -91,26 +103,26 @@ impl Given {
 }
 
 /// Whether a word is an option and no value; `-1` is a value.
-fn is_option(word: &str) -> bool {
-    word.starts_with('-') && word.parse::<f64>().is_err() && find(word).is_ok()
+fn is_option(table: &'static [Opt], word: &str) -> bool {
+    word.starts_with('-') && word.parse::<f64>().is_err() && find(table, word).is_ok()
 }
 
 /// An option, and its value if that is in the same word.
 type Found = (&'static Opt, Option<String>);
 
 /// The options of a word of the command line: mostly one.
-fn find(word: &str) -> Result<Vec<Found>, Usage> {
+fn find(table: &'static [Opt], word: &str) -> Result<Vec<Found>, Usage> {
     let unknown = || Usage(format!("unrecognized option: {word}"));
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = split_value(long);
-        return Ok(vec![(by_long(name).ok_or_else(unknown)?, value)]);
+        return Ok(vec![(by_long(table, name).ok_or_else(unknown)?, value)]);
     }
     let short = word.strip_prefix('-').filter(|short| !short.is_empty()).ok_or_else(unknown)?;
     let (name, value) = split_value(short);
-    if let Some(opt) = OPTIONS.iter().find(|opt| opt.short == Some(name)) {
+    if let Some(opt) = table.iter().find(|opt| opt.short == Some(name)) {
         return Ok(vec![(opt, value)]);
     }
-    let attached = OPTIONS
+    let attached = table
         .iter()
         .filter(|opt| opt.value.is_some())
         .filter_map(|opt| Some((opt, short.strip_prefix(opt.short?)?)))
@@ -118,18 +130,18 @@ fn find(word: &str) -> Result<Vec<Found>, Usage> {
     if let Some((opt, rest)) = attached {
         return Ok(vec![(opt, Some(rest.to_owned()))]);
     }
-    match by_long(name) {
+    match by_long(table, name) {
         Some(opt) => Ok(vec![(opt, value)]),
-        None => bundled(short).ok_or_else(unknown),
+        None => bundled(table, short).ok_or_else(unknown),
     }
 }
 
 /// Options of one letter in one word: those without a value, and last one that may have the rest.
-fn bundled(short: &str) -> Option<Vec<Found>> {
+fn bundled(table: &'static [Opt], short: &str) -> Option<Vec<Found>> {
     let (mut found, mut rest) = (Vec::new(), short);
     while let Some(letter) = rest.chars().next() {
         let (name, behind) = rest.split_at(letter.len_utf8());
-        let opt = OPTIONS.iter().find(|opt| opt.short == Some(name))?;
+        let opt = table.iter().find(|opt| opt.short == Some(name))?;
         if opt.value.is_some() {
             found.push((opt, (!behind.is_empty()).then(|| behind.to_owned())));
             return Some(found);
@@ -147,19 +159,29 @@ fn split_value(word: &str) -> (&str, Option<String>) {
     }
 }
 
-fn by_long(name: &str) -> Option<&'static Opt> {
-    if let Some(opt) = OPTIONS.iter().find(|opt| opt.long == name) {
+fn by_long(table: &'static [Opt], name: &str) -> Option<&'static Opt> {
+    if let Some(opt) = table.iter().find(|opt| opt.long == name) {
         return Some(opt);
     }
-    let mut fitting = OPTIONS.iter().filter(|opt| !name.is_empty() && opt.long.starts_with(name));
+    let mut fitting = table.iter().filter(|opt| !name.is_empty() && opt.long.starts_with(name));
     let first = fitting.next()?;
     if fitting.next().is_some() { None } else { Some(first) }
 }
 
 /// The text of `--help`.
 pub(crate) fn help() -> String {
-    let mut text = String::from("usage: leveret perf [option ...]\n");
-    for opt in OPTIONS {
+    let mut text = help_of("leveret perf", OPTIONS);
+    text.push_str(
+        "Exit codes: 0 good, 1 failed or --verify found something, 2 usage, 3 no broker.\n\
+         Streams: leveret perf stream --help, leveret perf stream-fill --help.\n",
+    );
+    text
+}
+
+/// The options of a tool, one a line.
+pub(crate) fn help_of(tool: &str, table: &[Opt]) -> String {
+    let mut text = format!("usage: {tool} [option ...]\n");
+    for opt in table {
         if opt.support == Support::Yes {
             let short = opt.short.map_or_else(String::new, |short| format!("-{short},"));
             let value = opt.value.map_or_else(String::new, |value| format!(" <{value}>"));
@@ -167,9 +189,6 @@ pub(crate) fn help() -> String {
             text.push_str(&format!("{names:<44} {}\n", opt.help));
         }
     }
-    text.push_str(
-        "Exit codes: 0 good, 1 failed or --verify found something, 2 usage, 3 no broker.\n",
-    );
     text
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Shown {
     pub(crate) confirms: bool,
     pub(crate) resends: bool,
     pub(crate) returns: bool,
+    pub(crate) consumer_latency: bool,
+    pub(crate) confirm_latency: bool,
 }
 
 /// The printer of a run's results.
@@ -210,7 +212,7 @@ impl Printer {
     }
 
     fn figures(&self, counts: &Counts) -> Vec<(&'static str, u64)> {
-        let Shown { publishes, consumes, confirms, resends, returns } = self.shown;
+        let Shown { publishes, consumes, confirms, resends, returns, .. } = self.shown;
         let all = [
             (publishes, "sent", counts.sent),
             (resends, "resent", counts.resent),
@@ -224,8 +226,8 @@ impl Printer {
 
     fn latencies<'a>(&self, sample: &'a Sample) -> Vec<(&'static str, &'a Histogram<u64>)> {
         let all = [
-            (self.shown.consumes, "consumer", &sample.latency),
-            (self.shown.confirms, "confirm", &sample.confirm_latency),
+            (self.shown.consumer_latency, "consumer", &sample.latency),
+            (self.shown.confirm_latency, "confirm", &sample.confirm_latency),
         ];
         all.into_iter().filter(|(is_shown, ..)| *is_shown).map(|(_, name, of)| (name, of)).collect()
     }

@@ -1,6 +1,6 @@
 //! A run from the first connection to the last line.
 
-mod meter;
+pub(crate) mod meter;
 mod monitor;
 mod progress;
 mod reconnect;
@@ -112,23 +112,28 @@ fn announce(
 }
 
 fn shown(config: &Config) -> Shown {
+    let consumes = config.consuming.n_connections > 0;
+    let confirms =
+        config.publishing.n_connections > 0 && config.publishing.confirm_window.is_some();
     Shown {
         publishes: config.publishing.n_connections > 0,
-        consumes: config.consuming.n_connections > 0,
-        confirms: config.publishing.n_connections > 0 && config.publishing.confirm_window.is_some(),
+        consumes,
+        confirms,
+        consumer_latency: consumes,
+        confirm_latency: confirms,
         resends: config.publishing.n_connections > 0 && config.publishing.resend,
         returns: config.publishing.n_connections > 0 && config.publishing.mandatory,
     }
 }
 
 /// PerfTest's form: the time of day.
-fn generated_id() -> String {
+pub(crate) fn generated_id() -> String {
     let ms = clock::wall_ms();
     let (s, ms) = (ms / 1000, ms % 1000);
     format!("test-{:02}{:02}{:02}-{ms:03}", s / 3600 % 24, s / 60 % 60, s % 60)
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+pub(crate) fn say(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

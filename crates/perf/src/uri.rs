@@ -25,11 +25,28 @@ impl Uri {
     /// # Errors
     /// Anything that is not an AMQP URI.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_schemes(text, [("amqp", PORT), ("amqps", PORT_TLS)])
+    }
+
+    /// Reads a URI of the stream protocol: `rabbitmq-stream://`, or with TLS `rabbitmq-stream+tls://`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse_stream(text: &str) -> Result<Self, String> {
+        let (port, port_tls) = (streamproto::spec::PORT, streamproto::spec::PORT_TLS);
+        Self::parse_schemes(text, [("rabbitmq-stream", port), ("rabbitmq-stream+tls", port_tls)])
+    }
+
+    /// `schemes` are the plain and the encrypted one with their ports.
+    fn parse_schemes(text: &str, schemes: [(&str, u16); 2]) -> Result<Self, String> {
         let wrong = |why: &str| format!("invalid URI '{text}': {why}");
+        let [(plain, port_plain), (encrypted, port_encrypted)] = schemes;
         let (is_encrypted, rest) = match text.split_once("://") {
-            Some(("amqp", rest)) => (false, rest),
-            Some(("amqps", rest)) => (true, rest),
-            Some(_) | None => return Err(wrong("it has to begin with amqp:// or amqps://")),
+            Some((scheme, rest)) if scheme == plain => (false, rest),
+            Some((scheme, rest)) if scheme == encrypted => (true, rest),
+            Some(_) | None => {
+                return Err(wrong(&format!("it has to begin with {plain}:// or {encrypted}://")));
+            }
         };
         let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
         let (authority, vhost) = match rest.split_once('/') {
@@ -45,7 +62,7 @@ impl Uri {
         let decode = |text: &str| decode(text).ok_or_else(|| wrong("a % is not followed by hex"));
         Ok(Self {
             host: if host.is_empty() { "localhost".to_owned() } else { host.to_owned() },
-            port: port.unwrap_or(if is_encrypted { PORT_TLS } else { PORT }),
+            port: port.unwrap_or(if is_encrypted { port_encrypted } else { port_plain }),
             is_encrypted,
             user: decode(user)?,
             password: decode(password)?,
@@ -114,6 +131,17 @@ mod tests {
         assert_eq!(Uri::parse("amqps://h").unwrap(), Uri { is_encrypted: true, ..plain.clone() });
         let other = Uri { is_encrypted: true, port: 1, ..plain };
         assert_eq!(Uri::parse("amqps://h:1").unwrap(), other);
+    }
+
+    #[test]
+    fn streams_have_schemes_and_ports_of_their_own() {
+        let plain = uri("h", 5552, "guest", "guest", "v");
+        assert_eq!(Uri::parse_stream("rabbitmq-stream://h/v").unwrap(), plain);
+        let tls = Uri { is_encrypted: true, port: 5551, ..plain };
+        assert_eq!(Uri::parse_stream("rabbitmq-stream+tls://h/v").unwrap(), tls);
+        assert!(
+            Uri::parse_stream("amqp://h").is_err() && Uri::parse("rabbitmq-stream://h").is_err()
+        );
     }
 
     #[test]

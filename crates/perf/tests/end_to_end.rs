@@ -7,6 +7,10 @@
 mod broker;
 #[path = "end_to_end/encrypted.rs"]
 mod encrypted;
+#[path = "end_to_end/stream_broker.rs"]
+mod stream_broker;
+#[path = "end_to_end/streams.rs"]
+mod streams;
 #[path = "end_to_end/tls.rs"]
 mod tls;
 

@@ -9,24 +9,24 @@ use crate::options::{Given, Usage};
 use crate::rate::Schedule;
 
 /// The number given for an option, or `default`.
-pub(super) fn number<T: FromStr>(given: &Given, long: &str, default: T) -> Result<T, Usage> {
+pub(crate) fn number<T: FromStr>(given: &Given, long: &str, default: T) -> Result<T, Usage> {
     Ok(optional(given, long)?.unwrap_or(default))
 }
 
 /// The number given for an option, if it was.
-pub(super) fn optional<T: FromStr>(given: &Given, long: &str) -> Result<Option<T>, Usage> {
+pub(crate) fn optional<T: FromStr>(given: &Given, long: &str) -> Result<Option<T>, Usage> {
     given.last(long).map(|text| text.trim().parse().map_err(|_| invalid(long, text))).transpose()
 }
 
 /// `true` or `false`, however it is written, or `default`.
-pub(super) fn truth(given: &Given, long: &str, default: bool) -> Result<bool, Usage> {
+pub(crate) fn truth(given: &Given, long: &str, default: bool) -> Result<bool, Usage> {
     let read =
         |text: &str| text.trim().to_ascii_lowercase().parse().map_err(|_| invalid(long, text));
     given.last(long).map_or(Ok(default), read)
 }
 
 /// Values separated by commas; none if the option was not given.
-pub(super) fn list(given: &Given, long: &str) -> Vec<String> {
+pub(crate) fn list(given: &Given, long: &str) -> Vec<String> {
     given
         .last(long)
         .unwrap_or_default()
@@ -39,7 +39,7 @@ pub(super) fn list(given: &Given, long: &str) -> Vec<String> {
 
 /// `key=value,...` as PerfTest reads it: numbers and truth values become such, a key alone has the
 /// empty text.
-pub(super) fn table(given: &Given, long: &str) -> Result<Table, Usage> {
+pub(crate) fn table(given: &Given, long: &str) -> Result<Table, Usage> {
     let mut table = Table::new();
     for text in given.all(long) {
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -67,13 +67,13 @@ fn value_of(word: &str) -> Value {
 }
 
 /// Seconds, in nanoseconds; less than 0 is 0.
-pub(super) fn seconds(given: &Given, long: &str, default: f64) -> Result<u64, Usage> {
+pub(crate) fn seconds(given: &Given, long: &str, default: f64) -> Result<u64, Usage> {
     let seconds: f64 = number(given, long, default)?;
     if seconds.is_nan() { Err(invalid(long, "nan")) } else { Ok(from_seconds(seconds)) }
 }
 
 /// `30` or `30-60` seconds, in nanoseconds.
-pub(super) fn seconds_range(given: &Given, long: &str, default: f64) -> Result<(u64, u64), Usage> {
+pub(crate) fn seconds_range(given: &Given, long: &str, default: f64) -> Result<(u64, u64), Usage> {
     let Some(text) = given.last(long) else {
         return Ok((from_seconds(default), from_seconds(default)));
     };
@@ -84,7 +84,7 @@ pub(super) fn seconds_range(given: &Given, long: &str, default: f64) -> Result<(
 }
 
 /// Bytes, also as `5gb`: decimal units, as PerfTest has them.
-pub(super) fn byte_capacity(text: &str) -> Option<i64> {
+pub(crate) fn byte_capacity(text: &str) -> Option<i64> {
     let text = text.trim().to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match text.get(digits.len()..)? {
@@ -99,7 +99,7 @@ pub(super) fn byte_capacity(text: &str) -> Option<i64> {
 }
 
 /// The offset at which a consumer of a stream begins.
-pub(super) fn stream_offset(text: &str) -> Option<Value> {
+pub(crate) fn stream_offset(text: &str) -> Option<Value> {
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {
         "first" | "last" | "next" => Some(Value::from(lower.as_str())),
@@ -108,7 +108,7 @@ pub(super) fn stream_offset(text: &str) -> Option<Value> {
 }
 
 /// An ISO 8601 duration of days, hours, minutes and seconds, in seconds; more than 0.
-pub(super) fn duration_s(text: &str) -> Option<u64> {
+pub(crate) fn duration_s(text: &str) -> Option<u64> {
     let (mut total, mut digits, mut is_time) = (0_u64, String::new(), false);
     for letter in text.strip_prefix('P')?.chars() {
         let unit = match (letter, is_time) {
@@ -172,7 +172,7 @@ const fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// `value:seconds`, once per step.
-pub(super) fn schedule(given: &Given, long: &str) -> Result<Option<Schedule>, Usage> {
+pub(crate) fn schedule(given: &Given, long: &str) -> Result<Option<Schedule>, Usage> {
     let mut steps = Vec::new();
     for text in given.all(long) {
         let step = text.split_once(':').and_then(|(value, seconds)| {
@@ -187,7 +187,7 @@ pub(super) fn schedule(given: &Given, long: &str) -> Result<Option<Schedule>, Us
 }
 
 /// A value that is not accepted.
-pub(super) fn invalid(long: &str, value: &str) -> Usage {
+pub(crate) fn invalid(long: &str, value: &str) -> Usage {
     Usage(format!("invalid value '{value}' for --{long}"))
 }
 

@@ -33,17 +33,19 @@ pub(crate) enum Values {
     One,
     /// One, or none: then it is as if the option were not there.
     Optional,
+    /// `true` or `false`, or none: then it is `true`.
+    Switch,
     /// All up to the next option, as in `-f persistent mandatory`.
     Many,
 }
 
 /// A row that takes no value and does something.
-const fn flag(short: &'static str, long: &'static str, help: &'static str) -> Opt {
+pub(crate) const fn flag(short: &'static str, long: &'static str, help: &'static str) -> Opt {
     Opt { short: Some(short), long, value: None, help, support: Support::Yes, values: Values::One }
 }
 
 /// A row that takes a value and does something.
-const fn takes(
+pub(crate) const fn takes(
     short: &'static str,
     long: &'static str,
     value: &'static str,
@@ -53,7 +55,7 @@ const fn takes(
 }
 
 /// A row that takes several values, or may be given several times.
-const fn many(
+pub(crate) const fn many(
     short: &'static str,
     long: &'static str,
     value: &'static str,
@@ -63,27 +65,31 @@ const fn many(
 }
 
 /// A row PerfTest does not have.
-const fn ours(long: &'static str, value: Option<&'static str>, help: &'static str) -> Opt {
+pub(crate) const fn ours(
+    long: &'static str,
+    value: Option<&'static str>,
+    help: &'static str,
+) -> Opt {
     Opt { short: None, value, ..flag("", long, help) }
 }
 
 /// A row without a value that is an error here.
-const fn no_flag(short: &'static str, long: &'static str, why: &'static str) -> Opt {
+pub(crate) const fn no_flag(short: &'static str, long: &'static str, why: &'static str) -> Opt {
     Opt { support: Support::Refused(why), ..flag(short, long, "") }
 }
 
 /// A row with a value that is an error here.
-const fn no(short: &'static str, long: &'static str, why: &'static str) -> Opt {
+pub(crate) const fn no(short: &'static str, long: &'static str, why: &'static str) -> Opt {
     Opt { value: Some("value"), ..no_flag(short, long, why) }
 }
 
 /// A row without a value that tunes PerfTest's Java client.
-const fn tunes_flag(short: &'static str, long: &'static str) -> Opt {
+pub(crate) const fn tunes_flag(short: &'static str, long: &'static str) -> Opt {
     Opt { support: Support::NoEffect, ..flag(short, long, "") }
 }
 
 /// A row with a value that tunes PerfTest's Java client.
-const fn tunes(short: &'static str, long: &'static str) -> Opt {
+pub(crate) const fn tunes(short: &'static str, long: &'static str) -> Opt {
     Opt { value: Some("value"), ..tunes_flag(short, long) }
 }
 

@@ -52,7 +52,9 @@ impl Given {
                     let all = value.split(',').map(|one| (opt.long, one.to_owned()));
                     self.0.extend(all);
                 }
-                (Some(_), Values::One | Values::Optional) => self.0.push((opt.long, value)),
+                (Some(_), Values::One | Values::Optional | Values::Switch) => {
+                    self.0.push((opt.long, value))
+                }
             }
         }
     }

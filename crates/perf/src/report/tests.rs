@@ -2,8 +2,15 @@ use super::*;
 use serde_json::Value;
 
 fn printer(format: Format) -> Printer {
-    let shown =
-        Shown { publishes: true, consumes: true, confirms: true, resends: false, returns: false };
+    let shown = Shown {
+        publishes: true,
+        consumes: true,
+        confirms: true,
+        resends: false,
+        returns: false,
+        consumer_latency: true,
+        confirm_latency: true,
+    };
     Printer { id: "test".to_owned(), format, shown, in_millis: false }
 }
 
@@ -115,8 +122,15 @@ fn comma_separated_values_have_perftests_columns() {
     let line = printer.csv_line(&interval(&sample, SECOND / 2));
     assert_eq!(line, "test,1.002,400,,4.0,0,200,1,50,75,95,99,0,0,0,0,0");
     assert_eq!(line.split(',').count(), heading.split(',').count());
-    let shown =
-        Shown { publishes: true, consumes: false, confirms: false, resends: false, returns: false };
+    let shown = Shown {
+        publishes: true,
+        consumes: false,
+        confirms: false,
+        resends: false,
+        returns: false,
+        consumer_latency: false,
+        confirm_latency: false,
+    };
     let line = Printer { shown, ..printer }.csv_line(&interval(&sample, SECOND));
     assert_eq!(line, "test,1.002,200,,,,,,,,,,,,,,");
 }

@@ -17,7 +17,7 @@ const LATENCY_WIDTH: usize = 27;
 
 impl Printer {
     pub(super) fn compact_heading(&self) -> String {
-        let Shown { publishes, consumes, confirms, resends, returns } = self.shown;
+        let Shown { publishes, consumes, confirms, resends, returns, .. } = self.shown;
         let mut text = format!("{:<19}", "time");
         for (is_shown, name) in [
             (publishes, "sent"),
@@ -31,7 +31,10 @@ impl Printer {
                 text.push_str(&format!("{name:>13}"));
             }
         }
-        for (is_shown, name) in [(consumes, "consumer latency"), (confirms, "confirm latency")] {
+        let Shown { consumer_latency, confirm_latency, .. } = self.shown;
+        for (is_shown, name) in
+            [(consumer_latency, "consumer latency"), (confirm_latency, "confirm latency")]
+        {
             if is_shown {
                 text.push_str(&format!("{name:>LATENCY_WIDTH$}"));
             }

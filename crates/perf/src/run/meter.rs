@@ -9,7 +9,7 @@ const FAMILY_NS_MAX: u64 = SECOND / 2;
 
 /// Looks at a process at the start of a run and at the end of each interval.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     pid: u32,
     /// The process and those it started, as of `looked_at`.
     family: Vec<u32>,
@@ -22,7 +22,7 @@ pub(super) struct Meter {
 
 impl Meter {
     /// Begins; `None` if there is no such process to be seen.
-    pub(super) fn start(pid: u32) -> Option<Self> {
+    pub(crate) fn start(pid: u32) -> Option<Self> {
         let family = process::family(pid);
         let first = process::usage_of(&family)?;
         let rss_bytes_max = first.rss_bytes;
@@ -30,7 +30,7 @@ impl Meter {
     }
 
     /// The process's use since the last call; nothing once the process is gone.
-    pub(super) fn interval(&mut self) -> Broker {
+    pub(crate) fn interval(&mut self) -> Broker {
         let before = self.last;
         let now = clock::now();
         if now > self.looked_at + FAMILY_NS_MAX {
@@ -44,7 +44,7 @@ impl Meter {
     }
 
     /// The process's use from the start to the last call of [`Self::interval`].
-    pub(super) fn total(&self) -> Broker {
+    pub(crate) fn total(&self) -> Broker {
         self.since(self.first)
     }
 

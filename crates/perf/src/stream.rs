@@ -1,0 +1,21 @@
+//! The load tool for streams: publishers and consumers of the stream protocol with stream-perf-test's
+//! options ([`run`]), and the filler of streams with chunks of an exact size ([`fill`]).
+//! Start reading at `config` for what is asked for, then `worker` for how it is done.
+
+mod client;
+mod config;
+mod connection;
+mod consumer;
+mod fill;
+mod message;
+mod monitor;
+mod options;
+mod producer;
+mod setup;
+mod super_stream;
+mod topology;
+mod unconfirmed;
+mod worker;
+
+pub(crate) use fill::fill;
+pub(crate) use monitor::run;

@@ -26,6 +26,9 @@ const INDEX_SYNC_BYTES: u64 = 4 << 20;
 /// After so many chunks with a trailer a snapshot of the tracking is due: a start reads their trailers.
 const SNAPSHOT_TRAILERS: u64 = 16_384;
 
+/// An idle log keeps no more for the next append.
+const SCRATCH_BYTES_MAX: usize = 2 << 10;
+
 /// How a log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -89,10 +92,6 @@ impl ChunkLog {
         // A mark was written once the directory was synced.
         let is_dir_changed = found.tail.synced == SyncedMark::NONE || !found.report.cut.is_empty();
         let (state, tail, left) = opened(files, &dir, &found);
-        let options = LogOptions {
-            segment_chunks_max: options.segment_chunks_max.clamp(1, SEGMENT_CHUNKS_MAX),
-            ..options
-        };
         let log = Self {
             view: LogView(Shared::new(files, &dir, state)),
             options,
@@ -131,7 +130,7 @@ impl ChunkLog {
     /// Whether the next append is to begin with a snapshot of the tracking, unless that is empty: it
     /// goes into a new segment, or many trailers have come since the last snapshot.
     #[must_use]
-    pub const fn is_snapshot_due(&self) -> bool {
+    pub fn is_snapshot_due(&self) -> bool {
         self.is_segment_full() || self.n_trailers >= SNAPSHOT_TRAILERS
     }
 
@@ -159,6 +158,9 @@ impl ChunkLog {
         }
         let written = self.tail.write(headers, bytes, &mut self.scratch);
         self.failure.of(written)?;
+        if self.scratch.capacity() > SCRATCH_BYTES_MAX {
+            self.scratch = Vec::new();
+        }
         self.tail.note(headers, bytes.len() as u64);
         self.n_trailers = count_trailers(self.n_trailers, headers);
         self.view.0.state().written = self.end();
@@ -243,10 +245,11 @@ impl ChunkLog {
         self.failure.of(begun)
     }
 
-    const fn is_segment_full(&self) -> bool {
+    fn is_segment_full(&self) -> bool {
         let SegmentEnd { position, n_chunks, .. } = self.tail.end;
-        let is_large = position >= self.options.segment_bytes_max
-            || n_chunks >= self.options.segment_chunks_max;
+        let LogOptions { segment_bytes_max, segment_chunks_max, .. } = self.options;
+        let is_large =
+            position >= segment_bytes_max || n_chunks >= segment_chunks_max.min(SEGMENT_CHUNKS_MAX);
         n_chunks > 0 && is_large
     }
 

@@ -9,6 +9,7 @@ mod front;
 mod queue;
 mod record;
 mod routing;
+mod streams;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ fn pieces() -> impl Iterator<Item = &'static Piece> {
         queue::PIECES,
         record::PIECES,
         routing::PIECES,
+        streams::PIECES,
     ]
     .into_iter()
     .flatten()

@@ -39,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("node", &["net", "mgmt", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),
     ("sim", &["front-amqp091", "mgmt", "testing"]),
-    ("instructions", &["front-amqp091", "queue", "routing", "conversion"]),
+    ("instructions", &["front-amqp091", "queue", "routing", "conversion", "chunk-log", "testing"]),
     ("xtask", &[]),
 ];
 

@@ -137,3 +137,69 @@ fn a_process_that_dies_at_any_write_loses_nothing_it_had_written() {
         run(seed, |_| CrashOutcome::Everything);
     }
 }
+
+/// Retention removes segments while power is lost: what is left is whole and side by side.
+#[test]
+fn power_loss_while_segments_are_removed_leaves_the_newer_ones() {
+    let retention = chunk_log::Retention { bytes_max: Some(1_500), age_max_ms: None };
+    let options = LogOptions { retention, segment_bytes_max: 400, ..OPTIONS };
+    for seed in 0..600 {
+        let mut random = Random::new(seed);
+        let disk = MemoryDisk::new();
+        disk.inject(random.below(200) as u64, Fault::PowerLoss);
+        let mut n_synced = 0;
+        if let Ok((mut log, _)) = ChunkLog::open(&files(&disk), ID, options) {
+            for n in 0..60 {
+                let mut bytes = Vec::new();
+                let header = draft(&log, &[50]).encode(&mut bytes);
+                let Ok(appended) = log.append(&[header], &bytes) else { break };
+                log.view().set_committed(appended.end);
+                if n % 7 == 0 && log.sync().is_ok() {
+                    n_synced = n + 1;
+                }
+            }
+        }
+        let disk = disk.survive(CrashOutcome::Torn(random.next()));
+        let (mut log, found) = open(&files(&disk), options);
+        assert!(found.end.next_offset >= n_synced, "{seed}: {found:?}, {n_synced}");
+        let first = log.view().first_offset();
+        let expected: Vec<u64> = (first..found.end.next_offset).collect();
+        assert_eq!(rest_ids(&mut reader(log.view(), Start::First)), expected, "{seed}");
+        for _ in 0..20 {
+            add(&mut log, &[50]);
+        }
+        let bytes: usize = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        assert!(bytes < 4_000, "{seed}: nothing is left behind for ever: {:?}", disk.files());
+    }
+}
+
+/// A disk that fails or is full: the log takes nothing more, and what was there before is there afterwards.
+#[test]
+fn after_a_failed_write_or_sync_nothing_is_taken_until_the_next_opening() {
+    for fault in [Fault::Io, Fault::NoSpace] {
+        for operation in 0..40 {
+            let disk = MemoryDisk::new();
+            let (mut log, _) = open(&files(&disk), OPTIONS);
+            disk.inject(disk.operations() + operation, fault);
+            let mut n = 0;
+            let failed = loop {
+                let mut bytes = Vec::new();
+                let header = draft(&log, &[50]).encode(&mut bytes);
+                match log.append(&[header], &bytes).and_then(|_| log.sync()) {
+                    Ok(()) => n += 1,
+                    Err(error) => break error,
+                }
+            };
+            let (mut bytes, next) = (Vec::new(), log.end().next_offset);
+            let header = draft(&log, &[50]).encode(&mut bytes);
+            let again = log.append(&[header], &bytes).unwrap_err();
+            assert!(matches!(again, chunk_log::ChunkLogError::Failed { .. }), "{failed}: {again}");
+            assert!(log.sync().is_err() && log.cut_off_from(0).is_err());
+            drop(log);
+            let (log, found) = open(&files(&disk), OPTIONS);
+            assert!((n..=next + 1).contains(&found.end.next_offset), "{operation} {fault:?}");
+            let expected: Vec<u64> = (0..found.end.next_offset).collect();
+            assert_eq!(rest_ids(&mut reader(log.view(), Start::First)), expected);
+        }
+    }
+}

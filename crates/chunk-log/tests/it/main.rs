@@ -12,3 +12,4 @@ mod crashes;
 mod kept;
 mod parts;
 mod readers;
+mod real_disk;

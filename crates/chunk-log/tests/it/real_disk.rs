@@ -1,0 +1,65 @@
+//! Logs on the file system.
+
+use std::sync::Arc;
+
+use chunk_log::{ChunkBytes, ChunkLog, LogOptions, Next, Start, StreamFiles, Wait, delete_log};
+use log::{Disk, FileKind, RealDisk, ReservedDisk};
+
+use crate::parts::*;
+
+#[test]
+fn chunks_are_read_without_waiting_and_sent_from_their_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(dir.path()).unwrap());
+    let kind = FileKind { name: "streams", dir: chunk_log::STREAMS_DIR };
+    let disk = ReservedDisk::new(disk, &[kind]);
+    let files = StreamFiles::new(Arc::new(disk.clone()), 100);
+    let (mut log, _) = open(&files, LogOptions::default());
+    add(&mut log, &[12]);
+    add(&mut log, &[300_000]);
+    log.checkpoint().unwrap();
+    drop(log);
+    let (mut log, found) = open(&files, LogOptions::default());
+    assert_eq!((found.end.next_offset, found.cut.len()), (2, 0));
+    let mut reader = reader(log.view(), Start::First);
+    // What was just written is in memory.
+    let small = reader.read_next(Wait::Never).unwrap();
+    assert!(matches!(small, Next::Chunk(_)), "{small:?}");
+    let Next::Chunk(large) = reader.read_next(Wait::Never).unwrap() else { panic!() };
+    let ChunkBytes::File(range) = &large.bytes else { panic!("{large:?}") };
+    assert!(range.descriptor().is_some());
+    assert_eq!(data(&large)[4..], [1; 300_000]);
+    assert!(matches!(reader.read_next(Wait::Never).unwrap(), Next::End));
+    let traffic = disk.traffic();
+    let of_streams = traffic.iter().find(|kind| kind.kind == "streams").unwrap();
+    assert!(of_streams.write_bytes > 300_000, "{of_streams:?}");
+    add(&mut log, &[1]);
+    delete_log(&files, ID).unwrap();
+    assert_eq!(disk.list(chunk_log::STREAMS_DIR).unwrap(), [""; 0]);
+}
+
+/// As many streams as a node may have, with few files open.
+#[test]
+fn thousands_of_streams_open_again_with_few_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(dir.path()).unwrap());
+    let files = StreamFiles::new(Arc::clone(&disk), 50);
+    let open = |files: &Arc<StreamFiles>, id| {
+        let (log, found) = ChunkLog::open(files, id, LogOptions::default()).unwrap();
+        log.view().set_committed(found.end);
+        log
+    };
+    let mut logs: Vec<ChunkLog> = (0..2_000).map(|id| open(&files, id)).collect();
+    for log in &mut logs {
+        add(log, &[10, 20]);
+        assert!(files.n_open() <= 50);
+    }
+    drop(logs);
+    let files = StreamFiles::new(disk, 50);
+    let logs: Vec<ChunkLog> = (0..2_000).map(|id| open(&files, id)).collect();
+    assert_eq!(files.n_open(), 0, "an idle log has no file open");
+    for log in &logs {
+        assert_eq!(rest_ids(&mut reader(log.view(), Start::First)), [0]);
+    }
+    assert!(files.n_open() <= 50);
+}

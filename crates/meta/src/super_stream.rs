@@ -3,6 +3,7 @@
 //! exchange.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use amqp091::{ShortString, Table, Value};
 use routing::{Binding, Destination, ExchangeKind, Name, RoutingKey};
@@ -14,7 +15,7 @@ use crate::command::{
 };
 use crate::exchange::is_reserved;
 use crate::queue::QueueDef;
-use crate::queue_type::STREAM;
+use crate::queue_type::QueueKind;
 use crate::queues::Queues;
 use crate::vhost::Vhost;
 
@@ -181,7 +182,7 @@ pub fn delete_super_stream(
     if exchange.is_predeclared() {
         return Err(SuperStreamError::Invalid(format!("{name} is not a super stream")));
     }
-    let partitions = partitions_of(vhost, queues, name, is_stream);
+    let partitions = partitions_of(vhost, queues, name);
     let mut commands = vec![Command::DeleteExchange {
         vhost: vhost.name().clone(),
         name: exchange.name.clone(),
@@ -199,7 +200,7 @@ pub fn delete_super_stream(
 #[must_use]
 pub fn super_stream_partitions(vhost: &Vhost, queues: &Queues, name: &str) -> Option<Vec<Name>> {
     vhost.exchange(name)?;
-    Some(partitions_of(vhost, queues, name, is_stream))
+    Some(partitions_of(vhost, queues, name))
 }
 
 /// The partitions that a super stream leads messages with a routing key to, ordered by id; `None` if there is
@@ -212,31 +213,16 @@ pub fn super_stream_route(
     key: &[u8],
 ) -> Option<Vec<Name>> {
     vhost.exchange(name)?;
-    Some(route_to(vhost, queues, name, key, is_stream))
-}
-
-fn route_to(
-    vhost: &Vhost,
-    queues: &Queues,
-    name: &str,
-    key: &[u8],
-    is_partition: impl Fn(&QueueDef) -> bool,
-) -> Vec<Name> {
     let mut ids = Vec::new();
     vhost.routes().route(name.as_bytes(), &[key], None, &mut ids);
-    let found = ids.into_iter().filter_map(|id| queues.get(id));
-    found.filter(|queue| is_partition(queue)).map(|queue| queue.name.clone()).collect()
+    let found = ids.into_iter().filter_map(|id| queues.get(id)).filter(is_stream);
+    Some(found.map(|queue| queue.name.clone()).collect())
 }
 
-fn partitions_of(
-    vhost: &Vhost,
-    queues: &Queues,
-    name: &str,
-    is_partition: impl Fn(&QueueDef) -> bool,
-) -> Vec<Name> {
+fn partitions_of(vhost: &Vhost, queues: &Queues, name: &str) -> Vec<Name> {
     let partition = |binding: &Binding| match binding.destination() {
         Destination::Queue(id) => {
-            let queue = queues.get(*id).filter(|queue| is_partition(queue))?;
+            let queue = queues.get(*id).filter(is_stream)?;
             Some((order_of(binding.arguments()), queue.name.clone()))
         }
         Destination::Exchange(_) => None,
@@ -254,8 +240,8 @@ fn order_of(arguments: &Table) -> Option<i64> {
     order.as_i64().or_else(|| order.as_str()?.parse().ok())
 }
 
-fn is_stream(queue: &QueueDef) -> bool {
-    *queue.kind.capabilities() == STREAM
+fn is_stream(queue: &&Arc<QueueDef>) -> bool {
+    queue.kind == QueueKind::Stream
 }
 
 fn is_name(name: &Name) -> bool {
@@ -294,14 +280,14 @@ mod tests {
         wanted.create(vhost(state)).expect_err("refused").to_string()
     }
 
-    /// Makes it, of queues of another type: streams are not offered yet.
     fn make(state: &mut State, wanted: &SuperStream) {
-        for mut command in wanted.create(vhost(state)).expect("a good super stream") {
-            if let Command::DeclareQueue(declare) = &mut command {
-                declare.arguments = Table::new();
-            }
+        for command in wanted.create(vhost(state)).expect("a good super stream") {
             apply(state, &command);
         }
+    }
+
+    fn arguments() -> Table {
+        stream_arguments([]).expect("no numbers")
     }
 
     fn names(names: &[&str]) -> Vec<Name> {
@@ -390,16 +376,13 @@ mod tests {
     #[test]
     fn partitions_are_found_in_their_order_and_by_key() {
         let mut state = state();
-        make(&mut state, &SuperStream::numbered("s", 12, Table::new()));
-        let of = |state: &State| partitions_of(vhost(state), state.queues(), "s", |_| true);
+        make(&mut state, &SuperStream::numbered("s", 12, arguments()));
+        let of = |state: &State| partitions_of(vhost(state), state.queues(), "s");
         let expected: Vec<Name> = (0..12).map(|n| Name::from(format!("s-{n}"))).collect();
-        assert_eq!(of(&state), expected);
-        let by_key = |key: &[u8]| route_to(vhost(&state), state.queues(), "s", key, |_| true);
-        assert_eq!(by_key(b"11"), names(&["s-11"]));
-        assert_eq!(by_key(b"12"), names(&[]));
-        // Queues that are no streams are none of its partitions.
-        assert_eq!(super_stream_partitions(vhost(&state), state.queues(), "s"), Some(Vec::new()));
-        assert_eq!(super_stream_route(vhost(&state), state.queues(), "s", b"1"), Some(Vec::new()));
+        let by_key = |key: &[u8]| super_stream_route(vhost(&state), state.queues(), "s", key);
+        assert_eq!(by_key(b"11"), Some(names(&["s-11"])));
+        assert_eq!(by_key(b"12"), Some(names(&[])));
+        assert_eq!(super_stream_partitions(vhost(&state), state.queues(), "s"), Some(expected));
         assert_eq!(super_stream_partitions(vhost(&state), state.queues(), "none"), None);
         assert_eq!(super_stream_route(vhost(&state), state.queues(), "none", b"1"), None);
         // A binding without an order comes last, one that says it as text has its place.
@@ -415,25 +398,39 @@ mod tests {
         };
         apply(&mut state, &bind("s-0", Table::new()));
         apply(&mut state, &bind("s-3", one(ORDER, Value::from("-1"))));
+        // A queue that is no stream is none of its partitions.
+        let classic = QueueDeclare {
+            vhost: Name::from(V),
+            name: Name::from("classic"),
+            named_by: NamedBy::Client,
+            durable: true,
+            auto_delete: false,
+            exclusive_owner: None,
+            arguments: Table::new(),
+            id: None,
+        };
+        apply(&mut state, &Command::DeclareQueue(classic));
+        apply(&mut state, &bind("classic", Table::new()));
         let found = of(&state);
+        assert_eq!(found.len(), 14);
         assert_eq!((&*found[0], &*found[13]), ("s-3", "s-0"));
     }
 
     #[test]
     fn a_super_stream_is_deleted_with_what_is_a_stream_of_it() {
         let mut state = state();
-        make(&mut state, &SuperStream::keyed("s", ["eu", "us"], Table::new()));
+        make(&mut state, &SuperStream::keyed("s", ["eu", "us"], arguments()));
         let delete = |name| delete_super_stream(vhost(&state), state.queues(), name);
         let exchange = Command::DeleteExchange {
             vhost: Name::from(V),
             name: Name::from("s"),
             if_unused: false,
         };
-        assert_eq!(delete("s"), Ok(vec![exchange]));
+        let stream =
+            |name| Command::DeleteQueue { vhost: Name::from(V), name: Name::from(name), by: None };
+        assert_eq!(delete("s"), Ok(vec![exchange, stream("s-eu"), stream("s-us")]));
         assert_eq!(delete("none"), Err(SuperStreamError::NotFound));
         let text = "amq.direct is not a super stream".to_owned();
         assert_eq!(delete("amq.direct"), Err(SuperStreamError::Invalid(text)));
-        let found = partitions_of(vhost(&state), state.queues(), "s", |_| true);
-        assert_eq!(found, names(&["s-eu", "s-us"]));
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments and policies of streams, looked at with the type itself, whether it is offered or not.
+//! Arguments and policies of streams.
 
 use super::*;
 use crate::queue_arguments::check_for;
@@ -10,7 +10,7 @@ fn stream(arguments: &[(&'static str, Value)]) -> QueueDef {
         id: QueueId(1),
         vhost: name(V),
         name: name("q"),
-        kind: QueueKind::Classic,
+        kind: QueueKind::Stream,
         durable: true,
         auto_delete: false,
         exclusive_owner: None,

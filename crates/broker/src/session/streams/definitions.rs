@@ -1,22 +1,10 @@
 //! Streams as definitions: created, deleted, asked for.
 
 use super::super::Handled;
-use super::{STREAM_TYPE, StreamRequests};
+use super::StreamRequests;
 use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
 use queue_type::DeleteConditions;
-use session::{
-    Event, MethodTag, Properties, ShortString, StreamEvent, StreamRefusal, Table, Value,
-};
-
-/// The arguments of a stream as its clients and as definitions name them, and whether they are numbers.
-const ARGUMENTS: [(&str, &str, bool); 6] = [
-    ("max-length-bytes", "x-max-length-bytes", true),
-    ("max-age", "x-max-age", false),
-    ("stream-max-segment-size-bytes", "x-stream-max-segment-size-bytes", true),
-    ("initial-cluster-size", "x-initial-cluster-size", true),
-    ("queue-leader-locator", "x-queue-leader-locator", false),
-    ("stream-filter-size-bytes", "x-stream-filter-size-bytes", true),
-];
+use session::{Event, MethodTag, Properties, StreamEvent, StreamRefusal, Table};
 
 impl StreamRequests<'_> {
     pub(super) async fn create(
@@ -112,21 +100,8 @@ pub(super) fn correct_name(name: &str) -> Result<Name, StreamRefusal> {
     Ok(Name::from(name))
 }
 
-/// The arguments of the queue. COMPAT: those that are unknown are passed over.
+/// The arguments of the queue.
 pub(super) fn queue_arguments(arguments: &Properties) -> Result<Table, StreamRefusal> {
-    let mut table = Table::new();
-    table.push(ShortString::from_static("x-queue-type"), STREAM_TYPE);
-    for (ours, theirs, is_number) in ARGUMENTS {
-        // Of several of a name the last counts, as in a map.
-        let Some((_, value)) = arguments.iter().rev().find(|(key, _)| key == ours) else {
-            continue;
-        };
-        let value = if is_number {
-            Value::I64(value.parse().map_err(|_| StreamRefusal::PreconditionFailed)?)
-        } else {
-            Value::from(value.as_str())
-        };
-        table.push(ShortString::from_static(theirs), value);
-    }
-    Ok(table)
+    let given = arguments.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    meta::stream_arguments(given).map_err(|_| StreamRefusal::PreconditionFailed)
 }

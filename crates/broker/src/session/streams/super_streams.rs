@@ -7,7 +7,6 @@ use meta::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, Permission,
     RoutingKey, limit_reached,
 };
-use routing::{Binding, Destination, RouteOutcome};
 use session::{MethodTag, ShortString, StreamEvent, StreamRefusal, SuperStream, Table, Value};
 use std::collections::HashSet;
 
@@ -31,21 +30,12 @@ impl SuperStreams<'_, '_> {
     ) -> Result<Handled, StreamRefusal> {
         self.require_on_exchange(Permission::Write, super_stream)?;
         let access = &self.0.client.access;
-        let mut ids = Vec::new();
-        let outcome = access.own_vhost().map_or(RouteOutcome::NoSuchExchange, |vhost| {
-            let keys = [routing_key.as_bytes()];
-            vhost.routes().route(super_stream.as_bytes(), &keys, None, &mut ids)
+        let routed = access.own_vhost().and_then(|vhost| {
+            let (queues, key) = (access.view().meta.queues(), routing_key.as_bytes());
+            meta::super_stream_route(vhost, queues, super_stream, key)
         });
-        if outcome == RouteOutcome::NoSuchExchange {
-            return Err(StreamRefusal::StreamDoesNotExist);
-        }
-        let queues = ids.iter().filter_map(|id| access.view().queue_by_id(*id));
-        let names: Vec<Name> = queues.map(|queue| queue.def().name.clone()).collect();
-        let streams: Vec<&str> = names
-            .iter()
-            .map(Name::as_str)
-            .filter(|name| self.0.find_stream(name).is_ok())
-            .collect();
+        let names = routed.ok_or(StreamRefusal::StreamDoesNotExist)?;
+        let streams: Vec<&str> = names.iter().map(Name::as_str).collect();
         streams.iter().try_for_each(|stream| self.0.require(Permission::Write, stream))?;
         Ok(self.0.tell(StreamEvent::Streams { origin, streams: &streams }))
     }
@@ -66,22 +56,10 @@ impl SuperStreams<'_, '_> {
     /// The streams bound to an exchange, in their order.
     fn partitions_of(&self, super_stream: &str) -> Result<Vec<Name>, StreamRefusal> {
         let access = &self.0.client.access;
-        let vhost = access.own_vhost().ok_or(StreamRefusal::StreamDoesNotExist)?;
-        if access.view().meta.exchange(&access.vhost(), super_stream).is_none() {
-            return Err(StreamRefusal::StreamDoesNotExist);
-        }
-        let mut found: Vec<(i64, Name)> = vhost
-            .routes()
-            .bindings_from(super_stream)
-            .filter_map(|binding| {
-                let Destination::Queue(id) = binding.destination() else { return None };
-                let name = access.view().queue_by_id(*id)?.def().name.clone();
-                self.0.find_stream(&name).ok()?;
-                Some((order(binding), name))
-            })
-            .collect();
-        found.sort();
-        Ok(found.into_iter().map(|(_, name)| name).collect())
+        let found = access.own_vhost().and_then(|vhost| {
+            meta::super_stream_partitions(vhost, access.view().meta.queues(), super_stream)
+        });
+        found.ok_or(StreamRefusal::StreamDoesNotExist)
     }
 
     pub(super) async fn create(&mut self, wanted: &SuperStream) -> Result<Handled, StreamRefusal> {
@@ -218,10 +196,4 @@ impl SuperStreams<'_, '_> {
         let allowed = self.0.client.access.require_on_exchange(permission, &Name::from(name));
         allowed.map_err(|_| StreamRefusal::AccessRefused)
     }
-}
-
-/// The place of a partition. COMPAT: those without one come last.
-fn order(binding: &Binding) -> i64 {
-    let order = binding.arguments().get(PARTITION_ORDER.as_bytes());
-    order.and_then(Value::as_i64).unwrap_or(i64::MAX)
 }

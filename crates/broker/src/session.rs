@@ -146,7 +146,7 @@ impl Session {
         self.client.turn.commit_here();
     }
 
-    /// Connections that were given something and sleep.
+    /// Connections that were given something and sleep, or are about to be given something.
     #[must_use]
     pub fn n_to_wake(&self) -> usize {
         self.client.turn.n_to_wake()

@@ -67,6 +67,7 @@ use session::Position;
 use state::QueueState;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
+use std::task::Wake;
 
 /// A queue.
 #[derive(Debug)]
@@ -242,7 +243,17 @@ impl Queue {
 
     /// Whether a consumer would be given the next message at once.
     pub fn takes_at_once(&self) -> bool {
-        stdx::lock(&self.state).fifo.takes_at_once()
+        self.with(|state, wakes| {
+            state.end_gathering(self, wakes);
+            state.fifo.takes_at_once()
+        })
+    }
+}
+
+/// Woken by who published a flood of messages, once it has no more for now: what was gathered is given out.
+impl Wake for Queue {
+    fn wake(self: Arc<Self>) {
+        self.with(|state, wakes| state.end_gathering(&self, wakes));
     }
 }
 

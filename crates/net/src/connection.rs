@@ -44,9 +44,9 @@ use written::Written;
 const BULK_BYTES: usize = 16 * 1024;
 /// A client that floods is read on before others are woken, up to so many bytes for each of them: if they are
 /// many, each is written several messages at once instead of one after every read, ...
-const READ_ON_BYTES_EACH: usize = 2 * 1024;
-/// ... but not for longer than a millisecond or two.
-const READ_ON_BYTES_MAX: usize = 1024 * 1024;
+const READ_ON_BYTES_EACH: usize = 4 * 1024;
+/// ... but not for longer than some milliseconds; other tasks have their turn after each read.
+const READ_ON_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The end of a connection.
 #[derive(Debug)]
@@ -341,6 +341,7 @@ impl Task {
             && !self.input.is_left()
             && self.client.is_read_on(n_all)
         {
+            tokio::task::yield_now().await;
             n = match poll_fn(|cx| Poll::Ready(self.input.poll_read(cx))).await {
                 // An end or an error is met again by the next read.
                 Poll::Pending | Poll::Ready(Ok(0) | Err(_)) => break,

@@ -7,6 +7,7 @@ pub use consumer::Consumer;
 
 use crate::active::SingleActive;
 use crate::key::ConsumerKey;
+use crate::round::MANY_CONSUMERS;
 use crate::turns::Turns;
 use consumer::{Move, Role};
 use table::Table;
@@ -150,6 +151,12 @@ impl Consumers {
         self.n_settling > 0 || self.tracking != UnackedTracking::Settled
     }
 
+    /// Whether many get deliveries, some of which settle them, and one waits for its turn.
+    #[must_use]
+    pub fn are_many_waiting(&self) -> bool {
+        self.n_active >= MANY_CONSUMERS && self.any_holds() && self.next().is_some()
+    }
+
     /// Changes the record kept of the messages that consumers are given from now on.
     pub fn set_tracking(&mut self, tracking: UnackedTracking) {
         if std::mem::replace(&mut self.tracking, tracking) != tracking {
@@ -198,6 +205,17 @@ impl Consumers {
         self.turns.served(settling == AckMode::Auto || consumer.stays_in_line());
         if settling == AckMode::Manual {
             self.n_held += 1;
+        }
+        settling
+    }
+
+    /// As [`Consumers::served`], but it stays at the front of its line as long as it wants more.
+    pub(crate) fn served_in_turn(&mut self, key: ConsumerKey, position: u64) -> AckMode {
+        let Some(consumer) = self.table.get_mut(key) else { return AckMode::Auto };
+        let settling = consumer.give(position);
+        if settling == AckMode::Manual {
+            self.n_held += 1;
+            self.update_line(key);
         }
         settling
     }

@@ -4,6 +4,7 @@ use crate::key::ConsumerKey;
 use crate::messages::Messages;
 use crate::positions::{PositionRange, PositionSet};
 use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
+use crate::round::Round;
 use std::collections::HashSet;
 
 /// The core of a classic queue: positions in, assignments out.
@@ -148,6 +149,13 @@ impl Fifo {
         self.messages.put(1, arrival, now_ms, &self.consumers)
     }
 
+    /// The round that is due before messages are given out one to each; none if consumers are few or the
+    /// backlog is shallow.
+    #[must_use]
+    pub fn round(&self) -> Option<Round> {
+        Round::due(self.consumers.n_active(), self.messages.n_ready())
+    }
+
     /// Gives the next message to the consumer whose turn it is.
     pub fn next_delivery(&mut self) -> Option<Assigned> {
         let Self { messages, consumers } = self;
@@ -155,6 +163,20 @@ impl Fifo {
         let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
         let (position, redelivered) = messages.pop(wished)?;
         let settling = consumers.served(consumer, position);
+        Some(Assigned { consumer, position, redelivered, settling })
+    }
+
+    /// As [`Fifo::next_delivery`], of a round: the consumer keeps its turn until it has had its part, or has
+    /// no more credit.
+    pub fn next_of_round(&mut self, round: &mut Round) -> Option<Assigned> {
+        let Self { messages, consumers } = self;
+        let consumer = consumers.next()?;
+        if !round.goes_on(consumer) {
+            return self.next_delivery();
+        }
+        let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
+        let (position, redelivered) = messages.pop(wished)?;
+        let settling = consumers.served_in_turn(consumer, position);
         Some(Assigned { consumer, position, redelivered, settling })
     }
 

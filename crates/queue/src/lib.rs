@@ -18,6 +18,7 @@ mod priorities;
 pub mod queue_policy;
 mod range;
 mod retry;
+mod round;
 mod turns;
 mod unacked;
 
@@ -33,3 +34,4 @@ pub use policy_state::PolicyState;
 pub use positions::{PositionRange, PositionSet};
 pub use queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 pub use retry::{Delayed, Retry, RetryOn};
+pub use round::Round;

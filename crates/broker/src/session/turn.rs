@@ -74,9 +74,9 @@ impl Turn {
         &mut self.wakes
     }
 
-    /// Connections that were given something and sleep.
+    /// Connections that were given something and sleep, or are about to be given something.
     pub(super) fn n_to_wake(&self) -> usize {
-        self.wakes.len()
+        self.wakes.n_connections()
     }
 
     /// Wakes the connections that were given something.

@@ -63,6 +63,68 @@ fn a_publisher_is_slowed_down_while_consumers_take_from_a_deep_backlog() {
     assert!(!publisher.session().wake(), "the backlog is shallow");
 }
 
+/// Consumers of one queue that settle what they get.
+fn consumers(broker: &Arc<broker::Broker>, n: usize) -> Vec<Client> {
+    let mut consumers: Vec<Client> = (0..n).map(|_| Client::connect(broker)).collect();
+    for consumer in &mut consumers {
+        assert_eq!(consumer.consume("q", false), ["consuming"]);
+    }
+    consumers
+}
+
+/// Whatever ends the gathering, nobody waits for a publisher that has no more for now.
+#[test]
+fn a_flood_for_many_consumers_is_gathered_until_its_publisher_pauses() {
+    let (_disk, broker) = node();
+    let mut publisher = Client::connect(&broker);
+    publisher.declare("q", false);
+    let consumers = consumers(&broker, 100);
+    let first_hears = || consumers.first().unwrap().heard();
+    publisher.publish("q", &["a"], Kind::Transient);
+    assert_eq!(first_hears(), ["deliver a"], "few are given out at once");
+    publisher.publish("q", &["b"; 199], Kind::Transient);
+    assert!(first_hears().is_empty());
+    assert!(publisher.session().n_to_wake() > consumers.len());
+    publisher.session().wake();
+    assert!(consumers.iter().skip(1).all(|one| one.heard() == ["deliver b"; 2]));
+    assert_eq!(first_hears(), ["deliver b"]);
+    publisher.publish("q", &["c"; 100], Kind::Transient);
+    assert_eq!(publisher.ask_ready("q"), 0, "it waits for an answer");
+    assert!(consumers.iter().all(|one| one.heard() == ["deliver c"]));
+    publisher.publish("q", &["d"; 100], Kind::Transient);
+    assert!(first_hears().is_empty());
+    publisher.disconnect();
+    assert!(consumers.iter().all(|one| one.heard() == ["deliver d"]));
+}
+
+/// Messages that are several for each consumer do not wait for the publisher's pause, and each gets as many.
+#[test]
+fn what_is_gathered_is_given_out_once_it_is_much_for_everybody() {
+    let (_disk, broker) = node();
+    let mut publisher = Client::connect(&broker);
+    publisher.declare("q", false);
+    let consumers = consumers(&broker, 100);
+    publisher.publish("q", &["a"; 850], Kind::Transient);
+    assert!(consumers.iter().all(|one| one.heard() == ["deliver a"; 8]));
+    publisher.session().wake();
+    let rest: Vec<usize> = consumers.iter().map(|one| one.heard().len()).collect();
+    assert_eq!(rest, [vec![1; 50], vec![0; 50]].concat());
+}
+
+/// A flood that is gathered is given out before a message that is to be delivered now or never.
+#[test]
+fn an_immediate_message_finds_the_consumers_that_a_flood_is_gathered_for() {
+    let (_disk, broker) = node();
+    let mut publisher = Client::connect(&broker);
+    publisher.declare("q", false);
+    let consumers = consumers(&broker, 100);
+    publisher.publish("q", &["a"; 100], Kind::Transient);
+    let now = [(Properties::default(), "now")];
+    let heard = publisher.publish_as("", "q", &now, Kind::Immediate);
+    assert!(heard.is_empty(), "it is not returned: {heard:?}");
+    assert_eq!(consumers.first().unwrap().heard(), ["deliver a", "deliver now"]);
+}
+
 #[test]
 fn prefetch_holds_back_and_settling_lets_go_on() {
     let (_disk, broker) = node();

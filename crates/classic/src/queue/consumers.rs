@@ -20,6 +20,9 @@ pub(super) struct Consumers {
     /// Consumers that are exclusive: one at most.
     n_exclusive: usize,
     had_any: bool,
+    /// Whether what comes is not given out yet: who publishes it is about to say that it has no more for now,
+    /// by [waking](std::task::Wake) the queue.
+    pub(super) is_gathering: bool,
 }
 
 impl Consumers {

@@ -11,11 +11,14 @@ use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Queue, position};
 use confirm::DurabilityToken;
-use queue::{AckMode, Assigned, Fifo, PositionRange};
+use queue::{AckMode, Assigned, Fifo, PositionRange, Round};
 use queue_type::{Got, Incoming, Publishes, Wakes};
 use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
+
+/// So many messages that come at once are a flood.
+const GATHERED_MIN: usize = 64;
 
 /// The parts of a queue that have to do with who is given what.
 pub(super) struct Deliveries<'s> {
@@ -37,6 +40,7 @@ impl Deliveries<'_> {
         arrivals: Option<&Arrivals>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
+        self.gather(queue, messages.len(), arrivals.is_none() && !on_consume, wakes);
         if on_consume {
             let now_ms = queue.services.storage.time.monotonic_ms();
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
@@ -80,7 +84,7 @@ impl Deliveries<'_> {
     ) -> Option<KeptTogether> {
         stdx::walk::step("enqueue");
         let message = &incoming.message;
-        let next = if self.fifo.is_waiting() {
+        let next = if self.consumers.is_gathering || self.fifo.is_waiting() {
             None
         } else if self.fifo.messages().head() == Some(at) {
             Some(message.properties.len())
@@ -114,24 +118,62 @@ impl Deliveries<'_> {
         late
     }
 
-    /// Gives ready messages to consumers until there are no more, or nobody can take one.
+    /// Begins to gather what comes, if it comes in masses for many consumers: it is given out when there is
+    /// enough for each to get several messages at once, or who publishes it has no more for now.
+    fn gather(&mut self, queue: &Queue, n_messages: usize, is_plain: bool, wakes: &mut Wakes) {
+        if self.consumers.is_gathering {
+            self.consumers.is_gathering = is_plain;
+        } else if n_messages >= GATHERED_MIN && is_plain && self.fifo.consumers().are_many_waiting()
+        {
+            self.begin_gathering(queue, wakes);
+        }
+    }
+
+    #[cold]
+    fn begin_gathering(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        if let Some(queue) = queue.me.upgrade() {
+            self.consumers.is_gathering = true;
+            wakes.add_gathering(queue.into(), self.fifo.consumers().n_active());
+        }
+    }
+
+    /// Gives ready messages to consumers until there are no more, or nobody can take one. While more are
+    /// gathered, only as many as make rounds.
     pub(super) fn dispatch(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        while !self.fifo.is_waiting() {
+            let round = self.fifo.round();
+            let is_held_back = round.is_none() && self.consumers.is_gathering;
+            if is_held_back || !self.give_out(round, queue, wakes) {
+                break;
+            }
+        }
+        self.content.log_settled(queue);
+    }
+
+    /// Gives out a round, or all there is. False if that was to be more, or nobody can take it.
+    fn give_out(&mut self, mut round: Option<Round>, queue: &Queue, wakes: &mut Wakes) -> bool {
+        let mut n = round.map_or(u64::MAX, |round| round.n_messages());
         loop {
-            while !self.hand_over.is_full() && !self.fifo.is_waiting() {
+            while n > 0 && !self.hand_over.is_full() && !self.fifo.is_waiting() {
                 let Some(next) = self.size_of_next() else { break };
-                let assigned = self.next_delivery(queue, next.properties_bytes, wakes);
+                let assigned = match &mut round {
+                    Some(round) if !self.is_asked_before(next.properties_bytes) => {
+                        self.fifo.next_of_round(round)
+                    }
+                    _ => self.next_delivery(queue, next.properties_bytes, wakes),
+                };
                 let Some(assigned) = assigned else { break };
                 if self.policy.notes_sizes {
                     self.note_sent(&assigned, None);
                 }
                 self.hand_over.push(self.fifo, self.consumers, (assigned, None), next.size_bytes);
+                n -= 1;
             }
             if self.hand_over.is_empty() {
-                break;
+                return n == 0;
             }
             self.hand_over(queue, &[], wakes);
         }
-        self.content.log_settled(queue);
     }
 
     /// The size of the first ready message; none while it is on disk only. One that was lost while
@@ -166,10 +208,16 @@ impl Deliveries<'_> {
         properties_bytes: usize,
         wakes: &mut Wakes,
     ) -> Option<Assigned> {
-        if self.consumers.any_limited() || properties_bytes > PROPERTIES_BYTES_ALWAYS_TAKEN {
+        if self.is_asked_before(properties_bytes) {
             return self.next_limited(queue, properties_bytes, wakes);
         }
         self.fifo.next_delivery()
+    }
+
+    /// Whether a client or channel is asked before its consumer is given a message with such properties.
+    #[inline]
+    const fn is_asked_before(&self, properties_bytes: usize) -> bool {
+        self.consumers.any_limited() || properties_bytes > PROPERTIES_BYTES_ALWAYS_TAKEN
     }
 
     /// As [`Deliveries::next_delivery`], but first asks whether the client can be sent such properties, and

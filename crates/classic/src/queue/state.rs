@@ -334,6 +334,13 @@ impl QueueState {
         Ok(self.deliveries().get(queue, get, wakes))
     }
 
+    /// Gives out what was gathered.
+    pub(super) fn end_gathering(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        if std::mem::take(&mut self.consumers.is_gathering) {
+            self.deliveries().dispatch(queue, wakes);
+        }
+    }
+
     pub(super) fn cancel(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
         self.policy.touch(queue);
         self.membership().cancel(consumer);

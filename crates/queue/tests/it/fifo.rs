@@ -1,7 +1,9 @@
 //! The core's rules, by example and against a naive model.
 
 use proptest::prelude::*;
-use queue::{AckMode, Checkout, ConsumerKey, Detached, Fifo, NotHeld, Return, UnackedTracking};
+use queue::{
+    AckMode, Checkout, ConsumerKey, Detached, Fifo, NotHeld, Return, Round, UnackedTracking,
+};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const fn acking(prefetch: Option<u32>) -> Checkout {
@@ -36,6 +38,65 @@ fn consumers_of_one_priority_take_turns() {
     let given = deliver_all(&mut fifo);
     assert_eq!(given, [(0, 0, false), (1, 1, false), (0, 2, false), (1, 3, false)]);
     assert_eq!((fifo.messages().n_ready(), fifo.consumers().n_held()), (0, 0));
+}
+
+/// A queue with many consumers.
+fn many(n_consumers: u32, prefetch: Option<u32>) -> Fifo {
+    let mut fifo = Fifo::new();
+    for _ in 0..n_consumers {
+        fifo.consumers_mut().attach(acking(prefetch));
+    }
+    fifo
+}
+
+/// The consumers that get the next `n` messages, of a round if there is one.
+fn takers(fifo: &mut Fifo, round: &mut Option<Round>, n: u64) -> Vec<u32> {
+    let mut next = || match round {
+        Some(round) => fifo.next_of_round(round),
+        None => fifo.next_delivery(),
+    };
+    (0..n).map_while(|_| next()).map(|given| given.consumer.0).collect()
+}
+
+#[test]
+fn many_consumers_of_a_deep_backlog_get_several_messages_in_a_turn_and_as_many_each() {
+    let mut fifo = many(64, None);
+    fifo.enqueue(64 * 8 + 3);
+    let mut round = fifo.round();
+    assert_eq!(round.map(|round| round.n_messages()), Some(64 * 8));
+    let given = takers(&mut fifo, &mut round, 64 * 8);
+    assert_eq!(given, (0..64).flat_map(|consumer| [consumer; 8]).collect::<Vec<_>>());
+    assert!(fifo.round().is_none(), "the backlog is shallow");
+    assert_eq!(takers(&mut fifo, &mut None, 4), [0, 1, 2]);
+    fifo.enqueue(64 * 1_000);
+    let mut round = fifo.round();
+    assert_eq!(round.map(|round| round.n_messages()), Some(64 * 64), "a turn is not longer");
+    assert_eq!(takers(&mut fifo, &mut round, 65), [vec![3; 64], vec![4]].concat());
+    assert_eq!(takers(&mut fifo, &mut None, 3), [4, 5, 6], "what is left of a turn is forgotten");
+    assert_eq!((fifo.consumers().n_held(), fifo.messages().n_ready()), (583, 63_932));
+}
+
+#[test]
+fn consumers_take_turns_of_one_message_if_they_are_few_or_the_backlog_is_shallow() {
+    let mut few = many(63, None);
+    few.enqueue(63 * 1_000);
+    assert!(few.round().is_none());
+    let mut many = many(64, None);
+    many.enqueue(64 * 8 - 1);
+    assert!(many.round().is_none());
+}
+
+#[test]
+fn a_turn_ends_with_the_consumer_s_credit_and_the_next_one_has_a_whole_turn() {
+    let mut fifo = many(64, Some(10));
+    fifo.consumers_mut().set_credit(ConsumerKey(0), 3);
+    fifo.enqueue(64 * 8);
+    let mut round = fifo.round();
+    assert_eq!(takers(&mut fifo, &mut round, 12), [vec![0; 3], vec![1; 8], vec![2]].concat());
+    fifo.consumers_mut().set_credit(ConsumerKey(2), 0);
+    assert_eq!(takers(&mut fifo, &mut round, 9), [vec![3; 8], vec![4]].concat());
+    fifo.settle(ConsumerKey(0), 0).unwrap();
+    assert_eq!(fifo.consumers().n_held(), 20);
 }
 
 #[test]

@@ -191,6 +191,8 @@ pub(crate) struct Run {
     /// Messages that end an interval before its time.
     pub(crate) interval_messages: Option<NonZeroU64>,
     pub(crate) exit_when: Option<ExitWhen>,
+    /// Time without a message after which consumers with a limit give up, where nobody publishes.
+    pub(crate) idle_ns: Option<u64>,
     pub(crate) format: Format,
     /// The file for comma-separated values, besides what is printed.
     pub(crate) output_file: Option<PathBuf>,
@@ -367,6 +369,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         interval_ns: seconds(given, "interval", 1.0)?.max(SECOND / 100),
         interval_messages: optional(given, "interval-messages")?,
         exit_when,
+        idle_ns: Some(seconds(given, "idle-timeout", 30.0)?).filter(|ns| *ns > 0),
         format,
         output_file: given.last("output-file").map(PathBuf::from),
         verify,

@@ -58,6 +58,16 @@ fn messages_are_counted_confirmed_acknowledged_and_timed() {
 }
 
 #[test]
+fn consumers_that_wait_for_messages_nobody_sends_give_up() {
+    let broker = Broker::start(Behaviour::Echo);
+    let line = "--producers 0 --consumers 1 --predeclared --qos 200 --stream-consumer-offset first \
+                --cmessages 10 --queue stream --idle-timeout 0.2";
+    let (code, lines, complaints) = run(&broker, line);
+    assert_eq!((code, &lines.last().unwrap()["received"]), (1, &Value::from(0)));
+    assert!(complaints.contains("0 of 10 messages came"), "{complaints}");
+}
+
+#[test]
 fn many_connections_with_many_channels_each() {
     let broker = Broker::start(Behaviour::Echo);
     let summary = summary(&broker, "-x 20 -X 3 -y 20 -Y 2 -C 100 -D 150 -qp q%d -qpf 1 -qpt 20");

@@ -218,5 +218,10 @@ pub(crate) const OPTIONS: &[Opt] = &[
     ours("threads", Some("n"), "threads that drive the connections (one per core)"),
     ours("broker-pid", Some("pid"), "the broker's process (found for a port of this machine)"),
     ours("interval-messages", Some("n"), "a line after so many messages, too (one thread)"),
+    ours(
+        "idle-timeout",
+        Some("seconds"),
+        "end of a run with -x 0 and -D that nothing comes to (30)",
+    ),
     ours("progress", Some("bool"), "a bar with the time left (if the terminal is one)"),
 ];

@@ -13,7 +13,7 @@ use super::say;
 use super::stop_reason::{IDLE_NS, Idle, StopReason};
 use crate::client::Client;
 use crate::clock::{self, MILLISECOND, SECOND};
-use crate::config::{ExitWhen, Format};
+use crate::config::{Config, ExitWhen, Format};
 use crate::connection::Phase;
 use crate::report::{self, Printer, RunError, Summary};
 use crate::setup::{self, Recipe};
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
     fn intervals(&mut self, start: u64, client: &mut Client) -> anyhow::Result<()> {
         let run = &self.recipe.config.run;
         let ends_at = run.time_ns.map_or(u64::MAX, |time| start.saturating_add(time));
-        let mut idle = Idle::new(start);
+        let (mut idle, mut waited) = (Idle::new(start), Idle::new(start));
         let mut looked_at = start;
         while !self.stop_reason.is_over() {
             let now = clock::now();
@@ -179,6 +179,11 @@ impl<'a> Run<'a> {
                     self.stop_reason.consumers_stopped(exit_when);
                 }
             }
+            if let Some(why) = self.gives_up(&mut waited, now) {
+                self.stop_reason.failed(&why);
+                self.note(RunError { code: None, reason: why, n: 1 });
+                break;
+            }
             self.draw_bar(now - start);
             let wait = Duration::from_nanos(ends_at - now).min(POLL);
             match self.news.recv_timeout(wait) {
@@ -189,6 +194,25 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Why consumers need not wait any longer for their number of messages: nobody publishes here, and
+    /// nothing has come for a while.
+    fn gives_up(&self, waited: &mut Idle, now: u64) -> Option<String> {
+        let Config { publishing, consuming, run, .. } = self.recipe.config;
+        let limit = consuming.limit.filter(|_| publishing.n_connections == 0)?;
+        let idle_ns =
+            run.idle_ns.filter(|_| run.exit_when.is_none() && consuming.start_delay_ns == 0)?;
+        if waited.look(self.shared, now) <= idle_ns {
+            return None;
+        }
+        let n_wanted =
+            limit.saturating_mul(u64::try_from(consuming.n_consumers()).unwrap_or(u64::MAX));
+        Some(format!(
+            "nothing was received for {} s: {} of {n_wanted} messages came, and nobody publishes here",
+            idle_ns / SECOND,
+            self.shared.n_received()
+        ))
     }
 
     fn on_news(&mut self, news: News) {

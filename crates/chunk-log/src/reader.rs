@@ -157,15 +157,16 @@ impl Reader {
     }
 
     fn next(&mut self, wait: Wait) -> Result<Next> {
-        let mut has_moved = false;
         for _ in 0..PASSED_OVER_MAX {
             match self.step(wait) {
                 Ok(Next::PassedOver) => {}
                 Ok(next) => return Ok(next),
-                // The segment has gone.
-                Err(error) if error.is_not_found() && !has_moved => {
-                    has_moved = true;
+                Err(error) if error.is_not_found() => {
+                    let gone = self.segment;
                     self.go_to_first()?;
+                    if self.segment == gone {
+                        return Err(error);
+                    }
                 }
                 Err(error) => return Err(error),
             }

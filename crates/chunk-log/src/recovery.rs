@@ -163,8 +163,12 @@ impl Recovery<'_> {
                 left.extend(tail.replace(end).filter(|end| !end.is_synced()));
                 n_good += 1;
             }
-            while self.segments.len() > n_good {
+            let n_dropped = self.segments.len() - n_good;
+            for _ in 0..n_dropped {
                 self.drop_last()?;
+            }
+            if n_dropped > 0 {
+                self.files.disk().sync_dir(self.dir).context("sync", self.dir)?;
             }
             if let Some(tail) = tail {
                 return Ok(Some((tail, left)));
@@ -374,6 +378,7 @@ impl Opened {
         let bytes = self.chunks.len.saturating_sub(end.position);
         if bytes > 0 {
             self.chunks.cut(end.position)?;
+            self.chunks.file.sync_data().context("sync", &self.chunks.name)?;
             report.cut.push(Cut { file: self.chunks.name.clone(), bytes });
         }
         Ok(())

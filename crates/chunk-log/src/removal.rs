@@ -93,9 +93,11 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         // The mark goes down for good before anything takes the place of what was synced.
         let index = Index::open(&slot, Some(n_chunks))?;
         index.set_mark(SyncedMark::NONE)?;
-        index.sync()?;
-        chunks.file()?.set_len(position).context("cut", chunks.name())?;
         slot.file()?.set_len(record_at(n_chunks)).context("cut", slot.name())?;
+        index.sync()?;
+        let chunks_file = chunks.file()?;
+        chunks_file.set_len(position).context("cut", chunks.name())?;
+        chunks_file.sync_data().context("sync", chunks.name())?;
     }
     Ok(())
 }

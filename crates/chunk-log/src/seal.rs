@@ -8,7 +8,9 @@
 //! +--------------+------+
 //! ```
 //! The protocol keeps these bits for later, and clients ignore them. A chunk without a seal is taken as
-//! it is; a start then cannot tell that its filter, its trailer or a field of its header is torn.
+//! it is; a start then cannot tell that its filter, its trailer or a field of its header is torn. So is a
+//! chunk taken that lost the end of its header, with the seal, and whose data was all zeros: an empty
+//! message.
 
 use streamproto::ChunkHeader;
 use streamproto::chunk::DataCrc;

@@ -255,3 +255,44 @@ proptest! {
         }
     }
 }
+
+/// Readers on threads of their own, beside a writer that begins and removes segments.
+#[test]
+fn readers_beside_a_writer_see_chunks_in_order() {
+    const N: u64 = 3_000;
+    let disk = MemoryDisk::new();
+    let files = StreamFiles::new(Arc::new(disk.clone()), 3);
+    let retention = chunk_log::Retention { bytes_max: Some(20_000), age_max_ms: None };
+    let options = LogOptions { segment_bytes_max: 4_000, retention, ..LogOptions::default() };
+    let (mut log, _) = open(&files, options);
+    let view = log.view().clone();
+    std::thread::scope(|scope| {
+        for n in 0..3_u64 {
+            let view = view.clone();
+            scope.spawn(move || {
+                let mut reader = reader(&view, Start::First);
+                let (mut next, mut n_read) = (0, 0_u64);
+                while next < N {
+                    match reader.read_next(Wait::ForDisk).unwrap() {
+                        Next::Chunk(chunk) => {
+                            assert!(chunk.header.chunk_id >= next, "{next}: {chunk:?}");
+                            assert_eq!(chunk.header.chunk_id + 1, reader.next_offset());
+                            chunk.parts().unwrap().unwrap().verify_crc().unwrap();
+                            next = reader.next_offset();
+                            n_read += 1;
+                        }
+                        Next::PassedOver => {}
+                        Next::End => std::thread::yield_now(),
+                    }
+                    if n == 2 && n_read % 7 == 0 {
+                        reader.release();
+                    }
+                }
+                assert!(n_read > 0);
+            });
+        }
+        for n in 0..N {
+            add(&mut log, &[usize::try_from(n % 97).unwrap()]);
+        }
+    });
+}

@@ -104,7 +104,7 @@ impl Session {
             links: Links::default(),
             settling: Settling::default(),
             transactions: Transactions::default(),
-            streams: Streams,
+            streams: Streams::default(),
             hold: None,
             ended: false,
         })
@@ -218,7 +218,7 @@ impl Session {
                     n_done = index;
                     break;
                 }
-                Request::Append(append) => self.streams.append(&self.client, append, input),
+                Request::Append(append) => self.streams.append(&mut self.client, append, input),
                 Request::Credit(credit) => self.streams.credit(&self.client, *credit),
                 Request::Control(control) => {
                     self.flush_before(index, input, requests).await;
@@ -269,6 +269,7 @@ impl Session {
 
     /// Deliveries on these links may go on: the client has read.
     pub fn resume(&self, links: &[LinkId]) {
+        self.streams.resume(links);
         self.links.resume(&self.client, links);
     }
 
@@ -336,6 +337,7 @@ impl Session {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
+        self.streams.release();
         for channel in self.client.channels.ids() {
             self.release_channel(channel).await;
             self.client.turn.did_steps(CHANNEL_STEPS).await;

@@ -74,7 +74,7 @@ impl Session {
                 let parts = (&mut self.publishing, links, &mut self.settling);
                 self.transactions.commit(client, parts, channel).await
             }
-            Op::Stream(op) => self.streams.act(client, control, op).await,
+            Op::Stream(op) => self.streams.act((client, links), control, op).await,
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }
     }

@@ -5,42 +5,74 @@ mod super_streams;
 
 use super::Handled;
 use super::client::Client;
+use super::links::Links;
 use crate::alarms::Alarm;
 use crate::queue_ref::QueueRef;
 use meta::{Name, Permission};
 use session::{
-    Append, Control, Error, ErrorKind, Event, StreamCredit, StreamEvent, StreamOp, StreamRefusal,
+    Append, ChunkSelection, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL,
+    PublisherId, StreamCredit, StreamEvent, StreamOffset, StreamOp, StreamRefusal,
+    StreamSubscription, SubscriptionId,
 };
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stream::{Stream, StreamPublisher, Subscribe, Subscription};
 use streamproto::command::{FilteredMessage, PublishedMessage};
 use streamproto::field::Field;
 use super_streams::SuperStreams;
 
 /// The longest name of a publisher or consumer, in bytes.
 const REFERENCE_BYTES_MAX: usize = 255;
-/// The type of queue that is a stream.
-const STREAM_TYPE: &str = "stream";
 
 /// Requests for streams, of a client.
 pub(super) struct StreamRequests<'c> {
     client: &'c mut Client,
 }
 
-/// The publishers and subscriptions of a client. There are none before there are streams.
+/// Publishers, and subscriptions, of one connection. COMPAT: RabbitMQ's limit.
+const PER_CONNECTION_MAX: usize = 256;
+
+/// The publishers and subscriptions of a client.
 #[derive(Debug, Default)]
-pub(super) struct Streams;
+pub(super) struct Streams {
+    publishers: BTreeMap<PublisherId, StreamPublisher>,
+    subscriptions: BTreeMap<SubscriptionId, Arc<Subscription>>,
+}
 
 impl Streams {
     /// Does what a request for streams asks for.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the others need no publisher or subscription"
+    )]
     pub(super) async fn act(
-        &self,
-        client: &mut Client,
+        &mut self,
+        (client, links): (&mut Client, &mut Links),
         control: &Control,
         op: &StreamOp,
     ) -> Result<Handled, Error> {
         let origin = control.origin;
         let is_answered =
             !matches!(op, StreamOp::StoreOffset { .. } | StreamOp::ConsumerUpdated { .. });
-        match (StreamRequests { client }).act(control, op).await {
+        self.forget_deleted();
+        let mut requests = StreamRequests { client };
+        let handled = match op {
+            StreamOp::DeclarePublisher { publisher, reference, stream } => {
+                self.declare_publisher(&requests, *publisher, (reference, stream))
+            }
+            StreamOp::DeletePublisher(publisher) => {
+                let deleted = self.publishers.remove(publisher);
+                deleted.map(|_| Handled::Done).ok_or(StreamRefusal::PublisherDoesNotExist)
+            }
+            StreamOp::Subscribe(wanted) => {
+                self.subscribe(&requests, origin, wanted, links.next_id())
+            }
+            StreamOp::Unsubscribe(subscription) => {
+                self.unsubscribe(&requests, origin, *subscription)
+            }
+            op => requests.act(control, op).await,
+        };
+        match handled {
             Ok(handled) => Ok(handled),
             Err(why) if is_answered => {
                 client.turn.answer(Event::Stream(StreamEvent::Refused { origin, why }))
@@ -54,7 +86,12 @@ impl Streams {
     }
 
     /// Appends the messages that a publisher has published.
-    pub(super) fn append(&self, client: &Client, append: &Append, input: &[u8]) {
+    pub(super) fn append(&mut self, client: &mut Client, append: &Append, input: &[u8]) {
+        let publisher = self.publishers.get_mut(&append.publisher);
+        if let Some(publisher) = publisher.filter(|it| !it.stream().is_deleted()) {
+            publisher.append(append, input, client.turn.wakes());
+            return;
+        }
         client.turn.tell(|sink| {
             for id in publishing_ids(append, input) {
                 let why = Err(StreamRefusal::PublisherDoesNotExist);
@@ -65,71 +102,206 @@ impl Streams {
 
     /// Gives a subscription credit.
     pub(super) fn credit(&self, client: &Client, credit: StreamCredit) {
+        let known = self.subscriptions.get(&credit.subscription);
+        if let Some(subscription) = known.filter(|it| !it.stream().is_deleted()) {
+            subscription.add_credit(credit.n_chunks);
+            subscription.resume();
+            return;
+        }
         let (subscription, why) = (credit.subscription, StreamRefusal::SubscriptionIdDoesNotExist);
         client.turn.tell(|sink| {
             sink.event(Event::Stream(StreamEvent::CreditRefused { subscription, why }));
         });
     }
+
+    /// Deliveries on these links may go on; others are passed over.
+    pub(super) fn resume(&self, links: &[LinkId]) {
+        let of_links = self.subscriptions.values().filter(|it| links.contains(&it.link()));
+        of_links.for_each(Subscription::resume);
+    }
+
+    /// Gives back everything that the client holds.
+    pub(super) fn release(&mut self) {
+        self.publishers.clear();
+        std::mem::take(&mut self.subscriptions).values().for_each(|it| it.detach());
+    }
+
+    /// The client was told that they are gone, with their stream.
+    fn forget_deleted(&mut self) {
+        self.publishers.retain(|_, publisher| !publisher.stream().is_deleted());
+        self.subscriptions.retain(|_, subscription| !subscription.stream().is_deleted());
+    }
+
+    /// COMPAT: in RabbitMQ's order; while the disk is short of space nobody begins to publish. Test:
+    /// `requests_without_a_stream_are_refused_in_rabbitmqs_order`.
+    fn declare_publisher(
+        &mut self,
+        requests: &StreamRequests<'_>,
+        id: PublisherId,
+        (reference, stream): (&str, &str),
+    ) -> Result<Handled, StreamRefusal> {
+        let client = &requests.client;
+        let is_short = client.access.broker().alarms.is_on(Alarm::Disk);
+        if is_short || self.publishers.len() >= PER_CONNECTION_MAX {
+            return Err(StreamRefusal::PreconditionFailed);
+        }
+        requests.require(Permission::Write, stream)?;
+        check_reference(reference)?;
+        let has_name = |it: &StreamPublisher| {
+            it.reference() == Some(reference.as_bytes()) && &*it.stream().def().name == stream
+        };
+        if self.publishers.contains_key(&id) || self.publishers.values().any(has_name) {
+            return Err(StreamRefusal::PreconditionFailed);
+        }
+        let stream = requests.find_stream(stream)?;
+        let reference = Some(reference.as_bytes()).filter(|reference| !reference.is_empty());
+        let by = (client.access.connection().id, id);
+        let publisher = stream.publisher(by, reference, client.turn.outbox())?;
+        self.publishers.insert(id, publisher);
+        Ok(Handled::Done)
+    }
+
+    /// A single active consumer is refused: there is nobody yet who chooses one.
+    fn subscribe(
+        &mut self,
+        requests: &StreamRequests<'_>,
+        origin: MethodTag,
+        wanted: &StreamSubscription,
+        link: LinkId,
+    ) -> Result<Handled, StreamRefusal> {
+        if self.subscriptions.len() >= PER_CONNECTION_MAX {
+            return Err(StreamRefusal::PreconditionFailed);
+        }
+        requests.require(Permission::Read, &wanted.stream)?;
+        check_reference(wanted.name.as_deref().unwrap_or_default())?;
+        let stream = requests.find_stream(&wanted.stream)?;
+        if self.subscriptions.contains_key(&wanted.subscription) {
+            return Err(StreamRefusal::SubscriptionIdAlreadyExists);
+        }
+        if wanted.single_active {
+            return Err(StreamRefusal::PreconditionFailed);
+        }
+        let client = &requests.client;
+        let subscription = stream.subscribe(&Subscribe {
+            owner: (client.access.connection().id, ONLY_CHANNEL),
+            link,
+            outbox: client.turn.outbox(),
+            offset: wanted.offset,
+            selection: &wanted.selection,
+            credit: wanted.credit,
+        })?;
+        let handled = requests.tell(StreamEvent::Subscribed {
+            origin,
+            link,
+            subscription: wanted.subscription,
+        });
+        subscription.resume();
+        self.subscriptions.insert(wanted.subscription, subscription);
+        Ok(handled)
+    }
+
+    fn unsubscribe(
+        &mut self,
+        requests: &StreamRequests<'_>,
+        origin: MethodTag,
+        id: SubscriptionId,
+    ) -> Result<Handled, StreamRefusal> {
+        let gone = self.subscriptions.remove(&id);
+        let gone = gone.ok_or(StreamRefusal::SubscriptionIdDoesNotExist)?;
+        gone.detach();
+        Ok(requests.tell(StreamEvent::Unsubscribed { origin, link: gone.link() }))
+    }
 }
 
 impl StreamRequests<'_> {
     async fn act(&mut self, control: &Control, op: &StreamOp) -> Result<Handled, StreamRefusal> {
+        let origin = control.origin;
         match op {
-            StreamOp::DeclarePublisher { reference, stream, .. } => {
-                self.declare_publisher(reference, stream)
+            StreamOp::StoreOffset { reference, stream, offset } => {
+                self.store_offset(reference, stream, *offset)
             }
-            StreamOp::DeletePublisher(_) => Err(StreamRefusal::PublisherDoesNotExist),
-            StreamOp::Unsubscribe(_) => Err(StreamRefusal::SubscriptionIdDoesNotExist),
-            StreamOp::Subscribe(subscription) => {
-                self.require(Permission::Read, &subscription.stream)?;
-                check_reference(subscription.name.as_deref().unwrap_or_default())?;
-                self.use_stream(&subscription.stream)
+            StreamOp::QueryPublisherSequence { reference, stream } => {
+                let stream = self.stream_to_read(stream)?;
+                let known = stream.tracked().publisher_sequence(reference.as_bytes());
+                let sequence = known.unwrap_or(0);
+                Ok(self.tell(StreamEvent::PublisherSequence { origin, sequence }))
             }
-            StreamOp::StoreOffset { stream, .. }
-            | StreamOp::QueryPublisherSequence { stream, .. }
-            | StreamOp::QueryOffset { stream, .. }
-            | StreamOp::ResolveOffset { stream, .. }
-            | StreamOp::Stats { stream } => {
-                self.require(Permission::Read, stream)?;
-                self.use_stream(stream)
+            StreamOp::QueryOffset { reference, stream } => {
+                let stream = self.stream_to_read(stream)?;
+                let known = stream.tracked().stored_offset(reference.as_bytes());
+                let offset = known.ok_or(StreamRefusal::NoOffset)?;
+                Ok(self.tell(StreamEvent::Offset { origin, offset }))
             }
-            StreamOp::ConsumerUpdated { .. } => Ok(Handled::Answered),
+            StreamOp::ResolveOffset { stream, offset, selection } => {
+                let offset = self.stream_to_read(stream)?.resolve(*offset, selection)?;
+                Ok(self.tell(StreamEvent::Offset { origin, offset }))
+            }
+            StreamOp::Stats { stream } => self.stats(origin, stream),
             StreamOp::Create { stream, arguments } => self.create(stream, arguments).await,
             StreamOp::Delete { stream } => self.delete(stream).await,
-            StreamOp::Metadata { streams } => self.metadata(control.origin, streams),
+            StreamOp::Metadata { streams } => self.metadata(origin, streams),
             StreamOp::Route { routing_key, super_stream } => {
-                SuperStreams(self).route(control.origin, routing_key, super_stream)
+                SuperStreams(self).route(origin, routing_key, super_stream)
             }
             StreamOp::Partitions { super_stream } => {
-                SuperStreams(self).partitions(control.origin, super_stream)
+                SuperStreams(self).partitions(origin, super_stream)
             }
             StreamOp::CreateSuperStream(wanted) => SuperStreams(self).create(wanted).await,
             StreamOp::DeleteSuperStream { super_stream } => {
                 SuperStreams(self).delete(super_stream).await
             }
+            StreamOp::ConsumerUpdated { .. }
+            | StreamOp::DeclarePublisher { .. }
+            | StreamOp::DeletePublisher(_)
+            | StreamOp::Subscribe(_)
+            | StreamOp::Unsubscribe(_) => Ok(Handled::Answered),
         }
     }
 
-    /// COMPAT: while the disk is short of space nobody begins to publish. Test:
-    /// `requests_without_a_stream_are_refused_in_rabbitmqs_order`.
-    fn declare_publisher(&self, reference: &str, stream: &str) -> Result<Handled, StreamRefusal> {
-        if self.client.access.broker().alarms.is_on(Alarm::Disk) {
-            return Err(StreamRefusal::PreconditionFailed);
-        }
-        self.require(Permission::Write, stream)?;
+    fn store_offset(
+        &mut self,
+        reference: &str,
+        stream: &str,
+        offset: u64,
+    ) -> Result<Handled, StreamRefusal> {
+        let stream = self.stream_to_read(stream)?;
         check_reference(reference)?;
-        self.use_stream(stream)
+        let wakes = self.client.turn.wakes();
+        stream.tracked().store_offset(reference.as_bytes(), offset, wakes);
+        Ok(Handled::Answered)
     }
 
-    /// No stream can be used before there are any.
-    fn use_stream(&self, stream: &str) -> Result<Handled, StreamRefusal> {
-        self.find_stream(stream).and(Err(StreamRefusal::StreamNotAvailable))
+    /// COMPAT: a stream without messages has -1 everywhere.
+    fn stats(&self, origin: MethodTag, stream: &str) -> Result<Handled, StreamRefusal> {
+        let stream = self.stream_to_read(stream)?;
+        let all = ChunkSelection::default();
+        let next = stream.resolve(StreamOffset::Next, &all)?;
+        let chunk_at = |offset| match next {
+            0 => Ok(-1),
+            _ => stream.resolve(offset, &all).map(u64::cast_signed),
+        };
+        let (first, last) = (chunk_at(StreamOffset::First)?, chunk_at(StreamOffset::Last)?);
+        let figures = [
+            ("first_chunk_id", first),
+            ("committed_chunk_id", last),
+            ("last_chunk_id", last),
+            ("committed_offset", next.cast_signed().saturating_sub(1)),
+        ];
+        Ok(self.tell(StreamEvent::Stats { origin, figures: &figures }))
     }
 
-    fn find_stream(&self, name: &str) -> Result<QueueRef, StreamRefusal> {
-        let found = self.client.access.find_queue(&Name::from(name)).ok();
-        let stream = found.filter(|queue| queue.def().kind.as_str() == STREAM_TYPE);
-        stream.ok_or(StreamRefusal::StreamDoesNotExist)
+    fn stream_to_read(&self, stream: &str) -> Result<Arc<Stream>, StreamRefusal> {
+        self.require(Permission::Read, stream)?;
+        self.find_stream(stream)
+    }
+
+    fn find_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
+        match self.client.access.find_queue(&Name::from(name)) {
+            Ok(QueueRef::Stream(stream)) if !stream.is_deleted() => Ok(stream),
+            Ok(QueueRef::Stream(_) | QueueRef::Classic(_)) | Err(_) => {
+                Err(StreamRefusal::StreamDoesNotExist)
+            }
+        }
     }
 
     fn may(&self, permission: Permission, stream: &str) -> bool {

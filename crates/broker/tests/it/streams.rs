@@ -223,3 +223,40 @@ fn the_disk_alarm_alone_holds_publishers_of_streams() {
     assert_eq!(client.heard(), ["unblocked".to_owned(), answered(5), answered(6)]);
     assert!(!client.session().is_held());
 }
+
+#[test]
+fn what_a_publisher_appends_is_confirmed_and_given_for_credit_until_the_stream_goes() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    let create = || StreamOp::Create { stream: "s".to_owned(), arguments: Vec::new() };
+    assert_eq!(client.ask(Op::Stream(create())), ["done"]);
+    assert_eq!(client.ask(Op::Stream(create())), [refused("StreamAlreadyExists")]);
+    let publisher = StreamOp::DeclarePublisher {
+        publisher: PublisherId(9),
+        reference: "r".to_owned(),
+        stream: "s".to_owned(),
+    };
+    assert_eq!(client.ask(Op::Stream(publisher)), ["done"]);
+    assert_eq!(
+        client.ask(Op::Stream(declare_publisher("r", "s"))),
+        [refused("PreconditionFailed")]
+    );
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    let heard = client.wait_for(heard, 1);
+    assert_eq!(heard, ["Answered { publisher: 9, first: 5, last: 6, answer: Ok(()) }"]);
+    let sequence =
+        StreamOp::QueryPublisherSequence { reference: "r".to_owned(), stream: "s".to_owned() };
+    let told = "Event(\"PublisherSequence { origin: MethodTag(7), sequence: 6 }\")";
+    assert_eq!(client.ask(Op::Stream(sequence)), [told]);
+    let heard = client.ask(Op::Stream(subscribe("s")));
+    assert!(heard[0].starts_with("Event(\"Subscribed {") && heard[1].starts_with("Chunk {"));
+    assert_eq!(heard.len(), 2);
+    let again = refused("SubscriptionIdAlreadyExists");
+    assert_eq!(client.ask(Op::Stream(subscribe("s"))), [again]);
+    let heard = client.ask(Op::Stream(StreamOp::Delete { stream: "s".to_owned() }));
+    assert!(heard.iter().any(|line| line.contains("StreamGone")), "{heard:?}");
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    assert_eq!(heard, [answered(5), answered(6)]);
+    let unsubscribe = StreamOp::Unsubscribe(SubscriptionId(1));
+    assert_eq!(client.ask(Op::Stream(unsubscribe)), [refused("SubscriptionIdDoesNotExist")]);
+}

@@ -51,7 +51,9 @@ impl StreamRequests<'_> {
     }
 
     pub(super) async fn delete_stream(&mut self, stream: &str) -> Result<(), StreamRefusal> {
-        let queue = self.find_stream(stream)?;
+        self.find_stream(stream)?;
+        let found = self.client.access.find_queue(&Name::from(stream));
+        let queue = found.map_err(|_| StreamRefusal::StreamDoesNotExist)?;
         let always = DeleteConditions { if_unused: false, if_empty: false };
         queue.begin_delete(always).map_err(|_| StreamRefusal::StreamDoesNotExist)?;
         let deleted = self.client.access.change(&Command::DeleteQueueById { id: queue.id() }).await;

@@ -100,6 +100,10 @@ impl<'b> Place<'b> {
                 background.sharded.push(ShardedExchange::make(self.broker, shards)?);
                 return Ok(None);
             }
+            Step::Fill(fill) => {
+                load::fill(self.tools, self.broker, *fill)?;
+                return Ok(None);
+            }
             Step::Churn { row, kind, n_clients, seconds } => {
                 (Some(*row), churn::churn(self.broker, *kind, *n_clients, *seconds)?)
             }

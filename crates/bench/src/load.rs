@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::broker::{Broker, Failure};
 use crate::measurement::{Measurement, Summary, join, point};
-use crate::plan::{Load, number};
+use crate::plan::{Fill, Load, number};
 use crate::result::{Point, WrittenBy};
 
 /// The longest wait for a line of a generator, which sets up thousands of connections before its first.
@@ -59,14 +59,19 @@ impl Generator {
         (number, lines): (usize, Sender<Line>),
     ) -> anyhow::Result<Self> {
         let mut command = Command::new(&tools.program);
-        command.args(&tools.perf).args(["--json", "-h", &broker.option.address]);
-        command.args(&load.0);
+        command.args(&tools.perf).args(&load.0).arg("--json");
+        if load.is_stream() {
+            command.args(["--uris", &broker.option.stream_uri()]);
+            command.args(["--interval", &crate::plan::number(interval(load))]);
+        } else {
+            command.args(["-h", &broker.option.address]);
+        }
         // What is measured is said by arguments alone.
         command.env("RABBITMQ_PERF_TEST_ENV_PREFIX", "LEVERET_BENCH_NONE");
         if let Some(pid) = broker.target.pid {
             command.args(["--broker-pid", &pid.to_string()]);
         }
-        if !load.0.iter().any(|word| word == "-i") {
+        if !load.is_stream() && !load.0.iter().any(|word| word == "-i") {
             command.args(["-i", &crate::plan::number(interval(load))]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -193,6 +198,42 @@ pub(crate) fn run(
         sum.end_with(&mut series);
     }
     Ok(sum.measurement(series))
+}
+
+/// Fills a stream, and sees that its chunks are as they were asked for.
+pub(crate) fn fill(tools: &Tools, broker: &Broker, fill: Fill) -> Result<(), Failure> {
+    let mut command = Command::new(&tools.program);
+    command.args(&tools.perf).args([
+        "stream-fill",
+        "--json",
+        "--uris",
+        &broker.option.stream_uri(),
+    ]);
+    let options = fill.options();
+    let done = command.args(options.split_whitespace()).stdin(Stdio::null()).output();
+    let done = done.map_err(|error| Failure::Failed(error.to_string()))?;
+    if !done.status.success() {
+        return Err(judge(done.status.code(), String::from_utf8_lossy(&done.stderr).trim()));
+    }
+    let line = serde_json::from_slice(&done.stdout).unwrap_or_default();
+    match wrong_chunks(&line, fill) {
+        Some(why) => Err(Failure::NotOffered(why)),
+        None => Ok(()),
+    }
+}
+
+/// Why the chunks that a filler found are not those that were asked for: more than one in a hundred
+/// holds another number of messages.
+fn wrong_chunks(line: &Value, fill: Fill) -> Option<String> {
+    let found = line.pointer("/streams/0/found");
+    let number = |name: &str| found.and_then(|found| found.get(name)?.as_f64()).unwrap_or(0.0);
+    let sizes = found.and_then(|found| found.get("chunk_sizes")?.as_array()).into_iter().flatten();
+    let right = sizes.filter(|pair| pair.get(0) == Some(&fill.chunk.into()));
+    let n_right: f64 = right.filter_map(|pair| pair.get(1)?.as_f64()).sum();
+    // The last chunk may hold what is left.
+    let is_right = n_right >= (number("chunks") - 1.0) * 0.99;
+    let mean = number("messages") / number("chunks").max(1.0);
+    (!is_right).then(|| format!("the broker makes chunks of {mean:.1} messages of {}", fill.chunk))
 }
 
 /// Starts a generator that goes on, once it is under way.

@@ -58,6 +58,19 @@ pub(crate) struct TargetOption {
     pub(crate) versions: Vec<u8>,
     /// The words of its command-line tool, if one is named.
     pub(crate) ctl: Vec<String>,
+    /// Where it speaks the stream protocol, if that is said.
+    pub(crate) stream: Option<String>,
+}
+
+impl TargetOption {
+    /// Where it speaks the stream protocol: on the protocol's own port, if nothing else is said.
+    pub(crate) fn stream_uri(&self) -> String {
+        let host = &self.uri.host;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let login = self.address.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        let login = login.map_or_else(String::new, |(login, _)| format!("{login}@"));
+        self.stream.clone().unwrap_or_else(|| format!("rabbitmq-stream://{login}{host}"))
+    }
 }
 
 const REPEATS: u32 = 3;
@@ -67,11 +80,12 @@ const REPEATS_MAX: u32 = 1_000;
 pub(crate) const HELP: &str = "\
 usage: leveret bench [option ...] SCENARIO ...
  --list                  the scenarios; with names: their rows, parameters and source
- --target NAME=URI[,pid=N][,version=1|2|both][,ctl=COMMAND]
+ --target NAME=URI[,pid=N][,version=1|2|both][,ctl=COMMAND][,stream=URI]
                          a broker to measure; may be repeated (broker=amqp://localhost)
                          pid: its process, found for a port of this machine
                          version: x-queue-version of classic-queues
                          ctl: its rabbitmqctl, for the policies of sharding
+                         stream: where it speaks the stream protocol, for stream-chunks (port 5552)
  --baseline NAME         the target that ratios refer to (the first)
  --repeats N             how often each row is measured on each target, in turns (3)
  --scale F               multiplies durations and message counts (1)
@@ -194,7 +208,7 @@ fn target(text: &str) -> Result<TargetOption, Usage> {
         return Err(wrong("the name is empty"));
     }
     let (versions, ctl) = (Vec::new(), Vec::new());
-    let mut target = TargetOption { name, address, uri, pid: None, versions, ctl };
+    let mut target = TargetOption { name, address, uri, pid: None, versions, ctl, stream: None };
     for part in parts {
         match part.split_once('=') {
             Some(("pid", pid)) => {
@@ -202,6 +216,10 @@ fn target(text: &str) -> Result<TargetOption, Usage> {
             }
             Some(("ctl", command)) => {
                 target.ctl = command.split_whitespace().map(str::to_owned).collect();
+            }
+            Some(("stream", uri)) => {
+                Uri::parse_stream(uri).map_err(|why| wrong(&why))?;
+                target.stream = Some(uri.to_owned());
             }
             Some(("version", "1")) => target.versions = vec![1],
             Some(("version", "2")) => target.versions = vec![2],
@@ -269,6 +287,17 @@ mod tests {
         assert_eq!(first.versions, [2, 1]);
         assert_eq!(first.address, "amqp://u:p@127.0.0.1:2");
         assert_eq!((second.name.as_str(), second.pid), ("a", None));
+    }
+
+    #[test]
+    fn streams_are_on_a_port_of_their_own_or_where_it_is_said() {
+        let uri = |line: &str| options(line).targets[0].stream_uri();
+        assert_eq!(uri("stream-chunks"), "rabbitmq-stream://localhost");
+        let named = "stream-chunks --target a=amqp://u:p@[::1]:1/v";
+        assert_eq!(uri(named), "rabbitmq-stream://u:p@[::1]");
+        let said = "stream-chunks --target a=amqp://h:1,stream=rabbitmq-stream://h:2";
+        assert_eq!(uri(said), "rabbitmq-stream://h:2");
+        assert!(parsed("stream-chunks --target a=amqp://h,stream=amqp://h").is_err());
     }
 
     #[test]

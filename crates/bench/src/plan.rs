@@ -95,8 +95,29 @@ pub(crate) enum Step {
     Connections { row: Option<usize>, n: u32 },
     /// A sharded exchange, until the case ends.
     Shards(Shards),
+    /// A stream with chunks of one size.
+    Fill(Fill),
     /// Making and unmaking, over and over.
     Churn { row: usize, kind: Kind, n_clients: u32, seconds: f64 },
+}
+
+/// A stream with chunks of so many messages, made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fill {
+    pub(crate) stream: &'static str,
+    pub(crate) n_messages: u64,
+    /// Bytes of a body.
+    pub(crate) size: u32,
+    /// Messages per chunk.
+    pub(crate) chunk: u32,
+}
+
+impl Fill {
+    /// The options of the filler, those for the place of the broker aside.
+    pub(crate) fn options(self) -> String {
+        let Self { stream, n_messages, size, chunk } = self;
+        format!("--replace --stream {stream} --messages {n_messages} --size {size} --chunk {chunk}")
+    }
 }
 
 /// Options of a load generator, those for the place of the broker aside.
@@ -104,6 +125,11 @@ pub(crate) enum Step {
 pub(crate) struct Load(pub(crate) Vec<String>);
 
 impl Load {
+    /// Whether the stream protocol is spoken.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.0.first().is_some_and(|word| word == "stream")
+    }
+
     /// From a line of options.
     pub(crate) fn new(line: &str) -> Self {
         Self(line.split_whitespace().map(str::to_owned).collect())
@@ -287,7 +313,11 @@ impl Step {
     /// The command line of this step; `None` if the step is measured for another row.
     fn command(&self, of: usize) -> Option<Vec<String>> {
         let is_ours = |row: Option<usize>| row.is_none_or(|row| row <= of);
-        let perf = |load: &Load| format!("leveret perf -h URI {}", load.0.join(" "));
+        let perf = |load: &Load| {
+            let uri = if load.is_stream() { "" } else { "-h URI " };
+            let stream_uri = if load.is_stream() { " --uris STREAM-URI" } else { "" };
+            format!("leveret perf {uri}{}{stream_uri}", load.0.join(" "))
+        };
         match self {
             Self::Load { row, loads } if is_ours(*row) => Some(loads.iter().map(perf).collect()),
             Self::Background(load) => Some(vec![format!("{} &", perf(load))]),
@@ -306,6 +336,9 @@ impl Step {
                 let set = shards.set_policies().into_iter().map(set);
                 let declare = format!("# declare {}, durable, x-modulus-hash", shards.exchange);
                 Some(set.chain([declare]).collect())
+            }
+            Self::Fill(fill) => {
+                Some(vec![format!("leveret perf stream-fill --uris STREAM-URI {}", fill.options())])
             }
             Self::Load { .. }
             | Self::Queues { .. }

@@ -8,6 +8,7 @@ mod features;
 mod hot_path;
 mod load_drain;
 mod sharding;
+mod stream_chunks;
 mod sweeps;
 
 use crate::plan::{Plan, Scale};
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[Known] = &[
     known("classic-queues", classic_queues::classic_queues),
     known("confirm-on", confirm_on::confirm_on),
     known("sharding", sharding::sharding),
+    known("stream-chunks", stream_chunks::stream_chunks),
     known("many-queues", crowds::many_queues),
     known("many-connections", crowds::many_connections),
     known("churn", crowds::churn),

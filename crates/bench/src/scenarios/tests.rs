@@ -85,7 +85,7 @@ fn measured_steps_come_in_the_order_of_their_rows() {
                 | Step::Queues { row, .. }
                 | Step::Connections { row, .. } => *row,
                 Step::Churn { row, .. } => Some(*row),
-                Step::Background(_) | Step::Shards(_) => None,
+                Step::Background(_) | Step::Shards(_) | Step::Fill(_) => None,
             })
             .collect();
         let is_offered = case.rows.iter().all(|row| row.not_offered.is_none());
@@ -110,6 +110,21 @@ fn sharding_compares_the_same_load_with_one_queue() {
     let of_four = of_four.replace("bench-hot-queue-1", "bench-hot-queue");
     assert_eq!(four, &of_four.replace("bench-hot-queue", "bench-hot-queue-of-4"));
     assert!(set.contains("shards-per-node") && of_shards.contains("confirm-on"));
+}
+
+#[test]
+fn streams_are_read_by_chunk_size_in_ten_pictures() {
+    let plan = plan("stream-chunks", 1.0);
+    assert_eq!((plan.cases.len(), plan.charts.len()), (33, 10));
+    assert!(plan.charts.iter().all(|chart| chart.rows.len() >= 4));
+    let line = "leveret perf stream-fill --uris STREAM-URI --replace --stream bench-stream-chunks \
+                --messages 3000000 --size 12 --chunk 384";
+    let commands = commands(&plan, "12 B, 384 per chunk, AMQP 0-9-1");
+    assert_eq!(commands[0], line);
+    assert!(commands[1].contains("--initial-credits 50 --no-latency --cmessages 3000000"));
+    assert!(commands[2].contains("--qos 200 --stream-consumer-offset first --cmessages 3000000"));
+    let published = &plan.cases[0].rows[0].published;
+    assert_eq!(published.iter().map(|it| it.value).collect::<Vec<_>>(), [15_862.0, 134_036.0]);
 }
 
 #[test]

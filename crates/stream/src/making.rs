@@ -1,7 +1,7 @@
 //! The chunks that are being made of what is published while others are written. Knows entries and filter
 //! values; never files, publishers or who waits.
 
-use chunk_log::{Filter, Tracking};
+use chunk_log::{Filter, Tracking, seal_chunk};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use streamproto::field::Field;
@@ -26,7 +26,9 @@ impl Chunks {
     fn push(&mut self, parts: &Parts<'_>, tracking: &mut Tracking) -> u64 {
         let Parts { header, filter, data, trailer } = *parts;
         let chunk = Chunk::new(header, filter, data, trailer).expect("the parts are limited");
+        let at = self.bytes.len();
         chunk.encode(&mut self.bytes);
+        seal_chunk(self.bytes.get_mut(at..).unwrap_or_default());
         self.headers.push(chunk.header);
         tracking.apply(&chunk).expect("it was just made");
         chunk.header.next_offset()

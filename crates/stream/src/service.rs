@@ -41,7 +41,10 @@ impl StreamService {
     /// Time has gone on to `now`, about a second.
     pub fn tick<'a>(&self, now: Now, streams: impl Iterator<Item = &'a Arc<Stream>>) {
         self.services.time.tick(now);
-        streams.for_each(|stream| stream.tick());
+        for stream in streams {
+            stream.tick();
+            Writing(stream).tick();
+        }
     }
 
     /// Whether publishers may go on: not too much waits for the disk.

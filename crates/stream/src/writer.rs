@@ -4,7 +4,7 @@
 use crate::confirms::{Confirms, Waiter};
 use crate::making::{Chunks, Making};
 use crate::services::{StreamDurability, StreamServices};
-use chunk_log::{ChunkLog, ChunkLogError, LogEnd, LogOptions, Tracking};
+use chunk_log::{Appended, ChunkLog, ChunkLogError, LogEnd, LogOptions, SyncJob, Tracking};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use streamproto::ChunkHeader;
@@ -21,13 +21,23 @@ pub(crate) struct Writer {
     pub(crate) confirms: Confirms,
     /// Entries that were added since the start.
     n_added: u64,
+    /// As of the last tick.
+    n_ticked: u64,
     epoch: u64,
-    settings_epoch: u64,
-    /// To be taken by the log when nobody writes.
-    options: Option<LogOptions>,
+    settings: Settings,
     has_ended: bool,
+    /// Syncs beside the writing that have come to their end.
+    pub(crate) synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
     /// A thread is to write.
     pub(crate) is_asked: bool,
+}
+
+/// Settings as of an epoch of the definitions.
+#[derive(Debug, Default)]
+struct Settings {
+    epoch: u64,
+    /// To be taken by the log when nobody writes.
+    to_take: Option<LogOptions>,
 }
 
 impl Writer {
@@ -41,18 +51,18 @@ impl Writer {
             sequences: BTreeMap::new(),
             confirms: Confirms::default(),
             n_added: 0,
-            settings_epoch: 0,
-            options: None,
+            n_ticked: 0,
+            settings: Settings::default(),
             has_ended: false,
+            synced: Vec::new(),
             is_asked: false,
         }
     }
 
     /// Another filter size counts from the next start on.
     pub(crate) fn set_settings(&mut self, options: LogOptions, epoch: u64) {
-        if epoch >= self.settings_epoch {
-            self.settings_epoch = epoch;
-            self.options = Some(options);
+        if epoch >= self.settings.epoch {
+            self.settings = Settings { epoch, to_take: Some(options) };
         }
     }
 
@@ -105,17 +115,30 @@ impl Writer {
         self.making.place(header, snapshot.as_deref(), &mut self.tracking)
     }
 
+    /// Whether nothing was added since this was asked before, and something is not synced.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        let is_idle = self.n_ticked == self.n_added;
+        self.n_ticked = self.n_added;
+        is_idle && self.log.as_ref().is_some_and(|log| !log.is_checkpointed())
+    }
+
     /// Takes what is to be written together with the log; none if there is nothing, or somebody writes.
     pub(crate) fn next_turn(&mut self, now_ms: u64) -> Option<Turn> {
         if self.making.is_empty() {
             return None;
         }
         let mut log = self.log.take()?;
-        if let Some(options) = self.options.take() {
+        if let Some(options) = self.settings.to_take.take() {
             log.set_options(options);
         }
         let chunks = self.take_chunks(&log, now_ms);
-        Some(Turn { log, chunks, n_added: self.n_added })
+        Some(Turn {
+            log,
+            chunks,
+            n_added: self.n_added,
+            synced: std::mem::take(&mut self.synced),
+            to_sync: None,
+        })
     }
 }
 
@@ -125,13 +148,23 @@ pub(crate) struct Turn {
     pub(crate) chunks: Chunks,
     /// Entries that are committed afterwards.
     pub(crate) n_added: u64,
+    /// Syncs that have come to their end beside the writing, ...
+    synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
+    /// ... and one that is to begin.
+    pub(crate) to_sync: Option<SyncJob>,
 }
 
 impl Turn {
     /// Writes, and syncs if that is how streams are kept.
     pub(crate) fn run(&mut self, services: &StreamServices) -> Result<LogEnd, ChunkLogError> {
-        let end = self.log.append(&self.chunks.headers, &self.chunks.bytes)?.end;
+        for (job, ran) in self.synced.drain(..) {
+            self.log.finish_sync(&job, ran)?;
+        }
+        let Appended { end, is_new_segment } =
+            self.log.append(&self.chunks.headers, &self.chunks.bytes)?;
         if services.options.durability == StreamDurability::Write {
+            // A start verifies what no sync is known of.
+            self.to_sync = if is_new_segment { Some(self.log.begin_sync()?) } else { None };
             return Ok(end);
         }
         let job = self.log.begin_sync()?;

@@ -6,7 +6,7 @@ use crate::confirms::Waiter;
 use crate::services::StreamDurability;
 use crate::stream::Stream;
 use crate::writer::{Turn, Writer};
-use chunk_log::{ChunkLogError, LogEnd};
+use chunk_log::{ChunkLogError, LogEnd, SyncJob};
 use confirm::{DurabilityToken, DurableJournal, JournalSynced};
 use queue_type::{Incoming, Wakes, wake_all};
 use std::sync::MutexGuard;
@@ -98,8 +98,7 @@ impl Writing<'_> {
         match turn.run(&self.0.services) {
             Ok(end) => self.commit(turn, end, wakes),
             Err(error) => {
-                tracing::error!("{} cannot be written: {error}", self.0.def().resource());
-                self.0.services.failure.note(&error);
+                self.fail(&error);
                 return false;
             }
         }
@@ -109,7 +108,8 @@ impl Writing<'_> {
     /// Everything of a turn is where it belongs: those are told who wait for it. The log is given back after
     /// that, so that they are told in order.
     fn commit(&self, turn: Turn, end: LogEnd, wakes: &mut Wakes) {
-        let Turn { log, chunks, n_added } = turn;
+        let Turn { log, chunks, n_added, to_sync, .. } = turn;
+        self.sync_beside(to_sync);
         self.0.services.note_written(chunks.data_bytes());
         self.0.view().set_committed(end);
         self.0.n_committed.store(n_added, Ordering::Release);
@@ -119,6 +119,40 @@ impl Writing<'_> {
         let mut writer = stdx::lock(&self.0.writer);
         writer.making.give_spare(chunks);
         writer.log = Some(log);
+    }
+
+    /// Has a thread sync what was written, which goes on meanwhile.
+    fn sync_beside(&self, job: Option<SyncJob>) {
+        let Some((job, me)) = job.zip(self.0.me.upgrade()) else { return };
+        self.0.services.ask(Box::new(move || {
+            let ran = job.run(&*me.services.disk);
+            stdx::lock(&me.writer).synced.push((job, ran));
+        }));
+    }
+
+    /// Has a thread sync everything once nothing was published for a while: a start need not verify it.
+    pub(crate) fn tick(&self) {
+        let mut writer = stdx::lock(&self.0.writer);
+        if writer.is_idle()
+            && let Some(me) = self.0.me.upgrade()
+        {
+            self.0.services.ask(Box::new(move || Writing(&me).checkpoint()));
+        }
+    }
+
+    /// Who publishes meanwhile leaves it to this thread to write.
+    fn checkpoint(&self) {
+        let Some(mut log) = stdx::lock(&self.0.writer).log.take() else { return };
+        match log.checkpoint() {
+            Ok(()) => stdx::lock(&self.0.writer).log = Some(log),
+            Err(error) => self.fail(&error),
+        }
+        self.write_on_thread();
+    }
+
+    fn fail(&self, error: &ChunkLogError) {
+        tracing::error!("{} cannot be written: {error}", self.0.def().resource());
+        self.0.services.failure.note(error);
     }
 
     pub(crate) fn wait_committed(&self, note: u64, waiter: Box<dyn JournalSynced>) {

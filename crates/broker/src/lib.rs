@@ -57,4 +57,4 @@ pub use queue_type::{
     Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
 };
 pub use stdx::Clock;
-pub use stream::{StreamDurability, StreamOptions};
+pub use stream::{ReadAhead, StreamDurability, StreamOptions};

@@ -199,6 +199,12 @@ pub(crate) struct Streams {
     pub(crate) max_connections: Option<u64>,
     /// Partitions of a super stream that a client creates.
     pub(crate) partitions_max: u64,
+    /// The promise that a confirm of a message in a stream makes.
+    pub(crate) durability: Durability,
+    /// Whether consumers read ahead.
+    pub(crate) read_ahead: bool,
+    /// Bytes they read after a chunk that fits in there; as much as pays if `None`.
+    pub(crate) read_ahead_limit: Option<u32>,
 }
 
 /// Limits of memory and disk at which publishers are blocked.
@@ -646,6 +652,9 @@ impl Default for Config {
                 advertised_port: None,
                 max_connections: None,
                 partitions_max: 1_000,
+                durability: Durability::Write,
+                read_ahead: true,
+                read_ahead_limit: None,
             },
             settings: Vec::new(),
         }

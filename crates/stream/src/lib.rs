@@ -19,6 +19,7 @@ mod subscription;
 mod writer;
 mod writing;
 
+pub use chunk_log::ReadAhead;
 pub use consumer::Consumer;
 pub use publisher::{StreamPublisher, Tracked};
 pub use release::Release;

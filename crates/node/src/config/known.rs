@@ -68,6 +68,7 @@ mod tests {
             "backlog_memory",
             "durability",
             "queue_index_max_journal_entries",
+            "stream.durability",
         ];
         for option in OPTIONS.iter().filter(|option| !ours.contains(&option.key)) {
             for name in [Some(option.key), option.alias].into_iter().flatten() {

@@ -90,27 +90,6 @@ const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
     option
 }
 
-/// The groups of options on the page of the documentation and in the sample file: the first key of each,
-/// and its title.
-pub(super) const GROUPS: &[(&str, &str)] = &[
-    ("listeners.tcp", "Listeners and sockets"),
-    ("handshake_timeout", "AMQP 0-9-1"),
-    ("stream.listeners.tcp", "Stream protocol"),
-    ("max_connections", "Limits"),
-    ("deprecated_features.permit.$name", "Deprecated features"),
-    ("auth_mechanisms.$name", "Logins and passwords"),
-    ("default_vhost", "First start"),
-    ("consumer_timeout", "Consumers"),
-    ("message_interceptors.incoming.set_header_timestamp.overwrite", "Message interceptors"),
-    ("event_exchange.vhost", "Event exchange"),
-    ("default_limits.vhosts.$id.pattern", "New virtual hosts"),
-    ("load_definitions", "Definitions"),
-    ("vm_memory_high_watermark.relative", "Memory and disk alarms"),
-    ("queue_index_embed_msgs_below", "Queues and storage"),
-    ("log.console", "Log"),
-    ("cluster_name", "Node"),
-];
-
 /// Every option Leveret acts on.
 pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
@@ -300,6 +279,26 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             d.config.streams.partitions_max = v
         }),
         "Most partitions of a super stream that a client of the stream protocol creates.",
+    ),
+    row(
+        "stream.durability",
+        "write",
+        Kind::Durability(|d, v| d.config.streams.durability = v),
+        "The same as `durability`, for messages in streams. Leveret's own key.",
+    ),
+    row(
+        "stream.read_ahead",
+        "true",
+        Kind::Flag(|d, v| d.config.streams.read_ahead = v),
+        "Consumers of streams read several small chunks with one read of the file.",
+    ),
+    row(
+        "stream.read_ahead_limit",
+        "",
+        Kind::ByteSize(Range { min: 1, max: 1 << 30, zero: Zero::Plain }, |d, v| {
+            d.config.streams.read_ahead_limit = Some(fits(v))
+        }),
+        "So many bytes at once after a smaller chunk, as with RabbitMQ; without it, as many as pay.",
     ),
     also(
         "connection_max",

@@ -3,7 +3,28 @@
 use std::fmt::Write as _;
 
 use super::environment::{Effect, VARIABLES, Variable};
-use super::options::{ConfigOption, GROUPS, OPTIONS};
+use super::options::{ConfigOption, OPTIONS};
+
+/// The groups of options on the page of the documentation and in the sample file: the first key of each,
+/// and its title.
+const GROUPS: &[(&str, &str)] = &[
+    ("listeners.tcp", "Listeners and sockets"),
+    ("handshake_timeout", "AMQP 0-9-1"),
+    ("stream.listeners.tcp", "Stream protocol"),
+    ("max_connections", "Limits"),
+    ("deprecated_features.permit.$name", "Deprecated features"),
+    ("auth_mechanisms.$name", "Logins and passwords"),
+    ("default_vhost", "First start"),
+    ("consumer_timeout", "Consumers"),
+    ("message_interceptors.incoming.set_header_timestamp.overwrite", "Message interceptors"),
+    ("event_exchange.vhost", "Event exchange"),
+    ("default_limits.vhosts.$id.pattern", "New virtual hosts"),
+    ("load_definitions", "Definitions"),
+    ("vm_memory_high_watermark.relative", "Memory and disk alarms"),
+    ("queue_index_embed_msgs_below", "Queues and storage"),
+    ("log.console", "Log"),
+    ("cluster_name", "Node"),
+];
 
 const EXPECT: &str = "writing to a String does not fail";
 

@@ -165,7 +165,8 @@ fn the_stream_protocol_finds_its_fields() {
         "stream.listeners.tcp.b = 127.0.0.1:2\nstream.listeners.tcp.a = 5553\n\
          stream.frame_max = 0\nstream.initial_frame_max = 4096\nstream.heartbeat = 10\n\
          stream.advertised_host = hare\nstream.advertised_port = 1\nstream.max_connections = 7\n\
-         stream.max_super_stream_partitions = 3\n",
+         stream.max_super_stream_partitions = 3\n\
+         stream.durability = fsync\nstream.read_ahead = false\nstream.read_ahead_limit = 1kB\n",
     );
     let stream =
         vec![ListenAddress::Every(5553), ListenAddress::One("127.0.0.1:2".parse().unwrap())];
@@ -178,6 +179,9 @@ fn the_stream_protocol_finds_its_fields() {
         advertised_port: Some(1),
         max_connections: Some(7),
         partitions_max: 3,
+        durability: Durability::Fsync,
+        read_ahead: false,
+        read_ahead_limit: Some(1_024),
     };
     assert_eq!(changed, Config { listeners, streams, ..Config::default() });
     assert_eq!(Config::default().listeners.stream, None);

@@ -7,7 +7,8 @@ use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{
-    Broker, BrokerOptions, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions,
+    Broker, BrokerOptions, Found, Interceptors, Limits, Overwrite, PagerOptions, ReadAhead,
+    StorageOptions, StreamDurability, StreamOptions,
 };
 use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
@@ -65,13 +66,29 @@ pub(crate) fn open_broker(
     reserved.refill(0);
     let storage = StorageOptions { is_short: monitor.is_disk_short(), ..storage };
     let settings = BrokerOptions {
-        streams: broker::StreamOptions::default(),
+        streams: stream_options(config),
         storage,
         limits: limits(config),
         interceptors: interceptors(config),
         vhost_defaults: vhost_defaults(config),
     };
     found.start(disk, options, settings).context(CANNOT_START)
+}
+
+fn stream_options(config: &Config) -> StreamOptions {
+    let streams = &config.streams;
+    StreamOptions {
+        durability: match streams.durability {
+            Durability::Fsync => StreamDurability::Fsync,
+            Durability::Write => StreamDurability::Write,
+        },
+        read_ahead: match streams.read_ahead_limit {
+            _ if !streams.read_ahead => ReadAhead::Off,
+            Some(bytes) => ReadAhead::Limit(bytes),
+            None => ReadAhead::Adaptive,
+        },
+        ..StreamOptions::default()
+    }
 }
 
 fn interceptors(config: &Config) -> Interceptors {

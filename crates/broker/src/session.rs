@@ -129,6 +129,7 @@ impl Session {
         }
         stdx::walk::step("submit");
         let result = self.run_requests(input, requests).await;
+        self.streams.resume_credited();
         requests.clear();
         result
     }

@@ -5,17 +5,21 @@ use crate::follower::Follower;
 use crate::messages::Damaged;
 use crate::readers::{Ended, Reader};
 use crate::stream::Stream;
+use bytes::Bytes;
 use chunk_log::{
     ChunkBytes, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start, StoredChunk, Wait,
 };
 use queue_type::{ConsumerView, Owner};
 use session::{
-    ChunkData, ChunkDelivery, ChunkSelection, Event, LinkId, Outbox, Room, StreamEvent,
-    StreamOffset, StreamRefusal,
+    CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, Event, LinkId, Outbox, Room,
+    StreamEvent, StreamOffset, StreamRefusal,
 };
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+
+/// Chunks are read until they have so many bytes, and then given to their client together.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 /// A subscription on its way in.
 pub struct Subscribe<'a> {
@@ -40,6 +44,12 @@ pub struct Subscription {
     /// Chunks are given with their trailers.
     with_trailer: bool,
     state: Mutex<State>,
+}
+
+/// A chunk on its way to its client.
+struct Gathered {
+    header: [u8; CHUNK_HEADER_BYTES],
+    data: Bytes,
 }
 
 struct State {
@@ -192,48 +202,64 @@ impl Subscription {
     fn read_on(self: &Arc<Self>) -> Option<Waker> {
         let mut state = stdx::lock(&self.state);
         let mut waker = None;
-        while state.credit > 0 && !state.has_ended {
+        loop {
+            let gathered = self.gather(&mut state);
+            let damaged = gathered.as_ref().err().map(|damaged| damaged.0.clone());
+            let chunks = gathered.unwrap_or_default();
+            if chunks.is_empty() {
+                return damaged.and_then(|it| self.fail(&mut state, &it)).or(waker);
+            }
+            let (room, woken) = self.deliver(&chunks);
+            waker = woken.or(waker);
+            if room == Room::Full {
+                return waker;
+            }
+        }
+    }
+
+    /// The next chunks that it may be given; none if there are none yet.
+    fn gather(self: &Arc<Self>, state: &mut State) -> Result<Vec<Gathered>, Damaged> {
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        while state.credit > 0 && !state.has_ended && bytes < GATHERED_BYTES_MAX {
             let chunk = match state.reader.read_next(Wait::ForDisk) {
+                // It is met again by the next call.
+                Err(_) if !chunks.is_empty() => break,
+                Err(error) => return Err(error.into()),
                 Ok(Next::Chunk(chunk)) => chunk,
                 Ok(Next::PassedOver) => continue,
-                // What is committed in between is seen now, or told.
+                // Those that are committed in between are seen now, or told.
                 Ok(Next::End) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
                     continue;
                 }
                 Ok(Next::End) => break,
-                Err(error) => return self.fail(&mut state, &Damaged::from(error)).or(waker),
             };
+            let data = self.data(&chunk)?;
+            bytes += data.len() + CHUNK_HEADER_BYTES;
             state.credit -= 1;
             state.figures.n_messages += u64::from(chunk.header.n_records);
             state.figures.next_offset = chunk.header.next_offset();
-            match self.deliver(&chunk) {
-                Ok((room, woken)) => {
-                    waker = woken.or(waker);
-                    if room == Room::Full {
-                        break;
-                    }
-                }
-                Err(damaged) => return self.fail(&mut state, &damaged).or(waker),
-            }
+            chunks.push(Gathered { header: chunk.header_bytes(), data });
         }
-        waker
+        Ok(chunks)
     }
 
-    fn deliver(&self, chunk: &StoredChunk) -> Result<(Room, Option<Waker>), Damaged> {
-        let header = chunk.header_bytes();
-        let data = ChunkData::Shared(self.data(chunk)?);
+    /// Gives its client chunks, all of them.
+    fn deliver(&self, chunks: &[Gathered]) -> (Room, Option<Waker>) {
         let committed_chunk_id = self.stream.view().next_offset().saturating_sub(1);
-        let delivery = ChunkDelivery { header: &header, data, committed_chunk_id };
-        let mut room = Room::Full;
+        let (link, mut room) = (self.follower.link(), Room::Full);
         let waker = self.follower.batch(&mut |sink| {
-            room = sink.deliver_chunk(self.follower.link(), &delivery);
+            for Gathered { header, data } in chunks {
+                let data = ChunkData::Shared(data.clone());
+                room =
+                    sink.deliver_chunk(link, &ChunkDelivery { header, data, committed_chunk_id });
+            }
         });
-        Ok((room, waker))
+        (room, waker)
     }
 
     /// Entries, and the trailer for those who want it.
-    fn data(&self, chunk: &StoredChunk) -> Result<bytes::Bytes, Damaged> {
+    fn data(&self, chunk: &StoredChunk) -> Result<Bytes, Damaged> {
         match &chunk.bytes {
             ChunkBytes::Memory(stored) => {
                 let header = &chunk.header;
@@ -258,10 +284,10 @@ impl Subscription {
     }
 
     /// The stream cannot be read any further: its client is told that it is gone.
-    fn fail(&self, state: &mut State, damaged: &Damaged) -> Option<Waker> {
+    fn fail(&self, state: &mut State, damaged: &str) -> Option<Waker> {
         state.has_ended = true;
         let name = &self.stream.def().name;
-        tracing::error!("a consumer of {} ends: {}", self.stream.def().resource(), damaged.0);
+        tracing::error!("a consumer of {} ends: {}", self.stream.def().resource(), damaged);
         let (stream, links) = (&**name, &[self.link()]);
         self.follower.batch(&mut |sink| {
             sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));

@@ -37,6 +37,8 @@ const PER_CONNECTION_MAX: usize = 256;
 pub(super) struct Streams {
     publishers: BTreeMap<PublisherId, StreamPublisher>,
     subscriptions: BTreeMap<SubscriptionId, Arc<Subscription>>,
+    /// Those that were given credit, and have not read on since.
+    credited: Vec<SubscriptionId>,
 }
 
 impl Streams {
@@ -101,11 +103,13 @@ impl Streams {
     }
 
     /// Gives a subscription credit.
-    pub(super) fn credit(&self, client: &Client, credit: StreamCredit) {
+    pub(super) fn credit(&mut self, client: &Client, credit: StreamCredit) {
         let known = self.subscriptions.get(&credit.subscription);
         if let Some(subscription) = known.filter(|it| !it.stream().is_deleted()) {
             subscription.add_credit(credit.n_chunks);
-            subscription.resume();
+            if self.credited.last() != Some(&credit.subscription) {
+                self.credited.push(credit.subscription);
+            }
             return;
         }
         let (subscription, why) = (credit.subscription, StreamRefusal::SubscriptionIdDoesNotExist);
@@ -118,6 +122,16 @@ impl Streams {
     pub(super) fn resume(&self, links: &[LinkId]) {
         let of_links = self.subscriptions.values().filter(|it| links.contains(&it.link()));
         of_links.for_each(Subscription::resume);
+    }
+
+    /// Has those read on that were given credit.
+    #[inline]
+    pub(super) fn resume_credited(&mut self) {
+        for id in self.credited.drain(..) {
+            if let Some(subscription) = self.subscriptions.get(&id) {
+                subscription.resume();
+            }
+        }
     }
 
     /// Gives back everything that the client holds.

@@ -228,7 +228,7 @@ fn parameters_are_set_and_cleared() {
 #[test]
 fn a_default_queue_type_that_is_not_there_is_refused() {
     let mut node = Node::new();
-    for kind in ["quorum", "stream"] {
+    for kind in ["quorum", "of-the-future"] {
         let add = json!({"vhost": "v", "default_queue_type": kind});
         let (api_error, text) = node.refused("add_vhost", add);
         assert_eq!(api_error, Kind::Unsupported);
@@ -236,7 +236,9 @@ fn a_default_queue_type_that_is_not_there_is_refused() {
         let update = json!({"vhost": "/", "default_queue_type": kind});
         assert_eq!(node.refused("update_vhost_metadata", update).0, Kind::Unsupported);
     }
-    node.ask("add_vhost", json!({"vhost": "v", "default_queue_type": "classic"})).unwrap();
+    for kind in ["classic", "stream"] {
+        node.ask("add_vhost", json!({"vhost": kind, "default_queue_type": kind})).unwrap();
+    }
 }
 
 #[test]

@@ -150,7 +150,20 @@ impl Writing<'_> {
         self.write_on_thread();
     }
 
+    /// The files of a deleted stream may be gone before its last chunks are written: who waits for these is
+    /// told as if they were. Of any other stream it is a failure of the node.
     fn fail(&self, error: &ChunkLogError) {
+        let mut writer = stdx::lock(&self.0.writer);
+        if writer.has_ended() {
+            self.0.n_committed.store(u64::MAX, Ordering::Release);
+            let told = writer.confirms.take(u64::MAX);
+            drop(writer);
+            let mut wakes = Wakes::new();
+            wakes.extend(told.into_iter().filter_map(|(_, waiter)| waiter.committed()));
+            wake_all(&mut wakes);
+            return;
+        }
+        drop(writer);
         tracing::error!("{} cannot be written: {error}", self.0.def().resource());
         self.0.services.failure.note(error);
     }
@@ -174,7 +187,7 @@ impl Writing<'_> {
     pub(crate) fn close(&self) -> Result<(), ChunkLogError> {
         self.write_on_thread();
         let mut writer = stdx::lock(&self.0.writer);
-        let Some(log) = &mut writer.log else { return Ok(()) };
-        log.checkpoint()
+        let unsynced = writer.log.as_mut().filter(|log| !log.is_checkpointed());
+        unsynced.map_or(Ok(()), |log| log.checkpoint())
     }
 }

@@ -11,6 +11,11 @@ use streamproto::{Chunk, ChunkError, ChunkHeader};
 use crate::error::Result;
 use crate::field::size;
 
+/// So much of a range is looked for in memory, or fetched, at a time, ...
+const AT_HAND_BYTES_MAX: u64 = 256 << 10;
+/// ... by a look at a byte of every so many: the system reads files in larger pieces.
+const PROBE_BYTES: usize = 64 << 10;
+
 /// A chunk that a reader was given.
 #[derive(Clone, Debug)]
 pub struct StoredChunk {
@@ -105,6 +110,32 @@ impl FileRange {
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
+    }
+
+    /// How many bytes from `from` on can be read without waiting for the device, up to 256 KiB; as near as a
+    /// look at one byte in 64 KiB can tell.
+    #[must_use]
+    pub fn n_at_hand(&self, from: u64) -> u64 {
+        let n = self.len.saturating_sub(from).min(AT_HAND_BYTES_MAX);
+        let is_cold = |at: &u64| {
+            let read = self.file.read_at_no_wait(self.at + from + at, &mut [0]);
+            read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        let cold = (0..n).step_by(PROBE_BYTES).chain(n.checked_sub(1)).find(is_cold);
+        cold.map_or(n, |at| at / PROBE_BYTES as u64 * PROBE_BYTES as u64)
+    }
+
+    /// Waits for the device until bytes from `from` on are at hand. An error is met by whoever reads them.
+    pub fn fetch(&self, from: u64) {
+        let mut scratch = vec![0; PROBE_BYTES];
+        let until = from.saturating_add(AT_HAND_BYTES_MAX);
+        let mut at = from;
+        while at < until {
+            match self.read_at(at, &mut scratch) {
+                Ok(0) | Err(_) => return,
+                Ok(n) => at += n as u64,
+            }
+        }
     }
 
     /// Reads at `from` bytes behind the beginning; fewer only at the range's end.

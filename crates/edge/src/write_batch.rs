@@ -2,7 +2,7 @@
 
 use crate::CloseMode;
 use crate::write_rope::{Cursor, WriteRope};
-use session::{Error, LinkId};
+use session::{Error, FilePart, LinkId};
 use std::io::IoSlice;
 
 /// Bytes taken from an outbox, and how far they are written.
@@ -20,7 +20,15 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// Fills `slices` with what is to be written next; returns how many were filled.
+    /// The part of a file that is to be written next, from which of its bytes on; none if that is something
+    /// else.
+    #[must_use]
+    pub fn file(&self) -> Option<(&FilePart, usize)> {
+        self.cursor.file(&self.rope)
+    }
+
+    /// Fills `slices` with what is to be written next, up to a part of a file; returns how many were
+    /// filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         self.cursor.fill(&self.rope, slices)
     }

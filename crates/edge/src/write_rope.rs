@@ -1,6 +1,7 @@
-//! Bytes to be written, with large shared bodies spliced in instead of copied.
+//! Bytes to be written, with large shared bodies spliced in instead of copied, and parts of files.
 
 use bytes::Bytes;
+use session::FilePart;
 use std::io::IoSlice;
 
 /// A buffer with shared slices between its bytes.
@@ -11,11 +12,26 @@ pub struct WriteRope {
     spliced_bytes: usize,
 }
 
-/// A shared slice that goes out before the byte at this index.
+/// Something that goes out before the byte at this index.
 #[derive(Debug)]
 struct Splice {
     at: usize,
-    shared: Bytes,
+    what: Spliced,
+}
+
+#[derive(Debug)]
+enum Spliced {
+    Shared(Bytes),
+    File(FilePart),
+}
+
+impl Spliced {
+    fn len(&self) -> usize {
+        match self {
+            Self::Shared(shared) => shared.len(),
+            Self::File(part) => part.len(),
+        }
+    }
 }
 
 impl WriteRope {
@@ -31,8 +47,17 @@ impl WriteRope {
 
     /// Appends a shared slice.
     pub fn splice(&mut self, shared: Bytes) {
-        self.spliced_bytes += shared.len();
-        self.splices.push(Splice { at: self.bytes.len(), shared });
+        self.add(Spliced::Shared(shared));
+    }
+
+    /// Appends a part of a file.
+    pub fn splice_file(&mut self, part: FilePart) {
+        self.add(Spliced::File(part));
+    }
+
+    fn add(&mut self, what: Spliced) {
+        self.spliced_bytes += what.len();
+        self.splices.push(Splice { at: self.bytes.len(), what });
     }
 
     /// All bytes, spliced ones included.
@@ -70,18 +95,41 @@ pub(crate) struct Cursor {
     within: usize,
 }
 
+/// The next part of a rope.
+enum Piece<'a> {
+    Bytes(&'a [u8]),
+    File(&'a FilePart, usize),
+}
+
+impl Piece<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::File(part, from) => part.len().saturating_sub(*from),
+        }
+    }
+}
+
 impl Cursor {
-    /// Fills `slices` with what comes next; returns how many were filled.
+    /// Fills `slices` with what comes next, up to a part of a file; returns how many were filled.
     pub(crate) fn fill<'a>(self, rope: &'a WriteRope, slices: &mut [IoSlice<'a>]) -> usize {
         let mut n_filled = 0;
         let mut at = self;
         for slot in slices {
-            let Some(piece) = at.piece(rope) else { break };
+            let Some(Piece::Bytes(piece)) = at.piece(rope) else { break };
             *slot = IoSlice::new(piece);
             n_filled += 1;
             at.step(rope, piece.len());
         }
         n_filled
+    }
+
+    /// The part of a file that comes next, and how much of it is written.
+    pub(crate) fn file(self, rope: &WriteRope) -> Option<(&FilePart, usize)> {
+        match self.piece(rope)? {
+            Piece::File(part, from) => Some((part, from)),
+            Piece::Bytes(_) => None,
+        }
     }
 
     /// Moves on by `n` bytes.
@@ -95,13 +143,18 @@ impl Cursor {
     }
 
     /// The next contiguous bytes; never empty.
-    fn piece(self, rope: &WriteRope) -> Option<&[u8]> {
+    fn piece(self, rope: &WriteRope) -> Option<Piece<'_>> {
         let until = match rope.splices.get(self.splice) {
-            Some(splice) if self.byte >= splice.at => return splice.shared.get(self.within..),
+            Some(splice) if self.byte >= splice.at => {
+                return match &splice.what {
+                    Spliced::Shared(shared) => shared.get(self.within..).map(Piece::Bytes),
+                    Spliced::File(part) => Some(Piece::File(part, self.within)),
+                };
+            }
             Some(splice) => splice.at,
             None => rope.bytes.len(),
         };
-        rope.bytes.get(self.byte..until).filter(|piece| !piece.is_empty())
+        rope.bytes.get(self.byte..until).filter(|piece| !piece.is_empty()).map(Piece::Bytes)
     }
 
     /// Moves on within the next piece.
@@ -109,7 +162,7 @@ impl Cursor {
         match rope.splices.get(self.splice) {
             Some(splice) if self.byte >= splice.at => {
                 self.within += n;
-                if self.within >= splice.shared.len() {
+                if self.within >= splice.what.len() {
                     self.splice += 1;
                     self.within = 0;
                 }

@@ -6,10 +6,15 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use rustix::io::Errno;
+use session::FileBytes;
 use socket2::SockRef;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A part of a file that the system does not send by itself goes out in copies of so much.
+const COPY_BYTES: usize = 64 * 1024;
 
 /// The halves of a socket that carries the protocol's bytes as they are.
 pub(crate) fn plain(socket: TcpStream) -> (SocketReader, SocketWriter) {
@@ -87,10 +92,45 @@ impl SocketWriter {
         }
     }
 
+    /// Sends what there is room for of a part of a file, as far as it is at hand; an error of the kind
+    /// `WouldBlock` when there is neither.
+    pub(crate) fn try_send_file(&self, part: &dyn FileBytes, from: usize) -> io::Result<usize> {
+        let n = part.n_at_hand(from);
+        if n == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let Self::Plain(half) = self;
+        let sent = match part.descriptor() {
+            Some((file, at)) => {
+                let mut at = at + from as u64;
+                half.as_ref().try_io(Interest::WRITABLE, || {
+                    Ok(rustix::fs::sendfile(half.as_ref(), file, Some(&mut at), n)?)
+                })
+            }
+            None => Err(Errno::INVAL.into()),
+        };
+        let sent = match sent {
+            Err(error) if cannot_send(&error) => {
+                let mut copy = vec![0; n.min(COPY_BYTES)];
+                let n = part.read_at(from, &mut copy)?;
+                self.try_write(&[IoSlice::new(copy.get(..n).unwrap_or_default())])
+            }
+            sent => sent,
+        };
+        // The file is shorter than it was.
+        sent.and_then(|n| if n == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n) })
+    }
+
     /// Drops the half without telling the peer that nothing follows.
     pub(crate) fn leave_open(self) {
         match self {
             Self::Plain(half) => half.forget(),
         }
     }
+}
+
+/// Whether the system knows no way to send from this file.
+fn cannot_send(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }

@@ -5,12 +5,14 @@
 
 mod error;
 mod event;
+mod file_part;
 mod outbox;
 mod request;
 mod stream;
 
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
+pub use file_part::{FileBytes, FilePart};
 pub use outbox::{
     Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
     UnsettledSince,

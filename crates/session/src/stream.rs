@@ -1,7 +1,7 @@
 //! The words of clients that use streams as such: publishers with names and publishing ids, consumers that
 //! are given whole chunks for credit, stored offsets, super streams.
 
-use crate::{ChannelId, Content, LinkId, MethodTag, OwnedContent};
+use crate::{ChannelId, Content, FilePart, LinkId, MethodTag, OwnedContent};
 use bytes::Bytes;
 
 /// The channel of everything on a connection without channels.
@@ -357,21 +357,24 @@ pub enum ChunkData<'a> {
     Borrowed(&'a [u8]),
     /// Part of a larger read, or of what was just appended: large ones are not copied.
     Shared(Bytes),
+    /// To be sent from where it is.
+    File(FilePart),
 }
 
 impl ChunkData<'_> {
     /// The number of bytes.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Self::Borrowed(bytes) => bytes.len(),
             Self::Shared(bytes) => bytes.len(),
+            Self::File(part) => part.len(),
         }
     }
 
     /// Whether there are no bytes.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }

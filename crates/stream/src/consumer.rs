@@ -1,9 +1,10 @@
 //! A consumer of messages of a stream, as its session holds it. It pulls: what it says, room in its outbox
 //! and what is newly committed make its connection's task read on, as far as credit and room go.
 
-use crate::cursor::{Cursor, Pause};
+use crate::cursor::{Cursor, Pause, Read};
 use crate::follower::Follower;
 use crate::readers::{Ended, Reader};
+use crate::source::Lent;
 use crate::stream::Stream;
 use queue::AckMode;
 use queue_type::{Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Settled, Wakes};
@@ -216,15 +217,32 @@ impl Consumer {
                 Pause::Damaged(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
             }
             match state.cursor.read() {
-                Ok(true) => {}
+                Ok(Read::GoesOn) => {}
+                Ok(Read::Waits(lent)) => {
+                    self.fetch(lent);
+                    return waker;
+                }
                 // What is committed in between is seen now, or told.
-                Ok(false) if self.follower.begins_to_wait() => {
+                Ok(Read::End) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
                 }
-                Ok(false) => return waker,
+                Ok(Read::End) => return waker,
                 Err(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
             }
         }
+    }
+
+    /// Has a thread read what is not in memory, unless one does.
+    fn fetch(self: &Arc<Self>, lent: Option<Lent>) {
+        let Some(mut lent) = lent else { return };
+        let me = Arc::clone(self);
+        self.stream.services.read_beside(Box::new(move || {
+            let next = lent.read();
+            stdx::lock(&me.state).cursor.give_back(lent, next);
+            if let Some(waker) = me.follower.tell_fetched() {
+                waker.wake();
+            }
+        }));
     }
 
     /// The stream cannot be read any further: its client loses the consumer, and finds out by that.

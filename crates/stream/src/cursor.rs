@@ -2,8 +2,9 @@
 
 use crate::arguments;
 use crate::messages::{Damaged, Messages};
+use crate::source::{Lent, Source};
 use crate::stream::Stream;
-use chunk_log::{Next, Reader, ReaderOptions, Start, Wait};
+use chunk_log::{ChunkLogError, Next, ReaderOptions, Start};
 use conversion::{Origin, decode_amqp10};
 use meta::Name;
 use queue_type::AttachRefused;
@@ -12,7 +13,7 @@ use session::{Delivery, LinkId, Position, Room, Sink, Table};
 /// A consumer's place in its stream.
 #[derive(Debug)]
 pub(crate) struct Cursor {
-    reader: Reader,
+    source: Source,
     messages: Messages,
     /// The name of the stream.
     stream: Name,
@@ -28,6 +29,16 @@ pub(crate) enum Pause {
     NoRoom,
     ChunkEnds,
     Damaged(Damaged),
+}
+
+/// The outcome of a read.
+#[derive(Debug)]
+pub(crate) enum Read {
+    GoesOn,
+    /// There is nothing yet.
+    End,
+    /// A thread is to read, if it is not at it.
+    Waits(Option<Lent>),
 }
 
 impl Cursor {
@@ -56,7 +67,8 @@ impl Cursor {
         };
         let reader = view.reader(start, options).map_err(|error| failed(error.to_string()))?;
         let (messages, stream) = (Messages::from(first_offset), stream.def().name.clone());
-        Ok(Self { reader, messages, stream, scratch: Vec::new() })
+        let source = Source::new(reader);
+        Ok(Self { source, messages, stream, scratch: Vec::new() })
     }
 
     /// Delivers what is left of the chunk; with the number of messages that were.
@@ -92,23 +104,29 @@ impl Cursor {
         (pause, n_delivered)
     }
 
-    /// Goes on with the next chunk; false if there is none yet.
-    pub(crate) fn read(&mut self) -> Result<bool, Damaged> {
-        let chunk = match self.reader.read_next(Wait::ForDisk)? {
-            Next::Chunk(chunk) => chunk,
-            Next::PassedOver => return Ok(true),
-            Next::End => return Ok(false),
+    /// Goes on with the next chunk.
+    pub(crate) fn read(&mut self) -> Result<Read, Damaged> {
+        let chunk = match self.source.next()? {
+            Some(Next::Chunk(chunk)) => chunk,
+            Some(Next::PassedOver) => return Ok(Read::GoesOn),
+            Some(Next::End) => return Ok(Read::End),
+            None => return Ok(Read::Waits(self.source.lend())),
         };
         if let Some(parts) = chunk.parts() {
             parts?.verify_crc()?;
         }
         let data = chunk.data().ok_or_else(|| Damaged("its data is missing".to_owned()))?;
         self.messages.begin(chunk.header.chunk_id, chunk.header.n_entries, data);
-        Ok(true)
+        Ok(Read::GoesOn)
+    }
+
+    /// Takes back what [`Read::Waits`] gave.
+    pub(crate) fn give_back(&mut self, lent: Lent, next: Result<Next, ChunkLogError>) {
+        self.source.give_back(lent, next);
     }
 
     /// Gives memory and files back: its client takes nothing for now.
     pub(crate) fn rest(&mut self) {
-        self.reader.release();
+        self.source.rest();
     }
 }

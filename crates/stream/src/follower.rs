@@ -71,6 +71,11 @@ impl Follower {
         self.outbox.batch(&mut |sink| sink.readable(self.link))
     }
 
+    /// A thread has read in its stead.
+    pub(crate) fn tell_fetched(&self) -> Option<Waker> {
+        self.outbox.batch(&mut |sink| sink.readable(self.link))
+    }
+
     /// Whether it was given nothing since this was asked before.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.is_busy.swap(false, Ordering::Relaxed)

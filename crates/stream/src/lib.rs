@@ -14,6 +14,7 @@ mod readers;
 mod release;
 mod service;
 mod services;
+mod source;
 mod stream;
 mod subscription;
 mod writer;

@@ -15,11 +15,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use stdx::{Clock, Now};
 
-/// Threads that sync streams, ...
-const N_SYNC_THREADS: usize = 2;
-/// ... and their names.
-const SYNC_THREAD: &str = "stream-sync";
-
 /// The streams of a node. Dropping it ends its threads.
 #[derive(Debug)]
 pub struct StreamService {
@@ -61,17 +56,12 @@ impl StreamService {
             .await;
     }
 
-    /// Starts the threads that write.
+    /// Starts the threads that write and read.
     ///
     /// # Errors
     /// The system's.
     pub fn start_threads(&self) -> io::Result<()> {
-        for _ in 0..N_SYNC_THREADS {
-            let (services, ended) = (Arc::clone(&self.services), Arc::clone(&self.services));
-            let end = move || ended.inbox.stop();
-            self.services.inbox.spawn(SYNC_THREAD, end, move || services.do_tasks())?;
-        }
-        Ok(())
+        self.services.start_threads()
     }
 
     /// Does one thing that the threads would do; false if there is none. For simulation.
@@ -112,7 +102,7 @@ impl StreamService {
         &self,
         streams: impl Iterator<Item = &'a Arc<Stream>>,
     ) -> Result<(), LogError> {
-        self.services.inbox.stop();
+        self.services.stop();
         streams.into_iter().try_for_each(|stream| Writing(stream).close()).map_err(ended)
     }
 }
@@ -128,6 +118,6 @@ fn ended(error: ChunkLogError) -> LogError {
 
 impl Drop for StreamService {
     fn drop(&mut self) {
-        self.services.inbox.stop();
+        self.services.stop();
     }
 }

@@ -5,9 +5,18 @@ use chunk_log::{ReadAhead, StreamFiles};
 use log::Disk;
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use stdx::{Clock, WallClock};
 
+/// Threads that write and sync, ...
+const N_SYNC_THREADS: usize = 2;
+/// ... and their names.
+const SYNC_THREAD: &str = "stream-sync";
+/// Threads that read what is not in memory: as many reads wait for the device at a time, ...
+const N_READ_THREADS: usize = 4;
+/// ... and their names.
+const READ_THREAD: &str = "stream-read";
 /// Publishers wait while so many bytes of all streams wait for the disk.
 const UNWRITTEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The event that publishes to streams are confirmed upon.
@@ -48,9 +57,15 @@ pub(crate) struct StreamServices {
     pub(crate) files: Arc<StreamFiles>,
     pub(crate) options: StreamOptions,
     pub(crate) time: WallClock,
+    /// Writing, syncing, removing.
     pub(crate) inbox: Inbox<Work>,
+    /// Reading what is not in memory.
+    reads: Inbox<Work>,
     pub(crate) failure: Poison,
 }
+
+/// An inbox of the streams.
+type InboxOf = fn(&StreamServices) -> &Inbox<Work>;
 
 /// Something for a thread to do.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -76,8 +91,40 @@ impl StreamServices {
     ) -> Arc<Self> {
         let files = StreamFiles::new(Arc::clone(&disk), options.open_files_max);
         let inbox = Inbox::new(UNWRITTEN_BYTES_MAX, failure);
+        // Each consumer and each connection has one read at a time.
+        let reads = Inbox::new(u64::MAX, failure);
         let (time, failure) = (WallClock::new(clock), failure.clone());
-        Arc::new(Self { disk, files, options, time, inbox, failure })
+        Arc::new(Self { disk, files, options, time, inbox, reads, failure })
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
+        let writers = (SYNC_THREAD, N_SYNC_THREADS, Self::writes as InboxOf);
+        for (name, n, inbox) in [writers, (READ_THREAD, N_READ_THREADS, Self::reads)] {
+            for _ in 0..n {
+                let (services, ended) = (Arc::clone(self), Arc::clone(self));
+                let end = move || ended.stop();
+                inbox(self).spawn(name, end, move || do_tasks(inbox(&services)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the threads.
+    pub(crate) fn stop(&self) {
+        self.reads.stop();
+        self.inbox.stop();
+    }
+
+    const fn writes(&self) -> &Inbox<Work> {
+        &self.inbox
+    }
+
+    const fn reads(&self) -> &Inbox<Work> {
+        &self.reads
     }
 
     /// So many bytes wait no longer.
@@ -100,18 +147,23 @@ impl StreamServices {
         self.inbox.add(|work| work.0.push_back(task));
     }
 
-    /// The life of a thread.
-    pub(crate) fn do_tasks(&self) {
-        let next = |work: &mut Work, _| work.0.pop_front().map_or(Next::Wait, Next::Do);
-        while let Some(task) = self.inbox.wait(next) {
-            task();
-        }
+    /// Has a thread read.
+    pub(crate) fn read_beside(&self, task: Task) {
+        self.reads.add(|work| work.0.push_back(task));
     }
 
     /// Does one thing that the threads would do; false if there is none.
     pub(crate) fn step(&self) -> bool {
-        let task =
-            self.inbox.step(|work: &mut Work| work.0.pop_front().map_or(Next::Wait, Next::Do));
+        let next = |work: &mut Work| work.0.pop_front().map_or(Next::Wait, Next::Do);
+        let task = self.reads.step(next).or_else(|| self.inbox.step(next));
         task.map(|task| task()).is_some()
+    }
+}
+
+/// The life of a thread.
+fn do_tasks(inbox: &Inbox<Work>) {
+    let next = |work: &mut Work, _| work.0.pop_front().map_or(Next::Wait, Next::Do);
+    while let Some(task) = inbox.wait(next) {
+        task();
     }
 }

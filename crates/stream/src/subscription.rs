@@ -4,10 +4,10 @@
 use crate::follower::Follower;
 use crate::messages::Damaged;
 use crate::readers::{Ended, Reader};
+use crate::source::{FileData, Source};
 use crate::stream::Stream;
-use bytes::Bytes;
 use chunk_log::{
-    ChunkBytes, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start, StoredChunk, Wait,
+    ChunkBytes, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start, StoredChunk,
 };
 use queue_type::{ConsumerView, Owner};
 use session::{
@@ -49,11 +49,11 @@ pub struct Subscription {
 /// A chunk on its way to its client.
 struct Gathered {
     header: [u8; CHUNK_HEADER_BYTES],
-    data: Bytes,
+    data: ChunkData<'static>,
 }
 
 struct State {
-    reader: chunk_log::Reader,
+    source: Source,
     credit: i64,
     figures: SubscriptionFigures,
     has_ended: bool,
@@ -93,7 +93,8 @@ impl Stream {
         })?;
         let next_offset = reader.next_offset();
         let figures = SubscriptionFigures { next_offset, ..SubscriptionFigures::default() };
-        let state = State { reader, credit: i64::from(credit), figures, has_ended: false };
+        let (source, credit) = (Source::new(reader), i64::from(credit));
+        let state = State { source, credit, figures, has_ended: false };
         let subscription = Arc::new(Subscription {
             stream: Arc::clone(self),
             follower: Follower::new(self.readers.next_key(), owner, link, outbox),
@@ -181,7 +182,8 @@ impl Subscription {
     ) -> Result<(), StreamRefusal> {
         let reader =
             self.stream.view().reader(start(offset), self.stream.reader_options(selection));
-        stdx::lock(&self.state).reader = reader.map_err(|_| StreamRefusal::InternalError)?;
+        let reader = reader.map_err(|_| StreamRefusal::InternalError)?;
+        stdx::lock(&self.state).source.move_to(reader);
         Ok(())
     }
 
@@ -221,18 +223,22 @@ impl Subscription {
     fn gather(self: &Arc<Self>, state: &mut State) -> Result<Vec<Gathered>, Damaged> {
         let (mut chunks, mut bytes) = (Vec::new(), 0);
         while state.credit > 0 && !state.has_ended && bytes < GATHERED_BYTES_MAX {
-            let chunk = match state.reader.read_next(Wait::ForDisk) {
+            let chunk = match state.source.next() {
                 // It is met again by the next call.
                 Err(_) if !chunks.is_empty() => break,
                 Err(error) => return Err(error.into()),
-                Ok(Next::Chunk(chunk)) => chunk,
-                Ok(Next::PassedOver) => continue,
+                Ok(None) => {
+                    self.fetch(state);
+                    break;
+                }
+                Ok(Some(Next::Chunk(chunk))) => chunk,
+                Ok(Some(Next::PassedOver)) => continue,
                 // Those that are committed in between are seen now, or told.
-                Ok(Next::End) if self.follower.begins_to_wait() => {
+                Ok(Some(Next::End)) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
                     continue;
                 }
-                Ok(Next::End) => break,
+                Ok(Some(Next::End)) => break,
             };
             let data = self.data(&chunk)?;
             bytes += data.len() + CHUNK_HEADER_BYTES;
@@ -244,13 +250,26 @@ impl Subscription {
         Ok(chunks)
     }
 
+    /// Has a thread read what is not in memory, unless one does.
+    fn fetch(self: &Arc<Self>, state: &mut State) {
+        let Some(mut lent) = state.source.lend() else { return };
+        let me = Arc::clone(self);
+        self.stream.services.read_beside(Box::new(move || {
+            let next = lent.read();
+            stdx::lock(&me.state).source.give_back(lent, next);
+            if let Some(waker) = me.follower.tell_fetched() {
+                waker.wake();
+            }
+        }));
+    }
+
     /// Gives its client chunks, all of them.
     fn deliver(&self, chunks: &[Gathered]) -> (Room, Option<Waker>) {
         let committed_chunk_id = self.stream.view().next_offset().saturating_sub(1);
         let (link, mut room) = (self.follower.link(), Room::Full);
         let waker = self.follower.batch(&mut |sink| {
             for Gathered { header, data } in chunks {
-                let data = ChunkData::Shared(data.clone());
+                let data = data.clone();
                 room =
                     sink.deliver_chunk(link, &ChunkDelivery { header, data, committed_chunk_id });
             }
@@ -259,7 +278,7 @@ impl Subscription {
     }
 
     /// Entries, and the trailer for those who want it.
-    fn data(&self, chunk: &StoredChunk) -> Result<Bytes, Damaged> {
+    fn data(&self, chunk: &StoredChunk) -> Result<ChunkData<'static>, Damaged> {
         match &chunk.bytes {
             ChunkBytes::Memory(stored) => {
                 let header = &chunk.header;
@@ -269,16 +288,13 @@ impl Subscription {
                 if from + len > stored.len() {
                     return Err(Damaged("it ends before it should".to_owned()));
                 }
-                Ok(stored.slice(from..from + len))
+                Ok(ChunkData::Shared(stored.slice(from..from + len)))
             }
             ChunkBytes::File(range) => {
                 let range = range.clone();
                 let range =
                     if self.with_trailer { range.with_trailer(&chunk.header) } else { range };
-                let mut data = vec![0; usize::try_from(range.len())?];
-                let n_read = range.read_at(0, &mut data)?;
-                data.truncate(n_read);
-                Ok(data.into())
+                Ok(ChunkData::File(Arc::new(FileData::new(range, &self.stream.services))))
             }
         }
     }
@@ -315,7 +331,7 @@ impl Reader for Subscription {
 
     fn rest(&self) {
         if self.follower.is_at_rest() {
-            stdx::lock(&self.state).reader.release();
+            stdx::lock(&self.state).source.rest();
         }
     }
 }

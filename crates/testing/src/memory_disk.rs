@@ -61,6 +61,8 @@ struct State {
     dead: bool,
     /// Bytes that fit in; any number if none.
     capacity: Option<u64>,
+    /// Whoever does not wait for the device reads nothing.
+    is_cold: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +101,11 @@ impl MemoryDisk {
     /// Makes the changing operation number `operation` (the first is 0) fail.
     pub fn inject(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);
+    }
+
+    /// From now on who does not wait for the device reads nothing.
+    pub fn chill(&self) {
+        self.state().is_cold = true;
     }
 
     /// From now on no more than so many bytes of files fit in.
@@ -501,6 +508,11 @@ impl DiskFile for MemoryFile {
         let (into, _) = into.split_at_mut(n);
         into.copy_from_slice(rest.split_at(n).0);
         Ok(n)
+    }
+
+    fn read_at_no_wait(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let is_cold = self.disk.state().is_cold;
+        if is_cold { Err(io::ErrorKind::WouldBlock.into()) } else { self.read_at(at, into) }
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {

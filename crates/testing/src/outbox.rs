@@ -102,6 +102,14 @@ impl Given {
     }
 }
 
+/// The bytes of a part of a file.
+fn read_all(part: &session::FilePart) -> Vec<u8> {
+    let mut bytes = vec![0; part.len()];
+    let n = part.read_at(0, &mut bytes).unwrap_or_default();
+    bytes.truncate(n);
+    bytes
+}
+
 fn reply_key(message: &MessageRef<'_>) -> Option<String> {
     let reply_to = message.view().reply_to()?;
     String::from_utf8(reply_to.to_vec()).ok()
@@ -388,6 +396,7 @@ impl Sink for Locked<'_> {
         let data = match &chunk.data {
             ChunkData::Borrowed(bytes) => bytes.to_vec(),
             ChunkData::Shared(bytes) => bytes.to_vec(),
+            ChunkData::File(part) => read_all(part),
         };
         let (header, committed_chunk_id) = (*chunk.header, chunk.committed_chunk_id);
         let chunk = StreamWhat::Chunk { link: link.0, header, data, committed_chunk_id };

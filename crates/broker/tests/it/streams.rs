@@ -1,6 +1,6 @@
 //! Clients of streams as such: the answers they get.
 
-use crate::client::{Client, block_on, start};
+use crate::client::{Client, Kind, block_on, start, text};
 use broker::{Alarm, Broker};
 use bytes::Bytes;
 use meta::Command;
@@ -9,6 +9,7 @@ use session::{
     StreamOffset, StreamOp, StreamSubscription, SubscriptionId, SuperStream,
 };
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use testing::MemoryDisk;
 
 fn permit(broker: &Broker, [configure, write, read]: [&str; 3]) {
@@ -259,4 +260,52 @@ fn what_a_publisher_appends_is_confirmed_and_given_for_credit_until_the_stream_g
     assert_eq!(heard, [answered(5), answered(6)]);
     let unsubscribe = StreamOp::Unsubscribe(SubscriptionId(1));
     assert_eq!(client.ask(Op::Stream(unsubscribe)), [refused("SubscriptionIdDoesNotExist")]);
+}
+
+/// A stream with three chunks, the middle one large; `read` of a client that comes when nothing is in
+/// memory.
+fn on_a_cold_disk(read: impl FnOnce(&mut Client) -> Vec<String>) -> Vec<String> {
+    let disk = Arc::new(MemoryDisk::default());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    let declared = client.declare_with("s", true, &[("x-queue-type", text("stream"))]);
+    assert_eq!(declared, ["declared 0 0"]);
+    assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
+    for body in ["a", &"b".repeat(200_000), "c"] {
+        assert_eq!(client.publish("s", &[body], Kind::Transient).len(), 1);
+    }
+    disk.chill();
+    let heard = read(&mut client);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut all = heard;
+    while all.len() < 4 {
+        assert!(Instant::now() < deadline, "heard only {} lines", all.len());
+        all.extend(client.resume());
+        std::thread::yield_now();
+    }
+    all
+}
+
+#[test]
+fn chunks_that_are_not_in_memory_come_from_another_thread_and_large_ones_whole() {
+    let heard = on_a_cold_disk(|client| {
+        let StreamOp::Subscribe(subscription) = subscribe("s") else { unreachable!() };
+        client
+            .ask(Op::Stream(StreamOp::Subscribe(StreamSubscription { credit: 9, ..subscription })))
+    });
+    assert!(heard[0].starts_with("Event(\"Subscribed {"), "{}", heard[0]);
+    let lengths: Vec<usize> = heard.iter().map(String::len).collect();
+    assert!(lengths[2] > 200_000 && lengths[1] < 2_000 && lengths[3] < 2_000, "{lengths:?}");
+    let many = "98, ".repeat(199_000);
+    assert!(heard[2].contains(&many), "every byte is there");
+}
+
+#[test]
+fn messages_that_are_not_in_memory_come_from_another_thread() {
+    let heard = on_a_cold_disk(|client| {
+        assert_eq!(client.ask(Op::SetPrefetch { prefetch_count: 9, global: false }), ["done"]);
+        client.consume_with("s", "c", false, &[("x-stream-offset", text("first"))])
+    });
+    let b = format!("deliver {}", "b".repeat(200_000));
+    assert_eq!(heard, ["consuming", "deliver a", &b, "deliver c"]);
 }

@@ -82,6 +82,7 @@ impl Links {
         }
         bytes.extend_from_slice(chunk.header);
         match &chunk.data {
+            ChunkData::File(part) => rope.splice_file(part.clone()),
             ChunkData::Shared(data) if data.len() >= SPLICE_BYTES_MIN => rope.splice(data.clone()),
             ChunkData::Shared(data) => bytes.extend_from_slice(data),
             ChunkData::Borrowed(data) => bytes.extend_from_slice(data),

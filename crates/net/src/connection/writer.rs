@@ -134,6 +134,10 @@ impl Writer {
             self.outbox.poll_take(&mut Context::from_waker(&self.inline_waker), &mut batch)
         } else if batch.is_watched() && self.outbox.has_settled() {
             Poll::Ready(())
+        } else if let Some((file, from)) = batch.file()
+            && file.poll_at_hand(from, cx.waker()).is_pending()
+        {
+            Poll::Pending
         } else {
             self.socket().poll_room(cx)
         }
@@ -254,10 +258,15 @@ impl Writer {
 
     fn write_bytes(&self, batch: &mut WriteBatch) -> io::Result<Wrote> {
         while !batch.is_written() {
-            let mut slices = [IoSlice::new(&[]); N_SLICES];
-            let n_slices = batch.fill(&mut slices);
-            let Some(slices) = slices.get(..n_slices) else { return Ok(Wrote::All) };
-            match self.socket().try_write(slices) {
+            let wrote = match batch.file() {
+                Some((file, from)) => self.socket().try_send_file(&**file, from),
+                None => {
+                    let mut slices = [IoSlice::new(&[]); N_SLICES];
+                    let n_slices = batch.fill(&mut slices);
+                    self.socket().try_write(slices.get(..n_slices).unwrap_or_default())
+                }
+            };
+            match wrote {
                 Ok(n) => {
                     batch.advance(n);
                     self.has_written.store(true, Ordering::Relaxed);

@@ -15,6 +15,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+mod files;
+
 const N_LINKS: u64 = 3;
 const N_EACH: u64 = 8_000;
 const BODY: [u8; 1500] = [7; 1500];

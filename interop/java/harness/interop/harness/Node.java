@@ -37,14 +37,18 @@ public final class Node implements AutoCloseable {
   private static final int PORT_MAX = 32_000;
   private static final int PORT_ATTEMPTS = 100;
 
+  private static final int STREAM_PORT = 5552;
+
   private final URI uri;
+  private final int streamPort;
   private final Path dataDir;
   private final String binary;
   private final Deque<String> log = new ArrayDeque<>();
   private Process process;
 
-  private Node(URI uri, String binary, Path dataDir) {
+  private Node(URI uri, int streamPort, String binary, Path dataDir) {
     this.uri = uri;
+    this.streamPort = streamPort;
     this.binary = binary;
     this.dataDir = dataDir;
   }
@@ -53,7 +57,7 @@ public final class Node implements AutoCloseable {
   public static Node open() throws Exception {
     String external = System.getenv("INTEROP_URI");
     if (external != null && !external.isEmpty()) {
-      return new Node(URI.create(external), null, null);
+      return new Node(URI.create(external), STREAM_PORT, null, null);
     }
     String binary = System.getenv("LEVERET_BIN");
     if (binary == null || binary.isEmpty()) {
@@ -61,7 +65,7 @@ public final class Node implements AutoCloseable {
     }
     int port = freePort();
     URI uri = URI.create("amqp://guest:guest@127.0.0.1:" + port);
-    Node node = new Node(uri, binary, Files.createTempDirectory("leveret-interop"));
+    Node node = new Node(uri, freePort(), binary, Files.createTempDirectory("leveret-interop"));
     node.start();
     return node;
   }
@@ -72,6 +76,11 @@ public final class Node implements AutoCloseable {
 
   public int port() {
     return uri.getPort() < 0 ? 5672 : uri.getPort();
+  }
+
+  /** Where clients of the stream protocol connect: 5552 on an external broker. */
+  public int streamPort() {
+    return streamPort;
   }
 
   public String user() {
@@ -100,7 +109,8 @@ public final class Node implements AutoCloseable {
   public synchronized void start() throws Exception {
     ProcessBuilder builder = new ProcessBuilder(
         List.of(binary, "server", "--data-dir", dataDir.toString(),
-            "--set", "listeners.tcp.1=127.0.0.1:" + port()));
+            "--set", "listeners.tcp.1=127.0.0.1:" + port(),
+            "--set", "stream.listeners.tcp.1=127.0.0.1:" + streamPort));
     builder.redirectErrorStream(true);
     process = builder.start();
     CountDownLatch ready = new CountDownLatch(1);

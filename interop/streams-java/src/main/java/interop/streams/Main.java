@@ -1,0 +1,18 @@
+package interop.streams;
+
+import interop.harness.Suite;
+
+/** Runs the scenarios of interop/STREAMS.md with com.rabbitmq:stream-client. */
+public final class Main {
+  private Main() {}
+
+  public static void main(String[] wanted) throws Exception {
+    Suite suite = new Suite("streams-java");
+    Streams.register(suite);
+    Offsets.register(suite);
+    SuperStreams.register(suite);
+    Crossing.register(suite);
+    Kills.register(suite);
+    System.exit(suite.run(wanted));
+  }
+}

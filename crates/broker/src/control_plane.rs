@@ -22,6 +22,7 @@ use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueKind, QueueVersion,
     Removed, Resharding, State,
 };
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::Now;
@@ -90,14 +91,14 @@ pub(crate) struct Definitions {
     pub(crate) n_unbinding: usize,
 }
 
-/// Commands that were carried out, with what came of them.
-pub(crate) type Made = Vec<(Command, Outcome)>;
+/// Commands that were carried out, with what came of them: one that was asked for, and others made for it.
+pub(crate) type Made<'c> = Vec<(Cow<'c, Command>, Outcome)>;
 
 /// A change of definitions that was made, and what is still to follow from it.
 #[derive(Debug)]
-pub(crate) struct Changed {
+pub(crate) struct Changed<'c> {
     /// First what was asked for, then what shards need for it.
-    pub(crate) made: Made,
+    pub(crate) made: Made<'c>,
     /// Queues that are gone from the definitions, and still have their messages.
     pub(crate) gone: Vec<QueueRef>,
     /// In the order in which they are to be carried out.
@@ -172,12 +173,12 @@ impl ControlPlane {
     ///
     /// # Errors
     /// The definitions refuse it, or there is no space for it; nothing has changed then.
-    pub(crate) fn submit(&self, command: &Command) -> Result<Changed, MetaError> {
+    pub(crate) fn submit<'c>(&self, command: &'c Command) -> Result<Changed<'c>, MetaError> {
         let mut definitions = stdx::lock(&self.definitions);
         let had_version_policy = effects::any_version_policy(&definitions.meta, command);
         let sharded = sharding::sharded(&definitions.meta, command);
         let outcome = self.apply(&mut definitions, command)?;
-        let mut made = vec![(command.clone(), outcome)];
+        let mut made = vec![(Cow::Borrowed(command), outcome)];
         let mut to_reshard = sharding::resharded(&definitions.meta, command, &sharded);
         self.reshard_some(&mut definitions, &mut to_reshard, &mut made);
         let mut effects = Vec::new();
@@ -200,12 +201,12 @@ impl ControlPlane {
     }
 
     /// Logs what was applied to the definitions, has everything follow, and publishes the new view.
-    fn complete(
+    fn complete<'c>(
         &self,
         definitions: &mut Definitions,
-        made: Made,
+        made: Made<'c>,
         mut effects: Vec<Effect>,
-    ) -> Changed {
+    ) -> Changed<'c> {
         let new_queues = self.log(definitions, &made);
         let gone = self.follow(definitions, &made, new_queues);
         let mut any_watched = false;
@@ -256,7 +257,7 @@ impl ControlPlane {
     }
 
     /// Logs what was changed as one unit, and makes the queues that are new.
-    fn log(&self, definitions: &mut Definitions, made: &Made) -> Vec<QueueRef> {
+    fn log(&self, definitions: &mut Definitions, made: &Made<'_>) -> Vec<QueueRef> {
         let new: Vec<(&Arc<QueueDef>, QueueVersion)> = made
             .iter()
             .filter_map(|(_, outcome)| match &outcome.done {
@@ -317,7 +318,7 @@ impl ControlPlane {
     fn follow(
         &self,
         definitions: &mut Definitions,
-        made: &Made,
+        made: &Made<'_>,
         new_queues: Vec<QueueRef>,
     ) -> Vec<QueueRef> {
         for queue in new_queues {

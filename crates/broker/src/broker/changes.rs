@@ -130,7 +130,7 @@ impl Changes<'_> {
 
     /// Tells of a change and carries out what follows from it; `by` is the user that events name. Also
     /// returns the exchanges whose shards are still to follow.
-    fn after_change(&self, changed: Changed, by: &str) -> (Done, Lsn, Vec<Resharding>) {
+    fn after_change(&self, changed: Changed<'_>, by: &str) -> (Done, Lsn, Vec<Resharding>) {
         let Changed { made, effects, upto, to_reshard, .. } = changed;
         for ((command, outcome), at) in made.iter().zip(0..) {
             let by = if at == 0 { by } else { BY_SHARDING };

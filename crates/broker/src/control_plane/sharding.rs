@@ -5,6 +5,7 @@
 use super::{Changed, ControlPlane, Definitions, Made};
 use crate::slices::SLICE;
 use meta::{Command, Done, Name, Resharding, Sharded, State, Vhost};
+use std::borrow::Cow;
 
 /// The sharded exchanges that a command may change, as of now.
 pub(super) fn sharded(meta: &State, command: &Command) -> Sharded {
@@ -36,7 +37,7 @@ impl ControlPlane {
     }
 
     /// Gives the last of these exchanges their shards, a slice of work.
-    pub(crate) fn reshard(&self, mut left: Vec<Resharding>) -> Changed {
+    pub(crate) fn reshard(&self, mut left: Vec<Resharding>) -> Changed<'static> {
         let mut definitions = stdx::lock(&self.definitions);
         let mut made = Made::new();
         self.reshard_some(&mut definitions, &mut left, &mut made);
@@ -48,7 +49,7 @@ impl ControlPlane {
         &self,
         definitions: &mut Definitions,
         left: &mut Vec<Resharding>,
-        made: &mut Made,
+        made: &mut Made<'_>,
     ) {
         while made.len() < SLICE
             && let Some(change) = left.pop()
@@ -57,7 +58,7 @@ impl ControlPlane {
             for command in definitions.meta.reshard(&change, &self.node) {
                 match self.apply(definitions, &command) {
                     Ok(outcome) if outcome.done == Done::Nothing => {}
-                    Ok(outcome) => made.push((command, outcome)),
+                    Ok(outcome) => made.push((Cow::Owned(command), outcome)),
                     Err(error) => refused.push(error),
                 }
             }

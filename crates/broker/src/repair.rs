@@ -16,7 +16,7 @@ use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::blob::BlobStore;
-use store::v1::{JOURNALS_FILE, JournalTable, V1Queue};
+use store::v1::{JOURNALS_FILE, JournalTable, named_bodies};
 
 /// Bytes of entries that are copied between two syncs.
 const SYNC_EVERY_BYTES: usize = 4 << 20;
@@ -275,7 +275,7 @@ impl Survey {
                 repair.set_table_aside();
             }
             if promised.names_bodies {
-                self.look_at_bodies(&def, V1Queue::named_bodies(disk, &dir)?, repair);
+                self.look_at_bodies(&def, named_bodies(disk, &dir)?, repair);
             }
         }
         Ok(())

@@ -21,7 +21,6 @@ mod state;
 mod sync;
 mod table;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,7 +30,7 @@ use stdx::lock;
 
 pub use block::Damage;
 pub use flush::Flushed;
-pub use open::{Live, Recovered};
+pub use open::{Live, Recovered, missing_bodies, named_bodies};
 pub use sync::Unsynced;
 pub use table::{JOURNALS_FILE, JournalTable, Promised};
 
@@ -193,12 +192,6 @@ impl V1Queue {
         let mut stats = lock(&self.state).stats();
         stats.unsynced_bytes = self.unsynced_bytes();
         stats
-    }
-
-    /// How many messages of the queue in `dir`, which nobody has open, have their bodies in each file of the
-    /// body store.
-    pub fn named_bodies(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, u64>> {
-        open::named_bodies(disk, dir)
     }
 
     /// Removes the files of a queue nobody has open: it is deleted, or has another form now.

@@ -10,7 +10,7 @@ use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion, Vhost};
 use std::collections::BTreeMap;
 use store::blob::BlobStore;
-use store::v1::{JournalTable, V1Queue};
+use store::v1::{JournalTable, missing_bodies};
 
 /// The files of a store of blobs.
 type Files = BTreeMap<u32, Option<Stamp>>;
@@ -50,8 +50,8 @@ pub(super) fn check(
                     let dir = classic::journals_dir_of(def.id.0);
                     promised.check(disk, &dir)?;
                     if promised.names_bodies {
-                        let named = V1Queue::named_bodies(disk, &dir)?;
-                        check_named(def, named.into_keys(), bodies.get(&def.vhost))?;
+                        let is_there = |number| is_there(bodies.get(&def.vhost), number);
+                        refuse_lack(def, missing_bodies(disk, &dir, &is_there)?)?;
                     }
                 }
             }
@@ -107,17 +107,17 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
     }
     let references = replay.contents.references(def.id.0);
     let stored = references.filter_map(|record| classic::parse_reference(record).ok());
-    check_named(def, stored.map(|(_, stored)| stored.blob.file), files)
+    let mut numbers = stored.map(|(_, stored)| stored.blob.file);
+    refuse_lack(def, numbers.find(|number| !is_there(files, *number)))
 }
 
-/// Whether the files of the body store are there that messages of a queue name.
-fn check_named(
-    def: &QueueDef,
-    mut numbers: impl Iterator<Item = u32>,
-    files: Option<&Files>,
-) -> Result<(), OpenError> {
-    let lacks = |number: &u32| files.is_none_or(|files| !files.contains_key(number));
-    numbers.find(lacks).map_or(Ok(()), |number| {
+fn is_there(files: Option<&Files>, number: u32) -> bool {
+    files.is_some_and(|files| files.contains_key(&number))
+}
+
+/// An error if there is a file of the body store that is missing, and messages of a queue name it.
+fn refuse_lack(def: &QueueDef, number: Option<u32>) -> Result<(), OpenError> {
+    number.map_or(Ok(()), |number| {
         let what = format!(
             "bodies of messages of queue '{}' in vhost '{}' are in it",
             def.name, def.vhost

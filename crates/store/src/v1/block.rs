@@ -476,6 +476,11 @@ impl Scanned {
         (places(durable).collect(), places(rest).collect())
     }
 
+    /// Whether all of it can be used.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.damage.is_empty()
+    }
+
     /// Where the first damage begins, or the end.
     pub(super) fn readable_end(&self) -> u64 {
         self.damage.first().map_or(self.end, |(at, _)| *at)

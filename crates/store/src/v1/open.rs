@@ -394,8 +394,52 @@ impl V1State {
     }
 }
 
-/// How many live messages of a queue nobody has open have their bodies in each file of the body store.
-pub(super) fn named_bodies(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, u64>> {
+/// The first file of the body store that live messages of the queue in `dir`, which nobody has open, name and
+/// that is not there. Most often no message names such a file, which the tables alone say.
+///
+/// # Errors
+/// The disk's.
+pub fn missing_bodies(
+    disk: &dyn Disk,
+    dir: &str,
+    is_there: &dyn Fn(u32) -> bool,
+) -> Result<Option<u32>> {
+    let (journals, segments) = numbers(&list_if_there(disk, dir)?.unwrap_or_default());
+    let journals = journals.iter().map(|at| (journal_name(dir, *at), Tag::journal(*at)));
+    let segments = segments.iter().map(|at| (segment_name(dir, *at), Tag::segment(*at)));
+    for (name, tag) in journals.chain(segments) {
+        if !names_only(disk, (&name, tag), is_there)? {
+            return Ok(named_bodies(disk, dir)?.into_keys().find(|file| !is_there(*file)));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a file can be read, and no message in it, live or not, names a file of the body store that is not
+/// there.
+fn names_only(
+    disk: &dyn Disk,
+    (name, tag): (&str, Tag),
+    is_there: &dyn Fn(u32) -> bool,
+) -> Result<bool> {
+    let file = disk.open(name, OpenMode::Existing).context("open", name)?;
+    let (mut last, mut any_missing) = (None, false);
+    let scanned = scan(file.as_ref(), (name, tag), Depth::Tables, &mut |operation| {
+        let What::Publish(Publication { blob: Some(blob), .. }) = operation.what else { return };
+        if last != Some(blob.file) {
+            last = Some(blob.file);
+            any_missing |= !is_there(blob.file);
+        }
+    })?;
+    Ok(!any_missing && scanned.is_whole())
+}
+
+/// How many live messages of the queue in `dir`, which nobody has open, have their bodies in each file of the
+/// body store.
+///
+/// # Errors
+/// The disk's.
+pub fn named_bodies(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, u64>> {
     let mut by_file = BTreeMap::new();
     if list_if_there(disk, dir)?.is_some() {
         recover(disk, dir, &Promised::default(), &mut |live| {

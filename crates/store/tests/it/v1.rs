@@ -8,7 +8,10 @@ use log::{Disk, LogError, OpenMode};
 use message::{Body, MessageRef};
 use proptest::prelude::*;
 use store::blob::{BlobOptions, BlobStore};
-use store::v1::{Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue};
+use store::v1::{
+    Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue, missing_bodies,
+    named_bodies,
+};
 use store::{Queued, StoreError, StoredBody};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
@@ -206,6 +209,7 @@ impl Run {
     fn restart(&mut self, survival: CrashOutcome) {
         let synced = self.queue.synced();
         let disk = self.disk.survive(survival);
+        check_missing_bodies(&disk);
         let (queue, bodies, recovered, found) = open(&disk);
         assert_eq!(recovered.damage.len(), 0, "{:?}", recovered.damage);
         assert_eq!(recovered.live, found.len() as u64);
@@ -268,6 +272,15 @@ impl Run {
         let live: Vec<u64> = self.live().map(|(position, _)| *position).collect();
         assert_eq!(read, live);
         assert_eq!(self.queue.stats().live, live.len() as u64);
+    }
+}
+
+/// A file of bodies is missed if a live message names it, and only then.
+fn check_missing_bodies(disk: &MemoryDisk) {
+    let named = named_bodies(disk, "q/v1").unwrap();
+    for file in 0..=named.last_key_value().map_or(1, |(last, _)| last + 1) {
+        let missing = missing_bodies(disk, "q/v1", &|other| other != file).unwrap();
+        assert_eq!(missing, named.contains_key(&file).then_some(file));
     }
 }
 

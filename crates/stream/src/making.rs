@@ -40,6 +40,12 @@ impl Chunks {
         of_messages.map(|header| u64::from(header.data_bytes)).sum()
     }
 
+    /// The last chunk of messages.
+    pub(crate) fn last_chunk_id(&self) -> Option<u64> {
+        let mut from_the_end = self.headers.iter().rev();
+        from_the_end.find(|it| it.chunk_type == ChunkType::USER).map(|header| header.chunk_id)
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);

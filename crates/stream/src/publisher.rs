@@ -10,6 +10,7 @@ use queue_type::Wakes;
 use session::{Append, Outbox, PublisherId, StreamRefusal};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use streamproto::Entry;
 use streamproto::field::Field;
 use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
@@ -156,15 +157,15 @@ impl StreamPublisher {
             return;
         }
         let (taken, refused) = self.add(&mut writer, append, input);
-        if !taken.0.is_empty() {
-            let (outbox, publisher) = (Arc::clone(&self.outbox), self.id);
-            writer.confirm_added(Waiter::Publisher(PublishedIds {
-                outbox,
-                publisher,
-                runs: taken.0,
-            }));
-        }
+        let (outbox, publisher) = (Arc::clone(&self.outbox), self.id);
+        let waiter = PublishedIds { outbox, publisher, runs: taken.0 };
+        let n_committed = stream.n_committed.load(Ordering::Acquire);
+        let told = match waiter.runs.is_empty() {
+            true => None,
+            false => writer.confirm_added(n_committed, Waiter::Publisher(waiter)),
+        };
         Writing(&stream).write(writer, wakes);
+        wakes.extend(told.and_then(Waiter::committed));
         if !refused.0.is_empty() {
             wakes.extend(self.outbox.batch(&mut |sink| {
                 for (first, last) in &refused.0 {

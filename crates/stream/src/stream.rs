@@ -8,8 +8,9 @@ use meta::{QueueDef, QueueId, StreamSettings};
 use queue_type::{
     AttachRefused, ConsumerView, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
 };
+use session::{ChunkSelection, StreamOffset};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A stream.
@@ -27,7 +28,12 @@ pub struct Stream {
     pub(crate) readers: Readers,
     /// Entries that are committed since the start.
     pub(crate) n_committed: AtomicU64,
+    /// The last committed chunk of messages, as deliveries tell it; [`UNKNOWN_CHUNK`] after a start.
+    pub(crate) last_chunk_id: AtomicU64,
 }
+
+/// No chunk has this id.
+const UNKNOWN_CHUNK: u64 = u64::MAX;
 
 impl Stream {
     /// The stream whose files are in the directory of its id; they are made if there are none.
@@ -60,7 +66,21 @@ impl Stream {
             view,
             readers: Readers::default(),
             n_committed: AtomicU64::new(0),
+            last_chunk_id: AtomicU64::new(UNKNOWN_CHUNK),
         }))
+    }
+
+    /// The first offset of the last committed chunk of messages; 0 if there is none. Looked up after a start,
+    /// unless something is committed since.
+    pub(crate) fn last_chunk_id(&self) -> u64 {
+        let known = self.last_chunk_id.load(Ordering::Acquire);
+        if known != UNKNOWN_CHUNK {
+            return known;
+        }
+        let last = self.resolve(StreamOffset::Last, &ChunkSelection::default()).unwrap_or(0);
+        self.last_chunk_id
+            .compare_exchange(UNKNOWN_CHUNK, last, Ordering::AcqRel, Ordering::Acquire)
+            .map_or_else(|newer| newer, |_unknown| last)
     }
 
     /// Its definition.

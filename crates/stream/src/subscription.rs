@@ -265,7 +265,7 @@ impl Subscription {
 
     /// Gives its client chunks, all of them.
     fn deliver(&self, chunks: &[Gathered]) -> (Room, Option<Waker>) {
-        let committed_chunk_id = self.stream.view().next_offset().saturating_sub(1);
+        let committed_chunk_id = self.stream.last_chunk_id();
         let (link, mut room) = (self.follower.link(), Room::Full);
         let waker = self.follower.batch(&mut |sink| {
             for Gathered { header, data } in chunks {

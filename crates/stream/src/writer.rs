@@ -81,9 +81,15 @@ impl Writer {
         self.n_added
     }
 
-    /// Has `waiter` told when everything that was added is committed.
-    pub(crate) fn confirm_added(&mut self, waiter: Waiter) {
+    /// Has `waiter` told when everything that was added is committed; gives it back if it is already, when
+    /// nobody else will tell it.
+    #[must_use]
+    pub(crate) fn confirm_added(&mut self, n_committed: u64, waiter: Waiter) -> Option<Waiter> {
+        if n_committed >= self.n_added {
+            return Some(waiter);
+        }
         self.confirms.push(self.n_added, waiter);
+        None
     }
 
     /// The last publishing id of a name.

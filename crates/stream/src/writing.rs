@@ -111,6 +111,9 @@ impl Writing<'_> {
         let Turn { log, chunks, n_added, to_sync, .. } = turn;
         self.sync_beside(to_sync);
         self.0.services.note_written(chunks.data_bytes());
+        if let Some(chunk_id) = chunks.last_chunk_id() {
+            self.0.last_chunk_id.store(chunk_id, Ordering::Release);
+        }
         self.0.view().set_committed(end);
         self.0.n_committed.store(n_added, Ordering::Release);
         let told = stdx::lock(&self.0.writer).confirms.take(n_added);

@@ -252,8 +252,11 @@ fn what_a_publisher_appends_is_confirmed_and_given_for_credit_until_the_stream_g
     let heard = client.ask(Op::Stream(subscribe("s")));
     assert!(heard[0].starts_with("Event(\"Subscribed {") && heard[1].starts_with("Chunk {"));
     assert_eq!(heard.len(), 2);
+    assert!(heard[1].contains("committed_chunk_id: 0"), "{heard:?}");
     let again = refused("SubscriptionIdAlreadyExists");
     assert_eq!(client.ask(Op::Stream(subscribe("s"))), [again]);
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    assert_eq!(heard, ["Answered { publisher: 9, first: 5, last: 6, answer: Ok(()) }"]);
     let heard = client.ask(Op::Stream(StreamOp::Delete { stream: "s".to_owned() }));
     assert!(heard.iter().any(|line| line.contains("StreamGone")), "{heard:?}");
     let heard = client.submit(&[], vec![Request::Append(append(false))]);

@@ -71,7 +71,7 @@ pub use state::{Resharding, RestoreError, SnapshotOf, State, shards, stream_sett
 pub use stream_settings::{StreamSettings, stream_arguments};
 pub use super_stream::{
     SUPER_STREAM_PARTITIONS_MAX, SuperStream, SuperStreamError, delete_super_stream,
-    super_stream_partitions, super_stream_route,
+    super_stream_partition_index, super_stream_partitions, super_stream_route,
 };
 pub use user::{User, UserLimits};
 pub use users::Users;

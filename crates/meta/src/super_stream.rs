@@ -219,6 +219,19 @@ pub fn super_stream_route(
     Some(found.map(|queue| queue.name.clone()).collect())
 }
 
+/// The place of a stream among the partitions of a super stream. COMPAT: where its binding says nothing, the
+/// number at the end of its name; `None` where there is none, or it is no partition.
+#[must_use]
+pub fn super_stream_partition_index(vhost: &Vhost, name: &str, stream: &str) -> Option<u64> {
+    let queue = Destination::Queue(vhost.queue(stream).filter(is_stream)?.id);
+    let bindings = vhost.routes().bindings_to(&queue);
+    let bound = bindings.filter(|binding| binding.source() == name);
+    let order =
+        bound.map(|binding| order_of(binding.arguments())).min_by_key(|it| (it.is_none(), *it))?;
+    let named = || stream.rsplit_once('-')?.1.parse().ok();
+    u64::try_from(order.or_else(named)?).ok()
+}
+
 fn partitions_of(vhost: &Vhost, queues: &Queues, name: &str) -> Vec<Name> {
     let partition = |binding: &Binding| match binding.destination() {
         Destination::Queue(id) => {
@@ -414,6 +427,33 @@ mod tests {
         let found = of(&state);
         assert_eq!(found.len(), 14);
         assert_eq!((&*found[0], &*found[13]), ("s-3", "s-0"));
+    }
+
+    #[test]
+    fn a_partition_has_its_place_from_its_binding_or_its_name() {
+        let mut state = state();
+        make(&mut state, &SuperStream::keyed("s", ["eu", "us"], arguments()));
+        let place =
+            |state: &State, stream: &str| super_stream_partition_index(vhost(state), "s", stream);
+        assert_eq!((place(&state, "s-eu"), place(&state, "s-us")), (Some(0), Some(1)));
+        assert_eq!((place(&state, "none"), place(&state, "s-7")), (None, None));
+        assert_eq!(super_stream_partition_index(vhost(&state), "none", "s-eu"), None);
+        make(&mut state, &SuperStream::keyed("other", ["7", "x", "-7"], arguments()));
+        for stream in ["other-7", "other-x", "other--7"] {
+            apply(
+                &mut state,
+                &Command::Bind(BindingSpec {
+                    vhost: Name::from(V),
+                    source: Name::from("s"),
+                    destination: DestinationName::Queue(Name::from(stream)),
+                    key: RoutingKey::from(stream),
+                    arguments: Table::new(),
+                    by: None,
+                }),
+            );
+        }
+        let places = ["other-7", "other-x", "other--7"].map(|stream| place(&state, stream));
+        assert_eq!(places, [Some(7), None, Some(7)]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Cursor {
         };
         let reader = view.reader(start, options).map_err(|error| failed(error.to_string()))?;
         let (messages, stream) = (Messages::from(first_offset), stream.def().name.clone());
-        let source = Source::new(reader);
+        let source = Source::new(Some(reader));
         Ok(Self { source, messages, stream, scratch: Vec::new() })
     }
 

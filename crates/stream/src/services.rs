@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use stdx::{Clock, WallClock};
 
 /// Threads that write and sync, ...
@@ -19,6 +20,9 @@ const N_READ_THREADS: usize = 4;
 const READ_THREAD: &str = "stream-read";
 /// Publishers wait while so many bytes of all streams wait for the disk.
 const UNWRITTEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Updates have numbers up to here, then again from 0; a byte beside is the subscription's.
+const UPDATE_NUMBER_MAX: u32 = u32::MAX >> u8::BITS;
+
 /// The event that publishes to streams are confirmed upon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamDurability {
@@ -62,6 +66,8 @@ pub(crate) struct StreamServices {
     /// Reading what is not in memory.
     reads: Inbox<Work>,
     pub(crate) failure: Poison,
+    /// The number of the last update that a consumer was told.
+    last_update: AtomicU32,
 }
 
 /// An inbox of the streams.
@@ -94,7 +100,8 @@ impl StreamServices {
         // Each consumer and each connection has one read at a time.
         let reads = Inbox::new(u64::MAX, failure);
         let (time, failure) = (WallClock::new(clock), failure.clone());
-        Arc::new(Self { disk, files, options, time, inbox, reads, failure })
+        let last_update = AtomicU32::new(0);
+        Arc::new(Self { disk, files, options, time, inbox, reads, failure, last_update })
     }
 
     /// Starts the threads.
@@ -125,6 +132,12 @@ impl StreamServices {
 
     const fn reads(&self) -> &Inbox<Work> {
         &self.reads
+    }
+
+    /// A number for an update that a consumer is told. Streams share them: a late answer to an update of an
+    /// earlier subscription is not taken for another's.
+    pub(crate) fn next_update(&self) -> u32 {
+        self.last_update.fetch_add(1, Ordering::Relaxed) & UPDATE_NUMBER_MAX
     }
 
     /// So many bytes wait no longer.

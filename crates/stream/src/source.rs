@@ -17,6 +17,8 @@ pub(crate) struct Source {
     fetched: Option<Result<Next, ChunkLogError>>,
     /// Counts readers: one of an earlier place that comes back is dropped.
     generation: u64,
+    /// Nothing is to be read.
+    is_idle: bool,
 }
 
 /// A reader on its way to a thread.
@@ -27,12 +29,19 @@ pub(crate) struct Lent {
 }
 
 impl Source {
-    pub(crate) fn new(reader: Reader) -> Self {
-        Self { reader: Some(Box::new(reader)), fetched: None, generation: 0 }
+    /// One that reads, or is idle without a reader.
+    pub(crate) fn new(reader: Option<Reader>) -> Self {
+        let is_idle = reader.is_none();
+        Self { reader: reader.map(Box::new), fetched: None, generation: 0, is_idle }
     }
 
-    /// Goes on elsewhere.
-    pub(crate) fn move_to(&mut self, reader: Reader) {
+    /// Whether nothing is to be read.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.is_idle
+    }
+
+    /// Goes on elsewhere, or not at all.
+    pub(crate) fn move_to(&mut self, reader: Option<Reader>) {
         let generation = self.generation.wrapping_add(1);
         *self = Self { generation, ..Self::new(reader) };
     }

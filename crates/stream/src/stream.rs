@@ -1,5 +1,6 @@
 //! A stream: its definition, what is being written, and who reads.
 
+use crate::membership::Memberships;
 use crate::readers::Readers;
 use crate::services::StreamServices;
 use crate::writer::Writer;
@@ -26,6 +27,8 @@ pub struct Stream {
     /// The committed part of its log, as readers see it.
     view: LogView,
     pub(crate) readers: Readers,
+    /// The groups of its single active consumers.
+    memberships: Memberships,
     /// Entries that are committed since the start.
     pub(crate) n_committed: AtomicU64,
     /// The last committed chunk of messages, as deliveries tell it; [`UNKNOWN_CHUNK`] after a start.
@@ -61,6 +64,7 @@ impl Stream {
         Ok(Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             def,
+            memberships: Memberships::new(&services),
             services,
             writer,
             view,
@@ -110,6 +114,12 @@ impl Stream {
     #[must_use]
     pub const fn view(&self) -> &LogView {
         &self.view
+    }
+
+    /// The groups of its single active consumers.
+    #[must_use]
+    pub const fn memberships(&self) -> &Memberships {
+        &self.memberships
     }
 
     /// Its consumers.
@@ -165,6 +175,7 @@ impl Stream {
     pub fn delete(&self) {
         let mut wakes = Wakes::new();
         stdx::lock(&self.writer).end();
+        self.memberships.end();
         self.readers.end(&self.def.name, &mut wakes);
         wake_all(&mut wakes);
         if let Some(me) = self.me.upgrade() {

@@ -2,12 +2,14 @@
 //! in chunks.
 
 use crate::follower::Follower;
+use crate::membership::{GroupSeat, Seat};
 use crate::messages::Damaged;
 use crate::readers::{Ended, Reader};
 use crate::source::{FileData, Source};
 use crate::stream::Stream;
 use chunk_log::{
-    ChunkBytes, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start, StoredChunk,
+    ChunkBytes, ChunkLogError, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start,
+    StoredChunk,
 };
 use queue_type::{ConsumerView, Owner};
 use session::{
@@ -35,6 +37,8 @@ pub struct Subscribe<'a> {
     pub selection: &'a ChunkSelection,
     /// Chunks it may be given at first.
     pub credit: u16,
+    /// The group that it is to be in, as a single active consumer.
+    pub group: Option<GroupSeat>,
 }
 
 /// A consumer of whole chunks.
@@ -43,6 +47,8 @@ pub struct Subscription {
     follower: Follower,
     /// Chunks are given with their trailers.
     with_trailer: bool,
+    /// Its place among single active consumers.
+    seat: Option<Box<Seat>>,
     state: Mutex<State>,
 }
 
@@ -53,6 +59,7 @@ struct Gathered {
 }
 
 struct State {
+    /// Idle while it is another's turn.
     source: Source,
     credit: i64,
     figures: SubscriptionFigures,
@@ -77,21 +84,25 @@ impl fmt::Debug for Subscription {
 }
 
 impl Stream {
-    /// Begins to give whole chunks to a client. It is given the first by [`Subscription::resume`].
+    /// Begins to give whole chunks to a client. It is given the first by [`Subscription::begin`].
     ///
     /// # Errors
     /// The stream is deleted, or cannot be read.
     pub fn subscribe(
         self: &Arc<Self>,
-        subscribe: &Subscribe<'_>,
+        subscribe: Subscribe<'_>,
     ) -> Result<Arc<Subscription>, StreamRefusal> {
-        let Subscribe { owner, link, outbox, offset, selection, credit } = *subscribe;
-        let reader = self.view().reader(start(offset), self.reader_options(selection));
-        let reader = reader.map_err(|error| {
-            tracing::error!("{} cannot be read: {error}", self.def().resource());
-            StreamRefusal::InternalError
-        })?;
-        let next_offset = reader.next_offset();
+        let Subscribe { owner, link, outbox, offset, selection, credit, group } = subscribe;
+        let seat =
+            group.map(|group| Box::new(Seat { group, offset, selection: selection.clone() }));
+        let reader = match seat {
+            Some(_) => None,
+            None => Some(self.reader_at(offset, selection).map_err(|error| {
+                tracing::error!("{} cannot be read: {error}", self.def().resource());
+                StreamRefusal::InternalError
+            })?),
+        };
+        let next_offset = reader.as_ref().map_or(0, chunk_log::Reader::next_offset);
         let figures = SubscriptionFigures { next_offset, ..SubscriptionFigures::default() };
         let (source, credit) = (Source::new(reader), i64::from(credit));
         let state = State { source, credit, figures, has_ended: false };
@@ -99,6 +110,7 @@ impl Stream {
             stream: Arc::clone(self),
             follower: Follower::new(self.readers.next_key(), owner, link, outbox),
             with_trailer: selection.all_types,
+            seat,
             state: Mutex::new(state),
         });
         if !self.readers.add(Arc::<Subscription>::clone(&subscription)) {
@@ -116,8 +128,16 @@ impl Stream {
         offset: StreamOffset,
         selection: &ChunkSelection,
     ) -> Result<u64, StreamRefusal> {
-        let reader = self.view().reader(start(offset), self.reader_options(selection));
+        let reader = self.reader_at(offset, selection);
         reader.map(|reader| reader.next_offset()).map_err(|_| StreamRefusal::InternalError)
+    }
+
+    fn reader_at(
+        &self,
+        offset: StreamOffset,
+        selection: &ChunkSelection,
+    ) -> Result<chunk_log::Reader, ChunkLogError> {
+        self.view().reader(start(offset), self.reader_options(selection))
     }
 
     fn reader_options(&self, selection: &ChunkSelection) -> ReaderOptions {
@@ -165,26 +185,51 @@ impl Subscription {
         SubscriptionFigures { credit: state.credit, ..state.figures }
     }
 
-    /// It may be given more chunks, or fewer.
-    pub fn add_credit(self: &Arc<Self>, n_chunks: i16) {
+    /// It may be given more chunks, or fewer. False if it is another's turn.
+    pub fn add_credit(&self, n_chunks: i16) -> bool {
         let state = &mut stdx::lock(&self.state);
         state.credit = state.credit.saturating_add(i64::from(n_chunks));
+        !state.source.is_idle()
     }
 
-    /// It goes on from another place, as its client wishes.
-    ///
-    /// # Errors
-    /// The stream cannot be read.
-    pub fn move_to(
+    /// Its number at its stream.
+    pub(crate) const fn key(&self) -> u64 {
+        self.follower.key()
+    }
+
+    pub(crate) const fn owner(&self) -> Owner {
+        self.follower.owner()
+    }
+
+    pub(crate) fn seat(&self) -> Option<&Seat> {
+        self.seat.as_deref()
+    }
+
+    /// Tells its client.
+    pub(crate) fn tell(&self, event: Event<'_>) -> Option<Waker> {
+        let mut event = Some(event);
+        self.follower.batch(&mut |sink| event.take().into_iter().for_each(|it| sink.event(it)))
+    }
+
+    /// A reader for when it is its turn; none if the stream cannot be read any further.
+    pub(crate) fn open_reader(
         &self,
         offset: StreamOffset,
         selection: &ChunkSelection,
-    ) -> Result<(), StreamRefusal> {
-        let reader =
-            self.stream.view().reader(start(offset), self.stream.reader_options(selection));
-        let reader = reader.map_err(|_| StreamRefusal::InternalError)?;
+    ) -> Option<chunk_log::Reader> {
+        match self.stream.reader_at(offset, selection) {
+            Ok(reader) => Some(reader),
+            Err(error) => {
+                let waker = self.fail(&mut stdx::lock(&self.state), &error.to_string());
+                waker.into_iter().for_each(Waker::wake);
+                None
+            }
+        }
+    }
+
+    /// It goes on from another place, or nothing is read for it any more.
+    pub(crate) fn set_reader(&self, reader: Option<chunk_log::Reader>) {
         stdx::lock(&self.state).source.move_to(reader);
-        Ok(())
     }
 
     /// It has credit, its connection can take deliveries again, or there is more to be read: it is given what
@@ -193,12 +238,16 @@ impl Subscription {
         if let Some(waker) = self.read_on() {
             waker.wake();
         }
+        if self.seat.is_some() && stdx::lock(&self.state).has_ended {
+            self.leave();
+        }
     }
 
     /// Takes it away.
     pub fn detach(&self) {
         stdx::lock(&self.state).has_ended = true;
         self.stream.readers.remove(self.follower.key());
+        self.leave();
     }
 
     fn read_on(self: &Arc<Self>) -> Option<Waker> {
@@ -305,9 +354,7 @@ impl Subscription {
         let name = &self.stream.def().name;
         tracing::error!("a consumer of {} ends: {}", self.stream.def().resource(), damaged);
         let (stream, links) = (&**name, &[self.link()]);
-        self.follower.batch(&mut |sink| {
-            sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
-        })
+        self.tell(Event::Stream(StreamEvent::StreamGone { stream, links }))
     }
 }
 

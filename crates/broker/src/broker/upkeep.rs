@@ -5,6 +5,7 @@ use crate::control_plane::{ControlPlane, View};
 use classic::{ClassicService, Storage};
 use log::Owner;
 use meta::QueueId;
+use std::sync::atomic::Ordering;
 
 /// Segments the log may have before survivors of the oldest are moved to its end.
 const RELOCATE_FROM_SEGMENTS: u64 = 4;
@@ -29,6 +30,17 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
     }
     let pause_ms = view.queues().count() as u64 / OVERDUE_QUEUES_PER_MS;
     broker.holdings.set_next_look(now_ms + pause_ms);
+}
+
+/// Has connections closed that do not answer what their single active consumers are told; those that are held
+/// by an alarm cannot be heard.
+pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: u64) {
+    for id in broker.view().streams().flat_map(|stream| stream.memberships().silent(now_ms)) {
+        let connection = broker.connections.get(id);
+        if let Some(it) = connection.filter(|it| !it.blocked.load(Ordering::Relaxed)) {
+            it.kick("a consumer update was not answered in time");
+        }
+    }
 }
 
 /// Has queues page that take more than they may since others have grown, and files reclaimed.

@@ -16,7 +16,7 @@ use session::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stream::{Stream, StreamPublisher, Subscribe, Subscription};
+use stream::{GroupSeat, Stream, StreamPublisher, Subscribe, Subscription};
 use streamproto::command::{FilteredMessage, PublishedMessage};
 use streamproto::field::Field;
 use super_streams::SuperStreams;
@@ -72,6 +72,10 @@ impl Streams {
             StreamOp::Unsubscribe(subscription) => {
                 self.unsubscribe(&requests, origin, *subscription)
             }
+            StreamOp::ConsumerUpdated { update, offset } => {
+                self.consumer_updated(&requests, *update, *offset);
+                Ok(Handled::Answered)
+            }
             op => requests.act(control, op).await,
         };
         match handled {
@@ -106,16 +110,15 @@ impl Streams {
     pub(super) fn credit(&mut self, client: &Client, credit: StreamCredit) {
         let known = self.subscriptions.get(&credit.subscription);
         if let Some(subscription) = known.filter(|it| !it.stream().is_deleted()) {
-            subscription.add_credit(credit.n_chunks);
-            if self.credited.last() != Some(&credit.subscription) {
+            if !subscription.add_credit(credit.n_chunks) {
+                // COMPAT: who is not active keeps it all the same.
+                refuse_credit(client, credit, StreamRefusal::PreconditionFailed);
+            } else if self.credited.last() != Some(&credit.subscription) {
                 self.credited.push(credit.subscription);
             }
             return;
         }
-        let (subscription, why) = (credit.subscription, StreamRefusal::SubscriptionIdDoesNotExist);
-        client.turn.tell(|sink| {
-            sink.event(Event::Stream(StreamEvent::CreditRefused { subscription, why }));
-        });
+        refuse_credit(client, credit, StreamRefusal::SubscriptionIdDoesNotExist);
     }
 
     /// Deliveries on these links may go on; others are passed over.
@@ -175,7 +178,7 @@ impl Streams {
         Ok(Handled::Done)
     }
 
-    /// A single active consumer is refused: there is nobody yet who chooses one.
+    /// COMPAT: in RabbitMQ's order; the name of a single active consumer may be empty, not missing.
     fn subscribe(
         &mut self,
         requests: &StreamRequests<'_>,
@@ -192,26 +195,37 @@ impl Streams {
         if self.subscriptions.contains_key(&wanted.subscription) {
             return Err(StreamRefusal::SubscriptionIdAlreadyExists);
         }
-        if wanted.single_active {
-            return Err(StreamRefusal::PreconditionFailed);
-        }
+        let group = if wanted.single_active { Some(requests.group_seat(wanted)?) } else { None };
         let client = &requests.client;
-        let subscription = stream.subscribe(&Subscribe {
+        let subscription = stream.subscribe(Subscribe {
             owner: (client.access.connection().id, ONLY_CHANNEL),
             link,
             outbox: client.turn.outbox(),
             offset: wanted.offset,
             selection: &wanted.selection,
             credit: wanted.credit,
+            group,
         })?;
-        let handled = requests.tell(StreamEvent::Subscribed {
-            origin,
-            link,
-            subscription: wanted.subscription,
-        });
-        subscription.resume();
+        subscription.begin(|| {
+            let subscription = wanted.subscription;
+            requests.tell(StreamEvent::Subscribed { origin, link, subscription });
+        })?;
         self.subscriptions.insert(wanted.subscription, subscription);
-        Ok(handled)
+        Ok(Handled::Answered)
+    }
+
+    /// COMPAT: whatever response code the answer has; one that nobody waits for is passed over.
+    fn consumer_updated(
+        &self,
+        requests: &StreamRequests<'_>,
+        update: u32,
+        offset: Option<StreamOffset>,
+    ) {
+        let subscription = self.subscriptions.get(&stream::updated_subscription(update));
+        if !subscription.is_some_and(|it| it.updated(update, offset)) {
+            let connection = &requests.client.access.connection().identity.name;
+            tracing::debug!(%connection, "an answer to consumer update {update}, which is not awaited");
+        }
     }
 
     fn unsubscribe(
@@ -270,6 +284,16 @@ impl StreamRequests<'_> {
             | StreamOp::Subscribe(_)
             | StreamOp::Unsubscribe(_) => Ok(Handled::Answered),
         }
+    }
+
+    /// The group of a single active consumer.
+    fn group_seat(&self, wanted: &StreamSubscription) -> Result<GroupSeat, StreamRefusal> {
+        let name = wanted.name.clone().ok_or(StreamRefusal::PreconditionFailed)?;
+        let access = &self.client.access;
+        let partition = wanted.super_stream.as_deref().and_then(|super_stream| {
+            meta::super_stream_partition_index(access.own_vhost()?, super_stream, &wanted.stream)
+        });
+        Ok(GroupSeat { name, partition, subscription: wanted.subscription })
     }
 
     fn store_offset(
@@ -336,6 +360,13 @@ impl StreamRequests<'_> {
             StreamRefusal::PreconditionFailed
         }
     }
+}
+
+fn refuse_credit(client: &Client, credit: StreamCredit, why: StreamRefusal) {
+    let subscription = credit.subscription;
+    client.turn.tell(|sink| {
+        sink.event(Event::Stream(StreamEvent::CreditRefused { subscription, why }));
+    });
 }
 
 fn check_reference(reference: &str) -> Result<(), StreamRefusal> {

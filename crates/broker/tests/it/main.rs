@@ -20,6 +20,7 @@ mod paging;
 mod properties;
 mod queue_policies;
 mod sharding;
+mod single_active;
 mod stream_queues;
 mod streams;
 mod unbinding;

@@ -5,10 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use streamproto::command::{
-    Close, Create, DeclarePublisher, Metadata, Open, PeerProperties, Property, Publish,
-    PublishedMessage, SaslAuthenticate, SaslHandshake, Tune,
+    Close, ConsumerUpdateResponse, Create, DeclarePublisher, Metadata, Open, PeerProperties,
+    Property, Publish, PublishedMessage, SaslAuthenticate, SaslHandshake, Subscribe, Tune,
 };
-use streamproto::{CodeResponse, Command, Entry, Key, List, ResponseCode, ToClient, decode_frame};
+use streamproto::list::Trailing;
+use streamproto::{
+    CodeResponse, Command, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode, ToClient,
+    decode_frame,
+};
 
 /// The time everything has to happen in.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -77,6 +81,50 @@ impl Client {
             self.input.extend_from_slice(&buffer[..n]);
         }
     }
+}
+
+/// Subscribes as a single active consumer of the group `g`.
+fn join(client: &mut Client, subscription_id: u8) {
+    let property = |key, value| Property { key, value };
+    let properties = [property("name", "g"), property("single-active-consumer", "true")];
+    let (correlation_id, stream, credit) = (20, "s", 10);
+    let (offset, properties) = (OffsetSpec::First, Trailing(List::of(&properties)));
+    client.says(&Subscribe { correlation_id, subscription_id, stream, offset, credit, properties });
+    assert_eq!(client.hears(), code(Key::Subscribe, 20, ResponseCode::OK));
+}
+
+/// Answers the update that it is told next.
+fn answer(client: &mut Client, offset: OffsetSpec) {
+    let told = client.hears();
+    assert!(told.contains("ConsumerUpdate") && told.contains("active: true"), "{told}");
+    let number = told.split("correlation_id: ").nth(1).unwrap().split(',').next().unwrap();
+    let (correlation_id, code) = (number.parse().unwrap(), ResponseCode::OK);
+    client.says(&ConsumerUpdateResponse { correlation_id, code, offset: FinalOffset(offset) });
+}
+
+#[test]
+fn one_of_a_group_is_given_messages_and_the_next_when_it_dies() {
+    let node = Node::start(&[]);
+    let mut first = Client::open(node.stream_address(), "/");
+    first.says(&Create { correlation_id: 5, stream: "s", arguments: List::default() });
+    assert_eq!(first.hears(), code(Key::Create, 5, ResponseCode::OK));
+    let (reference, stream) = ("", "s");
+    first.says(&DeclarePublisher { correlation_id: 6, publisher_id: 1, reference, stream });
+    assert_eq!(first.hears(), code(Key::DeclarePublisher, 6, ResponseCode::OK));
+    for publishing_id in [1, 2] {
+        let messages = [PublishedMessage { publishing_id, entry: Entry::Message(b"hi") }];
+        first.says(&Publish { publisher_id: 1, messages: List::of(&messages) });
+        assert!(first.hears().contains("PublishConfirm"));
+    }
+    join(&mut first, 1);
+    let mut second = Client::open(node.stream_address(), "/");
+    join(&mut second, 2);
+    answer(&mut first, OffsetSpec::None);
+    assert!([first.hears(), first.hears()].iter().all(|heard| heard.contains("Deliver")));
+    drop(first);
+    answer(&mut second, OffsetSpec::Offset(1));
+    assert!(second.hears().contains("Deliver"));
+    node.stop();
 }
 
 fn code(key: Key, correlation_id: u32, code: ResponseCode) -> String {

@@ -89,7 +89,7 @@ impl Seated for Subscription {
     }
 
     fn subscription(&self) -> SubscriptionId {
-        self.seat().map_or(SubscriptionId::default(), |seat| seat.group.subscription)
+        self.seat().map_or_else(SubscriptionId::default, |seat| seat.group.subscription)
     }
 
     fn tell_update(&self, number: u32, active: bool) -> Option<Waker> {

@@ -43,17 +43,22 @@ class Node:
     def __init__(self):
         self.binary = os.environ["LEVERET_BIN"]
         self.port = free_port()
+        self.stream_port = free_port()
         self.root = tempfile.mkdtemp(prefix="leveret-interop-")
         self.data_dir = os.path.join(self.root, "data")
         self.log_path = os.path.join(self.root, "node.log")
         self.process = None
 
     def start(self):
-        listener = f"listeners.tcp.1={self.host}:{self.port}"
+        listeners = [
+            *("--set", f"listeners.tcp.1={self.host}:{self.port}"),
+            *("--set", f"stream.listeners.tcp.1={self.host}:{self.stream_port}"),
+            *("--set", f"stream.advertised_host={self.host}"),
+        ]
         log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, "server", "--data-dir", self.data_dir, "--set", listener],
+                [self.binary, "server", "--data-dir", self.data_dir, *listeners],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -102,6 +107,8 @@ class Node:
 
 class External:
     """Stands where a Node stands when the broker is not ours to start or stop."""
+
+    stream_port = 5552
 
     def __init__(self, host, port):
         self.host, self.port = host, port

@@ -1,0 +1,251 @@
+"""Runs the scenarios of interop/STREAMS.md with rstream."""
+
+import asyncio
+import contextlib
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+import harness
+from harness import WAIT_S, equal
+from rstream import (
+    AMQPMessage,
+    Consumer,
+    ConsumerOffsetSpecification,
+    FilterConfiguration,
+    OffsetType,
+    Producer,
+    ServerError,
+    SuperStreamConsumer,
+    SuperStreamCreationOption,
+    SuperStreamProducer,
+    amqp_decoder,
+)
+
+N_MESSAGES = 1000
+
+
+def address(context):
+    node = context.node
+    return {"host": node.host, "port": node.stream_port, "username": "guest", "password": "guest"}
+
+
+def text(message):
+    return bytes(message.body).decode()
+
+
+def numbers(begin, end):
+    return [str(number) for number in range(begin, end)]
+
+
+async def publish(producer, stream, texts, first_id=None, name=None):
+    """Sends the texts, with publishing ids from `first_id` on, and waits until each is confirmed."""
+    confirmed, done = [], asyncio.Event()
+
+    def on_confirm(status):
+        confirmed.append(status.is_confirmed)
+        if len(confirmed) == len(texts):
+            done.set()
+
+    batch = [AMQPMessage(body=body.encode()) for body in texts]
+    for at, message in enumerate(batch):
+        message.publishing_id = None if first_id is None else first_id + at
+    await producer.send_batch(stream, batch, publisher_name=name, on_publish_confirm=on_confirm)
+    await asyncio.wait_for(done.wait(), WAIT_S)
+    equal(confirmed, [True] * len(texts), "confirms")
+
+
+class Reader:
+    """What a consumer is given."""
+
+    def __init__(self):
+        self.texts, self.arrived = [], asyncio.Event()
+
+    async def take(self, message, _context):
+        self.texts.append(text(message))
+        self.arrived.set()
+
+    async def wait_for(self, count):
+        while len(self.texts) < count:
+            self.arrived.clear()
+            await asyncio.wait_for(self.arrived.wait(), WAIT_S)
+        return self.texts[:count]
+
+
+async def read(context, stream, count, offset=None, **options):
+    """The first `count` texts from the offset on: by default, from the first."""
+    reader = Reader()
+    offset = offset or ConsumerOffsetSpecification(OffsetType.FIRST)
+    async with Consumer(**address(context)) as consumer:
+        await consumer.subscribe(
+            stream, reader.take, decoder=amqp_decoder, offset_specification=offset, **options
+        )
+        return await reader.wait_for(count)
+
+
+@contextlib.asynccontextmanager
+async def filled(context, count=N_MESSAGES):
+    """A new stream with the texts "0", "1", ..., and its publisher."""
+    stream = context.name("s")
+    async with Producer(**address(context)) as producer:
+        await producer.create_stream(stream)
+        if count:
+            await publish(producer, stream, numbers(0, count))
+        yield producer, stream
+        await producer.delete_stream(stream)
+
+
+def scenario(library, scenario_id):
+    def register(steps):
+        library.scenario(scenario_id)(lambda context: asyncio.run(steps(context)))
+        return steps
+
+    return register
+
+
+RSTREAM = harness.Library("rstream", lambda node, names: None)
+
+
+@scenario(RSTREAM, "stream-declare-delete")
+async def declare_delete(context):
+    stream = context.name("s")
+    async with Producer(**address(context)) as producer:
+        await producer.create_stream(stream)
+        assert await producer.stream_exists(stream), "it is not there"
+        try:
+            await producer.create_stream(stream, {"max-age": "60s"})
+            raise AssertionError("declared again with another argument")
+        except ServerError:
+            pass
+        await producer.delete_stream(stream)
+        assert not await producer.stream_exists(stream), "it is there still"
+
+
+@scenario(RSTREAM, "stream-publish-confirm")
+async def publish_confirm(context):
+    async with filled(context, 10_000) as (_, stream):
+        equal(await read(context, stream, 10_000), numbers(0, 10_000), "messages")
+
+
+@scenario(RSTREAM, "stream-deduplication")
+async def deduplication(context):
+    async with filled(context, 0) as (_, stream):
+        for begin in (0, 50, 50):
+            async with Producer(**address(context)) as producer:
+                await publish(producer, stream, numbers(begin, begin + 100), begin, "writer")
+        async with Producer(**address(context)) as producer:
+            await publish(producer, stream, ["marker"])
+        expected = [*numbers(0, 150), "marker"]
+        equal(await read(context, stream, len(expected)), expected, "messages")
+
+
+@scenario(RSTREAM, "stream-filter")
+async def filters(context):
+    async with filled(context, 0) as (_, stream):
+        for region in ("north", "south", "north"):
+
+            async def extract(_, region=region):
+                return region
+
+            async with Producer(**address(context), filter_value_extractor=extract) as producer:
+                await publish(producer, stream, [region] * 200)
+        wanted = FilterConfiguration(values_to_filter=["north"], predicate=lambda _: True)
+        texts = await read(context, stream, 400, filter_input=wanted)
+        equal(texts, ["north"] * 400, "north alone")
+
+
+@scenario(RSTREAM, "stream-offset-number")
+async def offset_number(context):
+    async with filled(context) as (_, stream):
+        offset = ConsumerOffsetSpecification(OffsetType.OFFSET, 777)
+        texts = await read(context, stream, N_MESSAGES - 777, offset)
+        equal(texts, numbers(777, N_MESSAGES), "messages")
+
+
+@scenario(RSTREAM, "stream-offset-next")
+async def offset_next(context):
+    async with filled(context) as (producer, stream):
+        reader = Reader()
+        async with Consumer(**address(context)) as consumer:
+            offset = ConsumerOffsetSpecification(OffsetType.NEXT)
+            await consumer.subscribe(
+                stream, reader.take, decoder=amqp_decoder, offset_specification=offset
+            )
+            await publish(producer, stream, numbers(N_MESSAGES, N_MESSAGES + 10))
+            expected = numbers(N_MESSAGES, N_MESSAGES + 10)
+            equal(await reader.wait_for(10), expected, "messages")
+
+
+@scenario(RSTREAM, "stream-offset-stored")
+async def offset_stored(context):
+    async with filled(context) as (_, stream):
+        async with Consumer(**address(context)) as consumer:
+            await consumer.store_offset(stream, "reader", 499)
+        async with Consumer(**address(context)) as consumer:
+            equal(await consumer.query_offset(stream, "reader"), 499, "stored offset")
+        offset = ConsumerOffsetSpecification(OffsetType.OFFSET, 500)
+        texts = await read(context, stream, N_MESSAGES - 500, offset, subscriber_name="reader")
+        equal(texts, numbers(500, N_MESSAGES), "messages after the stored offset")
+
+
+@scenario(RSTREAM, "stream-super-hash")
+async def super_hash(context):
+    name, reader, partitions = context.name("super"), Reader(), {}
+    confirmed, done = [], asyncio.Event()
+
+    async def key(message):
+        return text(message)
+
+    def on_confirm(status):
+        confirmed.append(status.is_confirmed)
+        if len(confirmed) == 300:
+            done.set()
+
+    async def take(message, message_context):
+        partitions[text(message)] = message_context.stream
+        await reader.take(message, message_context)
+
+    options = SuperStreamCreationOption(n_partitions=3)
+    async with SuperStreamProducer(
+        **address(context), super_stream=name, super_stream_creation_option=options,
+        routing_extractor=key,
+    ) as producer:
+        for number in numbers(0, 300):
+            await producer.send(AMQPMessage(body=number.encode()), on_publish_confirm=on_confirm)
+        await asyncio.wait_for(done.wait(), WAIT_S)
+        equal(confirmed, [True] * 300, "confirms")
+        async with SuperStreamConsumer(**address(context), super_stream=name) as consumer:
+            offset = ConsumerOffsetSpecification(OffsetType.FIRST)
+            await consumer.subscribe(take, decoder=amqp_decoder, offset_specification=offset)
+            texts = await reader.wait_for(300)
+        equal(sorted(texts, key=int), numbers(0, 300), "messages")
+        equal(len(set(partitions.values())), 3, "partitions that have messages")
+        # One that has published or read has closed the connection that it would delete with.
+        async with SuperStreamConsumer(**address(context), super_stream=name) as remover:
+            await remover.delete_super_stream(name)
+    async with Producer(**address(context)) as producer:
+        for partition in range(3):
+            assert not await producer.stream_exists(f"{name}-{partition}"), "a partition is left"
+
+
+@scenario(RSTREAM, "restart-stream-kill-9")
+async def restart_kill_9(context):
+    """Everything confirmed before the node is killed is there afterwards."""
+    context.own_node()
+    stream = context.name("s")
+    producer = Producer(**address(context))
+    await producer.start()
+    await producer.create_stream(stream)
+    await publish(producer, stream, numbers(0, N_MESSAGES))
+    context.node.kill9()
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(producer.close(), WAIT_S)
+    context.node.start()
+    async with Producer(**address(context)) as producer:
+        await publish(producer, stream, ["marker"])
+    expected = [*numbers(0, N_MESSAGES), "marker"]
+    equal(await read(context, stream, len(expected)), expected, "messages")
+
+
+sys.exit(harness.run([RSTREAM], sys.argv[1:]))

@@ -86,9 +86,22 @@ impl View {
 pub(crate) struct Definitions {
     pub(crate) meta: State,
     pub(crate) queues: imbl::OrdMap<QueueId, QueueRef>,
+    /// Streams that are to be among the queues once they are logged.
+    new_streams: Vec<Arc<Stream>>,
     pub(crate) log: CommandLog,
     /// Deletions that go in slices, and are not logged yet.
     pub(crate) n_unbinding: usize,
+}
+
+impl Definitions {
+    /// Definitions and queues that were recovered.
+    pub(crate) const fn new(
+        meta: State,
+        queues: imbl::OrdMap<QueueId, QueueRef>,
+        log: CommandLog,
+    ) -> Self {
+        Self { meta, queues, new_streams: Vec::new(), log, n_unbinding: 0 }
+    }
 }
 
 /// Commands that were carried out, with what came of them: one that was asked for, and others made for it.
@@ -189,7 +202,8 @@ impl ControlPlane {
         Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
     }
 
-    /// Applies a command to the definitions, and nothing else.
+    /// Applies a command to the definitions; of what follows from it only the files of a new stream are made,
+    /// so that it is refused without them.
     fn apply(
         &self,
         definitions: &mut Definitions,
@@ -197,7 +211,21 @@ impl ControlPlane {
     ) -> Result<Outcome, MetaError> {
         definitions.meta.check_room(&self.limits, command)?;
         self.check_space(definitions, command)?;
-        definitions.meta.apply(self.now(), command)
+        let before = matches!(command, Command::DeclareQueue(_)).then(|| definitions.meta.clone());
+        let outcome = definitions.meta.apply(self.now(), command)?;
+        if let (Done::QueueCreated(def), Some(before)) = (&outcome.done, before)
+            && def.kind == QueueKind::Stream
+        {
+            match self.streams.make(def, &meta::stream_settings(&definitions.meta, def)) {
+                Ok(stream) => definitions.new_streams.push(stream),
+                Err(error) => {
+                    definitions.meta = before;
+                    let (queue, reason) = (def.resource(), error.to_string());
+                    return Err(MetaError::NoFiles { queue, reason });
+                }
+            }
+        }
+        Ok(outcome)
     }
 
     /// Logs what was applied to the definitions, has everything follow, and publishes the new view.
@@ -276,17 +304,11 @@ impl ControlPlane {
             }
         });
         let meta = &definitions.meta;
-        let make = |(def, version): (&Arc<QueueDef>, _)| match def.kind {
-            QueueKind::Classic => {
-                Some(QueueRef::Classic(self.new_classic(meta, def, version, appended)))
-            }
-            QueueKind::Stream => {
-                let opened = self.streams.open(def, &meta::stream_settings(meta, def));
-                // With an error the node is on its way down.
-                opened.ok().map(QueueRef::Stream)
-            }
-        };
-        new.into_iter().filter_map(make).collect()
+        let classic = new.into_iter().filter(|(def, _)| def.kind == QueueKind::Classic);
+        let make =
+            |(def, version)| QueueRef::Classic(self.new_classic(meta, def, version, appended));
+        let streams = std::mem::take(&mut definitions.new_streams);
+        classic.map(make).chain(streams.into_iter().map(QueueRef::Stream)).collect()
     }
 
     /// The version that the files of a new queue have.

@@ -385,7 +385,7 @@ impl Replay {
         let ReadLater { v1, pages, versions_upto } = later;
         classic.load_all(v1, pages);
         let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
-        let definitions = Definitions { meta: self.meta, queues, log, n_unbinding: 0 };
+        let definitions = Definitions::new(self.meta, queues, log);
         streams.remove_others(meta.queues().iter().map(|def| def.id.0));
         Ok((definitions, versions_upto))
     }

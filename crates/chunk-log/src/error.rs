@@ -61,6 +61,9 @@ pub enum Refused {
     /// A chunk that takes no offset.
     #[error("a chunk has no records")]
     NoRecords,
+    /// A chunk without a seal, of which a start could not tell whether it is torn.
+    #[error("the chunk at offset {0} has no seal")]
+    NoSeal(u64),
     /// More chunks than a segment holds.
     #[error("more chunks at once than a segment holds")]
     TooMuch,

@@ -38,7 +38,7 @@ pub(crate) struct Place {
 
 impl From<LogEnd> for Place {
     fn from(end: LogEnd) -> Self {
-        let LogEnd { next_ordinal, next_offset, segment, position } = end;
+        let LogEnd { next_ordinal, next_offset, segment, position, .. } = end;
         Self { segment, position, ordinal: next_ordinal, offset: next_offset }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use log::{DiskFile, IoContext as _, OpenMode, list_if_there};
+use streamproto::ChunkHeader;
 
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
@@ -64,8 +65,16 @@ pub(crate) struct SegmentEnd {
 /// The last chunk of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastChunk {
+    pub(crate) chunk_id: u64,
     pub(crate) epoch: u64,
     pub(crate) timestamp_ms: i64,
+}
+
+impl LastChunk {
+    pub(crate) const fn of(header: &ChunkHeader) -> Self {
+        let ChunkHeader { chunk_id, epoch, timestamp_ms, .. } = *header;
+        Self { chunk_id, epoch, timestamp_ms }
+    }
 }
 
 impl SegmentEnd {
@@ -83,9 +92,14 @@ impl SegmentEnd {
     }
 
     pub(crate) const fn log_end(&self) -> LogEnd {
+        let last_chunk_id = match self.last {
+            Some(last) => Some(last.chunk_id),
+            None => None,
+        };
         LogEnd {
             next_ordinal: self.first.ordinal + self.n_chunks,
             next_offset: self.next_offset,
+            last_chunk_id,
             segment: self.first.offset,
             position: self.position,
         }
@@ -334,7 +348,7 @@ impl Opened {
         let Some(header) = scan.header(record.position)? else { return Ok(None) };
         let agrees = IndexRecord::of(&header, record.position) == record
             && record.position + header.stored_bytes() == position;
-        let last = LastChunk { epoch: header.epoch, timestamp_ms: header.timestamp_ms };
+        let last = LastChunk::of(&header);
         Ok(agrees.then(|| SegmentEnd {
             first,
             n_chunks,
@@ -406,7 +420,7 @@ fn walk(scan: &mut Scan<'_>, from: SegmentEnd, verify_from: u64) -> Result<(Segm
         end.n_chunks += 1;
         end.position += header.stored_bytes();
         end.next_offset = header.next_offset();
-        end.last = Some(LastChunk { epoch: header.epoch, timestamp_ms: header.timestamp_ms });
+        end.last = Some(LastChunk::of(&header));
     }
     Ok((end, records))
 }

@@ -21,7 +21,10 @@ pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
         let path = format!("{dir}/{name}");
         files.disk().remove(&path).context("remove", &path)?;
     }
-    Ok(files.disk().remove_dir(&dir).context("remove", &dir)?)
+    match files.disk().remove_dir(&dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => Ok(removed.context("remove", &dir)?),
+    }
 }
 
 /// How many segments are too many by their sizes; the last has so many bytes.

@@ -76,17 +76,17 @@ impl<'n> Scan<'n> {
     }
 
     /// Whether the chunk at `at` is whole: its entries have the checksum of its header, and the rest
-    /// that of its seal, if it has one.
+    /// that of its seal.
     pub(crate) fn is_whole(&mut self, at: u64, header: &ChunkHeader) -> Result<bool> {
         let front = self.bytes(at, header.data_at())?;
-        let sealed = seal_of(front).map(|seal| (seal, Seal::new(front)));
+        let Some(expected) = seal_of(front) else { return Ok(false) };
+        let mut seal = Seal::new(front);
         let data_at = at + header.data_at();
         let mut crc = DataCrc::default();
         self.add(&mut crc, data_at, header.data_bytes)?;
         if crc.finish() != header.crc {
             return Ok(false);
         }
-        let Some((expected, mut seal)) = sealed else { return Ok(true) };
         self.add(&mut seal.0, data_at + u64::from(header.data_bytes), header.trailer_bytes)?;
         Ok(seal.finish() == expected)
     }

@@ -7,10 +7,8 @@
 //! |      u8      | u24  |    1 instead of 0, which means that there is none
 //! +--------------+------+
 //! ```
-//! The protocol keeps these bits for later, and clients ignore them. A chunk without a seal is taken as
-//! it is; a start then cannot tell that its filter, its trailer or a field of its header is torn. So is a
-//! chunk taken that lost the end of its header, with the seal, and whose data was all zeros: an empty
-//! message.
+//! The protocol keeps these bits for later, and clients ignore them. A chunk without a seal is not taken, and
+//! a start takes it for torn: the end of its header may be what is missing.
 
 use streamproto::ChunkHeader;
 use streamproto::chunk::DataCrc;

@@ -20,6 +20,8 @@ pub struct LogEnd {
     pub next_ordinal: u64,
     /// The offset of the next message.
     pub next_offset: u64,
+    /// The id of the last chunk before it, if there is one.
+    pub last_chunk_id: Option<u64>,
     pub(crate) segment: u64,
     pub(crate) position: u64,
 }
@@ -29,6 +31,7 @@ impl LogEnd {
         Self {
             next_ordinal: first.ordinal,
             next_offset: first.offset,
+            last_chunk_id: None,
             segment: first.offset,
             position: SEGMENT_HEADER_BYTES,
         }

@@ -6,10 +6,12 @@ use log::IoContext as _;
 use streamproto::ChunkHeader;
 
 use crate::error::{Refused, Result};
+use crate::field::size;
 use crate::files::{Slot, StreamFiles};
 use crate::index::{self, IndexRecord, SyncedMark, record_at};
 use crate::recovery::{LastChunk, SegmentEnd};
 use crate::retention::SEGMENT_CHUNKS_MAX;
+use crate::seal::seal_of;
 use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
 use crate::shared::Segment;
 use crate::sync::Unsynced;
@@ -89,7 +91,7 @@ impl Tail {
         self.end.n_chunks += headers.len() as u64;
         self.end.position += bytes;
         self.end.next_offset = last.next_offset();
-        self.end.last = Some(LastChunk { epoch: last.epoch, timestamp_ms: last.timestamp_ms });
+        self.end.last = Some(LastChunk::of(last));
     }
 }
 
@@ -124,6 +126,16 @@ pub(crate) fn check(
     let fits = u32::try_from(SEGMENT_HEADER_BYTES + found).is_ok();
     if !fits || headers.len() as u64 > SEGMENT_CHUNKS_MAX {
         return Err(Refused::TooMuch);
+    }
+    check_seals(headers, bytes)
+}
+
+fn check_seals(headers: &[ChunkHeader], mut bytes: &[u8]) -> std::result::Result<(), Refused> {
+    for header in headers {
+        if seal_of(bytes).is_none() {
+            return Err(Refused::NoSeal(header.chunk_id));
+        }
+        bytes = bytes.get(size(header.stored_bytes())..).unwrap_or_default();
     }
     Ok(())
 }

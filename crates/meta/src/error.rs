@@ -24,6 +24,8 @@ pub enum ErrorKind {
     NotAllowed,
     /// A deprecated feature that is not permitted.
     NotPermitted,
+    /// The node cannot do what it should.
+    InternalError,
     /// Malformed input to a management command.
     Invalid,
 }
@@ -236,6 +238,14 @@ pub enum MetaError {
     /// Only the space that is kept back is left on the disk.
     #[error("no space is left on the disk for new definitions; deleting and consuming goes on")]
     NoSpace,
+    /// The files of a new queue cannot be made.
+    #[error("Cannot declare {queue}: {reason}")]
+    NoFiles {
+        /// The queue.
+        queue: Resource,
+        /// The system's reason.
+        reason: String,
+    },
     /// A policy, parameter or limit is malformed.
     #[error("{0}")]
     Invalid(String),
@@ -274,6 +284,7 @@ impl MetaError {
             | Self::InvalidName { .. }
             | Self::NoSpace
             | Self::Binding(_) => ErrorKind::PreconditionFailed,
+            Self::NoFiles { .. } => ErrorKind::InternalError,
             Self::InUse(_) => ErrorKind::InUse,
             Self::VhostProtected(_) | Self::VhostLimit { .. } => ErrorKind::NotAllowed,
             Self::Deprecated(_) => ErrorKind::NotPermitted,

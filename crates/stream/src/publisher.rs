@@ -176,17 +176,20 @@ impl StreamPublisher {
         }
     }
 
-    /// Adds what is to be written; the ids of what was taken, and of what was refused.
+    /// Adds what is to be written; the ids of what was taken, and of what was refused. COMPAT: with a
+    /// sub-batch everything behind it in the command is refused, which leaves no gap for whoever sends it
+    /// again.
     fn add(&mut self, writer: &mut Writer, append: &Append, input: &[u8]) -> (Runs, Runs) {
         let (mut taken, mut refused) = (Runs::default(), Runs::default());
         let mut last = self.reference.as_deref().and_then(|name| writer.sequence(name));
         let mut rest = append.entries(input);
-        let mut n_added = 0;
+        let (mut n_added, mut is_refused) = (0, false);
         for _ in 0..append.n_entries {
             let Some(published) = Published::read(&mut rest, append.has_filter_values) else {
                 break;
             };
-            if published.is_refused() {
+            is_refused |= published.is_refused();
+            if is_refused {
                 refused.add(published.id);
                 continue;
             }

@@ -156,6 +156,24 @@ impl Readers {
         }
     }
 
+    /// Takes a connection's readers and publishers away, without a word to its client: the links of the
+    /// readers; none if it has neither.
+    pub(crate) fn leave(&self, connection: ConnectionId) -> Option<Vec<LinkId>> {
+        let (publishing, readers) = {
+            let mut state = stdx::lock(&self.state);
+            let is_its =
+                |_: &u64, reader: &mut ReaderRef| reader.follower().owner().0 == connection;
+            let readers: Vec<_> = state.all.extract_if(.., is_its).map(|(_, it)| it).collect();
+            (state.publishing.remove(&connection), readers)
+        };
+        let ended = |reader: &ReaderRef| {
+            reader.end();
+            reader.follower().link()
+        };
+        let links: Vec<LinkId> = readers.iter().map(ended).collect();
+        (publishing.is_some() || !links.is_empty()).then_some(links)
+    }
+
     /// Has those give memory and files back who were given nothing since this was called before.
     pub(crate) fn rest(&self) {
         self.all().iter().for_each(|reader| reader.rest());

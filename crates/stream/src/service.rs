@@ -70,7 +70,23 @@ impl StreamService {
         self.services.step()
     }
 
-    /// Opens a stream, or makes it. A failure ends the log: what was defined cannot be used.
+    /// Makes a new stream.
+    ///
+    /// # Errors
+    /// The disk's; nothing is left then.
+    pub fn make(
+        &self,
+        def: &Arc<QueueDef>,
+        settings: &StreamSettings,
+    ) -> Result<Arc<Stream>, ChunkLogError> {
+        let made = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
+        made.inspect_err(|error| {
+            tracing::error!("{} cannot be made: {error}", def.resource());
+            self.services.remove_files(def.id.0);
+        })
+    }
+
+    /// Opens a stream that was defined before.
     ///
     /// # Errors
     /// The disk's, and what is wrong with the files.
@@ -82,7 +98,6 @@ impl StreamService {
         let opened = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
         opened.inspect_err(|error| {
             tracing::error!("{} cannot be opened: {error}", def.resource());
-            self.services.failure.note(error);
         })
     }
 

@@ -5,11 +5,11 @@ use crate::readers::Readers;
 use crate::services::StreamServices;
 use crate::writer::Writer;
 use chunk_log::{ChunkLog, ChunkLogError, LogOptions, LogView, Retention};
-use meta::{QueueDef, QueueId, StreamSettings};
+use meta::{ConnectionId, QueueDef, QueueId, StreamSettings};
 use queue_type::{
     AttachRefused, ConsumerView, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
 };
-use session::{ChunkSelection, StreamOffset};
+use session::{ChunkSelection, LinkId, StreamOffset};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -169,6 +169,13 @@ impl Stream {
     pub fn begin_delete(&self, _conditions: DeleteConditions) -> Result<u64, QueueRefused> {
         stdx::lock(&self.writer).end();
         Ok(0)
+    }
+
+    /// Takes away what a connection of its own protocol has here, as who deletes the stream is told by
+    /// somebody else: the links of its subscriptions; none if it has neither these nor publishers.
+    #[must_use]
+    pub fn leave(&self, connection: ConnectionId) -> Option<Vec<LinkId>> {
+        self.readers.leave(connection)
     }
 
     /// Tells the consumers, and has its files removed. It takes nothing from now on.

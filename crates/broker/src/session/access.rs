@@ -161,7 +161,7 @@ pub(crate) fn refused(error: &MetaError) -> Error {
         MetaKind::AccessRefused => ErrorKind::AccessRefused,
         MetaKind::ResourceLocked => ErrorKind::ResourceLocked,
         // COMPAT: the whole connection is lost.
-        MetaKind::NotPermitted => ErrorKind::InternalError,
+        MetaKind::NotPermitted | MetaKind::InternalError => ErrorKind::InternalError,
         MetaKind::AlreadyExists
         | MetaKind::PreconditionFailed
         | MetaKind::InUse

@@ -266,7 +266,7 @@ impl StreamRequests<'_> {
             }
             StreamOp::Stats { stream } => self.stats(origin, stream),
             StreamOp::Create { stream, arguments } => self.create(stream, arguments).await,
-            StreamOp::Delete { stream } => self.delete(stream).await,
+            StreamOp::Delete { stream } => self.delete(origin, stream).await,
             StreamOp::Metadata { streams } => self.metadata(origin, streams),
             StreamOp::Route { routing_key, super_stream } => {
                 SuperStreams(self).route(origin, routing_key, super_stream)
@@ -276,7 +276,7 @@ impl StreamRequests<'_> {
             }
             StreamOp::CreateSuperStream(wanted) => SuperStreams(self).create(wanted).await,
             StreamOp::DeleteSuperStream { super_stream } => {
-                SuperStreams(self).delete(super_stream).await
+                SuperStreams(self).delete(origin, super_stream).await
             }
             StreamOp::ConsumerUpdated { .. }
             | StreamOp::DeclarePublisher { .. }

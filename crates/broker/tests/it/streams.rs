@@ -10,7 +10,7 @@ use session::{
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testing::MemoryDisk;
+use testing::{Fault, MemoryDisk};
 
 fn permit(broker: &Broker, [configure, write, read]: [&str; 3]) {
     let (configure, write, read) = (configure.to_owned(), write.to_owned(), read.to_owned());
@@ -49,6 +49,24 @@ fn super_stream(name: &str, partitions: &[&str], n_keys: usize) -> StreamOp {
         binding_keys: (0..n_keys).map(|key| key.to_string()).collect(),
         arguments: Vec::new(),
     })
+}
+
+fn create(stream: &str) -> Op {
+    Op::Stream(StreamOp::Create { stream: stream.to_owned(), arguments: Vec::new() })
+}
+
+/// A client that publishes to `s` as 9, by the name `r`, and reads it as 1.
+fn client_of_stream(broker: &Arc<Broker>) -> Client {
+    let mut client = Client::connect(broker);
+    assert_eq!(client.ask(create("s")), ["done"]);
+    let publisher = StreamOp::DeclarePublisher {
+        publisher: PublisherId(9),
+        reference: "r".to_owned(),
+        stream: "s".to_owned(),
+    };
+    assert_eq!(client.ask(Op::Stream(publisher)), ["done"]);
+    assert_eq!(client.ask(Op::Stream(subscribe("s"))).len(), 1);
+    client
 }
 
 /// Two messages of publisher 9 with the ids 5 and 6, the second of which has a filter value if both have.
@@ -229,9 +247,8 @@ fn the_disk_alarm_alone_holds_publishers_of_streams() {
 fn what_a_publisher_appends_is_confirmed_and_given_for_credit_until_the_stream_goes() {
     let broker = start(&Arc::new(MemoryDisk::default()));
     let mut client = Client::connect(&broker);
-    let create = || StreamOp::Create { stream: "s".to_owned(), arguments: Vec::new() };
-    assert_eq!(client.ask(Op::Stream(create())), ["done"]);
-    assert_eq!(client.ask(Op::Stream(create())), [refused("StreamAlreadyExists")]);
+    assert_eq!(client.ask(create("s")), ["done"]);
+    assert_eq!(client.ask(create("s")), [refused("StreamAlreadyExists")]);
     let publisher = StreamOp::DeclarePublisher {
         publisher: PublisherId(9),
         reference: "r".to_owned(),
@@ -311,4 +328,102 @@ fn messages_that_are_not_in_memory_come_from_another_thread() {
     });
     let b = format!("deliver {}", "b".repeat(200_000));
     assert_eq!(heard, ["consuming", "deliver a", &b, "deliver c"]);
+}
+
+/// RabbitMQ answers first, and then says to who has deleted it what it says to all others.
+#[test]
+fn who_deletes_a_stream_is_answered_before_it_hears_that_it_is_gone() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = client_of_stream(&broker);
+    let mut other = Client::connect(&broker);
+    assert_eq!(other.ask(Op::Stream(subscribe("s"))).len(), 1);
+    let heard = client.ask(Op::Stream(StreamOp::Delete { stream: "s".to_owned() }));
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert!(heard[0] == "done" && heard[1].contains("StreamGone"), "{heard:?}");
+    assert!(matches!(&*other.heard(), [one] if one.contains("StreamGone")));
+    assert_eq!(client.ask(create("s")), ["done"]);
+    assert_eq!(client.ask(Op::Stream(StreamOp::Delete { stream: "s".to_owned() })), ["done"]);
+    let wanted = super_stream("all", &["p0", "p1"], 2);
+    assert_eq!(client.ask(Op::Stream(wanted)), ["done"]);
+    assert_eq!(client.ask(Op::Stream(subscribe("p1"))).len(), 1);
+    let delete = StreamOp::DeleteSuperStream { super_stream: "all".to_owned() };
+    let heard = client.ask(Op::Stream(delete));
+    assert!(matches!(&*heard, [done, gone] if done == "done" && gone.contains("p1")), "{heard:?}");
+}
+
+/// The rest of a command is refused with a sub-batch in it; the entries before it are taken.
+#[test]
+fn a_sub_batch_that_is_refused_takes_the_rest_of_its_command_with_it() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = client_of_stream(&broker);
+    let mut body = Vec::new();
+    for id in 5_u64..9 {
+        body.extend(id.to_be_bytes());
+        match id {
+            // No message is in it, it says.
+            6 => body.extend([0x80, 0, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 0]),
+            _ => body.extend([0, 0, 0, 2, b'h', b'i']),
+        }
+    }
+    let entries = Content::Owned(Box::new(OwnedContent { head: Bytes::new(), body: body.into() }));
+    let publisher = PublisherId(9);
+    let append = Append { publisher, has_filter_values: false, n_entries: 4, entries };
+    let heard = client.submit(&[], vec![Request::Append(append)]);
+    let mut heard = client.wait_for(heard, 2);
+    heard.sort();
+    let why = "Err(PreconditionFailed)";
+    let told = |first: u64, last: u64, answer: &str| {
+        format!("Answered {{ publisher: 9, first: {first}, last: {last}, answer: {answer} }}")
+    };
+    assert_eq!(heard, [told(5, 5, "Ok(())"), told(6, 8, why)]);
+}
+
+/// Each delivery tells the last chunk there is, as RabbitMQ's do, not the last message.
+#[test]
+fn deliveries_tell_the_last_committed_chunk() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = client_of_stream(&broker);
+    for (id, committed) in [(1, 0), (2, 2)] {
+        let mut append = append(false);
+        if let Content::Owned(owned) = &mut append.entries {
+            let ids = [10 * id, 10 * id + 1_u64].map(u64::to_be_bytes);
+            let bodies = ids.map(|id| [&id[..], &[0, 0, 0, 2, b'h', b'i']].concat());
+            owned.body = bodies.concat().into();
+        }
+        let heard = client.submit(&[], vec![Request::Append(append)]);
+        client.wait_for(heard, 1);
+        let subscription = SubscriptionId(1);
+        let credit = StreamCredit { subscription, n_chunks: 1 };
+        let heard = client.resume();
+        let heard = if heard.is_empty() {
+            client.submit(&[], vec![Request::Credit(credit)])
+        } else {
+            heard
+        };
+        assert!(heard[0].contains(&format!("committed_chunk_id: {committed}")), "{heard:?}");
+    }
+}
+
+/// A disk that fails while the files of a new stream are made: the stream is refused, nothing of it is
+/// left, and nobody else notices.
+#[test]
+fn a_stream_whose_files_cannot_be_made_is_refused() {
+    for operation in 0..4 {
+        let disk = Arc::new(MemoryDisk::new());
+        let broker = start(&disk);
+        let mut client = client_of_stream(&broker);
+        let files = disk.files();
+        disk.inject(disk.operations() + operation, Fault::Io);
+        assert_eq!(client.ask(create("t")), [refused("InternalError")], "{operation}");
+        assert_eq!(disk.files(), files, "{operation}");
+        assert_eq!(client.ask(Op::Stream(subscribe("t"))).len(), 1);
+        let heard = client.submit(&[], vec![Request::Append(append(false))]);
+        assert!(client.wait_for(heard, 1)[0].contains("Ok(())"));
+        assert_eq!(client.ask(create("t")), ["done"]);
+        client.disconnect();
+        drop(broker);
+        let broker = start(&disk);
+        let mut client = Client::connect(&broker);
+        assert_eq!(client.ask(create("t")), [refused("StreamAlreadyExists")]);
+    }
 }

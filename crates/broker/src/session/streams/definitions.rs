@@ -4,7 +4,15 @@ use super::super::Handled;
 use super::StreamRequests;
 use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
 use queue_type::DeleteConditions;
-use session::{Event, MethodTag, Properties, StreamEvent, StreamRefusal, Table};
+use session::{
+    Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table,
+};
+
+/// A stream that is deleted by a client that had publishers or subscriptions there.
+pub(super) struct Left {
+    stream: Name,
+    links: Vec<LinkId>,
+}
 
 impl StreamRequests<'_> {
     pub(super) async fn create(
@@ -45,20 +53,42 @@ impl StreamRequests<'_> {
         }
     }
 
-    pub(super) async fn delete(&mut self, stream: &str) -> Result<Handled, StreamRefusal> {
+    pub(super) async fn delete(
+        &mut self,
+        origin: MethodTag,
+        stream: &str,
+    ) -> Result<Handled, StreamRefusal> {
         self.require(Permission::Configure, stream)?;
-        self.delete_stream(stream).await.map(|()| Handled::Done)
+        let left = self.delete_stream(stream).await?;
+        Ok(self.tell_deleted(origin, left.as_slice()))
     }
 
-    pub(super) async fn delete_stream(&mut self, stream: &str) -> Result<(), StreamRefusal> {
-        self.find_stream(stream)?;
+    /// COMPAT: who deletes streams has the answer before it hears that they are gone.
+    pub(super) fn tell_deleted(&self, origin: MethodTag, left: &[Left]) -> Handled {
+        self.client.turn.tell(|sink| {
+            sink.event(Event::Done { channel: ONLY_CHANNEL, origin });
+            for Left { stream, links } in left {
+                sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
+            }
+        });
+        Handled::Answered
+    }
+
+    /// Deletes a stream: what this client has had there, and does not know of yet.
+    pub(super) async fn delete_stream(
+        &mut self,
+        stream: &str,
+    ) -> Result<Option<Left>, StreamRefusal> {
+        let of_client = self.find_stream(stream)?;
         let found = self.client.access.find_queue(&Name::from(stream));
         let queue = found.map_err(|_| StreamRefusal::StreamDoesNotExist)?;
         let always = DeleteConditions { if_unused: false, if_empty: false };
         queue.begin_delete(always).map_err(|_| StreamRefusal::StreamDoesNotExist)?;
+        let links = of_client.leave(self.client.access.connection().id);
         let deleted = self.client.access.change(&Command::DeleteQueueById { id: queue.id() }).await;
         self.client.access.refresh();
-        deleted.map_err(|error| self.refused("delete a stream", &error)).map(drop)
+        deleted.map_err(|error| self.refused("delete a stream", &error))?;
+        Ok(links.map(|links| Left { stream: Name::from(stream), links }))
     }
 
     /// COMPAT: reading and writing are both reason enough to be told of a stream.

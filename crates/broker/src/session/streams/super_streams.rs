@@ -2,7 +2,7 @@
 
 use super::super::Handled;
 use super::StreamRequests;
-use super::definitions::{correct_name, queue_arguments};
+use super::definitions::{Left, correct_name, queue_arguments};
 use meta::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, Permission,
     RoutingKey, limit_reached,
@@ -97,12 +97,16 @@ impl SuperStreams<'_, '_> {
     }
 
     /// Deletes the exchange and the streams that are bound to it. COMPAT: what fails then is not told.
-    pub(super) async fn delete(&mut self, super_stream: &str) -> Result<Handled, StreamRefusal> {
+    pub(super) async fn delete(
+        &mut self,
+        origin: MethodTag,
+        super_stream: &str,
+    ) -> Result<Handled, StreamRefusal> {
         self.require_on_exchange(Permission::Configure, super_stream)?;
         let partitions = self.partitions_of(super_stream)?;
         self.require_management(super_stream, &partitions)?;
-        self.undo(&Name::from(super_stream), &partitions).await;
-        Ok(Handled::Done)
+        let left = self.undo(&Name::from(super_stream), &partitions).await;
+        Ok(self.0.tell_deleted(origin, &left))
     }
 
     async fn declare_exchange(&mut self, name: &Name) -> Result<(), StreamRefusal> {
@@ -141,15 +145,17 @@ impl SuperStreams<'_, '_> {
     }
 
     /// Deletes a super stream as far as it is there.
-    async fn undo(&mut self, name: &Name, partitions: &[Name]) {
+    async fn undo(&mut self, name: &Name, partitions: &[Name]) -> Vec<Left> {
         let vhost = self.0.client.access.vhost();
         let exchange = Command::DeleteExchange { vhost, name: name.clone(), if_unused: false };
         // What fails has been said to the log.
         let _refused = self.change("delete a super stream", &exchange).await.is_err();
+        let mut left = Vec::new();
         for partition in partitions {
-            let _refused = self.0.delete_stream(partition).await.is_err();
+            left.extend(self.0.delete_stream(partition).await.ok().flatten());
             self.0.client.turn.did_steps(1).await;
         }
+        left
     }
 
     async fn change(&mut self, what: &str, command: &Command) -> Result<(), StreamRefusal> {

@@ -18,8 +18,14 @@ pub struct StreamFiles {
     disk: Arc<dyn Disk>,
     open_files_max: usize,
     opened: Mutex<Opened>,
+    /// Files of segments that retention has removed.
+    removed: Mutex<Vec<Arc<dyn DiskFile>>>,
     counters: Counters,
 }
+
+/// So many files of removed segments stay open until somebody closes them; further ones are closed by who
+/// removes or reads them.
+const REMOVED_OPEN_MAX: usize = 64;
 
 /// Slots with an open file, in the order of a clock's hand. A slot that is gone leaves when the hand
 /// meets it.
@@ -47,6 +53,7 @@ impl StreamFiles {
             disk,
             open_files_max,
             opened: Mutex::default(),
+            removed: Mutex::default(),
             counters: Counters::default(),
         })
     }
@@ -63,6 +70,35 @@ impl StreamFiles {
         let opened = self.opened();
         let is_open = |slot: &&Weak<Slot>| slot.upgrade().is_some_and(|slot| slot.is_open());
         opened.slots.iter().filter(is_open).count()
+    }
+
+    /// Closes files of removed segments that nobody reads any more. The last handle of a
+    /// large one gives its space back, which takes a while: for a thread that nobody waits for.
+    pub fn close_removed(&self) {
+        let mut removed = self.removed();
+        let is_unread = |file: &mut Arc<dyn DiskFile>| Arc::strong_count(file) == 1;
+        let unread: Vec<_> = removed.extract_if(.., is_unread).collect();
+        drop(removed);
+        drop(unread);
+    }
+
+    /// Whether there are any such files.
+    #[must_use]
+    pub fn has_removed(&self) -> bool {
+        !self.removed().is_empty()
+    }
+
+    /// Has the file of a segment that is about to be removed closed by who closes those.
+    pub(crate) fn keep_removed(&self, slot: &Arc<Slot>) {
+        let file = slot.file();
+        let mut removed = self.removed();
+        if removed.len() < REMOVED_OPEN_MAX {
+            removed.extend(file);
+        }
+    }
+
+    fn removed(&self) -> MutexGuard<'_, Vec<Arc<dyn DiskFile>>> {
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {

@@ -139,6 +139,12 @@ impl Shared {
         Some(self.shared_slot(&mut found.chunks, name))
     }
 
+    /// The same of a segment that is no part of the log any more.
+    pub(crate) fn removed_chunks(&self, removed: &mut Segment) -> Arc<Slot> {
+        let name = FileName::Segment(removed.first_offset);
+        self.shared_slot(&mut removed.chunks, name)
+    }
+
     /// A segment's index.
     pub(crate) fn index(&self, segment: u64) -> Option<Arc<Slot>> {
         let mut state = self.state();

@@ -292,8 +292,12 @@ impl ChunkLog {
         let committed = state.committed.segment;
         let n_committed = state.segments.partition_point(|it| it.first_offset < committed);
         let n = n.min(n_committed);
-        let removed: Vec<u64> = state.segments.drain(..n).map(|it| it.first_offset).collect();
+        let mut removed: Vec<Segment> = state.segments.drain(..n).collect();
         drop(state);
+        for segment in &mut removed {
+            shared.files.keep_removed(&shared.removed_chunks(segment));
+        }
+        let removed: Vec<u64> = removed.iter().map(|it| it.first_offset).collect();
         self.pending.left.retain(|left| !removed.contains(&left.segment));
         self.pending.is_dir_changed |= n > 0;
         removed.iter().try_for_each(|segment| remove_files(&self.view.0, *segment))?;

@@ -36,6 +36,7 @@ impl StreamService {
     /// Time has gone on to `now`, about a second.
     pub fn tick<'a>(&self, now: Now, streams: impl Iterator<Item = &'a Arc<Stream>>) {
         self.services.time.tick(now);
+        self.services.close_removed();
         for stream in streams {
             stream.tick();
             Writing(stream).tick();

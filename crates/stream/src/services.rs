@@ -155,6 +155,14 @@ impl StreamServices {
         }
     }
 
+    /// Has a thread close files that retention has removed, and nobody reads any more.
+    pub(crate) fn close_removed(&self) {
+        if self.files.has_removed() {
+            let files = Arc::clone(&self.files);
+            self.ask(Box::new(move || files.close_removed()));
+        }
+    }
+
     /// Has a thread do it.
     pub(crate) fn ask(&self, task: Task) {
         self.inbox.add(|work| work.0.push_back(task));

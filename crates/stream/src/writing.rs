@@ -124,12 +124,13 @@ impl Writing<'_> {
         writer.log = Some(log);
     }
 
-    /// Has a thread sync what was written, which goes on meanwhile.
+    /// Has a thread sync what was written, which goes on meanwhile, and close what retention has removed.
     fn sync_beside(&self, job: Option<SyncJob>) {
         let Some((job, me)) = job.zip(self.0.me.upgrade()) else { return };
         self.0.services.ask(Box::new(move || {
             let ran = job.run(&*me.services.disk);
             stdx::lock(&me.writer).synced.push((job, ran));
+            me.services.files.close_removed();
         }));
     }
 

@@ -1,8 +1,11 @@
 //! Logs on the file system.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use chunk_log::{ChunkBytes, ChunkLog, LogOptions, Next, Start, StreamFiles, Wait, delete_log};
+use chunk_log::{
+    ChunkBytes, ChunkLog, LogOptions, Next, Retention, Start, StreamFiles, Wait, delete_log,
+};
 use log::{Disk, FileKind, RealDisk, ReservedDisk};
 
 use crate::parts::*;
@@ -36,6 +39,44 @@ fn chunks_are_read_without_waiting_and_sent_from_their_file() {
     add(&mut log, &[1]);
     delete_log(&files, ID).unwrap();
     assert_eq!(disk.list(chunk_log::STREAMS_DIR).unwrap(), [""; 0]);
+}
+
+/// Closing the last handle of a large file takes as long as giving its space back.
+#[test]
+fn neither_who_writes_nor_who_reads_closes_removed_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(dir.path()).unwrap());
+    let files = StreamFiles::new(disk, 100);
+    let retention = Retention { bytes_max: Some(1_000), age_max_ms: None };
+    let options = LogOptions { segment_bytes_max: 1_000, retention, ..LogOptions::default() };
+    let (mut log, _) = open(&files, options);
+    add(&mut log, &[1_000]);
+    let mut inside = reader(log.view(), Start::First);
+    chunk(&mut inside);
+    for _ in 0..9 {
+        add(&mut log, &[1_000]);
+    }
+    assert_eq!((log.view().first_offset(), n_unlinked(dir.path())), (8, 8));
+    files.close_removed();
+    assert_eq!(n_unlinked(dir.path()), 1, "it is read");
+    drop(inside);
+    assert_eq!(n_unlinked(dir.path()), 1);
+    files.close_removed();
+    assert!(!files.has_removed());
+    assert_eq!(n_unlinked(dir.path()), 0);
+    for _ in 0..200 {
+        add(&mut log, &[1_000]);
+    }
+    assert_eq!(n_unlinked(dir.path()), 64, "no more than these wait");
+}
+
+/// How many files without a name the process has open that were in `dir`.
+fn n_unlinked(dir: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let files = open.filter_map(|it| std::fs::read_link(it.unwrap().path()).ok());
+    files
+        .filter(|file| file.starts_with(dir) && file.to_string_lossy().ends_with(" (deleted)"))
+        .count()
 }
 
 /// As many streams as a node may have, with few files open.

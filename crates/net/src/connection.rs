@@ -378,7 +378,7 @@ impl Task {
     /// Has the broker end the connection for what the client holds or cannot be sent.
     async fn fail(&mut self, error: Error) {
         if let Some(session) = &mut self.client.session {
-            session.obey(Interrupt::Fail(error)).await;
+            session.fail_connection(error).await;
             self.let_go().await;
         }
     }
@@ -561,10 +561,16 @@ impl Task {
                 DISPLACED_REASON
             }));
         };
-        if session.obey(interrupt).await {
-            self.listen_for_interrupts();
-        } else {
-            self.let_go().await;
+        match interrupt {
+            Interrupt::Close(reason) => {
+                session.force_close(&reason).await;
+                self.let_go().await;
+            }
+            Interrupt::Fail(error) => self.fail(error).await,
+            Interrupt::FailOverdue => {
+                session.fail_overdue().await;
+                self.listen_for_interrupts();
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@ use crate::positions::{PositionRange, PositionSet};
 use std::collections::BTreeMap;
 
 /// Counts kept as a set of positions each; higher ones cost an entry per position.
-const LEVELS_MAX: usize = 32;
+pub(crate) const LEVELS_MAX: usize = 32;
 
 /// Why a message comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,20 @@ impl Tally {
         }
         if let Some(level) = self.levels.get_mut(index) {
             level.insert(position);
+        }
+    }
+
+    /// Sets the number of a run above all positions that have that number.
+    fn set_run(&mut self, range: PositionRange, n: u32) {
+        if n as usize > LEVELS_MAX {
+            return (range.start..range.end).for_each(|position| self.set(position, n));
+        }
+        let Some(index) = n.checked_sub(1).map(|index| index as usize) else { return };
+        if self.levels.len() <= index {
+            self.levels.resize_with(index + 1, PositionSet::new);
+        }
+        if let Some(level) = self.levels.get_mut(index) {
+            level.push_back(range.start, range.len());
         }
     }
 
@@ -131,6 +145,12 @@ impl Returns {
             self.failed.set(position, counts.n_failed);
             self.acquired.set(position, counts.n_acquired);
         }
+    }
+
+    /// As [`Returns::restore`], of a run above all that were restored before.
+    pub(crate) fn restore_run(&mut self, range: PositionRange, counts: DeliveryCounts) {
+        self.failed.set_run(range, counts.n_failed);
+        self.acquired.set_run(range, counts.n_acquired);
     }
 
     fn counted(&self, position: u64) -> DeliveryCounts {

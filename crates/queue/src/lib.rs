@@ -1,6 +1,6 @@
 //! Queue cores: which message goes to which consumer, as pure state machines.
 //! Knows positions and consumers. Never message content, sockets, files, clocks, protocols.
-//! Start reading at [`Fifo`], then the module `queue_policy`.
+//! Start reading at [`Fifo`], then the module `queue_policy`; for quorum queues at the module [`machine`].
 
 mod active;
 mod confirm_waiters;
@@ -10,6 +10,7 @@ mod expiry;
 mod fifo;
 mod key;
 mod limits;
+pub mod machine;
 mod messages;
 mod policy_state;
 mod position_bitmap;
@@ -29,6 +30,7 @@ pub use delivery_counts::{DeliveryCounts, Return, Returns};
 pub use fifo::{Assigned, Detached, Fifo, NotHeld};
 pub use key::ConsumerKey;
 pub use limits::{Limits, ReadyBytes};
+pub use machine::Machine;
 pub use messages::Messages;
 pub use policy_state::PolicyState;
 pub use positions::{PositionRange, PositionSet};

@@ -78,6 +78,15 @@ impl Delayed {
         position
     }
 
+    /// Takes out one that waits until `ready_at_ms`.
+    pub(crate) fn remove(&mut self, position: u64, ready_at_ms: u64) {
+        let Some(waiting) = self.by_time.get_mut(&ready_at_ms) else { return };
+        self.n_messages -= u64::from(waiting.remove(position));
+        if waiting.is_empty() {
+            self.by_time.remove(&ready_at_ms);
+        }
+    }
+
     /// Takes everything out; `taken` gets it.
     pub(crate) fn clear(&mut self, taken: &mut Vec<PositionRange>) {
         for set in self.by_time.values() {

@@ -1,0 +1,25 @@
+//! Limits of everything that clients control.
+
+/// The highest priority.
+pub const PRIORITY_MAX: u8 = 31;
+/// The priority of a message without one.
+pub const PRIORITY_DEFAULT: u8 = 4;
+/// Messages that a consumer with a prefetch of 0 may hold.
+pub const PREFETCH_UNLIMITED: u32 = 2_000;
+/// Messages of one queue; more are refused.
+pub const MESSAGES_MAX: u64 = 1 << 28;
+/// Consumers of one queue, those that are cancelled and hold something among them; more are not attached.
+pub const CONSUMERS_MAX: usize = 1 << 20;
+/// Publishers whose numbers are kept; of more, those that put longest ago are forgotten.
+pub const PUBLISHERS_MAX: u32 = 1 << 16;
+/// The most that [`Settings::named_publishers_max`](super::Settings) may say; above that it counts as this.
+pub const NAMED_PUBLISHERS_MAX: u32 = 1 << 20;
+/// Bytes of a publisher's name.
+pub const NAME_BYTES_MAX: usize = 256;
+/// Runs of refused numbers that are kept of each publisher.
+pub(super) const REFUSED_RUNS_MAX: usize = 64;
+/// Messages that expire, are too many, or have waited to be tried again, of one command; the rest follows
+/// with the next [`Tick`](super::Command::Tick), which is due at once then.
+pub const DUE_MAX: u64 = 1 << 16;
+/// No position, number or count comes near this.
+pub(super) const COUNTER_MAX: u64 = 1 << 62;

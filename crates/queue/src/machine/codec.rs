@@ -1,0 +1,216 @@
+//! The written form of commands.
+//!
+//! ```text
+//! version u8 | clock ms u64 | kind u8 | fields in the order of their declaration
+//! list: n u32 | n items     option of ms: u64, u64::MAX for none     name: length u32 | bytes
+//! ```
+
+use super::bounds::NAME_BYTES_MAX;
+use super::command::{Attach, Command, Get, Named, Outcome, Put};
+use super::items::Items;
+use super::settings::Settings;
+use crate::Return;
+use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_i64, put_u8, put_u32, put_u64};
+
+/// The version of the written forms of commands and machines.
+pub(super) const VERSION: u8 = 1;
+/// Stands for "none" where a number of milliseconds or the like is written.
+const NONE: u64 = u64::MAX;
+
+pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
+    put_u64(out, value.unwrap_or(NONE));
+}
+
+pub(super) fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, RecordError> {
+    Ok(Some(reader.u64()?).filter(|value| *value != NONE))
+}
+
+pub(super) fn read_version(reader: &mut Reader<'_>) -> Result<(), RecordError> {
+    if reader.u8()? == VERSION { Ok(()) } else { Err(RecordError::Invalid) }
+}
+
+impl<'a> Command<'a> {
+    /// Appends the command, and when it is applied.
+    pub fn write(&self, now_ms: u64, out: &mut Vec<u8>) {
+        put_u8(out, VERSION);
+        put_u64(out, now_ms);
+        match self {
+            Self::Put(put) => write_put(put, out),
+            Self::Attach(terms) => {
+                put_u8(out, 2);
+                write_attach(terms, out);
+            }
+            Self::Prefetch { consumer, prefetch } => {
+                put_kind(out, 3, *consumer);
+                put_u32(out, *prefetch);
+            }
+            Self::Cancel { consumer } => put_kind(out, 4, *consumer),
+            Self::Detach { consumer, how } => {
+                put_kind(out, 5, *consumer);
+                put_bool(out, *how == Return::Failed);
+            }
+            Self::Settle { consumer, outcome, numbers } => {
+                put_kind(out, 6, *consumer);
+                put_u8(out, outcome_code(*outcome));
+                numbers.put(out);
+            }
+            Self::Get(get) => write_get(get, out),
+            Self::Purge { request } => put_kind(out, 8, *request),
+            Self::Tick => put_u8(out, 9),
+            Self::Declared => put_u8(out, 10),
+            Self::Node { node, is_up } => {
+                put_kind(out, 11, u64::from(*node));
+                put_bool(out, *is_up);
+            }
+            Self::Settings(settings) => {
+                put_u8(out, 12);
+                settings.write(out);
+            }
+            Self::Departed { numbers } => {
+                put_u8(out, 13);
+                numbers.put(out);
+            }
+            Self::PublishersGone { publishers } => {
+                put_u8(out, 14);
+                publishers.put(out);
+            }
+            Self::Close { request, if_unused, if_empty } => {
+                put_kind(out, 15, *request);
+                put_bool(out, *if_unused);
+                put_bool(out, *if_empty);
+            }
+            Self::Reopen => put_u8(out, 16),
+        }
+    }
+
+    /// Reads a command from the front of `reader`, and when it is applied. Nothing is allocated.
+    ///
+    /// # Errors
+    /// It is no command, or one of a later version.
+    pub fn read(reader: &mut Reader<'a>) -> Result<(u64, Self), RecordError> {
+        read_version(reader)?;
+        let now_ms = reader.u64()?;
+        let command = match reader.u8()? {
+            1 => Self::Put(read_put(reader)?),
+            2 => Self::Attach(read_attach(reader)?),
+            3 => Self::Prefetch { consumer: reader.u64()?, prefetch: reader.u32()? },
+            4 => Self::Cancel { consumer: reader.u64()? },
+            5 => Self::Detach { consumer: reader.u64()?, how: read_how(reader)? },
+            6 => {
+                let (consumer, outcome) = (reader.u64()?, read_outcome(reader)?);
+                Self::Settle { consumer, outcome, numbers: Items::read(reader)? }
+            }
+            7 => Self::Get(read_get(reader)?),
+            8 => Self::Purge { request: reader.u64()? },
+            9 => Self::Tick,
+            10 => Self::Declared,
+            11 => {
+                let node = u32::try_from(reader.u64()?).map_err(|_| RecordError::Invalid)?;
+                Self::Node { node, is_up: reader.bool()? }
+            }
+            12 => Self::Settings(Settings::read(reader)?),
+            13 => Self::Departed { numbers: Items::read(reader)? },
+            14 => Self::PublishersGone { publishers: Items::read(reader)? },
+            15 => Self::Close {
+                request: reader.u64()?,
+                if_unused: reader.bool()?,
+                if_empty: reader.bool()?,
+            },
+            16 => Self::Reopen,
+            0 | 17..=u8::MAX => return Err(RecordError::Invalid),
+        };
+        Ok((now_ms, command))
+    }
+}
+
+fn put_kind(out: &mut Vec<u8>, kind: u8, id: u64) {
+    put_u8(out, kind);
+    put_u64(out, id);
+}
+
+fn write_put(put: &Put<'_>, out: &mut Vec<u8>) {
+    put_kind(out, 1, put.publisher);
+    put_u64(out, put.first);
+    put_bool(out, put.confirms);
+    put_bool(out, put.named.is_some());
+    if let Some(named) = &put.named {
+        put_bytes(out, named.name);
+        put_u64(out, named.first);
+    }
+    put.arrivals.put(out);
+}
+
+fn read_put<'a>(reader: &mut Reader<'a>) -> Result<Put<'a>, RecordError> {
+    let (publisher, first, confirms) = (reader.u64()?, reader.u64()?, reader.bool()?);
+    let named = if reader.bool()? {
+        let (name, first) = (reader.bytes()?, reader.u64()?);
+        if name.len() > NAME_BYTES_MAX {
+            return Err(RecordError::Invalid);
+        }
+        Some(Named { name, first })
+    } else {
+        None
+    };
+    Ok(Put { publisher, first, confirms, named, arrivals: Items::read(reader)? })
+}
+
+pub(super) fn write_attach(terms: &Attach, out: &mut Vec<u8>) {
+    put_u64(out, terms.consumer);
+    put_u32(out, terms.node);
+    put_u32(out, terms.prefetch);
+    put_i64(out, terms.priority);
+    put_option(out, terms.timeout_ms);
+}
+
+pub(super) fn read_attach(reader: &mut Reader<'_>) -> Result<Attach, RecordError> {
+    Ok(Attach {
+        consumer: reader.u64()?,
+        node: reader.u32()?,
+        prefetch: reader.u32()?,
+        priority: reader.i64()?,
+        timeout_ms: read_option(reader)?,
+    })
+}
+
+fn write_get(get: &Get, out: &mut Vec<u8>) {
+    put_kind(out, 7, get.request);
+    put_bool(out, get.settles);
+    put_u64(out, get.consumer);
+    put_u32(out, get.node);
+    put_option(out, get.timeout_ms);
+}
+
+fn read_get(reader: &mut Reader<'_>) -> Result<Get, RecordError> {
+    Ok(Get {
+        request: reader.u64()?,
+        settles: reader.bool()?,
+        consumer: reader.u64()?,
+        node: reader.u32()?,
+        timeout_ms: read_option(reader)?,
+    })
+}
+
+fn read_how(reader: &mut Reader<'_>) -> Result<Return, RecordError> {
+    Ok(if reader.bool()? { Return::Failed } else { Return::Released })
+}
+
+const fn outcome_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Accepted => 0,
+        Outcome::Returned(Return::Released) => 1,
+        Outcome::Returned(Return::Failed) => 2,
+        Outcome::Rejected(Return::Released) => 3,
+        Outcome::Rejected(Return::Failed) => 4,
+    }
+}
+
+fn read_outcome(reader: &mut Reader<'_>) -> Result<Outcome, RecordError> {
+    Ok(match reader.u8()? {
+        0 => Outcome::Accepted,
+        1 => Outcome::Returned(Return::Released),
+        2 => Outcome::Returned(Return::Failed),
+        3 => Outcome::Rejected(Return::Released),
+        4 => Outcome::Rejected(Return::Failed),
+        5..=u8::MAX => return Err(RecordError::Invalid),
+    })
+}

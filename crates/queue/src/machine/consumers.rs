@@ -1,0 +1,375 @@
+//! The consumers of a quorum queue: what each holds, whose turn it is, and who has held something for too
+//! long.
+
+use super::bounds::PREFETCH_UNLIMITED;
+use super::command::Attach;
+use super::effects::{Activity, Effects, TimedOut};
+use super::held::{Delivery, Held};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether a consumer's node can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Up,
+    /// Not since then; it keeps what it holds.
+    Lost(u64),
+    /// Not for so long that what it held came back.
+    GivenUp,
+}
+
+/// A consumer, or somebody who holds messages and gets no more.
+#[derive(Clone, Debug)]
+pub(super) struct Consumer {
+    pub(super) terms: Attach,
+    /// How many came before it.
+    pub(super) came: u64,
+    pub(super) is_cancelled: bool,
+    pub(super) reach: Reach,
+    pub(super) held: Held,
+    /// Numbers of deliveries that timed out and that it has not settled since.
+    pub(super) timed_out: BTreeSet<u64>,
+    /// Its place in line, if it is in line.
+    pub(super) turn: Option<u64>,
+    /// When it is looked at next.
+    pub(super) alarm_ms: Option<u64>,
+}
+
+impl Consumer {
+    fn is_up(&self) -> bool {
+        !self.is_cancelled && self.reach == Reach::Up && self.timed_out.is_empty()
+    }
+
+    /// Whether it may stay the single active one.
+    fn may_stay_active(&self) -> bool {
+        !self.is_cancelled && self.reach != Reach::GivenUp && self.timed_out.is_empty()
+    }
+
+    const fn credit(&self) -> u32 {
+        match self.terms.prefetch {
+            0 => PREFETCH_UNLIMITED,
+            prefetch => prefetch,
+        }
+    }
+
+    fn has_credit(&self) -> bool {
+        self.held.len() < self.credit() as usize
+    }
+
+    /// When it is to be looked at.
+    fn due_ms(&self, disconnected_timeout_ms: u64) -> Option<u64> {
+        match self.reach {
+            Reach::Lost(since_ms) => Some(since_ms.saturating_add(disconnected_timeout_ms)),
+            Reach::Up | Reach::GivenUp => {
+                Some(self.held.first()?.at_ms.saturating_add(self.terms.timeout_ms?))
+            }
+        }
+    }
+}
+
+/// The consumers of a queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Consumers {
+    pub(super) table: BTreeMap<u64, Consumer>,
+    /// Those that may be given something now: by priority, then by turn.
+    line: BTreeSet<(Reverse<i64>, u64, u64)>,
+    pub(super) n_turns: u64,
+    pub(super) n_came: u64,
+    alarms: BTreeSet<(u64, u64)>,
+    /// The number that the next delivery gets.
+    pub(super) next_number: u64,
+    /// Not cancelled.
+    pub(super) n_attached: u64,
+    /// Whether only one at a time gets deliveries; all that are up are in `standby` then.
+    pub(super) is_single: bool,
+    pub(super) active: Option<u64>,
+    standby: BTreeSet<(Reverse<i64>, u64, u64)>,
+}
+
+impl Consumers {
+    pub(super) fn new(is_single: bool) -> Self {
+        Self { is_single, ..Self::default() }
+    }
+
+    /// Adds a consumer, or gives one that is there new terms.
+    pub(super) fn attach(&mut self, terms: Attach) {
+        let is_new = self.change(terms.consumer, |consumer| {
+            consumer.terms = terms;
+            consumer.is_cancelled = false;
+        });
+        if is_new.is_none() {
+            self.insert(terms, false);
+        }
+        self.refresh(terms.consumer);
+    }
+
+    fn insert(&mut self, terms: Attach, is_cancelled: bool) {
+        let consumer = Consumer {
+            terms,
+            came: self.n_came,
+            is_cancelled,
+            reach: Reach::Up,
+            held: Held::default(),
+            timed_out: BTreeSet::new(),
+            turn: None,
+            alarm_ms: None,
+        };
+        self.n_came += 1;
+        self.put_back(consumer);
+    }
+
+    /// Adds a consumer as it was.
+    pub(super) fn put_back(&mut self, consumer: Consumer) {
+        let id = consumer.terms.consumer;
+        self.n_attached += u64::from(!consumer.is_cancelled);
+        let priority = Reverse(consumer.terms.priority);
+        self.line.extend(consumer.turn.map(|turn| (priority, turn, id)));
+        self.alarms.extend(consumer.alarm_ms.map(|at_ms| (at_ms, id)));
+        if self.is_single && consumer.is_up() {
+            self.standby.insert((priority, consumer.came, id));
+        }
+        self.table.insert(id, consumer);
+    }
+
+    /// Changes what decides whether a consumer is served.
+    pub(super) fn change<T>(
+        &mut self,
+        id: u64,
+        change: impl FnOnce(&mut Consumer) -> T,
+    ) -> Option<T> {
+        let consumer = self.table.get_mut(&id)?;
+        let priority = Reverse(consumer.terms.priority);
+        if let Some(turn) = consumer.turn.take() {
+            self.line.remove(&(priority, turn, id));
+        }
+        self.standby.remove(&(priority, consumer.came, id));
+        self.n_attached -= u64::from(!consumer.is_cancelled);
+        let changed = change(consumer);
+        self.n_attached += u64::from(!consumer.is_cancelled);
+        if self.is_single && consumer.is_up() {
+            self.standby.insert((Reverse(consumer.terms.priority), consumer.came, id));
+        }
+        Some(changed)
+    }
+
+    /// Puts a consumer in line that wants more and is not there, takes it out if it wants none, and forgets
+    /// it if nothing is left of it.
+    fn refresh(&mut self, id: u64) {
+        let overtaking = self.overtaking();
+        let Some(consumer) = self.table.get_mut(&id) else { return };
+        let is_served = !self.is_single || self.active == Some(id) && overtaking.is_none();
+        let wants = is_served && consumer.is_up() && consumer.has_credit();
+        let priority = Reverse(consumer.terms.priority);
+        match consumer.turn {
+            None if wants => {
+                consumer.turn = Some(self.n_turns);
+                self.line.insert((priority, self.n_turns, id));
+                self.n_turns += 1;
+            }
+            Some(turn) if !wants => {
+                consumer.turn = None;
+                self.line.remove(&(priority, turn, id));
+            }
+            Some(_) | None => {}
+        }
+        if consumer.is_cancelled && consumer.held.len() == 0 && consumer.timed_out.is_empty() {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(alarm_ms) = self.table.remove(&id).and_then(|gone| gone.alarm_ms) {
+            self.alarms.remove(&(alarm_ms, id));
+        }
+    }
+
+    /// The consumer that is to take over from the single active one, as soon as that holds nothing.
+    fn overtaking(&self) -> Option<u64> {
+        let active = self.table.get(&self.active?)?;
+        let (priority, _, id) = self.standby.first()?;
+        (priority.0 > active.terms.priority).then_some(*id)
+    }
+
+    /// Chooses the single active consumer anew, if it is time to.
+    pub(super) fn choose_active(&mut self, effects: &mut Effects) {
+        if !self.is_single {
+            return;
+        }
+        let current = self.active.and_then(|id| self.table.get(&id));
+        let next = match current.filter(|consumer| consumer.may_stay_active()) {
+            None => self.standby.first().map(|it| it.2),
+            Some(consumer) if consumer.held.len() == 0 => self.overtaking().or(self.active),
+            Some(_) => self.active,
+        };
+        if next != self.active {
+            let before = std::mem::replace(&mut self.active, next);
+            for (id, is_active) in [(before, false), (next, true)] {
+                let Some(id) = id else { continue };
+                self.refresh(id);
+                if self.table.get(&id).is_some_and(|consumer| !consumer.is_cancelled) {
+                    effects.active.push(Activity { consumer: id, is_active });
+                }
+            }
+        } else if let Some(id) = self.active {
+            self.refresh(id);
+        }
+    }
+
+    /// Whose turn it is.
+    #[inline]
+    pub(super) fn first_in_line(&self) -> Option<u64> {
+        self.line.first().map(|it| it.2)
+    }
+
+    /// The first in line is given a message; the delivery's number.
+    #[inline]
+    pub(super) fn give(&mut self, id: u64, position: u64, at_ms: u64) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        let Some(consumer) = self.table.get_mut(&id) else { return number };
+        consumer.held.push(Delivery { number, position, at_ms });
+        let (has_credit, turn) = (consumer.has_credit(), consumer.turn);
+        if consumer.alarm_ms.is_none() && consumer.terms.timeout_ms.is_some() {
+            self.set_alarm(id, 0);
+        }
+        if let Some(turn) = turn
+            && (!has_credit || self.line.len() > 1)
+        {
+            self.next_turn(id, turn, has_credit);
+        }
+        number
+    }
+
+    fn next_turn(&mut self, id: u64, turn: u64, stays: bool) {
+        let Some(consumer) = self.table.get_mut(&id) else { return };
+        let priority = Reverse(consumer.terms.priority);
+        self.line.remove(&(priority, turn, id));
+        consumer.turn = stays.then_some(self.n_turns);
+        if stays {
+            self.line.insert((priority, self.n_turns, id));
+            self.n_turns += 1;
+        }
+    }
+
+    /// Somebody who is no consumer takes a message; the delivery's number.
+    pub(super) fn take(&mut self, terms: Attach, position: u64, at_ms: u64) -> u64 {
+        if !self.table.contains_key(&terms.consumer) {
+            self.insert(terms, true);
+        }
+        self.give(terms.consumer, position, at_ms)
+    }
+
+    /// A consumer lets go of the deliveries with numbers in `start..end`, each told to `release`; also of
+    /// those that timed out.
+    pub(super) fn release(&mut self, id: u64, start: u64, end: u64, mut release: impl FnMut(u64)) {
+        let Some(consumer) = self.table.get_mut(&id) else { return };
+        while let Some(delivery) = consumer.held.take_first(start, end) {
+            release(delivery.position);
+        }
+        if consumer.timed_out.is_empty() {
+            if consumer.turn.is_none() {
+                self.refresh(id);
+            }
+            return;
+        }
+        self.change(id, |consumer| consumer.timed_out.retain(|at| !(start..end).contains(at)));
+        self.refresh(id);
+    }
+
+    /// A consumer gets no more; it is gone if it holds nothing.
+    pub(super) fn cancel(&mut self, id: u64) {
+        self.change(id, |consumer| consumer.is_cancelled = true);
+        self.refresh(id);
+    }
+
+    /// A consumer is gone; what it held is told to `release`.
+    pub(super) fn detach(&mut self, id: u64, release: impl FnMut(u64)) {
+        self.change(id, |consumer| {
+            consumer.is_cancelled = true;
+            consumer.timed_out.clear();
+        });
+        self.release(id, 0, u64::MAX, release);
+        self.refresh(id);
+    }
+
+    /// New terms of a consumer that stays in its place.
+    pub(super) fn set_prefetch(&mut self, id: u64, prefetch: u32) {
+        if let Some(consumer) = self.table.get_mut(&id) {
+            consumer.terms.prefetch = prefetch;
+            self.refresh(id);
+        }
+    }
+
+    /// A node cannot be reached since `now_ms`, or can be again.
+    pub(super) fn set_node(&mut self, node: u32, is_up: bool, now_ms: u64, timeout_ms: u64) {
+        let on_node = |consumer: &&Consumer| consumer.terms.node == node;
+        let ids: Vec<u64> =
+            self.table.values().filter(on_node).map(|it| it.terms.consumer).collect();
+        for id in ids {
+            self.change(id, |consumer| match (is_up, consumer.reach) {
+                (true, _) => consumer.reach = Reach::Up,
+                (false, Reach::Up) => consumer.reach = Reach::Lost(now_ms),
+                (false, Reach::Lost(_) | Reach::GivenUp) => {}
+            });
+            self.refresh(id);
+            self.set_alarm(id, timeout_ms);
+        }
+    }
+
+    /// Sees to it that a consumer is looked at in time.
+    fn set_alarm(&mut self, id: u64, disconnected_timeout_ms: u64) {
+        let Some(consumer) = self.table.get_mut(&id) else { return };
+        let Some(due_ms) = consumer.due_ms(disconnected_timeout_ms) else { return };
+        if consumer.alarm_ms.is_none_or(|alarm_ms| due_ms < alarm_ms) {
+            let before = consumer.alarm_ms.replace(due_ms);
+            if let Some(before) = before {
+                self.alarms.remove(&(before, id));
+            }
+            self.alarms.insert((due_ms, id));
+        }
+    }
+
+    /// The alarms of consumers that cannot be reached, after the time-out has changed.
+    pub(super) fn set_alarms(&mut self, disconnected_timeout_ms: u64) {
+        let is_lost = |consumer: &&Consumer| matches!(consumer.reach, Reach::Lost(_));
+        let ids: Vec<u64> =
+            self.table.values().filter(is_lost).map(|it| it.terms.consumer).collect();
+        ids.into_iter().for_each(|id| self.set_alarm(id, disconnected_timeout_ms));
+    }
+
+    pub(super) fn next_alarm_ms(&self) -> Option<u64> {
+        self.alarms.first().map(|it| it.0)
+    }
+
+    /// Looks at the next consumer whose alarm has come; what it has held for too long is told to `release`.
+    /// False if there is none.
+    pub(super) fn time_out(
+        &mut self,
+        (now_ms, disconnected_timeout_ms): (u64, u64),
+        effects: &mut Effects,
+        mut release: impl FnMut(u64),
+    ) -> bool {
+        let Some((at_ms, id)) = self.alarms.first().copied().filter(|it| it.0 <= now_ms) else {
+            return false;
+        };
+        self.alarms.remove(&(at_ms, id));
+        self.change(id, |consumer| {
+            consumer.alarm_ms = None;
+            while consumer.due_ms(disconnected_timeout_ms).is_some_and(|due_ms| due_ms <= now_ms) {
+                if matches!(consumer.reach, Reach::Lost(_)) {
+                    consumer.reach = Reach::GivenUp;
+                    while let Some(delivery) = consumer.held.take_first(0, u64::MAX) {
+                        release(delivery.position);
+                    }
+                } else if let Some(delivery) = consumer.held.take_first(0, u64::MAX) {
+                    release(delivery.position);
+                    consumer.timed_out.insert(delivery.number);
+                    effects.timed_out.push(TimedOut { consumer: id, number: delivery.number });
+                }
+            }
+        });
+        self.set_alarm(id, disconnected_timeout_ms);
+        self.refresh(id);
+        true
+    }
+}

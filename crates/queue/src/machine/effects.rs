@@ -1,0 +1,238 @@
+//! Effects of commands, for the host to carry out.
+
+use crate::{DeliveryCounts, PositionRange, Reason};
+
+/// The effects of one command or several, in the order the host carries it out: `stored` first, then
+/// `assigned` and `answers`, `timed_out` and `active`, `departing`, `released`. `promises` wait until the
+/// commands are durable; with one member nothing else does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Messages that are in the queue now, with their positions.
+    pub stored: Vec<Stored>,
+    /// Messages for consumers.
+    pub assigned: Vec<Assigned>,
+    /// Answers that are true as soon as the command is committed.
+    pub answers: Vec<Answer>,
+    /// Deliveries that consumers held for too long; the messages are back in the queue.
+    pub timed_out: Vec<TimedOut>,
+    /// Consumers that are the single active one now, or not any more.
+    pub active: Vec<Activity>,
+    /// Messages to be dead-lettered. Their content stays until they have
+    /// [departed](super::Command::Departed).
+    pub departing: Vec<Departing>,
+    /// Messages that are gone: their content is needed no more. What is assigned before is read before.
+    pub released: Vec<PositionRange>,
+    /// Answers that are true as soon as the commands are durable.
+    pub promises: Vec<Promise>,
+    /// When to apply the next [`Tick`](super::Command::Tick), in Unix milliseconds; may be in the past.
+    pub deadline_ms: Option<u64>,
+}
+
+/// Messages of a publisher that were put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The publisher.
+    pub publisher: u64,
+    /// The publisher's number of the first.
+    pub first: u64,
+    /// Their positions; those of the first and the following messages.
+    pub positions: PositionRange,
+}
+
+/// A message for a consumer, which holds it from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// Who gets it.
+    pub consumer: u64,
+    /// The delivery's number, by which it is settled; no other delivery of the queue has it.
+    pub number: u64,
+    /// The message.
+    pub position: u64,
+    /// How often it came back; a message that did is redelivered.
+    pub counts: DeliveryCounts,
+}
+
+/// An answer to somebody who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The consumer is attached.
+    Attached {
+        /// The consumer.
+        consumer: u64,
+    },
+    /// The consumer is not: the queue is closed, or has [`CONSUMERS_MAX`](super::CONSUMERS_MAX).
+    NotAttached {
+        /// The consumer.
+        consumer: u64,
+    },
+    /// A message taken with [`Get`](super::Command::Get).
+    Got {
+        /// The request.
+        request: u64,
+        /// The message; nobody holds it if the request settles it.
+        assigned: Assigned,
+        /// Ready messages that are left.
+        n_ready: u64,
+    },
+    /// There is none.
+    Empty {
+        /// The request.
+        request: u64,
+    },
+    /// Messages of a queue with a single active consumer are not taken.
+    SingleActive {
+        /// The request.
+        request: u64,
+    },
+}
+
+/// A delivery that a consumer held for too long. The consumer gets nothing until it has settled all of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    /// The consumer.
+    pub consumer: u64,
+    /// The delivery's number.
+    pub number: u64,
+}
+
+/// A consumer begins or ceases to be the single active one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// The consumer; it is attached.
+    pub consumer: u64,
+    /// Whether it is active now.
+    pub is_active: bool,
+}
+
+/// Messages to be dead-lettered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departing {
+    /// The number of the first, by which it is told that it has [departed](super::Command::Departed).
+    pub first_number: u64,
+    /// Which ones; [`Machine::counts`](super::Machine::counts) tells how often they came back.
+    pub positions: PositionRange,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// An answer that is given only when it is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Messages are the queue's, or with `x-confirm-on=ack` have been consumed.
+    Confirmed(Run),
+    /// Messages came before: they are dropped, and confirmed if the first ones are.
+    Duplicate(Run),
+    /// Messages are certainly not in the queue, or nobody will consume them.
+    Refused(Run),
+    /// Messages were passed over: some are missing before them.
+    Gap {
+        /// The publisher.
+        publisher: u64,
+        /// The number it is to go on with.
+        expected: u64,
+    },
+    /// The queue is purged of as many messages.
+    Purged {
+        /// The request.
+        request: u64,
+        /// How many.
+        n_messages: u64,
+    },
+    /// The queue is closed.
+    Closed {
+        /// The request.
+        request: u64,
+        /// Ready messages.
+        n_ready: u64,
+    },
+    /// The queue is not closed: it has consumers.
+    InUse {
+        /// The request.
+        request: u64,
+    },
+    /// The queue is not closed: it has messages.
+    NotEmpty {
+        /// The request.
+        request: u64,
+    },
+    /// Nobody has used the queue for as long as `x-expires` says.
+    Unused,
+}
+
+/// Messages of a publisher that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The publisher.
+    pub publisher: u64,
+    /// The number of the first.
+    pub first: u64,
+    /// How many.
+    pub n: u64,
+}
+
+impl Effects {
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.stored.clear();
+        self.assigned.clear();
+        self.answers.clear();
+        self.timed_out.clear();
+        self.active.clear();
+        self.departing.clear();
+        self.released.clear();
+        self.promises.clear();
+        self.deadline_ms = None;
+    }
+
+    /// Messages are gone.
+    #[inline]
+    pub(super) fn release_range(&mut self, range: PositionRange) {
+        match self.released.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            Some(_) | None => self.released.push(range),
+        }
+    }
+
+    pub(super) fn promise(&mut self, kind: fn(Run) -> Promise, publisher: u64, number: u64) {
+        let one = Run { publisher, first: number, n: 1 };
+        if let Some(last) = self.promises.last_mut()
+            && let Promise::Confirmed(run) | Promise::Duplicate(run) | Promise::Refused(run) = *last
+            && *last == kind(run)
+            && run.publisher == publisher
+            && run.first.wrapping_add(run.n) == number
+        {
+            *last = kind(Run { n: run.n + 1, ..run });
+        } else {
+            self.promises.push(kind(one));
+        }
+    }
+
+    pub(super) fn depart(&mut self, first_number: u64, positions: PositionRange, reason: Reason) {
+        match self.departing.last_mut() {
+            Some(last)
+                if last.reason == reason
+                    && last.positions.end == positions.start
+                    && last.first_number + last.positions.len() == first_number =>
+            {
+                last.positions.end = positions.end;
+            }
+            Some(_) | None => self.departing.push(Departing { first_number, positions, reason }),
+        }
+    }
+
+    pub(super) fn store(&mut self, publisher: u64, number: u64, position: u64) {
+        match self.stored.last_mut() {
+            Some(last)
+                if last.positions.end == position
+                    && last.publisher == publisher
+                    && last.first.wrapping_add(last.positions.len()) == number =>
+            {
+                last.positions.end += 1;
+            }
+            Some(_) | None => {
+                let positions = PositionRange::one(position);
+                self.stored.push(Stored { publisher, first: number, positions });
+            }
+        }
+    }
+}

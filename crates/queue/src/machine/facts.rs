@@ -1,0 +1,143 @@
+//! Figures and lists of a quorum queue.
+
+use super::backlog::Bytes;
+use super::command::Attach;
+use super::consumers::{Consumer, Reach};
+use super::effects::Departing;
+use super::{Machine, Settings};
+use crate::{DeliveryCounts, PositionRange};
+
+/// Figures and lists of a quorum queue, as of now.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a>(&'a Machine);
+
+/// A consumer, or somebody who holds messages and is none (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerFacts {
+    /// Its terms.
+    pub terms: Attach,
+    /// Whether it is none: it is cancelled, or has only taken messages.
+    pub is_cancelled: bool,
+    /// Whether it is given messages as far as its prefetch goes, or is the single active one.
+    pub is_active: bool,
+    /// Messages that it holds.
+    pub n_held: usize,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) const fn of(machine: &'a Machine) -> Self {
+        Self(machine)
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn settings(self) -> &'a Settings {
+        &self.0.settings
+    }
+
+    /// Whether it is [closed](super::Command::Close).
+    #[must_use]
+    pub const fn is_closed(self) -> bool {
+        self.0.is_closed
+    }
+
+    /// The position that the next message gets.
+    #[must_use]
+    pub const fn next_position(self) -> u64 {
+        self.0.backlog.next_position
+    }
+
+    /// Messages that a consumer could get now.
+    #[must_use]
+    pub const fn n_ready(self) -> u64 {
+        self.0.backlog.ready.len()
+    }
+
+    /// Messages that consumers hold.
+    #[must_use]
+    pub const fn n_held(self) -> u64 {
+        self.0.backlog.n_held()
+    }
+
+    /// Messages that wait to be tried again.
+    #[must_use]
+    pub const fn n_delayed(self) -> u64 {
+        self.0.backlog.delayed.len()
+    }
+
+    /// Messages that depart.
+    #[must_use]
+    pub const fn n_departing(self) -> u64 {
+        self.0.backlog.departing.len()
+    }
+
+    /// Publishers that wait until their messages have been consumed.
+    #[must_use]
+    pub fn n_waiting(self) -> u64 {
+        self.0.waiting.len()
+    }
+
+    /// Sizes of bodies together.
+    #[must_use]
+    pub const fn bytes(self) -> Bytes {
+        self.0.backlog.bytes
+    }
+
+    /// How often a message came back.
+    #[must_use]
+    pub fn counts(self, position: u64) -> DeliveryCounts {
+        self.0.backlog.counts.of(position)
+    }
+
+    /// The ready messages in the order they would be given out in.
+    pub fn ready(self) -> impl Iterator<Item = u64> + 'a {
+        let fresh = self.0.backlog.ready.fresh().flat_map(|(_, ready)| ready.ranges());
+        self.0.backlog.ready.returned().chain(fresh.flat_map(|range| range.start..range.end))
+    }
+
+    /// How many ready messages never came back, by priority, the highest first; those without are left out.
+    pub fn n_ready_by_priority(self) -> impl Iterator<Item = (u8, u64)> + 'a {
+        self.0.backlog.ready.fresh().map(|(priority, ready)| (priority, ready.len()))
+    }
+
+    /// Until when messages wait to be tried again, the next one first, and their positions.
+    pub fn delayed(self) -> impl Iterator<Item = (u64, PositionRange)> + 'a {
+        self.0.backlog.delayed.iter()
+    }
+
+    /// Messages that depart, in the order they left.
+    pub fn departing(self) -> impl Iterator<Item = Departing> + 'a {
+        let runs = self.0.backlog.departing.iter();
+        runs.map(|(first_number, positions, reason)| Departing { first_number, positions, reason })
+    }
+
+    /// The positions of all messages, rising: what else the host has of the queue may go.
+    #[must_use]
+    pub fn live(self) -> Vec<PositionRange> {
+        self.0.backlog.live()
+    }
+
+    /// Everybody who holds messages or may get some, in the order of their ids.
+    pub fn consumers(self) -> impl Iterator<Item = ConsumerFacts> + 'a {
+        let consumers = &self.0.consumers;
+        consumers.table.values().map(|consumer| ConsumerFacts {
+            terms: consumer.terms,
+            is_cancelled: consumer.is_cancelled,
+            is_active: if consumers.is_single {
+                consumers.active == Some(consumer.terms.consumer)
+            } else {
+                !consumer.is_cancelled
+                    && consumer.reach == Reach::Up
+                    && consumer.timed_out.is_empty()
+            },
+            n_held: consumer.held.len(),
+        })
+    }
+
+    /// The deliveries that a consumer holds: their numbers and positions, in the order it got them.
+    pub fn held(self, consumer: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let consumer = self.0.consumers.table.get(&consumer);
+        let held = consumer.into_iter().flat_map(|consumer: &Consumer| consumer.held.iter());
+        held.map(|delivery| (delivery.number, delivery.position))
+    }
+}

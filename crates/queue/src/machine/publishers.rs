@@ -1,0 +1,135 @@
+//! The numbers that publishers have put: puts that come again are known by their numbers.
+
+use super::bounds::REFUSED_RUNS_MAX;
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+/// Values by key, of which only those used last are kept.
+#[derive(Clone, Debug)]
+pub(super) struct Recent<K, V> {
+    entries: BTreeMap<K, (u64, V)>,
+    /// Keys by when they were used.
+    by_use: BTreeMap<u64, K>,
+    n_uses: u64,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), by_use: BTreeMap::new(), n_uses: 0 }
+    }
+}
+
+impl<K: Ord + Clone, V> Recent<K, V> {
+    pub(super) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get(key).map(|(_, value)| value)
+    }
+
+    /// Sets a value, used now; of more than `n_max`, those used longest ago go.
+    pub(super) fn insert(&mut self, key: K, value: V, n_max: u32) {
+        self.n_uses += 1;
+        let before = self.entries.insert(key.clone(), (self.n_uses, value));
+        if let Some((used, _)) = before {
+            self.by_use.remove(&used);
+        }
+        self.by_use.insert(self.n_uses, key);
+        self.shrink(n_max);
+    }
+
+    pub(super) fn shrink(&mut self, n_max: u32) {
+        while self.entries.len() > n_max as usize {
+            let Some((_, key)) = self.by_use.pop_first() else { return };
+            self.entries.remove(&key);
+        }
+    }
+
+    pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        if let Some((used, _)) = self.entries.remove(key) {
+            self.by_use.remove(&used);
+        }
+    }
+
+    /// All of them; the one used longest ago first.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> {
+        self.by_use.values().map(|key| {
+            let (_, value) = self.entries.get(key).expect("what is used is there");
+            (key, value)
+        })
+    }
+}
+
+/// The numbers that a publisher has put.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    /// One past the highest.
+    pub(super) next: u64,
+    /// Those below that were refused, and may be put again: runs, by their first. Where they are too many,
+    /// some that were put count as refused: rather a message comes twice than never.
+    pub(super) refused: BTreeMap<u64, u64>,
+}
+
+impl Numbers {
+    /// Those of a publisher that begins with `first`.
+    pub(super) const fn from(first: u64) -> Self {
+        Self { next: first, refused: BTreeMap::new() }
+    }
+
+    /// The run of refused numbers that `number` lies in.
+    fn refused_run(&self, number: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.refused.range(..=number).next_back()?;
+        (number < *end).then_some((*start, *end))
+    }
+
+    /// Whether a message with that number was put before.
+    pub(super) fn has_put(&self, number: u64) -> bool {
+        number < self.next && self.refused_run(number).is_none()
+    }
+
+    /// A message with that number is put.
+    pub(super) fn put(&mut self, number: u64) {
+        self.next = self.next.max(number.saturating_add(1));
+        if let Some((start, end)) = self.refused_run(number) {
+            self.refused.remove(&start);
+            self.add_run(start, number);
+            self.add_run(number + 1, end);
+        }
+    }
+
+    /// A message with that number is refused.
+    pub(super) fn refuse(&mut self, number: u64) {
+        self.next = self.next.max(number.saturating_add(1));
+        if self.refused_run(number).is_some() {
+            return;
+        }
+        match self.refused.range_mut(..number).next_back() {
+            Some((_, end)) if *end == number => *end = number.saturating_add(1),
+            Some(_) | None => self.add_run(number, number.saturating_add(1)),
+        }
+    }
+
+    fn add_run(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.refused.insert(start, end);
+        }
+        while self.refused.len() > REFUSED_RUNS_MAX
+            && let Some((first, _)) = self.refused.pop_first()
+            && let Some((_, end)) = self.refused.pop_first()
+        {
+            self.refused.insert(first, end);
+        }
+    }
+}
+
+/// The publishers of a queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Publishers {
+    /// By the host's numbers for them.
+    pub(super) numbered: Recent<u64, Numbers>,
+    /// By the names that clients gave them.
+    pub(super) named: Recent<Vec<u8>, Numbers>,
+}

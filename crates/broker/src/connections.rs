@@ -58,10 +58,34 @@ pub struct Connection {
     pub blocked: AtomicBool,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     pub(crate) held: Held,
-    failed: Mutex<Option<Error>>,
-    kicked: Mutex<Option<String>>,
-    overdue: Mutex<BTreeMap<ChannelId, u64>>,
+    interrupts: Mutex<Interrupts>,
     kick: Notify,
+}
+
+/// The reasons for interrupting a connection's task.
+#[derive(Debug, Default)]
+struct Interrupts {
+    close: Option<String>,
+    fail: Option<Error>,
+    /// Channels that hold messages for longer than so many milliseconds.
+    overdue: BTreeMap<ChannelId, u64>,
+    /// The permissions of its user have changed.
+    rights_changed: bool,
+}
+
+impl Interrupts {
+    fn next(&mut self) -> Option<Interrupt> {
+        if let Some(reason) = &self.close {
+            return Some(Interrupt::Close(reason.clone()));
+        }
+        if let Some(error) = &self.fail {
+            return Some(Interrupt::Fail(error.clone()));
+        }
+        if !self.overdue.is_empty() {
+            return Some(Interrupt::FailOverdue);
+        }
+        std::mem::take(&mut self.rights_changed).then_some(Interrupt::ReviewRights)
+    }
 }
 
 /// Traffic one way over a socket.
@@ -81,15 +105,18 @@ impl Traffic {
     }
 }
 
-/// The interrupt a connection's task is to obey although its client asks for nothing.
+/// The interrupt a connection's task is to obey although its client asks for nothing, by
+/// [`Session::obey`](crate::Session::obey).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// Close the connection, for this reason.
+    /// The connection is closed with 320, for this reason.
     Close(String),
-    /// Call [`Session::fail_connection`](crate::Session::fail_connection).
+    /// The connection fails.
     Fail(Error),
-    /// Call [`Session::fail_overdue`](crate::Session::fail_overdue).
+    /// The channels that hold messages for too long fail.
     FailOverdue,
+    /// Publishers and subscriptions that the user may not have any more are taken away.
+    ReviewRights,
 }
 
 impl ChannelCounters {
@@ -122,22 +149,17 @@ pub struct ChannelCounters {
 impl Connection {
     /// Asks the connection's task to close it with 320 and this reason. The first reason counts.
     pub fn kick(&self, reason: &str) {
-        stdx::lock(&self.kicked).get_or_insert_with(|| reason.to_owned());
-        self.kick.notify_one();
+        self.interrupt(|it| {
+            it.close.get_or_insert_with(|| reason.to_owned());
+        });
     }
 
-    /// Resolves when somebody kicks the connection, or one of its channels holds messages for too long.
+    /// Resolves when the connection's task has to do something that its client did not ask for.
     pub async fn kicked(&self) -> Interrupt {
         loop {
             let kick = self.kick.notified();
-            if let Some(reason) = stdx::lock(&self.kicked).clone() {
-                return Interrupt::Close(reason);
-            }
-            if let Some(error) = stdx::lock(&self.failed).clone() {
-                return Interrupt::Fail(error);
-            }
-            if !stdx::lock(&self.overdue).is_empty() {
-                return Interrupt::FailOverdue;
+            if let Some(interrupt) = stdx::lock(&self.interrupts).next() {
+                return interrupt;
             }
             kick.await;
         }
@@ -145,7 +167,13 @@ impl Connection {
 
     /// Asks the connection's task to close it for this.
     pub(crate) fn fail(&self, error: Error) {
-        stdx::lock(&self.failed).get_or_insert(error);
+        self.interrupt(|it| {
+            it.fail.get_or_insert(error);
+        });
+    }
+
+    fn interrupt(&self, note: impl FnOnce(&mut Interrupts)) {
+        note(&mut stdx::lock(&self.interrupts));
         self.kick.notify_one();
     }
 
@@ -158,13 +186,14 @@ impl Connection {
 
     /// A channel holds a message for longer than `timeout_ms`.
     pub(crate) fn note_overdue(&self, channel: ChannelId, timeout_ms: u64) {
-        stdx::lock(&self.overdue).entry(channel).or_insert(timeout_ms);
-        self.kick.notify_one();
+        self.interrupt(|it| {
+            it.overdue.entry(channel).or_insert(timeout_ms);
+        });
     }
 
     /// The channels that hold messages for too long, and how long would not be.
     pub(crate) fn take_overdue(&self) -> BTreeMap<ChannelId, u64> {
-        std::mem::take(&mut stdx::lock(&self.overdue))
+        std::mem::take(&mut stdx::lock(&self.interrupts).overdue)
     }
 
     /// Publishes of a channel whose confirms wait for the disk.
@@ -207,9 +236,7 @@ impl Connections {
             blocked: AtomicBool::new(false),
             confirms: OnceLock::new(),
             held: Held::default(),
-            failed: Mutex::default(),
-            kicked: Mutex::default(),
-            overdue: Mutex::default(),
+            interrupts: Mutex::default(),
             kick: Notify::new(),
         });
         stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));
@@ -231,6 +258,13 @@ impl Connections {
         let list = self.list();
         let concerned = list.iter().filter(|connection| which(&connection.identity));
         concerned.for_each(|connection| connection.kick(reason));
+    }
+
+    /// Has those of a user give up what it may not have any more.
+    pub(crate) fn review_rights(&self, user: &str) {
+        for connection in self.list().iter().filter(|one| one.identity.user == user) {
+            connection.interrupt(|it| it.rights_changed = true);
+        }
     }
 
     /// One of them.

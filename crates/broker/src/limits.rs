@@ -36,10 +36,15 @@ pub(crate) fn check_connection(
             "connection refused for user '{user}': user connection limit ({limit}) is reached"
         )));
     }
-    if !view.meta.users().may_enter(user, vhost) {
-        return Err(not_allowed(format!("access to vhost '{vhost}' refused for user '{user}'")));
+    check_entry(view, user, vhost)
+}
+
+/// Whether the virtual host is open to the user.
+pub(crate) fn check_entry(view: &View, user: &str, vhost: &str) -> Result<(), Error> {
+    if view.meta.users().may_enter(user, vhost) {
+        return Ok(());
     }
-    Ok(())
+    Err(not_allowed(format!("access to vhost '{vhost}' refused for user '{user}'")))
 }
 
 /// Whether the user may open one more channel.

@@ -27,7 +27,7 @@ mod transactions;
 mod turn;
 
 use crate::broker::Broker;
-use crate::connections::{Connection, Identity};
+use crate::connections::{Connection, Identity, Interrupt};
 use crate::limits;
 use access::Access;
 use blocked::BlockedRequests;
@@ -274,24 +274,52 @@ impl Session {
         self.links.resume(&self.client, links);
     }
 
-    /// Closes the connection from the broker's side, with 320 and this reason.
-    pub async fn force_close(&mut self, reason: &str) {
-        let error = Error::new(ErrorKind::ConnectionForced, reason.to_owned());
-        self.give_everything_back().await;
-        self.client.turn.tell(|sink| {
-            sink.event(Event::ConnectionFailed {
-                channel: None,
-                error: error.clone(),
-                origin: None,
-            });
-        });
+    /// The client has logged in again, as the same user.
+    ///
+    /// # Errors
+    /// The virtual host is not open to the user any more.
+    pub fn renew_login(&mut self) -> Result<(), Error> {
+        self.client.access.refresh();
+        let Identity { user, vhost, .. } = &self.connection().identity;
+        limits::check_entry(self.client.access.view(), user, vhost)
+    }
+
+    /// Does what an interrupt asks for. Whether the connection goes on.
+    pub async fn obey(&mut self, interrupt: Interrupt) -> bool {
+        match interrupt {
+            Interrupt::Close(reason) => {
+                self.give_everything_back().await;
+                let error = Error::new(ErrorKind::ConnectionForced, reason);
+                self.client.turn.tell(|sink| {
+                    sink.event(Event::ConnectionFailed {
+                        channel: None,
+                        error: error.clone(),
+                        origin: None,
+                    });
+                });
+                false
+            }
+            Interrupt::Fail(error) => {
+                debug_assert!(error.kind.closes_connection(), "{error} is a channel's");
+                self.fail(ChannelId(0), None, error).await.is_ok()
+            }
+            Interrupt::FailOverdue => {
+                self.fail_overdue().await;
+                true
+            }
+            Interrupt::ReviewRights => {
+                self.client.access.refresh();
+                self.streams.review_rights(&self.client);
+                true
+            }
+        }
     }
 
     /// Beside transactions the client has the node keep so many bytes that are in no queue. To be told in
     /// each turn of the connection's task, and told cheaply while nothing changes.
     ///
     /// # Errors
-    /// That is too much: then call [`Session::fail_connection`] with it.
+    /// That is too much: then [`Interrupt::Fail`] is to be obeyed, with it.
     pub fn note_held(&self, n_bytes: u64) -> Result<(), Error> {
         let n_bytes = n_bytes + self.transactions.uncommitted_bytes();
         let (broker, connection) = (self.client.access.broker(), self.connection());
@@ -301,16 +329,10 @@ impl Session {
         broker.holdings.note(connection, n_bytes, &broker.connections)
     }
 
-    /// Closes the connection for a reason that none of its requests gave.
-    pub async fn fail_connection(&mut self, error: Error) {
-        debug_assert!(error.kind.closes_connection(), "{error} is a channel's");
-        let _stops = self.fail(ChannelId(0), None, error).await;
-    }
-
     /// Closes the channels that hold messages for too long; those go back to their queues.
     ///
     /// COMPAT: RabbitMQ's text.
-    pub async fn fail_overdue(&mut self) {
+    async fn fail_overdue(&mut self) {
         self.client.turn.before_waiting();
         for (channel, timeout_ms) in self.connection().take_overdue() {
             if self.client.channels.get(channel).is_none() {

@@ -25,6 +25,8 @@ pub trait TimedOutbox {
 pub struct Timers {
     handshake_until_ms: Option<u64>,
     close_until_ms: Option<u64>,
+    /// A refusal is said then.
+    refusal_at_ms: Option<u64>,
     /// 0 without heartbeats.
     heartbeat_ms: u64,
     heard_ms: u64,
@@ -42,6 +44,7 @@ impl Timers {
         Self {
             handshake_until_ms: Some(now.monotonic_ms.saturating_add(handshake_timeout_ms)),
             close_until_ms: None,
+            refusal_at_ms: None,
             heartbeat_ms: 0,
             heard_ms: now.monotonic_ms,
             deaf: false,
@@ -92,6 +95,18 @@ impl Timers {
         }
     }
 
+    /// The client is refused, and told so in a while: until then its silence says nothing.
+    pub const fn refused(&mut self, now: Now, delay_ms: u64) {
+        self.handshake_until_ms = None;
+        self.heartbeat_ms = 0;
+        self.refusal_at_ms = Some(now.monotonic_ms + delay_ms);
+    }
+
+    /// Whether a refusal is to be said now.
+    pub fn takes_refusal(&mut self, now: Now) -> bool {
+        self.refusal_at_ms.take_if(|at| *at <= now.monotonic_ms).is_some()
+    }
+
     /// Does what is due by now; says when to ask again at the latest.
     pub fn tick(&mut self, now: Now, outbox: &impl TimedOutbox) -> Tick {
         let now_ms = now.monotonic_ms;
@@ -116,6 +131,7 @@ impl Timers {
         let next = [
             self.handshake_until_ms,
             self.close_until_ms,
+            self.refusal_at_ms,
             self.dead_at_ms(),
             (self.heartbeat_ms > 0).then_some(self.check_sent_at_ms),
             self.idle_at_ms,

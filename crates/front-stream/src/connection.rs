@@ -44,6 +44,8 @@ enum Phase {
     Running,
     /// The caller checks new credentials of a client that runs.
     Renewing,
+    /// Refused, and not told so yet.
+    Refused,
     /// The end was said by one side: only its answer counts.
     Closing,
     Ended,
@@ -61,6 +63,8 @@ struct Lifecycle {
     timers: Timers,
     /// The reason, for the log, why the connection ended without a broker's doing.
     failure: Option<String>,
+    /// The answer to a client that is refused, until it is said.
+    withheld: Vec<u8>,
 }
 
 impl Lifecycle {
@@ -75,11 +79,20 @@ impl Lifecycle {
         self.end(CloseMode::Linger(LINGER_MS));
     }
 
-    /// Ends a connection whose client was refused, and told so. COMPAT: RabbitMQ keeps its socket for a
-    /// while.
-    fn refuse(&mut self, reason: String) {
+    /// Refuses a client. COMPAT: as with RabbitMQ it is told so in a while, before the connection ends, and
+    /// not listened to until then: who guesses is slowed down, and nobody else.
+    fn refuse(&mut self, now: Now, reason: String, answer: impl FnOnce(&mut Vec<u8>)) {
         self.failure = Some(reason);
-        self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
+        self.phase = Phase::Refused;
+        self.timers.refused(now, SILENT_CLOSE_DELAY_MS);
+        answer(&mut self.withheld);
+        self.outbox.lock().forget_links();
+    }
+
+    fn tell_refusal(&mut self) {
+        let answer = std::mem::take(&mut self.withheld);
+        self.outbox.lock().put(|out| out.extend(answer));
+        self.end(CloseMode::Linger(LINGER_MS));
     }
 
     fn closing(&mut self, now: Now) {
@@ -105,11 +118,10 @@ impl Connection {
         let timers = Timers::new(now, settings.handshake_timeout_ms);
         let frame_max = smaller(settings.initial_frame_max, settings.frame_max);
         let negotiated = Negotiated { channel_max: 0, frame_max, heartbeat_s: 0 };
-        let (phase, failure) = (Phase::PeerProperties, None);
-        Self {
-            life: Lifecycle { settings, outbox, phase, frame_max, negotiated, timers, failure },
-            handshake: Handshake::default(),
-        }
+        let (phase, failure, withheld) = (Phase::PeerProperties, None, Vec::new());
+        let life =
+            Lifecycle { settings, outbox, phase, frame_max, negotiated, timers, failure, withheld };
+        Self { life, handshake: Handshake::default() }
     }
 
     /// The client's outbox, for the broker.
@@ -166,11 +178,11 @@ impl Connection {
     }
 
     /// The answer to [`Step::Authenticate`]; then call [`Connection::read`] again.
-    pub fn authenticated(&mut self, result: Result<(), AuthFailure>) {
+    pub fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
         if self.life.phase == Phase::Authenticating {
-            self.handshake.answer_login(&mut self.life, result);
+            self.handshake.answer_login(&mut self.life, now, result);
         } else if self.life.phase == Phase::Renewing {
-            self.handshake.answer_renewal(&mut self.life, result);
+            self.handshake.answer_renewal(&mut self.life, now, result);
         }
     }
 
@@ -183,6 +195,9 @@ impl Connection {
 
     /// Does what is due by now; says when to ask again at the latest.
     pub fn tick(&mut self, now: Now) -> Tick {
+        if self.life.timers.takes_refusal(now) && self.life.phase == Phase::Refused {
+            self.life.tell_refusal();
+        }
         self.life.timers.tick(now, &*self.life.outbox)
     }
 
@@ -215,6 +230,10 @@ impl<'a> Reading<'a> {
             Phase::Ended => {
                 self.at = self.input.len();
                 return Some(Step::Close);
+            }
+            Phase::Refused => {
+                self.at = self.input.len();
+                return Some(Step::More);
             }
             Phase::Running if self.requests.len() >= REQUESTS_PER_READ_MAX => {
                 return Some(Step::Again);
@@ -280,7 +299,7 @@ impl<'a> Reading<'a> {
                 self.life.closing(self.now);
             }
             // Where the next frame begins does not matter any more.
-            Phase::Closing => {}
+            Phase::Closing | Phase::Refused => {}
             Phase::PeerProperties
             | Phase::SaslHandshake
             | Phase::Authenticate

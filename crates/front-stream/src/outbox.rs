@@ -214,6 +214,11 @@ impl Locked {
         self.close_asked = Some(correlation_id);
     }
 
+    /// Nothing is delivered any more.
+    pub(crate) fn forget_links(&mut self) {
+        self.links.clear();
+    }
+
     /// Appends a close of the server's; everything after it is dropped, but for the end.
     pub(crate) fn put_close(&mut self, code: ResponseCode, reason: &str) {
         if self.out.closing() != Closing::No {

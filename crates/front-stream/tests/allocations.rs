@@ -29,7 +29,7 @@ fn running() -> Connection {
     SaslAuthenticate { correlation_id: 1, mechanism: "PLAIN", data: b"\0a\0b" }
         .encode_frame(&mut bytes);
     front.read(NOW, &bytes, &mut requests);
-    front.authenticated(Ok(()));
+    front.authenticated(NOW, Ok(()));
     bytes.clear();
     Tune { frame_max: 0, heartbeat_secs: 0 }.encode_frame(&mut bytes);
     Open { correlation_id: 1, virtual_host: "/" }.encode_frame(&mut bytes);

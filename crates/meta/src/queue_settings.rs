@@ -132,6 +132,7 @@ impl QueueSettings {
     pub(crate) fn of(queue: &QueueDef, policy: &Map<String, Json>) -> Self {
         let given =
             Given { queues: queue.kind.capabilities(), arguments: &queue.arguments, policy };
+        let default_limit = queue.kind.capabilities().delivery_limit_default();
         Self {
             message_ttl_ms: given.number(&setting::MESSAGE_TTL),
             expires_ms: given.number(&setting::EXPIRES),
@@ -152,7 +153,7 @@ impl QueueSettings {
                 .and_then(|n| u8::try_from(n).ok())
                 .unwrap_or_default(),
             single_active_consumer: given.is_set(&setting::SINGLE_ACTIVE_CONSUMER),
-            delivery_limit: given.limit(&setting::DELIVERY_LIMIT),
+            delivery_limit: given.limit(&setting::DELIVERY_LIMIT, default_limit),
             delayed_retry: DelayedRetry::of(
                 given.text(&setting::DELAYED_RETRY_TYPE),
                 given.number(&setting::DELAYED_RETRY_MIN),

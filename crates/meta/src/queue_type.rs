@@ -27,6 +27,8 @@ pub(crate) struct QueueType {
     is_server_named: bool,
     /// Of an argument and a policy the policy counts, whatever the row of the setting says.
     policy_counts: bool,
+    /// Failed deliveries after which a message is gone, where nothing else is asked for.
+    delivery_limit_default: Option<u32>,
 }
 
 pub(crate) static CLASSIC: QueueType = QueueType {
@@ -37,6 +39,7 @@ pub(crate) static CLASSIC: QueueType = QueueType {
     is_for_temporary: true,
     is_server_named: true,
     policy_counts: false,
+    delivery_limit_default: None,
 };
 
 pub(crate) static QUORUM: QueueType = QueueType {
@@ -45,8 +48,9 @@ pub(crate) static QUORUM: QueueType = QueueType {
     module: "rabbit_quorum_queue",
     apply_to: "quorum_queues",
     is_for_temporary: false,
-    is_server_named: true,
+    is_server_named: false,
     policy_counts: false,
+    delivery_limit_default: Some(20),
 };
 
 pub(crate) static STREAM: QueueType = QueueType {
@@ -57,6 +61,7 @@ pub(crate) static STREAM: QueueType = QueueType {
     is_for_temporary: false,
     is_server_named: false,
     policy_counts: true,
+    delivery_limit_default: None,
 };
 
 impl PartialEq for QueueType {
@@ -86,6 +91,11 @@ impl QueueType {
     /// Whether its queues may be exclusive, auto-delete, or not durable.
     pub(crate) const fn is_for_temporary(&self) -> bool {
         self.is_for_temporary
+    }
+
+    /// Failed deliveries after which a message is gone, where nothing else is asked for.
+    pub(crate) const fn delivery_limit_default(&self) -> Option<u32> {
+        self.delivery_limit_default
     }
 
     /// The type of that name.

@@ -13,7 +13,7 @@ pub(crate) use table::*;
 use amqp091::{Table, Value};
 use serde_json::{Map, Value as Json};
 
-use crate::queue_type::QueueType;
+use crate::queue_type::{QUORUM, QueueType};
 use argument::ArgumentRule;
 use policy::PolicyRule;
 
@@ -27,6 +27,18 @@ pub(crate) struct Setting {
     with_policy: Precedence,
     /// The queue types that know it: a new one knows nothing until it is named here.
     types: &'static [&'static QueueType],
+    of_quorum: OfQuorum,
+}
+
+/// The difference of a setting in quorum queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfQuorum {
+    /// Nothing.
+    Usual,
+    /// COMPAT: the argument may be anything; a value that it cannot have counts as missing.
+    AnyValue,
+    /// COMPAT: of an argument and a policy the policy counts.
+    PolicyCounts,
 }
 
 /// The value that counts of an argument's and a policy's.
@@ -70,10 +82,13 @@ impl<'a> Given<'a> {
         self.precedence(setting).of(argument, || self.policy(setting).and_then(Json::as_u64))
     }
 
-    /// The limit that counts; a negative one is none.
-    pub(crate) fn limit(&self, setting: &Setting) -> Option<u32> {
+    /// The limit that counts, or `default` if none is given; a negative one is none.
+    pub(crate) fn limit(&self, setting: &Setting, default: Option<u32>) -> Option<u32> {
         let argument = self.argument(setting).and_then(Value::as_i64);
         let policy = self.policy(setting).and_then(Json::as_i64);
+        if argument.or(policy).is_none() {
+            return default;
+        }
         let limits = argument.into_iter().chain(policy);
         limits.filter_map(|limit| u32::try_from(limit).ok()).min()
     }
@@ -98,8 +113,10 @@ impl<'a> Given<'a> {
         self.precedence(setting).of(argument, policy).unwrap_or_default()
     }
 
-    const fn precedence(&self, setting: &Setting) -> Precedence {
-        if self.queues.policy_counts() { Precedence::Policy } else { setting.with_policy }
+    fn precedence(&self, setting: &Setting) -> Precedence {
+        let is_other = setting.of_quorum == OfQuorum::PolicyCounts && *self.queues == QUORUM;
+        let is_policy = is_other || self.queues.policy_counts();
+        if is_policy { Precedence::Policy } else { setting.with_policy }
     }
 
     fn argument(&self, setting: &Setting) -> Option<&'a Value> {

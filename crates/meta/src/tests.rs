@@ -6,6 +6,7 @@ mod deletion_cascades;
 mod error_texts;
 mod policies;
 mod properties;
+mod quorum;
 mod scale;
 mod sharding;
 mod streams;

@@ -378,7 +378,7 @@ impl Task {
     /// Has the broker end the connection for what the client holds or cannot be sent.
     async fn fail(&mut self, error: Error) {
         if let Some(session) = &mut self.client.session {
-            session.fail_connection(error).await;
+            session.obey(Interrupt::Fail(error)).await;
             self.let_go().await;
         }
     }
@@ -561,16 +561,10 @@ impl Task {
                 DISPLACED_REASON
             }));
         };
-        match interrupt {
-            Interrupt::Close(reason) => {
-                session.force_close(&reason).await;
-                self.let_go().await;
-            }
-            Interrupt::Fail(error) => self.fail(error).await,
-            Interrupt::FailOverdue => {
-                session.fail_overdue().await;
-                self.listen_for_interrupts();
-            }
+        if session.obey(interrupt).await {
+            self.listen_for_interrupts();
+        } else {
+            self.let_go().await;
         }
         Ok(())
     }

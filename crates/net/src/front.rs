@@ -104,10 +104,10 @@ impl Front {
     }
 
     /// The outcome of a login that [`Front::read`] asked for.
-    pub(crate) fn authenticated(&mut self, result: Result<(), AuthFailure>) {
+    pub(crate) fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
         match self {
             Self::Amqp091(front) => front.authenticated(result),
-            Self::Stream(front) => front.authenticated(result),
+            Self::Stream(front) => front.authenticated(now, result),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Sub-batches, which stream clients publish as one entry, unpacked for consumers that know only messages.
-//! Must never know sockets, files, streams, or what a message is.
+//! Sub-batches, which stream clients publish as one entry, unpacked for consumers that know only messages,
+//! and packed for the load tool. Must never know sockets, files, streams, or what a message is.
 //! Start reading at [`unpack`].
 //!
 //! | compression | as the official clients write it |
@@ -11,7 +11,7 @@
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
-use std::io::Read;
+use std::io::{self, Read, Write as _};
 use streamproto::{Compression, SubBatch};
 use thiserror::Error;
 
@@ -79,6 +79,33 @@ fn unpack_zstd(bytes: &[u8], n_bytes: u64, out: &mut Vec<u8>) -> Result<(), Unpa
     read(decoder.map_err(|_| UnpackError::Corrupt)?, n_bytes, out)
 }
 
+/// Appends messages with their lengths to `out` as a sub-batch of this compression holds them; as they are if
+/// it is none that is known.
+///
+/// # Errors
+/// The compression's; as a rule, none.
+pub fn pack(compression: Compression, messages: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    match compression {
+        Compression::GZIP => {
+            let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+            encoder.write_all(messages)?;
+            encoder.finish()?;
+        }
+        Compression::SNAPPY => snap::write::FrameEncoder::new(out).write_all(messages)?,
+        Compression::LZ4 => {
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(out);
+            encoder.write_all(messages)?;
+            encoder.finish()?;
+        }
+        Compression::ZSTD => {
+            use ruzstd::encoding::{CompressionLevel, compress};
+            compress(messages, out, CompressionLevel::Fastest);
+        }
+        _ => out.extend_from_slice(messages),
+    }
+    Ok(())
+}
+
 /// Reads up to one byte more than there should be.
 fn read(decoder: impl Read, n_bytes: u64, out: &mut Vec<u8>) -> Result<(), UnpackError> {
     out.reserve(usize::try_from(n_bytes.min(FIRST_BYTES_MAX)).unwrap_or_default());
@@ -90,7 +117,6 @@ fn read(decoder: impl Read, n_bytes: u64, out: &mut Vec<u8>) -> Result<(), Unpac
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::io::Write;
 
     const MESSAGES: &[u8] = b"\0\0\0\x05hello\0\0\0\x05world";
 
@@ -103,29 +129,9 @@ mod tests {
     ];
 
     fn packed(compression: Compression, bytes: &[u8]) -> Vec<u8> {
-        match compression {
-            Compression::GZIP => {
-                let level = flate2::Compression::default();
-                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
-                encoder.write_all(bytes).unwrap();
-                encoder.finish().unwrap()
-            }
-            Compression::SNAPPY => {
-                let mut encoder = snap::write::FrameEncoder::new(Vec::new());
-                encoder.write_all(bytes).unwrap();
-                encoder.into_inner().unwrap()
-            }
-            Compression::LZ4 => {
-                let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
-                encoder.write_all(bytes).unwrap();
-                encoder.finish().unwrap()
-            }
-            Compression::ZSTD => {
-                use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-                compress_to_vec(bytes, CompressionLevel::Fastest)
-            }
-            _ => bytes.to_vec(),
-        }
+        let mut out = Vec::new();
+        pack(compression, bytes, &mut out).unwrap();
+        out
     }
 
     fn sub_batch(compression: Compression, bytes: &[u8], uncompressed: usize) -> SubBatch<'_> {

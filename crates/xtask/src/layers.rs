@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("net", &["front-amqp091", "front-stream", "broker", "auth"]),
     ("mgmt", &["broker", "auth"]),
     ("ctl", &["stdx"]),
-    ("perf", &["amqp091", "streamproto"]),
+    ("perf", &["amqp091", "streamproto", "sub-batch"]),
     ("bench", &["perf"]),
     ("node", &["net", "mgmt", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),

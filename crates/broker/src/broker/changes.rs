@@ -183,6 +183,7 @@ impl Changes<'_> {
                     let reason = format!("user '{user}' is deleted");
                     self.0.connections.kick_where(&reason, |one| one.user == *user);
                 }
+                Effect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
                 Effect::KeepDelayedQueues => self.keep_delayed_queues(),
                 Effect::GiveHistory(spec) => give_history(&self.0.view(), &spec),
                 Effect::ApplyVhostDefaults(vhost) => self.apply_vhost_defaults(&vhost),

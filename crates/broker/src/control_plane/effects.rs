@@ -15,6 +15,8 @@ pub(crate) enum Effect {
     CloseConnectionsTo(Name),
     /// Connections of a user that is gone are closed.
     CloseConnectionsOf(Name),
+    /// Connections of a user whose permissions changed may have more than it is allowed.
+    ReviewRightsOf(Name),
     /// An exchange that delays messages may lack its queue.
     KeepDelayedQueues,
     /// A new binding may have missed messages that its exchange remembers.
@@ -44,6 +46,9 @@ pub(super) fn of_outcome(command: &Command, outcome: &Outcome, effects: &mut Vec
     }
     if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
         effects.push(Effect::GiveHistory(spec.clone()));
+    }
+    if let Command::SetPermissions { user, .. } | Command::ClearPermissions { user, .. } = command {
+        effects.push(Effect::ReviewRightsOf(user.clone()));
     }
     if let Command::CreateVhost { vhost, .. } = command {
         effects.push(Effect::ApplyVhostDefaults(vhost.clone()));

@@ -137,6 +137,29 @@ impl Streams {
         }
     }
 
+    /// Takes away what the client's user may not have any more. COMPAT: of a stream that it may only read or
+    /// only write from now on, both. RabbitMQ looks again when new credentials come, not at new permissions.
+    pub(super) fn review_rights(&mut self, client: &Client) {
+        let written = self.publishers.values().map(|it| (Permission::Write, it.stream()));
+        let read = self.subscriptions.values().map(|it| (Permission::Read, it.stream()));
+        let refused = written.chain(read).filter(|(permission, stream)| {
+            client.access.require_on_queue(*permission, &stream.def().name).is_err()
+        });
+        let lost: BTreeMap<_, _> =
+            refused.map(|(_, stream)| (stream.id(), Arc::clone(stream))).collect();
+        let connection = client.access.connection().id;
+        for (id, stream) in lost {
+            let links = stream.leave(connection).unwrap_or_default();
+            self.publishers.retain(|_, it| it.stream().id() != id);
+            let subscriptions = self.subscriptions.extract_if(.., |_, it| it.stream().id() == id);
+            subscriptions.for_each(|(_, it)| it.detach());
+            let (stream, links) = (&*stream.def().name, &*links);
+            client.turn.tell(|sink| {
+                sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
+            });
+        }
+    }
+
     /// Gives back everything that the client holds.
     pub(super) fn release(&mut self) {
         self.publishers.clear();

@@ -33,10 +33,12 @@ fn kicked(client: &mut Client) -> Option<Vec<String>> {
     let kicked = pin!(connection.kicked()).poll(&mut Context::from_waker(Waker::noop()));
     match kicked {
         Poll::Ready(Interrupt::FailOverdue) => {
-            block_on(client.session().fail_overdue());
+            block_on(client.session().obey(Interrupt::FailOverdue));
             Some(client.heard())
         }
-        Poll::Ready(kick @ (Interrupt::Close(_) | Interrupt::Fail(_))) => panic!("{kick:?}"),
+        Poll::Ready(
+            kick @ (Interrupt::Close(_) | Interrupt::Fail(_) | Interrupt::ReviewRights),
+        ) => panic!("{kick:?}"),
         Poll::Pending => None,
     }
 }

@@ -303,7 +303,7 @@ fn who_does_not_answer_in_time_is_closed_unless_an_alarm_holds_it() {
     assert!(!kicked());
     at(&broker, 61_000);
     let Interrupt::Close(reason) = block_on(connection.kicked()) else { panic!("no close") };
-    block_on(silent.client.session().force_close(&reason));
+    block_on(silent.client.session().obey(Interrupt::Close(reason)));
     assert!(silent.heard().iter().any(|line| line.contains("connection")));
     told(&next.heard(), "active");
 }

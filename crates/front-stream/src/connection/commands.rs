@@ -62,7 +62,9 @@ impl Reading<'_> {
                 subscription: SubscriptionId(credit.subscription_id),
                 n_chunks: credit.credit.cast_signed(),
             })),
-            ToServer::SaslAuthenticate(request) => return handshake.renew(self.life, request),
+            ToServer::SaslAuthenticate(request) => {
+                return handshake.renew(self.life, self.now, request);
+            }
             ToServer::ExchangeCommandVersions(exchange) => {
                 self.exchange_versions(exchange.correlation_id, exchange.commands);
             }

@@ -127,7 +127,12 @@ impl Handshake {
         Step::Authenticate(Box::new(login))
     }
 
-    pub(super) fn answer_login(&self, life: &mut Lifecycle, result: Result<(), AuthFailure>) {
+    pub(super) fn answer_login(
+        &self,
+        life: &mut Lifecycle,
+        now: Now,
+        result: Result<(), AuthFailure>,
+    ) {
         match result {
             Ok(()) => {
                 put_login_answer(life, self.correlation_id, ResponseCode::OK);
@@ -137,31 +142,37 @@ impl Handshake {
                 life.outbox.lock().put(|out| tune.encode_frame(out));
                 life.phase = Phase::Tune;
             }
-            Err(failure) => self.refuse_login(life, &failure),
+            Err(failure) => self.refuse_login(life, now, failure),
         }
     }
 
-    fn refuse_login(&self, life: &mut Lifecycle, failure: &AuthFailure) {
-        put_login_answer(life, self.correlation_id, ResponseCode::AUTHENTICATION_FAILURE);
-        let reason = match failure {
-            AuthFailure::Refused => "the login was refused".to_owned(),
-            AuthFailure::Error(error) => error.text.to_string(),
+    fn refuse_login(&self, life: &mut Lifecycle, now: Now, failure: AuthFailure) {
+        let (code, reason) = match failure {
+            AuthFailure::Refused => {
+                (ResponseCode::AUTHENTICATION_FAILURE, "the login was refused".to_owned())
+            }
+            AuthFailure::Error(error) => {
+                (ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE, error.text.to_string())
+            }
         };
-        life.refuse(reason);
+        let answer = login_answer(self.correlation_id, code);
+        life.refuse(now, reason, |out| answer.encode_frame(out));
     }
 
     /// A client that runs brings new credentials: the same mechanism, the same user.
     pub(super) fn renew(
         &mut self,
         life: &mut Lifecycle,
+        now: Now,
         request: &SaslAuthenticate<'_>,
     ) -> Option<Step> {
         let Some((mechanism, user)) = self.logged_in.clone() else { return Some(Step::Close) };
         self.correlation_id = request.correlation_id;
         if request.mechanism != mechanism.name() {
-            let code = ResponseCode::SASL_CANNOT_CHANGE_MECHANISM;
-            put_login_answer(life, self.correlation_id, code);
-            life.refuse(format!("the mechanism {} cannot be changed", mechanism.name()));
+            let answer =
+                login_answer(self.correlation_id, ResponseCode::SASL_CANNOT_CHANGE_MECHANISM);
+            let reason = format!("the mechanism {} cannot be changed", mechanism.name());
+            life.refuse(now, reason, |out| answer.encode_frame(out));
             return None;
         }
         life.phase = Phase::Authenticate;
@@ -169,9 +180,9 @@ impl Handshake {
         match step {
             Some(Step::Authenticate(login)) if login.user != user => {
                 let code = ResponseCode::SASL_CANNOT_CHANGE_USERNAME;
-                put_login_answer(life, self.correlation_id, code);
-                self.logged_in = Some((mechanism, user));
-                life.refuse("the user cannot be changed".to_owned());
+                let answer = login_answer(self.correlation_id, code);
+                let reason = "the user cannot be changed".to_owned();
+                life.refuse(now, reason, |out| answer.encode_frame(out));
                 None
             }
             Some(step) => {
@@ -187,13 +198,18 @@ impl Handshake {
         }
     }
 
-    pub(super) fn answer_renewal(&self, life: &mut Lifecycle, result: Result<(), AuthFailure>) {
+    pub(super) fn answer_renewal(
+        &self,
+        life: &mut Lifecycle,
+        now: Now,
+        result: Result<(), AuthFailure>,
+    ) {
         match result {
             Ok(()) => {
                 put_login_answer(life, self.correlation_id, ResponseCode::OK);
                 life.phase = Phase::Running;
             }
-            Err(failure) => self.refuse_login(life, &failure),
+            Err(failure) => self.refuse_login(life, now, failure),
         }
     }
 
@@ -202,8 +218,7 @@ impl Handshake {
         if let Err(error) = result {
             let code = ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE;
             let response = OpenResponse { correlation_id, code, properties: List::default() };
-            life.outbox.lock().put(|out| response.encode_frame(out));
-            life.refuse(error.text.to_string());
+            life.refuse(now, error.text.to_string(), |out| response.encode_frame(out));
             return;
         }
         let mut locked = life.outbox.lock();
@@ -236,8 +251,12 @@ fn tuned(life: &mut Lifecycle, now: Now, frame_max: u32, heartbeat_secs: u32) {
     life.phase = Phase::Open;
 }
 
+const fn login_answer(correlation_id: u32, code: ResponseCode) -> CodeResponse {
+    CodeResponse { key: Key::SaslAuthenticate, correlation_id, code }
+}
+
 fn put_login_answer(life: &Lifecycle, correlation_id: u32, code: ResponseCode) {
-    let answer = CodeResponse { key: Key::SaslAuthenticate, correlation_id, code };
+    let answer = login_answer(correlation_id, code);
     life.outbox.lock().put(|out| answer.encode_frame(out));
 }
 

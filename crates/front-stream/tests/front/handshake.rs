@@ -56,15 +56,19 @@ fn a_client_comes_in_step_by_step() {
 }
 
 #[test]
-fn a_login_that_is_refused_is_answered_and_held() {
+fn a_login_that_is_refused_is_answered_after_three_seconds() {
     let mut talk = Talk::new(Settings::default());
     talk.begin();
     talk.hears();
     talk.refuses = true;
     talk.says(&login(b"\0me\0no"));
     let failed = code(Key::SaslAuthenticate, 3, ResponseCode::AUTHENTICATION_FAILURE);
-    assert_eq!(talk.hears(), [failed]);
-    assert!(matches!(talk.close_mode, Some(CloseMode::Hold(_))));
+    // It is not listened to meanwhile.
+    talk.says(&login(b"\0me\0pw"));
+    assert_eq!((talk.hears(), talk.hears_later(2_999), &talk.close_mode), (vec![], vec![], &None));
+    assert_eq!(talk.hears_later(3_000), [failed]);
+    assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))));
+    assert_eq!(talk.asked, ["login me no"]);
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn a_challenge_is_answered() {
 }
 
 #[test]
-fn a_virtual_host_that_is_refused_is_answered_and_held() {
+fn a_virtual_host_that_is_refused_is_answered_after_three_seconds() {
     let mut talk = Talk::new(Settings::default());
     talk.begin();
     talk.says(&login(b"\0me\0pw"));
@@ -108,8 +112,9 @@ fn a_virtual_host_that_is_refused_is_answered_and_held() {
     talk.hears();
     talk.refuses = true;
     talk.says(&Open { correlation_id: 5, virtual_host: "x" });
-    assert!(talk.hears()[0].contains("ResponseCode(12)"));
-    assert!(matches!(talk.close_mode, Some(CloseMode::Hold(_))));
+    assert_eq!(talk.hears(), [""; 0]);
+    assert!(talk.hears_later(3_000)[0].contains("ResponseCode(12)"));
+    assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))));
     assert_eq!(talk.front.failure(), Some("no"));
 }
 
@@ -152,17 +157,17 @@ fn credentials_are_renewed_by_the_same_user_and_mechanism_alone() {
     assert_eq!(talk.hears(), answers);
     talk.says(&login(b"\0you\0new"));
     let refused = ResponseCode::SASL_CANNOT_CHANGE_USERNAME;
-    assert_eq!(talk.hears(), [code(Key::SaslAuthenticate, 3, refused)]);
-    assert!(matches!(talk.close_mode, Some(CloseMode::Hold(_))));
+    assert_eq!(talk.hears_later(3_000), [code(Key::SaslAuthenticate, 3, refused)]);
+    assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))));
     let mut talk = Talk::open(Settings::default());
     talk.says(&SaslAuthenticate { mechanism: "AMQPLAIN", ..login(b"") });
     let refused = ResponseCode::SASL_CANNOT_CHANGE_MECHANISM;
-    assert_eq!(talk.hears(), [code(Key::SaslAuthenticate, 3, refused)]);
+    assert_eq!(talk.hears_later(3_000), [code(Key::SaslAuthenticate, 3, refused)]);
     let mut talk = Talk::open(Settings::default());
     talk.refuses = true;
     talk.says(&login(b"\0me\0no"));
     let refused = ResponseCode::AUTHENTICATION_FAILURE;
-    assert_eq!(talk.hears(), [code(Key::SaslAuthenticate, 3, refused)]);
+    assert_eq!(talk.hears_later(3_000), [code(Key::SaslAuthenticate, 3, refused)]);
     assert!(talk.close_mode.is_some());
 }
 

@@ -88,7 +88,8 @@ impl Talk {
                         String::from_utf8_lossy(login.password.as_deref().unwrap_or(b"-"))
                             .into_owned();
                     self.asked.push(format!("login {} {password}", login.user));
-                    self.front.authenticated(if self.refuses { Err(refused) } else { Ok(()) });
+                    let result = if self.refuses { Err(refused) } else { Ok(()) };
+                    self.front.authenticated(START, result);
                 }
                 Step::Open { vhost } => {
                     self.asked.push(format!("open {vhost}"));
@@ -109,6 +110,12 @@ impl Talk {
     pub(crate) fn event(&self, event: Event<'_>) {
         let mut event = Some(event);
         self.batch(|sink| event.take().into_iter().for_each(|event| sink.event(event)));
+    }
+
+    /// Time goes on: the commands that go out then.
+    pub(crate) fn hears_later(&mut self, ms: u64) -> Vec<String> {
+        let _next = self.front.tick(later(ms));
+        self.hears()
     }
 
     /// The bytes that go out.

@@ -2,8 +2,8 @@
 
 use amqp091::{Table, Value};
 
-use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, SETTINGS, Setting};
-use crate::queue_type::QueueType;
+use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, OfQuorum, SETTINGS, Setting};
+use crate::queue_type::{QUORUM, QueueType};
 
 /// Ten years: longer times to live are taken for mistakes.
 const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
@@ -43,7 +43,11 @@ pub(crate) fn known_to(
     queues: &'static QueueType,
 ) -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
     let known = SETTINGS.iter().filter(move |setting| setting.is_known_to(queues));
-    known.filter_map(|setting| setting.argument.as_ref().map(|(name, rule)| (*name, rule)))
+    known.filter_map(|setting| {
+        let (name, rule) = setting.argument.as_ref()?;
+        let takes_any = setting.of_quorum == OfQuorum::AnyValue && *queues == QUORUM;
+        Some((*name, if takes_any { &ArgumentRule::Any } else { rule }))
+    })
 }
 
 /// Whether queues of other types than this know the argument, and those of this do not.

@@ -3,7 +3,7 @@
 use super::argument::ArgumentRule as Argument;
 use super::policy::PolicyRule;
 use super::policy::PolicyValues::{AtLeast, Between, Flag, Integer, Numbers, Text, Words};
-use super::{Precedence, Setting, policy};
+use super::{OfQuorum, Precedence, Setting, policy};
 use crate::queue_type::{CLASSIC, QUORUM, QueueType, STREAM};
 
 /// The argument that chooses the queue type.
@@ -42,17 +42,20 @@ const STREAM_FILTER_BYTES: (i64, i64) = (16, 255);
 const STREAM_FILTER_REFUSAL: &str = "Invalid value for x-stream-filter-size-bytes";
 
 const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
-const CLASSIC_AND_STREAM: &[&QueueType] = &[&CLASSIC, &STREAM];
+const QUORUM_ALONE: &[&QueueType] = &[&QUORUM];
+/// All but streams.
+const QUEUES: &[&QueueType] = &[&CLASSIC, &QUORUM];
 /// Every type of queue.
 const ALL: &[&QueueType] = &[&CLASSIC, &QUORUM, &STREAM];
 
-/// An argument of classic queues, unless [other types](Setting::of) are named.
+/// An argument of classic and quorum queues, unless [other types](Setting::of) are named.
 const fn argument(name: &'static str, rule: Argument) -> Setting {
     Setting {
         argument: Some((name, rule)),
         policy: None,
         with_policy: Precedence::Argument,
-        types: CLASSIC_ALONE,
+        types: QUEUES,
+        of_quorum: OfQuorum::Usual,
     }
 }
 
@@ -62,6 +65,7 @@ const fn policy(key: &'static str, rule: PolicyRule) -> Setting {
         policy: Some((key, rule)),
         with_policy: Precedence::Policy,
         types: ALL,
+        of_quorum: OfQuorum::Usual,
     }
 }
 
@@ -87,6 +91,10 @@ impl Setting {
 
     const fn policy_counts(self) -> Self {
         Self { with_policy: Precedence::Policy, ..self }
+    }
+
+    const fn in_quorum(self, of_quorum: OfQuorum) -> Self {
+        Self { of_quorum, ..self }
     }
 }
 
@@ -118,13 +126,15 @@ settings! {
             "max-length-bytes",
             values(AtLeast(0), "maximum length in bytes").for_operators(),
         )
-        .of(CLASSIC_AND_STREAM)
+        .of(ALL)
         .smaller_counts();
-    MAX_PRIORITY = argument("x-max-priority", Argument::UpTo(PRIORITY_MAX));
+    MAX_PRIORITY = argument("x-max-priority", Argument::UpTo(PRIORITY_MAX)).of(CLASSIC_ALONE);
     OVERFLOW = argument("x-overflow", Argument::Words(OVERFLOWS, "invalid_overflow"))
-        .and_policy("overflow", values(Words(OVERFLOWS), "overflow value").for_operators());
+        .and_policy("overflow", values(Words(OVERFLOWS), "overflow value").for_operators())
+        .in_quorum(OfQuorum::PolicyCounts);
     QUEUE_MODE = argument("x-queue-mode", Argument::Words(QUEUE_MODES, "\"unsupported queue mode '{}'\""))
-        .and_policy("queue-mode", values(Words(QUEUE_MODES), "queue-mode value"));
+        .and_policy("queue-mode", values(Words(QUEUE_MODES), "queue-mode value"))
+        .of(CLASSIC_ALONE);
     QUEUE_VERSION = argument(
             "x-queue-version",
             Argument::Numbers(VERSIONS, "\"unsupported queue version '{}'\""),
@@ -135,23 +145,26 @@ settings! {
                 .for_operators()
                 .operators_count()
                 .suits_all_types(),
-        );
+        )
+        .of(CLASSIC_ALONE);
     SINGLE_ACTIVE_CONSUMER = argument("x-single-active-consumer", Argument::Flag);
     QUEUE_TYPE = argument(QUEUE_TYPE_ARGUMENT, Argument::Any).of(ALL);
     MASTER_LOCATOR = argument("x-queue-master-locator", Argument::Any)
-        .and_policy("queue-master-locator", values(Text, "queue-master-locator value"));
+        .and_policy("queue-master-locator", values(Text, "queue-master-locator value"))
+        .of(CLASSIC_ALONE);
     LEADER_LOCATOR = argument(
             "x-queue-leader-locator",
             Argument::Words(ARGUMENT_LOCATORS, "invalid_queue_locator_arg"),
         )
         .and_policy("queue-leader-locator", values(Words(LOCATORS), "queue leader locator value"))
-        .of(CLASSIC_AND_STREAM);
+        .of(ALL);
     DELIVERY_LIMIT = argument("x-delivery-limit", Argument::Integer)
         .and_policy(
             "delivery-limit",
             values(Integer, "delivery limit").for_operators().smaller_limit_counts(),
         )
-        .smaller_counts();
+        .smaller_counts()
+        .in_quorum(OfQuorum::AnyValue);
     // COMPAT: here the policy goes before the argument.
     DELAYED_RETRY_TYPE = argument(
             "x-delayed-retry-type",
@@ -166,7 +179,8 @@ settings! {
             .for_operators()
             .suits_all_types(),
         )
-        .policy_counts();
+        .policy_counts()
+        .in_quorum(OfQuorum::AnyValue);
     DELAYED_RETRY_MIN = argument("x-delayed-retry-min", Argument::NotNegative)
         .and_policy(
             RETRY_MIN_KEY,
@@ -175,7 +189,8 @@ settings! {
                 .larger_counts()
                 .suits_all_types(),
         )
-        .smaller_counts();
+        .smaller_counts()
+        .in_quorum(OfQuorum::AnyValue);
     DELAYED_RETRY_MAX = argument("x-delayed-retry-max", Argument::NotNegative)
         .and_policy(
             RETRY_MAX_KEY,
@@ -183,7 +198,8 @@ settings! {
                 .for_operators()
                 .suits_all_types(),
         )
-        .smaller_counts();
+        .smaller_counts()
+        .in_quorum(OfQuorum::AnyValue);
     CONSUMER_TIMEOUT = argument("x-consumer-timeout", Argument::NotNegative)
         .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout").suits_all_types())
         .smaller_counts();
@@ -225,30 +241,40 @@ settings! {
         policy(SHARDS_KEY, values(Between(0, SHARDS_PER_NODE_MAX), "number of shards"));
     ROUTING_KEY_OF_SHARDS = policy(SHARDS_ROUTING_KEY, values(Text, "routing key of shards"));
 
-    // Queue types that are not here.
-    DEAD_LETTER_STRATEGY = argument("x-dead-letter-strategy", Argument::Any)
+    // Quorum queues.
+    DEAD_LETTER_STRATEGY = argument(
+            "x-dead-letter-strategy",
+            Argument::Words(STRATEGIES, "invalid_dlx_strategy"),
+        )
         .and_policy("dead-letter-strategy", values(Words(STRATEGIES), "dead letter strategy"))
-        .of(&[&QUORUM]);
+        .of(QUORUM_ALONE);
     INITIAL_GROUP_SIZE =
-        argument("x-quorum-initial-group-size", Argument::Any).of(&[&QUORUM]);
+        argument("x-quorum-initial-group-size", Argument::Positive).of(QUORUM_ALONE);
     TARGET_GROUP_SIZE = argument("x-quorum-target-group-size", Argument::Any)
         .and_policy(
             "target-group-size",
             values(AtLeast(1), "target group size").for_operators().larger_counts(),
         )
-        .of(&[&QUORUM]);
-    MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::Any)
+        .of(QUORUM_ALONE);
+    MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::NotNegative)
         .and_policy(
             "max-in-memory-length",
             values(AtLeast(0), "maximum memory in bytes").for_operators(),
         )
-        .of(&[&QUORUM]);
-    MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::Any)
+        .of(QUORUM_ALONE);
+    MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::NotNegative)
         .and_policy(
             "max-in-memory-bytes",
             values(AtLeast(0), "maximum memory in bytes").for_operators(),
         )
-        .of(&[&QUORUM]);
+        .of(QUORUM_ALONE);
+    CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::NotNegative)
+        .and_policy(
+            "consumer-disconnected-timeout",
+            values(AtLeast(0), "consumer disconnected timeout").suits_all_types(),
+        )
+        .of(QUORUM_ALONE)
+        .smaller_counts();
     // Streams.
     MAX_AGE = argument("x-max-age", Argument::Age)
         .and_policy("max-age", values(policy::PolicyValues::Age, "max age"))
@@ -274,10 +300,4 @@ settings! {
     INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Positive)
         .and_policy("initial-cluster-size", values(AtLeast(0), "cluster size"))
         .of(&[&STREAM]);
-    CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::Any)
-        .and_policy(
-            "consumer-disconnected-timeout",
-            values(AtLeast(0), "consumer disconnected timeout").suits_all_types(),
-        )
-        .of(&[&QUORUM]);
 }

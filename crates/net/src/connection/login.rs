@@ -5,7 +5,7 @@ use crate::front::Front;
 use crate::places::Place;
 use crate::server::{Server, Strangers};
 use auth::{Admission, AuthenticatedUser, Credentials, Refused};
-use broker::{Identity, Session};
+use broker::{Identity, Interrupt, Session};
 use edge::{AuthFailure, Login};
 use session::{Error, ErrorKind, Table};
 use std::sync::Arc;
@@ -63,8 +63,9 @@ impl Task {
         let connection = self.name.to_string();
         let from = (connection.as_str(), self.front.told_as());
         self.server.broker.events().login(&login.user, from, refused.as_deref());
-        let result = match result {
-            Ok(user) => {
+        let result = match (result, &mut self.client.session) {
+            (Ok(_), Some(session)) => session.renew_login().map_err(AuthFailure::Error),
+            (Ok(user), None) => {
                 self.entry.logged_in = Some(LoggedIn {
                     user: user.name.to_string(),
                     mechanism: login.mechanism,
@@ -72,13 +73,17 @@ impl Task {
                 });
                 Ok(())
             }
-            Err(refused) => {
+            (Err(refused), _) => {
                 let mechanism = login.mechanism;
                 self.entry.refusal = Some(format!("{mechanism} login refused: {refused}"));
                 Err(AuthFailure::Refused)
             }
         };
-        self.front.authenticated(result);
+        self.front.authenticated(self.server.clock.now(), result);
+        if let Some(session) = &mut self.client.session {
+            // What the client has lost it is told behind the answer.
+            session.obey(Interrupt::ReviewRights).await;
+        }
         Ok(())
     }
 

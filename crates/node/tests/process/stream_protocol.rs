@@ -1,87 +1,18 @@
 //! Clients of the stream protocol over real sockets.
 
 use crate::support::node::Node;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use crate::support::stream_client::{Client, code};
+use std::io::Write as _;
+use std::time::{Duration, Instant};
 use streamproto::command::{
-    Close, ConsumerUpdateResponse, Create, DeclarePublisher, Metadata, Open, PeerProperties,
-    Property, Publish, PublishedMessage, SaslAuthenticate, SaslHandshake, Subscribe, Tune,
+    Close, ConsumerUpdateResponse, Create, Credit, DeclarePublisher, Metadata, Open, Property,
+    Publish, PublishedMessage, Subscribe, Tune,
 };
 use streamproto::list::Trailing;
-use streamproto::{
-    CodeResponse, Command, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode, ToClient,
-    decode_frame,
-};
+use streamproto::{CodeResponse, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode};
 
-/// The time everything has to happen in.
-const DEADLINE: Duration = Duration::from_secs(20);
-
-/// A client.
-struct Client {
-    socket: TcpStream,
-    input: Vec<u8>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(DEADLINE)).unwrap();
-        Self { socket, input: Vec::new() }
-    }
-
-    /// Up to the answer to a login as `guest`.
-    fn login(address: SocketAddr, password: &str) -> (Self, String) {
-        let mut client = Self::connect(address);
-        let property = [Property { key: "connection_name", value: "hare" }];
-        client.says(&PeerProperties { correlation_id: 1, properties: List::of(&property) });
-        assert!(client.hears().contains("PeerPropertiesResponse"));
-        client.says(&SaslHandshake { correlation_id: 2 });
-        assert!(client.hears().contains("PLAIN"));
-        let data = format!("\0guest\0{password}");
-        let (mechanism, data) = ("PLAIN", data.as_bytes());
-        client.says(&SaslAuthenticate { correlation_id: 3, mechanism, data });
-        let answer = client.hears();
-        (client, answer)
-    }
-
-    /// With a virtual host open.
-    fn open(address: SocketAddr, vhost: &str) -> Self {
-        let (mut client, answer) = Self::login(address, "guest");
-        assert_eq!(answer, code(Key::SaslAuthenticate, 3, ResponseCode::OK));
-        assert!(client.hears().contains("Tune { frame_max: 1048576, heartbeat_secs: 60 }"));
-        client.says(&Tune { frame_max: 0, heartbeat_secs: 0 });
-        client.says(&Open { correlation_id: 4, virtual_host: vhost });
-        let opened = client.hears();
-        let port = format!("key: \"advertised_port\", value: \"{}\"", address.port());
-        assert!(opened.contains("code: ResponseCode(1)") && opened.contains(&port), "{opened}");
-        client
-    }
-
-    fn says<'a>(&mut self, command: &impl Command<'a>) {
-        let mut out = Vec::new();
-        command.encode_frame(&mut out);
-        self.socket.write_all(&out).unwrap();
-    }
-
-    /// The next command, in words; empty at the end of the stream.
-    fn hears(&mut self) -> String {
-        loop {
-            if let Some((frame, used)) = decode_frame(&self.input, 0).unwrap() {
-                let heard = format!("{:?}", ToClient::decode(frame).unwrap());
-                self.input.drain(..used);
-                return heard;
-            }
-            let mut buffer = [0; 4096];
-            let n = self.socket.read(&mut buffer).unwrap();
-            if n == 0 {
-                assert_eq!(self.input, b"");
-                return String::new();
-            }
-            self.input.extend_from_slice(&buffer[..n]);
-        }
-    }
-}
+/// The time after which who is refused is told so.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Subscribes as a single active consumer of the group `g`.
 fn join(client: &mut Client, subscription_id: u8) {
@@ -127,10 +58,6 @@ fn one_of_a_group_is_given_messages_and_the_next_when_it_dies() {
     node.stop();
 }
 
-fn code(key: Key, correlation_id: u32, code: ResponseCode) -> String {
-    format!("{:?}", ToClient::Code(CodeResponse { key, correlation_id, code }))
-}
-
 #[test]
 fn a_client_comes_in_is_listed_and_goes() {
     let node = Node::start(&[]);
@@ -165,10 +92,12 @@ fn a_client_comes_in_is_listed_and_goes() {
 #[test]
 fn a_wrong_password_a_missing_vhost_and_a_full_node_are_answered() {
     let node = Node::start(&["stream.max_connections=1"]);
-    let (_client, answer) = Client::login(node.stream_address(), "wrong");
+    let begun = Instant::now();
+    let (_client, answer) = Client::login(node.stream_address(), "guest", "wrong");
+    assert!(begun.elapsed() >= SILENCE);
     assert_eq!(answer, code(Key::SaslAuthenticate, 3, ResponseCode::AUTHENTICATION_FAILURE));
     let open = |vhost| {
-        let (mut client, _answer) = Client::login(node.stream_address(), "guest");
+        let (mut client, _answer) = Client::login(node.stream_address(), "guest", "guest");
         client.hears();
         client.says(&Tune::default());
         client.says(&Open { correlation_id: 4, virtual_host: vhost });
@@ -211,7 +140,7 @@ fn frames_that_are_too_large_or_unknown_end_the_connection_alone() {
     let node = Node::start(&["stream.frame_max=8192", "stream.heartbeat=60"]);
     let address = node.stream_address();
     let mut other = {
-        let (mut client, _answer) = Client::login(address, "guest");
+        let (mut client, _answer) = Client::login(address, "guest", "guest");
         assert!(client.hears().contains("frame_max: 8192"));
         client.says(&Tune::default());
         client.says(&Open { correlation_id: 4, virtual_host: "/" });
@@ -219,7 +148,7 @@ fn frames_that_are_too_large_or_unknown_end_the_connection_alone() {
         client
     };
     for (bytes, code) in [(&8193_u32.to_be_bytes()[..], 14), (b"\0\0\0\x04\0\x63\0\x01", 13)] {
-        let (mut client, _answer) = Client::login(address, "guest");
+        let (mut client, _answer) = Client::login(address, "guest", "guest");
         client.hears();
         client.says(&Tune::default());
         client.says(&Open { correlation_id: 4, virtual_host: "/" });
@@ -234,5 +163,78 @@ fn frames_that_are_too_large_or_unknown_end_the_connection_alone() {
     assert_eq!(stranger.hears(), "");
     other.says(&Metadata { correlation_id: 5, streams: List::default() });
     assert!(other.hears().contains("MetadataResponse"));
+    node.stop();
+}
+
+#[test]
+fn who_logs_in_again_has_no_more_than_its_user_is_allowed() {
+    let node = Node::start(&[]);
+    let address = node.stream_address();
+    node.ctl(&["add_user", "hare", "old"]);
+    node.ctl(&["set_permissions", "hare", ".*", ".*", ".*"]);
+    let mut client = Client::open_as(address, ("hare", "old"), "/");
+    for (id, stream) in [(1, "kept"), (2, "written"), (3, "read"), (4, "both")] {
+        client.create(stream);
+        if stream != "read" {
+            client.declare_publisher(id, stream);
+        }
+        if stream != "written" {
+            client.subscribe(id, stream, OffsetSpec::First, 10);
+        }
+    }
+    node.ctl(&["change_password", "hare", "new"]);
+    node.ctl(&["set_permissions", "hare", ".*", "^kept$", "^(kept|both)$"]);
+    // It need not log in again for that. Of what it may only read it loses both: it has to begin anew.
+    let gone = ["written", "read", "both"].map(|stream| {
+        format!("MetadataUpdate(MetadataUpdate {{ code: ResponseCode(6), stream: \"{stream}\" }})")
+    });
+    let mut heard = [client.hears(), client.hears(), client.hears()];
+    heard.sort_by_key(|heard| gone.iter().position(|it| it == heard));
+    assert_eq!(heard, gone);
+    client.authenticate("hare", "new");
+    assert_eq!(client.hears(), code(Key::SaslAuthenticate, 3, ResponseCode::OK));
+    for id in [2, 3, 4] {
+        client.says(&Credit { subscription_id: id, credit: 1 });
+        assert!(client.hears().contains("CreditResponse { code: ResponseCode(4)"));
+        client.publish(id, 1);
+        let heard = client.hears();
+        assert!(heard.contains("PublishError") && heard.contains("ResponseCode(18)"), "{heard}");
+    }
+    client.publish(1, 1);
+    let heard = [client.hears(), client.hears()];
+    assert!(heard.iter().any(|it| it.contains("PublishConfirm")), "{heard:?}");
+    assert!(heard.iter().any(|it| it.contains("Deliver")), "{heard:?}");
+    node.stop();
+}
+
+#[test]
+fn who_may_not_come_in_any_more_hears_it_in_a_while_and_others_do_not_wait() {
+    let node = Node::start(&[]);
+    let address = node.stream_address();
+    node.ctl(&["add_user", "hare", "old"]);
+    node.ctl(&["set_permissions", "hare", ".*", ".*", ".*"]);
+    let open = || Client::open_as(address, ("hare", "old"), "/");
+    let (mut wrong, mut shut_out, mut gone) = (open(), open(), open());
+    shut_out.create("s");
+    shut_out.declare_publisher(1, "s");
+    let begun = Instant::now();
+    wrong.authenticate("hare", "wrong");
+    node.ctl(&["clear_permissions", "hare"]);
+    assert!(shut_out.hears().contains("MetadataUpdate"));
+    shut_out.authenticate("hare", "old");
+    let mut bystander = Client::open(address, "/");
+    bystander.says(&Metadata { correlation_id: 5, streams: List::default() });
+    assert!(bystander.hears().contains("MetadataResponse"));
+    assert!(begun.elapsed() < SILENCE, "others wait");
+    for (client, why) in [
+        (&mut wrong, ResponseCode::AUTHENTICATION_FAILURE),
+        (&mut shut_out, ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE),
+    ] {
+        assert_eq!(client.hears(), code(Key::SaslAuthenticate, 3, why));
+        assert!(begun.elapsed() >= SILENCE);
+        assert_eq!(client.hears(), "");
+    }
+    node.ctl(&["delete_user", "hare"]);
+    assert!(gone.hears().contains("user 'hare' is deleted"));
     node.stop();
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use rustls::pki_types::{DnsName, ServerName};
-use streamproto::OffsetSpec;
+use streamproto::{Compression, OffsetSpec};
 
 use crate::clock::{MILLISECOND, SECOND};
 use crate::config::values::{
@@ -62,6 +62,8 @@ pub(super) struct Producing {
     pub(super) size: usize,
     pub(super) batch: usize,
     pub(super) sub_entry: usize,
+    /// Of entries of several messages.
+    pub(super) compression: Compression,
     /// Unconfirmed messages per producer, at most.
     pub(super) window: u64,
     pub(super) names: Option<Naming>,
@@ -262,9 +264,6 @@ fn numbered(pattern: &str, n: u64, last: u64) -> String {
 }
 
 fn producing(given: &Given) -> Result<Producing, Usage> {
-    if let Some(other) = given.last("compression").filter(|name| *name != "none") {
-        return Err(invalid("compression", other));
-    }
     let size = number(given, "size", 10)?.max(BODY_BYTES_MIN);
     let window = number(given, "confirms", 10_000_u64)?;
     let sub_entry = number(given, "sub-entry-size", 1)?;
@@ -289,11 +288,25 @@ fn producing(given: &Given) -> Result<Producing, Usage> {
         size,
         batch,
         sub_entry,
+        compression: compression(given)?,
         window: if window == 0 { u64::MAX } else { window },
         names: given.last("producer-names").filter(|text| !text.is_empty()).map(naming),
         filter_values,
         measures_confirms: truth(given, "confirm-latency", false)?,
     })
+}
+
+/// COMPAT: stream-perf-test takes names in any case. Test: `compressions_have_names`.
+fn compression(given: &Given) -> Result<Compression, Usage> {
+    let name = given.last("compression").unwrap_or("none");
+    match name.to_ascii_lowercase().as_str() {
+        "none" => Ok(Compression::NONE),
+        "gzip" => Ok(Compression::GZIP),
+        "snappy" => Ok(Compression::SNAPPY),
+        "lz4" => Ok(Compression::LZ4),
+        "zstd" => Ok(Compression::ZSTD),
+        _ => Err(invalid("compression", name)),
+    }
 }
 
 fn consuming(given: &Given) -> Result<Consuming, Usage> {

@@ -8,12 +8,14 @@ use streamproto::command::{ConsumerUpdateResponse, Credit, QueryOffset, StoreOff
 use streamproto::spec::CHUNK_HEADER_BYTES;
 use streamproto::{
     ChunkHeader, ChunkType, Command as _, Entries, Entry, FinalOffset, OffsetSpec, ResponseCode,
-    SubBatch,
 };
 
 use super::config::Credits;
 use super::message;
 use crate::stats::{Run, Sample};
+
+/// A sub-batch with more bytes uncompressed is refused.
+const SUB_BATCH_BYTES_MAX: u32 = 64 << 20;
 
 /// The work of a consumer.
 #[derive(Clone, Debug)]
@@ -265,11 +267,13 @@ fn each_message(
     data: &[u8],
     look: &mut impl FnMut(u64, &[u8]),
 ) -> anyhow::Result<()> {
+    let mut unpacked = Vec::new();
     for entry in Entries::new(data, header.n_entries, header.chunk_id) {
         match entry? {
             (offset, Entry::Message(message)) => look(offset, message),
-            (offset, Entry::SubBatch(SubBatch { n_records, bytes, .. })) => {
-                for inner in Entries::new(bytes, n_records, offset) {
+            (offset, Entry::SubBatch(batch)) => {
+                let bytes = sub_batch::unpack(&batch, SUB_BATCH_BYTES_MAX, &mut unpacked)?;
+                for inner in Entries::new(bytes, batch.n_records, offset) {
                     if let (offset, Entry::Message(message)) = inner? {
                         look(offset, message);
                     }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use streamproto::command::DeclarePublisher;
-use streamproto::{ResponseCode, ToClient, decode_frame};
+use streamproto::{Compression, ResponseCode, ToClient, decode_frame};
 
 use super::client::{Refused, StreamClient};
 use super::config::{BODY_BYTES_MIN, arguments, brokers};
@@ -294,6 +294,7 @@ fn plan(target: &Target, n_messages: u64, frame_max: u32) -> Plan {
         size: target.size,
         batch: target.chunk,
         sub_entry: 1,
+        compression: Compression::NONE,
         filter_values: Vec::new(),
         measures_confirms: false,
         frame_max,

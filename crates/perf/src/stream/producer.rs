@@ -30,6 +30,7 @@ pub(super) struct Plan {
     pub(super) size: usize,
     pub(super) batch: usize,
     pub(super) sub_entry: usize,
+    pub(super) compression: Compression,
     pub(super) filter_values: Vec<String>,
     pub(super) measures_confirms: bool,
     /// The largest frame, bytes; 0 is no limit.
@@ -61,6 +62,9 @@ struct Link {
     n_entries: u32,
     sub_batch: Vec<u8>,
     n_sub_batch: u16,
+    compression: Compression,
+    /// `sub_batch` as it goes out.
+    packed: Vec<u8>,
     unconfirmed: Unconfirmed,
 }
 
@@ -96,8 +100,9 @@ impl Producer {
             plan.sub_entry = plan.sub_entry.min(plan.batch);
         }
         anyhow::ensure!(plan.batch > 0, "no message of {} bytes fits a frame", plan.size);
-        let links = links.iter().map(|&(publisher_id, next_id)| Link::new(publisher_id, next_id));
-        let links = links.collect();
+        let link =
+            |&(publisher_id, next_id): &_| Link::new(publisher_id, next_id, plan.compression);
+        let links = links.iter().map(link).collect();
         let latency = Run::default();
         Ok(Self { plan, links, template, stamp_at, sent: 0, confirmed: 0, refused: 0, latency })
     }
@@ -272,7 +277,7 @@ impl Plan {
 }
 
 impl Link {
-    fn new(publisher_id: u8, next_id: u64) -> Self {
+    fn new(publisher_id: u8, next_id: u64, compression: Compression) -> Self {
         Self {
             publisher_id,
             next_id,
@@ -280,6 +285,8 @@ impl Link {
             n_entries: 0,
             sub_batch: Vec::new(),
             n_sub_batch: 0,
+            compression,
+            packed: Vec::new(),
             unconfirmed: Unconfirmed::default(),
         }
     }
@@ -308,13 +315,23 @@ impl Link {
         self.n_sub_batch += 1;
     }
 
+    /// Ends an entry of several messages; as they are if they cannot be compressed.
     fn end_sub_batch(&mut self, at: u64) {
         self.begin_entry();
+        self.packed.clear();
+        let packed = match self.compression {
+            Compression::NONE => None,
+            compression => {
+                let packed = sub_batch::pack(compression, &self.sub_batch, &mut self.packed);
+                packed.is_ok().then_some((compression, &self.packed))
+            }
+        };
+        let (compression, bytes) = packed.unwrap_or((Compression::NONE, &self.sub_batch));
         let batch = SubBatch {
-            compression: Compression::NONE,
+            compression,
             n_records: self.n_sub_batch,
             uncompressed_bytes: u32::try_from(self.sub_batch.len()).unwrap_or(u32::MAX),
-            bytes: &self.sub_batch,
+            bytes,
         };
         Entry::SubBatch(batch).put(&mut self.frame);
         self.track(self.n_sub_batch.into(), at);

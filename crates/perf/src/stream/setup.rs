@@ -129,7 +129,8 @@ fn producer(
 }
 
 fn plan(config: &Config, client: &StreamClient, at: usize) -> producer::Plan {
-    let Producing { n, rate, limit, size, batch, sub_entry, window, .. } = config.producing;
+    let Producing { n, rate, limit, size, batch, sub_entry, compression, window, .. } =
+        config.producing;
     // Producers of the same rate take turns, evenly spaced.
     let limiter = |rate: f64| {
         let turn_s = (at as f64) / (n.max(1) as f64) / rate;
@@ -142,6 +143,7 @@ fn plan(config: &Config, client: &StreamClient, at: usize) -> producer::Plan {
         size,
         batch,
         sub_entry,
+        compression,
         filter_values: config.producing.filter_values.clone(),
         measures_confirms: config.producing.measures_confirms,
         frame_max: client.frame_max,

@@ -39,14 +39,17 @@ fn what_is_published_is_confirmed_and_consumed() {
 
 #[test]
 fn sub_batches_count_as_their_messages() {
-    let broker = StreamBroker::start(Streams::Good);
-    let published = last(&broker, "stream", "-y 0 -C 1005 -ses 10 -bs 100");
-    assert_eq!(published["confirmed"], 1005);
-    let consumed = last(&broker, "stream", "-x 0 -o first -D 1005");
-    assert_eq!(
-        (&consumed["received"], &consumed["consumer_latency_us"]["count"]),
-        (&json!(1005), &json!(1005))
-    );
+    for compression in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let broker = StreamBroker::start(Streams::Good);
+        let line = format!("-y 0 -C 1005 -ses 10 -bs 100 -co {compression}");
+        assert_eq!(last(&broker, "stream", &line)["confirmed"], 1005);
+        let consumed = last(&broker, "stream", "-x 0 -o first -D 1005");
+        assert_eq!(
+            (&consumed["received"], &consumed["consumer_latency_us"]["count"]),
+            (&json!(1005), &json!(1005)),
+            "{compression}"
+        );
+    }
 }
 
 #[test]

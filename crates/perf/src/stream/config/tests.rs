@@ -56,6 +56,14 @@ fn switches_may_say_false() {
 }
 
 #[test]
+fn compressions_have_names() {
+    let of = |line: &str| config(line).map(|config| config.producing.compression);
+    assert_eq!(of("").unwrap(), Compression::NONE);
+    assert_eq!(of("--sub-entry-size 10 --compression GZIP").unwrap(), Compression::GZIP);
+    assert_eq!(of("-co zstd").unwrap(), Compression::ZSTD);
+}
+
+#[test]
 fn credits_offsets_and_durations() {
     let credits = |line: &str| config(line).map(|config| config.consuming.credits);
     assert_eq!(credits("--credits 10-5").unwrap(), Credits { initial: 10, every: 5 });

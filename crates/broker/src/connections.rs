@@ -41,6 +41,14 @@ pub struct Identity {
     pub connected_at_ms: u64,
 }
 
+impl Identity {
+    /// Whether its client uses the stream protocol.
+    #[must_use]
+    pub fn is_of_streams(&self) -> bool {
+        self.protocol == "stream"
+    }
+}
+
 /// A connection, shared between its task and listings.
 #[derive(Debug)]
 pub struct Connection {
@@ -220,6 +228,8 @@ impl Connection {
 pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     last_id: AtomicU64,
+    /// Whether the node is in maintenance: nobody is to use it until an operator says so.
+    pub in_maintenance: AtomicBool,
 }
 
 impl Connections {

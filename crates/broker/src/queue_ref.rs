@@ -118,7 +118,10 @@ impl QueueRef {
     pub(crate) fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach(attach).map(LinkRef::Classic),
-            Self::Stream(stream) => stream.attach(attach).map(LinkRef::Stream),
+            // Where it begins is looked up on the disk: others go on meanwhile.
+            Self::Stream(stream) => {
+                tokio::task::block_in_place(|| stream.attach(attach)).map(LinkRef::Stream)
+            }
         }
     }
 

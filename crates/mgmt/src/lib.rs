@@ -54,8 +54,6 @@ pub struct Management {
     pub log: Arc<dyn Log>,
     /// Told whether nobody is to connect any more, for as long as an operator wants it so.
     pub suspended: watch::Sender<bool>,
-    /// Whether the node is in maintenance: nobody is to use it until an operator says so.
-    pub maintenance: AtomicBool,
     /// Whether clients can connect; the node says so when it has started.
     pub running: AtomicBool,
     /// Notified when an operator wants the node to stop.

@@ -304,6 +304,8 @@ pub enum StreamEvent<'a> {
         origin: MethodTag,
         /// Name and state.
         streams: &'a [(&'a str, Result<(), StreamRefusal>)],
+        /// Whether clients may connect to this node, which leads them.
+        is_served: bool,
     },
     /// The streams that belong to a super stream, or that a key leads to, in order.
     Streams {

@@ -161,13 +161,12 @@ impl Stream {
         self.readers.rest();
     }
 
-    /// Marks it as about to be deleted: it takes nothing from now on. COMPAT: whatever the conditions are,
-    /// and no message is said to go with it.
+    /// It may be deleted; until it is, it takes messages. COMPAT: whatever the conditions are, and no message
+    /// is said to go with it.
     ///
     /// # Errors
     /// None.
-    pub fn begin_delete(&self, _conditions: DeleteConditions) -> Result<u64, QueueRefused> {
-        stdx::lock(&self.writer).end();
+    pub const fn begin_delete(&self, _conditions: DeleteConditions) -> Result<u64, QueueRefused> {
         Ok(0)
     }
 
@@ -178,19 +177,18 @@ impl Stream {
         self.readers.leave(connection)
     }
 
-    /// Tells the consumers, and has its files removed. It takes nothing from now on.
+    /// Tells the consumers. It takes nothing from now on. Its files stay: [`remove_files_after`] is next.
+    ///
+    /// [`remove_files_after`]: crate::remove_files_after
     pub fn delete(&self) {
         let mut wakes = Wakes::new();
         stdx::lock(&self.writer).end();
         self.memberships.end();
         self.readers.end(&self.def.name, &mut wakes);
         wake_all(&mut wakes);
-        if let Some(me) = self.me.upgrade() {
-            self.services.ask(Box::new(move || me.services.remove_files(me.id().0)));
-        }
     }
 
-    /// Whether it is deleted, or about to be.
+    /// Whether it is deleted.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         stdx::lock(&self.writer).has_ended()

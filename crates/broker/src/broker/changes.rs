@@ -9,6 +9,7 @@ use confirm::LogFailed;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding};
 use routing::Name;
+use std::sync::Arc;
 
 /// Why a change of definitions is not reported as done.
 #[derive(Debug)]
@@ -105,7 +106,7 @@ impl Changes<'_> {
         }
         let mut changed = changed?;
         for queue in std::mem::take(&mut changed.gone) {
-            queue.delete();
+            self.end(&queue, changed.upto);
             slices.did(1).await;
         }
         let (done, mut upto, mut left) = self.after_change(changed, by);
@@ -122,10 +123,18 @@ impl Changes<'_> {
     pub(crate) fn apply(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
         let mut changed = self.0.control_plane.submit(command)?;
         for queue in std::mem::take(&mut changed.gone) {
-            queue.delete();
+            self.end(&queue, changed.upto);
         }
         let (done, upto, left) = self.after_change(changed, BY_ITSELF);
         Ok((done, self.reshard_all(left).unwrap_or(upto)))
+    }
+
+    /// Ends a queue whose deletion is logged up to there.
+    fn end(&self, queue: &QueueRef, upto: Lsn) {
+        queue.delete();
+        if let QueueRef::Stream(stream) = queue {
+            stream::remove_files_after(Arc::clone(stream), self.0.classic.storage().wal(), upto);
+        }
     }
 
     /// Tells of a change and carries out what follows from it; `by` is the user that events name. Also
@@ -149,7 +158,7 @@ impl Changes<'_> {
     fn reshard(&self, left: Vec<Resharding>) -> (Done, Lsn, Vec<Resharding>) {
         let mut changed = self.0.control_plane.reshard(left);
         for queue in std::mem::take(&mut changed.gone) {
-            queue.delete();
+            self.end(&queue, changed.upto);
         }
         self.after_change(changed, BY_SHARDING)
     }

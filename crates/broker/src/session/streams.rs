@@ -20,6 +20,7 @@ use stream::{GroupSeat, Stream, StreamPublisher, Subscribe, Subscription};
 use streamproto::command::{FilteredMessage, PublishedMessage};
 use streamproto::field::Field;
 use super_streams::SuperStreams;
+use tokio::task::block_in_place;
 
 /// The longest name of a publisher or consumer, in bytes.
 const REFERENCE_BYTES_MAX: usize = 255;
@@ -220,7 +221,7 @@ impl Streams {
         }
         let group = if wanted.single_active { Some(requests.group_seat(wanted)?) } else { None };
         let client = &requests.client;
-        let subscription = stream.subscribe(Subscribe {
+        let subscribe = Subscribe {
             owner: (client.access.connection().id, ONLY_CHANNEL),
             link,
             outbox: client.turn.outbox(),
@@ -228,7 +229,9 @@ impl Streams {
             selection: &wanted.selection,
             credit: wanted.credit,
             group,
-        })?;
+        };
+        // Where it begins is looked up on the disk: others go on meanwhile.
+        let subscription = block_in_place(|| stream.subscribe(subscribe))?;
         subscription.begin(|| {
             let subscription = wanted.subscription;
             requests.tell(StreamEvent::Subscribed { origin, link, subscription });
@@ -245,7 +248,7 @@ impl Streams {
         offset: Option<StreamOffset>,
     ) {
         let subscription = self.subscriptions.get(&stream::updated_subscription(update));
-        if !subscription.is_some_and(|it| it.updated(update, offset)) {
+        if !subscription.is_some_and(|it| block_in_place(|| it.updated(update, offset))) {
             let connection = &requests.client.access.connection().identity.name;
             tracing::debug!(%connection, "an answer to consumer update {update}, which is not awaited");
         }
@@ -284,7 +287,8 @@ impl StreamRequests<'_> {
                 Ok(self.tell(StreamEvent::Offset { origin, offset }))
             }
             StreamOp::ResolveOffset { stream, offset, selection } => {
-                let offset = self.stream_to_read(stream)?.resolve(*offset, selection)?;
+                let stream = self.stream_to_read(stream)?;
+                let offset = block_in_place(|| stream.resolve(*offset, selection))?;
                 Ok(self.tell(StreamEvent::Offset { origin, offset }))
             }
             StreamOp::Stats { stream } => self.stats(origin, stream),
@@ -339,7 +343,7 @@ impl StreamRequests<'_> {
         let next = stream.resolve(StreamOffset::Next, &all)?;
         let chunk_at = |offset| match next {
             0 => Ok(-1),
-            _ => stream.resolve(offset, &all).map(u64::cast_signed),
+            _ => block_in_place(|| stream.resolve(offset, &all)).map(u64::cast_signed),
         };
         let (first, last) = (chunk_at(StreamOffset::First)?, chunk_at(StreamOffset::Last)?);
         let figures = [

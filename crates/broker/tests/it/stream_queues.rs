@@ -5,7 +5,7 @@ use broker::{Broker, BrokerOptions, StreamDurability, StreamOptions};
 use message::Properties;
 use session::{Op, Outcome, Value};
 use std::sync::Arc;
-use testing::{CrashOutcome, MemoryDisk};
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// A client of the stream `s`, with confirms and a prefetch limit.
 fn client(broker: &Arc<Broker>) -> Client {
@@ -196,4 +196,29 @@ fn what_was_confirmed_as_synced_is_there_after_a_power_cut() {
         assert_eq!(client.look_up("s"), [format!("declared {} 0", 2 * round)]);
         drop((client, broker));
     }
+}
+
+/// Whoever has asked for the deletion has no answer then: the stream is there, with all that was confirmed.
+#[test]
+fn a_stream_whose_deletion_is_not_logged_keeps_its_messages_and_takes_more() {
+    let disk = Arc::new(MemoryDisk::new());
+    let streams = StreamOptions { durability: StreamDurability::Fsync, ..StreamOptions::default() };
+    let settings = || BrokerOptions { streams, ..BrokerOptions::default() };
+    let broker = start_set(disk.clone(), settings());
+    let mut publisher = client(&broker);
+    let heard = publisher.publish("s", &["a", "b"], Kind::Transient);
+    assert_eq!(publisher.wait_for(heard, 1), ["ack 1..=2"]);
+    disk.inject(disk.operations(), Fault::Io);
+    let queue = crate::client::short("s");
+    let (if_unused, if_empty) = (session::Flag::No, session::Flag::No);
+    let heard = publisher.ask(Op::DeleteQueue { queue, if_unused, if_empty });
+    assert!(heard[0].contains("failed InternalError"), "{heard:?}");
+    let left = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    drop((publisher, broker));
+    let mut client = client(&start_set(left, settings()));
+    assert_eq!(client.look_up("s"), ["declared 2 0"]);
+    let heard = client.publish("s", &["c"], Kind::Transient);
+    assert_eq!(client.wait_for(heard, 1), ["ack 1..=1"]);
+    let heard = read_from(&mut client, "c", text("first"));
+    assert_eq!(heard, ["consuming", "deliver a", "deliver b", "deliver c"]);
 }

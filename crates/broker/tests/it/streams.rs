@@ -161,7 +161,7 @@ fn permissions_are_asked_for_before_anything_is_said_of_a_stream() {
     let metadata = StreamOp::Metadata { streams: ["written", "read", "other"].map(text).into() };
     let told = "Event(\"Metadata { origin: MethodTag(7), streams: \
                 [(\\\"written\\\", Err(StreamDoesNotExist)), (\\\"read\\\", Err(StreamDoesNotExist)), \
-                (\\\"other\\\", Err(AccessRefused))] }\")";
+                (\\\"other\\\", Err(AccessRefused))], is_served: true }\")";
     assert_eq!(client.ask(Op::Stream(metadata)), [told]);
     // Reading from the exchange and writing to each partition are part of making one.
     assert_eq!(client.ask(Op::Stream(super_stream("read", &["p"], 1))), [refused("AccessRefused")]);

@@ -74,7 +74,9 @@ impl Locked {
             }
             StreamEvent::PublisherSequence { origin, sequence: value }
             | StreamEvent::Offset { origin, offset: value } => self.answer_value(origin, value),
-            StreamEvent::Metadata { origin, streams } => self.put_metadata(origin, streams),
+            StreamEvent::Metadata { origin, streams, is_served } => {
+                self.put_metadata(origin, streams, is_served);
+            }
             StreamEvent::Streams { origin, streams } => self.put_streams(origin, streams),
             StreamEvent::Stats { origin, figures } => self.put_stats(origin, figures),
             StreamEvent::StreamGone { stream, links } => {
@@ -146,13 +148,19 @@ impl Locked {
         }
     }
 
-    fn put_metadata(&mut self, origin: MethodTag, streams: &[(&str, Result<(), StreamRefusal>)]) {
+    fn put_metadata(
+        &mut self,
+        origin: MethodTag,
+        streams: &[(&str, Result<(), StreamRefusal>)],
+        is_served: bool,
+    ) {
         let Some(Asked { correlation_id, .. }) = Asked::of(origin) else { return };
+        let leader = if is_served { THIS_BROKER } else { NO_BROKER };
         let streams: Vec<_> =
-            streams.iter().map(|(stream, state)| metadata(stream, *state)).collect();
+            streams.iter().map(|(stream, state)| metadata(stream, *state, leader)).collect();
         let (host, port) = &self.advertised;
         let this = [Broker { reference: THIS_BROKER, host, port: u32::from(*port) }];
-        let is_any = streams.iter().any(|stream| stream.code == ResponseCode::OK);
+        let is_any = streams.iter().any(|stream| stream.leader == THIS_BROKER);
         let brokers = if is_any { List::of(&this) } else { List::default() };
         let streams = List::of(&streams);
         let response = MetadataResponse { correlation_id, brokers, streams };
@@ -178,16 +186,11 @@ impl Locked {
     }
 }
 
-fn metadata(stream: &str, state: Result<(), StreamRefusal>) -> StreamMetadata<'_> {
-    match state {
-        // It has no replica but its leader.
-        Ok(()) => {
-            let (code, leader) = (ResponseCode::OK, THIS_BROKER);
-            StreamMetadata { stream, code, leader, replicas: List::default() }
-        }
-        Err(why) => {
-            let (code, leader) = (refusal_code(why), NO_BROKER);
-            StreamMetadata { stream, code, leader, replicas: List::default() }
-        }
-    }
+fn metadata(stream: &str, state: Result<(), StreamRefusal>, leader: u16) -> StreamMetadata<'_> {
+    let (code, leader) = match state {
+        Ok(()) => (ResponseCode::OK, leader),
+        Err(why) => (refusal_code(why), NO_BROKER),
+    };
+    // It has no replica but its leader.
+    StreamMetadata { stream, code, leader, replicas: List::default() }
 }

@@ -182,7 +182,7 @@ fn metadata_names_this_node_as_the_leader_of_what_there_is() {
     let mut talk = Talk::open(Settings::default());
     let origin = tag(Key::Metadata, 1);
     let streams = [("a", Ok(())), ("b", Err(StreamRefusal::AccessRefused))];
-    talk.event(Event::Stream(StreamEvent::Metadata { origin, streams: &streams }));
+    talk.event(Event::Stream(StreamEvent::Metadata { origin, streams: &streams, is_served: true }));
     let heard = talk.hears();
     for part in [
         "brokers: [Broker { reference: 0, host: \"localhost\", port: 5552 }]",
@@ -191,6 +191,14 @@ fn metadata_names_this_node_as_the_leader_of_what_there_is() {
     ] {
         assert!(heard[0].contains(part), "{part}: {}", heard[0]);
     }
+    talk.event(Event::Stream(StreamEvent::Metadata {
+        origin,
+        streams: &streams,
+        is_served: false,
+    }));
+    let heard = talk.hears();
+    let nobody = "brokers: [], streams: [StreamMetadata { stream: \"a\", code: ResponseCode(1), leader: 65535";
+    assert!(heard[0].contains(nobody), "{}", heard[0]);
 }
 
 #[test]

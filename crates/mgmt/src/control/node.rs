@@ -132,7 +132,7 @@ fn file_io(traffic: &[FileTraffic]) -> Value {
 }
 
 fn is_in_maintenance(management: &Management) -> bool {
-    management.maintenance.load(Ordering::Relaxed)
+    management.broker.connections.in_maintenance.load(Ordering::Relaxed)
 }
 
 fn cluster_status(management: &Management) -> Value {

@@ -58,7 +58,7 @@ pub(super) async fn execute(
         "resume_listeners" => Ok(suspend(management, false)),
         "drain" => Ok(drain(management)),
         "revive" => {
-            management.maintenance.store(false, Ordering::Relaxed);
+            management.broker.connections.in_maintenance.store(false, Ordering::Relaxed);
             Ok(suspend(management, false))
         }
         // It is up as long as the node is.
@@ -83,11 +83,14 @@ fn suspend(management: &Management, suspended: bool) -> Value {
     Value::Null
 }
 
-/// Puts the node into maintenance: it takes no new connections, and asks those there are to leave.
+/// Puts the node into maintenance: it takes no new connections, and asks those there are to leave. COMPAT:
+/// clients of streams are told by metadata that nobody leads theirs.
 fn drain(management: &Management) -> Value {
-    management.maintenance.store(true, Ordering::Relaxed);
+    management.broker.connections.in_maintenance.store(true, Ordering::Relaxed);
     suspend(management, true);
-    let n_closed = close(management, "Node was put into maintenance mode", usize::MAX, |_| true);
+    let n_closed = close(management, "Node was put into maintenance mode", usize::MAX, |it| {
+        !it.identity.is_of_streams()
+    });
     json!({"closed": n_closed})
 }
 

@@ -95,7 +95,6 @@ async fn start() -> Node {
         ))),
         log: Arc::new(Levels),
         suspended: watch::Sender::new(false),
-        maintenance: AtomicBool::new(false),
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),
     });

@@ -54,7 +54,6 @@ impl Control {
             resources: Arc::clone(handles.monitor) as Arc<dyn mgmt::Resources>,
             log: handles.log,
             suspended: handles.suspended,
-            maintenance: AtomicBool::new(false),
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });

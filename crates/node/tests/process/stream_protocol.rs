@@ -2,6 +2,7 @@
 
 use crate::support::node::Node;
 use crate::support::stream_client::{Client, code};
+use crate::support::wait_until;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 use streamproto::command::{
@@ -127,6 +128,13 @@ fn operators_close_connections_and_vhosts_go_with_theirs() {
     let mut client = Client::open(node.stream_address(), "/");
     node.ctl(&["close_all_connections", "enough"]);
     assert!(closed(&mut client).contains("enough"));
+    let (mut client, mut other) =
+        (Client::open(node.stream_address(), "/"), Client::open(node.stream_address(), "/"));
+    let listed = node.ctl(&["-q", "list_connections", "pid"]);
+    let pid = listed.lines().find(|line| line.starts_with('<')).unwrap();
+    node.ctl(&["close_connection", pid, "you"]);
+    assert!(closed(&mut client).contains("you"));
+    other.create("s");
     node.ctl(&["add_vhost", "burrow"]);
     node.ctl(&["set_permissions", "-p", "burrow", "guest", ".*", ".*", ".*"]);
     let mut client = Client::open(node.stream_address(), "burrow");
@@ -236,5 +244,84 @@ fn who_may_not_come_in_any_more_hears_it_in_a_while_and_others_do_not_wait() {
     }
     node.ctl(&["delete_user", "hare"]);
     assert!(gone.hears().contains("user 'hare' is deleted"));
+    node.stop();
+}
+
+#[test]
+fn limits_of_vhosts_and_users_count_clients_of_streams() {
+    let node = Node::start(&[]);
+    let open = || {
+        let (mut client, _answer) = Client::login(node.stream_address(), "guest", "guest");
+        client.hears();
+        client.says(&Tune::default());
+        client.says(&Open { correlation_id: 4, virtual_host: "/" });
+        (client.hears(), client)
+    };
+    let first = open();
+    assert!(first.0.contains("code: ResponseCode(1),"), "{}", first.0);
+    for [verb, clear, name] in [
+        ["set_vhost_limits", "clear_vhost_limits", "-p"],
+        ["set_user_limits", "clear_user_limits", "guest"],
+    ] {
+        let limit = "{\"max-connections\": 1}";
+        let whose = if name == "-p" { vec!["-p", "/"] } else { vec![name] };
+        node.ctl(&[&[verb], &*whose, &[limit]].concat());
+        assert!(open().0.contains("code: ResponseCode(12), properties: []"));
+        let all = if name == "-p" { vec![] } else { vec!["all"] };
+        node.ctl(&[&[clear], &*whose, &*all].concat());
+        assert!(open().0.contains("code: ResponseCode(1),"));
+    }
+    node.stop();
+}
+
+#[test]
+fn nobody_is_sent_to_a_node_in_maintenance_and_who_is_there_stays() {
+    let node = Node::start(&[]);
+    let mut client = Client::open(node.stream_address(), "/");
+    client.create("s");
+    let leader = |client: &mut Client| {
+        client.says(&Metadata { correlation_id: 5, streams: List::of(&["s"]) });
+        let heard = client.hears();
+        assert!(heard.contains("stream: \"s\", code: ResponseCode(1)"), "{heard}");
+        heard.split("leader: ").nth(1).unwrap().split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(leader(&mut client), "0");
+    node.ctl(&["drain"]);
+    assert_eq!(leader(&mut client), "65535");
+    node.ctl(&["revive"]);
+    assert_eq!(leader(&mut client), "0");
+    node.stop();
+}
+
+#[test]
+fn the_disk_alarm_alone_stops_publishers_and_nobody_else() {
+    let node = Node::start(&[]);
+    let (mut publisher, mut consumer) =
+        (Client::open(node.stream_address(), "/"), Client::open(node.stream_address(), "/"));
+    publisher.create("s");
+    publisher.declare_publisher(1, "s");
+    consumer.subscribe(1, "s", OffsetSpec::First, 10);
+    node.ctl(&["set_vm_memory_high_watermark", "absolute", "1KB"]);
+    publisher.publish(1, 1);
+    assert!(publisher.hears().contains("PublishConfirm"));
+    node.ctl(&["set_disk_free_limit", "1000TB"]);
+    publisher.publish(1, 2);
+    // It is the connection that waits, with all it asks for.
+    publisher.says(&Metadata { correlation_id: 5, streams: List::default() });
+    let reason = || node.ctl(&["-q", "list_connections", "state"]);
+    wait_until("the publisher is blocked", || reason().contains("block"));
+    assert!(consumer.hears().contains("Deliver"));
+    consumer.says(&DeclarePublisher {
+        correlation_id: 6,
+        publisher_id: 1,
+        reference: "",
+        stream: "s",
+    });
+    let refused = ResponseCode::PRECONDITION_FAILED;
+    assert_eq!(consumer.hears(), code(Key::DeclarePublisher, 6, refused));
+    node.ctl(&["set_disk_free_limit", "1MB"]);
+    let heard = [publisher.hears(), publisher.hears()];
+    assert!(heard.iter().any(|it| it.contains("PublishConfirm")), "{heard:?}");
+    assert!(consumer.hears().contains("Deliver"));
     node.stop();
 }

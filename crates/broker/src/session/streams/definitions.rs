@@ -3,10 +3,10 @@
 use super::super::Handled;
 use super::StreamRequests;
 use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
-use queue_type::DeleteConditions;
 use session::{
     Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table,
 };
+use std::sync::atomic::Ordering;
 
 /// A stream that is deleted by a client that had publishers or subscriptions there.
 pub(super) struct Left {
@@ -79,15 +79,19 @@ impl StreamRequests<'_> {
         &mut self,
         stream: &str,
     ) -> Result<Option<Left>, StreamRefusal> {
-        let of_client = self.find_stream(stream)?;
-        let found = self.client.access.find_queue(&Name::from(stream));
-        let queue = found.map_err(|_| StreamRefusal::StreamDoesNotExist)?;
-        let always = DeleteConditions { if_unused: false, if_empty: false };
-        queue.begin_delete(always).map_err(|_| StreamRefusal::StreamDoesNotExist)?;
-        let links = of_client.leave(self.client.access.connection().id);
-        let deleted = self.client.access.change(&Command::DeleteQueueById { id: queue.id() }).await;
+        let found = self.find_stream(stream)?;
+        let links = found.leave(self.client.access.connection().id);
+        let deleted = self.client.access.change(&Command::DeleteQueueById { id: found.id() }).await;
         self.client.access.refresh();
-        deleted.map_err(|error| self.refused("delete a stream", &error))?;
+        match deleted.map_err(|error| self.refused("delete a stream", &error))? {
+            // Somebody else was faster.
+            Done::Nothing => return Err(StreamRefusal::StreamDoesNotExist),
+            Done::Changed
+            | Done::QueueCreated(_)
+            | Done::QueueExists(_)
+            | Done::ExchangeCreated(_)
+            | Done::ExchangeExists(_) => {}
+        }
         Ok(links.map(|links| Left { stream: Name::from(stream), links }))
     }
 
@@ -104,7 +108,9 @@ impl StreamRequests<'_> {
                 (stream.as_str(), known.and_then(|()| self.find_stream(stream)).map(drop))
             })
             .collect();
-        Ok(self.tell(StreamEvent::Metadata { origin, streams: &states }))
+        let connections = &self.client.access.broker().connections;
+        let is_served = !connections.in_maintenance.load(Ordering::Relaxed);
+        Ok(self.tell(StreamEvent::Metadata { origin, streams: &states, is_served }))
     }
 
     pub(super) fn require_read_or_write(&self, stream: &str) -> Result<(), StreamRefusal> {

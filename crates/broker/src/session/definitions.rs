@@ -275,7 +275,8 @@ impl<'c> DefinitionRequests<'c> {
                 | Done::ExchangeCreated(_)
                 | Done::ExchangeExists(_) => None,
             };
-            let Some(queue) = found else { break };
+            // Somebody deleted it between the two steps.
+            let Some(queue) = found else { continue };
             queue.loaded().await;
             queue.touch();
             if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
@@ -285,7 +286,7 @@ impl<'c> DefinitionRequests<'c> {
             // client gets a new one.
             self.client.access.broker().changes().drop_queue(queue.id()).await;
         }
-        // Somebody deleted it between the two steps, or does so as fast as it is declared.
+        // Somebody deletes it as fast as it is declared.
         let text = format!("no {}", Resource::queue(&self.client.access.vhost(), &name));
         Err(Error::new(ErrorKind::NotFound, text))
     }

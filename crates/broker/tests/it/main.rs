@@ -23,4 +23,5 @@ mod sharding;
 mod single_active;
 mod stream_queues;
 mod streams;
+mod streams_beside_queues;
 mod unbinding;

@@ -174,7 +174,9 @@ impl Broker {
         }
         let view = self.view();
         let durable = view.classic_queues().filter(|queue| queue.def().durable);
-        let notes: Vec<_> = durable.map(|one| (one.id().0, one.upkeep().stop_note())).collect();
+        let of_classic = durable.map(|one| (one.id().0, one.upkeep().stop_note()));
+        let of_quorum = view.quorum_queues().map(|one| (one.def().id.0, one.stop_note()));
+        let notes: Vec<_> = of_classic.chain(of_quorum).collect();
         let cursors = notes.iter().filter_map(|(id, note)| Some((*id, note.first_undelivered?)));
         let unused = notes.iter().filter_map(|(id, note)| Some((*id, note.unused_ms?)));
         let (cursors, unused): (Vec<_>, Vec<_>) = (cursors.collect(), unused.collect());

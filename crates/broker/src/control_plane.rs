@@ -22,6 +22,7 @@ use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueKind, QueueVersion,
     Removed, Resharding, State,
 };
+use quorum::QuorumQueue;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,11 +64,19 @@ impl View {
         self.queues.values().filter_map(QueueRef::as_classic)
     }
 
+    /// Its quorum queues.
+    pub fn quorum_queues(&self) -> impl Iterator<Item = &Arc<QuorumQueue>> {
+        self.queues.values().filter_map(|queue| match queue {
+            QueueRef::Quorum(queue) => Some(queue),
+            QueueRef::Classic(_) | QueueRef::Stream(_) => None,
+        })
+    }
+
     /// All streams.
     pub fn streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.queues.values().filter_map(|queue| match queue {
             QueueRef::Stream(stream) => Some(stream),
-            QueueRef::Classic(_) => None,
+            QueueRef::Classic(_) | QueueRef::Quorum(_) => None,
         })
     }
 
@@ -76,7 +85,7 @@ impl View {
     pub fn stream(&self, vhost: &str, name: &str) -> Option<Arc<Stream>> {
         match self.queue(vhost, name)? {
             QueueRef::Stream(stream) => Some(stream),
-            QueueRef::Classic(_) => None,
+            QueueRef::Classic(_) | QueueRef::Quorum(_) => None,
         }
     }
 }
@@ -304,11 +313,19 @@ impl ControlPlane {
             }
         });
         let meta = &definitions.meta;
-        let classic = new.into_iter().filter(|(def, _)| def.kind == QueueKind::Classic);
-        let make =
-            |(def, version)| QueueRef::Classic(self.new_classic(meta, def, version, appended));
-        let streams = std::mem::take(&mut definitions.new_streams);
-        classic.map(make).chain(streams.into_iter().map(QueueRef::Stream)).collect()
+        let make = |(def, version): (&Arc<QueueDef>, _)| match def.kind {
+            QueueKind::Classic => {
+                Some(QueueRef::Classic(self.new_classic(meta, def, version, appended)))
+            }
+            QueueKind::Quorum => {
+                let services = Arc::clone(&self.services);
+                let settings = meta.queue_settings(def);
+                Some(QueueRef::Quorum(QuorumQueue::new(Arc::clone(def), &settings, services)))
+            }
+            QueueKind::Stream => None,
+        };
+        let streams = std::mem::take(&mut definitions.new_streams).into_iter();
+        new.into_iter().filter_map(make).chain(streams.map(QueueRef::Stream)).collect()
     }
 
     /// The version that the files of a new queue have.

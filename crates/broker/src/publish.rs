@@ -28,6 +28,7 @@ use crate::queue_ref::QueueRef;
 pub(crate) fn n_durable(queues: &[QueueRef]) -> usize {
     let is_logged = |queue: &&QueueRef| match queue {
         QueueRef::Classic(queue) => queue.def().durable,
+        QueueRef::Quorum(_) => true,
         QueueRef::Stream(_) => false,
     };
     queues.iter().filter(is_logged).count()
@@ -37,6 +38,6 @@ pub(crate) fn n_durable(queues: &[QueueRef]) -> usize {
 const fn keeps_all(queue: &QueueRef) -> bool {
     match queue {
         QueueRef::Classic(_) => false,
-        QueueRef::Stream(_) => true,
+        QueueRef::Quorum(_) | QueueRef::Stream(_) => true,
     }
 }

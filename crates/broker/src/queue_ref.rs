@@ -10,6 +10,7 @@ use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
     Got, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat, RefusedItem, Settled, Wakes,
 };
+use quorum::QuorumQueue;
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ macro_rules! each {
     ($of:expr, $one:ident => $answer:expr) => {
         match $of {
             Self::Classic($one) => $answer,
+            Self::Quorum($one) => $answer,
             Self::Stream($one) => $answer,
         }
     };
@@ -31,6 +33,8 @@ macro_rules! each {
 pub enum QueueRef {
     /// A classic queue, of either version.
     Classic(Arc<Queue>),
+    /// A quorum queue.
+    Quorum(Arc<QuorumQueue>),
     /// A stream.
     Stream(Arc<Stream>),
 }
@@ -54,7 +58,7 @@ impl QueueRef {
     pub const fn as_classic(&self) -> Option<&Arc<Queue>> {
         match self {
             Self::Classic(queue) => Some(queue),
-            Self::Stream(_) => None,
+            Self::Quorum(_) | Self::Stream(_) => None,
         }
     }
 
@@ -68,6 +72,7 @@ impl QueueRef {
     ) -> DurabilityToken {
         match self {
             Self::Classic(queue) => queue.publish(publishes, refused, wakes),
+            Self::Quorum(queue) => queue.publish(publishes, refused, wakes),
             Self::Stream(stream) => stream.publish(publishes.messages, wakes),
         }
     }
@@ -77,7 +82,7 @@ impl QueueRef {
     pub fn confirm_on(&self) -> ConfirmOn {
         match self {
             Self::Classic(queue) => queue.confirm_on(),
-            Self::Stream(_) => ConfirmOn::Enqueue,
+            Self::Quorum(_) | Self::Stream(_) => ConfirmOn::Enqueue,
         }
     }
 
@@ -86,7 +91,7 @@ impl QueueRef {
     pub fn is_loading(&self) -> bool {
         match self {
             Self::Classic(queue) => queue.is_loading(),
-            Self::Stream(_) => false,
+            Self::Quorum(_) | Self::Stream(_) => false,
         }
     }
 
@@ -94,7 +99,7 @@ impl QueueRef {
     pub(crate) async fn loaded(&self) {
         match self {
             Self::Classic(queue) => queue.loaded().await,
-            Self::Stream(_) => {}
+            Self::Quorum(_) | Self::Stream(_) => {}
         }
     }
 
@@ -102,6 +107,7 @@ impl QueueRef {
     pub(crate) fn slows_down(&self) -> bool {
         match self {
             Self::Classic(queue) => queue.slows_down(),
+            Self::Quorum(queue) => queue.slows_down(),
             Self::Stream(_) => false,
         }
     }
@@ -110,7 +116,7 @@ impl QueueRef {
     pub(crate) fn takes_at_once(&self) -> bool {
         match self {
             Self::Classic(queue) => queue.takes_at_once(),
-            Self::Stream(_) => false,
+            Self::Quorum(_) | Self::Stream(_) => false,
         }
     }
 
@@ -118,6 +124,7 @@ impl QueueRef {
     pub(crate) fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach(attach).map(LinkRef::Classic),
+            Self::Quorum(queue) => queue.attach(attach).map(LinkRef::Quorum),
             // Where it begins is looked up on the disk: others go on meanwhile.
             Self::Stream(stream) => {
                 tokio::task::block_in_place(|| stream.attach(attach)).map(LinkRef::Stream)
@@ -133,6 +140,7 @@ impl QueueRef {
     ) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach_passive(owner, settling).map(LinkRef::Classic),
+            Self::Quorum(queue) => queue.attach_passive(owner, settling).map(LinkRef::Quorum),
             Self::Stream(stream) => Err(stream.refuse_get()),
         }
     }
@@ -141,6 +149,7 @@ impl QueueRef {
     pub(crate) fn touch(&self) {
         match self {
             Self::Classic(queue) => queue.touch(),
+            Self::Quorum(queue) => queue.touch(),
             Self::Stream(_) => {}
         }
     }
@@ -149,6 +158,7 @@ impl QueueRef {
     pub(crate) fn set_settings(&self, meta: &State, epoch: u64) {
         match self {
             Self::Classic(queue) => queue.set_settings(&meta.queue_settings(queue.def()), epoch),
+            Self::Quorum(queue) => queue.set_settings(&meta.queue_settings(queue.def()), epoch),
             Self::Stream(stream) => {
                 stream.set_settings(&meta::stream_settings(meta, stream.def()), epoch);
             }
@@ -159,6 +169,7 @@ impl QueueRef {
     pub(crate) fn purge(&self) -> Result<u64, QueueRefused> {
         match self {
             Self::Classic(queue) => Ok(queue.purge()),
+            Self::Quorum(queue) => Ok(queue.purge()),
             Self::Stream(stream) => Err(stream.refuse_purge()),
         }
     }
@@ -185,6 +196,7 @@ impl QueueRef {
     pub fn consumers(&self) -> Vec<ConsumerView> {
         match self {
             Self::Classic(queue) => queue.inspect().consumers(),
+            Self::Quorum(queue) => queue.consumers(),
             Self::Stream(stream) => stream.consumers(),
         }
     }
@@ -194,7 +206,7 @@ impl QueueRef {
     pub fn pending_confirms(&self) -> PendingConfirms {
         match self {
             Self::Classic(queue) => queue.inspect().pending_confirms(),
-            Self::Stream(_) => PendingConfirms::default(),
+            Self::Quorum(_) | Self::Stream(_) => PendingConfirms::default(),
         }
     }
 
@@ -203,6 +215,7 @@ impl QueueRef {
     pub fn head_timestamp(&self) -> Option<u64> {
         match self {
             Self::Classic(queue) => queue.inspect().head_timestamp(),
+            Self::Quorum(queue) => queue.head_timestamp(),
             Self::Stream(_) => None,
         }
     }
@@ -211,6 +224,7 @@ impl QueueRef {
     pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
         match self {
             Self::Classic(queue) => queue.inspect().count_held(held),
+            Self::Quorum(queue) => queue.count_held(held),
             Self::Stream(stream) => stream.count_held(held),
         }
     }
@@ -219,7 +233,7 @@ impl QueueRef {
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         match self {
             Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
-            Self::Stream(_) => None,
+            Self::Quorum(_) | Self::Stream(_) => None,
         }
     }
 
@@ -227,6 +241,7 @@ impl QueueRef {
     pub(crate) fn relocate(&self, segment: SegmentId) {
         match self {
             Self::Classic(queue) => queue.upkeep().relocate(segment),
+            Self::Quorum(queue) => queue.relocate(segment),
             Self::Stream(_) => {}
         }
     }
@@ -235,6 +250,7 @@ impl QueueRef {
     pub(crate) fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
         match self {
             Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
+            Self::Quorum(queue) => queue.overdue(),
             // COMPAT: consumers of streams may take their time.
             Self::Stream(_) => Vec::new(),
         }
@@ -250,6 +266,7 @@ impl QueueRef {
 #[derive(Clone, Debug)]
 pub(crate) enum LinkRef {
     Classic(Consumer),
+    Quorum(Arc<quorum::Consumer>),
     Stream(Arc<stream::Consumer>),
 }
 
@@ -258,6 +275,7 @@ impl LinkRef {
     pub(crate) fn queue(&self) -> QueueRef {
         match self {
             Self::Classic(consumer) => QueueRef::Classic(Arc::clone(consumer.queue())),
+            Self::Quorum(consumer) => QueueRef::Quorum(Arc::clone(consumer.queue())),
             Self::Stream(consumer) => QueueRef::Stream(Arc::clone(consumer.stream())),
         }
     }
@@ -266,6 +284,7 @@ impl LinkRef {
     pub(crate) fn def(&self) -> &Arc<QueueDef> {
         match self {
             Self::Classic(consumer) => consumer.queue().def(),
+            Self::Quorum(consumer) => consumer.queue().def(),
             Self::Stream(consumer) => consumer.stream().def(),
         }
     }
@@ -279,6 +298,7 @@ impl LinkRef {
     pub(crate) fn is_no_ack(&self) -> bool {
         match self {
             Self::Classic(consumer) => consumer.is_no_ack(),
+            Self::Quorum(consumer) => consumer.is_no_ack(),
             Self::Stream(_) => false,
         }
     }
@@ -297,6 +317,7 @@ impl LinkRef {
     pub(crate) fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
         match self {
             Self::Classic(consumer) => consumer.get(link, outbox),
+            Self::Quorum(consumer) => consumer.get(link, outbox),
             Self::Stream(_) => Ok(Got::Nothing),
         }
     }
@@ -305,6 +326,7 @@ impl LinkRef {
     pub(crate) async fn next_in_memory(&self) {
         match self {
             Self::Classic(consumer) => consumer.next_in_memory().await,
+            Self::Quorum(consumer) => consumer.next_in_memory().await,
             Self::Stream(_) => {}
         }
     }
@@ -319,7 +341,7 @@ impl LinkRef {
     pub(crate) fn record(&self, positions: impl Iterator<Item = u64>) {
         match self {
             Self::Classic(consumer) => consumer.record(positions),
-            Self::Stream(_) => {}
+            Self::Quorum(_) | Self::Stream(_) => {}
         }
     }
 
@@ -342,7 +364,7 @@ impl LinkRef {
     pub(crate) fn limit(&self, limit: &Arc<ChannelLimit>) {
         match self {
             Self::Classic(consumer) => consumer.limit(limit),
-            Self::Stream(_) => {}
+            Self::Quorum(_) | Self::Stream(_) => {}
         }
     }
 
@@ -350,7 +372,7 @@ impl LinkRef {
     pub(crate) fn resume_limited(&self) {
         match self {
             Self::Classic(consumer) => consumer.resume_limited(),
-            Self::Stream(_) => {}
+            Self::Quorum(_) | Self::Stream(_) => {}
         }
     }
 
@@ -366,7 +388,7 @@ impl LinkRef {
             Self::Classic(consumer) => {
                 ReturningRef::Classic { _until_dropped: consumer.begin_return() }
             }
-            Self::Stream(_) => ReturningRef::Stream,
+            Self::Quorum(_) | Self::Stream(_) => ReturningRef::Nobody,
         }
     }
 }
@@ -376,28 +398,31 @@ pub(crate) enum ReturningRef {
     Classic {
         _until_dropped: Returning,
     },
-    /// Nothing comes back to a stream.
-    Stream,
+    /// Nothing comes back to a stream, and what comes back to a quorum queue is first in line anyway.
+    Nobody,
 }
 
 /// The consumers of one channel at one queue, whose messages come back together.
 #[derive(Debug)]
 pub(crate) enum ReleaseRef {
     Classic(Release),
+    Quorum(quorum::Release),
     Stream(stream::Release),
 }
 
 impl ReleaseRef {
     /// These consumers, all of one queue, with the positions that each keeps; `None` without any.
     pub(crate) fn of<'l>(links: impl Iterator<Item = (&'l LinkRef, HashSet<u64>)>) -> Option<Self> {
-        let (mut classic, mut of_stream) = (Vec::new(), Vec::new());
+        let (mut classic, mut of_quorum, mut of_stream) = (Vec::new(), Vec::new(), Vec::new());
         for (link, kept) in links {
             match link {
                 LinkRef::Classic(consumer) => classic.push((consumer, kept)),
+                LinkRef::Quorum(consumer) => of_quorum.push((consumer, kept)),
                 LinkRef::Stream(consumer) => of_stream.push(Arc::clone(consumer)),
             }
         }
         let classic = Release::of(classic.into_iter()).map(Self::Classic);
+        let classic = classic.or_else(|| quorum::Release::of(of_quorum).map(Self::Quorum));
         classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream))
     }
 
@@ -410,7 +435,7 @@ impl ReleaseRef {
     pub(crate) fn is_of_more_than(&self, n: usize) -> bool {
         match self {
             Self::Classic(release) => release.is_of_more_than(n),
-            Self::Stream(_) => false,
+            Self::Quorum(_) | Self::Stream(_) => false,
         }
     }
 
@@ -424,7 +449,7 @@ impl ReleaseRef {
     pub(crate) fn give_back(&mut self, n: usize, how: Return) -> usize {
         match self {
             Self::Classic(release) => release.give_back(n, how),
-            Self::Stream(_) => 0,
+            Self::Quorum(_) | Self::Stream(_) => 0,
         }
     }
 
@@ -432,6 +457,7 @@ impl ReleaseRef {
     pub(crate) fn requeue_all(self) {
         match self {
             Self::Classic(release) => release.requeue_all(),
+            Self::Quorum(release) => release.requeue_all(),
             Self::Stream(release) => release.settle_all(),
         }
     }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use chunk_log::ChunkLogError;
 use classic::{
     ClassicParts, ClassicService, ClassicV1Stepper, PAGES_DIR, PageScan, PagerStepper, Queue,
-    QueueEntry, QueueRecovery, Storage, StorageOptions, WorkerHost,
+    QueueEntry, Restoring, Services, Storage, StorageOptions, WorkerHost,
 };
 use content::{Contents, Left, Logged};
 use log::{
@@ -28,7 +28,8 @@ use log::{
 };
 use message::Body;
 use message_store::SHARED_BODY_MIN_BYTES;
-use meta::{Command, QueueId, QueueKind, QueueVersion, State, Vhost};
+use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State, Vhost};
+use quorum::QuorumQueue;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use stdx::record::Reader;
@@ -79,6 +80,14 @@ pub enum OpenError {
     /// The files of a stream.
     #[error(transparent)]
     Stream(#[from] ChunkLogError),
+    /// The machine of a quorum queue, or its commands, in the log.
+    #[error("{queue} cannot be restored: {reason}; is it of a newer version?")]
+    Machine {
+        /// The queue.
+        queue: String,
+        /// Why.
+        reason: String,
+    },
     /// The system gives no threads.
     #[error("cannot start the threads of the storage: {0}")]
     Threads(std::io::Error),
@@ -101,7 +110,7 @@ impl OpenError {
                 !matches!(error, LogError::Io { .. } | LogError::Newer { .. })
             }
             Self::Definitions { .. } => true,
-            Self::Store(_) | Self::Stream(_) | Self::Threads(_) => false,
+            Self::Store(_) | Self::Stream(_) | Self::Machine { .. } | Self::Threads(_) => false,
         }
     }
 }
@@ -375,6 +384,9 @@ impl Replay {
                     self.restore_classic(&queue, version, storage, &mut later);
                     QueueRef::Classic(queue)
                 }
+                QueueKind::Quorum => {
+                    QueueRef::Quorum(self.restore_quorum(def, &meta, classic.services())?)
+                }
                 QueueKind::Stream => {
                     let settings = meta::stream_settings(&meta, def);
                     QueueRef::Stream(streams.open(def, &settings)?)
@@ -437,18 +449,40 @@ impl Replay {
         }
     }
 
-    /// Fills a queue. What is to be read for that is left for later.
-    fn restore(&mut self, queue: &Queue, storage: &Storage) -> Option<PageScan> {
-        let QueueId(id) = queue.id();
-        let mut retained = SegmentCounts::default();
+    /// Fills a quorum queue.
+    fn restore_quorum(
+        &mut self,
+        def: &Arc<QueueDef>,
+        meta: &State,
+        services: &Arc<Services>,
+    ) -> Result<Arc<QuorumQueue>, OpenError> {
+        let logged = (self.contents.take_machine(def.id.0), self.cursor_of(def.id));
+        let (settings, storage) = (meta.queue_settings(def), services.storage());
+        let queue =
+            QuorumQueue::recovered(Arc::clone(def), &settings, Arc::clone(services), logged)
+                .map_err(|error| OpenError::Machine {
+                    queue: def.resource().to_string(),
+                    reason: error.to_string(),
+                })?;
         let mut restoring = queue.restoring();
-        if self.contents.any_page(id, |note| restoring.must_read(note)) {
-            restoring.read_later();
-        }
-        let returns = self.contents.take_returns(id);
-        let next = self.contents.drain(id, |left| match left {
+        self.contents.ranges_gone(def.id.0, restoring.gone().into_iter());
+        let mut retained = SegmentCounts::default();
+        self.fill(def.id.0, &mut restoring, (storage, &mut retained));
+        retained.retain(storage.wal(), Owner(def.id.0));
+        restoring.end();
+        Ok(queue)
+    }
+
+    /// Puts what is left of a queue in it. Returns one past the highest position that was ever seen.
+    fn fill(
+        &mut self,
+        id: u64,
+        restoring: &mut impl Restoring,
+        (storage, retained): (&Storage, &mut SegmentCounts),
+    ) -> u64 {
+        self.contents.drain(id, |left| match left {
             Left::Message { segment, logged } => {
-                if let Err(reason) = restore_message(&mut restoring, &logged, segment) {
+                if let Err(reason) = restore_message(restoring, &logged, segment) {
                     let position = logged.position;
                     tracing::error!(queue = id, position, "a message is lost: {reason}");
                     storage.count_lost(1);
@@ -467,7 +501,19 @@ impl Replay {
                 }
                 retained.add(segment);
             }
-        });
+        })
+    }
+
+    /// Fills a queue. What is to be read for that is left for later.
+    fn restore(&mut self, queue: &Queue, storage: &Storage) -> Option<PageScan> {
+        let QueueId(id) = queue.id();
+        let mut retained = SegmentCounts::default();
+        let mut restoring = queue.restoring();
+        if self.contents.any_page(id, |note| restoring.must_read(note)) {
+            restoring.read_later();
+        }
+        let returns = self.contents.take_returns(id);
+        let next = self.fill(id, &mut restoring, (storage, &mut retained));
         retained.add_all(restoring.returns(returns));
         retained.retain(storage.wal(), Owner(id));
         // Without the note of a clean stop anything may have been delivered.
@@ -479,7 +525,7 @@ impl Replay {
 
 /// Puts a message back in, with a reference to its body if that is stored.
 fn restore_message(
-    restoring: &mut QueueRecovery<'_>,
+    restoring: &mut impl Restoring,
     logged: &Logged<'_>,
     segment: SegmentId,
 ) -> Result<(), &'static str> {

@@ -215,6 +215,8 @@ impl Survey {
             QueueEntry::Settled { .. }
             | QueueEntry::Purged { .. }
             | QueueEntry::Returned { .. }
+            | QueueEntry::Commands { .. }
+            | QueueEntry::Machine { .. }
             | QueueEntry::Version { .. } => {}
         }
     }

@@ -13,7 +13,7 @@ pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
 use background::{Inbox, Next, Poison};
-use classic::{AlarmTimes, Queue, QueueHost, Services, Storage};
+use classic::{AlarmTimes, QueueHost, RuledQueue, Services, Storage};
 use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
 use message::MessageRef;
@@ -90,12 +90,12 @@ impl QueueTimers {
     }
 
     /// A queue's letters go to one that is being read after a start: they wait for that.
-    pub(crate) fn defer(&self, queue: Arc<Queue>) {
+    pub(crate) fn defer(&self, queue: Arc<dyn RuledQueue>) {
         self.inbox.add(|requests| requests.deferred.push(queue));
     }
 
     /// A queue's letters wait for space on the disk.
-    pub(crate) fn wait_for_space(&self, queue: Arc<Queue>) {
+    pub(crate) fn wait_for_space(&self, queue: Arc<dyn RuledQueue>) {
         self.inbox.add(|requests| requests.without_space.push(queue));
     }
 
@@ -103,7 +103,7 @@ impl QueueTimers {
     pub(crate) fn settle_when_durable(
         self: &Arc<Self>,
         storage: &Storage,
-        (queue, n): (Arc<Queue>, u64),
+        (queue, n): (Arc<dyn RuledQueue>, u64),
         awaited: DurabilityToken,
     ) {
         let nudge = |upto| WakeOnDurable { timers: Arc::clone(self), upto };
@@ -170,11 +170,11 @@ impl QueueHost for QueueTimers {
         self.inbox.poll_capacity(waker)
     }
 
-    fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes)) {
+    fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, alarm: (TimeScale, AlarmTimes)) {
         self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, alarm));
     }
 
-    fn send_letters_of(&self, queue: Arc<Queue>) {
+    fn send_letters_of(&self, queue: Arc<dyn RuledQueue>) {
         self.inbox.add(|requests| requests.asked.push_back(queue));
     }
 

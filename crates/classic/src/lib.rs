@@ -17,11 +17,15 @@ pub use crate::journal::{Journal, QUEUES_DIR, journals_dir_of};
 pub use crate::options::{PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
-    AlarmTimes, Consumer, DELAY, DeadLetters, Delayed, DelayedMessage, FilesVersion, HeldBack,
-    Inspection, LetterBatch, PageScan, Queue, QueueHost, QueueRecovery, RecoveredDeliveryCounts,
-    Release, Returning, Services, StopNote, Upkeep, WorkerHost, delay_ms_of,
+    AlarmTimes, Consumer, Content, ContentUpkeep, DELAY, Delayed, DelayedMessage, FilesVersion,
+    HeldBack, Inspection, LetterBatch, Lost, PageScan, PagedQueue, Paging, Queue, QueueAlarms,
+    QueueContext, QueueCounters, QueueHost, QueueRecovery, RecoveredDeliveryCounts, Release,
+    Restoring, Returning, RuledQueue, Services, StopNote, Upkeep, WorkerHost, add_counts,
+    delay_ms_of,
 };
-pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
+pub use crate::records::{
+    QueueEntry, append_machine, append_version, parse_entry, parse_reference, put_version,
+};
 pub use crate::service::{ClassicParts, ClassicService};
 pub use crate::storage::{Losses, PAGES_DIR, SWAP_DIR, Storage};
 pub use crate::v1::ClassicV1Stepper;

@@ -10,7 +10,9 @@
 //! time. What fails here ends the log: see [`PagerInbox`].
 
 use crate::journal::Journal;
-use crate::queue::{ImageWritten, Jobs, Paged, PagerInbox, Queue, Services, Syncs, WorkerHost};
+use crate::queue::{
+    ImageWritten, Jobs, PagedQueue, PagerInbox, Queue, QueueContext, Services, Syncs, WorkerHost,
+};
 use crate::storage::Storage;
 use background::Next;
 use bytes::Bytes;
@@ -105,7 +107,7 @@ impl JobWorker {
     }
 
     /// Runs jobs of a queue that has asked.
-    fn turn(&mut self, queue: Arc<Queue>) {
+    fn turn(&mut self, queue: Arc<dyn PagedQueue>) {
         let Self { pager, scratch } = self;
         let turn = run_some(pager, scratch, &queue);
         pager.jobs.add(|jobs| {
@@ -123,7 +125,7 @@ impl JobWorker {
 }
 
 /// The queue whose turn it is.
-fn next_asked(jobs: &mut Jobs) -> Next<Arc<Queue>> {
+fn next_asked(jobs: &mut Jobs) -> Next<Arc<dyn PagedQueue>> {
     let queue = jobs.asked.pop_front();
     jobs.is_at_work = queue.is_some();
     queue.map_or(Next::Wait, Next::Do)
@@ -136,21 +138,21 @@ enum Turn {
     AfterSync,
 }
 
-fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<Queue>) -> Turn {
+fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>) -> Turn {
     for _ in 0..JOBS_PER_TURN {
         let unsynced_bytes = pager.jobs.update(|jobs| jobs.unsynced_bytes);
         let only_load = unsynced_bytes >= Some(pager.unsynced_bytes_max());
-        if only_load && !queue.inspect().waits_for_page() {
+        if only_load && !queue.waits_for_page() {
             return Turn::AfterSync;
         }
-        match Paged(queue).next_job(&mut scratch.image) {
+        match queue.next_job(&mut scratch.image) {
             None => return Turn::Done,
             Some(Job::Write { page, is_durable }) => {
                 write(pager, scratch, queue, page, is_durable);
             }
             Some(job @ Job::Load { .. }) => {
                 if let Err(error) = load(scratch, queue, job) {
-                    pager.fail(&queue.services.storage, &error);
+                    pager.fail(&queue.context().services.storage, &error);
                     return Turn::Done;
                 }
             }
@@ -162,11 +164,12 @@ fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<Queue>) -> Tu
 fn write(
     pager: &PagerInbox,
     scratch: &Scratch,
-    queue: &Arc<Queue>,
+    queue: &Arc<dyn PagedQueue>,
     page: PageKey,
     is_durable: bool,
 ) {
-    let blob = queue.services.storage.images.store(is_durable).append(&scratch.image.parts());
+    let blob =
+        queue.context().services.storage.images.store(is_durable).append(&scratch.image.parts());
     let stored_bytes = scratch.image.stored_bytes();
     let bytes = scratch.image.len() + stored_bytes;
     let has_stored = stored_bytes > 0;
@@ -177,9 +180,10 @@ fn write(
 }
 
 /// Reads a page. Damage is the queue's loss; what may go better next time is an error.
-fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), StoreError> {
+fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<(), StoreError> {
     let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
-    let storage = &queue.services.storage;
+    let context = queue.context();
+    let storage = &context.services.storage;
     let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
     let read = match read {
         Err(error) if error.is_of_disk() => return Err(error),
@@ -188,24 +192,24 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
         LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
     });
-    if let (Err(reason), Some(journal)) = (&loaded, queue.upkeep().journal()) {
-        let (name, vhost) = (&queue.def().name, &queue.def().vhost);
+    if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
+        let (name, vhost) = (&context.def.name, &context.def.vhost);
         tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
         let positions = wanted.ranges_from(page.first());
         let read = journal.page(&storage.pool, page.first(), positions)?;
         loaded = read.ok_or_else(|| reason.clone());
     }
     if let Ok(loaded) = &mut loaded {
-        fetch_bodies(&mut scratch.body_bytes, queue, loaded)?;
+        fetch_bodies(&mut scratch.body_bytes, context, loaded)?;
     }
-    Paged(queue).loaded(page, loaded);
+    queue.loaded(page, loaded);
     Ok(())
 }
 
 /// Reads the stored bodies of a page. A damaged one is the loss of its message.
 fn fetch_bodies(
     scratch: &mut Vec<u8>,
-    queue: &Queue,
+    queue: &QueueContext,
     loaded: &mut LoadedPage,
 ) -> Result<(), StoreError> {
     let wanted = loaded.wanted_bodies();
@@ -280,13 +284,13 @@ impl SyncWorker {
     fn sync(&self, written: Vec<ImageWritten>) {
         let bytes: usize = written.iter().map(|image| image.bytes).sum();
         if let Some(first) = written.first() {
-            let storage = &first.queue.services.storage;
+            let storage = &first.queue.context().services.storage;
             let has_stored = written.iter().any(|image| image.has_stored);
             let stored = if has_stored { storage.bodies.flush() } else { Ok(()) };
             match stored.and_then(|()| storage.images.sync()) {
                 Ok(()) => {
                     for image in &written {
-                        Paged(&image.queue).written(image.page, image.blob, image.is_durable);
+                        image.queue.written(image.page, image.blob, image.is_durable);
                     }
                     if let Some(node) = self.node.upgrade() {
                         node.pages_synced();

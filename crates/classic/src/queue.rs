@@ -10,6 +10,8 @@ mod consumer_channel;
 mod consumer_timeout;
 mod consumers;
 mod content;
+mod content_upkeep;
+mod context;
 mod counters;
 mod delay_header;
 mod delayed;
@@ -35,29 +37,31 @@ mod upkeep;
 mod version_change;
 
 pub use consumer::Consumer;
+pub use content::Content;
+pub use content_upkeep::{ContentUpkeep, Lost};
+pub use context::QueueContext;
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
-pub use host::{QueueHost, WorkerHost};
+pub use host::{PagedQueue, QueueHost, RuledQueue, WorkerHost};
 pub use inspection::Inspection;
 pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Removal, Task};
 pub use page_scan::PageScan;
 pub(crate) use pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
-pub(crate) use paging::Paged;
-pub use policy::{AlarmTimes, DeadLetters, LetterBatch, RecoveredDeliveryCounts};
+pub use paging::Paging;
+pub use policy::{AlarmTimes, LetterBatch, QueueAlarms, RecoveredDeliveryCounts, add_counts};
 pub(crate) use recover_pages::Filling;
-pub use recovery::QueueRecovery;
+pub use recovery::{QueueRecovery, Restoring};
 pub use release::{Release, Returning};
 pub use services::Services;
 pub use upkeep::{StopNote, Upkeep};
 pub(crate) use version_change::{CopyOutcome, LogPageOutcome, VersionChange};
 
 use confirm::DurabilityToken;
-use counters::QueueCounters;
+pub use counters::QueueCounters;
 use durability::Durability;
-use message_store::BodyStore;
-use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
+use meta::{QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue_type::{
     Attach, AttachRefused, DeleteConditions, Owner, Publishes, QueueRefused, QueueStat,
@@ -65,6 +69,7 @@ use queue_type::{
 };
 use session::Position;
 use state::QueueState;
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Wake;
@@ -73,10 +78,7 @@ use std::task::Wake;
 #[derive(Debug)]
 pub struct Queue {
     me: Weak<Self>,
-    def: Arc<QueueDef>,
-    pub(crate) services: Arc<Services>,
-    /// Of its virtual host.
-    pub(crate) bodies: Arc<BodyStore>,
+    context: QueueContext,
     state: Mutex<QueueState>,
     is_loading: AtomicBool,
     /// The version its files have.
@@ -102,12 +104,10 @@ impl Queue {
         let state = QueueState::new(durability, settings, services.storage.time.monotonic_ms());
         let state = Mutex::new(state);
         let counters = QueueCounters::default();
-        let bodies = services.storage.bodies.of(&def.vhost);
+        let context = QueueContext::new(def, services);
         let queue = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
-            def,
-            services,
-            bodies,
+            context,
             state,
             is_loading,
             files_version,
@@ -115,18 +115,6 @@ impl Queue {
         });
         queue.counters.set_confirm_on(confirm_on);
         queue
-    }
-
-    /// Its definition.
-    #[must_use]
-    pub const fn def(&self) -> &Arc<QueueDef> {
-        &self.def
-    }
-
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> QueueId {
-        self.def.id
     }
 
     /// Its figures as of the last operation.
@@ -160,7 +148,7 @@ impl Queue {
             confirms.settle(self, fifo, wakes);
             state.content.trim(&self.services.storage.pool);
             state.content.settle_journal(self);
-            self.counters.publish(&state, &self.services.pager);
+            self.counters.publish(&state, &self.services);
             let is_pager_wanted = state.paging_turn().settle(&self.services, is_deleted, wakes);
             (result, is_pager_wanted, is_sending_wanted)
         };
@@ -254,6 +242,14 @@ impl Queue {
 impl Wake for Queue {
     fn wake(self: Arc<Self>) {
         self.with(|state, wakes| state.end_gathering(&self, wakes));
+    }
+}
+
+impl Deref for Queue {
+    type Target = QueueContext;
+
+    fn deref(&self) -> &QueueContext {
+        &self.context
     }
 }
 

@@ -1,4 +1,4 @@
-//! The entries of a classic queue, whose id is their owner: its messages, and what became of them.
+//! The entries of a classic or quorum queue, whose id is their owner: its messages, and what became of them.
 //!
 //! ```text
 //! kind  entry      payload (integers little-endian)
@@ -17,6 +17,9 @@
 //!                                               often; 1: and no others
 //! 7     version    version u8                  that of the queue's files from here on; the last one counts,
 //!                                               and a queue without any has version 2
+//! 8     commands   commands of a quorum queue, one behind the other; messages that they put in are entries
+//!                                               of the same append
+//! 9     machine    the written form of a quorum queue's machine, after all commands before
 //! ```
 
 use log::{Appended, Batch, Owner, Wal};
@@ -35,6 +38,8 @@ const KIND_PAGED: u8 = 4;
 const KIND_REFERENCE: u8 = 5;
 const KIND_RETURNED: u8 = 6;
 const KIND_VERSION: u8 = 7;
+const KIND_COMMANDS: u8 = 8;
+const KIND_MACHINE: u8 = 9;
 
 /// Of a position and its counts.
 const RETURNED_BYTES: usize = 16;
@@ -84,6 +89,16 @@ pub enum QueueEntry<'a> {
     Version {
         /// The version.
         version: QueueVersion,
+    },
+    /// Commands of a quorum queue, one behind the other.
+    Commands {
+        /// Their written form.
+        commands: &'a [u8],
+    },
+    /// The machine of a quorum queue, as the commands before have made it.
+    Machine {
+        /// Its written form.
+        machine: &'a [u8],
     },
 }
 
@@ -251,6 +266,19 @@ pub fn append_version(wal: &Wal, queue: u64, version: QueueVersion) -> Appended 
     })
 }
 
+/// Adds commands of a quorum queue to an append.
+pub(crate) fn put_commands(batch: &mut Batch<'_>, queue: u64, commands: &[u8]) {
+    batch.entry(Owner(queue), KIND_COMMANDS, &[commands]);
+}
+
+/// Appends the written form of a quorum queue's machine, needed until it is released.
+pub fn append_machine(wal: &Wal, queue: u64, machine: &[u8]) -> Appended {
+    wal.append(|batch| {
+        batch.entry(Owner(queue), KIND_MACHINE, &[machine]);
+        batch.retain(Owner(queue), 1);
+    })
+}
+
 /// Reads an entry of a queue.
 pub fn parse_entry(kind: u8, payload: &[u8]) -> Result<QueueEntry<'_>, RecordError> {
     let mut reader = Reader::new(payload);
@@ -268,6 +296,8 @@ pub fn parse_entry(kind: u8, payload: &[u8]) -> Result<QueueEntry<'_>, RecordErr
             let counts = List::rest(reader, RETURNED_BYTES, read_counts)?;
             QueueEntry::Returned { anew, counts }
         }
+        KIND_COMMANDS => QueueEntry::Commands { commands: reader.rest() },
+        KIND_MACHINE => QueueEntry::Machine { machine: reader.rest() },
         KIND_VERSION => {
             let version = QueueVersion::of_number(reader.u8()?.into());
             QueueEntry::Version { version: version.ok_or(RecordError::Invalid)? }
@@ -352,6 +382,8 @@ mod tests {
             other @ (QueueEntry::Message { .. }
             | QueueEntry::Paged { .. }
             | QueueEntry::Reference { .. }
+            | QueueEntry::Commands { .. }
+            | QueueEntry::Machine { .. }
             | QueueEntry::Version { .. }) => format!("{:?}", (queue, other)),
         }
     }

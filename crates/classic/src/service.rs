@@ -134,10 +134,10 @@ impl ClassicService {
     }
 
     /// Has queues page that take more than they may since others have grown, and files reclaimed.
-    pub fn keep_memory_small<'a>(&self, queues: impl Iterator<Item = &'a Arc<Queue>>) {
+    pub fn keep_memory_small(&self, look_at_pages: impl FnOnce()) {
         let pager = &self.services.pager;
         if pager.has_excess() {
-            queues.for_each(|queue| queue.upkeep().look_at_pages());
+            look_at_pages();
         }
         pager.reclaim();
     }

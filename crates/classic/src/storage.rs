@@ -141,6 +141,11 @@ impl Storage {
         &self.wal
     }
 
+    /// Memory of pages.
+    pub const fn pool(&self) -> &PagePool {
+        &self.pool
+    }
+
     /// Bodies that several queues hold.
     pub fn bodies(&self) -> &MessageStores {
         &self.bodies

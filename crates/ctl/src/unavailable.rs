@@ -6,7 +6,7 @@ use crate::failure::{Failure, code};
 /// The reason, and the commands.
 const GROUPS: &[(&str, &str)] = &[
     (
-        "it has classic queues only, no quorum queues or streams",
+        "a queue has one member, on this node",
         "activate_stream_consumer add_member add_replica add_super_stream \
          check_for_quorum_queues_without_an_elected_leader \
          check_if_new_quorum_queue_replicas_have_finished_initial_sync coordinator_status \

@@ -170,8 +170,8 @@ pub enum MetaError {
     ServerNamed(&'static str),
     /// A queue type this node does not offer.
     #[error(
-        "cannot declare {resource} of type '{kind}': this version of Leveret does not offer the queue \
-         type, see docs/compatibility.md"
+        "cannot declare {resource} of type '{kind}': the queue type is not enabled \
+         (queue_types.{kind}.enabled)"
     )]
     QueueTypeDisabled {
         /// The declared object.

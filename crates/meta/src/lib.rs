@@ -59,7 +59,8 @@ pub use policy::{ApplyTo, Policy, PolicyScope, PolicySpec};
 pub use queue::QueueDef;
 pub use queue_name::delayed_queue_of;
 pub use queue_settings::{
-    DeadLetterSettings, DelayedRetry, LengthLimits, Overflow, QueueSettings, RetryType,
+    DeadLetterSettings, DeadLetterStrategy, DelayedRetry, LengthLimits, Overflow, QueueSettings,
+    RetryType,
 };
 pub use queue_type::{ConnectionId, QueueKind, QueueVersion};
 pub use queues::Queues;

@@ -76,6 +76,16 @@ impl LengthLimits {
     }
 }
 
+/// How sure the way of dead letters is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeadLetterStrategy {
+    /// They may be lost.
+    #[default]
+    AtMostOnce,
+    /// They stay in their queue until all their queues have them.
+    AtLeastOnce,
+}
+
 /// The destination of dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterSettings {
@@ -83,6 +93,8 @@ pub struct DeadLetterSettings {
     pub exchange: Option<Name>,
     /// `x-dead-letter-routing-key`; without it messages keep their keys.
     pub routing_key: Option<Vec<u8>>,
+    /// `x-dead-letter-strategy`, of quorum queues.
+    pub strategy: DeadLetterStrategy,
 }
 
 /// The settings that a queue's arguments give, together with those of policies where these were asked
@@ -148,6 +160,10 @@ impl QueueSettings {
             dead_letter: DeadLetterSettings {
                 exchange: given.text(&setting::DEAD_LETTER_EXCHANGE).map(Name::from),
                 routing_key: (given.bytes(&setting::DEAD_LETTER_ROUTING_KEY)).map(<[u8]>::to_vec),
+                strategy: match given.text(&setting::DEAD_LETTER_STRATEGY) {
+                    Some("at-least-once") => DeadLetterStrategy::AtLeastOnce,
+                    Some(_) | None => DeadLetterStrategy::AtMostOnce,
+                },
             },
             max_priority: (given.number(&setting::MAX_PRIORITY))
                 .and_then(|n| u8::try_from(n).ok())

@@ -5,6 +5,8 @@
 pub enum QueueKind {
     /// On one node.
     Classic,
+    /// A state machine over a log that can be replicated.
+    Quorum,
     /// A log that consumers read, each from where it likes.
     Stream,
 }
@@ -13,8 +15,8 @@ pub enum QueueKind {
 /// of `setting::SETTINGS`.
 #[derive(Debug)]
 pub(crate) struct QueueType {
-    /// The type, if it is offered.
-    pub(crate) kind: Option<QueueKind>,
+    /// The type.
+    pub(crate) kind: QueueKind,
     /// The name used in `x-queue-type`.
     name: &'static str,
     /// Its module, as RabbitMQ's texts name it.
@@ -32,7 +34,7 @@ pub(crate) struct QueueType {
 }
 
 pub(crate) static CLASSIC: QueueType = QueueType {
-    kind: Some(QueueKind::Classic),
+    kind: QueueKind::Classic,
     name: "classic",
     module: "rabbit_classic_queue",
     apply_to: "classic_queues",
@@ -43,7 +45,7 @@ pub(crate) static CLASSIC: QueueType = QueueType {
 };
 
 pub(crate) static QUORUM: QueueType = QueueType {
-    kind: None,
+    kind: QueueKind::Quorum,
     name: "quorum",
     module: "rabbit_quorum_queue",
     apply_to: "quorum_queues",
@@ -54,7 +56,7 @@ pub(crate) static QUORUM: QueueType = QueueType {
 };
 
 pub(crate) static STREAM: QueueType = QueueType {
-    kind: Some(QueueKind::Stream),
+    kind: QueueKind::Stream,
     name: "stream",
     module: "rabbit_stream_queue",
     apply_to: "streams",
@@ -102,17 +104,13 @@ impl QueueType {
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         [&CLASSIC, &QUORUM, &STREAM].into_iter().find(|one| one.name == name)
     }
-
-    /// Whether RabbitMQ has a type of that name and this node does not.
-    pub(crate) fn is_missing(name: &str) -> bool {
-        Self::find(name).is_some_and(|found| found.kind.is_none())
-    }
 }
 
 impl QueueKind {
     pub(crate) const fn capabilities(self) -> &'static QueueType {
         match self {
             Self::Classic => &CLASSIC,
+            Self::Quorum => &QUORUM,
             Self::Stream => &STREAM,
         }
     }
@@ -123,10 +121,10 @@ impl QueueKind {
         self.capabilities().name
     }
 
-    /// The type of that name, if it is offered.
+    /// The type of that name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        QueueType::find(name)?.kind
+        QueueType::find(name).map(|found| found.kind)
     }
 
     /// The word of policies that apply to this type alone.

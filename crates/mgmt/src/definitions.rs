@@ -163,10 +163,7 @@ fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), ApiError
     }
     if let Some(kind) = request.optional("default_queue_type") {
         if QueueKind::of_name(kind).is_none() {
-            let text = format!(
-                "Unsupported default queue type: this version of Leveret does not offer {kind} \
-                 queues, see docs/compatibility.md"
-            );
+            let text = format!("Unsupported default queue type: {kind} is not a valid queue type");
             return Err(ApiError::new(Kind::Unsupported, text));
         }
         metadata.default_queue_type = Some(Name::from(kind));

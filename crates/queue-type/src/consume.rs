@@ -44,6 +44,8 @@ pub enum AttachRefused {
     Unfit(String),
     /// Queues of the type do not do that: the explanation.
     NotImplemented(String),
+    /// Nobody may take messages from it in this way: the explanation.
+    Locked(String),
 }
 
 /// The outcome of a `basic.get`.

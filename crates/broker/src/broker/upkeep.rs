@@ -49,7 +49,10 @@ pub(super) fn keep_memory_small(view: &View, classic: &ClassicService) {
     // In this order: the view holds what is appended.
     let log = classic.storage().wal().stats();
     classic.storage().bodies().leave(is_there, log.appended_upto, log.durable_upto);
-    classic.keep_memory_small(view.classic_queues());
+    classic.keep_memory_small(|| {
+        view.classic_queues().for_each(|queue| queue.upkeep().look_at_pages());
+        view.quorum_queues().for_each(|queue| queue.look_at_pages());
+    });
 }
 
 /// Moves what is left in the oldest segment to the log's end when that is worth it.

@@ -111,7 +111,7 @@ struct Putting {
     refused: Vec<u32>,
     /// By queues that answer themselves.
     refused_on_consume: Vec<u32>,
-    /// Groups whose queues keep messages in journals of their own.
+    /// Groups whose queues keep messages in journals of their own, or transient ones in the log too.
     apart: SmallVec<[usize; 2]>,
 }
 
@@ -263,9 +263,10 @@ impl Batch {
     fn note_put(&mut self, putting: Putting) -> DurabilityToken {
         let Putting { awaited, refused, refused_on_consume, apart, .. } = putting;
         for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
+            let is_logged_alone = matches!(group.queue(), Some(QueueRef::Quorum(_)));
             for item in &group.items {
                 if let Some(publish) = self.pending.get_mut(*item as usize) {
-                    publish.apart = true;
+                    publish.apart |= !is_logged_alone;
                     publish.logged |= group.queue().is_some_and(keeps_all);
                 }
             }
@@ -352,7 +353,8 @@ impl Putting {
         let Portion { queue, on_consume, items, is_last, .. } = *portion;
         let mut refused = Vec::new();
         let of_queue = queue.publish(Publishes { messages, any, on_consume }, &mut refused, wakes);
-        if !of_queue.journals.is_empty() && self.apart.last() != Some(&self.group) {
+        let keeps_all = matches!(queue, QueueRef::Quorum(_));
+        if (keeps_all || !of_queue.journals.is_empty()) && self.apart.last() != Some(&self.group) {
             self.apart.push(self.group);
         }
         self.awaited.add(of_queue);

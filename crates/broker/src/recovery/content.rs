@@ -7,6 +7,7 @@ use classic::QueueEntry;
 use classic::RecoveredDeliveryCounts;
 use log::SegmentId;
 use queue::{DeliveryCounts, PositionRange};
+use quorum::LoggedMachine;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use store::backlog::PageNote;
@@ -104,6 +105,8 @@ struct OfQueue {
     returns: RecoveredDeliveryCounts,
     /// One past the highest position seen.
     next_position: u64,
+    /// Of a quorum queue.
+    machine: Option<Box<LoggedMachine>>,
 }
 
 impl OfQueue {
@@ -287,6 +290,12 @@ impl Contents {
             QueueEntry::Settled { positions } => self.settled(queue, positions.iter()),
             QueueEntry::Purged { ranges } => self.ranges_gone(queue, ranges.iter()),
             QueueEntry::Paged { note } => self.paged(segment, queue, note),
+            QueueEntry::Commands { commands } => {
+                self.with_machine(queue, |machine| machine.take_commands(segment, commands));
+            }
+            QueueEntry::Machine { machine: form } => {
+                self.with_machine(queue, |machine| machine.take_form(segment, form));
+            }
             QueueEntry::Returned { anew, counts } => {
                 self.returned(segment, queue, anew, counts.iter());
             }
@@ -323,6 +332,18 @@ impl Contents {
         queue.returns.segments.add(segment);
     }
 
+    fn with_machine(&mut self, queue: u64, take: impl FnOnce(&mut LoggedMachine)) {
+        if let Some((queue, _)) = self.queue(queue, true) {
+            take(queue.machine.get_or_insert_default());
+        }
+    }
+
+    /// A quorum queue's machine as it was found in the log.
+    pub(super) fn take_machine(&mut self, queue: u64) -> LoggedMachine {
+        let queue = self.queue(queue, false);
+        queue.and_then(|(queue, _)| queue.machine.take()).map(|it| *it).unwrap_or_default()
+    }
+
     /// How often messages of the queue came back that may be there. To be asked before what is left.
     pub(super) fn take_returns(&mut self, queue: u64) -> RecoveredDeliveryCounts {
         let queue = self.queue(queue, false);
@@ -341,7 +362,7 @@ impl Contents {
     }
 
     /// These ranges are gone from the queue.
-    fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
+    pub(super) fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for range in ranges {
                 queue.forget_range(records, range);

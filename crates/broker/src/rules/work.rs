@@ -5,7 +5,7 @@ use crate::broker::Broker;
 use crate::firehose::notice_of;
 use crate::publish::publish_internally;
 use crate::timers::{InternalMessage, QueueTimers, Task};
-use classic::{Queue, QueueHost as _, Services};
+use classic::{QueueHost as _, RuledQueue, Services};
 use meta::Command;
 use queue_type::{AfterDetach, RejectedDeadLetters};
 use std::sync::{Arc, Weak};
@@ -32,14 +32,14 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     let Some(broker) = broker.upgrade() else { return };
     match task {
         Task::OnTime(queue, scale) => {
-            if queue.upkeep().on_time(scale) == AfterDetach::DeleteQueue {
-                let gone = broker.changes().apply(&Command::DeleteQueueById { id: queue.id() });
+            if queue.on_time(scale) == AfterDetach::DeleteQueue {
+                let gone = broker.changes().apply(&Command::DeleteQueueById { id: queue.def().id });
                 if let Err(error) = gone {
                     tracing::debug!("an unused queue is not deleted: {error}");
                 }
             }
         }
-        Task::Settled(queue, n) => queue.dead_letters().left(n),
+        Task::Settled(queue, n) => queue.letters_left(n),
         Task::Letters(queue) => send_letters(timers, &broker, queue),
         Task::RejectedDeadLetters(letters) => send_undelivered(&broker, letters),
         Task::InternalMessage(message) => {
@@ -53,30 +53,30 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     }
 }
 
-fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<Queue>) {
+fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn RuledQueue>) {
     if broker.classic.storage().is_short() {
-        queue.dead_letters().wait_for_space();
+        queue.letters_wait_for_space();
         timers.wait_for_space(queue);
         return;
     }
-    let Some(batch) = queue.dead_letters().first(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else {
+    let Some(batch) = queue.first_letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else {
         return;
     };
     match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
         Sent::NotYet => {
-            queue.dead_letters().keep(&batch.letters, 0);
+            queue.keep_letters(&batch.letters, 0);
             timers.defer(queue);
         }
         Sent::Done { n_letters, awaited, undelivered } => {
             let unsent = batch.letters.get(n_letters..).unwrap_or_default();
             let n_positions = unsent.first().map_or(batch.n_positions, |first| first.n_before);
             if !unsent.is_empty() {
-                queue.dead_letters().keep(unsent, n_positions);
+                queue.keep_letters(unsent, n_positions);
             }
             undelivered.into_iter().for_each(|letters| broker.timers.send_rejected(letters));
             // In one log the order is enough: what came first is durable first.
-            if awaited.journals.is_empty() && queue.upkeep().journal().is_none() {
-                queue.dead_letters().left(n_positions);
+            if awaited.journals.is_empty() && !queue.has_journal() {
+                queue.letters_left(n_positions);
                 return;
             }
             timers.settle_when_durable(broker.classic.storage(), (queue, n_positions), awaited);

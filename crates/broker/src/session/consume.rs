@@ -238,6 +238,7 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
             Error::new(ErrorKind::AccessRefused, format!("{resource} in exclusive use"))
         }
         AttachRefused::Unfit(text) => Error::new(ErrorKind::PreconditionFailed, text),
+        AttachRefused::Locked(text) => Error::new(ErrorKind::ResourceLocked, text),
         AttachRefused::NotImplemented(text) => Error::new(ErrorKind::NotImplemented, text),
     }
 }

@@ -363,7 +363,7 @@ impl StreamRequests<'_> {
     fn find_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
         match self.client.access.find_queue(&Name::from(name)) {
             Ok(QueueRef::Stream(stream)) if !stream.is_deleted() => Ok(stream),
-            Ok(QueueRef::Stream(_) | QueueRef::Classic(_)) | Err(_) => {
+            Ok(QueueRef::Stream(_) | QueueRef::Classic(_) | QueueRef::Quorum(_)) | Err(_) => {
                 Err(StreamRefusal::StreamDoesNotExist)
             }
         }

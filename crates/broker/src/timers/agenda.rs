@@ -1,7 +1,7 @@
 //! Which queue is to be called when. By the time of day for messages that expire or wait, by time that passes
 //! for queues that nobody uses: one order of both would be wrong after the time of day was set.
 
-use classic::{AlarmTimes, Queue};
+use classic::{AlarmTimes, RuledQueue};
 use meta::QueueId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -15,13 +15,13 @@ pub(super) struct Agenda {
     monotonic: Alarms,
 }
 
-type Alarms = BTreeMap<(u64, QueueId), Weak<Queue>>;
+type Alarms = BTreeMap<(u64, QueueId), Weak<dyn RuledQueue>>;
 
 impl Agenda {
     /// Moves a queue's alarm; true if it is the first one of its scale now.
     pub(super) fn set(
         &mut self,
-        queue: &Weak<Queue>,
+        queue: Weak<dyn RuledQueue>,
         id: QueueId,
         (scale, times): (TimeScale, AlarmTimes),
     ) -> bool {
@@ -31,17 +31,20 @@ impl Agenda {
         }
         let Some(at_ms) = times.at_ms else { return false };
         let is_first = alarms.first_key_value().is_none_or(|(first, _)| at_ms < first.0);
-        alarms.insert((at_ms, id), Weak::clone(queue));
+        alarms.insert((at_ms, id), queue);
         is_first
     }
 
     /// A queue whose alarm is due, and on which scale. The alarm is gone then.
-    pub(super) fn next_due(&mut self, time: &WallClock) -> Option<(Arc<Queue>, TimeScale)> {
+    pub(super) fn next_due(
+        &mut self,
+        time: &WallClock,
+    ) -> Option<(Arc<dyn RuledQueue>, TimeScale)> {
         let scales = [TimeScale::Monotonic, TimeScale::Unix];
         scales.into_iter().find_map(|scale| Some((self.next_due_on(scale, time)?, scale)))
     }
 
-    fn next_due_on(&mut self, scale: TimeScale, time: &WallClock) -> Option<Arc<Queue>> {
+    fn next_due_on(&mut self, scale: TimeScale, time: &WallClock) -> Option<Arc<dyn RuledQueue>> {
         let alarms = self.on(scale);
         if alarms.is_empty() {
             return None;

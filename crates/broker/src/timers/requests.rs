@@ -4,7 +4,7 @@ use super::InternalMessage;
 use super::agenda::Agenda;
 use crate::queue_ref::QueueRef;
 use background::{Next, Pending};
-use classic::{Queue, Storage};
+use classic::{RuledQueue, Storage};
 use confirm::DurabilityToken;
 use queue_type::RejectedDeadLetters;
 use std::collections::VecDeque;
@@ -19,15 +19,15 @@ const REVIEWS_PER_TURN: usize = 32;
 pub(super) struct Requests {
     pub(super) agenda: Agenda,
     /// Queues with dead letters to be sent.
-    pub(super) asked: VecDeque<Arc<Queue>>,
+    pub(super) asked: VecDeque<Arc<dyn RuledQueue>>,
     /// Letters of messages that are in no queue: their publishers' queue was full.
     pub(super) undelivered: VecDeque<RejectedDeadLetters>,
     /// Queues whose letters are to be durable where they arrived before they leave.
-    pub(super) settling: Vec<(Arc<Queue>, u64, DurabilityToken)>,
+    pub(super) settling: Vec<(Arc<dyn RuledQueue>, u64, DurabilityToken)>,
     /// Queues whose letters go to one that is being read after a start.
-    pub(super) deferred: Vec<Arc<Queue>>,
+    pub(super) deferred: Vec<Arc<dyn RuledQueue>>,
     /// Queues whose letters wait for space on the disk.
-    pub(super) without_space: Vec<Arc<Queue>>,
+    pub(super) without_space: Vec<Arc<dyn RuledQueue>>,
     /// Queues that policies may ask to be different.
     pub(super) to_review: VecDeque<QueueRef>,
     /// Messages of the broker's own; everything else comes first.
@@ -37,11 +37,11 @@ pub(super) struct Requests {
 /// Something to do without the inbox's lock.
 pub(crate) enum Task {
     /// Its time has come.
-    OnTime(Arc<Queue>, TimeScale),
+    OnTime(Arc<dyn RuledQueue>, TimeScale),
     /// Its letters are durable where they arrived.
-    Settled(Arc<Queue>, u64),
+    Settled(Arc<dyn RuledQueue>, u64),
     /// It has dead letters to send.
-    Letters(Arc<Queue>),
+    Letters(Arc<dyn RuledQueue>),
     /// Letters that are in no queue.
     RejectedDeadLetters(RejectedDeadLetters),
     /// Settings may have changed.

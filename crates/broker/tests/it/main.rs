@@ -19,6 +19,7 @@ mod message_store;
 mod paging;
 mod properties;
 mod queue_policies;
+mod quorum;
 mod sharding;
 mod single_active;
 mod stream_queues;

@@ -69,7 +69,7 @@ impl Consumer {
                 if state.deleted || !state.paging_turn().is_head_cold() {
                     return Poll::Ready(());
                 }
-                stdx::add_waker(&mut state.paging.waiting, context.waker());
+                state.paging.wait(context.waker());
                 Poll::Pending
             })
         })

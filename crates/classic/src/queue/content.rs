@@ -1,10 +1,11 @@
 //! The messages of a queue as they are kept: in memory, in page images, in the log or a journal. Never whose
 //! turn it is.
 
+use super::content_upkeep::ContentUpkeep;
 use super::durability::{Durability, KeptTogether, LoggedAt};
-use super::{Queue, Services};
+use super::{QueueContext, Services};
 use crate::records;
-use log::{Owner, SegmentCounts, SegmentId};
+use log::{Appended, Owner, SegmentCounts, SegmentId};
 use message::MessageRef;
 use message_store::BodyHome;
 use queue::PositionRange;
@@ -17,8 +18,9 @@ use store::blob::BlobId;
 
 /// The content of a queue.
 #[derive(Debug)]
-pub(super) struct Content {
-    pub(super) backlog: Backlog,
+pub struct Content {
+    /// The messages by position, in memory and on disk.
+    pub backlog: Backlog,
     pub(super) durability: Durability,
     /// Logged positions that are gone and not yet noted in the log.
     settled: Vec<u64>,
@@ -40,6 +42,12 @@ struct Unnamed {
 }
 
 impl Content {
+    /// Of a queue whose commands are in the log, beside its messages.
+    #[must_use]
+    pub fn beside_commands() -> Self {
+        Self::new(Durability::by_commands())
+    }
+
     pub(super) fn new(durability: Durability) -> Self {
         Self {
             backlog: Backlog::default(),
@@ -55,7 +63,7 @@ impl Content {
     /// first message gets the next position, and so on.
     pub(super) fn keep_incoming(
         &mut self,
-        queue: &Queue,
+        queue: &QueueContext,
         messages: &[Incoming<'_>],
         any: Any,
         (first, only_confirmed): (u64, bool),
@@ -75,16 +83,34 @@ impl Content {
             stored_bytes = kept.map(|incoming| self.store_shared(incoming)).sum();
         }
         let placed = (first..).zip(messages).filter(|(_, incoming)| wanted(incoming));
-        if self.stores_bodies(queue, messages) {
+        if self.stores_bodies(queue, placed.clone()) {
             stored_bytes += self.store_own(queue, placed.clone());
         }
         Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, placed) })
     }
 
-    /// Stores a message, which is in the log segment `segment` if it is in the log.
-    pub(super) fn store(
+    /// Appends messages to the log, each with its place, and beside them the commands of which these places
+    /// came. Returns where all of that lies: that the commands are needed is for the caller to say.
+    pub fn keep_commands<'m, 'a: 'm>(
         &mut self,
-        queue: &Queue,
+        queue: &QueueContext,
+        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone,
+        commands: &[u8],
+    ) -> Appended {
+        let mut stored_bytes = 0;
+        for (_, incoming) in placed.clone().filter(|(_, incoming)| incoming.home.is_some()) {
+            stored_bytes += self.store_shared(incoming);
+        }
+        if self.stores_bodies(queue, placed.clone()) {
+            stored_bytes += self.store_own(queue, placed.clone());
+        }
+        self.append(queue, stored_bytes, placed, Some(commands))
+    }
+
+    /// Stores a message, which is in the log segment `segment` if it is in the log.
+    pub fn store(
+        &mut self,
+        queue: &QueueContext,
         (at, segment): (u64, Option<SegmentId>),
         incoming: &Incoming<'_>,
     ) {
@@ -103,10 +129,14 @@ impl Content {
     /// each body is written once. In a shallow one they mostly go before that, and one write and one sync of
     /// the log confirm them. So they do where little waits for the disk, as when one message after the other
     /// is confirmed: another sync would take longer than to write little twice.
-    fn stores_bodies(&self, queue: &Queue, messages: &[Incoming<'_>]) -> bool {
+    fn stores_bodies<'m, 'a: 'm>(
+        &self,
+        queue: &QueueContext,
+        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
+    ) -> bool {
         let Services { storage, pager, .. } = &*queue.services;
         let waiting_bytes = || {
-            let bytes: usize = messages.iter().map(|incoming| incoming.message.body.len()).sum();
+            let bytes: usize = placed.map(|(_, incoming)| incoming.message.body.len()).sum();
             storage.wal.unsynced_bytes() + bytes
         };
         let is_deep = || self.backlog.stored_bytes() > pager.allowance_bytes() as u64;
@@ -126,7 +156,7 @@ impl Content {
     /// many bytes that added.
     fn store_own<'m, 'a: 'm>(
         &mut self,
-        queue: &Queue,
+        queue: &QueueContext,
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
     ) -> usize {
         let all = &queue.services.storage.bodies;
@@ -155,10 +185,10 @@ impl Content {
     }
 
     /// Forgets messages that are gone together.
-    pub(super) fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
+    pub fn drop_ranges(&mut self, queue: &QueueContext, gone: &[PositionRange]) {
         let ranges = gone.iter().map(|range| range.start..range.end);
         let dropped = self.backlog.purge(&queue.services.storage.pool, ranges);
-        if dropped.any_logged {
+        if dropped.any_logged && self.durability.is_log_told() {
             records::append_purged(&queue.services.storage.wal, queue.id().0, gone);
         }
         if let Some(journal) = self.durability.journal() {
@@ -170,7 +200,7 @@ impl Content {
     /// Keeps a persistent message that was expected to pass through and did not.
     pub(super) fn keep_late(
         &mut self,
-        queue: &Queue,
+        queue: &QueueContext,
         at: u64,
         incoming: &Incoming<'_>,
     ) -> Option<KeptTogether> {
@@ -178,7 +208,7 @@ impl Content {
             return None;
         }
         let mut stored_bytes = self.store_shared(incoming);
-        if self.stores_bodies(queue, std::slice::from_ref(incoming)) {
+        if self.stores_bodies(queue, std::iter::once((at, incoming))) {
             stored_bytes += self.store_own(queue, std::iter::once((at, incoming)));
         }
         Some(self.keep(queue, stored_bytes, std::iter::once((at, incoming))))
@@ -187,21 +217,12 @@ impl Content {
     /// Keeps `placed` messages, each with its position; of their bodies `stored_bytes` were stored for it.
     fn keep<'m, 'a: 'm>(
         &self,
-        queue: &Queue,
+        queue: &QueueContext,
         stored_bytes: usize,
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone,
     ) -> KeptTogether {
-        let appended = self.durability.is_logged().then(|| {
-            queue.services.storage.wal.append(|batch| {
-                let mut n_logged = 0;
-                for (at, message, stored) in self.named(placed.clone(), BodyHome::logged) {
-                    records::put_message(batch, queue.id().0, at, &message, stored);
-                    n_logged += 1;
-                }
-                batch.retain(Owner(queue.id().0), n_logged);
-                batch.count_beside(stored_bytes);
-            })
-        });
+        let is_logged = self.durability.is_logged();
+        let appended = is_logged.then(|| self.append(queue, stored_bytes, placed.clone(), None));
         let mut note = None;
         if let Some(journal) = self.durability.journal() {
             let mut added_bytes = stored_bytes;
@@ -216,6 +237,28 @@ impl Content {
             kept: LoggedAt { segment: appended.map(|appended| appended.at.segment) },
             only_confirmed: false,
         }
+    }
+
+    /// Appends messages to the log, and perhaps commands.
+    fn append<'m, 'a: 'm>(
+        &self,
+        queue: &QueueContext,
+        stored_bytes: usize,
+        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
+        commands: Option<&[u8]>,
+    ) -> Appended {
+        queue.services.storage.wal.append(|batch| {
+            let mut n_logged = 0;
+            for (at, message, stored) in self.named(placed, BodyHome::logged) {
+                records::put_message(batch, queue.id().0, at, &message, stored);
+                n_logged += 1;
+            }
+            if let Some(commands) = commands {
+                records::put_commands(batch, queue.id().0, commands);
+            }
+            batch.retain(Owner(queue.id().0), n_logged);
+            batch.count_beside(stored_bytes);
+        })
     }
 
     /// Messages as they are to be kept, with where their bodies are that are stored. `of_home` says it of
@@ -241,7 +284,7 @@ impl Content {
     #[cold]
     fn push_shared(
         &mut self,
-        queue: &Queue,
+        queue: &QueueContext,
         (at, segment): (u64, Option<SegmentId>),
         message: &MessageRef<'_>,
         home: &Arc<BodyHome>,
@@ -255,7 +298,7 @@ impl Content {
     }
 
     /// Forgets a stored message.
-    pub(super) fn release(&mut self, pool: &PagePool, at: u64) {
+    pub fn release(&mut self, pool: &PagePool, at: u64) {
         stdx::walk::step("release");
         let Some(released) = self.backlog.release(pool, at) else { return };
         if released.is_logged || self.durability.journal().is_some() {
@@ -285,10 +328,10 @@ impl Content {
 
     /// Tells the log or the journal what is gone. Nobody waits for this to be durable: a crash in between
     /// makes the messages come back, marked redelivered.
-    pub(super) fn log_settled(&mut self, queue: &Queue) {
+    pub fn log_settled(&mut self, queue: &QueueContext) {
         if !self.settled.is_empty() {
             let Self { settled, scratch, durability, .. } = self;
-            if durability.is_logged() {
+            if durability.is_log_told() {
                 records::append_settled(
                     &queue.services.storage.wal,
                     queue.id().0,
@@ -312,7 +355,7 @@ impl Content {
     }
 
     /// Gives back what messages had that went together. The log knows that they are gone.
-    pub(super) fn free(&self, queue: &Queue, dropped: Dropped) {
+    pub fn free(&self, queue: &QueueContext, dropped: Dropped) {
         for (segment, n) in dropped.segments {
             queue.services.storage.wal.release(segment, n);
         }
@@ -323,7 +366,7 @@ impl Content {
     }
 
     /// Notes in the log that messages are in a page's image, in place of where they were.
-    pub(super) fn note_page(&mut self, queue: &Queue, page: PageKey, written: &Written) {
+    pub(super) fn note_page(&mut self, queue: &QueueContext, page: PageKey, written: &Written) {
         let storage = &queue.services.storage;
         if let Some(note) = &written.note {
             let appended = records::append_paged(&storage.wal, queue.id().0, note);
@@ -337,14 +380,20 @@ impl Content {
         }
     }
 
+    /// The content as a start and background work look after it.
+    pub const fn upkeep<'c>(&'c mut self, queue: &'c QueueContext) -> ContentUpkeep<'c> {
+        ContentUpkeep { content: self, queue }
+    }
+
     /// Tells the thread of version 1 that something may have been noted in the journal.
-    pub(super) fn settle_journal(&mut self, queue: &Queue) {
+    pub(super) fn settle_journal(&mut self, queue: &QueueContext) {
         let Some(journal) = self.durability.journal() else { return };
         queue.services.journals.noted(journal);
         self.durability.note_log_durable(&queue.services.storage.wal);
     }
 
-    pub(super) fn trim(&mut self, pool: &PagePool) {
+    /// Gives the last page back when nothing is left in it.
+    pub fn trim(&mut self, pool: &PagePool) {
         self.backlog.trim(pool);
     }
 }

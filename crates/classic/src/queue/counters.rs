@@ -1,10 +1,11 @@
 //! A queue's figures, as others read them without its lock.
 
-use super::PagerInbox;
+use super::Services;
 use super::state::QueueState;
 use meta::{ConfirmOn, QueueVersion};
 use queue_type::QueueStat;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use store::backlog::Backlog;
 
 /// A backlog of more messages than this, or ...
 const DEEP_MESSAGES: u64 = 16 * 1024;
@@ -16,7 +17,7 @@ const DEPARTING_MAX: u64 = 16 * 1024;
 
 /// The figures of [`QueueStat`] as of the last operation, written at the end of each.
 #[derive(Debug, Default)]
-pub(crate) struct QueueCounters {
+pub struct QueueCounters {
     pub(crate) n_ready: AtomicU64,
     pub(crate) n_unacked: AtomicU64,
     n_consumers: AtomicU64,
@@ -37,7 +38,8 @@ pub(crate) struct QueueCounters {
 
 impl QueueCounters {
     /// The figures as of the last operation.
-    pub(super) fn stat(&self, version: QueueVersion) -> QueueStat {
+    #[must_use]
+    pub fn stat(&self, version: QueueVersion) -> QueueStat {
         let of = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         let conversion = of(&self.conversion);
         QueueStat {
@@ -55,13 +57,35 @@ impl QueueCounters {
     }
 
     /// Takes the figures of an operation that ends; the pager counts the bytes of all queues.
-    pub(super) fn publish(&self, state: &QueueState, pager: &PagerInbox) {
-        self.n_ready.store(state.fifo.messages().n_ready(), Ordering::Relaxed);
-        self.n_unacked.store(state.fifo.consumers().n_held(), Ordering::Relaxed);
-        self.n_consumers.store(state.fifo.consumers().n_active() as u64, Ordering::Relaxed);
-        let stored_bytes = state.content.backlog.stored_bytes();
-        let before = self.message_bytes.swap(stored_bytes, Ordering::Relaxed);
-        pager.count_held(before, stored_bytes);
+    pub(super) fn publish(&self, state: &QueueState, services: &Services) {
+        let n_messages = (state.fifo.messages().n_ready(), state.fifo.consumers().n_held());
+        let n_consumers = state.fifo.consumers().n_active() as u64;
+        self.note(n_messages, n_consumers, &state.content.backlog, services);
+    }
+
+    /// Takes figures: ready and unacked messages, consumers. The node counts the bytes of all queues.
+    pub fn note(
+        &self,
+        (n_ready, n_unacked): (u64, u64),
+        n_consumers: u64,
+        backlog: &Backlog,
+        services: &Services,
+    ) {
+        self.n_ready.store(n_ready, Ordering::Relaxed);
+        self.n_unacked.store(n_unacked, Ordering::Relaxed);
+        self.n_consumers.store(n_consumers, Ordering::Relaxed);
+        let before = self.message_bytes.swap(backlog.stored_bytes(), Ordering::Relaxed);
+        services.pager.count_held(before, backlog.stored_bytes());
+    }
+
+    /// Messages were given to consumers or `get`.
+    pub fn note_delivered(&self, n: u64) {
+        self.n_delivered.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Takes how many messages are gone and still to be dead-lettered.
+    pub fn note_departing(&self, n: u64) {
+        self.n_departing.store(n, Ordering::Relaxed);
     }
 
     pub(super) fn confirm_on(&self) -> ConfirmOn {
@@ -82,7 +106,8 @@ impl QueueCounters {
     }
 
     /// See [`Queue::slows_down`](super::Queue::slows_down).
-    pub(super) fn slows_down(&self) -> bool {
+    #[must_use]
+    pub fn slows_down(&self) -> bool {
         if self.n_departing.load(Ordering::Relaxed) > DEPARTING_MAX {
             return true;
         }

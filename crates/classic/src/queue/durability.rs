@@ -27,6 +27,8 @@ enum Kept {
     Nowhere,
     /// In the node's log: version 2.
     Log,
+    /// In the node's log, beside commands that say what becomes of them.
+    Commands,
     /// In a journal that is yet to be read: version 1.
     UnreadJournal,
     /// In the queue's own journal: version 1.
@@ -93,6 +95,11 @@ impl Durability {
         Self { kept, is_loading: false, waiting: Vec::new() }
     }
 
+    /// Of a queue whose commands are in the log.
+    pub(super) const fn by_commands() -> Self {
+        Self { kept: Kept::Commands, is_loading: false, waiting: Vec::new() }
+    }
+
     /// In a journal that is yet to be read.
     pub(super) const fn loading() -> Self {
         Self { kept: Kept::UnreadJournal, is_loading: true, waiting: Vec::new() }
@@ -122,7 +129,7 @@ impl Durability {
     pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
         queue.files_version.forget(&queue.services.storage.wal);
         let journal = match std::mem::replace(&mut self.kept, Kept::Nowhere) {
-            Kept::Nowhere | Kept::Log => None,
+            Kept::Nowhere | Kept::Log | Kept::Commands => None,
             Kept::UnreadJournal => Some(None),
             Kept::Journal(counting) | Kept::Both(counting, _) => Some(Some(counting.journal)),
         };
@@ -141,13 +148,18 @@ impl Durability {
 
     /// Whether messages are in the node's log.
     pub(super) const fn is_logged(&self) -> bool {
+        matches!(self.kept, Kept::Log | Kept::Commands | Kept::Both(..))
+    }
+
+    /// Whether the log is told which messages are gone.
+    pub(super) const fn is_log_told(&self) -> bool {
         matches!(self.kept, Kept::Log | Kept::Both(..))
     }
 
     /// The queue's own journal, if it has one.
     pub(super) const fn journal(&self) -> Option<&Arc<Journal>> {
         match &self.kept {
-            Kept::Nowhere | Kept::Log | Kept::UnreadJournal => None,
+            Kept::Nowhere | Kept::Log | Kept::Commands | Kept::UnreadJournal => None,
             Kept::Journal(counting) | Kept::Both(counting, _) => Some(&counting.journal),
         }
     }
@@ -204,9 +216,11 @@ impl Durability {
     /// The ends that must be durable for messages that were kept just now.
     pub(super) fn awaited(&self, log: Option<Lsn>, note: Option<u64>) -> DurabilityToken {
         let (counting, mut awaited) = match &self.kept {
-            Kept::Nowhere | Kept::Log | Kept::UnreadJournal | Kept::Both(_, Authority::Log) => {
-                return DurabilityToken::by_log(log);
-            }
+            Kept::Nowhere
+            | Kept::Log
+            | Kept::Commands
+            | Kept::UnreadJournal
+            | Kept::Both(_, Authority::Log) => return DurabilityToken::by_log(log),
             Kept::Both(counting, Authority::Both) => (counting, DurabilityToken::by_log(log)),
             Kept::Both(counting, Authority::Journal) | Kept::Journal(counting) => {
                 (counting, DurabilityToken::default())

@@ -1,14 +1,17 @@
 //! The node as its queues know it: asked to call them when it is time, to send dead letters, to tell who was
 //! given what. Queues know no exchanges, definitions or connections.
 
-use super::{AlarmTimes, Queue};
+use super::{AlarmTimes, LetterBatch, Queue, QueueContext};
+use crate::journal::Journal;
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};
-use queue_type::{Owner, RejectedDeadLetters};
+use queue_type::{AfterDetach, DeadLetter, Owner, RejectedDeadLetters};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stdx::TimeScale;
+use store::backlog::{Image, Job, LoadedPage, PageKey};
+use store::blob::BlobId;
 
 /// The node as its queues know it. Some of it is called under a queue's lock: it takes no lock of a queue.
 pub trait QueueHost: Debug + Send + Sync {
@@ -19,12 +22,12 @@ pub trait QueueHost: Debug + Send + Sync {
     #[must_use = "false means: wait to be woken"]
     fn poll_capacity(&self, waker: &Waker) -> bool;
 
-    /// Has [`Upkeep::on_time`](super::Upkeep::on_time) called at `times.at_ms` instead of at
+    /// Has [`RuledQueue::on_time`] called at `times.at_ms` instead of at
     /// `times.before_ms`, both on that scale.
-    fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes));
+    fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, alarm: (TimeScale, AlarmTimes));
 
     /// Sends a queue's dead letters soon. The queue sees to it that it asks once.
-    fn send_letters_of(&self, queue: Arc<Queue>);
+    fn send_letters_of(&self, queue: Arc<dyn RuledQueue>);
 
     /// Sends letters that are in no queue.
     fn send_rejected(&self, letters: RejectedDeadLetters);
@@ -46,6 +49,54 @@ pub trait QueueHost: Debug + Send + Sync {
         redelivered: bool,
         message: &MessageRef<'_>,
     );
+}
+
+/// A queue as the thread of rules knows it.
+pub trait RuledQueue: Debug + Send + Sync {
+    /// Its definition.
+    fn def(&self) -> &Arc<QueueDef>;
+
+    /// Carries out everything that is due by now. To be called when the alarm comes.
+    #[must_use]
+    fn on_time(&self, scale: TimeScale) -> AfterDetach;
+
+    /// The first dead letters, about so many. They stay until [`RuledQueue::letters_left`] says that they
+    /// are elsewhere. None if there are none for now; then it asks again.
+    fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch>;
+
+    /// The first `n` dead letters are where they should be.
+    fn letters_left(&self, n: u64);
+
+    /// The dead letters wait until they are asked for again: they need not be in memory.
+    fn letters_wait_for_space(&self);
+
+    /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
+    fn keep_letters(&self, unsent: &[DeadLetter], n: u64);
+
+    /// Whether letters must be durable where they go before they leave: the queue is in no order with the
+    /// log.
+    fn has_journal(&self) -> bool;
+}
+
+/// A queue as the pager knows it: jobs of its backlog, and what comes of them.
+pub trait PagedQueue: Debug + Send + Sync {
+    /// The queue's definition, and where it is kept.
+    fn context(&self) -> &QueueContext;
+
+    /// Whether nothing can be delivered before a page is read.
+    fn waits_for_page(&self) -> bool;
+
+    /// The next job of the pager's turn. After none, the queue asks anew when there is one.
+    fn next_job(&self, image: &mut Image) -> Option<Job>;
+
+    /// A page's image is where it is to be, and durable if it is to be.
+    fn written(&self, page: PageKey, blob: BlobId, is_durable: bool);
+
+    /// A page was read, or why it cannot be.
+    fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>);
+
+    /// Its journal, if it has one: read instead of a page that cannot be.
+    fn journal(&self) -> Option<Arc<Journal>>;
 }
 
 /// The node as the workers of classic queues know it.

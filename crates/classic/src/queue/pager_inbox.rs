@@ -1,7 +1,7 @@
 //! The pager as queues know it: they ask it for turns, count what they have in memory, and leave it what only
 //! page images name. The work is in `pager`.
 
-use super::Queue;
+use super::PagedQueue;
 use crate::body_refs::{BodyRefCounter, BodyRefs};
 use crate::options::PagerOptions;
 use crate::storage::Storage;
@@ -31,9 +31,9 @@ pub(crate) struct PagerInbox {
 /// The work of the thread that reads pages and makes images.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    pub(crate) asked: VecDeque<Arc<Queue>>,
+    pub(crate) asked: VecDeque<Arc<dyn PagedQueue>>,
     /// Queues that are to write more once what is unsynced has become less.
-    pub(crate) deferred: Vec<Arc<Queue>>,
+    pub(crate) deferred: Vec<Arc<dyn PagedQueue>>,
     /// Of images that wait for a sync, or are being synced.
     pub(crate) unsynced_bytes: usize,
     pub(crate) is_at_work: bool,
@@ -60,7 +60,7 @@ impl Pending for Syncs {}
 /// An image in a store's buffer.
 #[derive(Debug)]
 pub(crate) struct ImageWritten {
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<dyn PagedQueue>,
     pub(crate) page: PageKey,
     pub(crate) blob: BlobId,
     pub(crate) is_durable: bool,
@@ -95,7 +95,7 @@ impl PagerInbox {
     }
 
     /// Runs a queue's jobs soon. The queue sees to it that it asks once.
-    pub(super) fn ask(&self, queue: Arc<Queue>) {
+    pub(super) fn ask(&self, queue: Arc<dyn PagedQueue>) {
         self.jobs.add(|jobs| jobs.asked.push_back(queue));
     }
 

@@ -1,26 +1,78 @@
 //! The queue's side of paging: jobs of its backlog, and what comes of them.
 
 use super::content::Content;
+use super::content_upkeep::Lost;
 use super::pager_inbox::Account;
 use super::policy::Policy;
-use super::{Queue, Services};
+use super::{PagedQueue, Queue, QueueContext, Services};
+use crate::journal::Journal;
 use queue::Fifo;
 use queue_type::Wakes;
+use std::sync::Arc;
 use std::task::Waker;
-use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
+use store::backlog::{Backlog, Image, Job, LoadedPage, Lookup, PageKey};
 use store::blob::BlobId;
 
 /// The state of a queue's paging.
 #[derive(Debug, Default)]
-pub(super) struct Paging {
+pub struct Paging {
     /// The pager is to come, or is at it.
     is_asked: bool,
     account: Account,
     /// Who waits for the first ready message to be in memory.
-    pub(super) waiting: Vec<Waker>,
+    waiting: Vec<Waker>,
     /// Of two messages that are wanted, one to be given out and one to be dead-lettered, the latter is
     /// read next.
     is_turn_of_departing: bool,
+}
+
+impl Paging {
+    /// Has a task woken when the first ready message is in memory, or there is none.
+    pub fn wait(&mut self, waker: &Waker) {
+        stdx::add_waker(&mut self.waiting, waker);
+    }
+
+    /// Whether somebody waits for that.
+    #[must_use]
+    pub const fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Nobody waits any more.
+    pub fn wake(&mut self, wakes: &mut Wakes) {
+        wakes.extend(self.waiting.drain(..));
+    }
+
+    /// Counts what the backlog takes now. True if the queue may ask the pager for a turn.
+    pub fn account(&mut self, services: &Services, backlog: &Backlog) -> bool {
+        services.pager.account(&mut self.account, backlog.resident_bytes());
+        !self.is_asked
+    }
+
+    /// Whether the pager is to be asked for a turn, as the message at `head` is wanted in memory.
+    pub fn ask(&mut self, services: &Services, backlog: &mut Backlog, head: u64) -> bool {
+        let allowance_bytes = services.pager.allowance_bytes();
+        let mut jobs = backlog.jobs();
+        jobs.only_read(services.storage.is_short());
+        self.is_asked = jobs.are_wanted(head, allowance_bytes);
+        self.is_asked
+    }
+
+    /// The next job of the pager's turn.
+    pub fn next_job(
+        &mut self,
+        services: &Services,
+        (backlog, head): (&mut Backlog, u64),
+        image: &mut Image,
+    ) -> Option<Job> {
+        let allowance_bytes = services.pager.allowance_bytes();
+        let mut jobs = backlog.jobs();
+        jobs.only_read(services.storage.is_short());
+        let job = jobs.next(&services.storage.pool, head, allowance_bytes, image);
+        self.is_asked = job.is_some();
+        self.account(services, backlog);
+        job
+    }
 }
 
 /// The parts of a queue that have to do with what is wanted in memory.
@@ -61,89 +113,55 @@ impl PagingTurn<'_> {
         is_deleted: bool,
         wakes: &mut Wakes,
     ) -> bool {
-        self.account(services);
-        if !self.paging.waiting.is_empty() && (is_deleted || !self.is_head_cold()) {
-            wakes.extend(self.paging.waiting.drain(..));
+        let may_ask = self.paging.account(services, &self.content.backlog);
+        if self.paging.is_waited_for() && (is_deleted || !self.is_head_cold()) {
+            self.paging.wake(wakes);
         }
-        if self.paging.is_asked {
+        if !may_ask {
             return false;
         }
-        let allowance_bytes = services.pager.allowance_bytes();
-        let (head, mut jobs) = (self.head(), self.content.backlog.jobs());
-        jobs.only_read(services.storage.is_short());
-        self.paging.is_asked = jobs.are_wanted(head, allowance_bytes);
-        self.paging.is_asked
-    }
-
-    fn account(&mut self, services: &Services) {
-        services.pager.account(&mut self.paging.account, self.content.backlog.resident_bytes());
+        let head = self.head();
+        self.paging.ask(services, &mut self.content.backlog, head)
     }
 
     /// The next job of the pager's turn.
     fn next_job(&mut self, services: &Services, image: &mut Image) -> Option<Job> {
         let head = self.head();
-        let allowance_bytes = services.pager.allowance_bytes();
-        let mut jobs = self.content.backlog.jobs();
-        jobs.only_read(services.storage.is_short());
-        let job = jobs.next(&services.storage.pool, head, allowance_bytes, image);
-        self.paging.is_asked = job.is_some();
-        self.account(services);
-        job
+        self.paging.next_job(services, (&mut self.content.backlog, head), image)
     }
 }
 
-/// A queue as the pager sees it: jobs of its backlog, and what comes of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Paged<'q>(pub(crate) &'q Queue);
-
-impl Paged<'_> {
-    /// The next job of the pager's turn. After none, the queue asks anew when there is one.
-    pub(crate) fn next_job(&self, image: &mut Image) -> Option<Job> {
-        stdx::lock(&self.0.state).paging_turn().next_job(&self.0.services, image)
+impl PagedQueue for Queue {
+    fn context(&self) -> &QueueContext {
+        self
     }
 
-    /// A page's image is where it is to be, and durable if it is to be.
-    pub(crate) fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
-        self.0.with(|state, _| {
-            match state.content.backlog.jobs().written(page, blob) {
-                Some(written) => state.content.note_page(self.0, page, &written),
-                // It was emptied meanwhile.
-                None => {
-                    self.0.services.storage.images.store(is_durable).release(blob, 1);
-                }
-            }
-        });
+    fn journal(&self) -> Option<Arc<Journal>> {
+        self.upkeep().journal()
     }
 
-    /// A page was read, or why it cannot be.
-    pub(crate) fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
-        self.0.with(|state, wakes| {
+    fn waits_for_page(&self) -> bool {
+        self.inspect().waits_for_page()
+    }
+
+    fn next_job(&self, image: &mut Image) -> Option<Job> {
+        stdx::lock(&self.state).paging_turn().next_job(&self.services, image)
+    }
+
+    fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
+        self.with(|state, _| state.content.upkeep(self).written(page, (blob, is_durable)));
+    }
+
+    fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
+        self.with(|state, wakes| {
             state.paging.is_turn_of_departing ^= true;
-            let pool = &self.0.services.storage.pool;
-            let result = loaded.and_then(|loaded| {
-                let arrived = state.content.backlog.loaded(pool, page, loaded);
-                arrived.map_err(|error| error.to_string())
-            });
-            match result {
-                Ok(None) => {}
-                Ok(Some(arrived)) => {
-                    if let Some(freed) = &arrived.page {
-                        self.0.services.free_page(freed.clone(), &self.0.bodies);
-                    }
-                    self.0.bodies.release(arrived.bodies.iter().copied());
-                    if !arrived.lost.is_empty() {
-                        let lost = arrived.lost.iter().map(|at| *at..at + 1);
-                        state.leaving().lose(self.0, lost, "they cannot be read, or their bodies");
-                    }
-                }
-                Err(reason) => {
-                    if let Some((lost, dropped)) = state.content.backlog.failed(pool, page) {
-                        state.leaving().lose(self.0, lost.into_iter(), &reason);
-                        state.content.free(self.0, dropped);
-                    }
-                }
+            if let Some(Lost { positions, reason, dropped }) =
+                state.content.upkeep(self).loaded(page, loaded)
+            {
+                state.leaving().lose(self, positions.into_iter(), &reason);
+                state.content.free(self, dropped);
             }
-            state.deliveries().dispatch(self.0, wakes);
+            state.deliveries().dispatch(self, wakes);
         });
     }
 }

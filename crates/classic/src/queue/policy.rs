@@ -8,8 +8,7 @@ mod last_use;
 mod leaving;
 mod waiting_letters;
 
-pub use alarms::AlarmTimes;
-use alarms::QueueAlarms;
+pub use alarms::{AlarmTimes, QueueAlarms};
 pub(super) use arrivals::Arrivals;
 use arrivals::arrival;
 use delivery_counts::DeliveryCountLog;
@@ -17,7 +16,6 @@ pub use delivery_counts::RecoveredDeliveryCounts;
 use last_use::LastUse;
 pub(super) use last_use::unused_for_ms;
 pub(super) use leaving::Leaving;
-pub use waiting_letters::DeadLetters;
 use waiting_letters::Sending;
 
 use super::Queue;
@@ -25,7 +23,9 @@ use super::state::QueueState;
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
-use queue::{Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn};
+use queue::{
+    DeliveryCounts, Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn,
+};
 use queue_type::{DeadLetter, DeadLetterTo};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -204,8 +204,8 @@ impl Policy {
         let expires_at_ms = self.expires_at_ms(fifo.consumers().n_active() > 0);
         let at_ms = expires_at_ms.into_iter().chain(overdue_ms).min();
         let alarms = &mut self.state.get_or_insert_default().alarms;
-        alarms.set(queue, TimeScale::Unix, next_deadline(fifo));
-        alarms.set(queue, TimeScale::Monotonic, at_ms);
+        alarms.set((&queue.me, queue), TimeScale::Unix, next_deadline(fifo));
+        alarms.set((&queue.me, queue), TimeScale::Monotonic, at_ms);
     }
 
     /// An alarm has come.
@@ -312,7 +312,7 @@ impl Policy {
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut policy) = self.state.take() else { return };
         policy.noted_returns.release(&queue.services.storage.wal);
-        policy.alarms.clear(queue);
+        policy.alarms.clear((&queue.me, queue));
     }
 }
 
@@ -421,8 +421,13 @@ fn is_plain(settings: &QueueSettings) -> bool {
 
 /// The properties of the message at `position` with how often it came back; none if it did not.
 pub(super) fn with_counts(core: &Fifo, position: u64, message: &MessageRef<'_>) -> Option<Vec<u8>> {
-    let counts = core.messages().policy()?.returns().of(position);
-    if counts == queue::DeliveryCounts::default() {
+    add_counts(core.messages().policy()?.returns().of(position), message)
+}
+
+/// The properties of a message with how often it came back; none if it did not.
+#[must_use]
+pub fn add_counts(counts: DeliveryCounts, message: &MessageRef<'_>) -> Option<Vec<u8>> {
+    if counts == DeliveryCounts::default() {
         return None;
     }
     Some(message.view().with_changed_headers(|headers| {

@@ -2,11 +2,10 @@
 
 use super::policy::RecoveredDeliveryCounts;
 use super::state::QueueState;
-use super::{PageScan, Queue, Services};
-use crate::body_refs::BodyRefs;
+use super::{PageScan, Queue};
 use log::{SegmentCounts, SegmentId};
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 use store::Queued;
 use store::backlog::PageNote;
 use store::blob::BlobId;
@@ -16,6 +15,20 @@ pub struct QueueRecovery<'a> {
     queue: &'a Queue,
     pub(super) state: MutexGuard<'a, QueueState>,
     reads_later: bool,
+}
+
+/// A queue of any type that is being filled after a start.
+pub trait Restoring {
+    /// Puts a message back in. Positions rise from call to call.
+    fn message(&mut self, queued: &Queued<'_>, segment: SegmentId);
+
+    /// Puts a page back in: what is left of it. Positions rise from call to call. False if its image is not
+    /// there, or the note cannot be true.
+    #[must_use]
+    fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool;
+
+    /// Adds a reference of a stored body; false if there is no such body.
+    fn retain_body(&self, blob: BlobId) -> bool;
 }
 
 impl Queue {
@@ -37,37 +50,6 @@ impl QueueRecovery<'_> {
         self.state.content.durability.start_loading(self.queue);
     }
 
-    /// Puts a message back in. Positions rise from call to call.
-    pub fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
-        if !self.reads_later {
-            let bytes = u64::from(queued.body_bytes());
-            self.state.restoring().message(self.queue, (queued.position, bytes), &queued.message);
-        }
-        self.state.content.backlog.restore(
-            &self.queue.services.storage.pool,
-            queued,
-            Some(segment),
-        );
-    }
-
-    /// Adds a reference of a stored body; false if there is no such body.
-    pub fn retain_body(&self, blob: BlobId) -> bool {
-        self.queue.bodies.retain(blob)
-    }
-
-    /// Puts a page back in: what is left of it. Positions rise from call to call. False if its image is not
-    /// there, or the note cannot be true.
-    #[must_use]
-    pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool {
-        if self.state.content.backlog.restore_page(note, segment).is_err() {
-            return false;
-        }
-        if !self.reads_later {
-            self.state.restoring().unread(note);
-        }
-        self.queue.services.storage.images.durable.retain(note.blob, 1)
-    }
-
     /// Tells the core how often messages came back, once they are back. Returns which log segments that
     /// needs.
     pub fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
@@ -77,10 +59,9 @@ impl QueueRecovery<'_> {
     /// Ends the restoring: positions from `next_position` on are free, and those below
     /// `seen_below` may have been delivered before. Returns the pages that are to be read.
     pub fn end(mut self, next_position: u64, seen_below: u64) -> Option<PageScan> {
-        self.count_named();
-        let pager = &self.queue.services.pager;
+        self.state.content.upkeep(self.queue).count_named();
         if self.reads_later {
-            self.queue.counters.publish(&self.state, pager);
+            self.queue.counters.publish(&self.state, &self.queue.services);
             // The core will be told of them.
             let n_messages = self.state.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
@@ -91,20 +72,29 @@ impl QueueRecovery<'_> {
         // Nothing departs yet: only the alarm is set.
         let is_deleted = self.state.deleted;
         self.state.leaving().settle(self.queue, is_deleted);
-        self.queue.counters.publish(&self.state, pager);
+        self.queue.counters.publish(&self.state, &self.queue.services);
         None
     }
+}
 
-    /// Has the references counted that page images name.
-    fn count_named(&self) {
-        let Services { storage, pager, .. } = &*self.queue.services;
-        let named = self.state.content.backlog.pages().images_with_bodies();
-        let names = named.map(|(image, positions)| {
-            let bodies = Arc::clone(&self.queue.bodies);
-            BodyRefs { bodies, image, is_durable: true, positions }
-        });
-        // Those who read them later need the images until then.
-        let names = names.filter(|names| storage.images.durable.retain(names.image, 1));
-        pager.count_named(names.collect());
+impl Restoring for QueueRecovery<'_> {
+    fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
+        if !self.reads_later {
+            let bytes = u64::from(queued.body_bytes());
+            self.state.restoring().message(self.queue, (queued.position, bytes), &queued.message);
+        }
+        self.state.content.upkeep(self.queue).restore(queued, segment);
+    }
+
+    fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool {
+        let is_there = self.state.content.upkeep(self.queue).restore_page(note, segment);
+        if is_there.is_some() && !self.reads_later {
+            self.state.restoring().unread(note);
+        }
+        is_there.unwrap_or(false)
+    }
+
+    fn retain_body(&self, blob: BlobId) -> bool {
+        self.queue.retain_body(blob)
     }
 }

@@ -1,7 +1,7 @@
 //! The parts of a node that its classic queues share: storage, the pager's and the journals' inboxes, and the
 //! node that calls them.
 
-use super::{JournalInbox, PagerInbox, Queue, QueueHost, Task};
+use super::{JournalInbox, PagedQueue, PagerInbox, Queue, QueueHost, Task};
 use crate::body_refs::BodyRefs;
 use crate::storage::Storage;
 use message_store::BodyStore;
@@ -23,6 +23,16 @@ impl Services {
     /// The storage.
     pub const fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The node.
+    pub fn host(&self) -> &dyn QueueHost {
+        &*self.host
+    }
+
+    /// Runs a queue's jobs of paging soon. The queue sees to it that it asks once.
+    pub fn page_soon(&self, queue: Arc<dyn PagedQueue>) {
+        self.pager.ask(queue);
     }
 
     /// Has the files of a new queue of version 1 made.

@@ -4,12 +4,8 @@
 use super::Queue;
 use super::policy::unused_for_ms;
 use crate::journal::Journal;
-use crate::records;
 use log::SegmentId;
-use queue_type::AfterDetach;
 use std::sync::Arc;
-use stdx::TimeScale;
-use store::backlog::{LiveMessage, PageNote};
 
 /// A queue as the node's background work looks after it.
 #[derive(Clone, Copy, Debug)]
@@ -42,33 +38,14 @@ impl Upkeep<'_> {
     /// Moves what lies in log segment `segment` to the log's end.
     pub fn relocate(self, segment: SegmentId) {
         let mut state = stdx::lock(&self.0.state);
-        let (wal, queue) = (&self.0.services.storage.wal, self.0.def.id.0);
-        let message = |survivor: LiveMessage<'_>| {
-            let LiveMessage { position, message, stored } = survivor;
-            let appended = records::append_message(wal, queue, position, &message, stored);
-            wal.release(segment, 1);
-            appended.at.segment
-        };
-        let page = |note: &PageNote| {
-            let is_needed = !note.live.is_empty();
-            let moved_to = is_needed.then(|| records::append_paged(wal, queue, note).at.segment);
-            wal.release(segment, 1);
-            moved_to
-        };
-        self.0.files_version.relocate(wal, segment);
+        self.0.files_version.relocate(&self.0.services.storage.wal, segment);
         state.leaving().move_noted_returns(self.0, segment);
-        state.content.backlog.log_places().relocate(segment, message, page);
+        state.content.upkeep(self.0).relocate(segment);
     }
 
     /// Asks the pager if there is something to do.
     pub fn look_at_pages(self) {
         self.0.with(|_, _| ());
-    }
-
-    /// Carries out everything that is due by now. To be called when the alarm comes.
-    #[must_use]
-    pub fn on_time(self, scale: TimeScale) -> AfterDetach {
-        self.0.with(|state, wakes| state.on_time(self.0, scale, wakes))
     }
 
     /// The note that a clean stop takes of it.

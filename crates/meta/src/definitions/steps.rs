@@ -14,9 +14,8 @@ use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange};
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
-use crate::queue_type::{QueueKind, QueueType};
+use crate::queue_type::QueueKind;
 use crate::resource::Resource;
-use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::user::{User, UserLimits};
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
@@ -254,9 +253,9 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     // COMPAT: versions that keep no default write `undefined`.
     let kind = kind.filter(|kind| !matches!(*kind, "undefined" | ""));
     if let Some(kind) = kind.filter(|kind| QueueKind::of_name(kind).is_none()) {
-        wanted.warnings.push(format!(
-            "its default queue type `{kind}` is left out: queues of this type are not offered yet"
-        ));
+        wanted
+            .warnings
+            .push(format!("its default queue type `{kind}` is left out: there is no such type"));
     }
     let metadata = VhostMetadata {
         description: either("description").optional("description")?.unwrap_or_default().to_owned(),
@@ -396,13 +395,6 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
         return Ok(Wanted::left_out(&resource, "it belongs to a connection or to the broker"));
     }
     let arguments = table::from_json(object.get("arguments"))?;
-    let by_argument = arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes()).and_then(|kind| kind.as_str());
-    if let Some(kind) = by_argument.or(object.optional("type")?)
-        && QueueType::is_missing(kind)
-    {
-        let why = format!("queues of type `{kind}` are not offered yet");
-        return Ok(Wanted::left_out(&resource, &why));
-    }
     let command = Command::DeclareQueue(QueueDeclare {
         vhost,
         name,

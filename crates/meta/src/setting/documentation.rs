@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::argument::ArgumentRule;
 use super::policy::PolicyValues;
 use super::{Precedence, SETTINGS, Setting};
-use crate::queue_type::CLASSIC;
+use crate::queue_type::STREAM;
 
 const PAGE: &str = include_str!("../../../../docs/queue-settings.md");
 /// The line of the page after which the table stands, up to its end.
@@ -25,7 +25,7 @@ fn table() -> String {
             .to_owned();
     for setting in SETTINGS {
         let (argument, its_values) = (setting.argument.as_ref())
-            .map_or_else(blank, |(name, rule)| (code(name), argument_values(setting, rule)));
+            .map_or_else(blank, |(name, rule)| (code(name), argument_values(rule)));
         let (key, values) = (setting.policy.as_ref())
             .map_or_else(blank, |(key, rule)| (code(key), policy_values(rule.values)));
         let (queues, both, operators) = (queues(setting), precedence(setting), operators(setting));
@@ -38,17 +38,13 @@ fn table() -> String {
     table
 }
 
-/// The types of queue that are offered and know the argument.
-fn offered(setting: &Setting) -> Vec<&'static str> {
-    let offered = setting.types.iter().filter(|queues| queues.kind.is_some());
-    offered.map(|queues| queues.name()).collect()
+/// The types of queue that know the argument.
+fn known(setting: &Setting) -> Vec<&'static str> {
+    setting.types.iter().map(|queues| queues.name()).collect()
 }
 
 fn queues(setting: &Setting) -> String {
-    if setting.argument.is_none() || offered(setting).is_empty() {
-        return "-".to_owned();
-    }
-    words(&offered(setting))
+    if setting.argument.is_none() { "-".to_owned() } else { words(&known(setting)) }
 }
 
 fn blank() -> (String, String) {
@@ -67,9 +63,8 @@ fn numbers(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn argument_values(setting: &Setting, rule: &ArgumentRule) -> String {
+fn argument_values(rule: &ArgumentRule) -> String {
     match rule {
-        _ if offered(setting).is_empty() => "refused: of other queue types".to_owned(),
         ArgumentRule::Any => "text".to_owned(),
         ArgumentRule::Flag => "`true`, `false`".to_owned(),
         ArgumentRule::Integer => "number; negative: no limit".to_owned(),
@@ -101,8 +96,7 @@ fn policy_values(values: PolicyValues) -> String {
 
 fn precedence(setting: &Setting) -> &'static str {
     match (&setting.argument, &setting.policy, setting.with_policy) {
-        _ if offered(setting).is_empty() => "-",
-        _ if !setting.is_known_to(&CLASSIC) => "the policy",
+        _ if setting.types == [&STREAM] => "the policy",
         (None, _, _) | (_, None, _) => "-",
         (.., Precedence::Argument) => "the argument",
         (.., Precedence::Policy) => "the policy",

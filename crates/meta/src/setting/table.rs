@@ -204,19 +204,22 @@ settings! {
         .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout").suits_all_types())
         .smaller_counts();
     CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(CONFIRM_ON, "invalid_confirm_on"))
-        .and_policy("confirm-on", values(Words(CONFIRM_ON), "confirm-on value"));
+        .and_policy("confirm-on", values(Words(CONFIRM_ON), "confirm-on value"))
+        .of(CLASSIC_ALONE);
     CONFIRM_ON_MAX_PENDING = argument("x-confirm-on-max-pending", Argument::Positive)
         .and_policy(
             "confirm-on-max-pending",
             values(AtLeast(1), "maximum of pending confirms").for_operators(),
         )
-        .smaller_counts();
+        .smaller_counts()
+        .of(CLASSIC_ALONE);
     CONFIRM_ON_MAX_PENDING_BYTES = argument("x-confirm-on-max-pending-bytes", Argument::Positive)
         .and_policy(
             "confirm-on-max-pending-bytes",
             values(AtLeast(1), "maximum of pending confirms in bytes").for_operators(),
         )
-        .smaller_counts();
+        .smaller_counts()
+        .of(CLASSIC_ALONE);
     CONFIRM_ON_NO_CONSUMER = argument(
             "x-confirm-on-no-consumer",
             Argument::Words(WITHOUT_CONSUMER, "invalid_confirm_on_no_consumer"),
@@ -224,10 +227,12 @@ settings! {
         .and_policy(
             "confirm-on-no-consumer",
             values(Words(WITHOUT_CONSUMER), "confirm-on-no-consumer value"),
-        );
+        )
+        .of(CLASSIC_ALONE);
     CONFIRM_TIMEOUT = argument("x-confirm-timeout", Argument::PositiveMilliseconds)
         .and_policy("confirm-timeout", values(AtLeast(1), "confirm timeout").for_operators())
-        .smaller_counts();
+        .smaller_counts()
+        .of(CLASSIC_ALONE);
 
     // Exchanges.
     ALTERNATE_EXCHANGE = policy("alternate-exchange", values(Text, "alternate exchange name"));

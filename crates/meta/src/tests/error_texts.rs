@@ -198,13 +198,6 @@ fn queue_arguments_out_of_their_domain() {
         PreconditionFailed,
         "invalid arg 'x-max-age' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
     );
-    check(
-        s,
-        queue_with("q", &[("x-queue-type", Value::from("quorum"))]),
-        PreconditionFailed,
-        "cannot declare queue 'q' in vhost '/' of type 'quorum': this version of Leveret does not \
-         offer the queue type, see docs/compatibility.md",
-    );
 }
 
 #[test]
@@ -247,6 +240,7 @@ fn queue_arguments_inside_their_domain() {
         dead_letter: DeadLetterSettings {
             exchange: Some(name("d")),
             routing_key: Some(b"k".to_vec()),
+            ..DeadLetterSettings::default()
         },
         max_priority: 255,
         single_active_consumer: true,
@@ -403,9 +397,8 @@ fn the_default_queue_type_counts_as_asked_for() {
     let metadata =
         VhostMetadata { default_queue_type: Some(name("quorum")), ..VhostMetadata::default() };
     apply(s, Command::UpdateVhost { vhost: name(V), metadata }).unwrap();
-    let (kind, text) = refused(s, Command::DeclareQueue(queue("other")));
-    assert_eq!(kind, PreconditionFailed);
-    assert!(text.contains("of type 'quorum'"));
+    declare(s, queue("other"));
+    assert_eq!(s.queue(V, "other").unwrap().kind, QueueKind::Quorum);
     declare(s, exclusive("mine", 1));
     assert_eq!(everything(&State::restore(&everything(s)).unwrap()), everything(s));
 }
@@ -414,14 +407,12 @@ fn the_default_queue_type_counts_as_asked_for() {
 #[test]
 fn a_logged_queue_of_an_unknown_type_is_refused() {
     let s = &mut state();
-    for kind in ["quorum", "of-the-future"] {
-        let mut queue = queue_with("q", &[("x-queue-type", Value::from(kind))]);
-        if let Command::DeclareQueue(declare) = &mut queue {
-            declare.id = Some(QueueId(1));
-        }
-        let refused = s.replay(&queue).unwrap_err().to_string();
-        assert!(refused.contains(kind), "{refused}");
+    let mut queue = queue_with("q", &[("x-queue-type", Value::from("of-the-future"))]);
+    if let Command::DeclareQueue(declare) = &mut queue {
+        declare.id = Some(QueueId(1));
     }
+    let refused = s.replay(&queue).unwrap_err().to_string();
+    assert!(refused.contains("of-the-future"), "{refused}");
 }
 
 /// Limits of the node itself; what exists may be declared again.

@@ -11,7 +11,7 @@ fn quorum(arguments: &[(&'static str, Value)]) -> QueueDef {
         id: QueueId(1),
         vhost: name(V),
         name: name("q"),
-        kind: QueueKind::Classic,
+        kind: QueueKind::Quorum,
         durable: true,
         auto_delete: false,
         exclusive_owner: None,

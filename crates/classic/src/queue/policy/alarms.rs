@@ -1,6 +1,7 @@
 //! When a queue has itself called. Knows times, and not what is due then.
 
-use crate::queue::Queue;
+use crate::queue::{QueueContext, RuledQueue};
+use std::sync::Weak;
 use stdx::TimeScale;
 
 /// A queue's alarm, before and from now on.
@@ -14,7 +15,7 @@ pub struct AlarmTimes {
 
 /// The alarms of one queue, as the thread of rules has them.
 #[derive(Debug, Default)]
-pub(super) struct QueueAlarms {
+pub struct QueueAlarms {
     /// For messages.
     unix_ms: Option<u64>,
     /// For a queue that nobody uses, and publishes that wait for consumers.
@@ -24,26 +25,31 @@ pub(super) struct QueueAlarms {
 impl QueueAlarms {
     /// Has the queue called at `at_ms` at the latest. An alarm that comes too early finds nothing to do, and
     /// costs less than moving it each time.
-    pub(super) fn set(&mut self, queue: &Queue, scale: TimeScale, at_ms: Option<u64>) {
+    pub fn set<Q: RuledQueue + 'static>(
+        &mut self,
+        (me, queue): (&Weak<Q>, &QueueContext),
+        scale: TimeScale,
+        at_ms: Option<u64>,
+    ) {
         let set_ms = self.on(scale);
         if at_ms.is_some_and(|at_ms| set_ms.is_none_or(|set_ms| at_ms < set_ms)) {
             let times = AlarmTimes { before_ms: std::mem::replace(set_ms, at_ms), at_ms };
-            queue.services.host.set_alarm(&queue.me, queue.id(), (scale, times));
+            queue.services.host.set_alarm(Weak::<Q>::clone(me), queue.id(), (scale, times));
         }
     }
 
     /// The alarm has come.
-    pub(super) const fn note_come(&mut self, scale: TimeScale) {
+    pub const fn note_come(&mut self, scale: TimeScale) {
         *self.on(scale) = None;
     }
 
     /// Takes them back.
-    pub(super) fn clear(&mut self, queue: &Queue) {
+    pub fn clear<Q: RuledQueue + 'static>(&mut self, (me, queue): (&Weak<Q>, &QueueContext)) {
         for scale in [TimeScale::Unix, TimeScale::Monotonic] {
             let before_ms = self.on(scale).take();
             if before_ms.is_some() {
                 let times = AlarmTimes { before_ms, at_ms: None };
-                queue.services.host.set_alarm(&queue.me, queue.id(), (scale, times));
+                queue.services.host.set_alarm(Weak::<Q>::clone(me), queue.id(), (scale, times));
             }
         }
     }

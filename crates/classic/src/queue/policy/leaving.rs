@@ -214,8 +214,8 @@ impl Leaving<'_> {
     }
 
     /// Copies of the first dead letters, up to `n_max` and about `bytes_max`; `None` if none is in memory.
-    /// The messages stay in the backlog until `DeadLetters::left`, but whoever waits for their confirms goes
-    /// with the copies: of what is not sent `DeadLetters::keep` takes them back.
+    /// The messages stay in the backlog until `RuledQueue::letters_left`, but whoever waits for their
+    /// confirms goes with the copies: of what is not sent `RuledQueue::keep_letters` takes them back.
     pub(in crate::queue) fn letters(
         &mut self,
         n_max: usize,

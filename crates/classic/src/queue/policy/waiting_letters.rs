@@ -2,9 +2,12 @@
 //! unacked.
 
 use super::LetterBatch;
-use crate::queue::Queue;
+use crate::queue::{Queue, RuledQueue};
+use meta::QueueDef;
 use queue::PositionRange;
-use queue_type::DeadLetter;
+use queue_type::{AfterDetach, DeadLetter};
+use std::sync::Arc;
+use stdx::TimeScale;
 use store::backlog::Lookup;
 
 /// How far the thread of rules is with sending a queue's dead letters.
@@ -21,23 +24,21 @@ pub(super) enum Sending {
     WaitsForSpace,
 }
 
-/// The dead letters of a queue, as the one sees them who sends them.
-#[derive(Clone, Copy, Debug)]
-pub struct DeadLetters<'q>(&'q Queue);
-
-impl Queue {
-    /// Its dead letters.
-    #[must_use]
-    pub const fn dead_letters(&self) -> DeadLetters<'_> {
-        DeadLetters(self)
+impl RuledQueue for Queue {
+    fn def(&self) -> &Arc<QueueDef> {
+        &self.def
     }
-}
 
-impl DeadLetters<'_> {
-    /// The first dead letters, about so many. They stay until [`DeadLetters::left`] says that they
-    /// are elsewhere. None if there are none for now; then it asks again.
-    pub fn first(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
-        self.0.with(|state, _| {
+    fn has_journal(&self) -> bool {
+        self.upkeep().journal().is_some()
+    }
+
+    fn on_time(&self, scale: TimeScale) -> AfterDetach {
+        self.with(|state, wakes| state.on_time(self, scale, wakes))
+    }
+
+    fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
+        self.with(|state, _| {
             let batch = state.leaving().letters(n_max, bytes_max);
             if let Some(policy) = &mut state.policy.state {
                 policy.sending = if batch.is_some() { Sending::UnderWay } else { Sending::Idle };
@@ -47,9 +48,8 @@ impl DeadLetters<'_> {
         })
     }
 
-    /// The first `n` dead letters are where they should be.
-    pub fn left(&self, n: u64) {
-        self.0.with(|state, _| {
+    fn letters_left(&self, n: u64) {
+        self.with(|state, _| {
             for _ in 0..n {
                 let first = state.policy.first_departing();
                 let Some(policy) = &mut state.policy.state else { break };
@@ -59,30 +59,28 @@ impl DeadLetters<'_> {
                 }
                 // Of one that was lost meanwhile no letter told its publisher.
                 state.confirms.not_consumed(PositionRange::one(at));
-                state.content.release(&self.0.services.storage.pool, at);
+                state.content.release(&self.services.storage.pool, at);
             }
             if let Some(policy) = &mut state.policy.state {
                 policy.sending = Sending::Idle;
                 policy.n_sending = 0;
             }
-            state.content.log_settled(self.0);
-            state.leaving().enforce(self.0, self.0.services.storage.time.unix_ms());
+            state.content.log_settled(self);
+            state.leaving().enforce(self, self.services.storage.time.unix_ms());
         });
     }
 
-    /// The dead letters wait until they are asked for again: they need not be in memory.
-    pub fn wait_for_space(&self) {
-        self.0.with(|state, _| {
+    fn letters_wait_for_space(&self) {
+        self.with(|state, _| {
             if let Some(policy) = &mut state.policy.state {
                 policy.sending = Sending::WaitsForSpace;
             }
         });
     }
 
-    /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
-    pub fn keep(&self, unsent: &[DeadLetter], n: u64) {
-        self.0.with(|state, _| {
-            let now_ms = self.0.services.storage.time.monotonic_ms();
+    fn keep_letters(&self, unsent: &[DeadLetter], n: u64) {
+        self.with(|state, _| {
+            let now_ms = self.services.storage.time.monotonic_ms();
             for DeadLetter { position, confirm, .. } in unsent {
                 let Some(confirm) = confirm else { continue };
                 let bytes = match state.content.backlog.get(*position) {

@@ -1,0 +1,214 @@
+//! Quorum queues with one member, over a disk in memory.
+
+use crate::client::{Client, Kind, short, start};
+use broker::Broker;
+use message::Properties;
+use session::{Flag, Op, Outcome, Value};
+use std::sync::Arc;
+use testing::{CrashOutcome, MemoryDisk};
+
+type Arguments<'a> = &'a [(&'static str, Value)];
+
+fn node() -> (Arc<MemoryDisk>, Arc<Broker>) {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    (disk, broker)
+}
+
+fn declare(client: &mut Client, queue: &str, arguments: Arguments<'_>) -> Vec<String> {
+    let mut all = vec![("x-queue-type", Value::from("quorum"))];
+    all.extend_from_slice(arguments);
+    client.declare_with(queue, true, &all)
+}
+
+/// The node after a crash that leaves what was synced.
+fn after_crash(disk: &MemoryDisk) -> (Arc<MemoryDisk>, Arc<Broker>) {
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    (disk, broker)
+}
+
+fn confirmed(client: &mut Client, queue: &str, bodies: &[&str], kind: Kind) {
+    let heard = client.publish(queue, bodies, kind);
+    let heard = client.wait_for(heard, 1);
+    assert!(heard.iter().all(|line| line.starts_with("ack ")));
+}
+
+#[test]
+fn messages_are_confirmed_delivered_and_settled() {
+    let (_disk, broker) = node();
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    assert_eq!(declare(&mut publisher, "q", &[]), ["declared 0 0"]);
+    publisher.ask(Op::EnableConfirms);
+    confirmed(&mut publisher, "q", &["a", "b"], Kind::Persistent);
+    assert_eq!(consumer.consume("q", false), ["consuming", "deliver a", "deliver b"]);
+    confirmed(&mut publisher, "q", &["c"], Kind::Transient);
+    assert_eq!(consumer.heard(), ["deliver c"]);
+    consumer.settle(3, Outcome::Accepted);
+    assert_eq!(declare(&mut publisher, "q", &[]), ["declared 0 1"]);
+    assert_eq!(broker.figures().message_bytes(), 0);
+}
+
+#[test]
+fn confirmed_messages_survive_a_crash_whatever_their_mode() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.ask(Op::EnableConfirms);
+    confirmed(&mut client, "q", &["a"], Kind::Transient);
+    confirmed(&mut client, "q", &["b", "c"], Kind::Persistent);
+    let (disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    let all = ["consuming", "deliver a again", "deliver b again", "deliver c again"];
+    assert_eq!(client.consume("q", false), all);
+    client.settle(1, Outcome::Accepted);
+    // Covers what was settled before.
+    let mut publisher = Client::connect(&broker);
+    publisher.ask(Op::EnableConfirms);
+    confirmed(&mut publisher, "q", &["d"], Kind::Transient);
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    let left = ["consuming", "deliver b again", "deliver c again", "deliver d again"];
+    assert_eq!(client.consume("q", false), left);
+}
+
+#[test]
+fn a_clean_stop_leaves_what_nobody_was_given_unmarked() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
+    client.publish("q", &["a", "b"], Kind::Transient);
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
+    client.disconnect();
+    broker.stop().unwrap();
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a again", "deliver b"]);
+}
+
+#[test]
+fn returned_messages_come_first_in_the_order_they_came_back() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got a left 2"]);
+    assert_eq!(client.get("q"), ["got b left 1"]);
+    client.settle_newest(Outcome::Released);
+    client.settle_newest(Outcome::Modified);
+    assert_eq!(client.get("q"), ["got b again left 2"]);
+    let n = |client: &Client, header: &[u8]| client.last_headers().get(header).cloned();
+    assert_eq!(n(&client, b"x-acquired-count"), Some(Value::I64(1)));
+    assert_eq!(n(&client, b"x-delivery-count"), None);
+    assert_eq!(client.get("q"), ["got a again left 1"]);
+    assert_eq!(n(&client, b"x-delivery-count"), Some(Value::I64(1)));
+}
+
+#[test]
+fn gets_hold_messages_until_they_are_settled() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got a left 2"]);
+    assert_eq!(client.ask(Op::Get { queue: short("q"), no_ack: true }), ["got b left 1"]);
+    client.disconnect();
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.get("q"), ["got a again left 1"]);
+    client.settle(1, Outcome::Rejected);
+    assert_eq!(client.get("q"), ["got c left 0"]);
+    assert_eq!(client.get("q"), ["get empty"]);
+    drop(disk);
+}
+
+#[test]
+fn purged_and_deleted_queues_are_empty_after_a_crash() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    for queue in ["p", "d"] {
+        declare(&mut client, queue, &[]);
+        client.publish(queue, &["a", "b"], Kind::Persistent);
+    }
+    assert_eq!(client.ask(Op::PurgeQueue { queue: short("p") }), ["purged 2"]);
+    let delete = |if_empty| Op::DeleteQueue { queue: short("d"), if_unused: Flag::No, if_empty };
+    let refused = client.ask(delete(Flag::Yes)).concat();
+    assert!(refused.contains("PreconditionFailed: queue 'd' in vhost '/' not empty"), "{refused}");
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.ask(delete(Flag::No)), ["deleted 2"]);
+    declare(&mut client, "d", &[]);
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    for queue in ["p", "d"] {
+        assert_eq!(declare(&mut client, queue, &[]), ["declared 0 0"], "{queue}");
+    }
+}
+
+#[test]
+fn a_delivery_limit_sends_messages_to_the_dead_letter_exchange() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", true);
+    let to_dead = ("x-dead-letter-exchange", Value::from(""));
+    let key = ("x-dead-letter-routing-key", Value::from("dead"));
+    declare(&mut client, "q", &[to_dead, key, ("x-delivery-limit", Value::I64(1))]);
+    client.publish("q", &["a"], Kind::Persistent);
+    assert_eq!(client.get("q"), ["got a left 0"]);
+    client.settle_newest(Outcome::Modified);
+    assert_eq!(client.get("q"), ["got a again left 0"]);
+    client.settle_newest(Outcome::Modified);
+    assert_eq!(client.get_soon("dead"), "got a left 0");
+    assert_eq!(client.get("q"), ["get empty"]);
+}
+
+#[test]
+fn messages_expire_and_full_queues_refuse() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    let refuses = ("x-overflow", Value::from("reject-publish"));
+    declare(&mut client, "full", &[("x-max-length", Value::I64(1)), refuses]);
+    client.ask(Op::EnableConfirms);
+    let heard = client.publish("full", &["a", "b"], Kind::Transient);
+    let mut heard = client.wait_for(heard, 2);
+    heard.sort();
+    assert_eq!(heard, ["ack 1..=1", "nack 2..=2"]);
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[("x-message-ttl", Value::I64(1))]);
+    client.publish("q", &["a"], Kind::Transient);
+    broker.tick(stdx::Now { monotonic_ms: 2, unix_ms: 2 });
+    crate::client::wait_until("it expires", || client.ask_ready("q") == 0);
+}
+
+#[test]
+fn priorities_go_first() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    let of = |priority| Properties { priority: Some(priority), ..Properties::default() };
+    client.publish_with("", "q", &[(of(1), "low"), (of(9), "high")]);
+    assert_eq!(client.get("q"), ["got high left 1"]);
+}
+
+/// One that nobody acknowledges holds back nothing else in the log.
+#[test]
+fn the_log_stays_short_behind_a_message_that_nobody_settles() {
+    let (disk, broker) = node();
+    let (mut client, mut holder) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["held"], Kind::Persistent);
+    assert_eq!(holder.get("q"), ["got held left 0"]);
+    client.ask(Op::EnableConfirms);
+    let mut consumer = Client::connect(&broker);
+    consumer.consume("q", true);
+    let large = "x".repeat(200 * 1024);
+    for round in 0..60 {
+        confirmed(&mut client, "q", &[&large, &large], Kind::Persistent);
+        consumer.write_out();
+        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+    }
+    let stats = broker.figures().log();
+    assert!(stats.segments < 12, "{stats:?}");
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.consume("q", false)[..2], ["consuming", "deliver held again"]);
+}

@@ -1,0 +1,111 @@
+//! The content of a queue as a start and background work look after it: pages that are written and read,
+//! messages of an earlier life, places in the log that are to be freed.
+
+use super::{Content, QueueContext, Services};
+use crate::body_refs::BodyRefs;
+use crate::records;
+use log::SegmentId;
+use std::ops::Range;
+use std::sync::Arc;
+use store::Queued;
+use store::backlog::{Dropped, LiveMessage, LoadedPage, PageKey, PageNote};
+use store::blob::BlobId;
+
+/// The content of a queue as a start and background work look after it.
+#[derive(Debug)]
+pub struct ContentUpkeep<'c> {
+    pub(super) content: &'c mut Content,
+    pub(super) queue: &'c QueueContext,
+}
+
+/// Messages that cannot be read.
+#[derive(Debug)]
+pub struct Lost {
+    /// Their positions.
+    pub positions: Vec<Range<u64>>,
+    /// Why.
+    pub reason: String,
+    /// Their places in files, to be [freed](Content::free) once the log knows that they are gone.
+    pub dropped: Dropped,
+}
+
+impl ContentUpkeep<'_> {
+    /// A page's image is where it is to be, and durable if it is to be.
+    pub fn written(&mut self, page: PageKey, (blob, is_durable): (BlobId, bool)) {
+        match self.content.backlog.jobs().written(page, blob) {
+            Some(written) => self.content.note_page(self.queue, page, &written),
+            // It was emptied meanwhile.
+            None => {
+                self.queue.services.storage.images.store(is_durable).release(blob, 1);
+            }
+        }
+    }
+
+    /// A page was read, or why it cannot be. Returns messages that are lost by that.
+    pub fn loaded(&mut self, page: PageKey, loaded: Result<LoadedPage, String>) -> Option<Lost> {
+        let pool = &self.queue.services.storage.pool;
+        let result = loaded.and_then(|loaded| {
+            self.content.backlog.loaded(pool, page, loaded).map_err(|error| error.to_string())
+        });
+        match result {
+            Ok(None) => None,
+            Ok(Some(arrived)) => {
+                if let Some(freed) = &arrived.page {
+                    self.queue.services.free_page(freed.clone(), &self.queue.bodies);
+                }
+                self.queue.bodies.release(arrived.bodies.iter().copied());
+                let positions: Vec<_> = arrived.lost.iter().map(|at| *at..at + 1).collect();
+                let reason = "they cannot be read, or their bodies".to_owned();
+                let lost = Lost { positions, reason, dropped: Dropped::default() };
+                (!lost.positions.is_empty()).then_some(lost)
+            }
+            Err(reason) => {
+                let (positions, dropped) = self.content.backlog.failed(pool, page)?;
+                Some(Lost { positions, reason, dropped })
+            }
+        }
+    }
+
+    /// Puts a message of an earlier life back. Positions rise from call to call.
+    pub fn restore(&mut self, queued: &Queued<'_>, segment: SegmentId) {
+        self.content.backlog.restore(&self.queue.services.storage.pool, queued, Some(segment));
+    }
+
+    /// Puts a page of an earlier life back: what is left of it. Positions rise from call to call. None if the
+    /// note cannot be true, false if its image is not there.
+    pub fn restore_page(&mut self, note: &PageNote, segment: SegmentId) -> Option<bool> {
+        self.content.backlog.restore_page(note, segment).ok()?;
+        Some(self.queue.services.storage.images.durable.retain(note.blob, 1))
+    }
+
+    /// Has the references counted that page images of an earlier life name.
+    pub fn count_named(&self) {
+        let Services { storage, pager, .. } = &*self.queue.services;
+        let named = self.content.backlog.pages().images_with_bodies();
+        let names = named.map(|(image, positions)| {
+            let bodies = Arc::clone(&self.queue.bodies);
+            BodyRefs { bodies, image, is_durable: true, positions }
+        });
+        // Those who read them later need the images until then.
+        let names = names.filter(|names| storage.images.durable.retain(names.image, 1));
+        pager.count_named(names.collect());
+    }
+
+    /// Moves messages and notes that lie in log segment `segment` to the log's end.
+    pub fn relocate(&mut self, segment: SegmentId) {
+        let (wal, id) = (&self.queue.services.storage.wal, self.queue.id().0);
+        let message = |survivor: LiveMessage<'_>| {
+            let LiveMessage { position, message, stored } = survivor;
+            let appended = records::append_message(wal, id, position, &message, stored);
+            wal.release(segment, 1);
+            appended.at.segment
+        };
+        let page = |note: &PageNote| {
+            let is_needed = !note.live.is_empty();
+            let moved_to = is_needed.then(|| records::append_paged(wal, id, note).at.segment);
+            wal.release(segment, 1);
+            moved_to
+        };
+        self.content.backlog.log_places().relocate(segment, message, page);
+    }
+}

@@ -1,0 +1,49 @@
+//! The definition of a queue, and the parts of the node that it uses.
+
+use super::Services;
+use message_store::BodyStore;
+use meta::{QueueDef, QueueId};
+use std::sync::Arc;
+use store::blob::BlobId;
+
+/// The definition of a queue, and the parts of the node that it uses.
+#[derive(Debug)]
+pub struct QueueContext {
+    pub(crate) def: Arc<QueueDef>,
+    pub(crate) services: Arc<Services>,
+    /// Of its virtual host.
+    pub(crate) bodies: Arc<BodyStore>,
+}
+
+impl QueueContext {
+    /// That of a queue with this definition.
+    #[must_use]
+    pub fn new(def: Arc<QueueDef>, services: Arc<Services>) -> Self {
+        let bodies = services.storage.bodies.of(&def.vhost);
+        Self { def, services, bodies }
+    }
+
+    /// Its definition.
+    #[must_use]
+    pub const fn def(&self) -> &Arc<QueueDef> {
+        &self.def
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.def.id
+    }
+
+    /// Adds a reference of a stored body; false if there is no such body.
+    #[must_use]
+    pub fn retain_body(&self, blob: BlobId) -> bool {
+        self.bodies.retain(blob)
+    }
+
+    /// The parts of the node that queues share.
+    #[must_use]
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+}

@@ -1,0 +1,138 @@
+//! A consumer as its session holds it: everything it says to its queue.
+
+use super::QuorumQueue;
+use queue::Return;
+use queue::machine::{Command, Outcome};
+use queue_type::{AfterDetach, AttachRefused, Got, Settled, Wakes};
+use session::{ChannelId, LinkId, Outbox, Settle};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use store::backlog::Lookup;
+
+/// A consumer, or the taker of `basic.get`s of one channel, at its queue.
+#[derive(Debug)]
+pub struct Consumer {
+    pub(crate) queue: Arc<QuorumQueue>,
+    /// The number that the machine knows it by.
+    pub(crate) id: u64,
+    channel: ChannelId,
+    is_no_ack: bool,
+    is_active: AtomicBool,
+}
+
+impl Consumer {
+    pub(crate) const fn new(
+        queue: Arc<QuorumQueue>,
+        id: u64,
+        (channel, is_no_ack): (ChannelId, bool),
+        is_active: bool,
+    ) -> Self {
+        Self { queue, id, channel, is_no_ack, is_active: AtomicBool::new(is_active) }
+    }
+
+    /// Its queue.
+    #[must_use]
+    pub const fn queue(&self) -> &Arc<QuorumQueue> {
+        &self.queue
+    }
+
+    /// Its channel.
+    #[must_use]
+    pub const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// Whether being delivered to it settles a message.
+    #[must_use]
+    pub const fn is_no_ack(&self) -> bool {
+        self.is_no_ack
+    }
+
+    /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+    }
+
+    /// Gives the next message to an outbox, if there is one and it is in memory.
+    ///
+    /// # Errors
+    /// The queue is being deleted, or has a single active consumer.
+    pub fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
+        self.queue.with(|turn| turn.get(self, link, outbox))
+    }
+
+    /// Resolves when the first ready message is in memory, or there is none.
+    pub async fn next_in_memory(&self) {
+        poll_fn(|context| {
+            self.queue.with(|turn| {
+                let next = turn.state.machine.facts().ready().next();
+                let is_cold = |next| matches!(turn.state.content.backlog.get(next), Lookup::Cold);
+                if turn.state.is_deleted || !next.is_some_and(is_cold) {
+                    return Poll::Ready(());
+                }
+                turn.state.paging.wait(context.waker());
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+
+    /// Works off what it says about messages it was given. Unknown ones are passed over.
+    pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
+        self.queue.with_wakes(wakes, |turn| {
+            for run in settles.chunk_by(|a, b| a.outcome == b.outcome) {
+                let Some(Settle { outcome, .. }) = run.first() else { continue };
+                // COMPAT: what is given back by `basic.nack` was not tried.
+                let outcome = match outcome {
+                    session::Outcome::Accepted => Outcome::Accepted,
+                    session::Outcome::Rejected => Outcome::Rejected(Return::Failed),
+                    session::Outcome::Modified => Outcome::Returned(Return::Failed),
+                    session::Outcome::Released => Outcome::Returned(Return::Released),
+                };
+                turn.settle(self.id, outcome, run.iter().map(|settle| settle.position.0));
+            }
+        });
+        Settled::All
+    }
+
+    /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
+    pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
+        self.is_active.store(false, Ordering::Relaxed);
+        self.queue.with(|turn| {
+            turn.stop_feeding(self.id);
+            turn.apply(&Command::Cancel { consumer: self.id });
+            told();
+        });
+        AfterDetach::Stays
+    }
+
+    /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
+    #[must_use]
+    pub fn detach_idle(&self) -> bool {
+        self.queue.with(|turn| turn.detach_idle(self.id))
+    }
+
+    /// Changes its prefetch limit.
+    pub fn set_prefetch(&self, prefetch: Option<u32>) {
+        let prefetch = prefetch.unwrap_or(0);
+        self.queue.with(|turn| {
+            if let Some(feed) = turn.state.members.feed_mut(self.id) {
+                feed.checkout.prefetch = Some(prefetch).filter(|it| *it > 0);
+                turn.apply(&Command::Prefetch { consumer: self.id, prefetch });
+            }
+        });
+    }
+
+    /// Its connection can take deliveries again.
+    pub fn resume(&self) {
+        self.queue.with(|turn| {
+            if let Some(feed) = turn.state.members.feed_mut(self.id) {
+                feed.is_full = false;
+                turn.feed(self.id);
+            }
+        });
+    }
+}

@@ -1,0 +1,282 @@
+//! Assigned messages on their way into outboxes. The machine gives a consumer as many as it may hold; those
+//! that its outbox has no room for, or that are on disk, wait here.
+
+use super::consumer::Consumer;
+use super::members::Feed;
+use super::turn::Turn;
+use classic::add_counts;
+use message::MessageRef;
+use queue::machine::{
+    Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
+};
+use queue::{AckMode, DeliveryCounts, Return};
+use queue_type::{Attach, AttachRefused, Got};
+use session::{
+    Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
+};
+use std::sync::Arc;
+use store::backlog::{Backlog, Lookup};
+
+/// Bytes that telling how often a message came back adds to its properties, at most.
+const COUNTS_BYTES_MAX: usize = 64;
+/// The node, as the machine knows it.
+const THIS_NODE: u32 = 0;
+
+impl Turn<'_> {
+    /// Adds a consumer, and tells its outbox.
+    pub(crate) fn attach(&mut self, attach: Attach<'_>) -> Result<u64, AttachRefused> {
+        if self.state.is_deleted {
+            return Err(AttachRefused::Gone);
+        }
+        let consumer = self.state.members.next_id();
+        let of_consumer = attach.arguments.get(b"x-consumer-timeout");
+        let of_consumer = of_consumer.and_then(session::Value::as_i64);
+        let of_consumer = of_consumer.and_then(|timeout_ms| u64::try_from(timeout_ms).ok());
+        let timeout_ms = of_consumer.or(self.state.terms.consumer_timeout_ms).filter(|it| *it > 0);
+        self.apply(&Command::Attach(Terms {
+            consumer,
+            node: THIS_NODE,
+            prefetch: attach.checkout.prefetch.unwrap_or(0),
+            priority: attach.checkout.priority,
+            timeout_ms,
+        }));
+        if !matches!(self.take_answer(), Some(Answer::Attached { .. })) {
+            return Err(AttachRefused::Gone);
+        }
+        self.wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
+            sink.event(Event::Attached {
+                channel: attach.channel,
+                link: attach.link,
+                consumer_tag: attach.consumer_tag,
+                no_ack: attach.checkout.settling == AckMode::Auto,
+                answer: attach.answer,
+            });
+        }));
+        self.state.members.add(Feed::of(attach));
+        Ok(consumer)
+    }
+
+    /// A consumer settles deliveries, in this order.
+    pub(crate) fn settle(
+        &mut self,
+        consumer: u64,
+        outcome: Outcome,
+        settled: impl Iterator<Item = u64>,
+    ) {
+        let mut numbers = std::mem::take(&mut self.work.numbers);
+        for number in settled {
+            match numbers.last_mut() {
+                Some(last) if last.end == number => last.end += 1,
+                Some(_) | None => numbers.push(NumberRange::one(number)),
+            }
+        }
+        if !numbers.is_empty() {
+            let numbers = Items::Slice(&numbers);
+            self.apply(&Command::Settle { consumer, outcome, numbers });
+        }
+        numbers.clear();
+        self.work.numbers = numbers;
+    }
+
+    /// Hands what was assigned to the outboxes, each locked once.
+    pub(crate) fn hand_over(&mut self) {
+        let mut touched = std::mem::take(&mut self.work.touched);
+        for run in self.work.effects.assigned.chunk_by(|a, b| a.consumer == b.consumer) {
+            let Some(Assigned { consumer, .. }) = run.first() else { continue };
+            if let Some(feed) = self.state.members.feed_mut(*consumer) {
+                if feed.waiting.is_empty() {
+                    touched.push(*consumer);
+                }
+                feed.waiting.extend(run);
+            }
+        }
+        self.work.effects.assigned.clear();
+        for consumer in touched.drain(..) {
+            self.feed(consumer);
+        }
+        self.work.touched = touched;
+    }
+
+    /// Gives a consumer what waits for it, as far as there is room and it is in memory.
+    pub(crate) fn feed(&mut self, consumer: u64) {
+        let (state, queue) = (&mut *self.state, self.queue);
+        let Some(feed) = state.members.feed_mut(consumer).filter(|feed| !feed.is_full) else {
+            return;
+        };
+        let (backlog, seen_below) = (&state.content.backlog, state.seen_below);
+        let (outbox, link) = (Arc::clone(&feed.outbox), feed.link);
+        let settled_by_write = feed.checkout.settling == AckMode::Auto;
+        let host = queue.context.services().host();
+        let owner = host.is_traced().then_some((feed.connection, feed.channel));
+        let (mut n_given, mut lost) = (0, Vec::new());
+        let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
+            while let Some(next) = feed.waiting.front() {
+                let message = match backlog.get(next.position) {
+                    Lookup::Here(message) => message,
+                    Lookup::Cold => return,
+                    Lookup::Gone => {
+                        lost.push(next.number);
+                        feed.waiting.pop_front();
+                        continue;
+                    }
+                };
+                if !fits(sink, &message, queue.def().name.as_str()) {
+                    feed.is_full = true;
+                    return;
+                }
+                let counted = add_counts(next.counts, &message);
+                let redelivered = is_redelivered(next, seen_below);
+                let message = MessageRef {
+                    properties: counted.as_deref().unwrap_or(message.properties),
+                    ..message
+                };
+                let position = Position(next.number);
+                let delivery =
+                    Delivery { position, redelivered, settled_by_write, message: &message };
+                let room = sink.deliver(link, delivery);
+                if let Some(owner) = owner {
+                    host.trace_delivery(queue.def(), owner, redelivered, &message);
+                }
+                feed.waiting.pop_front();
+                n_given += 1;
+                if room == Room::Full {
+                    feed.is_full = true;
+                    return;
+                }
+            }
+        });
+        self.wakes.extend(waker);
+        queue.counters.note_delivered(n_given);
+        // Damaged messages are nobody's.
+        self.settle(consumer, Outcome::Accepted, lost.into_iter());
+    }
+
+    /// Gives consumers what has come into memory.
+    pub(crate) fn feed_waiting(&mut self) {
+        let waiting: Vec<u64> = self.state.members.waiting().map(|(id, _)| id).collect();
+        waiting.into_iter().for_each(|consumer| self.feed(consumer));
+    }
+
+    /// A consumer is given nothing any more: what is not in its outbox goes back.
+    pub(crate) fn stop_feeding(&mut self, consumer: u64) {
+        if let Some(feed) = self.state.members.take_feed(consumer) {
+            let unsent = feed.waiting.iter().map(|assigned| assigned.number);
+            self.settle(consumer, Outcome::Returned(Return::Released), unsent);
+        }
+    }
+
+    /// Gives the next message to an outbox, if there is one and it is in memory.
+    pub(crate) fn get(
+        &mut self,
+        consumer: &Consumer,
+        link: LinkId,
+        outbox: &Arc<dyn Outbox>,
+    ) -> Result<Got, AttachRefused> {
+        if self.state.is_deleted {
+            return Err(AttachRefused::Gone);
+        }
+        match self.next_fitting(outbox) {
+            Ok(()) => {}
+            Err(got) => return Ok(got),
+        }
+        // It is gone only once it was handed over, also if the client acknowledges nothing.
+        let timeout_ms = self.state.terms.consumer_timeout_ms.filter(|it| *it > 0);
+        let (consumer_id, node) = (consumer.id, THIS_NODE);
+        let take = Take { request: 0, settles: false, consumer: consumer_id, node, timeout_ms };
+        self.apply(&Command::Get(take));
+        let (assigned, n_ready) = match self.take_answer() {
+            Some(Answer::Got { assigned, n_ready, .. }) => (assigned, n_ready),
+            Some(Answer::SingleActive { .. }) => return Err(self.refuse_get()),
+            _ => return Ok(Got::Nothing),
+        };
+        let is_given = self.give_got(consumer, (link, &**outbox), &assigned, n_ready);
+        let number = std::iter::once(assigned.number);
+        match is_given {
+            Some(true) if !consumer.is_no_ack() => {}
+            Some(true) => self.settle(consumer.id, Outcome::Accepted, number),
+            // It was not the one that was expected: others have expired meanwhile.
+            Some(false) => {
+                self.settle(consumer.id, Outcome::Returned(Return::Released), number);
+                return Ok(Got::NotInMemory);
+            }
+            None => {
+                self.settle(consumer.id, Outcome::Accepted, number);
+                return self.get(consumer, link, outbox);
+            }
+        }
+        self.queue.counters.note_delivered(1);
+        Ok(Got::Message)
+    }
+
+    /// Whether the next message is in memory, and the client can be sent it.
+    fn next_fitting(&mut self, outbox: &Arc<dyn Outbox>) -> Result<(), Got> {
+        let Some(next) = self.state.machine.facts().ready().next() else { return Ok(()) };
+        match self.state.content.backlog.get(next) {
+            Lookup::Cold => Err(Got::NotInMemory),
+            Lookup::Gone => Ok(()),
+            Lookup::Here(message) => {
+                let mut is_fit = false;
+                let name = self.queue.def().name.as_str();
+                self.wakes.extend(outbox.batch(&mut |sink| is_fit = fits(sink, &message, name)));
+                if is_fit { Ok(()) } else { Err(Got::Unfit) }
+            }
+        }
+    }
+
+    /// Puts a message that was got into the outbox. False if it is on disk; none if it was lost.
+    fn give_got(
+        &mut self,
+        consumer: &Consumer,
+        (link, outbox): (LinkId, &dyn Outbox),
+        assigned: &Assigned,
+        n_ready: u64,
+    ) -> Option<bool> {
+        let message = match lookup(&self.state.content.backlog, assigned) {
+            Lookup::Here(message) => message,
+            Lookup::Cold => return Some(false),
+            Lookup::Gone => return None,
+        };
+        let counted = add_counts(assigned.counts, &message);
+        let properties = counted.as_deref().unwrap_or(message.properties);
+        let message = MessageRef { properties, ..message };
+        let redelivered = is_redelivered(assigned, self.state.seen_below);
+        let position = Position(assigned.number);
+        let delivery =
+            Delivery { position, redelivered, message: &message, settled_by_write: false };
+        self.wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
+            let (channel, no_ack) = (consumer.channel(), consumer.is_no_ack());
+            sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
+        }));
+        let host = self.queue.context.services().host();
+        if host.is_traced()
+            && let Some(owner) = self.state.members.owner(consumer.id)
+        {
+            host.trace_delivery(self.queue.def(), owner, redelivered, &message);
+        }
+        Some(true)
+    }
+
+    /// COMPAT: RabbitMQ's text.
+    fn refuse_get(&self) -> AttachRefused {
+        AttachRefused::Locked(format!(
+            "cannot obtain access to locked {}. basic.get operations are not supported by quorum queues with \
+             single active consumer",
+            self.queue.def().resource()
+        ))
+    }
+}
+
+fn lookup<'b>(backlog: &'b Backlog, assigned: &Assigned) -> Lookup<'b> {
+    backlog.get(assigned.position)
+}
+
+/// Whether a message may have been delivered before.
+fn is_redelivered(assigned: &Assigned, seen_below: u64) -> bool {
+    assigned.position < seen_below || assigned.counts != DeliveryCounts::default()
+}
+
+/// Whether a client can be sent a message; if not, its connection is about to end.
+fn fits(sink: &mut dyn Sink, message: &MessageRef<'_>, queue: &str) -> bool {
+    let n_bytes = message.properties.len();
+    n_bytes <= PROPERTIES_BYTES_ALWAYS_TAKEN || sink.fits(n_bytes + COUNTS_BYTES_MAX, queue)
+}

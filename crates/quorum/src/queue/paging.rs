@@ -1,0 +1,88 @@
+//! Paging: the messages that a queue wants in memory, and its part in the work of the pager.
+
+use super::QuorumQueue;
+use super::state::QueueState;
+use classic::{Journal, Lost, PagedQueue, QueueContext, Services};
+use queue_type::Wakes;
+use std::sync::Arc;
+use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
+use store::blob::BlobId;
+
+impl QueueState {
+    /// The position whose message is wanted in memory: one that a consumer waits for, or a dead letter; else
+    /// the first ready one, or the one the next message gets.
+    fn head(&self) -> u64 {
+        let is_cold = |at: &u64| matches!(self.content.backlog.get(*at), Lookup::Cold);
+        let assigned = self.members.waiting().map(|(_, assigned)| assigned.position);
+        let letter = self.first_letter().filter(|_| self.letters.is_asked());
+        let wanted = assigned.chain(letter).find(is_cold);
+        let wanted = wanted.or_else(|| self.machine.facts().ready().next());
+        wanted.unwrap_or_else(|| self.machine.facts().next_position())
+    }
+
+    fn is_head_cold(&self) -> bool {
+        matches!(self.content.backlog.get(self.head()), Lookup::Cold)
+    }
+
+    /// Brings up to date what depends on the backlog, after every turn. True if the pager is to be asked.
+    pub(crate) fn settle_paging(&mut self, services: &Services, wakes: &mut Wakes) -> bool {
+        let may_ask = self.paging.account(services, &self.content.backlog);
+        if self.paging.is_waited_for() && (self.is_deleted || !self.is_next_cold()) {
+            self.paging.wake(wakes);
+        }
+        if !may_ask {
+            return false;
+        }
+        let head = self.head();
+        self.paging.ask(services, &mut self.content.backlog, head)
+    }
+
+    fn is_next_cold(&self) -> bool {
+        let next = self.machine.facts().ready().next();
+        next.is_some_and(|next| matches!(self.content.backlog.get(next), Lookup::Cold))
+    }
+}
+
+impl PagedQueue for QuorumQueue {
+    fn context(&self) -> &QueueContext {
+        &self.context
+    }
+
+    fn waits_for_page(&self) -> bool {
+        stdx::lock(&self.state).is_head_cold()
+    }
+
+    fn next_job(&self, image: &mut Image) -> Option<Job> {
+        let mut state = stdx::lock(&self.state);
+        let head = state.head();
+        let QueueState { paging, content, .. } = &mut *state;
+        paging.next_job(self.context.services(), (&mut content.backlog, head), image)
+    }
+
+    fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
+        self.with(|turn| {
+            turn.state.content.upkeep(&self.context).written(page, (blob, is_durable));
+        });
+    }
+
+    fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
+        self.with(|turn| {
+            let lost = turn.state.content.upkeep(&self.context).loaded(page, loaded);
+            if let Some(Lost { positions, reason, dropped }) = lost {
+                let n_lost: u64 = positions.iter().map(|range| range.end - range.start).sum();
+                self.context.services().storage().count_lost(n_lost);
+                tracing::error!(
+                    queue = %self.def().name,
+                    vhost = %self.def().vhost,
+                    "{n_lost} messages are lost, positions {positions:?}: {reason}"
+                );
+                turn.state.content.free(&self.context, dropped);
+            }
+            turn.feed_waiting();
+        });
+    }
+
+    fn journal(&self) -> Option<Arc<Journal>> {
+        None
+    }
+}

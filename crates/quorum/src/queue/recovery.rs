@@ -1,0 +1,160 @@
+//! A queue that is filled after a start: its machine made anew of its last written form and the commands
+//! since, its content of what the log has of it.
+
+use super::QuorumQueue;
+use super::state::QueueState;
+use crate::command_log::CommandLog;
+use classic::{Restoring, Services};
+use log::{Owner, SegmentCounts, SegmentId};
+use meta::{QueueDef, QueueSettings};
+use queue::machine::{Command, Effects, Machine};
+use queue::{PositionRange, Return};
+use std::sync::{Arc, MutexGuard};
+use stdx::record::{Reader, RecordError};
+use store::Queued;
+use store::backlog::PageNote;
+use store::blob::BlobId;
+
+/// A machine as it was found in the log.
+#[derive(Debug, Default)]
+pub struct LoggedMachine {
+    form: Option<(SegmentId, Vec<u8>)>,
+    commands: Vec<u8>,
+    segments: SegmentCounts,
+}
+
+impl LoggedMachine {
+    /// Takes commands.
+    pub fn take_commands(&mut self, segment: SegmentId, commands: &[u8]) {
+        self.commands.extend_from_slice(commands);
+        if !self.segments.has(segment) {
+            self.segments.add(segment);
+        }
+    }
+
+    /// Takes the written form of the machine, after all commands before.
+    pub fn take_form(&mut self, segment: SegmentId, form: &[u8]) {
+        *self = Self { form: Some((segment, form.to_vec())), ..Self::default() };
+    }
+
+    /// The machine, and what it needs in the log.
+    fn machine(self, new: Machine) -> Result<(Machine, CommandLog), RecordError> {
+        let mut machine = match &self.form {
+            Some((_, form)) => Machine::restore(form)?,
+            None => new,
+        };
+        let (mut reader, mut effects) = (Reader::new(&self.commands), Effects::default());
+        while !reader.is_empty() {
+            let (now_ms, command) = Command::read(&mut reader)?;
+            machine.apply(now_ms, &command, &mut effects);
+            effects.clear();
+        }
+        let form = self.form.map(|(segment, form)| (segment, form.len() as u64));
+        let n_bytes = self.commands.len() as u64;
+        Ok((machine, CommandLog::recovered(form, self.segments, n_bytes)))
+    }
+
+    /// Has the log keep what it has.
+    fn retain(&self, queue: &QuorumQueue) {
+        let (wal, owner) = (queue.context.services().storage().wal(), Owner(queue.def().id.0));
+        self.segments.clone().retain(wal, owner);
+        if let Some((segment, _)) = self.form {
+            wal.retain(segment, owner, 1);
+        }
+    }
+}
+
+/// A queue that is being filled after a start.
+pub struct QuorumRecovery<'q> {
+    queue: &'q QuorumQueue,
+    state: MutexGuard<'q, QueueState>,
+}
+
+impl QuorumQueue {
+    /// The queue as the log has it, without its messages. Those below `seen_below` may have been delivered,
+    /// whatever the machine knows; all, if that is not known.
+    ///
+    /// # Errors
+    /// The machine or its commands cannot be read: they are of a newer version.
+    pub fn recovered(
+        def: Arc<QueueDef>,
+        settings: &QueueSettings,
+        services: Arc<Services>,
+        (logged, seen_below): (LoggedMachine, Option<u64>),
+    ) -> Result<Arc<Self>, RecordError> {
+        let state = QueueState::new(settings, services.storage().time().unix_ms());
+        let new = state.machine.clone();
+        let queue = Self::of(def, services, state);
+        logged.retain(&queue);
+        let (machine, log) = logged.machine(new)?;
+        let mut state = QueueState::of(machine, log, settings);
+        state.seen_below = seen_below.unwrap_or_else(|| state.machine.facts().next_position());
+        *stdx::lock(&queue.state) = state;
+        Ok(queue)
+    }
+
+    /// Puts its messages back in; nobody else may use the queue meanwhile.
+    #[must_use]
+    pub fn restoring(&self) -> QuorumRecovery<'_> {
+        QuorumRecovery { queue: self, state: stdx::lock(&self.state) }
+    }
+}
+
+impl QuorumRecovery<'_> {
+    /// The positions whose messages are gone.
+    #[must_use]
+    pub fn gone(&self) -> Vec<PositionRange> {
+        let (mut gone, mut start) = (Vec::new(), 0);
+        let end = PositionRange { start: u64::MAX, end: u64::MAX };
+        for live in self.state.machine.facts().live().into_iter().chain([end]) {
+            if start < live.start {
+                gone.push(PositionRange { start, end: live.start });
+            }
+            start = live.end;
+        }
+        gone
+    }
+
+    /// Ends the restoring: the consumers of the life before are gone.
+    pub fn end(self) {
+        let Self { queue, mut state } = self;
+        state.content.upkeep(&queue.context).count_named();
+        drop(state);
+        queue.with(|turn| {
+            let consumers: Vec<u64> =
+                turn.state.machine.facts().consumers().map(|it| it.terms.consumer).collect();
+            turn.state.members.begin_behind(consumers.iter().copied().max().unwrap_or(0));
+            // None of them is given what another gives back.
+            for consumer in &consumers {
+                turn.apply(&Command::Cancel { consumer: *consumer });
+            }
+            for consumer in consumers {
+                turn.apply(&Command::Detach { consumer, how: Return::Failed });
+            }
+            if turn.state.machine.facts().is_closed() {
+                turn.apply(&Command::Reopen);
+            }
+            let settings = turn.state.terms.settings;
+            if *turn.state.machine.facts().settings() != settings {
+                turn.apply(&Command::Settings(settings));
+            }
+            if turn.state.machine.deadline_ms().is_some() {
+                turn.apply(&Command::Tick);
+            }
+        });
+    }
+}
+
+impl Restoring for QuorumRecovery<'_> {
+    fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
+        self.state.content.upkeep(&self.queue.context).restore(queued, segment);
+    }
+
+    fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool {
+        self.state.content.upkeep(&self.queue.context).restore_page(note, segment).unwrap_or(false)
+    }
+
+    fn retain_body(&self, blob: BlobId) -> bool {
+        self.queue.context.retain_body(blob)
+    }
+}

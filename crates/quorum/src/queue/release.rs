@@ -1,0 +1,99 @@
+//! The consumers of one channel at one queue, whose messages come back together.
+
+use super::QuorumQueue;
+use super::consumer::Consumer;
+use super::turn::Turn;
+use queue::Return;
+use queue::machine::{Command, Outcome};
+use queue_type::AfterDetach;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The consumers of one channel at one queue.
+#[derive(Debug)]
+pub struct Release {
+    queue: Arc<QuorumQueue>,
+    /// With the numbers of deliveries that each keeps.
+    consumers: Vec<(u64, HashSet<u64>)>,
+    /// Retired consumers that still hold something.
+    holding: Vec<(u64, HashSet<u64>)>,
+}
+
+impl Release {
+    /// These consumers, all of one queue, with the deliveries that each keeps; `None` without any.
+    #[must_use]
+    pub fn of(consumers: Vec<(&Arc<Consumer>, HashSet<u64>)>) -> Option<Self> {
+        let queue = Arc::clone(&consumers.first()?.0.queue);
+        let consumers = consumers.into_iter().map(|(consumer, kept)| (consumer.id, kept)).collect();
+        Some(Self { queue, consumers, holding: Vec::new() })
+    }
+
+    /// How many consumers these are.
+    #[must_use]
+    pub const fn n_consumers(&self) -> usize {
+        self.consumers.len()
+    }
+
+    /// Ends the deliveries of the last `n` consumers, and takes those of them away for good that hold
+    /// nothing. `None` when all were retired: those are left then that hold something.
+    pub fn retire(&mut self, n: usize) -> Option<AfterDetach> {
+        let last = self.consumers.split_off(self.consumers.len().saturating_sub(n));
+        if last.is_empty() {
+            self.consumers = std::mem::take(&mut self.holding);
+            return None;
+        }
+        self.queue.with(|turn| {
+            for (consumer, kept) in last {
+                turn.stop_feeding(consumer);
+                turn.apply(&Command::Cancel { consumer });
+                if !turn.detach_idle(consumer) {
+                    self.holding.push((consumer, kept));
+                }
+            }
+        });
+        Some(AfterDetach::Stays)
+    }
+
+    /// Everything the consumers hold goes back, but for what each keeps; they stay attached.
+    pub fn requeue_all(self) {
+        self.queue.with(|turn| {
+            for (consumer, kept) in &self.consumers {
+                if let Some(feed) = turn.state.members.feed_mut(*consumer) {
+                    feed.waiting.clear();
+                }
+                let held = turn.state.machine.facts().held(*consumer).map(|(number, _)| number);
+                let back: Vec<u64> = held.filter(|number| !kept.contains(number)).collect();
+                turn.settle(*consumer, Outcome::Returned(Return::Released), back.into_iter());
+            }
+        });
+    }
+
+    /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
+    #[must_use]
+    pub fn detach(self) -> AfterDetach {
+        self.queue.with(|turn| {
+            for (consumer, _) in self.consumers {
+                turn.stop_feeding(consumer);
+                turn.detach(consumer, Return::Failed);
+            }
+        });
+        AfterDetach::Stays
+    }
+}
+
+impl Turn<'_> {
+    /// Takes a consumer away if it gets nothing any more and holds nothing; true when it did.
+    pub(crate) fn detach_idle(&mut self, consumer: u64) -> bool {
+        let is_idle = self.state.machine.facts().held(consumer).next().is_none();
+        if is_idle {
+            self.detach(consumer, Return::Released);
+        }
+        is_idle
+    }
+
+    /// Takes a consumer away.
+    fn detach(&mut self, consumer: u64, how: Return) {
+        self.state.members.remove(consumer);
+        self.apply(&Command::Detach { consumer, how });
+    }
+}

@@ -1,0 +1,88 @@
+//! The state that a queue's lock guards.
+
+use super::letters::Letters;
+use super::members::Members;
+use super::turn::Work;
+use crate::command_log::CommandLog;
+use crate::settings::machine_settings;
+use classic::{Content, Paging, QueueAlarms};
+use meta::QueueSettings;
+use queue::machine::{Machine, Settings};
+use queue_type::DeadLetterTo;
+use std::sync::Arc;
+
+/// The state under a queue's lock.
+pub(crate) struct QueueState {
+    pub(crate) machine: Machine,
+    pub(crate) terms: Terms,
+    pub(crate) log: CommandLog,
+    pub(crate) content: Content,
+    pub(crate) paging: Paging,
+    pub(crate) members: Members,
+    pub(crate) letters: Letters,
+    pub(crate) alarms: QueueAlarms,
+    /// Of a queue that is in use.
+    pub(crate) work: Option<Box<Work>>,
+    /// Of the message that was put in last, as [`NODE`](super::publish::NODE) counts them.
+    pub(crate) last_number: Option<u64>,
+    /// Messages before may have been delivered by an earlier life, whatever the machine knows.
+    pub(crate) seen_below: u64,
+    pub(crate) is_deleted: bool,
+}
+
+/// The wishes of definitions.
+pub(crate) struct Terms {
+    pub(crate) settings: Settings,
+    pub(crate) consumer_timeout_ms: Option<u64>,
+    /// Of the definitions that these are from.
+    pub(crate) epoch: u64,
+}
+
+impl std::fmt::Debug for QueueState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueueState").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+impl QueueState {
+    /// That of a new queue.
+    pub(crate) fn new(settings: &QueueSettings, now_ms: u64) -> Self {
+        Self::of(Machine::new(machine_settings(settings), now_ms), CommandLog::default(), settings)
+    }
+
+    pub(crate) fn of(machine: Machine, log: CommandLog, settings: &QueueSettings) -> Self {
+        let mut state = Self {
+            machine,
+            terms: Terms {
+                settings: machine_settings(settings),
+                consumer_timeout_ms: settings.consumer_timeout_ms,
+                epoch: 0,
+            },
+            log,
+            content: Content::beside_commands(),
+            paging: Paging::default(),
+            members: Members::default(),
+            letters: Letters::default(),
+            alarms: QueueAlarms::default(),
+            work: None,
+            last_number: None,
+            seen_below: 0,
+            is_deleted: false,
+        };
+        state.set_dead_letter_to(settings);
+        state
+    }
+
+    pub(crate) fn set_dead_letter_to(&mut self, settings: &QueueSettings) {
+        let to = settings.dead_letter.exchange.clone();
+        self.letters.to = to.map(|exchange| {
+            let routing_key = settings.dead_letter.routing_key.clone();
+            Arc::new(DeadLetterTo { exchange, routing_key })
+        });
+    }
+
+    /// Whether nobody uses it, and there is nothing in it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.members.is_empty() && self.content.backlog.stored_bytes() == 0
+    }
+}

@@ -1,0 +1,188 @@
+//! One turn under a queue's lock: commands are applied to the machine, recorded together, and their effects
+//! carried out.
+
+use super::QuorumQueue;
+use super::state::QueueState;
+use log::Lsn;
+use queue::PositionRange;
+use queue::machine::{Answer, Arrival, Command, Effects, NumberRange, Promise, Stored, TimedOut};
+use queue_type::{AckTimeout, Incoming, Wakes};
+use session::{Event, Sink};
+use stdx::TimeScale;
+
+/// Ranges of more messages are forgotten together.
+const ONE_BY_ONE_MAX: u64 = 64;
+
+/// Lists that a queue in use keeps the memory of.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// The written form of the commands of this turn.
+    commands: Vec<u8>,
+    pub(crate) effects: Effects,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) numbers: Vec<NumberRange>,
+    /// Consumers with something to be handed over.
+    pub(crate) touched: Vec<u64>,
+}
+
+/// The duties left once the lock is given back.
+pub(crate) struct FollowUp {
+    pub(crate) is_sending_wanted: bool,
+    pub(crate) is_pager_wanted: bool,
+}
+
+/// A turn under a queue's lock.
+pub(crate) struct Turn<'t> {
+    pub(crate) queue: &'t QuorumQueue,
+    pub(crate) state: &'t mut QueueState,
+    pub(crate) work: Box<Work>,
+    pub(crate) wakes: &'t mut Wakes,
+    pub(crate) now_ms: u64,
+}
+
+impl<'t> Turn<'t> {
+    pub(crate) fn begin(
+        queue: &'t QuorumQueue,
+        state: &'t mut QueueState,
+        wakes: &'t mut Wakes,
+    ) -> Self {
+        let work = state.work.take().unwrap_or_default();
+        let now_ms = queue.context.services().storage().time().unix_ms();
+        Self { queue, state, work, wakes, now_ms }
+    }
+
+    /// Applies a command to the machine. It is recorded by [`Turn::record`], at the end of the turn at the
+    /// latest.
+    pub(crate) fn apply(&mut self, command: &Command<'_>) {
+        let Work { commands, effects, .. } = &mut *self.work;
+        if self.state.log.is_empty() {
+            self.state.log.write_form(&self.queue.context, &self.state.machine);
+        }
+        command.write(self.now_ms, commands);
+        self.state.machine.apply(self.now_ms, command, effects);
+    }
+
+    /// The promises of the commands of this turn.
+    pub(crate) fn promises(&self) -> impl Iterator<Item = &Promise> {
+        self.work.effects.promises.iter()
+    }
+
+    /// Records the commands that were applied, with messages that they put in: of those of `messages`, the
+    /// first of which had the number `first`. Returns when that is durable.
+    pub(crate) fn record(&mut self, first: u64, messages: &[Incoming<'_>]) -> Option<Lsn> {
+        let Work { commands, effects, .. } = &mut *self.work;
+        if commands.is_empty() {
+            return None;
+        }
+        let (context, content) = (&self.queue.context, &mut self.state.content);
+        let placed = placed(&effects.stored, first, messages);
+        let appended = content.keep_commands(context, placed.clone(), commands);
+        self.state.log.note(context, &appended, commands.len());
+        for (at, incoming) in placed {
+            content.store(context, (at, Some(appended.at.segment)), incoming);
+        }
+        commands.clear();
+        effects.stored.clear();
+        Some(appended.upto)
+    }
+
+    /// Ends the turn.
+    pub(crate) fn end(mut self) -> FollowUp {
+        loop {
+            self.record(0, &[]);
+            self.carry_out();
+            if self.work.commands.is_empty() {
+                break;
+            }
+        }
+        let Self { queue, state, mut work, wakes, .. } = self;
+        let (context, services) = (&queue.context, queue.context.services());
+        state.content.log_settled(context);
+        state.content.trim(services.storage().pool());
+        if !state.is_deleted && state.log.is_form_due() {
+            state.log.write_form(context, &state.machine);
+        }
+        if let Some(deadline_ms) = work.effects.deadline_ms.filter(|_| !state.is_deleted) {
+            state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
+        }
+        work.effects.clear();
+        if !state.is_idle() {
+            state.work = Some(work);
+        }
+        let facts = state.machine.facts();
+        let n_messages = (facts.n_ready(), facts.n_held());
+        let n_consumers = state.members.n_consumers();
+        queue.counters.note(n_messages, n_consumers, &state.content.backlog, services);
+        queue.counters.note_departing(facts.n_departing());
+        let is_sending_wanted = state.is_sending_wanted();
+        FollowUp { is_sending_wanted, is_pager_wanted: state.settle_paging(services, wakes) }
+    }
+
+    /// Carries out the effects of recorded commands. It may apply others, which are yet to be recorded.
+    fn carry_out(&mut self) {
+        self.hand_over();
+        let context = &self.queue.context;
+        let Work { effects, .. } = &mut *self.work;
+        for TimedOut { consumer, .. } in effects.timed_out.drain(..) {
+            if let Some((connection, channel)) = self.state.members.owner(consumer) {
+                let timeout_ms = self.state.terms.consumer_timeout_ms.unwrap_or_default();
+                self.state.members.overdue.push(AckTimeout { connection, channel, timeout_ms });
+            }
+        }
+        effects.active.clear();
+        effects.departing.clear();
+        let mut together = Vec::new();
+        for range in effects.released.drain(..) {
+            if range.len() > ONE_BY_ONE_MAX {
+                together.push(range);
+                continue;
+            }
+            for at in range.start..range.end {
+                self.state.content.release(context.services().storage().pool(), at);
+            }
+        }
+        if !together.is_empty() {
+            self.state.content.drop_ranges(context, &together);
+        }
+    }
+
+    /// Drops everything and tells the consumers. The definition's removal is in the log already.
+    pub(crate) fn delete(&mut self) {
+        let (state, context) = (&mut *self.state, &self.queue.context);
+        state.is_deleted = true;
+        for feed in state.members.drain() {
+            self.wakes.extend(feed.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.event(Event::ConsumerCancelled {
+                    channel: feed.channel,
+                    link: feed.link,
+                    consumer_tag: &feed.consumer_tag,
+                });
+            }));
+        }
+        let pool = context.services().storage().pool();
+        let dropped = state.content.backlog.clear(pool);
+        state.content.free(context, dropped);
+        state.log.release(context);
+        state.machine = queue::machine::Machine::new(state.terms.settings, self.now_ms);
+        state.letters.end();
+        state.alarms.clear((&self.queue.me, context));
+    }
+
+    /// The answer to the last command.
+    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
+        self.work.effects.answers.pop()
+    }
+}
+
+/// The messages that were stored, with their positions.
+fn placed<'m, 'a>(
+    stored: &'m [Stored],
+    first: u64,
+    messages: &'m [Incoming<'a>],
+) -> impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone {
+    stored.iter().flat_map(move |run| {
+        let PositionRange { start, end } = run.positions;
+        let skipped = usize::try_from(run.first.wrapping_sub(first)).unwrap_or(usize::MAX);
+        (start..end).zip(messages.get(skipped..).unwrap_or_default())
+    })
+}

@@ -1,0 +1,39 @@
+//! A queue's settings as its machine takes them.
+
+use meta::{DeadLetterStrategy, Overflow, QueueSettings, RetryType};
+use queue::machine::{DeadLetters, Settings};
+use queue::{Limits, Retry, RetryOn};
+
+/// The settings of definitions as the machine's.
+pub(crate) fn machine_settings(settings: &QueueSettings) -> Settings {
+    // COMPAT: `reject-publish-dlx` is as `drop-head`.
+    let refuses = settings.length.overflow == Overflow::RejectPublish;
+    let is_at_least_once = settings.dead_letter.strategy == DeadLetterStrategy::AtLeastOnce;
+    Settings {
+        limits: Limits {
+            messages_max: settings.length.messages_max,
+            bytes_max: settings.length.bytes_max,
+            refuses,
+        },
+        delivery_limit: settings.delivery_limit,
+        retry: settings.delayed_retry.map(|retry| Retry {
+            on: match retry.on {
+                RetryType::All => RetryOn::All,
+                RetryType::Failed => RetryOn::Failed,
+                RetryType::Returned => RetryOn::Released,
+            },
+            min_ms: retry.min_ms,
+            max_ms: retry.max_ms,
+        }),
+        message_ttl_ms: settings.message_ttl_ms,
+        expires_ms: settings.expires_ms,
+        dead_letters: match settings.dead_letter.exchange {
+            None => DeadLetters::Dropped,
+            // COMPAT: at least once needs a queue that refuses what it has no room for.
+            Some(_) if is_at_least_once && refuses => DeadLetters::AtLeastOnce,
+            Some(_) => DeadLetters::AtMostOnce,
+        },
+        is_single_active: settings.single_active_consumer,
+        ..Settings::default()
+    }
+}

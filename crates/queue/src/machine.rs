@@ -95,6 +95,7 @@ pub use settings::{DeadLetters, PendingLimits, Settings};
 use crate::{PositionRange, Reason, Return};
 use backlog::Backlog;
 use consumers::Consumers;
+use effects::Kind;
 use publishers::{Numbers, Publishers};
 use waiting::{Waiter, Waiting};
 
@@ -139,6 +140,7 @@ impl Machine {
         self.expire(&mut room, effects);
         self.wake(&mut room);
         self.time_out(&mut room, effects);
+        self.consumers.choose_active(effects);
         self.carry_out(command, effects);
         self.consumers.choose_active(effects);
         if room > 0 {
@@ -216,18 +218,18 @@ impl Machine {
                 numbers.has_put(number) || id.as_ref().is_some_and(|(ids, id)| ids.has_put(*id));
             let kind = if has_put {
                 numbers.put(number);
-                Promise::Duplicate
+                Kind::Duplicate
             } else if self.has_room(&arrival, put.confirms) {
                 numbers.put(number);
                 id.iter_mut().for_each(|(ids, id)| ids.put(*id));
                 if self.put_one(put, number, &arrival, effects) {
                     continue;
                 }
-                Promise::Confirmed
+                Kind::Confirmed
             } else {
                 numbers.refuse(number);
                 id.iter_mut().for_each(|(ids, id)| ids.refuse(*id));
-                Promise::Refused
+                Kind::Refused
             };
             if put.confirms {
                 effects.promise(kind, put.publisher, number);
@@ -310,7 +312,7 @@ impl Machine {
                     self.backlog.let_go(position);
                     self.backlog.forget(range);
                     effects.release_range(range);
-                    self.waiting.answer(range, Promise::Confirmed, effects);
+                    self.waiting.answer(range, Kind::Confirmed, effects);
                 }
                 Outcome::Returned(how) => {
                     let (now_ms, settings) = (self.clock_ms, &self.settings);
@@ -331,7 +333,7 @@ impl Machine {
 
     /// Messages are to be given to nobody any more.
     fn dead_letter(&mut self, range: PositionRange, reason: Reason, effects: &mut Effects) {
-        self.waiting.answer(range, Promise::Refused, effects);
+        self.waiting.answer(range, Kind::Refused, effects);
         if self.settings.dead_letters == DeadLetters::Dropped {
             self.backlog.forget(range);
             effects.release_range(range);
@@ -374,7 +376,7 @@ impl Machine {
         let mut n_messages = 0;
         for range in taken {
             n_messages += range.len();
-            self.waiting.answer(range, Promise::Refused, effects);
+            self.waiting.answer(range, Kind::Refused, effects);
             effects.release_range(range);
         }
         effects.promises.push(Promise::Purged { request, n_messages });

@@ -20,6 +20,6 @@ pub const NAME_BYTES_MAX: usize = 256;
 pub(super) const REFUSED_RUNS_MAX: usize = 64;
 /// Messages that expire, are too many, or have waited to be tried again, of one command; the rest follows
 /// with the next [`Tick`](super::Command::Tick), which is due at once then.
-pub const DUE_MAX: u64 = 1 << 16;
+pub const DUE_MAX: u64 = 1 << 13;
 /// No position, number or count comes near this.
 pub(super) const COUNTER_MAX: u64 = 1 << 62;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! version u8 | clock ms u64 | kind u8 | fields in the order of their declaration
-//! list: n u32 | n items     option of ms: u64, u64::MAX for none     name: length u32 | bytes
+//! list: n u32 | n items     option: is there u8 | u64     name: length u32 | bytes
 //! ```
 
 use super::bounds::NAME_BYTES_MAX;
@@ -14,15 +14,19 @@ use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_i64, put_u8, pu
 
 /// The version of the written forms of commands and machines.
 pub(super) const VERSION: u8 = 1;
-/// Stands for "none" where a number of milliseconds or the like is written.
-const NONE: u64 = u64::MAX;
 
 pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
-    put_u64(out, value.unwrap_or(NONE));
+    put_bool(out, value.is_some());
+    put_u64(out, value.unwrap_or(0));
 }
 
 pub(super) fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, RecordError> {
-    Ok(Some(reader.u64()?).filter(|value| *value != NONE))
+    let (is_some, value) = (reader.bool()?, reader.u64()?);
+    match value {
+        0 => Ok(is_some.then_some(0)),
+        value if is_some => Ok(Some(value)),
+        1..=u64::MAX => Err(RecordError::Invalid),
+    }
 }
 
 pub(super) fn read_version(reader: &mut Reader<'_>) -> Result<(), RecordError> {

@@ -96,11 +96,13 @@ impl Consumers {
         let is_new = self.change(terms.consumer, |consumer| {
             consumer.terms = terms;
             consumer.is_cancelled = false;
+            consumer.reach = Reach::Up;
         });
         if is_new.is_none() {
             self.insert(terms, false);
         }
         self.refresh(terms.consumer);
+        self.set_alarm(terms.consumer, 0);
     }
 
     fn insert(&mut self, terms: Attach, is_cancelled: bool) {
@@ -139,7 +141,8 @@ impl Consumers {
     ) -> Option<T> {
         let consumer = self.table.get_mut(&id)?;
         let priority = Reverse(consumer.terms.priority);
-        if let Some(turn) = consumer.turn.take() {
+        let turn = consumer.turn.take();
+        if let Some(turn) = turn {
             self.line.remove(&(priority, turn, id));
         }
         self.standby.remove(&(priority, consumer.came, id));
@@ -148,6 +151,10 @@ impl Consumers {
         self.n_attached += u64::from(!consumer.is_cancelled);
         if self.is_single && consumer.is_up() {
             self.standby.insert((Reverse(consumer.terms.priority), consumer.came, id));
+        }
+        if priority.0 == consumer.terms.priority {
+            consumer.turn = turn;
+            self.line.extend(turn.map(|turn| (priority, turn, id)));
         }
         Some(changed)
     }
@@ -341,8 +348,8 @@ impl Consumers {
         self.alarms.first().map(|it| it.0)
     }
 
-    /// Looks at the next consumer whose alarm has come; what it has held for too long is told to `release`.
-    /// False if there is none.
+    /// Looks at the consumer whose alarm comes next; what it has held for too long is told to `release`.
+    /// False if no alarm has come.
     pub(super) fn time_out(
         &mut self,
         (now_ms, disconnected_timeout_ms): (u64, u64),
@@ -355,6 +362,9 @@ impl Consumers {
         self.alarms.remove(&(at_ms, id));
         self.change(id, |consumer| {
             consumer.alarm_ms = None;
+            if consumer.due_ms(disconnected_timeout_ms).is_some_and(|due_ms| due_ms > at_ms) {
+                return;
+            }
             while consumer.due_ms(disconnected_timeout_ms).is_some_and(|due_ms| due_ms <= now_ms) {
                 if matches!(consumer.reach, Reach::Lost(_)) {
                     consumer.reach = Reach::GivenUp;

@@ -29,6 +29,9 @@ impl DepartingMessages {
 
     /// Takes messages out whose numbers lie in `start..end`; of those that are there, the first run.
     pub(super) fn take_first(&mut self, start: u64, end: u64) -> Option<PositionRange> {
+        if start >= end {
+            return None;
+        }
         let covers = |(first, (positions, _)): &(&u64, &(PositionRange, Reason))| {
             *first + positions.len() > start
         };

@@ -170,6 +170,14 @@ pub struct Run {
     pub n: u64,
 }
 
+/// How a publisher is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Confirmed,
+    Duplicate,
+    Refused,
+}
+
 impl Effects {
     /// Forgets everything; keeps the memory.
     pub fn clear(&mut self) {
@@ -193,17 +201,27 @@ impl Effects {
         }
     }
 
-    pub(super) fn promise(&mut self, kind: fn(Run) -> Promise, publisher: u64, number: u64) {
-        let one = Run { publisher, first: number, n: 1 };
-        if let Some(last) = self.promises.last_mut()
-            && let Promise::Confirmed(run) | Promise::Duplicate(run) | Promise::Refused(run) = *last
-            && *last == kind(run)
-            && run.publisher == publisher
-            && run.first.wrapping_add(run.n) == number
-        {
-            *last = kind(Run { n: run.n + 1, ..run });
-        } else {
-            self.promises.push(kind(one));
+    /// Answers one message of a publisher.
+    #[inline]
+    pub(super) fn promise(&mut self, kind: Kind, publisher: u64, number: u64) {
+        let last = match (self.promises.last_mut(), kind) {
+            (Some(Promise::Confirmed(run)), Kind::Confirmed)
+            | (Some(Promise::Duplicate(run)), Kind::Duplicate)
+            | (Some(Promise::Refused(run)), Kind::Refused) => Some(run),
+            (_, Kind::Confirmed | Kind::Duplicate | Kind::Refused) => None,
+        };
+        match last {
+            Some(run) if run.publisher == publisher && run.first.wrapping_add(run.n) == number => {
+                run.n += 1;
+            }
+            Some(_) | None => {
+                let run = Run { publisher, first: number, n: 1 };
+                self.promises.push(match kind {
+                    Kind::Confirmed => Promise::Confirmed(run),
+                    Kind::Duplicate => Promise::Duplicate(run),
+                    Kind::Refused => Promise::Refused(run),
+                });
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //! delayed: (position, until ms) | departing: next number u64, (number, range, reason u8)
 //! deadlines: (due ms, ranges) | overdue: ranges | counts: (range, failed u32, acquired u32) | sizes
 //! deliveries u64 | turns u64 | comers u64 | active option | consumers | publishers | named | waiting
-//! list: n u64 | n items      range: start u64 | end u64      option: u64, u64::MAX for none
+//! list: n u64 | n items      range: start u64 | end u64      option: is there u8 | u64
 //! ```
 
 use super::Machine;
@@ -234,7 +234,9 @@ fn read_backlog(backlog: &mut Backlog, reader: &mut Reader<'_>) -> Result<(), Re
         valid(earlier < Some(due_ms))?;
         earlier = Some(due_ms);
         for _ in 0..reader.u64()? {
-            backlog.expiry.push_run(due_ms, read_range(reader)?);
+            let run = read_range(reader)?;
+            valid(run.end <= backlog.next_position)?;
+            backlog.expiry.push_run(due_ms, run);
         }
     }
     backlog.expiry.overdue = read_set(reader)?;
@@ -244,11 +246,12 @@ fn read_backlog(backlog: &mut Backlog, reader: &mut Reader<'_>) -> Result<(), Re
         let counts = DeliveryCounts { n_failed: reader.u32()?, n_acquired: reader.u32()? };
         n_counted = n_counted.saturating_add(range.len());
         valid(end <= range.start && n_counted <= MESSAGES_MAX)?;
+        valid(range.end <= backlog.next_position)?;
         valid(is_level(counts) || range.len() == 1)?;
         backlog.counts.restore_run(range, counts);
         end = range.end;
     }
-    backlog.sizes = Sizes::read(reader)?;
+    backlog.sizes = Sizes::read(reader, backlog.next_position)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Lists of values of fixed size: in memory, or read where they lie in a record.
 
-use stdx::record::{List, Reader, RecordError, put_u32};
+use stdx::record::{Reader, RecordError, put_u32};
 
 /// A value whose written form always has the same size, and any bytes of which are a value.
 pub trait Item: Copy {
@@ -19,8 +19,8 @@ pub trait Item: Copy {
 pub enum Items<'a, T> {
     /// In memory.
     Slice(&'a [T]),
-    /// Written, with how many they are.
-    Written(List<'a, T>, usize),
+    /// As many written ones as fit into the bytes.
+    Written(&'a [u8]),
 }
 
 impl<'a, T: Item + 'a> Items<'a, T> {
@@ -29,7 +29,7 @@ impl<'a, T: Item + 'a> Items<'a, T> {
     pub const fn len(&self) -> usize {
         match self {
             Self::Slice(items) => items.len(),
-            Self::Written(_, n) => *n,
+            Self::Written(bytes) => bytes.len() / T::BYTES,
         }
     }
 
@@ -39,18 +39,14 @@ impl<'a, T: Item + 'a> Items<'a, T> {
         self.len() == 0
     }
 
-    /// The values from number `from` on.
-    pub fn iter_from(self, from: usize) -> impl Iterator<Item = T> + 'a {
-        let (items, list) = match self {
-            Self::Slice(items) => (items.get(from..).unwrap_or_default(), None),
-            Self::Written(list, _) => (&[][..], Some(list.iter().skip(from))),
-        };
-        items.iter().copied().chain(list.into_iter().flatten())
-    }
-
     /// The values.
     pub fn iter(self) -> impl Iterator<Item = T> + 'a {
-        self.iter_from(0)
+        let (items, bytes) = match self {
+            Self::Slice(items) => (items, &[][..]),
+            Self::Written(bytes) => (&[][..], bytes),
+        };
+        let mut reader = Reader::new(bytes);
+        items.iter().copied().chain(std::iter::from_fn(move || T::read(&mut reader).ok()))
     }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {
@@ -61,10 +57,7 @@ impl<'a, T: Item + 'a> Items<'a, T> {
 
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, RecordError> {
         let n = usize::try_from(reader.u32()?).map_err(|_| RecordError::Invalid)?;
-        let n_bytes = n.checked_mul(T::BYTES).ok_or(RecordError::Invalid)?;
-        let mut items = Reader::new(reader.take(n_bytes)?);
-        let list = List::rest(&mut items, T::BYTES, |reader| T::read(reader))?;
-        Ok(Self::Written(list, n))
+        Ok(Self::Written(reader.take(n.checked_mul(T::BYTES).ok_or(RecordError::Invalid)?)?))
     }
 }
 

@@ -118,6 +118,13 @@ impl Ready {
             self.returned.take_range(range, taken);
             self.forget_stale();
         }
+        if range.len() == 1 {
+            let lane =
+                self.lanes.iter_mut().find_map(|lane| lane.ready.remove(range.start).then_some(()));
+            taken.extend(lane.map(|()| range));
+            self.n_fresh -= u64::from(lane.is_some());
+            return;
+        }
         for lane in self.lanes.iter_mut().filter(|lane| !lane.ready.is_empty()) {
             self.n_fresh -= lane.ready.take_range(range, taken);
         }

@@ -65,15 +65,15 @@ impl Block {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizes {
     blocks: BTreeMap<u64, Block>,
-    /// The size of the last message if all from the last block on have it.
-    tail: Option<u32>,
+    /// The first position and the size of the last block, if all from there on have it.
+    tail: Option<(u64, u32)>,
 }
 
 impl Sizes {
     /// The size of the message at `position`, above all that are known.
     #[inline]
     pub(super) fn push(&mut self, position: u64, size: u32) {
-        if self.tail != Some(size) {
+        if self.tail.is_none_or(|(_, known)| known != size) {
             self.push_other(position, size);
         }
     }
@@ -89,18 +89,27 @@ impl Sizes {
                 }
                 block @ (Block::Uniform(_) | Block::Open(_) | Block::Packed { .. }) => block.pack(),
             }
-            self.tail = last.get().uniform().filter(|known| *known == size);
+            let known = last.get().uniform().filter(|known| *known == size);
+            self.tail = known.map(|size| (*last.key(), size));
             if self.tail.is_none() {
                 self.blocks.insert(position, Block::Open(vec![size]));
             }
         } else {
             self.blocks.insert(position, Block::Uniform(size));
-            self.tail = Some(size);
+            self.tail = Some((position, size));
         }
     }
 
     /// The size of the message at `position`, which is there.
+    #[inline]
     pub(super) fn get(&self, position: u64) -> u32 {
+        match self.tail {
+            Some((start, size)) if position >= start => size,
+            Some(_) | None => self.get_earlier(position),
+        }
+    }
+
+    fn get_earlier(&self, position: u64) -> u32 {
         let block = self.blocks.range(..=position).next_back();
         block.map_or(0, |(start, block)| block.get(position - start))
     }
@@ -165,7 +174,8 @@ impl Sizes {
         }
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+    /// Sizes of positions below `end`.
+    pub(super) fn read(reader: &mut Reader<'_>, end: u64) -> Result<Self, RecordError> {
         let mut sizes = Self::default();
         for at in (0..reader.u64()?).rev() {
             let start = reader.u64()?;
@@ -189,12 +199,14 @@ impl Sizes {
                 }
                 5..=u8::MAX => return Err(RecordError::Invalid),
             };
-            if sizes.blocks.last_key_value().is_some_and(|(last, _)| *last >= start) {
+            let last = sizes.blocks.last_key_value();
+            if start >= end || last.is_some_and(|(last, _)| *last >= start) {
                 return Err(RecordError::Invalid);
             }
             sizes.blocks.insert(start, block);
         }
-        sizes.tail = sizes.blocks.last_key_value().and_then(|(_, block)| block.uniform());
+        let last = sizes.blocks.last_key_value();
+        sizes.tail = last.and_then(|(start, block)| Some((*start, block.uniform()?)));
         Ok(sizes)
     }
 }
@@ -224,7 +236,7 @@ mod tests {
             sizes.sweep(&ranges);
             let mut written = Vec::new();
             sizes.write(&mut written);
-            let restored = Sizes::read(&mut Reader::new(&written)).unwrap();
+            let restored = Sizes::read(&mut Reader::new(&written), next).unwrap();
             for sizes in [sizes, restored] {
                 for at in &live {
                     prop_assert_eq!(sizes.get(*at), model[at]);

@@ -1,6 +1,6 @@
 //! Publishers that wait until their messages have been consumed (`x-confirm-on`).
 
-use super::effects::{Effects, Promise, Run};
+use super::effects::{Effects, Kind};
 use super::settings::PendingLimits;
 use crate::PositionRange;
 use std::collections::BTreeMap;
@@ -38,12 +38,10 @@ impl Waiting {
 
     /// Answers those whose messages are gone.
     #[inline]
-    pub(super) fn answer(
-        &mut self,
-        range: PositionRange,
-        kind: fn(Run) -> Promise,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn answer(&mut self, range: PositionRange, kind: Kind, effects: &mut Effects) {
+        if self.by_position.is_empty() {
+            return;
+        }
         while let Some((&position, &waiter)) = self.by_position.range(range.start..range.end).next()
         {
             self.by_position.remove(&position);

@@ -2,5 +2,7 @@
 
 mod fifo;
 mod machine;
+mod machine_fuzz;
+mod machine_vs_model;
 mod policies_vs_model;
 mod queue_policies;

@@ -44,7 +44,7 @@ pub struct StreamOptions {
     pub open_files_max: usize,
 }
 
-/// Open files of all streams where nothing else is said.
+/// Open files of all streams, where there are descriptors enough.
 const OPEN_FILES_MAX: usize = 4_096;
 
 impl Default for StreamOptions {

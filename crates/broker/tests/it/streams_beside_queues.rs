@@ -36,22 +36,22 @@ fn all(client: &mut Client, stream: &str) -> Vec<String> {
 fn exchanges_of_every_type_route_into_streams() {
     let broker = start(&Arc::new(MemoryDisk::new()));
     let mut client = client(&broker);
-    let kinds: [(&str, &[(&'static str, Value)], &str); 11] = [
-        ("direct", &[], "key"),
-        ("fanout", &[], ""),
-        ("topic", &[], "key.#"),
-        ("headers", &[], ""),
-        ("x-consistent-hash", &[], "1"),
-        ("x-modulus-hash", &[], "1"),
-        ("x-random", &[], ""),
-        ("x-recent-history", &[], ""),
-        ("x-local-random", &[], ""),
-        ("x-message-deduplication", &[("x-cache-size", Value::I32(9))], ""),
-        ("x-delayed-message", &[("x-delayed-type", text("fanout"))], ""),
+    let kinds = [
+        ("direct", vec![], "key"),
+        ("fanout", vec![], ""),
+        ("topic", vec![], "key.#"),
+        ("headers", vec![], ""),
+        ("x-consistent-hash", vec![], "1"),
+        ("x-modulus-hash", vec![], "1"),
+        ("x-random", vec![], ""),
+        ("x-recent-history", vec![], ""),
+        ("x-local-random", vec![], ""),
+        ("x-message-deduplication", vec![("x-cache-size", Value::I32(9))], ""),
+        ("x-delayed-message", vec![("x-delayed-type", text("fanout"))], ""),
     ];
     for (kind, arguments, key) in kinds {
         declare(&mut client, kind, &[]);
-        assert_eq!(client.declare_exchange(kind, kind, arguments), ["done"], "{kind}");
+        assert_eq!(client.declare_exchange(kind, kind, &arguments), ["done"], "{kind}");
         client.bind(kind, kind, key);
         client.publish_to(kind, "key", &[kind], Kind::Persistent);
         assert_eq!(all(&mut client, kind), [kind]);

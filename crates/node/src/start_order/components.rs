@@ -14,7 +14,7 @@ use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, ReservedDisk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
-use mgmt::PasswordRule;
+use mgmt::{PasswordRule, Resources as _};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -66,7 +66,7 @@ pub(crate) fn open_broker(
     reserved.refill(0);
     let storage = StorageOptions { is_short: monitor.is_disk_short(), ..storage };
     let settings = BrokerOptions {
-        streams: stream_options(config),
+        streams: stream_options(config, monitor.descriptors().total_limit),
         storage,
         limits: limits(config),
         interceptors: interceptors(config),
@@ -75,8 +75,13 @@ pub(crate) fn open_broker(
     found.start(disk, options, settings).context(CANNOT_START)
 }
 
-fn stream_options(config: &Config) -> StreamOptions {
+/// Of the descriptors there are, streams have one in so many open at most.
+const STREAMS_SHARE: u64 = 4;
+
+fn stream_options(config: &Config, n_descriptors: u64) -> StreamOptions {
     let streams = &config.streams;
+    let defaults = StreamOptions::default();
+    let share = usize::try_from(n_descriptors / STREAMS_SHARE).unwrap_or(usize::MAX);
     StreamOptions {
         durability: match streams.durability {
             Durability::Fsync => StreamDurability::Fsync,
@@ -87,7 +92,7 @@ fn stream_options(config: &Config) -> StreamOptions {
             Some(bytes) => ReadAhead::Limit(bytes),
             None => ReadAhead::Adaptive,
         },
-        ..StreamOptions::default()
+        open_files_max: defaults.open_files_max.min(share),
     }
 }
 

@@ -27,6 +27,7 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        socket.set_nodelay(true).unwrap();
         Self { socket, input: Vec::new() }
     }
 
@@ -116,17 +117,22 @@ impl Client {
 
     /// The next command, in words; empty at the end of the stream.
     pub(crate) fn hears(&mut self) -> String {
+        self.try_hear().unwrap()
+    }
+
+    /// As [`Self::hears`]; none if nothing comes in time.
+    pub(crate) fn try_hear(&mut self) -> Option<String> {
         loop {
             if let Some((frame, used)) = decode_frame(&self.input, 0).unwrap() {
                 let heard = format!("{:?}", ToClient::decode(frame).unwrap());
                 self.input.drain(..used);
-                return heard;
+                return Some(heard);
             }
             let mut buffer = [0; 4096];
-            let n = self.socket.read(&mut buffer).unwrap();
+            let n = self.socket.read(&mut buffer).ok()?;
             if n == 0 {
                 assert_eq!(self.input, b"");
-                return String::new();
+                return Some(String::new());
             }
             self.input.extend_from_slice(&buffer[..n]);
         }

@@ -137,10 +137,13 @@ impl QueueRef {
         &self,
         owner: Owner,
         settling: AckMode,
+        node_timeout_ms: Option<u64>,
     ) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach_passive(owner, settling).map(LinkRef::Classic),
-            Self::Quorum(queue) => queue.attach_passive(owner, settling).map(LinkRef::Quorum),
+            Self::Quorum(queue) => {
+                queue.attach_passive(owner, settling, node_timeout_ms).map(LinkRef::Quorum)
+            }
             Self::Stream(stream) => Err(stream.refuse_get()),
         }
     }

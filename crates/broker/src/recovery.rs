@@ -81,10 +81,10 @@ pub enum OpenError {
     #[error(transparent)]
     Stream(#[from] ChunkLogError),
     /// The machine of a quorum queue, or its commands, in the log.
-    #[error("{queue} cannot be restored: {reason}; is it of a newer version?")]
+    #[error("quorum queue {queue} cannot be restored: {reason}; is it of a newer version?")]
     Machine {
-        /// The queue.
-        queue: String,
+        /// Its id.
+        queue: u64,
         /// Why.
         reason: String,
     },
@@ -174,6 +174,11 @@ impl Found {
     pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions) -> Result<Self, OpenError> {
         let (mut replay, snapshot) = Replay::from_snapshot(disk.as_ref())?;
         let log = WalFound::read(disk, options, &mut |entry| replay.take(entry))?;
+        let restored = replay.contents.restore_machines();
+        restored.map_err(|(queue, error)| {
+            let reason = error.to_string();
+            OpenError::Machine { queue, reason }
+        })?;
         presence::check(disk.as_ref(), &replay, &log, snapshot)?;
         replay.cut_off_bytes = log.tail().map_or(0, |tail| tail.bytes);
         Ok(Self { replay, log })
@@ -385,7 +390,7 @@ impl Replay {
                     QueueRef::Classic(queue)
                 }
                 QueueKind::Quorum => {
-                    QueueRef::Quorum(self.restore_quorum(def, &meta, classic.services())?)
+                    QueueRef::Quorum(self.restore_quorum(def, &meta, classic.services()))
                 }
                 QueueKind::Stream => {
                     let settings = meta::stream_settings(&meta, def);
@@ -455,22 +460,17 @@ impl Replay {
         def: &Arc<QueueDef>,
         meta: &State,
         services: &Arc<Services>,
-    ) -> Result<Arc<QuorumQueue>, OpenError> {
+    ) -> Arc<QuorumQueue> {
         let logged = (self.contents.take_machine(def.id.0), self.cursor_of(def.id));
         let (settings, storage) = (meta.queue_settings(def), services.storage());
         let queue =
-            QuorumQueue::recovered(Arc::clone(def), &settings, Arc::clone(services), logged)
-                .map_err(|error| OpenError::Machine {
-                    queue: def.resource().to_string(),
-                    reason: error.to_string(),
-                })?;
+            QuorumQueue::recovered(Arc::clone(def), &settings, Arc::clone(services), logged);
         let mut restoring = queue.restoring();
-        self.contents.ranges_gone(def.id.0, restoring.gone().into_iter());
         let mut retained = SegmentCounts::default();
         self.fill(def.id.0, &mut restoring, (storage, &mut retained));
         retained.retain(storage.wal(), Owner(def.id.0));
         restoring.end();
-        Ok(queue)
+        queue
     }
 
     /// Puts what is left of a queue in it. Returns one past the highest position that was ever seen.

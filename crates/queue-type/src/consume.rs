@@ -31,6 +31,8 @@ pub struct Attach<'a> {
     pub answer: bool,
     /// The limit it shares with the other consumers of its channel.
     pub limit: Option<Arc<ChannelLimit>>,
+    /// How long the node lets it hold a message, in milliseconds, where nobody else says.
+    pub node_timeout_ms: Option<u64>,
 }
 
 /// Why a consumer could not be attached or a message not be fetched.

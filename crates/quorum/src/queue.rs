@@ -141,13 +141,15 @@ impl QuorumQueue {
         self: &Arc<Self>,
         owner: Owner,
         settling: AckMode,
+        node_timeout_ms: Option<u64>,
     ) -> Result<Arc<Consumer>, AttachRefused> {
         let id = {
             let mut state = stdx::lock(&self.state);
             if state.is_deleted {
                 return Err(AttachRefused::Gone);
             }
-            state.members.add_passive(owner)
+            let timeout_ms = state.terms.consumer_timeout_ms.or(node_timeout_ms);
+            state.members.add_passive(owner, timeout_ms.filter(|it| *it > 0))
         };
         let (_, channel) = owner;
         let of_channel = (channel, settling == AckMode::Auto);

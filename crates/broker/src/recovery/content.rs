@@ -10,6 +10,7 @@ use queue::{DeliveryCounts, PositionRange};
 use quorum::LoggedMachine;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use stdx::record::RecordError;
 use store::backlog::PageNote;
 
 const CHUNK_BYTES: usize = 1 << 20;
@@ -338,6 +339,19 @@ impl Contents {
         }
     }
 
+    /// Makes the machines of quorum queues, once the log is read, and forgets the messages that are gone by
+    /// their commands. The error names the queue.
+    pub(super) fn restore_machines(&mut self) -> Result<(), (u64, RecordError)> {
+        for (id, index) in &self.index {
+            let Some(queue) = self.queues.get_mut(*index) else { continue };
+            let Some(machine) = &mut queue.machine else { continue };
+            for range in machine.restore().map_err(|error| (*id, error))? {
+                queue.forget_range(&mut self.records, range);
+            }
+        }
+        Ok(())
+    }
+
     /// A quorum queue's machine as it was found in the log.
     pub(super) fn take_machine(&mut self, queue: u64) -> LoggedMachine {
         let queue = self.queue(queue, false);
@@ -362,7 +376,7 @@ impl Contents {
     }
 
     /// These ranges are gone from the queue.
-    pub(super) fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
+    fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for range in ranges {
                 queue.forget_range(records, range);

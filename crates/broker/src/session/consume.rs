@@ -46,6 +46,7 @@ impl Links {
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
             limit: client.channels.limit(channel),
+            node_timeout_ms: client.access.broker().limits().consumer_timeout_ms,
         });
         drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
@@ -213,7 +214,11 @@ impl Links {
         }
         let owner = (client.access.connection().id, channel);
         let consumer = queue
-            .attach_passive(owner, ack_mode(no_ack))
+            .attach_passive(
+                owner,
+                ack_mode(no_ack),
+                client.access.broker().limits().consumer_timeout_ms,
+            )
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.

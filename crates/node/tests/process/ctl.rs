@@ -566,7 +566,7 @@ fn what_would_have_no_effect_is_refused() {
     assert_eq!(ran.code, 69);
     assert!(ran.error.contains("are not recognised policy settings"), "{ran:?}");
     let ran = node.ctl(&["add_vhost", "v", "--default-queue-type", "mirrored"]);
-    assert_eq!(ran.code, 64);
+    assert_eq!(ran.code, 65);
     assert!(ran.error.contains("efault queue type"), "{ran:?}");
     assert_eq!(node.told(&["-s", "list_vhosts"]), "/\n");
     node.told(&["set_parameter", "vhost-limits", "limits", r#"{"max-queues": 7}"#]);

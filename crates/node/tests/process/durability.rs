@@ -9,7 +9,8 @@ mod load;
 
 use super::support::node::Node;
 use super::support::wait_until;
-use amqp091::method::{BasicQos, ExchangeDeclare, QueueBind};
+use amqp091::method::{BasicQos, ExchangeDeclare, QueueBind, QueueDeclare};
+use amqp091::{Method, ShortString, Table, TableRef, Value};
 use ledger::{COPIES, FANOUT, Ledger, N_QUEUES, queue_name};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +22,8 @@ use testing::client::Client;
 const SETTINGS: &str = "backlog_memory=0";
 const N_PUBLISHERS: usize = 4;
 const N_CONSUMERS: usize = 5;
+/// Messages that a consumer of a quorum queue holds where it has no limit of its own.
+const HELD_MAX: u32 = 2_000;
 
 fn from_env<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
@@ -42,13 +45,20 @@ pub(super) struct Proof {
 
 impl Proof {
     pub(super) fn start(start: fn(&[&str]) -> Node) -> Self {
+        Self::start_with(start, false)
+    }
+
+    /// As [`Proof::start`], with quorum queues among the queues.
+    fn start_with(start: fn(&[&str]) -> Node, any_quorum: bool) -> Self {
         let settings: String = from_env("DURABILITY_SETTINGS", SETTINGS.to_owned());
         let settings: Vec<&str> = settings.split_ascii_whitespace().collect();
         let node = start(&settings);
-        declare_all(&node);
+        let mut ledger = Ledger::default();
+        ledger.any_quorum = any_quorum;
+        declare_all(&node, &ledger);
         Self {
             node,
-            ledger: Mutex::default(),
+            ledger: Mutex::new(ledger),
             random: Random::by_chance(),
             n_publishers: AtomicU32::new(0),
             n_lost: 0,
@@ -111,7 +121,9 @@ impl Proof {
         for queue in 0..N_QUEUES {
             let name = queue_name(queue);
             // Passive would do; this one fails when the queue is another one now.
-            let n_ready = client.declare(&name);
+            let n_ready = declare_queue(&mut client, &name, ledger.is_quorum(queue));
+            // A consumer of a quorum queue holds so many at most.
+            let is_kept = is_kept && (n_ready <= HELD_MAX || !ledger.is_quorum(queue));
             client.consume(&name, !is_kept);
             let mut read = ledger.read_back(queue);
             for _ in 0..n_ready {
@@ -151,14 +163,29 @@ fn flip_versions(node: &Node, random: &mut Random) {
     node.ctl(&["set_policy", "form", pattern, &definition, "--apply-to", "queues"]);
 }
 
+/// Declares a queue. How many messages are ready there.
+fn declare_queue(client: &mut Client, queue: &str, is_quorum: bool) -> u32 {
+    if !is_quorum {
+        return client.declare(queue);
+    }
+    let kind = (ShortString::from_static("x-queue-type"), Value::from("quorum"));
+    let arguments = Table::from_iter([kind]).to_bytes();
+    let (queue, arguments) = (queue.as_bytes(), TableRef::trusted(&arguments));
+    let declare = QueueDeclare { queue, durable: true, arguments, ..QueueDeclare::default() };
+    client.say(1, declare);
+    let answer = client.next();
+    let Method::QueueDeclareOk(declared) = answer.method() else { panic!("{}", answer.show()) };
+    declared.message_count
+}
+
 /// All queues are there, before and after.
-fn declare_all(node: &Node) {
+fn declare_all(node: &Node, ledger: &Ledger) {
     let mut client = Client::guest(node.address());
     let (exchange, kind) = (FANOUT.as_bytes(), b"fanout".as_slice());
     let declare = ExchangeDeclare { exchange, kind, durable: true, ..ExchangeDeclare::default() };
     assert_eq!(client.ask(1, declare), "exchange.declare-ok");
     for queue in 0..N_QUEUES {
-        client.declare(&queue_name(queue));
+        declare_queue(&mut client, &queue_name(queue), ledger.is_quorum(queue));
     }
     for queue in COPIES {
         let queue = queue_name(queue);
@@ -172,6 +199,13 @@ fn declare_all(node: &Node) {
 fn what_was_confirmed_survives_kill_9() {
     let mut proof = Proof::start(Node::start);
     proof.rounds(from_env("DURABILITY_ROUNDS", 5), Node::kill);
+    proof.node.stop();
+}
+
+#[test]
+fn what_was_confirmed_survives_kill_9_in_quorum_queues_and_beside_them() {
+    let mut proof = Proof::start_with(Node::start, true);
+    proof.rounds(from_env("DURABILITY_ROUNDS", 4), Node::kill);
     proof.node.stop();
 }
 

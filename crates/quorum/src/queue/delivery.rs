@@ -32,7 +32,8 @@ impl Turn<'_> {
         let of_consumer = attach.arguments.get(b"x-consumer-timeout");
         let of_consumer = of_consumer.and_then(session::Value::as_i64);
         let of_consumer = of_consumer.and_then(|timeout_ms| u64::try_from(timeout_ms).ok());
-        let timeout_ms = of_consumer.or(self.state.terms.consumer_timeout_ms).filter(|it| *it > 0);
+        let of_others = self.state.terms.consumer_timeout_ms.or(attach.node_timeout_ms);
+        let timeout_ms = of_consumer.or(of_others).filter(|it| *it > 0);
         self.apply(&Command::Attach(Terms {
             consumer,
             node: THIS_NODE,
@@ -52,7 +53,7 @@ impl Turn<'_> {
                 answer: attach.answer,
             });
         }));
-        self.state.members.add(Feed::of(attach));
+        self.state.members.add(Feed::of(attach), timeout_ms);
         Ok(consumer)
     }
 
@@ -180,7 +181,7 @@ impl Turn<'_> {
             Err(got) => return Ok(got),
         }
         // It is gone only once it was handed over, also if the client acknowledges nothing.
-        let timeout_ms = self.state.terms.consumer_timeout_ms.filter(|it| *it > 0);
+        let timeout_ms = self.state.members.timeout_ms(consumer.id);
         let (consumer_id, node) = (consumer.id, THIS_NODE);
         let take = Take { request: 0, settles: false, consumer: consumer_id, node, timeout_ms };
         self.apply(&Command::Get(take));

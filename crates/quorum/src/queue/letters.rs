@@ -4,6 +4,7 @@
 use super::QuorumQueue;
 use super::state::QueueState;
 use classic::{LetterBatch, RuledQueue};
+use message::MessageRef;
 use meta::QueueDef;
 use queue::machine::{Command, Items, NumberRange, Promise};
 use queue_type::{AfterDetach, DeadLetter, DeadLetterTo};
@@ -141,6 +142,8 @@ impl QueueState {
         for (at, reason) in departing {
             match self.content.backlog.get(at) {
                 Lookup::Here(message) => {
+                    // The queue keeps transient ones too.
+                    let message = MessageRef { persistent: false, ..message };
                     let mut letter = DeadLetter::of(&message, reason);
                     (letter.position, letter.n_before) = (at, batch.n_positions);
                     bytes += letter.bytes();

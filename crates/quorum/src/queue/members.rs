@@ -20,6 +20,8 @@ pub(crate) struct Members {
 
 struct Member {
     owner: Owner,
+    /// How long it may hold a message.
+    timeout_ms: Option<u64>,
     /// None of a consumer that was cancelled, or never was one.
     feed: Option<Box<Feed>>,
 }
@@ -68,17 +70,17 @@ impl Members {
     }
 
     /// Adds a consumer with the number that is next.
-    pub(crate) fn add(&mut self, feed: Feed) {
+    pub(crate) fn add(&mut self, feed: Feed, timeout_ms: Option<u64>) {
         self.last += 1;
         self.n_consumers += 1;
         let owner = (feed.connection, feed.channel);
-        self.by_id.insert(self.last, Member { owner, feed: Some(Box::new(feed)) });
+        self.by_id.insert(self.last, Member { owner, timeout_ms, feed: Some(Box::new(feed)) });
     }
 
     /// Adds one that only takes what it asks for.
-    pub(crate) fn add_passive(&mut self, owner: Owner) -> u64 {
+    pub(crate) fn add_passive(&mut self, owner: Owner, timeout_ms: Option<u64>) -> u64 {
         self.last += 1;
-        self.by_id.insert(self.last, Member { owner, feed: None });
+        self.by_id.insert(self.last, Member { owner, timeout_ms, feed: None });
         self.last
     }
 
@@ -115,6 +117,11 @@ impl Members {
 
     pub(crate) fn owner(&self, id: u64) -> Option<Owner> {
         Some(self.by_id.get(&id)?.owner)
+    }
+
+    /// How long one may hold a message.
+    pub(crate) fn timeout_ms(&self, id: u64) -> Option<u64> {
+        self.by_id.get(&id)?.timeout_ms
     }
 
     /// The channels of those that get or hold messages.

@@ -21,6 +21,7 @@ pub struct LoggedMachine {
     form: Option<(SegmentId, Vec<u8>)>,
     commands: Vec<u8>,
     segments: SegmentCounts,
+    machine: Option<Machine>,
 }
 
 impl LoggedMachine {
@@ -37,30 +38,42 @@ impl LoggedMachine {
         *self = Self { form: Some((segment, form.to_vec())), ..Self::default() };
     }
 
-    /// The machine, and what it needs in the log.
-    fn machine(self, new: Machine) -> Result<(Machine, CommandLog), RecordError> {
-        let mut machine = match &self.form {
-            Some((_, form)) => Machine::restore(form)?,
-            None => new,
-        };
+    /// Makes the machine, once the log is read. Returns the positions whose messages are gone.
+    ///
+    /// # Errors
+    /// The machine or its commands cannot be read: they are of a newer version.
+    pub fn restore(&mut self) -> Result<Vec<PositionRange>, RecordError> {
+        // A queue's first command comes behind its machine.
+        let (_, form) = self.form.as_ref().ok_or(RecordError::Invalid)?;
+        let mut machine = Machine::restore(form)?;
         let (mut reader, mut effects) = (Reader::new(&self.commands), Effects::default());
         while !reader.is_empty() {
             let (now_ms, command) = Command::read(&mut reader)?;
             machine.apply(now_ms, &command, &mut effects);
             effects.clear();
         }
-        let form = self.form.map(|(segment, form)| (segment, form.len() as u64));
-        let n_bytes = self.commands.len() as u64;
-        Ok((machine, CommandLog::recovered(form, self.segments, n_bytes)))
+        let (mut gone, mut start) = (Vec::new(), 0);
+        let end = PositionRange { start: u64::MAX, end: u64::MAX };
+        for live in machine.facts().live().into_iter().chain([end]) {
+            if start < live.start {
+                gone.push(PositionRange { start, end: live.start });
+            }
+            start = live.end;
+        }
+        self.machine = Some(machine);
+        Ok(gone)
     }
 
-    /// Has the log keep what it has.
-    fn retain(&self, queue: &QuorumQueue) {
+    /// Has the log keep what it has. Returns the machine, if the log has one.
+    fn retain(self, queue: &QuorumQueue) -> Option<(Machine, CommandLog)> {
         let (wal, owner) = (queue.context.services().storage().wal(), Owner(queue.def().id.0));
         self.segments.clone().retain(wal, owner);
-        if let Some((segment, _)) = self.form {
+        let form = self.form.map(|(segment, form)| (segment, form.len() as u64));
+        if let Some((segment, _)) = form {
             wal.retain(segment, owner, 1);
         }
+        let n_bytes = self.commands.len() as u64;
+        Some((self.machine?, CommandLog::recovered(form, self.segments, n_bytes)))
     }
 }
 
@@ -73,24 +86,22 @@ pub struct QuorumRecovery<'q> {
 impl QuorumQueue {
     /// The queue as the log has it, without its messages. Those below `seen_below` may have been delivered,
     /// whatever the machine knows; all, if that is not known.
-    ///
-    /// # Errors
-    /// The machine or its commands cannot be read: they are of a newer version.
+    #[must_use]
     pub fn recovered(
         def: Arc<QueueDef>,
         settings: &QueueSettings,
         services: Arc<Services>,
         (logged, seen_below): (LoggedMachine, Option<u64>),
-    ) -> Result<Arc<Self>, RecordError> {
+    ) -> Arc<Self> {
         let state = QueueState::new(settings, services.storage().time().unix_ms());
-        let new = state.machine.clone();
         let queue = Self::of(def, services, state);
-        logged.retain(&queue);
-        let (machine, log) = logged.machine(new)?;
-        let mut state = QueueState::of(machine, log, settings);
-        state.seen_below = seen_below.unwrap_or_else(|| state.machine.facts().next_position());
-        *stdx::lock(&queue.state) = state;
-        Ok(queue)
+        if let Some((machine, log)) = logged.retain(&queue) {
+            let next = machine.facts().next_position();
+            let mut state = QueueState::of(machine, log, settings);
+            state.seen_below = seen_below.unwrap_or(next);
+            *stdx::lock(&queue.state) = state;
+        }
+        queue
     }
 
     /// Puts its messages back in; nobody else may use the queue meanwhile.
@@ -101,20 +112,6 @@ impl QuorumQueue {
 }
 
 impl QuorumRecovery<'_> {
-    /// The positions whose messages are gone.
-    #[must_use]
-    pub fn gone(&self) -> Vec<PositionRange> {
-        let (mut gone, mut start) = (Vec::new(), 0);
-        let end = PositionRange { start: u64::MAX, end: u64::MAX };
-        for live in self.state.machine.facts().live().into_iter().chain([end]) {
-            if start < live.start {
-                gone.push(PositionRange { start, end: live.start });
-            }
-            start = live.end;
-        }
-        gone
-    }
-
     /// Ends the restoring: the consumers of the life before are gone.
     pub fn end(self) {
         let Self { queue, mut state } = self;

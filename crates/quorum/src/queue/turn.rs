@@ -125,7 +125,7 @@ impl<'t> Turn<'t> {
         let Work { effects, .. } = &mut *self.work;
         for TimedOut { consumer, .. } in effects.timed_out.drain(..) {
             if let Some((connection, channel)) = self.state.members.owner(consumer) {
-                let timeout_ms = self.state.terms.consumer_timeout_ms.unwrap_or_default();
+                let timeout_ms = self.state.members.timeout_ms(consumer).unwrap_or_default();
                 self.state.members.overdue.push(AckTimeout { connection, channel, timeout_ms });
             }
         }

@@ -105,10 +105,17 @@ pub(super) struct Ledger {
     purges: u64,
     /// The node has been told to end: it may leave acks unread, and give what they were for to others.
     pub(super) is_ending: bool,
+    /// Every second queue is a quorum queue.
+    pub(super) any_quorum: bool,
     pub(super) counts: Counts,
 }
 
 impl Ledger {
+    /// Whether the queue keeps transient messages too, gives those that came back first, and counts them.
+    pub(super) const fn is_quorum(&self, queue: usize) -> bool {
+        self.any_quorum && queue.is_multiple_of(2)
+    }
+
     /// Before it is sent.
     pub(super) fn published(&mut self, queues: &[usize], id: Id, size: usize, persistent: bool) {
         self.counts.published += 1;
@@ -156,11 +163,12 @@ impl Ledger {
 
     fn find(&mut self, delivery: &Delivery<'_>) -> (Id, &mut Entry) {
         let id = id_of(delivery.properties);
-        let queue = delivery.queue;
+        let (queue, is_quorum) = (delivery.queue, self.is_quorum(delivery.queue));
         let Some(entry) = self.queues[queue].get_mut(&id) else {
             panic!("a phantom in queue {queue}: {id:?}")
         };
-        assert_eq!(delivery.properties, properties(id, entry.persistent).to_bytes(), "{id:?}");
+        let are_the_same = delivery.properties == properties(id, entry.persistent).to_bytes();
+        assert!(are_the_same || (is_quorum && delivery.redelivered), "{id:?}");
         let is_whole = delivery.body == body(id, entry.size);
         assert!(is_whole, "{id:?} of {} bytes is damaged in queue {queue}", entry.size);
         (id, entry)
@@ -183,8 +191,9 @@ pub(super) struct ReadBack<'a> {
 impl ReadBack<'_> {
     pub(super) fn found(&mut self, delivery: &Delivery<'_>) {
         let queue = self.queue;
+        let is_quorum = self.ledger.is_quorum(queue);
         let (id, entry) = self.ledger.find(delivery);
-        assert!(entry.persistent, "{id:?} in queue {queue} is transient and survived");
+        assert!(entry.persistent || is_quorum, "{id:?} in queue {queue} is transient and survived");
         let is_marked = delivery.redelivered || !entry.delivered;
         assert!(is_marked, "{id:?} in queue {queue} is not marked as redelivered");
         let is_back = std::mem::take(&mut entry.acked);
@@ -192,7 +201,8 @@ impl ReadBack<'_> {
         (entry.confirmed, entry.delivered) = (true, true);
         assert!(self.found.insert(id), "{id:?} is twice in queue {queue}");
         let before = self.last.insert(id.0, id.1);
-        assert!(before.is_none_or(|before| before < id.1), "{id:?} is behind {before:?}");
+        let is_behind = before.is_some_and(|before| before > id.1);
+        assert!(!is_behind || is_quorum, "{id:?} is behind {before:?}");
         let counts = &mut self.ledger.counts;
         counts.read_back += 1;
         counts.read_back_bytes += delivery.body.len() as u64;
@@ -202,9 +212,11 @@ impl ReadBack<'_> {
     /// Everything is read: how many are lost. What was not found is forgotten.
     pub(super) fn end(self, is_kept: bool) -> usize {
         let purges = if self.queue == PURGED { Some(self.ledger.purges) } else { None };
+        let keeps_all = self.ledger.is_quorum(self.queue);
         let must_be_there = |entry: &Entry| {
             let may_be_purged = purges.is_some_and(|now| entry.purges != now || now % 2 > 0);
-            entry.persistent && entry.confirmed && !entry.acked && !may_be_purged
+            let is_kept = entry.persistent || keeps_all;
+            is_kept && entry.confirmed && !entry.acked && !may_be_purged
         };
         let entries = &mut self.ledger.queues[self.queue];
         let missing = entries.iter().filter(|(id, _)| !self.found.contains(id));

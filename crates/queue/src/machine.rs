@@ -140,6 +140,7 @@ impl Machine {
         self.expire(&mut room, effects);
         self.wake(&mut room);
         self.time_out(&mut room, effects);
+        self.give_up(&mut room, effects);
         self.consumers.choose_active(effects);
         self.carry_out(command, effects);
         self.consumers.choose_active(effects);
@@ -148,7 +149,10 @@ impl Machine {
         }
         self.drop_excess(&mut room, effects);
         self.expire(&mut room, effects);
-        self.report_unused(effects);
+        if self.unused_ms().is_some_and(|at_ms| at_ms <= self.clock_ms) {
+            self.last_used_ms = self.clock_ms;
+            effects.promises.push(Promise::Unused);
+        }
         self.backlog.sweep();
         effects.deadline_ms = if room > 0 { self.deadline_ms() } else { Some(self.clock_ms) };
     }
@@ -254,8 +258,10 @@ impl Machine {
         effects.store(put.publisher, number, position);
         let waits = put.confirms && self.settings.confirm_on_ack.is_some();
         if waits {
-            let bytes = arrival.bytes;
-            self.waiting.insert(position, Waiter { publisher: put.publisher, number, bytes });
+            let id = |it: Named<'_>| it.first.saturating_add(number - put.first);
+            let named = put.named.map(|it| Box::new((it.name.to_vec(), id(it))));
+            let (publisher, bytes, came_ms) = (put.publisher, arrival.bytes, self.clock_ms);
+            self.waiting.insert(position, Waiter { publisher, number, named, bytes, came_ms });
         }
         if self.settings.limits.refuses {
             self.give_out(effects);
@@ -312,7 +318,12 @@ impl Machine {
                     self.backlog.let_go(position);
                     self.backlog.forget(range);
                     effects.release_range(range);
-                    self.waiting.answer(range, Kind::Confirmed, effects);
+                    self.waiting.answer(range, Kind::Confirmed, &mut self.publishers, effects);
+                }
+                Outcome::Returned(_) if self.waiting.given_up.remove(&position) => {
+                    self.backlog.let_go(position);
+                    self.backlog.forget(range);
+                    effects.release_range(range);
                 }
                 Outcome::Returned(how) => {
                     let (now_ms, settings) = (self.clock_ms, &self.settings);
@@ -333,7 +344,7 @@ impl Machine {
 
     /// Messages are to be given to nobody any more.
     fn dead_letter(&mut self, range: PositionRange, reason: Reason, effects: &mut Effects) {
-        self.waiting.answer(range, Kind::Refused, effects);
+        self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
         if self.settings.dead_letters == DeadLetters::Dropped {
             self.backlog.forget(range);
             effects.release_range(range);
@@ -376,7 +387,7 @@ impl Machine {
         let mut n_messages = 0;
         for range in taken {
             n_messages += range.len();
-            self.waiting.answer(range, Kind::Refused, effects);
+            self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
             effects.release_range(range);
         }
         effects.promises.push(Promise::Purged { request, n_messages });
@@ -439,6 +450,25 @@ impl Machine {
         self.scratch = positions;
     }
 
+    /// Refuses publishes that have waited for too long to be consumed.
+    fn give_up(&mut self, room: &mut u64, effects: &mut Effects) {
+        while *room > 0
+            && let Some(at_ms) = self.waiting.next_ms(self.settings.confirm_on_ack.as_ref())
+            && at_ms <= self.clock_ms
+            && let Some(position) = self.waiting.first()
+        {
+            *room -= 1;
+            let range = PositionRange::one(position);
+            self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
+            if self.backlog.take(position) {
+                self.backlog.forget(range);
+                effects.release_range(range);
+            } else {
+                self.waiting.given_up.insert(position);
+            }
+        }
+    }
+
     fn drop_excess(&mut self, room: &mut u64, effects: &mut Effects) {
         loop {
             let (n, bytes) = self.backlog.counted(&self.settings);
@@ -457,19 +487,14 @@ impl Machine {
         Some(self.last_used_ms.saturating_add(expires_ms))
     }
 
-    fn report_unused(&mut self, effects: &mut Effects) {
-        if self.unused_ms().is_some_and(|at_ms| at_ms <= self.clock_ms) {
-            self.last_used_ms = self.clock_ms;
-            effects.promises.push(Promise::Unused);
-        }
-    }
-
     /// When to apply the next [`Tick`](Command::Tick), in Unix milliseconds.
     #[must_use]
     pub fn deadline_ms(&self) -> Option<u64> {
         let alarm_ms = self.consumers.next_alarm_ms();
         let backlog = [self.backlog.expiry.next_ms(), self.backlog.delayed.next_ms()];
-        backlog.into_iter().chain([alarm_ms, self.unused_ms()]).flatten().min()
+        let waiting_ms = self.waiting.next_ms(self.settings.confirm_on_ack.as_ref());
+        let others = [alarm_ms, self.unused_ms(), waiting_ms];
+        backlog.into_iter().chain(others).flatten().min()
     }
 
     /// Figures and lists, as of now.

@@ -199,6 +199,20 @@ impl Backlog {
         true
     }
 
+    /// Takes a message out, if nobody holds it.
+    pub(super) fn take(&mut self, position: u64) -> bool {
+        if let Some(until_ms) = self.delayed_until.remove(&position) {
+            self.delayed.remove(position, until_ms);
+            self.away.remove(position);
+        } else if self.away.contains(position) {
+            return false;
+        } else {
+            self.ready.take_range(PositionRange::one(position), &mut Vec::new());
+        }
+        self.left_ready(PositionRange::one(position));
+        true
+    }
+
     /// Messages that nobody has any more are gone.
     pub(super) fn forget(&mut self, range: PositionRange) {
         self.counts.forget_ranges(&[range]);

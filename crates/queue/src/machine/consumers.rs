@@ -326,13 +326,12 @@ impl Consumers {
     /// Sees to it that a consumer is looked at in time.
     fn set_alarm(&mut self, id: u64, disconnected_timeout_ms: u64) {
         let Some(consumer) = self.table.get_mut(&id) else { return };
-        let Some(due_ms) = consumer.due_ms(disconnected_timeout_ms) else { return };
-        if consumer.alarm_ms.is_none_or(|alarm_ms| due_ms < alarm_ms) {
-            let before = consumer.alarm_ms.replace(due_ms);
-            if let Some(before) = before {
+        let due_ms = consumer.due_ms(disconnected_timeout_ms);
+        if due_ms.is_none_or(|due_ms| consumer.alarm_ms.is_none_or(|alarm_ms| due_ms < alarm_ms)) {
+            if let Some(before) = std::mem::replace(&mut consumer.alarm_ms, due_ms) {
                 self.alarms.remove(&(before, id));
             }
-            self.alarms.insert((due_ms, id));
+            self.alarms.extend(due_ms.map(|due_ms| (due_ms, id)));
         }
     }
 

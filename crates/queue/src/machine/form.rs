@@ -41,7 +41,14 @@ impl Machine {
             put_u64(out, waiter.publisher);
             put_u64(out, waiter.number);
             put_u32(out, waiter.bytes);
+            put_u64(out, waiter.came_ms);
+            put_bool(out, waiter.named.is_some());
+            if let Some((name, id)) = waiter.named.as_deref() {
+                put_bytes(out, name);
+                put_u64(out, *id);
+            }
         });
+        put_list(out, self.waiting.given_up.iter(), |out, position| put_u64(out, *position));
     }
 
     /// The machine of a written form.
@@ -60,10 +67,11 @@ impl Machine {
         read_consumers(&mut machine.consumers, reader)?;
         read_publishers(&mut machine.publishers, reader)?;
         for _ in 0..reader.u64()? {
-            let position = reader.u64()?;
-            let (publisher, number) = (reader.u64()?, reader.u64()?);
-            let waiter = Waiter { publisher, number, bytes: reader.u32()? };
+            let (position, waiter) = read_waiter(reader)?;
             valid(machine.waiting.insert(position, waiter))?;
+        }
+        for _ in 0..reader.u64()? {
+            machine.waiting.given_up.insert(reader.u64()?);
         }
         valid(reader.is_empty())?;
         hold_again(&mut machine.backlog, &machine.consumers)?;
@@ -357,6 +365,19 @@ fn read_publishers(
         publishers.named.insert(name.to_vec(), read_numbers(reader)?, u32::MAX);
     }
     Ok(())
+}
+
+fn read_waiter(reader: &mut Reader<'_>) -> Result<(u64, Waiter), RecordError> {
+    let (position, publisher, number) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let (bytes, came_ms) = (reader.u32()?, reader.u64()?);
+    let named = if reader.bool()? {
+        let name = reader.bytes()?;
+        valid(name.len() <= NAME_BYTES_MAX)?;
+        Some(Box::new((name.to_vec(), reader.u64()?)))
+    } else {
+        None
+    };
+    Ok((position, Waiter { publisher, number, named, bytes, came_ms }))
 }
 
 fn read_numbers(reader: &mut Reader<'_>) -> Result<Numbers, RecordError> {

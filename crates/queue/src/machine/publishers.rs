@@ -1,6 +1,7 @@
 //! The numbers that publishers have put: puts that come again are known by their numbers.
 
 use super::bounds::REFUSED_RUNS_MAX;
+use super::waiting::Waiter;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
@@ -25,6 +26,13 @@ impl<K: Ord + Clone, V> Recent<K, V> {
         K: Borrow<Q>,
     {
         self.entries.get(key).map(|(_, value)| value)
+    }
+
+    pub(super) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get_mut(key).map(|(_, value)| value)
     }
 
     /// Sets a value, used now; of more than `n_max`, those used longest ago go.
@@ -100,6 +108,13 @@ impl Numbers {
         }
     }
 
+    /// A message that was put is refused after all.
+    fn refuse_put(&mut self, number: u64) {
+        if self.has_put(number) {
+            self.refuse(number);
+        }
+    }
+
     /// A message with that number is refused.
     pub(super) fn refuse(&mut self, number: u64) {
         self.next = self.next.max(number.saturating_add(1));
@@ -132,4 +147,18 @@ pub(super) struct Publishers {
     pub(super) numbered: Recent<u64, Numbers>,
     /// By the names that clients gave them.
     pub(super) named: Recent<Vec<u8>, Numbers>,
+}
+
+impl Publishers {
+    /// A message that was put is refused after all.
+    pub(super) fn refuse(&mut self, waiter: &Waiter) {
+        if let Some(numbers) = self.numbered.get_mut(&waiter.publisher) {
+            numbers.refuse_put(waiter.number);
+        }
+        if let Some((name, id)) = waiter.named.as_deref()
+            && let Some(numbers) = self.named.get_mut(name)
+        {
+            numbers.refuse_put(*id);
+        }
+    }
 }

@@ -53,6 +53,9 @@ pub struct PendingLimits {
     pub bytes_max: u64,
     /// `x-confirm-on-no-consumer=nack`: refused, too, while the queue has no consumer.
     pub needs_consumer: bool,
+    /// `x-confirm-timeout` in milliseconds: one that waits longer is refused, and its message is gone as soon
+    /// as nobody holds it; it is no dead letter.
+    pub timeout_ms: Option<u64>,
 }
 
 impl Settings {
@@ -99,6 +102,7 @@ impl Settings {
             put_u64(out, pending.messages_max);
             put_u64(out, pending.bytes_max);
             put_bool(out, pending.needs_consumer);
+            put_option(out, pending.timeout_ms);
         }
         put_u32(out, self.named_publishers_max);
         put_bool(out, self.is_single_active);
@@ -129,6 +133,7 @@ impl Settings {
                     messages_max: reader.u64()?,
                     bytes_max: reader.u64()?,
                     needs_consumer: reader.bool()?,
+                    timeout_ms: read_option(reader)?,
                 })
             } else {
                 None

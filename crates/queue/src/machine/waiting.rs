@@ -1,16 +1,20 @@
 //! Publishers that wait until their messages have been consumed (`x-confirm-on`).
 
 use super::effects::{Effects, Kind};
+use super::publishers::Publishers;
 use super::settings::PendingLimits;
 use crate::PositionRange;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A publish that is answered once its message has been consumed, or is gone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) publisher: u64,
     pub(super) number: u64,
+    /// The name and the publishing id of a named publisher.
+    pub(super) named: Option<Box<(Vec<u8>, u64)>>,
     pub(super) bytes: u32,
+    pub(super) came_ms: u64,
 }
 
 /// The publishes of a queue that are answered later, by position.
@@ -18,6 +22,8 @@ pub(super) struct Waiter {
 pub(super) struct Waiting {
     by_position: BTreeMap<u64, Waiter>,
     bytes: u64,
+    /// Held messages whose publishers waited for too long: nobody else is given them.
+    pub(super) given_up: BTreeSet<u64>,
 }
 
 impl Waiting {
@@ -36,18 +42,39 @@ impl Waiting {
         self.by_position.insert(position, waiter).is_none()
     }
 
-    /// Answers those whose messages are gone.
+    /// Answers those whose messages are gone. What is refused may be put again.
     #[inline]
-    pub(super) fn answer(&mut self, range: PositionRange, kind: Kind, effects: &mut Effects) {
-        if self.by_position.is_empty() {
-            return;
+    pub(super) fn answer(
+        &mut self,
+        range: PositionRange,
+        kind: Kind,
+        publishers: &mut Publishers,
+        effects: &mut Effects,
+    ) {
+        if !self.given_up.is_empty() {
+            self.given_up.remove(&range.start);
         }
-        while let Some((&position, &waiter)) = self.by_position.range(range.start..range.end).next()
+        while !self.by_position.is_empty()
+            && let Some((&position, _)) = self.by_position.range(range.start..range.end).next()
+            && let Some(waiter) = self.by_position.remove(&position)
         {
-            self.by_position.remove(&position);
             self.bytes -= u64::from(waiter.bytes);
             effects.promise(kind, waiter.publisher, waiter.number);
+            if matches!(kind, Kind::Refused) {
+                publishers.refuse(&waiter);
+            }
         }
+    }
+
+    /// When the oldest has waited for too long.
+    pub(super) fn next_ms(&self, limits: Option<&PendingLimits>) -> Option<u64> {
+        let (_, oldest) = self.by_position.first_key_value()?;
+        Some(oldest.came_ms.saturating_add(limits?.timeout_ms?))
+    }
+
+    /// The position of the oldest.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.by_position.first_key_value().map(|(position, _)| *position)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&u64, &Waiter)> {

@@ -1,11 +1,11 @@
 //! The core of quorum queues, by example.
 
 use queue::machine::{
-    Answer, Arrival, Assigned, Attach, Command, Effects, Get, Items, NumberRange, Outcome,
-    PRIORITY_DEFAULT, Promise, Put, Run, Settings,
+    Answer, Arrival, Assigned, Attach, Command, DUE_MAX, Effects, Get, Items, Named, NumberRange,
+    Outcome, PRIORITY_DEFAULT, Promise, Put, Run, Settings,
 };
-use queue::{DeliveryCounts, Machine, PositionRange, Return};
-use stdx::record::Reader;
+use queue::{DeliveryCounts, Limits, Machine, PositionRange, Return};
+use stdx::record::{Reader, RecordError};
 
 /// A queue that is written and restored after each command; each command is written and read, too.
 struct Queue {
@@ -110,4 +110,76 @@ fn a_message_is_taken() {
     let assigned = Assigned { consumer: 5, number: 1, position: 0, counts };
     assert_eq!(effects.answers, [Answer::Got { request: 9, assigned, n_ready: 0 }]);
     assert_eq!(effects.released, [PositionRange::one(0)]);
+}
+
+fn plain(settings: Settings, n: usize, ttl_ms: Option<u64>) -> Machine {
+    let mut machine = Machine::new(settings, 0);
+    let arrivals = vec![Arrival { priority: PRIORITY_DEFAULT, ttl_ms, bytes: 12 }; n];
+    let arrivals = Items::Slice(&arrivals);
+    let put = Put { publisher: 1, first: 0, confirms: true, named: None, arrivals };
+    machine.apply(0, &Command::Put(put), &mut Effects::default());
+    machine
+}
+
+#[test]
+fn a_deep_backlog_has_a_short_written_form() {
+    let machine = plain(Settings::default(), 1_000_000, None);
+    let mut form = Vec::new();
+    machine.write(&mut form);
+    assert_eq!(machine.facts().n_ready(), 1_000_000);
+    assert!(form.len() < 400, "{} bytes", form.len());
+}
+
+#[test]
+fn a_command_takes_a_limited_number_of_messages_that_are_due() {
+    let n = usize::try_from(DUE_MAX).expect("not many") + 5;
+    let mut machine = plain(Settings::default(), n, Some(10));
+    let mut left = Vec::new();
+    for _ in 0..2 {
+        let mut effects = Effects::default();
+        machine.apply(10, &Command::Tick, &mut effects);
+        left.push((machine.facts().n_ready(), effects.deadline_ms));
+    }
+    assert_eq!(left, [(5, Some(10)), (0, None)]);
+
+    let mut machine = plain(Settings::default(), n, None);
+    let limits = Limits { messages_max: Some(1), ..Limits::default() };
+    let mut effects = Effects::default();
+    machine.apply(7, &Command::Settings(Settings { limits, ..Settings::default() }), &mut effects);
+    assert_eq!((machine.facts().n_ready(), effects.deadline_ms), (5, Some(7)));
+    machine.apply(7, &Command::Tick, &mut effects);
+    assert_eq!((machine.facts().n_ready(), effects.deadline_ms), (1, None));
+}
+
+#[test]
+fn a_named_publisher_puts_again_over_reconnects_what_it_has_no_answer_for() {
+    let mut machine = Machine::new(Settings::default(), 0);
+    let arrivals = [Arrival { priority: 4, ttl_ms: None, bytes: 1 }; 3];
+    let mut put = |publisher, first| {
+        let named = Some(Named { name: b"orders", first });
+        let arrivals = Items::Slice(&arrivals);
+        let put = Put { publisher, first: 0, confirms: true, named, arrivals };
+        let mut effects = Effects::default();
+        machine.apply(0, &Command::Put(put), &mut effects);
+        effects.promises
+    };
+    assert_eq!(put(1, 10), [Promise::Confirmed(Run { publisher: 1, first: 0, n: 3 })]);
+    let duplicate = Promise::Duplicate(Run { publisher: 2, first: 0, n: 2 });
+    assert_eq!(put(2, 11), [duplicate, Promise::Confirmed(Run { publisher: 2, first: 2, n: 1 })]);
+    assert_eq!(machine.facts().n_ready(), 4);
+}
+
+#[test]
+fn a_written_form_that_has_a_message_twice_is_refused() {
+    let mut queue = Queue::new(Settings::default());
+    queue.put(2);
+    queue.now_ms = 77;
+    queue.attach(1, 1);
+    let mut form = Vec::new();
+    queue.machine.write(&mut form);
+    assert!(Machine::restore(&form).is_ok());
+    let held = [0_u64, 0, 77].map(u64::to_le_bytes).concat();
+    let at = form.windows(24).rposition(|bytes| bytes == held).expect("a delivery that is held");
+    form.splice(at + 8..at + 16, 1_u64.to_le_bytes());
+    assert_eq!(Machine::restore(&form).err(), Some(RecordError::Invalid));
 }

@@ -68,7 +68,7 @@ prop_compose! {
         expires_ms in prop::option::weighted(0.2, 1..100_u64),
         dead_letters in prop_oneof![Just(DeadLetters::Dropped), Just(DeadLetters::AtMostOnce), Just(DeadLetters::AtLeastOnce)],
         disconnected_timeout_ms in 1..60_u64,
-        pending in prop::option::weighted(0.4, (1..8_u64, 20..200_u64, any::<bool>())),
+        pending in prop::option::weighted(0.4, (1..8_u64, 20..200_u64, any::<bool>(), prop::option::of(1..100_u64))),
         is_single_active in prop::bool::weighted(0.4),
     ) -> Settings {
         Settings {
@@ -79,8 +79,8 @@ prop_compose! {
             expires_ms,
             dead_letters,
             disconnected_timeout_ms,
-            confirm_on_ack: pending.map(|(messages_max, bytes_max, needs_consumer)| {
-                PendingLimits { messages_max, bytes_max, needs_consumer }
+            confirm_on_ack: pending.map(|(messages_max, bytes_max, needs_consumer, timeout_ms)| {
+                PendingLimits { messages_max, bytes_max, needs_consumer, timeout_ms }
             }),
             named_publishers_max: 2,
             is_single_active,

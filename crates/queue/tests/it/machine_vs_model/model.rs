@@ -22,7 +22,7 @@ pub(crate) enum Place {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) position: u64,
     arrival: Arrival,
@@ -31,6 +31,10 @@ pub(crate) struct Message {
     pub(crate) place: Place,
     /// Publisher and number.
     waiter: Option<(u64, u64)>,
+    came_ms: u64,
+    /// The name and the id of a named publisher.
+    named: Option<(Vec<u8>, u64)>,
+    is_given_up: bool,
 }
 
 impl Message {
@@ -162,6 +166,7 @@ impl Model {
         self.expire();
         self.wake();
         self.time_out();
+        self.give_up();
         self.choose_active();
         self.carry_out(command);
         self.choose_active();
@@ -337,6 +342,9 @@ impl Model {
             counts: DeliveryCounts::default(),
             place: Place::Fresh,
             waiter: waits.then_some((publisher, number)),
+            came_ms: self.clock_ms,
+            named: put.named.map(|it| (it.name.to_vec(), it.first + (number - put.first))),
+            is_given_up: false,
         });
         self.effects.push(Effect::Stored { publisher, number, position });
         if self.settings.limits.refuses {
@@ -437,6 +445,10 @@ impl Model {
                 self.release(|message| message.position == position);
                 continue;
             };
+            if message.is_given_up && matches!(outcome, Outcome::Returned(_)) {
+                self.release(|message| message.position == position);
+                continue;
+            }
             message.counts.n_acquired += 1;
             message.counts.n_failed += u32::from(how == Return::Failed);
             let n_failed = message.counts.n_failed;
@@ -478,13 +490,10 @@ impl Model {
     fn dead_letter(&mut self, position: u64, reason: Reason) {
         let (number, drops) = (self.n_departed, self.settings.dead_letters == DeadLetters::Dropped);
         let message = self.message(position);
-        let waiter = message.waiter.take();
         if !drops {
             message.place = Place::Departing { number };
         }
-        if let Some((publisher, number)) = waiter {
-            self.effects.push(Effect::Refused { publisher, number });
-        }
+        self.refuse(position);
         if drops {
             return self.release(|message| message.position == position);
         }
@@ -536,12 +545,44 @@ impl Model {
     fn purge(&mut self, request: u64) {
         let is_held = |message: &Message| matches!(message.place, Place::Held { .. });
         let gone = self.messages.iter().filter(|message| !is_held(message));
-        let waiters: Vec<_> = gone.clone().filter_map(|message| message.waiter).collect();
-        let n_messages = gone.count() as u64;
-        let refused = |(publisher, number)| Effect::Refused { publisher, number };
-        self.effects.extend(waiters.into_iter().map(refused));
+        let gone: Vec<u64> = gone.map(|message| message.position).collect();
+        let n_messages = gone.len() as u64;
+        gone.into_iter().for_each(|position| self.refuse(position));
         self.release(|message| !is_held(message));
         self.effects.push(Effect::Purged { request, n_messages });
+    }
+
+    /// Refuses the publish of a message, if it waits for an answer; it may come again.
+    fn refuse(&mut self, position: u64) {
+        let message = self.message(position);
+        let named = message.named.clone();
+        let Some((publisher, number)) = message.waiter.take() else { return };
+        self.effects.push(Effect::Refused { publisher, number });
+        for (known, numbers) in &mut self.publishers {
+            numbers.put.retain(|put| *known != publisher || *put != number);
+        }
+        if let Some((name, id)) = named {
+            for (known, ids) in &mut self.named {
+                ids.put.retain(|put| *known != name || *put != id);
+            }
+        }
+    }
+
+    fn waiting_ms(&self) -> Option<(u64, u64)> {
+        let timeout_ms = self.settings.confirm_on_ack?.timeout_ms?;
+        let oldest = self.messages.iter().find(|message| message.waiter.is_some())?;
+        Some((oldest.came_ms + timeout_ms, oldest.position))
+    }
+
+    fn give_up(&mut self) {
+        while let Some((_, position)) = self.waiting_ms().filter(|it| it.0 <= self.clock_ms) {
+            self.refuse(position);
+            if matches!(self.message(position).place, Place::Held { .. }) {
+                self.message(position).is_given_up = true;
+            } else {
+                self.release(|message| message.position == position);
+            }
+        }
     }
 
     /// Messages that are due and that nobody holds, in the order they are.
@@ -713,7 +754,8 @@ impl Model {
             Place::Held { .. } | Place::Departing { .. } => None,
         });
         let consumers = self.consumers.iter().filter_map(|it| self.due_ms(it));
-        messages.chain(consumers).chain(self.unused_ms()).min()
+        let waiting = self.waiting_ms().map(|it| it.0);
+        messages.chain(consumers).chain(self.unused_ms()).chain(waiting).min()
     }
 
     pub(crate) fn bytes(&self) -> Bytes {

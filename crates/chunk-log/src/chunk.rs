@@ -10,6 +10,7 @@ use streamproto::{Chunk, ChunkError, ChunkHeader};
 
 use crate::error::Result;
 use crate::field::size;
+use crate::seal::SEAL_AT;
 
 /// So much of a range is looked for in memory, or fetched, at a time, ...
 const AT_HAND_BYTES_MAX: u64 = 256 << 10;
@@ -48,9 +49,20 @@ impl StoredChunk {
     /// The header as clients are sent it: without the seal, as RabbitMQ has it.
     #[must_use]
     pub fn header_bytes(&self) -> [u8; CHUNK_HEADER_BYTES] {
-        let mut bytes = Vec::with_capacity(CHUNK_HEADER_BYTES);
-        self.header.encode(&mut bytes);
-        bytes.first_chunk().copied().unwrap_or([0; CHUNK_HEADER_BYTES])
+        let encoded = || {
+            let mut bytes = Vec::with_capacity(CHUNK_HEADER_BYTES);
+            self.header.encode(&mut bytes);
+            bytes.first_chunk().copied().unwrap_or([0; CHUNK_HEADER_BYTES])
+        };
+        let stored = match &self.bytes {
+            ChunkBytes::Memory(stored) => stored.first_chunk().copied(),
+            ChunkBytes::File(_) => None,
+        };
+        let mut bytes = stored.unwrap_or_else(encoded);
+        if let Some(seal) = bytes.get_mut(SEAL_AT..) {
+            seal.fill(0);
+        }
+        bytes
     }
 
     /// The chunk with its parts, if it is in memory.

@@ -16,7 +16,7 @@ use streamproto::spec::CHUNK_HEADER_BYTES;
 
 use crate::field::{size, u32_at};
 
-const SEAL_AT: usize = 45;
+pub(crate) const SEAL_AT: usize = 45;
 const SEAL_MASK: u32 = 0x00ff_ffff;
 
 /// Seals one finished chunk, as it is stored. Bytes that are no chunk stay what they are.

@@ -153,7 +153,7 @@ impl StreamPublisher {
     pub fn append(&mut self, append: &Append, input: &[u8], wakes: &mut Wakes) {
         let stream = Arc::clone(&self.stream);
         let mut writer = stdx::lock(&stream.writer);
-        if writer.has_ended() {
+        if stream.is_deleted() {
             return;
         }
         let (taken, refused) = self.add(&mut writer, append, input);

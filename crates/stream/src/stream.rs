@@ -11,7 +11,7 @@ use queue_type::{
 };
 use session::{ChunkSelection, LinkId, StreamOffset};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A stream.
@@ -31,6 +31,8 @@ pub struct Stream {
     memberships: Memberships,
     /// Entries that are committed since the start.
     pub(crate) n_committed: AtomicU64,
+    /// Nothing is taken any more: it is deleted. Set under the writer's lock.
+    has_ended: AtomicBool,
     /// The last committed chunk of messages, as deliveries tell it; [`UNKNOWN_CHUNK`] after a start.
     pub(crate) last_chunk_id: AtomicU64,
 }
@@ -70,6 +72,7 @@ impl Stream {
             view,
             readers: Readers::default(),
             n_committed: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
             last_chunk_id: AtomicU64::new(UNKNOWN_CHUNK),
         }))
     }
@@ -182,7 +185,10 @@ impl Stream {
     /// [`remove_files_after`]: crate::remove_files_after
     pub fn delete(&self) {
         let mut wakes = Wakes::new();
-        stdx::lock(&self.writer).end();
+        {
+            let _nobody_publishes = stdx::lock(&self.writer);
+            self.has_ended.store(true, Ordering::Release);
+        }
         self.memberships.end();
         self.readers.end(&self.def.name, &mut wakes);
         wake_all(&mut wakes);
@@ -191,7 +197,7 @@ impl Stream {
     /// Whether it is deleted.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
-        stdx::lock(&self.writer).has_ended()
+        self.has_ended.load(Ordering::Acquire)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::messages::Damaged;
 use crate::readers::{Ended, Reader};
 use crate::source::{FileData, Source};
 use crate::stream::Stream;
+use bytes::Buf as _;
 use chunk_log::{
     ChunkBytes, ChunkLogError, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start,
     StoredChunk,
@@ -260,7 +261,7 @@ impl Subscription {
             if chunks.is_empty() {
                 return damaged.and_then(|it| self.fail(&mut state, &it)).or(waker);
             }
-            let (room, woken) = self.deliver(&chunks);
+            let (room, woken) = self.deliver(chunks);
             waker = woken.or(waker);
             if room == Room::Full {
                 return waker;
@@ -289,12 +290,13 @@ impl Subscription {
                 }
                 Ok(Some(Next::End)) => break,
             };
-            let data = self.data(&chunk)?;
+            state.figures.next_offset = chunk.header.next_offset();
+            let (header, n_records) = (chunk.header_bytes(), chunk.header.n_records);
+            let data = self.data(chunk)?;
             bytes += data.len() + CHUNK_HEADER_BYTES;
             state.credit -= 1;
-            state.figures.n_messages += u64::from(chunk.header.n_records);
-            state.figures.next_offset = chunk.header.next_offset();
-            chunks.push(Gathered { header: chunk.header_bytes(), data });
+            state.figures.n_messages += u64::from(n_records);
+            chunks.push(Gathered { header, data });
         }
         Ok(chunks)
     }
@@ -313,12 +315,12 @@ impl Subscription {
     }
 
     /// Gives its client chunks, all of them.
-    fn deliver(&self, chunks: &[Gathered]) -> (Room, Option<Waker>) {
+    fn deliver(&self, mut chunks: Vec<Gathered>) -> (Room, Option<Waker>) {
         let committed_chunk_id = self.stream.last_chunk_id();
         let (link, mut room) = (self.follower.link(), Room::Full);
         let waker = self.follower.batch(&mut |sink| {
-            for Gathered { header, data } in chunks {
-                let data = data.clone();
+            for Gathered { header, data } in chunks.drain(..) {
+                let header = &header;
                 room =
                     sink.deliver_chunk(link, &ChunkDelivery { header, data, committed_chunk_id });
             }
@@ -327,22 +329,24 @@ impl Subscription {
     }
 
     /// Entries, and the trailer for those who want it.
-    fn data(&self, chunk: &StoredChunk) -> Result<ChunkData<'static>, Damaged> {
-        match &chunk.bytes {
-            ChunkBytes::Memory(stored) => {
-                let header = &chunk.header;
+    fn data(
+        &self,
+        StoredChunk { header, bytes }: StoredChunk,
+    ) -> Result<ChunkData<'static>, Damaged> {
+        match bytes {
+            ChunkBytes::Memory(mut stored) => {
                 let trailer_bytes = if self.with_trailer { header.trailer_bytes } else { 0 };
                 let from = usize::try_from(header.data_at())?;
                 let len = usize::try_from(u64::from(header.data_bytes) + u64::from(trailer_bytes))?;
                 if from + len > stored.len() {
                     return Err(Damaged("it ends before it should".to_owned()));
                 }
-                Ok(ChunkData::Shared(stored.slice(from..from + len)))
+                stored.truncate(from + len);
+                stored.advance(from);
+                Ok(ChunkData::Shared(stored))
             }
             ChunkBytes::File(range) => {
-                let range = range.clone();
-                let range =
-                    if self.with_trailer { range.with_trailer(&chunk.header) } else { range };
+                let range = if self.with_trailer { range.with_trailer(&header) } else { range };
                 Ok(ChunkData::File(Arc::new(FileData::new(range, &self.stream.services))))
             }
         }

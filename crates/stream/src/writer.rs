@@ -25,7 +25,6 @@ pub(crate) struct Writer {
     n_ticked: u64,
     epoch: u64,
     settings: Settings,
-    has_ended: bool,
     /// Syncs beside the writing that have come to their end.
     pub(crate) synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
     /// A thread is to write.
@@ -53,7 +52,6 @@ impl Writer {
             n_added: 0,
             n_ticked: 0,
             settings: Settings::default(),
-            has_ended: false,
             synced: Vec::new(),
             is_asked: false,
         }
@@ -64,15 +62,6 @@ impl Writer {
         if epoch >= self.settings.epoch {
             self.settings = Settings { epoch, to_take: Some(options) };
         }
-    }
-
-    /// Nothing is taken any more.
-    pub(crate) fn end(&mut self) {
-        self.has_ended = true;
-    }
-
-    pub(crate) const fn has_ended(&self) -> bool {
-        self.has_ended
     }
 
     /// Counts entries that were added; how many there are since the start.

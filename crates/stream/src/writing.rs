@@ -20,7 +20,7 @@ impl Stream {
     /// silently.
     pub fn publish(&self, messages: &[Incoming<'_>], wakes: &mut Wakes) -> DurabilityToken {
         let mut writer = stdx::lock(&self.writer);
-        if writer.has_ended() {
+        if self.is_deleted() {
             return DurabilityToken::default();
         }
         for incoming in messages {
@@ -158,7 +158,7 @@ impl Writing<'_> {
     /// told as if they were. Of any other stream it is a failure of the node.
     fn fail(&self, error: &ChunkLogError) {
         let mut writer = stdx::lock(&self.0.writer);
-        if writer.has_ended() {
+        if self.0.is_deleted() {
             self.0.n_committed.store(u64::MAX, Ordering::Release);
             let told = writer.confirms.take(u64::MAX);
             drop(writer);

@@ -23,7 +23,7 @@ use crc_fast::{CrcAlgorithm, Digest, checksum};
 
 use crate::entry::Entries;
 use crate::error::ChunkError;
-use crate::field::{Field, read_all, record, take};
+use crate::field::take;
 use crate::spec::{CHUNK_HEADER_BYTES, FILTER_BYTES_MAX};
 
 /// Magic 5 and version 0, in four bits each.
@@ -69,14 +69,6 @@ pub struct ChunkHeader {
     pub filter_bytes: u8,
 }
 
-record! { 'a;
-    /// The header as it stands in the bytes.
-    RawHeader {
-        magic: u8, chunk_type: u8, n_entries: u16, n_records: u32, timestamp_ms: i64, epoch: u64,
-        chunk_id: u64, crc: u32, data_bytes: u32, trailer_bytes: u32, filter_and_reserved: u32,
-    }
-}
-
 impl ChunkHeader {
     /// Decodes the header; reserved bits are ignored. What it announces is compared with the bytes
     /// that are there by whoever reads them: see [`stored_bytes`](Self::stored_bytes).
@@ -84,45 +76,44 @@ impl ChunkHeader {
     /// # Errors
     /// Another magic or version; more entries than the size of the data allows.
     pub fn decode(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Result<Self, ChunkError> {
-        let raw: RawHeader = read_all(bytes)?;
-        if raw.magic != MAGIC {
-            return Err(ChunkError::Magic(raw.magic));
+        let [magic] = field(bytes, 0);
+        if magic != MAGIC {
+            return Err(ChunkError::Magic(magic));
         }
-        let RawHeader { n_entries, data_bytes, .. } = raw;
+        let n_entries = u16::from_be_bytes(field(bytes, 2));
+        let data_bytes = u32::from_be_bytes(field(bytes, 36));
         if u32::from(n_entries) * ENTRY_BYTES_MIN > data_bytes {
             return Err(ChunkError::EntriesDoNotFit { n_entries, data_bytes });
         }
-        let [filter_bytes, ..] = raw.filter_and_reserved.to_be_bytes();
+        let [chunk_type] = field(bytes, 1);
+        let [filter_bytes] = field(bytes, 44);
         Ok(Self {
-            chunk_type: ChunkType(raw.chunk_type),
+            chunk_type: ChunkType(chunk_type),
             n_entries,
-            n_records: raw.n_records,
-            timestamp_ms: raw.timestamp_ms,
-            epoch: raw.epoch,
-            chunk_id: raw.chunk_id,
-            crc: raw.crc,
+            n_records: u32::from_be_bytes(field(bytes, 4)),
+            timestamp_ms: i64::from_be_bytes(field(bytes, 8)),
+            epoch: u64::from_be_bytes(field(bytes, 16)),
+            chunk_id: u64::from_be_bytes(field(bytes, 24)),
+            crc: u32::from_be_bytes(field(bytes, 32)),
             data_bytes,
-            trailer_bytes: raw.trailer_bytes,
+            trailer_bytes: u32::from_be_bytes(field(bytes, 40)),
             filter_bytes,
         })
     }
 
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let raw = RawHeader {
-            magic: MAGIC,
-            chunk_type: self.chunk_type.0,
-            n_entries: self.n_entries,
-            n_records: self.n_records,
-            timestamp_ms: self.timestamp_ms,
-            epoch: self.epoch,
-            chunk_id: self.chunk_id,
-            crc: self.crc,
-            data_bytes: self.data_bytes,
-            trailer_bytes: self.trailer_bytes,
-            filter_and_reserved: u32::from(self.filter_bytes) << 24,
-        };
-        raw.put(out);
+        let Self { n_entries, n_records, timestamp_ms, epoch, chunk_id, crc, .. } = self;
+        out.extend_from_slice(&[MAGIC, self.chunk_type.0]);
+        out.extend_from_slice(&n_entries.to_be_bytes());
+        out.extend_from_slice(&n_records.to_be_bytes());
+        out.extend_from_slice(&timestamp_ms.to_be_bytes());
+        out.extend_from_slice(&epoch.to_be_bytes());
+        out.extend_from_slice(&chunk_id.to_be_bytes());
+        for number in [crc, &self.data_bytes, &self.trailer_bytes] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        out.extend_from_slice(&[self.filter_bytes, 0, 0, 0]);
     }
 
     /// The size of the whole chunk as it is stored.
@@ -148,6 +139,12 @@ impl ChunkHeader {
     pub const fn next_offset(&self) -> u64 {
         self.chunk_id.saturating_add(self.n_records as u64)
     }
+}
+
+/// The bytes of a header from `from` on.
+#[inline]
+fn field<const N: usize>(header: &[u8; CHUNK_HEADER_BYTES], from: usize) -> [u8; N] {
+    header.get(from..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 /// A whole chunk, looking into the bytes it came in.

@@ -41,8 +41,10 @@ pub(crate) fn measure(
 ) -> anyhow::Result<Measurement> {
     let time = Duration::from_secs_f64(baseline.seconds);
     match baseline.kind {
-        BaselineKind::Relay { n_pairs, size } => relay(tools, n_pairs, size, false, time),
-        BaselineKind::Sink { size } => relay(tools, 1, size, true, time),
+        BaselineKind::Relay { n_pairs, size } => relay(tools, n_pairs, &publish(size), false, time),
+        BaselineKind::Sink { size } => relay(tools, 1, &publish(size), true, time),
+        BaselineKind::Bytes { of_message } => relay(tools, 1, &message(of_message), false, time),
+        BaselineKind::OneByOne { of_message } => one_by_one(tools, &message(of_message), time),
         BaselineKind::Sync => sync(disk, time),
     }
 }
@@ -119,11 +121,37 @@ impl Drop for Relay {
     }
 }
 
-/// Publishes of bodies of `size` bytes from `n_pairs` sources through the relay to as many sinks.
+/// The bytes of a message, whatever they are.
+fn message(bytes: u32) -> Vec<u8> {
+    vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)]
+}
+
+/// A message through the relay, over and over: the time it takes.
+fn one_by_one(tools: &Tools, message: &[u8], time: Duration) -> anyhow::Result<Measurement> {
+    let relay = Relay::start(tools, "pass")?;
+    let (mut source, mut sink) = (relay.connect()?, relay.connect()?);
+    let (before, began) = (relay.cpu_s(), Instant::now());
+    let (mut times_us, mut read) = (Vec::new(), message.to_vec());
+    while began.elapsed() < time {
+        let sent = Instant::now();
+        source.write_all(message)?;
+        sink.read_exact(&mut read)?;
+        times_us.push(sent.elapsed().as_secs_f64() * 1e6);
+    }
+    let (seconds, n) = (began.elapsed().as_secs_f64(), times_us.len() as f64);
+    let mut measurement = Measurement { seconds, ..Measurement::default() };
+    measurement.set(Metric::Duration, seconds);
+    measurement.set(Metric::Rate, n / seconds.max(f64::EPSILON));
+    measurement.set(Metric::LatencyMedian, median(&times_us).unwrap_or(0.0));
+    measurement.set_cpu(Metric::CpuPerMessage, relay.cpu_s() - before, n);
+    Ok(measurement)
+}
+
+/// Messages from `n_pairs` sources through the relay to as many sinks.
 fn relay(
     tools: &Tools,
     n_pairs: u32,
-    size: u32,
+    message: &[u8],
     drops: bool,
     time: Duration,
 ) -> anyhow::Result<Measurement> {
@@ -136,8 +164,7 @@ fn relay(
             sinks.push(relay.connect()?);
         }
     }
-    let publish = publish(size);
-    let batch = publish.repeat((END_BYTES / publish.len()).max(1));
+    let batch = message.repeat((END_BYTES / message.len()).max(1));
     let before = relay.cpu_s();
     let began = Instant::now();
     let n_bytes: u64 = std::thread::scope(|scope| {
@@ -153,7 +180,7 @@ fn relay(
         if drops { sent } else { received }
     });
     let seconds = began.elapsed().as_secs_f64();
-    let n = n_bytes as f64 / publish.len() as f64;
+    let n = n_bytes as f64 / message.len() as f64;
     let mut measurement = Measurement { seconds, ..Measurement::default() };
     measurement.set(Metric::Duration, seconds);
     measurement.set(Metric::Rate, n / seconds.max(f64::EPSILON));

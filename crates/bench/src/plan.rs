@@ -80,6 +80,8 @@ pub(crate) enum Goal {
     Syncs(f64),
     /// A share of the first column's value in the row that this one is relative to.
     Share(f64),
+    /// A multiple of what the machine itself needs, measured beside.
+    Floor(f64),
 }
 
 /// Something done on a target. A number is that of the row it is measured for.
@@ -161,6 +163,10 @@ pub(crate) enum BaselineKind {
     Relay { n_pairs: u32, size: u32 },
     /// The same into a process that drops them.
     Sink { size: u32 },
+    /// Messages of so many bytes on the wire through a process that only passes them on.
+    Bytes { of_message: u32 },
+    /// The same, one at a time: the next one follows once the one before has come.
+    OneByOne { of_message: u32 },
     /// One fdatasync after the other.
     Sync,
 }

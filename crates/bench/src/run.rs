@@ -426,12 +426,18 @@ fn set_goals(rows: &mut [Row], case: &Case, sync_us: Option<f64>) {
             Some(Goal::Syncs(times)) => sync_us.map(|sync_us| times * sync_us),
             // The row it is a part of may be in another case.
             Some(Goal::Share(_)) | None => None,
+            Some(Goal::Floor(times)) => floor(row).map(|floor| times * floor),
         };
         row.goal = value.map(|value| result::Goal { metric: row.metric, value });
         if let Some(sync_us) = sync_us.filter(|_| plan.needs_sync()) {
             row.parameters.insert("fdatasync_us".to_owned(), Parameter::Number(sync_us));
         }
     }
+}
+
+/// The need of the machine itself, which is the last column.
+fn floor(row: &Row) -> Option<f64> {
+    Some(row.cells.last()?.figures.get(&row.metric)?.median)
 }
 
 /// Aims that are parts of other rows.

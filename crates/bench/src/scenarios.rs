@@ -9,6 +9,7 @@ mod hot_path;
 mod load_drain;
 mod sharding;
 mod stream_chunks;
+mod streams;
 mod sweeps;
 
 use crate::plan::{Plan, Scale};
@@ -46,6 +47,7 @@ pub(crate) const ALL: &[Known] = &[
     known("confirm-on", confirm_on::confirm_on),
     known("sharding", sharding::sharding),
     known("stream-chunks", stream_chunks::stream_chunks),
+    known("streams", streams::streams),
     known("many-queues", crowds::many_queues),
     known("many-connections", crowds::many_connections),
     known("churn", crowds::churn),

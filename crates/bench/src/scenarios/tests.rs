@@ -128,6 +128,18 @@ fn streams_are_read_by_chunk_size_in_ten_pictures() {
 }
 
 #[test]
+fn a_crowd_at_the_tail_has_as_many_deliveries_as_a_few() {
+    let plan = plan("streams", 1.0);
+    assert!(plan.has_floor && plan.cases.iter().all(|case| case.rows.len() == 1));
+    let few = commands(&plan, "10 consumers at the tail");
+    assert!(few[0].contains("-y 10 ") && few[0].contains("-r 5000 "), "{few:?}");
+    let many = commands(&plan, "1000 consumers at the tail");
+    assert!(many[0].contains("-y 1000 ") && many[0].contains("-r 50 "), "{many:?}");
+    let slow = commands(&plan, "published at 10/s, read");
+    assert!(slow[0].contains("-r 10 --pmessages 100 "), "{slow:?}");
+}
+
+#[test]
 fn features_are_those_of_2012_for_30_seconds() {
     let plan = plan("features", 1.0);
     for (row, options) in [

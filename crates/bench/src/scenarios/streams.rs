@@ -1,0 +1,116 @@
+//! Streams beside what the machine itself needs, many consumers, and what is published slowly.
+
+use crate::plan::{
+    Baseline, BaselineKind, Case, Fill, Goal, Load, Plan, RowPlan, Scale, Step, bars,
+};
+use crate::result::Metric;
+use crate::scenarios::Settings;
+
+const SECONDS: f64 = 10.0;
+/// Messages of a stream that is read from its beginning.
+const MESSAGES: u32 = 3_000_000;
+/// Deliveries per second of a crowd at the tail, and how many consumers share them.
+const TAIL_DELIVERIES: u32 = 50_000;
+const TAIL: [u32; 2] = [10, 1_000];
+/// The CPU time that a delivery to one of many may take, as a part of that to one of a few.
+const TAIL_SHARE: f64 = 1.3;
+/// Messages per second that are published for a while, and then read from the beginning.
+const INGRESS: [u32; 4] = [10, 100, 1_000, 10_000];
+const STREAM: &str = "bench-streams";
+/// Bytes on the wire of a message of 12 B: published in a batch of 100, published alone, and delivered in a
+/// chunk of its own to a client of the newest version.
+const PUBLISHED: u32 = 29;
+const PUBLISHED_ALONE: u32 = 42;
+const DELIVERED: u32 = 86;
+
+/// The plan.
+pub(crate) fn streams(Settings { scale }: Settings) -> Plan {
+    let floors = floors(scale);
+    let tail = TAIL.map(|n| at_tail(n, scale));
+    let ingress = INGRESS.map(|rate| caught_up(rate, scale));
+    let names = |cases: &[Case]| -> Vec<String> {
+        cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
+    };
+    Plan {
+        name: "streams",
+        title: "Streams",
+        about: "What streams cost beside a process that only passes on as many bytes as are published or \
+            delivered (the floor), as much at once as comes. A client with 50 credits has at most 50 \
+            chunks on their way, which the floor has not. Then a crowd at the tail, with as many \
+            deliveries whatever its size: a message is delivered 10 times, and 1,000 times. Last \
+            streams that were published to slowly, read from the beginning.",
+        source: "Leveret's own.",
+        metrics: vec![
+            Metric::CpuPerMessage,
+            Metric::PerCpuSecond,
+            Metric::Rate,
+            Metric::LatencyMedian,
+            Metric::Relative,
+        ],
+        charts: vec![
+            bars("CPU time per message", Metric::CpuPerMessage).rows(names(&floors)),
+            bars("At the tail: CPU time per message published", Metric::CpuPerMessage)
+                .rows(names(&tail)),
+            bars("Published slowly, then read: messages per second", Metric::Rate)
+                .rows(names(&ingress)),
+        ],
+        cases: floors.into_iter().chain(tail).chain(ingress).collect(),
+        has_floor: true,
+        ..Plan::default()
+    }
+}
+
+fn floors(scale: Scale) -> Vec<Case> {
+    let seconds = scale.seconds(SECONDS);
+    let kind = |kind| Baseline { kind, seconds };
+    let n = scale.count(MESSAGES);
+    let publish = format!("stream -x 1 -y 0 -s 12 --streams {STREAM}");
+    let alone = format!("stream -x 1 -y 1 -s 12 -c 1 -bs 1 --streams {STREAM}");
+    let row = |name: &str, metric, times| RowPlan::new(name, metric).goal(Goal::Floor(times));
+    let consume = |name: &str, credits: u32| {
+        let options = format!(
+            "stream -x 0 -y 1 -o first -ic {credits} -nl --cmessages {n} --streams {STREAM}"
+        );
+        let load = Step::Load { row: Some(0), loads: vec![Load::new(&options)] };
+        let fill = Fill { stream: STREAM, n_messages: n, size: 12, chunk: 1 };
+        Case::of(row(name, Metric::CpuPerMessage, 4.0), vec![Step::Fill(fill), load])
+            .baseline(kind(BaselineKind::Bytes { of_message: DELIVERED }))
+    };
+    let cases = [
+        row("publish, 12 B, confirms", Metric::CpuPerMessage, 3.0)
+            .load(Load::new(&publish).seconds(seconds))
+            .baseline(kind(BaselineKind::Bytes { of_message: PUBLISHED })),
+        row("publish and consume, one at a time", Metric::LatencyMedian, 1.5)
+            .load(Load::new(&alone).seconds(seconds))
+            .baseline(kind(BaselineKind::OneByOne { of_message: PUBLISHED_ALONE })),
+        consume("consume, 12 B, 1 per chunk, 50 credits", 50),
+        consume("consume, 12 B, 1 per chunk, 5,000 credits", 5_000),
+    ];
+    cases.into_iter().map(|case| case.queue(STREAM)).collect()
+}
+
+fn tail_name(n: u32) -> String {
+    format!("{n} consumers at the tail")
+}
+
+fn at_tail(n: u32, scale: Scale) -> Case {
+    let [few, _] = TAIL;
+    let row = RowPlan::new(tail_name(n), Metric::CpuPerMessage).relative_to(&tail_name(few));
+    let row = if n == few { row } else { row.goal(Goal::Share(TAIL_SHARE * f64::from(n / few))) };
+    let rate = TAIL_DELIVERIES / n;
+    let options = format!("stream -x 1 -y {n} -cbc 10 -s 12 -bs 1 -r {rate} --streams {STREAM}");
+    row.load(Load::new(&options).seconds(scale.seconds(SECONDS))).queue(STREAM)
+}
+
+fn caught_up(rate: u32, scale: Scale) -> Case {
+    let seconds = scale.seconds(SECONDS);
+    let n = (f64::from(rate) * seconds).round().max(1.0);
+    let publish = format!("stream -x 1 -y 0 -s 12 -r {rate} --pmessages {n} --streams {STREAM}");
+    let read = format!("stream -x 0 -y 1 -o first -nl --cmessages {n} --streams {STREAM}");
+    let steps = vec![
+        Step::Load { row: None, loads: vec![Load::new(&publish)] },
+        Step::Load { row: Some(0), loads: vec![Load::new(&read)] },
+    ];
+    let row = RowPlan::new(format!("published at {rate}/s, read"), Metric::Rate);
+    Case::of(row.number("published per second", rate), steps).queue(STREAM)
+}

@@ -3,7 +3,7 @@
 
 use amqp091::method::{ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk};
 use amqp091::{ProtocolHeader, decode_frame};
-use edge::{Step, WriteBatch};
+use edge::{Step, TaskOutbox as _, WriteBatch};
 use front_amqp091::{Connection, Settings};
 use session::{Content, Event, Op, Outbox, Request};
 use std::io::IoSlice;

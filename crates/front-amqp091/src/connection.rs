@@ -8,7 +8,7 @@ mod handshake;
 mod methods;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{ClientOutbox, Locked, SILENT_CLOSE_DELAY_MS};
 use crate::reply;
 use amqp091::MethodId;
 use amqp091::method::ConnectionOpen;
@@ -113,7 +113,8 @@ impl Connection {
     /// A connection that was accepted now.
     #[must_use]
     pub fn new(settings: Arc<Settings>, now: Now) -> Self {
-        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max, &settings.budget));
+        let outbox =
+            Arc::new(ClientOutbox::new(Locked::new(settings.initial_frame_max, &settings.budget)));
         let negotiated =
             Negotiated { channel_max: 0, frame_max: settings.initial_frame_max, heartbeat_s: 0 };
         let timers = Timers::new(now, settings.handshake_timeout_ms);

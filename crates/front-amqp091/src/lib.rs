@@ -11,5 +11,5 @@ mod settings;
 
 pub use connection::Connection;
 pub use edge::Mechanism;
-pub use outbox::ClientOutbox;
+pub use outbox::{ClientOutbox, Locked};
 pub use settings::{Immediate, Settings};

@@ -14,12 +14,11 @@ use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use channels::ChannelsOut;
-use edge::{CloseMode, Closing, OutboxBudget, Outgoing, TimedOutbox, WriteBatch};
+use edge::{CloseMode, Closing, OutboxBudget, OutboxState, Outgoing, SharedOutbox, WriteBatch};
 use links::Links;
-use session::{Error, LinkId, MethodTag, Outbox, Outcome, Position, Settle, Sink, UnsettledSince};
+use session::{Error, LinkId, MethodTag, Outcome, Position, UnsettledSince};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
 /// Shared bodies from this size on are spliced into the output instead of copied.
 const SPLICE_BYTES_MIN: usize = 8 * 1024;
@@ -29,10 +28,7 @@ const SPLICE_BYTES_MIN: usize = 8 * 1024;
 pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 
 /// The outbox of a connection's client.
-#[derive(Debug)]
-pub struct ClientOutbox {
-    locked: Mutex<Locked>,
-}
+pub type ClientOutbox = SharedOutbox<Locked>;
 
 /// The capabilities that the client announced.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,106 +69,75 @@ struct Terms {
     closing_ms: u64,
 }
 
-/// The part behind the lock.
+/// The part behind the outbox's lock.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub struct Locked {
     out: Outgoing,
     channels: ChannelsOut,
     links: Links,
     terms: Terms,
 }
 
-impl ClientOutbox {
-    pub(crate) fn new(frame_max: u32, budget: &Arc<OutboxBudget>) -> Self {
-        let capabilities = Capabilities::default();
-        let locked = Locked {
-            out: Outgoing::new(budget),
-            channels: ChannelsOut::default(),
-            links: Links::default(),
-            terms: Terms { capabilities, frame_max, closing_ms: SILENT_CLOSE_DELAY_MS },
-        };
-        Self { locked: Mutex::new(locked) }
+impl OutboxState for Locked {
+    #[inline]
+    fn outgoing(&mut self) -> &mut Outgoing {
+        &mut self.out
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        // Nothing in here panics with the data half changed; a poisoned outbox is still whole.
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes everything that waits into `batch`, which must be written by now. False when there is
-    /// nothing to do: no bytes, no links to resume, nothing to be settled, no end.
-    pub fn try_take(&self, batch: &mut WriteBatch) -> bool {
-        self.lock().take(batch)
-    }
-
-    /// As [`ClientOutbox::try_take`]; with nothing to do, the task is woken by the next thing put
-    /// in. To be called before the task sleeps, each time: reading forgets the task's waker.
-    pub fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
-        let mut locked = self.lock();
-        if locked.take(batch) {
-            return Poll::Ready(());
-        }
-        locked.out.sleep(cx.waker());
-        Poll::Pending
-    }
-
-    /// As [`Outgoing::wrote`].
-    pub fn wrote(&self, batch: &WriteBatch) {
-        self.lock().out.wrote(batch);
-    }
-
-    /// As [`Outgoing::has_settled`].
-    #[must_use]
-    pub fn has_settled(&self) -> bool {
-        self.lock().out.has_settled()
-    }
-
-    /// As [`Outgoing::take_settled`].
-    pub fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
-        self.lock().out.take_settled(settles)
-    }
-
-    /// Bytes that wait to be written.
-    #[must_use]
-    pub fn n_pending(&self) -> usize {
-        self.lock().out.n_pending()
-    }
-}
-
-impl TimedOutbox for ClientOutbox {
-    fn heartbeat(&self, n_taken_before: u64) -> u64 {
-        self.lock().heartbeat(n_taken_before)
-    }
-
-    fn trim(&self) {
-        self.lock().trim();
-    }
-}
-
-impl Outbox for ClientOutbox {
-    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
-        let mut locked = self.lock();
-        fill(&mut *locked);
-        let has_something = locked.out.has_something() || locked.channels.has_confirms();
-        if has_something { locked.out.take_waker() } else { None }
-    }
-
-    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
-        self.lock().unsettled(links)
-    }
-
-    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
-        let mut locked = self.lock();
-        let channel = locked.links.channel_of(link)?;
-        locked.channels.unsettled_since(channel, link)
-    }
-}
-
-impl Locked {
     fn take(&mut self, batch: &mut WriteBatch) -> bool {
         self.tell_confirms();
         let links = &mut self.links;
         self.out.take(batch, || links.resume())
+    }
+
+    fn n_pending(&self) -> usize {
+        self.out.n_pending()
+    }
+
+    #[inline]
+    fn has_something(&self) -> bool {
+        self.out.has_something() || self.channels.has_confirms()
+    }
+
+    fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
+        if self.out.is_silent_since(n_taken_before) {
+            self.put(|out| out.extend_from_slice(&HEARTBEAT));
+        }
+        self.out.n_taken()
+    }
+
+    fn trim(&mut self) {
+        self.out.trim();
+        self.channels.trim();
+        self.links.trim();
+    }
+
+    fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        let mut found: Vec<(u64, LinkId, Position)> = self.out.unsettled(links).collect();
+        // None if one of them is not known any more: it may be any channel's.
+        let channels: Option<BTreeSet<u16>> =
+            links.iter().map(|id| self.links.channel_of(*id)).collect();
+        self.channels.unsettled(channels.as_ref(), links, &mut found);
+        found.sort_by_key(|(tag, ..)| *tag);
+        found.into_iter().map(|(_, link, position)| (link, position)).collect()
+    }
+
+    fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince> {
+        let channel = self.links.channel_of(link)?;
+        self.channels.unsettled_since(channel, link)
+    }
+}
+
+impl Locked {
+    /// Nothing yet, for a client that has said nothing.
+    pub(crate) fn new(frame_max: u32, budget: &Arc<OutboxBudget>) -> Self {
+        let capabilities = Capabilities::default();
+        Self {
+            out: Outgoing::new(budget),
+            channels: ChannelsOut::default(),
+            links: Links::default(),
+            terms: Terms { capabilities, frame_max, closing_ms: SILENT_CLOSE_DELAY_MS },
+        }
     }
 
     /// The broker's updates since the last look. The task is awake: nobody needs to wake it.
@@ -237,35 +202,9 @@ impl Locked {
         }
     }
 
-    /// A heartbeat, unless something else goes out or has since `n_taken_before` was returned.
-    /// Returns the count for the next time.
-    pub(crate) fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
-        if self.out.is_silent_since(n_taken_before) {
-            self.put(|out| out.extend_from_slice(&HEARTBEAT));
-        }
-        self.out.n_taken()
-    }
-
-    /// Gives back memory that is not in use.
-    pub(crate) fn trim(&mut self) {
-        self.out.trim();
-        self.channels.trim();
-        self.links.trim();
-    }
-
     /// The channels, for what the client's requests do to their delivery tags.
     pub(crate) const fn channels(&mut self) -> &mut ChannelsOut {
         &mut self.channels
-    }
-
-    fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
-        let mut found: Vec<(u64, LinkId, Position)> = self.out.unsettled(links).collect();
-        // None if one of them is not known any more: it may be any channel's.
-        let channels: Option<BTreeSet<u16>> =
-            links.iter().map(|id| self.links.channel_of(*id)).collect();
-        self.channels.unsettled(channels.as_ref(), links, &mut found);
-        found.sort_by_key(|(tag, ..)| *tag);
-        found.into_iter().map(|(_, link, position)| (link, position)).collect()
     }
 
     /// Appends the confirms that were gathered; none once the connection closes.

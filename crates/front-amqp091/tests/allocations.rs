@@ -6,7 +6,7 @@ use amqp091::method::{
     BasicAck, BasicPublish, ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk,
 };
 use amqp091::{PropertiesRef, ProtocolHeader, ShortString};
-use edge::WriteBatch;
+use edge::{TaskOutbox as _, WriteBatch};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{

@@ -6,7 +6,7 @@ mod handshake;
 mod subscription;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{ClientOutbox, Locked, SILENT_CLOSE_DELAY_MS};
 use crate::settings::FRAME_BYTES_MAX;
 use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick, Timers};
 use handshake::Handshake;
@@ -114,7 +114,7 @@ impl Connection {
     pub fn new(settings: Arc<Settings>, port: u16, now: Now) -> Self {
         let advertised =
             (settings.advertised_host.clone(), settings.advertised_port.unwrap_or(port));
-        let outbox = Arc::new(ClientOutbox::new(&settings.budget, advertised));
+        let outbox = Arc::new(ClientOutbox::new(Locked::new(&settings.budget, advertised)));
         let timers = Timers::new(now, settings.handshake_timeout_ms);
         let frame_max = smaller(settings.initial_frame_max, settings.frame_max);
         let negotiated = Negotiated { channel_max: 0, frame_max, heartbeat_s: 0 };

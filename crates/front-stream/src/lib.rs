@@ -10,5 +10,5 @@ mod reply;
 mod settings;
 
 pub use connection::Connection;
-pub use outbox::ClientOutbox;
+pub use outbox::{ClientOutbox, Locked};
 pub use settings::{FRAME_BYTES_MAX, Settings};

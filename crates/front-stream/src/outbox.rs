@@ -9,13 +9,12 @@ mod events;
 
 use answers::AppendAnswers;
 use deliver::Links;
-use edge::{CloseMode, Closing, OutboxBudget, Outgoing, TimedOutbox, WriteBatch};
+use edge::{CloseMode, Closing, OutboxBudget, OutboxState, Outgoing, SharedOutbox, WriteBatch};
 use session::{
-    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Outbox, Position, PublisherId,
-    Room, Settle, Sink, StreamRefusal, UnsettledSince,
+    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Position, PublisherId, Room,
+    Sink, StreamRefusal, UnsettledSince,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 use streamproto::command::{Close, Heartbeat};
 use streamproto::{Command as _, ResponseCode};
 
@@ -27,14 +26,11 @@ pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 const CLOSE_CORRELATION_ID: u32 = 1;
 
 /// The outbox of a connection's client.
-#[derive(Debug)]
-pub struct ClientOutbox {
-    locked: Mutex<Locked>,
-}
+pub type ClientOutbox = SharedOutbox<Locked>;
 
-/// The part behind the lock.
+/// The part behind the outbox's lock.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub struct Locked {
     out: Outgoing,
     links: Links,
     answers: AppendAnswers,
@@ -44,95 +40,45 @@ pub(crate) struct Locked {
     advertised: (String, u16),
 }
 
-impl ClientOutbox {
-    pub(crate) fn new(budget: &Arc<OutboxBudget>, advertised: (String, u16)) -> Self {
-        Self {
-            locked: Mutex::new(Locked {
-                out: Outgoing::new(budget),
-                links: Links::default(),
-                answers: AppendAnswers::default(),
-                close_asked: None,
-                advertised,
-            }),
+impl OutboxState for Locked {
+    #[inline]
+    fn outgoing(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+
+    fn take(&mut self, batch: &mut WriteBatch) -> bool {
+        self.tell_answers();
+        let links = &mut self.links;
+        self.out.take(batch, || links.resume())
+    }
+
+    fn n_pending(&self) -> usize {
+        self.out.n_pending().saturating_add(self.answers.n_bytes())
+    }
+
+    #[inline]
+    fn has_something(&self) -> bool {
+        self.out.has_something() || !self.answers.is_empty()
+    }
+
+    fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
+        if self.out.is_silent_since(n_taken_before) {
+            self.put(|out| Heartbeat {}.encode_frame(out));
         }
+        self.out.n_taken()
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        // Nothing in here panics with the data half changed; a poisoned outbox is still whole.
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes everything that waits into `batch`, which must be written by now. False when there is
-    /// nothing to do: no bytes, no links to resume, no end.
-    pub fn try_take(&self, batch: &mut WriteBatch) -> bool {
-        self.lock().take(batch)
-    }
-
-    /// As [`ClientOutbox::try_take`]; with nothing to do, the task is woken by the next thing put in. To be
-    /// called before the task sleeps, each time: reading forgets the task's waker.
-    pub fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
-        let mut locked = self.lock();
-        if locked.take(batch) {
-            return Poll::Ready(());
-        }
-        locked.out.sleep(cx.waker());
-        Poll::Pending
-    }
-
-    /// As [`Outgoing::wrote`].
-    pub fn wrote(&self, batch: &WriteBatch) {
-        self.lock().out.wrote(batch);
-    }
-
-    /// As [`Outgoing::has_settled`].
-    #[must_use]
-    pub fn has_settled(&self) -> bool {
-        self.lock().out.has_settled()
-    }
-
-    /// As [`Outgoing::take_settled`].
-    pub fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
-        self.lock().out.take_settled(settles)
-    }
-
-    /// Bytes that wait to be written.
-    #[must_use]
-    pub fn n_pending(&self) -> usize {
-        let locked = self.lock();
-        locked.out.n_pending().saturating_add(locked.answers.n_bytes())
-    }
-}
-
-impl TimedOutbox for ClientOutbox {
-    fn heartbeat(&self, n_taken_before: u64) -> u64 {
-        let mut locked = self.lock();
-        if locked.out.is_silent_since(n_taken_before) {
-            locked.put(|out| Heartbeat {}.encode_frame(out));
-        }
-        locked.out.n_taken()
-    }
-
-    fn trim(&self) {
-        let mut locked = self.lock();
-        locked.out.trim();
-        locked.answers.trim();
-    }
-}
-
-impl Outbox for ClientOutbox {
-    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
-        let mut locked = self.lock();
-        fill(&mut *locked);
-        let has_something = locked.out.has_something() || !locked.answers.is_empty();
-        if has_something { locked.out.take_waker() } else { None }
+    fn trim(&mut self) {
+        self.out.trim();
+        self.answers.trim();
     }
 
     /// Chunks are not settled.
-    fn unsettled(&self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
+    fn unsettled(&mut self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
         Vec::new()
     }
 
-    fn unsettled_since(&self, _link: LinkId) -> Option<UnsettledSince> {
+    fn unsettled_since(&mut self, _link: LinkId) -> Option<UnsettledSince> {
         None
     }
 }
@@ -180,10 +126,15 @@ impl Sink for Locked {
 }
 
 impl Locked {
-    fn take(&mut self, batch: &mut WriteBatch) -> bool {
-        self.tell_answers();
-        let links = &mut self.links;
-        self.out.take(batch, || links.resume())
+    /// Nothing yet, for a client that is to connect there.
+    pub(crate) fn new(budget: &Arc<OutboxBudget>, advertised: (String, u16)) -> Self {
+        Self {
+            out: Outgoing::new(budget),
+            links: Links::default(),
+            answers: AppendAnswers::default(),
+            close_asked: None,
+            advertised,
+        }
     }
 
     /// The client has room for what it asks for now. The task is awake: nobody needs to wake it.

@@ -1,7 +1,7 @@
 //! In steady state nothing is allocated for a message: not when it is published, not when it is confirmed,
 //! not when chunks are delivered and credit comes for them.
 
-use edge::WriteBatch;
+use edge::{TaskOutbox as _, WriteBatch};
 use front_stream::{Connection, Settings};
 use session::{
     ChunkData, ChunkDelivery, Event, LinkId, MethodTag, Outbox as _, PublisherId, StreamEvent,

@@ -4,7 +4,7 @@ use crate::codec::{FRAME_MAX, PERSISTENT, publishes};
 use crate::{N_OPERATIONS, Piece, Work};
 use amqp091::ProtocolHeader;
 use amqp091::method::{BasicAck, ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk};
-use edge::WriteBatch;
+use edge::{TaskOutbox as _, WriteBatch};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{

@@ -1,10 +1,9 @@
 //! The protocols that clients are served in: the one place of this crate that tells them apart. A further
-//! protocol is a further arm of [`Protocol`], [`Front`] and [`ClientOutbox`].
+//! protocol is a further arm of [`Protocol`] and [`Front`].
 
-use edge::{AuthFailure, Progress, Tick, WriteBatch};
-use session::{Error, Negotiated, Outbox, Request, Settle};
+use edge::{AuthFailure, Progress, TaskOutbox, Tick};
+use session::{Error, Negotiated, Request};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use stdx::Now;
 
 /// A protocol that clients are served in, with its settings.
@@ -88,10 +87,10 @@ impl Front {
         }
     }
 
-    pub(crate) fn outbox(&self) -> ClientOutbox {
+    pub(crate) fn outbox(&self) -> Arc<dyn TaskOutbox> {
         match self {
-            Self::Amqp091(front) => ClientOutbox::Amqp091(front.outbox()),
-            Self::Stream(front) => ClientOutbox::Stream(front.outbox()),
+            Self::Amqp091(front) => front.outbox(),
+            Self::Stream(front) => front.outbox(),
         }
     }
 
@@ -180,72 +179,6 @@ impl Front {
         match self {
             Self::Amqp091(front) => front.failure(),
             Self::Stream(front) => front.failure(),
-        }
-    }
-}
-
-/// The outbox of a front's client.
-#[derive(Clone, Debug)]
-pub(crate) enum ClientOutbox {
-    Amqp091(Arc<front_amqp091::ClientOutbox>),
-    Stream(Arc<front_stream::ClientOutbox>),
-}
-
-impl ClientOutbox {
-    /// As the broker knows it.
-    pub(crate) fn for_broker(&self) -> Arc<dyn Outbox> {
-        match self {
-            Self::Amqp091(outbox) => Arc::clone(outbox) as Arc<dyn Outbox>,
-            Self::Stream(outbox) => Arc::clone(outbox) as Arc<dyn Outbox>,
-        }
-    }
-
-    /// Takes everything that waits into `batch`, which must be written by now. False when there is nothing
-    /// to do.
-    pub(crate) fn try_take(&self, batch: &mut WriteBatch) -> bool {
-        match self {
-            Self::Amqp091(outbox) => outbox.try_take(batch),
-            Self::Stream(outbox) => outbox.try_take(batch),
-        }
-    }
-
-    /// As [`ClientOutbox::try_take`]; with nothing to do, the task is woken by the next thing put in.
-    pub(crate) fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
-        match self {
-            Self::Amqp091(outbox) => outbox.poll_take(cx, batch),
-            Self::Stream(outbox) => outbox.poll_take(cx, batch),
-        }
-    }
-
-    /// As much of a batch as is no longer left in it was written.
-    pub(crate) fn wrote(&self, batch: &WriteBatch) {
-        match self {
-            Self::Amqp091(outbox) => outbox.wrote(batch),
-            Self::Stream(outbox) => outbox.wrote(batch),
-        }
-    }
-
-    /// Whether deliveries were settled by being written.
-    pub(crate) fn has_settled(&self) -> bool {
-        match self {
-            Self::Amqp091(outbox) => outbox.has_settled(),
-            Self::Stream(outbox) => outbox.has_settled(),
-        }
-    }
-
-    /// Takes some of the deliveries that were settled by being written. False when there are none.
-    pub(crate) fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
-        match self {
-            Self::Amqp091(outbox) => outbox.take_settled(settles),
-            Self::Stream(outbox) => outbox.take_settled(settles),
-        }
-    }
-
-    /// Bytes that wait to be written.
-    pub(crate) fn n_pending(&self) -> usize {
-        match self {
-            Self::Amqp091(outbox) => outbox.n_pending(),
-            Self::Stream(outbox) => outbox.n_pending(),
         }
     }
 }

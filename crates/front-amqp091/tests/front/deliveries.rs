@@ -1,7 +1,7 @@
 use crate::harness::Talk;
 use amqp091::method::{ChannelClose, ChannelOpen, ConfirmSelect};
 use bytes::Bytes;
-use edge::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, WriteBatch};
+use edge::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, TaskOutbox as _, WriteBatch};
 use front_amqp091::Settings;
 use message::{Body, MessageRef};
 use session::{

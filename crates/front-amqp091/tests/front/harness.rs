@@ -6,7 +6,7 @@ use amqp091::{
     ContentHeader, FrameKind, Method, PropertiesRef, ProtocolHeader, ShortString, Table, TableRef,
     Value, decode_frame,
 };
-use edge::{CloseMode, Step, WriteBatch};
+use edge::{CloseMode, Step, TaskOutbox as _, WriteBatch};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{

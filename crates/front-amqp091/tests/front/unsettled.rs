@@ -6,7 +6,7 @@ use amqp091::method::{
     BasicAck, BasicRecover, BasicRecoverAsync, ChannelClose, ChannelOpen, ConnectionClose,
     TxCommit, TxRollback, TxSelect,
 };
-use edge::WriteBatch;
+use edge::{TaskOutbox as _, WriteBatch};
 use front_amqp091::Settings;
 use message::{Body, MessageRef};
 use session::{

@@ -1,7 +1,7 @@
 //! Threads deliver while one task takes: nothing is lost, nobody sleeps for ever.
 
 use crate::harness::Talk;
-use edge::WriteBatch;
+use edge::{TaskOutbox as _, WriteBatch};
 use front_amqp091::Settings;
 use message::{Body, MessageRef};
 use session::{Delivery, Flag, LinkId, Outbox, Position, Room};

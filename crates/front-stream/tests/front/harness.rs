@@ -1,6 +1,6 @@
 //! A client and a broker around the front.
 
-use edge::{AuthFailure, CloseMode, Step, WriteBatch};
+use edge::{AuthFailure, CloseMode, Step, TaskOutbox as _, WriteBatch};
 use front_stream::{ClientOutbox, Connection, Settings};
 use session::{Error, Event, Outbox, Request, Sink};
 use std::io::IoSlice;

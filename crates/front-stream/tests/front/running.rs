@@ -2,7 +2,7 @@
 
 use crate::harness::{Talk, frame};
 use bytes::Bytes;
-use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES};
+use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, TaskOutbox as _};
 use front_stream::Settings;
 use proptest::prelude::*;
 use session::{

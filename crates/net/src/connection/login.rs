@@ -6,7 +6,7 @@ use crate::places::Place;
 use crate::server::{Server, Strangers};
 use auth::{Admission, AuthenticatedUser, Credentials, Refused};
 use broker::{Identity, Interrupt, Session};
-use edge::{AuthFailure, Login};
+use edge::{AuthFailure, Login, TaskOutbox};
 use session::{Error, ErrorKind, Table};
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,7 +158,8 @@ impl Task {
         };
         let identity = self.identity(logged_in, vhost);
         let (user, vhost) = (identity.user.clone(), identity.vhost.clone());
-        let session = Session::open(broker, identity, self.writer.outbox().for_broker())?;
+        let session =
+            Session::open(broker, identity, Arc::<dyn TaskOutbox>::clone(self.writer.outbox()))?;
         self.entry.handshake = None;
         tracing::info!(
             connection = %self.name,

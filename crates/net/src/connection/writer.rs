@@ -11,9 +11,8 @@
 //! and the task find the batch still taken: the task then notes that in `found_batch_taken`, and is woken.
 
 use super::Disconnect;
-use crate::front::ClientOutbox;
 use crate::socket::SocketWriter;
-use edge::WriteBatch;
+use edge::{TaskOutbox, WriteBatch};
 use session::{Error, LinkId};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -33,7 +32,7 @@ const N_INLINE_BATCHES_MAX: usize = 4;
 pub(super) struct Writer {
     /// Taken by the drop only.
     to_peer: Option<SocketWriter>,
-    outbox: ClientOutbox,
+    outbox: Arc<dyn TaskOutbox>,
     batch: Mutex<WriteBatch>,
     /// The connection's task, as of its last sleep.
     task: Mutex<Option<Waker>>,
@@ -93,7 +92,7 @@ pub(super) enum Flushed {
 }
 
 impl Writer {
-    pub(super) fn new(to_peer: SocketWriter, outbox: ClientOutbox) -> Arc<Self> {
+    pub(super) fn new(to_peer: SocketWriter, outbox: Arc<dyn TaskOutbox>) -> Arc<Self> {
         Arc::new_cyclic(|writer| Self {
             to_peer: Some(to_peer),
             outbox,
@@ -111,7 +110,7 @@ impl Writer {
         self.to_peer.as_ref().expect("a writer is not dropped while it is used")
     }
 
-    pub(super) const fn outbox(&self) -> &ClientOutbox {
+    pub(super) const fn outbox(&self) -> &Arc<dyn TaskOutbox> {
         &self.outbox
     }
 

@@ -8,7 +8,7 @@ use amqp091::{
     FrameKind, Method, ProtocolHeader, ShortString, Table, TableRef, Value, decode_frame,
 };
 use broker::{Broker, Identity, PagerOptions, Session, StorageOptions};
-use edge::{Step, WriteBatch};
+use edge::{Step, TaskOutbox as _, WriteBatch};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use log::{RealDisk, WalOptions};
 use session::{Outbox, Request, Settle};

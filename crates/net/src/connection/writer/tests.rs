@@ -1,7 +1,8 @@
 //! Tasks deliver; inline wakers and the connection's task write: nothing is lost, no task sleeps for ever.
 
 use super::{Flushed, Writer};
-use crate::{front, socket};
+use crate::socket;
+use edge::TaskOutbox as _;
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{ChannelId, Delivery, Event, LinkId, Outbox, Position, Room, ShortString, Sink};
@@ -122,7 +123,7 @@ async fn everything_is_written_by_somebody() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let (outbox, paused) = (outbox(), Arc::new(Paused::default()));
-    let writer = Writer::new(to_peer, front::ClientOutbox::Amqp091(Arc::clone(&outbox)));
+    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
     let writing = tokio::spawn(write_all(Arc::clone(&writer), Arc::clone(&paused)));
     let delivering: Vec<_> = (1..=N_LINKS)
         .map(|link| tokio::spawn(deliver_all(LinkId(link), outbox.clone(), paused.clone())))
@@ -184,7 +185,7 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, front::ClientOutbox::Amqp091(Arc::clone(&outbox)));
+    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
     let mut resume = Vec::new();
     assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
     for position in 0..100 {
@@ -216,7 +217,7 @@ async fn what_a_client_does_not_read_is_not_settled() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, front::ClientOutbox::Amqp091(Arc::clone(&outbox)));
+    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
     for position in 0..N {
         deliver_unacknowledged(Arc::clone(&outbox), position).await;
     }

@@ -3,7 +3,7 @@
 use super::{connected, in_time};
 use crate::connection::Disconnect;
 use crate::connection::writer::Writer;
-use crate::{front, socket};
+use crate::socket;
 use front_stream::{Connection, Settings};
 use session::{
     CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, Event, FileBytes, LinkId, MethodTag, Outbox as _,
@@ -93,7 +93,7 @@ fn writer(server: TcpStream, part: Part) -> Arc<Writer> {
     });
     assert!(waker.is_none(), "nobody sleeps yet");
     let (_from_peer, to_peer) = socket::plain(server);
-    Writer::new(to_peer, front::ClientOutbox::Stream(outbox))
+    Writer::new(to_peer, outbox)
 }
 
 async fn write_all(writer: &Writer) -> Result<(), Disconnect> {

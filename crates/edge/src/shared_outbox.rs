@@ -1,0 +1,133 @@
+//! A client's outbox, whatever its protocol: many threads put events in, one connection task takes bytes out.
+
+use crate::{Outgoing, TimedOutbox, WriteBatch};
+use session::{LinkId, Outbox, Position, Settle, Sink, UnsettledSince};
+use std::fmt::Debug;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The part of an outbox behind its lock, which knows the protocol.
+pub trait OutboxState: Sink + Debug + Send {
+    /// The bytes on their way out.
+    fn outgoing(&mut self) -> &mut Outgoing;
+
+    /// Takes everything that waits into `batch`. False when there is nothing to do: no bytes, no links to
+    /// resume, nothing to be settled, no end.
+    fn take(&mut self, batch: &mut WriteBatch) -> bool;
+
+    /// Bytes that wait to be written, or will.
+    fn n_pending(&self) -> usize;
+
+    /// Whether there is anything for the connection's task.
+    fn has_something(&self) -> bool;
+
+    /// As [`TimedOutbox::heartbeat`].
+    fn heartbeat(&mut self, n_taken_before: u64) -> u64;
+
+    /// As [`TimedOutbox::trim`].
+    fn trim(&mut self);
+
+    /// As [`Outbox::unsettled`].
+    fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
+
+    /// As [`Outbox::unsettled_since`].
+    fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince>;
+}
+
+/// An outbox as its connection's task knows it.
+pub trait TaskOutbox: Outbox + Debug {
+    /// Takes everything that waits into `batch`, which must be written by now. False when there is nothing
+    /// to do.
+    fn try_take(&self, batch: &mut WriteBatch) -> bool;
+
+    /// As [`TaskOutbox::try_take`]; with nothing to do, the task is woken by the next thing put in. To be
+    /// called before the task sleeps, each time: reading forgets the task's waker.
+    fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()>;
+
+    /// As [`Outgoing::wrote`].
+    fn wrote(&self, batch: &WriteBatch);
+
+    /// As [`Outgoing::has_settled`].
+    fn has_settled(&self) -> bool;
+
+    /// As [`Outgoing::take_settled`].
+    fn take_settled(&self, settles: &mut Vec<Settle>) -> bool;
+
+    /// Bytes that wait to be written.
+    fn n_pending(&self) -> usize;
+}
+
+/// The outbox of a connection's client.
+#[derive(Debug)]
+pub struct SharedOutbox<S>(Mutex<S>);
+
+impl<S: OutboxState> SharedOutbox<S> {
+    /// With nothing in it yet.
+    pub const fn new(state: S) -> Self {
+        Self(Mutex::new(state))
+    }
+
+    /// The part behind the lock, for the connection's own front.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, S> {
+        // Nothing in here panics with the data half changed; a poisoned outbox is still whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: OutboxState> TaskOutbox for SharedOutbox<S> {
+    fn try_take(&self, batch: &mut WriteBatch) -> bool {
+        self.lock().take(batch)
+    }
+
+    fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
+        let mut state = self.lock();
+        if state.take(batch) {
+            return Poll::Ready(());
+        }
+        state.outgoing().sleep(cx.waker());
+        Poll::Pending
+    }
+
+    fn wrote(&self, batch: &WriteBatch) {
+        self.lock().outgoing().wrote(batch);
+    }
+
+    fn has_settled(&self) -> bool {
+        self.lock().outgoing().has_settled()
+    }
+
+    fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
+        self.lock().outgoing().take_settled(settles)
+    }
+
+    fn n_pending(&self) -> usize {
+        self.lock().n_pending()
+    }
+}
+
+impl<S: OutboxState> TimedOutbox for SharedOutbox<S> {
+    fn heartbeat(&self, n_taken_before: u64) -> u64 {
+        self.lock().heartbeat(n_taken_before)
+    }
+
+    fn trim(&self) {
+        self.lock().trim();
+    }
+}
+
+impl<S: OutboxState> Outbox for SharedOutbox<S> {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        let mut state = self.lock();
+        fill(&mut *state);
+        if state.has_something() { state.outgoing().take_waker() } else { None }
+    }
+
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        self.lock().unsettled(links)
+    }
+
+    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
+        self.lock().unsettled_since(link)
+    }
+}

@@ -218,6 +218,7 @@ impl ControlPlane {
         definitions: &mut Definitions,
         command: &Command,
     ) -> Result<Outcome, MetaError> {
+        let command = &*self.limits.types.complete(&definitions.meta, command);
         definitions.meta.check_room(&self.limits, command)?;
         self.check_space(definitions, command)?;
         let before = matches!(command, Command::DeclareQueue(_)).then(|| definitions.meta.clone());

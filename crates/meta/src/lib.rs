@@ -47,7 +47,7 @@ pub use exchange::{EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, no
 pub use exchange_settings::{Deduplication, ExchangeSettings};
 pub use legacy::{legacy_queue_version, legacy_v1_queues};
 pub use limit::limit_reached;
-pub use node_limits::NodeLimits;
+pub use node_limits::{NodeLimits, NodeQueueTypes};
 pub use outcome::{Done, Outcome, Removed};
 pub use parameter::Json;
 pub use parameters::{GlobalParameters, Parameters};

@@ -1,13 +1,19 @@
 //! Limits of a node's definitions. They are the node's own configuration: definitions that another node
 //! has accepted, or this one before, stay.
 
-use crate::command::Command;
+use crate::command::{Command, QueueDeclare};
 use crate::error::MetaError;
 use crate::limit::limit_reached;
+use crate::queue::QueueDef;
+use crate::queue_arguments::kind_of;
 use crate::queue_name::is_internal_name;
+use crate::queue_type::QueueKind;
 use crate::resource::Resource;
+use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::state::State;
 use crate::vhost::Vhost;
+use amqp091::ShortString;
+use std::borrow::Cow;
 
 /// The limits; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +27,75 @@ pub struct NodeLimits {
     /// Whether queues that are neither durable nor exclusive are refused
     /// (`deprecated_features.permit.transient_nonexcl_queues = false`).
     pub no_transient_queues: bool,
+    /// Of types of queue.
+    pub types: NodeQueueTypes,
 }
+
+/// The node's settings of queue types. What exists stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeQueueTypes {
+    /// Of queues that name none, in virtual hosts that name none (`default_queue_type`).
+    pub default: Option<QueueKind>,
+    /// Those that are not to be declared, a bit each (`queue_types.$type.enabled = false`).
+    disabled: u8,
+    /// Whether who takes a quorum queue for a classic one is shown it all the same
+    /// (`quorum_queue.property_equivalence.relaxed_checks_on_redeclaration`).
+    pub relaxed_redeclaration: bool,
+}
+
+impl NodeQueueTypes {
+    /// Queues of the type may be declared, or not.
+    pub const fn enable(&mut self, kind: QueueKind, is_enabled: bool) {
+        let bit = 1 << kind as u8;
+        self.disabled = if is_enabled { self.disabled & !bit } else { self.disabled | bit };
+    }
+
+    const fn refuses(self, kind: QueueKind) -> bool {
+        self.disabled & (1 << kind as u8) != 0
+    }
+
+    /// The command with what these settings make of it.
+    #[must_use]
+    pub fn complete<'c>(&self, state: &State, command: &'c Command) -> Cow<'c, Command> {
+        let Command::DeclareQueue(declare) = command else { return Cow::Borrowed(command) };
+        let existing = state.queue(&declare.vhost, &declare.name);
+        let wanted = declare.arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes());
+        let changed = match (existing, wanted, self.default) {
+            (Some(existing), Some(wanted), _) => {
+                let is_taken_for_another = existing.kind == QueueKind::Quorum
+                    && wanted.as_str() == Some(QueueKind::Classic.as_str());
+                (self.relaxed_redeclaration && is_taken_for_another)
+                    .then(|| relaxed(declare, existing))
+            }
+            (_, None, Some(kind)) if !is_internal_name(&declare.name) => {
+                let vhost = state.vhost(&declare.vhost);
+                let is_said = vhost.is_none_or(|it| it.metadata().default_queue_type.is_some());
+                let lasts =
+                    declare.durable && declare.exclusive_owner.is_none() && !declare.auto_delete;
+                let is_fit = !is_said && (kind.is_for_temporary() || lasts);
+                is_fit.then(|| {
+                    let mut typed = declare.clone();
+                    let key = ShortString::from_static(QUEUE_TYPE_ARGUMENT);
+                    typed.arguments.push(key, kind.as_str());
+                    typed
+                })
+            }
+            _ => None,
+        };
+        changed.map_or(Cow::Borrowed(command), |it| Cow::Owned(Command::DeclareQueue(it)))
+    }
+}
+
+/// The arguments that count in a relaxed redeclaration.
+const COMPARED: [&str; 7] = [
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-expires",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-single-active-consumer",
+    "x-message-ttl",
+];
 
 impl State {
     /// Refuses a command that would make one thing too many. What exists may be declared again.
@@ -52,6 +126,14 @@ impl State {
         {
             return Err(MetaError::Deprecated("transient_nonexcl_queues"));
         }
+        if let Command::DeclareQueue(declare) = command
+            && self.queue(&declare.vhost, &declare.name).is_none()
+            && let Some(kind) = kind_of(&declare.arguments)
+            && limits.types.refuses(kind)
+        {
+            let resource = Resource::queue(&declare.vhost, &declare.name);
+            return Err(MetaError::QueueTypeDisabled { resource, kind: kind.as_str().to_owned() });
+        }
         let in_vhost = |vhost: &Vhost| vhost.exchanges().len();
         if let Command::DeclareExchange(declare) = command
             && let Some(limit) =
@@ -63,4 +145,14 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// The redeclaration as one of a quorum queue, but for the arguments that are compared.
+fn relaxed(declare: &QueueDeclare, existing: &QueueDef) -> QueueDeclare {
+    let is_compared = |key: &ShortString| key.as_str().is_some_and(|key| COMPARED.contains(&key));
+    let kept = existing.arguments.iter().filter(|(key, _)| !is_compared(key));
+    let given = declare.arguments.iter().filter(|(key, _)| is_compared(key));
+    let arguments = kept.chain(given).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let QueueDef { durable, auto_delete, exclusive_owner, .. } = *existing;
+    QueueDeclare { durable, auto_delete, exclusive_owner, arguments, ..declare.clone() }
 }

@@ -4,6 +4,7 @@
 mod environment;
 mod kind;
 mod known;
+mod option;
 mod options;
 mod render;
 mod syntax;
@@ -15,9 +16,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use meta::{HashAlgorithm, QueueVersion, VhostDefaults};
+use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
-use options::Found;
+use option::Found;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
 pub(crate) use environment::Environment;
@@ -94,6 +95,7 @@ pub(crate) struct NodeLimits {
     pub(crate) vhosts: Option<u64>,
     pub(crate) queues: Option<u64>,
     pub(crate) exchanges: Option<u64>,
+    pub(crate) queue_types: NodeQueueTypes,
     /// Whether deprecated features may be used, by name; the others as by default.
     pub(crate) permits: BTreeMap<String, bool>,
 }
@@ -407,7 +409,7 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
     let mut last = BTreeMap::new();
     let mut warnings = Vec::new();
     for setting in settings {
-        match options::find(&setting.key) {
+        match option::find(&setting.key) {
             Some(found) => {
                 last.insert(found.canonical_key(), (found, setting));
             }

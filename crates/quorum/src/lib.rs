@@ -4,6 +4,7 @@
 //! Start reading at [`QuorumQueue`], then `queue/turn.rs`.
 
 mod command_log;
+mod lazy_machine;
 mod queue;
 mod settings;
 

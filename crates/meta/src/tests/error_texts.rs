@@ -425,6 +425,7 @@ fn a_node_takes_only_so_much() {
         queues: Some(1),
         exchanges: Some(7),
         no_transient_queues: false,
+        types: NodeQueueTypes::default(),
     };
     let told = |s: &State, command: &Command| {
         s.check_room(&limits, command).err().map(|error| (error.kind(), error.to_string()))

@@ -105,3 +105,36 @@ fn policies_of_other_queues_do_not_apply() {
         assert!(!suit(&QUORUM, &policy(other)), "{other}");
     }
 }
+
+#[test]
+fn the_nodes_settings_of_queue_types_count_for_new_queues() {
+    let s = &mut state();
+    let of_type = |kind: &'static str| queue_with("q", &[("x-queue-type", Value::from(kind))]);
+    let mut types = NodeQueueTypes::default();
+    types.default = Some(QueueKind::Quorum);
+    let mut declare = queue("q");
+    let typed = types.complete(s, &Command::DeclareQueue(declare.clone())).into_owned();
+    assert_eq!(typed, of_type("quorum"));
+    declare.auto_delete = true;
+    let passing = Command::DeclareQueue(declare);
+    assert_eq!(*types.complete(s, &passing), passing);
+    let mut no_quorum = types;
+    no_quorum.enable(QueueKind::Quorum, false);
+    let limits = NodeLimits { types: no_quorum, ..NodeLimits::default() };
+    let refused = s.check_room(&limits, &typed).unwrap_err().to_string();
+    assert!(refused.contains("of type 'quorum': the queue type is not enabled"), "{refused}");
+    apply(s, typed).unwrap();
+    let mut relaxed = NodeQueueTypes::default();
+    relaxed.relaxed_redeclaration = true;
+    let again = of_type("classic");
+    assert!(apply(s, again.clone()).is_err());
+    let again = relaxed.complete(s, &again).into_owned();
+    apply(s, again).unwrap();
+    let other = queue_with(
+        "q",
+        &[("x-queue-type", Value::from("classic")), ("x-max-length", Value::I32(1))],
+    );
+    let other = relaxed.complete(s, &other).into_owned();
+    let refused = apply(s, other).unwrap_err().to_string();
+    assert!(refused.contains("inequivalent arg 'x-max-length'"), "{refused}");
+}

@@ -5,7 +5,7 @@ use crate::Management;
 use crate::request::Request;
 use crate::table::table;
 use broker::{ConsumerView, QueueRef, QueueStat};
-use meta::{PolicyScope, QueueVersion, Vhost};
+use meta::{PolicyScope, QueueKind, QueueVersion, Vhost};
 use serde_json::{Value, json};
 
 /// COMPAT: a virtual host that does not exist has no queues.
@@ -40,6 +40,14 @@ fn exclusive_consumer<'c>(
 ) -> Option<&'c ConsumerView> {
     let of_queue = consumers.iter().filter(|(other, _)| other.id() == queue.id());
     of_queue.map(|(_, consumer)| consumer).find(|consumer| consumer.exclusive)
+}
+
+/// Whether queues of the type have members: this node is the only one.
+const fn has_members(kind: QueueKind) -> bool {
+    match kind {
+        QueueKind::Classic => false,
+        QueueKind::Quorum | QueueKind::Stream => true,
+    }
 }
 
 struct Shown<'a> {
@@ -85,6 +93,8 @@ impl Shown<'_> {
             }
             "state" => json!(if self.queue.is_loading() { "loading" } else { "running" }),
             "type" => json!(def.kind.as_str()),
+            "leader" if has_members(def.kind) => json!(node),
+            "members" | "online" if has_members(def.kind) => json!([node]),
             "storage_version" => json!(self.stat.version.number()),
             "conversion" => json!(self.conversion()),
             _ => return None,

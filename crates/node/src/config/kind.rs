@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meta::{ApplyTo, HashAlgorithm, Pattern};
+use meta::{ApplyTo, HashAlgorithm, Pattern, QueueKind};
 use net::ListenAddress;
 
 use super::units::{self, LEVELS, Level};
@@ -45,6 +45,7 @@ pub(super) enum Kind {
     Immediate(fn(&mut Draft, Immediate)),
     Validator(fn(&mut Draft, Validator)),
     Hashing(fn(&mut Draft, HashAlgorithm)),
+    QueueType(fn(&mut Draft, QueueKind)),
     /// The source of users, at a place in the order of asking: there is one source.
     AuthBackend,
 }
@@ -140,6 +141,7 @@ impl Kind {
                 set(draft, VALIDATORS.iter().find(|(word, _)| *word == value)?.1);
             }
             Self::Hashing(set) => set(draft, HashAlgorithm::parse(value)?),
+            Self::QueueType(set) => set(draft, QueueKind::of_name(value)?),
             Self::AuthBackend => {
                 let is_internal = AUTH_BACKENDS.contains(&value) && units::integer(name).is_some();
                 is_internal.then_some(())?;
@@ -194,6 +196,7 @@ impl Kind {
             Self::Validator(_) => {
                 format!("one of {}", VALIDATORS.map(|(word, _)| format!("`{word}`")).join(", "))
             }
+            Self::QueueType(_) => "`classic`, `quorum` or `stream`".to_owned(),
             Self::Hashing(_) => {
                 let words = HashAlgorithm::ALL.map(|algorithm| format!("`{}`", algorithm.as_str()));
                 format!("one of {}", words.join(", "))

@@ -3,57 +3,8 @@
 
 use super::Draft;
 use super::kind::{Kind, Range, Zero};
-use meta::{DefaultLimits, DefaultPolicy, DefaultUser, QueueVersion};
-
-/// One row of the table.
-pub(super) struct ConfigOption {
-    /// The key as RabbitMQ names it; `$x` stands for one free segment.
-    pub(super) key: &'static str,
-    /// Another name of the same option.
-    pub(super) alias: Option<&'static str>,
-    pub(super) kind: Kind,
-    /// The default as it would be written; empty when there is none.
-    pub(super) default: &'static str,
-    /// Its meaning, in one or two sentences of markdown.
-    pub(super) doc: &'static str,
-}
-
-/// An option and what its key's free segment stood for.
-pub(super) struct Found {
-    pub(super) option: &'static ConfigOption,
-    /// Empty for a key without a free segment.
-    pub(super) name: String,
-}
-
-impl Found {
-    /// The same for every way of writing the same setting.
-    pub(super) fn canonical_key(&self) -> (&'static str, String) {
-        (self.option.key, self.name.clone())
-    }
-}
-
-/// The option a key belongs to. A key written out wins over one with a free segment.
-pub(super) fn find(key: &[String]) -> Option<Found> {
-    let exact = |option: &&ConfigOption| {
-        let names = [Some(option.key), option.alias];
-        names.into_iter().flatten().any(|name| name.split('.').eq(key.iter()))
-    };
-    if let Some(option) = OPTIONS.iter().find(exact) {
-        return Some(Found { option, name: String::new() });
-    }
-    OPTIONS.iter().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
-}
-
-/// The segment of `key` in place of the free segment of `pattern`; `None` if the other segments differ.
-fn free_segment(pattern: &str, key: &[String]) -> Option<String> {
-    let segments: Vec<&str> = pattern.split('.').collect();
-    let is_free = |segment: &&str| segment.starts_with('$');
-    let fits = |(segment, given): (&&str, &String)| is_free(segment) || segment == given;
-    if segments.len() != key.len() || !segments.iter().zip(key).all(fits) {
-        return None;
-    }
-    key.get(segments.iter().position(is_free)?).cloned()
-}
+use super::option::{ConfigOption, also, row};
+use meta::{DefaultLimits, DefaultPolicy, DefaultUser, QueueKind, QueueVersion};
 
 /// A number whose range the option's row has already checked.
 fn fits<T: TryFrom<u64>>(number: u64) -> T {
@@ -74,20 +25,6 @@ fn set_in_policy(draft: &mut Draft, id: &str, key: &'static str, value: u64) {
 
 fn user_of<'d>(draft: &'d mut Draft, name: &str) -> &'d mut DefaultUser {
     draft.config.definitions.vhost_defaults.users.entry(name.to_owned()).or_default()
-}
-
-const fn row(
-    key: &'static str,
-    default: &'static str,
-    kind: Kind,
-    doc: &'static str,
-) -> ConfigOption {
-    ConfigOption { key, alias: None, kind, default, doc }
-}
-
-const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
-    option.alias = Some(alias);
-    option
 }
 
 /// Every option Leveret acts on.
@@ -338,6 +275,40 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "infinity",
         Kind::IntegerOrInfinity("exchanges", |d, v| d.config.limits.exchanges = v),
         "Most exchanges of all virtual hosts together, the predeclared ones included.",
+    ),
+    row(
+        "default_queue_type",
+        "classic",
+        Kind::QueueType(|d, v| {
+            d.config.limits.queue_types.default = (v != QueueKind::Classic).then_some(v);
+        }),
+        "The type of queues that name none, where their virtual host names none either: `classic`, \
+         `quorum` or `stream`. Queues that are exclusive, auto-delete or not durable are classic.",
+    ),
+    row(
+        "queue_types.classic.enabled",
+        "true",
+        Kind::Flag(|d, v| d.config.limits.queue_types.enable(QueueKind::Classic, v)),
+        "Whether classic queues may be declared. Those that are there stay.",
+    ),
+    row(
+        "queue_types.quorum.enabled",
+        "true",
+        Kind::Flag(|d, v| d.config.limits.queue_types.enable(QueueKind::Quorum, v)),
+        "Whether quorum queues may be declared. Those that are there stay.",
+    ),
+    row(
+        "queue_types.stream.enabled",
+        "true",
+        Kind::Flag(|d, v| d.config.limits.queue_types.enable(QueueKind::Stream, v)),
+        "Whether streams may be declared over AMQP 0-9-1. Those that are there stay.",
+    ),
+    row(
+        "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
+        "false",
+        Kind::Flag(|d, v| d.config.limits.queue_types.relaxed_redeclaration = v),
+        "Whether a quorum queue may be declared again as a classic one, which is not durable, say: only \
+         dead letters, times to live, length limits and single active consumers must be as they are.",
     ),
     row(
         "deprecated_features.permit.$name",

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::environment::{Effect, VARIABLES, Variable};
-use super::options::{ConfigOption, OPTIONS};
+use super::option::ConfigOption;
+use super::options::OPTIONS;
 
 /// The groups of options on the page of the documentation and in the sample file: the first key of each,
 /// and its title.

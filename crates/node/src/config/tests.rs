@@ -151,6 +151,7 @@ fn definitions_and_their_limits_find_their_fields() {
         consumers: Some(2),
         vhosts: Some(3),
         queues: Some(4),
+        queue_types: NodeQueueTypes::default(),
         exchanges: Some(5),
         permits: BTreeMap::from([("global_qos".to_owned(), true)]),
     };

@@ -131,6 +131,7 @@ fn limits(config: &Config) -> Limits {
             queues: of.queues,
             exchanges: of.exchanges,
             no_transient_queues: of.permits.get("transient_nonexcl_queues") == Some(&false),
+            types: of.queue_types,
         },
         channels: of.channels,
         consumers_per_channel: of.consumers,

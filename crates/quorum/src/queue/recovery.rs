@@ -4,6 +4,7 @@
 use super::QuorumQueue;
 use super::state::QueueState;
 use crate::command_log::CommandLog;
+use crate::lazy_machine::LazyMachine;
 use classic::{Restoring, Services};
 use log::{Owner, SegmentCounts, SegmentId};
 use meta::{QueueDef, QueueSettings};
@@ -97,7 +98,7 @@ impl QuorumQueue {
         let queue = Self::of(def, services, state);
         if let Some((machine, log)) = logged.retain(&queue) {
             let next = machine.facts().next_position();
-            let mut state = QueueState::of(machine, log, settings);
+            let mut state = QueueState::of(LazyMachine::of(machine), log, settings);
             state.seen_below = seen_below.unwrap_or(next);
             *stdx::lock(&queue.state) = state;
         }
@@ -132,10 +133,11 @@ impl QuorumRecovery<'_> {
                 turn.apply(&Command::Reopen);
             }
             let settings = turn.state.terms.settings;
-            if *turn.state.machine.facts().settings() != settings {
+            let is_made = turn.state.machine.is_made();
+            if is_made && *turn.state.machine.facts().settings() != settings {
                 turn.apply(&Command::Settings(settings));
             }
-            if turn.state.machine.deadline_ms().is_some() {
+            if turn.state.machine.get().deadline_ms().is_some() {
                 turn.apply(&Command::Tick);
             }
         });

@@ -4,16 +4,17 @@ use super::letters::Letters;
 use super::members::Members;
 use super::turn::Work;
 use crate::command_log::CommandLog;
+use crate::lazy_machine::LazyMachine;
 use crate::settings::machine_settings;
 use classic::{Content, Paging, QueueAlarms};
 use meta::QueueSettings;
-use queue::machine::{Machine, Settings};
+use queue::machine::Settings;
 use queue_type::DeadLetterTo;
 use std::sync::Arc;
 
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
-    pub(crate) machine: Machine,
+    pub(crate) machine: LazyMachine,
     pub(crate) terms: Terms,
     pub(crate) log: CommandLog,
     pub(crate) content: Content,
@@ -47,10 +48,10 @@ impl std::fmt::Debug for QueueState {
 impl QueueState {
     /// That of a new queue.
     pub(crate) fn new(settings: &QueueSettings, now_ms: u64) -> Self {
-        Self::of(Machine::new(machine_settings(settings), now_ms), CommandLog::default(), settings)
+        Self::of(LazyMachine::unused(now_ms), CommandLog::default(), settings)
     }
 
-    pub(crate) fn of(machine: Machine, log: CommandLog, settings: &QueueSettings) -> Self {
+    pub(crate) fn of(machine: LazyMachine, log: CommandLog, settings: &QueueSettings) -> Self {
         let mut state = Self {
             machine,
             terms: Terms {

@@ -3,6 +3,7 @@
 
 use super::QuorumQueue;
 use super::state::QueueState;
+use crate::lazy_machine::LazyMachine;
 use log::Lsn;
 use queue::PositionRange;
 use queue::machine::{Answer, Arrival, Command, Effects, NumberRange, Promise, Stored, TimedOut};
@@ -55,11 +56,13 @@ impl<'t> Turn<'t> {
     /// latest.
     pub(crate) fn apply(&mut self, command: &Command<'_>) {
         let Work { commands, effects, .. } = &mut *self.work;
-        if self.state.log.is_empty() {
-            self.state.log.write_form(&self.queue.context, &self.state.machine);
+        let QueueState { machine, log, terms, .. } = &mut *self.state;
+        let machine = machine.make(&terms.settings);
+        if log.is_empty() {
+            log.write_form(&self.queue.context, machine);
         }
         command.write(self.now_ms, commands);
-        self.state.machine.apply(self.now_ms, command, effects);
+        machine.apply(self.now_ms, command, effects);
     }
 
     /// The promises of the commands of this turn.
@@ -100,7 +103,7 @@ impl<'t> Turn<'t> {
         state.content.log_settled(context);
         state.content.trim(services.storage().pool());
         if !state.is_deleted && state.log.is_form_due() {
-            state.log.write_form(context, &state.machine);
+            state.log.write_form(context, state.machine.get());
         }
         if let Some(deadline_ms) = work.effects.deadline_ms.filter(|_| !state.is_deleted) {
             state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
@@ -163,7 +166,7 @@ impl<'t> Turn<'t> {
         let dropped = state.content.backlog.clear(pool);
         state.content.free(context, dropped);
         state.log.release(context);
-        state.machine = queue::machine::Machine::new(state.terms.settings, self.now_ms);
+        state.machine = LazyMachine::unused(self.now_ms);
         state.letters.end();
         state.alarms.clear((&self.queue.me, context));
     }

@@ -1,0 +1,68 @@
+//! One option of the configuration, and how it is found by its key.
+
+use super::kind::Kind;
+use super::options::OPTIONS;
+
+/// One row of the table.
+pub(super) struct ConfigOption {
+    /// The key as RabbitMQ names it; `$x` stands for one free segment.
+    pub(super) key: &'static str,
+    /// Another name of the same option.
+    pub(super) alias: Option<&'static str>,
+    pub(super) kind: Kind,
+    /// The default as it would be written; empty when there is none.
+    pub(super) default: &'static str,
+    /// Its meaning, in one or two sentences of markdown.
+    pub(super) doc: &'static str,
+}
+
+/// An option and what its key's free segment stood for.
+pub(super) struct Found {
+    pub(super) option: &'static ConfigOption,
+    /// Empty for a key without a free segment.
+    pub(super) name: String,
+}
+
+impl Found {
+    /// The same for every way of writing the same setting.
+    pub(super) fn canonical_key(&self) -> (&'static str, String) {
+        (self.option.key, self.name.clone())
+    }
+}
+
+/// The option a key belongs to. A key written out wins over one with a free segment.
+pub(super) fn find(key: &[String]) -> Option<Found> {
+    let exact = |option: &&ConfigOption| {
+        let names = [Some(option.key), option.alias];
+        names.into_iter().flatten().any(|name| name.split('.').eq(key.iter()))
+    };
+    if let Some(option) = OPTIONS.iter().find(exact) {
+        return Some(Found { option, name: String::new() });
+    }
+    OPTIONS.iter().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
+}
+
+/// The segment of `key` in place of the free segment of `pattern`; `None` if the other segments differ.
+fn free_segment(pattern: &str, key: &[String]) -> Option<String> {
+    let segments: Vec<&str> = pattern.split('.').collect();
+    let is_free = |segment: &&str| segment.starts_with('$');
+    let fits = |(segment, given): (&&str, &String)| is_free(segment) || segment == given;
+    if segments.len() != key.len() || !segments.iter().zip(key).all(fits) {
+        return None;
+    }
+    key.get(segments.iter().position(is_free)?).cloned()
+}
+
+pub(super) const fn row(
+    key: &'static str,
+    default: &'static str,
+    kind: Kind,
+    doc: &'static str,
+) -> ConfigOption {
+    ConfigOption { key, alias: None, kind, default, doc }
+}
+
+pub(super) const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
+    option.alias = Some(alias);
+    option
+}

@@ -1,0 +1,42 @@
+//! A queue's machine, which is made when the queue is used for the first time, as most of a crowd never are.
+
+use queue::machine::{Facts, Machine, Settings};
+use std::sync::LazyLock;
+
+/// That of every queue that was never used.
+static UNUSED: LazyLock<Machine> = LazyLock::new(|| Machine::new(Settings::default(), 0));
+
+/// A queue's machine, perhaps yet to be made.
+#[derive(Debug)]
+pub(crate) struct LazyMachine {
+    made: Option<Box<Machine>>,
+    declared_ms: u64,
+}
+
+impl LazyMachine {
+    /// Of a queue declared at this time, which has not been used.
+    pub(crate) const fn unused(declared_ms: u64) -> Self {
+        Self { made: None, declared_ms }
+    }
+
+    pub(crate) fn of(machine: Machine) -> Self {
+        Self { made: Some(Box::new(machine)), declared_ms: 0 }
+    }
+
+    pub(crate) const fn is_made(&self) -> bool {
+        self.made.is_some()
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        self.get().facts()
+    }
+
+    pub(crate) fn get(&self) -> &Machine {
+        self.made.as_deref().unwrap_or(&UNUSED)
+    }
+
+    /// The machine; it is made with these settings if it was not.
+    pub(crate) fn make(&mut self, settings: &Settings) -> &mut Machine {
+        self.made.get_or_insert_with(|| Box::new(Machine::new(*settings, self.declared_ms)))
+    }
+}

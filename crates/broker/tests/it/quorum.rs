@@ -212,3 +212,114 @@ fn the_log_stays_short_behind_a_message_that_nobody_settles() {
     let mut client = Client::connect(&broker);
     assert_eq!(client.consume("q", false)[..2], ["consuming", "deliver held again"]);
 }
+
+#[test]
+fn a_publish_to_queues_of_all_types_is_confirmed_once() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare_exchange("x", "fanout", &[]);
+    client.declare("c", true);
+    declare(&mut client, "q", &[]);
+    client.declare_with("s", true, &[("x-queue-type", Value::from("stream"))]);
+    for queue in ["c", "q", "s"] {
+        client.bind("x", queue, "");
+    }
+    client.ask(Op::EnableConfirms);
+    for (number, kind) in [(1, Kind::Persistent), (2, Kind::Transient)] {
+        let heard = client.publish_to("x", "", &["a"], kind);
+        assert_eq!(client.wait_for(heard, 1), [format!("ack {number}..={number}")]);
+    }
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.ask_ready("c"), 1, "a classic queue forgets what is transient");
+    assert_eq!(client.ask_ready("q"), 2);
+}
+
+#[test]
+fn transactions_put_in_and_settle_together() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a"], Kind::Persistent);
+    client.ask(Op::EnableTransactions);
+    assert_eq!(client.get("q"), ["got a left 0"]);
+    client.settle(1, Outcome::Accepted);
+    client.publish("q", &["b"], Kind::Transient);
+    assert_eq!(client.ask(Op::Commit), ["done"]);
+    let (_disk, broker) = after_crash(&disk);
+    assert_eq!(Client::connect(&broker).get("q"), ["got b again left 0"]);
+}
+
+#[test]
+fn one_consumer_is_active_and_what_it_holds_stays_its_own() {
+    let (_disk, broker) = node();
+    let (mut first, mut second) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut first, "q", &[("x-single-active-consumer", Value::Bool(true))]);
+    assert_eq!(first.consume("q", false), ["consuming"]);
+    assert_eq!(second.consume("q", false), ["consuming"]);
+    assert_eq!(first.publish("q", &["a", "b"], Kind::Transient), ["deliver a", "deliver b"]);
+    let refused = Client::connect(&broker).get("q").concat();
+    assert!(
+        refused.contains("ResourceLocked: cannot obtain access to locked queue 'q'"),
+        "{refused}"
+    );
+    first.settle(1, Outcome::Accepted);
+    first.disconnect();
+    assert_eq!(second.heard(), ["deliver b again"]);
+    assert_eq!(second.last_headers().get(b"x-delivery-count"), Some(&Value::I64(1)));
+}
+
+#[test]
+fn an_automatic_acknowledgement_counts_once_it_is_written() {
+    let (disk, broker) = node();
+    let (mut client, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a", "b"], Kind::Transient);
+    assert_eq!(consumer.consume("q", true), ["consuming", "deliver a", "deliver b"]);
+    assert_eq!(broker.figures().message_bytes(), 8, "bodies, keys and properties");
+    consumer.write_out();
+    assert_eq!(broker.figures().message_bytes(), 0);
+    client.ask(Op::EnableConfirms);
+    confirmed(&mut client, "q", &["c"], Kind::Transient);
+    let (_disk, broker) = after_crash(&disk);
+    assert_eq!(Client::connect(&broker).get("q"), ["got c again left 0"]);
+}
+
+#[test]
+fn a_cancelled_consumer_keeps_what_it_holds() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    client.ask(Op::SetPrefetch { prefetch_count: 2, global: false });
+    let consuming = client.consume_with("q", "tag", false, &[]);
+    assert_eq!(consuming, ["consuming", "deliver a", "deliver b"]);
+    assert_eq!(client.ask(Op::Detach { consumer_tag: short("tag") }), ["cancelled"]);
+    client.settle(1, Outcome::Accepted);
+    assert_eq!(client.get("q"), ["got c left 0"]);
+    let again = client.consume_with("q", "tag", false, &[]);
+    assert_eq!(again, ["consuming"]);
+    assert_eq!(client.settle(1, Outcome::Released), ["deliver b again"]);
+}
+
+/// Most of it is in pages, also after a crash.
+#[test]
+fn a_deep_queue_is_drained_in_order() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    client.ask(Op::EnableConfirms);
+    let bodies: Vec<String> = (0..300).map(|n| format!("{n:05}{}", "x".repeat(40_000))).collect();
+    for some in bodies.chunks(20) {
+        let some: Vec<&str> = some.iter().map(String::as_str).collect();
+        confirmed(&mut client, "q", &some, Kind::Persistent);
+    }
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.ask_ready("q"), 300);
+    for (n, body) in bodies.iter().enumerate() {
+        let left = bodies.len() - n - 1;
+        assert!(client.get("q") == [format!("got {body} again left {left}")], "{n}");
+        client.settle(1, Outcome::Accepted);
+    }
+}

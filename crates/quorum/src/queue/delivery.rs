@@ -176,37 +176,41 @@ impl Turn<'_> {
         if self.state.is_deleted {
             return Err(AttachRefused::Gone);
         }
-        match self.next_fitting(outbox) {
-            Ok(()) => {}
-            Err(got) => return Ok(got),
-        }
-        // It is gone only once it was handed over, also if the client acknowledges nothing.
-        let timeout_ms = self.state.members.timeout_ms(consumer.id);
-        let (consumer_id, node) = (consumer.id, THIS_NODE);
-        let take = Take { request: 0, settles: false, consumer: consumer_id, node, timeout_ms };
-        self.apply(&Command::Get(take));
-        let (assigned, n_ready) = match self.take_answer() {
-            Some(Answer::Got { assigned, n_ready, .. }) => (assigned, n_ready),
-            Some(Answer::SingleActive { .. }) => return Err(self.refuse_get()),
-            _ => return Ok(Got::Nothing),
-        };
-        let is_given = self.give_got(consumer, (link, &**outbox), &assigned, n_ready);
-        let number = std::iter::once(assigned.number);
-        match is_given {
-            Some(true) if !consumer.is_no_ack() => {}
-            Some(true) => self.settle(consumer.id, Outcome::Accepted, number),
-            // It was not the one that was expected: others have expired meanwhile.
-            Some(false) => {
-                self.settle(consumer.id, Outcome::Returned(Return::Released), number);
-                return Ok(Got::NotInMemory);
+        loop {
+            if let Err(got) = self.next_fitting(outbox) {
+                return Ok(got);
             }
-            None => {
-                self.settle(consumer.id, Outcome::Accepted, number);
-                return self.get(consumer, link, outbox);
+            // It is gone only once it was handed over, also if the client acknowledges nothing.
+            self.apply(&Command::Get(Take {
+                request: 0,
+                settles: false,
+                consumer: consumer.id,
+                node: THIS_NODE,
+                timeout_ms: self.state.members.timeout_ms(consumer.id),
+            }));
+            let (assigned, n_ready) = match self.take_answer() {
+                Some(Answer::Got { assigned, n_ready, .. }) => (assigned, n_ready),
+                Some(Answer::SingleActive { .. }) => return Err(self.refuse_get()),
+                _ => return Ok(Got::Nothing),
+            };
+            let number = std::iter::once(assigned.number);
+            match self.give_got(consumer, (link, &**outbox), &assigned, n_ready) {
+                Some(true) => {
+                    if consumer.is_no_ack() {
+                        self.settle(consumer.id, Outcome::Accepted, number);
+                    }
+                    self.queue.counters.note_delivered(1);
+                    return Ok(Got::Message);
+                }
+                // It was not the one that was expected: others have expired meanwhile.
+                Some(false) => {
+                    self.settle(consumer.id, Outcome::Returned(Return::Released), number);
+                    return Ok(Got::NotInMemory);
+                }
+                // Damaged messages are nobody's.
+                None => self.settle(consumer.id, Outcome::Accepted, number),
             }
         }
-        self.queue.counters.note_delivered(1);
-        Ok(Got::Message)
     }
 
     /// Whether the next message is in memory, and the client can be sent it.

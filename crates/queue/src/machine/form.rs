@@ -256,6 +256,7 @@ fn read_backlog(backlog: &mut Backlog, reader: &mut Reader<'_>) -> Result<(), Re
         valid(end <= range.start && n_counted <= MESSAGES_MAX)?;
         valid(range.end <= backlog.next_position)?;
         valid(is_level(counts) || range.len() == 1)?;
+        valid(counts.n_failed <= counts.n_acquired && counts.n_acquired > 0)?;
         backlog.counts.restore_run(range, counts);
         end = range.end;
     }

@@ -109,7 +109,7 @@ pub struct Activity {
 pub struct Departing {
     /// The number of the first, by which it is told that it has [departed](super::Command::Departed).
     pub first_number: u64,
-    /// Which ones; [`Machine::counts`](super::Machine::counts) tells how often they came back.
+    /// Which ones.
     pub positions: PositionRange,
     /// Why.
     pub reason: Reason,

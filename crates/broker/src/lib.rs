@@ -42,7 +42,7 @@ pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
 pub use crate::options::{BrokerOptions, Limits};
 pub use crate::queue_ref::QueueRef;
-pub use crate::recovery::{Found, OpenError, Steppers};
+pub use crate::recovery::{Found, OpenError, Steppers, StreamsStepper};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::QueueTimersStepper;
 pub use crate::session::{Session, Stop};

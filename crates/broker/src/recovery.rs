@@ -155,7 +155,8 @@ impl Broker {
         }
         let (pager, v1) = broker.classic.steppers(&worker_host(&broker));
         let rules = QueueTimersStepper::new(&broker);
-        Ok((broker, Steppers { log, pager, v1, rules }))
+        let streams = StreamsStepper(Arc::clone(&broker));
+        Ok((broker, Steppers { log, pager, v1, rules, streams }))
     }
 }
 
@@ -241,6 +242,20 @@ pub struct Steppers {
     pub v1: ClassicV1Stepper,
     /// Alarms of queues, and dead letters.
     pub rules: QueueTimersStepper,
+    /// Streams that are written and synced.
+    pub streams: StreamsStepper,
+}
+
+/// The threads of streams, step by step.
+#[derive(Debug)]
+pub struct StreamsStepper(Arc<Broker>);
+
+impl StreamsStepper {
+    /// Does one thing; false if there is none.
+    #[must_use]
+    pub fn step(&self) -> bool {
+        self.0.control_plane.streams.step()
+    }
 }
 
 /// The broker as the workers of its classic queues know it.

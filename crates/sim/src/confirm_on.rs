@@ -13,7 +13,7 @@ mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max};
-use broker::{Clock, Session};
+use broker::{Clock, Session, StreamDurability};
 use ledger::{Copy, Ledger};
 use meta::QueueVersion;
 use session::{ChannelId, ErrorKind, Outcome, Position, Request};
@@ -137,6 +137,7 @@ impl ConfirmOn {
             journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
+            stream_durability: StreamDurability::Write,
         };
         let specs =
             spec::specs(&mut random, kind).into_iter().map(|spec| (spec.name, spec)).collect();

@@ -250,6 +250,12 @@ impl Harness {
         if left.is_some_and(|disk| disk.strong_count() > 0) {
             fail("something of the node is left in memory");
         }
+        self.lose_node()
+    }
+
+    /// As [`Self::crash`], where publishes that a stream will never confirm may keep it in memory.
+    pub(crate) fn lose_node(&mut self) -> MemoryDisk {
+        self.node = None;
         stdx::lock(&self.transcript).clear();
         self.lose_power(&self.disk.clone())
     }
@@ -304,8 +310,13 @@ impl Harness {
 
     /// A node on a copy of a disk, to be looked into while no time goes by.
     pub(crate) fn look_into(&self, copy: &MemoryDisk) -> SingleClient {
+        expect_ok(self.try_to_look_into(copy))
+    }
+
+    /// As [`Self::look_into`], on a disk that may be damaged.
+    pub(crate) fn try_to_look_into(&self, copy: &MemoryDisk) -> Result<SingleClient, String> {
         let options = NodeOptions { clock: Clock::TicksFrom(0), ..self.options.clone() };
-        expect_ok(Node::open_loaded(copy, &options).and_then(SingleClient::new))
+        Node::open_loaded(copy, &options).and_then(SingleClient::new)
     }
 
     /// Nothing is in any queue: looks at what is left all the same. False if the disk fails meanwhile.

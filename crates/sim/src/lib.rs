@@ -4,12 +4,13 @@
 //! checked there stand in `model.rs`. Every second seed is about queues from which time, limits and returns
 //! take messages: `queue_policies.rs`; or, every fourth, about queues that confirm a publish once a
 //! consumer has had it: `confirm_on.rs`. Every second of those has limits in bytes, transactions and
-//! alarms, too.
+//! alarms, too. Seeds from [`LOG_QUEUES_FROM`] on are about quorum queues and streams: `log_queues.rs`.
 
 mod client;
 mod confirm_on;
 mod declare;
 mod harness;
+mod log_queues;
 mod model;
 mod node;
 mod plain_queues;
@@ -18,9 +19,13 @@ mod trace;
 
 use confirm_on::{ConfirmOn, Kind};
 use harness::Harness;
+use log_queues::LogQueues;
 use plain_queues::PlainQueues;
 use queue_policies::QueuePolicies;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The first seed of the worlds of quorum queues and streams.
+pub const LOG_QUEUES_FROM: u64 = 1_000_000_000;
 
 /// The report of a run.
 #[derive(Debug)]
@@ -46,6 +51,9 @@ pub enum Show {
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
+    if seed >= LOG_QUEUES_FROM {
+        return report(LogQueues::new(seed, echo), LogQueues::run, |world| world.harness);
+    }
     match seed % 4 {
         0 | 2 => report(PlainQueues::new(seed, echo), PlainQueues::run, |world| world.harness),
         1 => report(QueuePolicies::new(seed, echo), QueuePolicies::run, |course| course.harness),

@@ -1,10 +1,13 @@
 //! A broker in one process over a simulated disk, whose storage works when it is told to.
 
 use crate::client::{control, short};
-use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
+use broker::{
+    Broker, BrokerOptions, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions,
+    StreamDurability, StreamOptions,
+};
 use log::{Disk, Durability, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec, QueueVersion};
-use session::Op;
+use session::{Attachment, Op, Table};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +48,8 @@ pub(crate) struct NodeOptions {
     /// The form of queues no policy is about.
     pub(crate) default_version: QueueVersion,
     pub(crate) clock: Clock,
+    /// The event that publishes to streams are confirmed upon.
+    pub(crate) stream_durability: StreamDurability,
 }
 
 /// Half of the runs flush their journals often.
@@ -87,7 +92,10 @@ impl Node {
         };
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let weak = Arc::downgrade(&disk);
-        let opened = Broker::open_stepped(disk, wal_options, storage.into());
+        let streams =
+            StreamOptions { durability: options.stream_durability, ..StreamOptions::default() };
+        let settings = BrokerOptions { streams, ..storage.into() };
+        let opened = Broker::open_stepped(disk, wal_options, settings);
         let (broker, steppers) = opened.map_err(|error| error.to_string())?;
         Ok(Self { broker, steppers, disk: weak, failed })
     }
@@ -124,12 +132,13 @@ impl Node {
 
     /// Everything has a turn; false if there was nothing to do.
     pub(crate) fn step(&mut self) -> bool {
-        let Steppers { log, pager, v1, rules } = &mut self.steppers;
+        let Steppers { log, pager, v1, rules, streams } = &mut self.steppers;
         let mut stepped = rules.step();
         stepped |= v1.step();
         stepped |= pager.step_jobs();
         stepped |= pager.step_sync();
         stepped |= pager.step_names();
+        stepped |= streams.step();
         stepped | log.step()
     }
 
@@ -236,6 +245,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>, mut step: impl FnMut(
 pub(crate) struct SingleClient {
     pub(crate) node: Node,
     session: Session,
+    recorder: Arc<Recorder>,
     transcript: Transcript,
 }
 
@@ -244,7 +254,7 @@ impl SingleClient {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, Space::Deliveries(usize::MAX));
         let session = open_session(&node.broker, &recorder)?;
-        let mut client = Self { node, session, transcript };
+        let mut client = Self { node, session, recorder, transcript };
         client.ask(Op::OpenChannel)?;
         Ok(client)
     }
@@ -258,6 +268,30 @@ impl SingleClient {
         done.and_then(Result::ok).ok_or("the peeking client is thrown out")?;
         let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
         Ok(heard.into_iter().map(|(_, what)| what).collect())
+    }
+
+    /// All messages of a stream, in order, as a consumer from the first one on is given them.
+    pub(crate) fn read_stream(&mut self, queue: &str) -> Result<Vec<Given>, String> {
+        self.ask(Op::SetPrefetch { prefetch_count: u16::MAX, global: false })?;
+        let mut arguments = Table::default();
+        arguments.push(short("x-stream-offset"), "first");
+        let (consumer_tag, no_ack, exclusive) = (short(queue), false, false);
+        let queue = short(queue);
+        let mut told =
+            self.ask(Op::Attach(Attachment { queue, consumer_tag, no_ack, exclusive, arguments }))?;
+        for _ in 0..PATIENCE {
+            let stepped = self.node.step();
+            self.session.resume(&self.recorder.read_all());
+            let more = std::mem::take(&mut *stdx::lock(&self.transcript));
+            if !stepped && more.is_empty() {
+                break;
+            }
+            told.extend(more.into_iter().map(|(_, what)| what));
+        }
+        let given = told.into_iter().filter_map(|what| {
+            if let What::Deliver { given, .. } = what { Some(given) } else { None }
+        });
+        Ok(given.collect())
     }
 
     pub(crate) fn get(&mut self, queue: &str) -> Result<Option<Given>, String> {

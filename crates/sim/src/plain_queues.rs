@@ -9,7 +9,7 @@ use crate::client::{self, Client, Doing, Expect, Read};
 use crate::harness::{Connected, Harness, expect_ok, fail};
 use crate::model::{LinkKey, Model, Target};
 use crate::node::{Node, NodeOptions, PATIENCE, journal_operations_max, some_durability};
-use broker::{Broker, Clock, Session};
+use broker::{Broker, Clock, Session, StreamDurability};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,6 +57,7 @@ impl PlainQueues {
             journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
+            stream_durability: StreamDurability::Write,
         };
         Self {
             harness: Harness::new(random, options, echo),

@@ -13,7 +13,7 @@ mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
-use broker::{Clock, Session};
+use broker::{Clock, Session, StreamDurability};
 use ledger::{Ledger, Seen, Violation};
 use meta::QueueVersion;
 use session::{Position, Request};
@@ -90,6 +90,7 @@ impl QueuePolicies {
             journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
+            stream_durability: StreamDurability::Write,
         };
         let n_queues = 2 + random.below(QUEUES.len() - 1);
         let names = QUEUES.iter().take(n_queues);

@@ -1,10 +1,13 @@
 //! A moderate number of simulations; `SIM_SEEDS` asks for more.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use sim::{Show, run};
+use sim::{LOG_QUEUES_FROM, Show, run};
 
 /// Simulations without being asked for more: about twenty seconds in a debug build.
 const SEEDS: u64 = 2_000;
+
+/// Simulations of quorum queues and streams, without being asked for more.
+const LOG_QUEUES_SEEDS: u64 = 150;
 
 fn n_seeds() -> u64 {
     std::env::var("SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
@@ -16,7 +19,8 @@ const FOUND: [u64; 2] = [38_169, 92_037];
 
 #[test]
 fn no_seed_finds_anything_wrong() {
-    for seed in FOUND.into_iter().chain(0..n_seeds()) {
+    let log_queues = LOG_QUEUES_FROM..LOG_QUEUES_FROM + LOG_QUEUES_SEEDS;
+    for seed in FOUND.into_iter().chain(0..n_seeds()).chain(log_queues) {
         let report = run(seed, Show::Kept);
         if let Some(failure) = report.failure {
             let last = report.trace.len().saturating_sub(40);

@@ -2,7 +2,7 @@
 
 use crate::membership::Memberships;
 use crate::readers::Readers;
-use crate::services::StreamServices;
+use crate::services::{StreamDurability, StreamServices};
 use crate::writer::Writer;
 use chunk_log::{ChunkLog, ChunkLogError, LogOptions, LogView, Retention};
 use meta::{ConnectionId, QueueDef, QueueId, StreamSettings};
@@ -58,6 +58,11 @@ impl Stream {
                 cut.bytes,
                 cut.file
             );
+        }
+        // A process that was killed may have written what it never synced, and so never confirmed. From here
+        // on readers see it, and publishers that send it again are told that it is there.
+        if services.options.durability == StreamDurability::Fsync && !log.is_checkpointed() {
+            log.checkpoint()?;
         }
         let view = log.view().clone();
         view.set_committed(recovered.end);

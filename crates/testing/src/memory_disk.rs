@@ -103,6 +103,12 @@ impl MemoryDisk {
         self.state().faults.insert(operation, fault);
     }
 
+    /// Whether power was lost: every operation fails.
+    #[must_use]
+    pub fn has_lost_power(&self) -> bool {
+        self.state().dead
+    }
+
     /// From now on who does not wait for the device reads nothing.
     pub fn chill(&self) {
         self.state().is_cold = true;

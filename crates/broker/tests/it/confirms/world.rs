@@ -65,7 +65,7 @@ impl Node {
     }
 
     fn step(&mut self) -> bool {
-        let Steppers { log, pager, v1, rules } = &mut self.steppers;
+        let Steppers { log, pager, v1, rules, .. } = &mut self.steppers;
         let stepped = [rules.step(), v1.step(), pager.step_jobs(), pager.step_sync()];
         stepped.contains(&true) | log.step()
     }

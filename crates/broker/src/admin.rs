@@ -1,9 +1,10 @@
 //! Operators' requests to a running node, beyond definitions.
 
-use crate::broker::Broker;
+use crate::broker::{BY_OPERATOR, Broker};
 use crate::queue_ref::QueueRef;
 use classic::Delayed;
-use meta::{Command, ConnectionId};
+use confirm::LogFailed;
+use meta::{Command, ConnectionId, MetaError, Name, State, SuperStream, SuperStreamError, Vhost};
 use queue_type::{DeleteConditions, QueueRefused};
 
 impl Broker {
@@ -84,6 +85,49 @@ impl Operations<'_> {
         let deleted = self.0.apply_definition(Command::DeleteQueueById { id: queue.id() }).await;
         deleted.map_err(|_| QueueRefused::NotFound)?;
         Ok(n_ready)
+    }
+
+    /// Makes a super stream: all of it, or nothing.
+    ///
+    /// # Errors
+    /// Those of [`SuperStream::create`]; the definitions refuse a part of it.
+    pub async fn create_super_stream(
+        &self,
+        vhost: &Name,
+        wanted: &SuperStream,
+    ) -> Result<(), SuperStreamError> {
+        let most = self.0.limits().super_stream_partitions;
+        self.change_together(vhost, |_, vhost| wanted.create(vhost, most)).await
+    }
+
+    /// Deletes a super stream with its partitions, or nothing.
+    ///
+    /// # Errors
+    /// Those of [`meta::delete_super_stream`].
+    pub async fn delete_super_stream(
+        &self,
+        vhost: &Name,
+        name: &str,
+    ) -> Result<(), SuperStreamError> {
+        let plan =
+            |state: &State, vhost: &Vhost| meta::delete_super_stream(vhost, state.queues(), name);
+        self.change_together(vhost, plan).await
+    }
+
+    async fn change_together(
+        &self,
+        vhost: &Name,
+        plan: impl Fn(&State, &Vhost) -> Result<Vec<Command>, SuperStreamError>,
+    ) -> Result<(), SuperStreamError> {
+        let plan = |state: &State| match state.vhost(vhost) {
+            Some(vhost) => plan(state, vhost),
+            None => Err(MetaError::VhostNotFound(vhost.clone()).into()),
+        };
+        match self.0.changes().apply_together(BY_OPERATOR, plan).await {
+            Ok(changed) => changed,
+            // The node is on its way down.
+            Err(LogFailed) => std::future::pending().await,
+        }
     }
 
     /// Asks a connection to close with 320; false when there is none of that id.

@@ -5,6 +5,7 @@ mod events;
 mod exchanges;
 mod upkeep;
 
+pub(crate) use changes::BY_OPERATOR;
 pub(crate) use changes::ChangeError;
 pub use changes::Changes;
 pub(crate) use events::EventHeaders;
@@ -134,7 +135,7 @@ impl Broker {
     /// # Errors
     /// The definitions refuse it; nothing has changed then.
     pub async fn apply_definition(&self, command: Command) -> Result<Done, MetaError> {
-        match self.changes().apply_durably(&command, changes::BY_OPERATOR).await {
+        match self.changes().apply_durably(&command, BY_OPERATOR).await {
             Ok(done) => Ok(done),
             Err(ChangeError::Refused(error)) => Err(error),
             Err(ChangeError::LogFailed) => std::future::pending().await,

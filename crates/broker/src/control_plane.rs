@@ -26,7 +26,6 @@ use quorum::QuorumQueue;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use stdx::Now;
 use stream::{Stream, StreamService};
 
 /// The definitions and queues as of one moment, as sessions read them.
@@ -211,6 +210,30 @@ impl ControlPlane {
         Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
     }
 
+    /// Makes the changes that `plan` names as one: all of them or, after a crash too, none.
+    ///
+    /// # Errors
+    /// Those of `plan`; the definitions refuse one of them.
+    pub(crate) fn submit_together<E: From<MetaError>>(
+        &self,
+        plan: impl FnOnce(&State) -> Result<Vec<Command>, E>,
+    ) -> Result<Changed<'static>, E> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let before = definitions.meta.clone();
+        let mut made = Made::new();
+        for command in plan(&before)? {
+            match self.apply(&mut definitions, &command) {
+                Ok(outcome) => made.push((Cow::Owned(command), outcome)),
+                Err(error) => {
+                    definitions.meta = before;
+                    definitions.new_streams.drain(..).for_each(|it| self.streams.unmake(&it));
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(self.complete(&mut definitions, made, Vec::new()))
+    }
+
     /// Applies a command to the definitions; of what follows from it only the files of a new stream are made,
     /// so that it is refused without them.
     fn apply(
@@ -222,7 +245,7 @@ impl ControlPlane {
         definitions.meta.check_room(&self.limits, command)?;
         self.check_space(definitions, command)?;
         let before = matches!(command, Command::DeclareQueue(_)).then(|| definitions.meta.clone());
-        let outcome = definitions.meta.apply(self.now(), command)?;
+        let outcome = definitions.meta.apply(self.storage().time().ticked(), command)?;
         if let (Done::QueueCreated(def), Some(before)) = (&outcome.done, before)
             && def.kind == QueueKind::Stream
         {
@@ -272,7 +295,7 @@ impl ControlPlane {
         let mut definitions = stdx::lock(&self.definitions);
         let (mut to_log, mut effects) = (Vec::new(), vec![Effect::KeepDelayedQueues]);
         let result = commands.iter().try_for_each(|command| {
-            let outcome = definitions.meta.apply(self.now(), command)?;
+            let outcome = definitions.meta.apply(self.storage().time().ticked(), command)?;
             effects::of_outcome(command, &outcome, &mut effects);
             to_log.extend(outcome.log);
             Ok(())
@@ -290,7 +313,7 @@ impl ControlPlane {
             return Ok(());
         }
         // On a copy, which costs next to nothing.
-        let outcome = definitions.meta.clone().apply(self.now(), command)?;
+        let outcome = definitions.meta.clone().apply(self.storage().time().ticked(), command)?;
         if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
@@ -419,9 +442,5 @@ impl ControlPlane {
 
     fn storage(&self) -> &Storage {
         self.services.storage()
-    }
-
-    fn now(&self) -> Now {
-        self.storage().time().ticked()
     }
 }

@@ -57,4 +57,7 @@ pub use queue_type::{
     Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
 };
 pub use stdx::Clock;
-pub use stream::{ReadAhead, StreamDurability, StreamOptions};
+pub use stream::{
+    GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDurability, StreamOptions,
+    SubscriptionView, TrackedValue,
+};

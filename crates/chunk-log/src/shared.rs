@@ -247,6 +247,27 @@ impl LogView {
         self.0.state().segments.len()
     }
 
+    /// Bytes of the segments.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn stored_bytes(&self) -> Result<u64> {
+        let (written, segments): (LogEnd, Vec<u64>) = {
+            let state = self.0.state();
+            (state.written, state.segments.iter().map(|it| it.first_offset).collect())
+        };
+        let bytes_of = |segment: u64| match self.0.chunks(segment) {
+            _ if segment == written.segment => Ok(written.position),
+            Some(chunks) => match self.0.sealed_bytes(segment, &chunks) {
+                // Retention has removed it meanwhile.
+                Err(error) if error.is_not_found() => Ok(0),
+                bytes => bytes,
+            },
+            None => Ok(0),
+        };
+        segments.into_iter().map(bytes_of).sum()
+    }
+
     /// Figures of the readers of this log since it was opened.
     #[must_use]
     pub fn read_counts(&self) -> ReadCounts {

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out};
 use crate::failure::{Failure, Invalid, code};
-use crate::output::{Answer, Format, Rows};
+use crate::output::{Answer, Form, Format, Rows};
 use crate::verb::Invocation;
 use crate::{render, run, usage};
 use base64::Engine as _;
@@ -49,7 +49,7 @@ pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
         Format::Json => Answer::Object(json!({"version": version})),
         Format::Csv => {
             let row = json!([{"version": version}]);
-            Answer::Rows(Rows::new(vec!["version".to_owned()], &row, false))
+            Answer::Rows(Rows::new(vec!["version".to_owned()], &row, Form::Whole))
         }
         Format::Default | Format::Table | Format::PrettyTable | Format::Erlang => {
             Answer::Text(version.to_owned())

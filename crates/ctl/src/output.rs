@@ -68,14 +68,23 @@ pub(crate) enum Answer {
 pub(crate) struct Rows {
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Vec<Value>>,
-    /// COMPAT: RabbitMQ's tools print an empty line for an empty listing that came in one piece,
-    /// and nothing for one that came as a stream.
-    pub(crate) streamed: bool,
+    pub(crate) form: Form,
+}
+
+/// The form of a listing when no format is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// COMPAT: RabbitMQ's tools print an empty line for an empty listing that came in one piece, ...
+    Whole,
+    /// ... and nothing for one that came as a stream.
+    Streamed,
+    /// A table in a box.
+    Pretty,
 }
 
 impl Rows {
     /// Brings what the node sent into the order of the columns; missing values become empty.
-    pub(crate) fn new(columns: Vec<String>, objects: &Value, streamed: bool) -> Self {
+    pub(crate) fn new(columns: Vec<String>, objects: &Value, form: Form) -> Self {
         let row = |object: &Value| {
             let value = |column: &String| match object.get(column) {
                 None | Some(Value::Null) => Value::from(""),
@@ -84,7 +93,7 @@ impl Rows {
             columns.iter().map(value).collect()
         };
         let rows = objects.as_array().into_iter().flatten().map(row).collect();
-        Self { columns, rows, streamed }
+        Self { columns, rows, form }
     }
 }
 
@@ -127,6 +136,9 @@ pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
         (Answer::Rows(rows), Format::Erlang) => erlang::rows(rows),
         (Answer::Rows(rows), Format::Csv) => csv::rows(rows),
         (Answer::Rows(rows), Format::PrettyTable) => pretty::rows(rows, style.bold),
+        (Answer::Rows(rows), Format::Default) if rows.form == Form::Pretty => {
+            pretty::rows(rows, style.bold)
+        }
         (Answer::Rows(rows), Format::Default | Format::Table) => table::rows(rows, style.headers),
     }
 }

@@ -13,7 +13,7 @@ pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, status};
 
 use crate::failure::Failure;
-use crate::output::{Answer, Rows};
+use crate::output::{Answer, Form, Rows};
 use crate::verb::Invocation;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(crate) fn done(_: &Invocation, _: Value) -> Result<Answer, Failure> {
 /// A listing that came in one piece.
 pub(crate) fn rows(columns: &[&str], answer: &Value, _: &Invocation) -> Answer {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    Answer::Rows(Rows::new(columns, answer, false))
+    Answer::Rows(Rows::new(columns, answer, Form::Whole))
 }
 
 /// Puts values into `{...}`: parameters, options, `vhost` and `node`.

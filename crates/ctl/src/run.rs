@@ -54,7 +54,7 @@ pub(crate) fn execute(
                 Some(_) => invocation.columns.clone(),
                 None => listing.columns.iter().map(|&name| name.to_owned()).collect(),
             };
-            Answer::Rows(Rows::new(columns, &asked(endpoint)?, listing.streamed))
+            Answer::Rows(Rows::new(columns, &asked(endpoint)?, listing.form))
         }
         Action::Offline(act) => act(invocation)?,
     };

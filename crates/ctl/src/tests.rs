@@ -1,4 +1,7 @@
+mod streams;
+
 use super::*;
+use crate::options::Switch;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::AsRawFd as _;
@@ -508,6 +511,9 @@ fn banners_have_no_holes() {
             if verb.name() == "update_vhost_metadata" {
                 given.push("--tags=a".to_owned());
             }
+            let names = |switch: &&Switch| matches!(switch.name, "stream" | "reference");
+            let named = verb.switches.iter().filter(names);
+            given.extend(named.map(|switch| format!("--{}=7", switch.name)));
             let invocation = Invocation::new(&rabbitmqctl(), verb, &given).unwrap();
             for hole in template.split('{').skip(1) {
                 let name = hole.split('}').next().unwrap();

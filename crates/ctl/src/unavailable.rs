@@ -7,14 +7,10 @@ use crate::failure::{Failure, code};
 const GROUPS: &[(&str, &str)] = &[
     (
         "a queue has one member, on this node",
-        "activate_stream_consumer add_member add_replica add_super_stream \
-         check_for_quorum_queues_without_an_elected_leader \
-         check_if_new_quorum_queue_replicas_have_finished_initial_sync coordinator_status \
-         delete_member delete_replica delete_super_stream force_checkpoint grow grow_to_count \
-         list_stream_connections list_stream_consumer_groups list_stream_consumers \
-         list_stream_group_consumers list_stream_publishers list_stream_tracking peek quorum_status \
-         rebalance reclaim_quorum_memory reset_offset restart_stream shrink stream_status \
-         transfer_leadership",
+        "add_member check_for_quorum_queues_without_an_elected_leader \
+         check_if_new_quorum_queue_replicas_have_finished_initial_sync delete_member \
+         force_checkpoint grow grow_to_count peek quorum_status rebalance reclaim_quorum_memory \
+         shrink transfer_leadership",
     ),
     (
         "a node is a cluster of its own",

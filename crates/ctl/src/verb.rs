@@ -5,7 +5,7 @@ mod tool;
 
 use crate::failure::{Failure, Invalid};
 use crate::options::Switch;
-use crate::output::Answer;
+use crate::output::{Answer, Form};
 pub(crate) use invocation::{Invocation, NodeAddress};
 use serde_json::Value;
 pub(crate) use tool::Tool;
@@ -25,6 +25,7 @@ pub(crate) enum Section {
     Vhosts,
     Operations,
     Queues,
+    Streams,
     Configuration,
     FeatureFlags,
     Plugins,
@@ -34,7 +35,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// In the order in which they are listed.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Help,
         Self::Nodes,
         Self::Cluster,
@@ -49,6 +50,7 @@ impl Section {
         Self::FeatureFlags,
         Self::Operations,
         Self::Queues,
+        Self::Streams,
         Self::Plugins,
         Self::Upgrade,
         Self::Deprecated,
@@ -68,6 +70,7 @@ impl Section {
             Self::Vhosts => "Virtual hosts",
             Self::Operations => "Operations",
             Self::Queues => "Queues",
+            Self::Streams => "Streams",
             Self::Configuration => "Configuration and Environment",
             Self::FeatureFlags => "Feature flags",
             Self::Plugins => "Plugin Management",
@@ -111,7 +114,7 @@ pub(crate) enum Action {
 pub(crate) struct Listing {
     /// The columns when the verb does not let them be chosen.
     pub(crate) columns: &'static [&'static str],
-    pub(crate) streamed: bool,
+    pub(crate) form: Form,
     /// Whether there are names of columns when nothing is said about them.
     pub(crate) headers: bool,
 }

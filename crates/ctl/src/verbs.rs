@@ -9,11 +9,13 @@ mod nodes;
 mod parameters;
 mod plugins;
 mod queues;
+mod streams;
 mod tracing;
 mod upgrade;
 mod users;
 mod vhosts;
 
+use crate::output::Form;
 use crate::verb::{Action, Listing, Verb};
 
 /// All of them.
@@ -27,6 +29,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     definitions::VERBS,
     vhosts::VERBS,
     queues::VERBS,
+    streams::VERBS,
     delays::VERBS,
     tracing::VERBS,
     plugins::VERBS,
@@ -35,5 +38,5 @@ pub(crate) const TABLES: &[&[Verb]] = &[
 
 /// A listing in one piece; without columns here the verb lets them be chosen.
 const fn list(endpoint: &'static str, columns: &'static [&'static str]) -> Action {
-    Action::List(endpoint, Listing { columns, streamed: false, headers: true })
+    Action::List(endpoint, Listing { columns, form: Form::Whole, headers: true })
 }

@@ -71,8 +71,8 @@ pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{Resharding, RestoreError, SnapshotOf, State, shards, stream_settings};
 pub use stream_settings::{StreamSettings, stream_arguments};
 pub use super_stream::{
-    SUPER_STREAM_PARTITIONS_MAX, SuperStream, SuperStreamError, delete_super_stream,
-    super_stream_partition_index, super_stream_partitions, super_stream_route,
+    SuperStream, SuperStreamError, delete_super_stream, super_stream_partition_index,
+    super_stream_partitions, super_stream_route,
 };
 pub use user::{User, UserLimits};
 pub use users::Users;

@@ -13,15 +13,15 @@ use crate::checks::check_name;
 use crate::command::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare,
 };
+use crate::error::MetaError;
 use crate::exchange::is_reserved;
 use crate::queue::QueueDef;
 use crate::queue_type::QueueKind;
 use crate::queues::Queues;
 use crate::vhost::Vhost;
 
-/// The most partitions of one super stream that are made.
-pub const SUPER_STREAM_PARTITIONS_MAX: usize = 1_000;
-
+/// The longest binding key, in bytes.
+const KEY_BYTES_MAX: usize = 255;
 const SUPER_STREAM: &str = "x-super-stream";
 const ORDER: &str = "x-stream-partition-order";
 const LOCATOR: &str = "x-queue-leader-locator";
@@ -39,6 +39,9 @@ pub enum SuperStreamError {
     /// There is no exchange of that name.
     #[error("stream not found")]
     NotFound,
+    /// The definitions refuse a part of it.
+    #[error(transparent)]
+    Refused(#[from] MetaError),
 }
 
 /// A super stream that is to be made.
@@ -55,10 +58,9 @@ pub struct SuperStream {
 }
 
 impl SuperStream {
-    /// One of `n` partitions with the keys 0 to n - 1; more than there may be count as one too many.
+    /// One of `n` partitions with the keys 0 to n - 1.
     #[must_use]
-    pub fn numbered(name: &str, n: usize, arguments: Table) -> Self {
-        let n = n.min(SUPER_STREAM_PARTITIONS_MAX + 1);
+    pub fn numbered(name: &str, n: u64, arguments: Table) -> Self {
         Self::keyed(name, (0..n).map(|number| number.to_string()), arguments)
     }
 
@@ -80,10 +82,16 @@ impl SuperStream {
     /// The commands that make it. They are to be carried out in one step or not at all: what they need is
     /// checked here but for arguments and for limits beyond the virtual host.
     ///
+    /// It has `partitions_max` partitions at most.
+    ///
     /// # Errors
-    /// All but [`SuperStreamError::NotFound`].
-    pub fn create(&self, vhost: &Vhost) -> Result<Vec<Command>, SuperStreamError> {
-        self.check(vhost)?;
+    /// [`SuperStreamError::Invalid`], [`SuperStreamError::Exists`].
+    pub fn create(
+        &self,
+        vhost: &Vhost,
+        partitions_max: Option<u64>,
+    ) -> Result<Vec<Command>, SuperStreamError> {
+        self.check(vhost, partitions_max)?;
         let mut arguments = self.arguments.clone();
         if arguments.get(LOCATOR.as_bytes()).is_none() {
             arguments.push(ShortString::from_static(LOCATOR), LOCATOR_DEFAULT);
@@ -128,7 +136,7 @@ impl SuperStream {
     }
 
     /// COMPAT: RabbitMQ's texts, in its order.
-    fn check(&self, vhost: &Vhost) -> Result<(), SuperStreamError> {
+    fn check(&self, vhost: &Vhost, partitions_max: Option<u64>) -> Result<(), SuperStreamError> {
         let (name, n) = (&self.name, self.partitions.len());
         let invalid = |text: String| Err(SuperStreamError::Invalid(text));
         if n != self.keys.len() {
@@ -145,9 +153,11 @@ impl SuperStream {
         if let Some(wrong) = self.partitions.iter().find(|partition| !is_name(partition)) {
             return invalid(format!("{wrong} is not a correct partition names"));
         }
-        if n > SUPER_STREAM_PARTITIONS_MAX {
-            let most = SUPER_STREAM_PARTITIONS_MAX;
+        if let Some(most) = partitions_max.filter(|most| n as u64 > *most) {
             return invalid(format!("The partition number must not exceed {most}"));
+        }
+        if self.keys.iter().any(|key| key.as_bytes().len() > KEY_BYTES_MAX) {
+            return invalid(format!("A binding key has more than {KEY_BYTES_MAX} bytes"));
         }
         if let Some(limit) = vhost.queue_limit_exceeded_by(n) {
             return invalid(format!(
@@ -272,6 +282,7 @@ mod tests {
     use stdx::Now;
 
     const V: &str = "/";
+    const MOST: Option<u64> = Some(1000);
 
     fn apply(state: &mut State, command: &Command) -> Done {
         let now = Now { monotonic_ms: 0, unix_ms: 0 };
@@ -290,11 +301,11 @@ mod tests {
     }
 
     fn refusal(state: &State, wanted: &SuperStream) -> String {
-        wanted.create(vhost(state)).expect_err("refused").to_string()
+        wanted.create(vhost(state), MOST).expect_err("refused").to_string()
     }
 
     fn make(state: &mut State, wanted: &SuperStream) {
-        for command in wanted.create(vhost(state)).expect("a good super stream") {
+        for command in wanted.create(vhost(state), MOST).expect("a good super stream") {
             apply(state, &command);
         }
     }
@@ -311,7 +322,8 @@ mod tests {
     fn a_super_stream_is_an_exchange_with_streams_in_their_order() {
         let state = state();
         let arguments = stream_arguments([("max-age", "1h"), ("max-length-bytes", "5")]).unwrap();
-        let commands = SuperStream::numbered("s", 2, arguments).create(vhost(&state)).unwrap();
+        let commands =
+            SuperStream::numbered("s", 2, arguments).create(vhost(&state), MOST).unwrap();
         let [
             Command::DeclareExchange(exchange),
             Command::DeclareQueue(first),
@@ -346,7 +358,7 @@ mod tests {
         let arguments = stream_arguments(given).unwrap();
         assert_eq!(arguments.len(), 2);
         let wanted = SuperStream::numbered("s", 1, arguments);
-        let commands = wanted.create(vhost(&state())).unwrap();
+        let commands = wanted.create(vhost(&state()), MOST).unwrap();
         let Some(Command::DeclareQueue(declare)) = commands.get(1) else { panic!("a queue") };
         let locator = declare.arguments.get(b"x-queue-leader-locator");
         assert_eq!(locator, Some(&Value::from("client-local")));
@@ -368,10 +380,13 @@ mod tests {
         let unnamed = SuperStream::keyed("", ["a"], none());
         assert_eq!(refusal(&state, &unnamed), " is not a correct name for a super stream");
         let many = |n| SuperStream::numbered("s", n, none());
-        assert!(many(1000).create(vhost(&state)).is_ok());
+        assert!(many(1000).create(vhost(&state), MOST).is_ok());
         let text = "The partition number must not exceed 1000";
         assert_eq!(refusal(&state, &many(1001)), text);
-        assert_eq!(refusal(&state, &many(usize::MAX)), text);
+        assert!(many(1001).create(vhost(&state), None).is_ok());
+        let long =
+            SuperStream { keys: vec![RoutingKey::from("k".repeat(256).as_str())], ..many(1) };
+        assert_eq!(refusal(&state, &long), "A binding key has more than 255 bytes");
         make(&mut state, &many(2));
         assert_eq!(refusal(&state, &many(2)), "there is already an exchange named s");
         let delete = delete_super_stream(vhost(&state), state.queues(), "s").unwrap();
@@ -380,7 +395,7 @@ mod tests {
         let limits = VhostLimits { max_queues: Some(3), ..VhostLimits::default() };
         apply(&mut state, &Command::SetVhostLimits { vhost: Name::from(V), limits });
         let other = |n| SuperStream::numbered("other", n, none());
-        assert!(other(1).create(vhost(&state)).is_ok());
+        assert!(other(1).create(vhost(&state), MOST).is_ok());
         let text = "Cannot declare super stream other with 2 partition(s) because queue limit 3 in \
                     vhost '/' is reached";
         assert_eq!(refusal(&state, &other(2)), text);

@@ -5,6 +5,7 @@ mod audit;
 mod deprecated;
 mod node;
 mod operations;
+mod streams;
 
 use crate::api_error::{ApiError, Kind};
 use crate::node_info::is_same_node;

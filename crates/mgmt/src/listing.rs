@@ -4,9 +4,11 @@ mod connections;
 mod definitions;
 mod delayed;
 mod queues;
+mod streams;
 
 pub(crate) use definitions::rows_of_definitions;
 pub(crate) use delayed::rows as rows_of_the_delayed;
+pub(crate) use streams::stream_of;
 
 use crate::Management;
 use crate::api_error::ApiError;
@@ -15,7 +17,7 @@ use meta::ConnectionId;
 use serde_json::{Map, Value};
 use session::ChannelId;
 
-/// Lists what runs: queues, connections, channels, consumers. `None` for other questions.
+/// Lists what runs: queues, streams, connections, channels, consumers. `None` for other questions.
 pub(crate) fn rows_of_the_running(
     management: &Management,
     endpoint: &str,
@@ -28,7 +30,7 @@ pub(crate) fn rows_of_the_running(
         }
         "list_connections" => Ok(connections::connections(management, request)),
         "list_channels" => Ok(connections::channels(management, request)),
-        _ => return None,
+        _ => return streams::rows(management, endpoint, request),
     })
 }
 

@@ -4,12 +4,14 @@
 //! Start reading at [`Now`] and [`record`].
 
 mod clock;
+mod duration;
 mod edit_distance;
 pub mod record;
 mod time;
 pub mod walk;
 
 pub use clock::{Clock, TimeScale, WallClock};
+pub use duration::duration_s;
 pub use edit_distance::edit_distance;
 pub use time::{Civil, Now};
 

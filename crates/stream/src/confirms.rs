@@ -1,7 +1,7 @@
 //! Publishes that wait until they are committed, in the order they came. Never how they get there.
 
+use crate::listed::Registered;
 use confirm::JournalSynced;
-use session::{Outbox, PublisherId};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,10 +18,8 @@ pub(crate) enum Waiter {
 
 /// Publishes of one publisher, by its own numbers.
 pub(crate) struct PublishedIds {
-    /// The outbox of its connection.
-    pub(crate) outbox: Arc<dyn Outbox>,
-    /// Its number there.
-    pub(crate) publisher: PublisherId,
+    /// The publisher.
+    pub(crate) publisher: Arc<Registered>,
     /// The first and the last of each run of ids.
     pub(crate) runs: SmallVec<[(u64, u64); 1]>,
 }
@@ -29,12 +27,7 @@ pub(crate) struct PublishedIds {
 impl PublishedIds {
     /// Tells the publisher.
     pub(crate) fn confirm(self) -> Option<Waker> {
-        let Self { outbox, publisher, runs } = self;
-        outbox.batch(&mut |sink| {
-            for (first, last) in &runs {
-                sink.answer_append(publisher, *first, *last, Ok(()));
-            }
-        })
+        self.publisher.answer(&self.runs, Ok(()))
     }
 }
 

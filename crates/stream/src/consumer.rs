@@ -3,6 +3,7 @@
 
 use crate::cursor::{Cursor, Pause, Read};
 use crate::follower::Follower;
+use crate::listed::SubscriptionView;
 use crate::readers::{Ended, Reader};
 use crate::source::Lent;
 use crate::stream::Stream;
@@ -270,6 +271,10 @@ impl Reader for Consumer {
             arguments: self.facts.arguments.clone(),
             activity: Activity::Up,
         })
+    }
+
+    fn subscription(&self) -> Option<SubscriptionView> {
+        None
     }
 
     fn n_unacked(&self) -> u64 {

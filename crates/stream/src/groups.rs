@@ -271,12 +271,6 @@ impl<C: Clone> Groups<C> {
         Ok(listed)
     }
 
-    /// The role of a consumer in its group.
-    pub(crate) fn role(&self, member: Member) -> Option<GroupRole> {
-        let membership = self.members.get(&member)?;
-        Some(self.by_name.get(&membership.group)?.role(member))
-    }
-
     fn ask(&mut self, change: Option<(Member, bool)>, asking: Asking) -> Option<Change<C>> {
         let (member, active) = change?;
         let membership = self.members.get_mut(&member)?;

@@ -1,6 +1,7 @@
 //! Publishers of a stream itself: with a name, what they publish again is told apart by its publishing id.
 
 use crate::confirms::{PublishedIds, Waiter};
+use crate::listed::Registered;
 use crate::making::PublisherPlace;
 use crate::stream::Stream;
 use crate::writer::Writer;
@@ -18,17 +19,13 @@ use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
 /// A publisher of one connection.
 pub struct StreamPublisher {
     stream: Arc<Stream>,
-    connection: ConnectionId,
-    id: PublisherId,
-    outbox: Arc<dyn Outbox>,
-    /// Its name; without one nothing is told apart.
-    reference: Option<Arc<[u8]>>,
+    registered: Arc<Registered>,
     place: PublisherPlace,
 }
 
 impl std::fmt::Debug for StreamPublisher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamPublisher").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("StreamPublisher").field("id", &self.registered.id).finish_non_exhaustive()
     }
 }
 
@@ -80,21 +77,16 @@ impl Stream {
     /// The stream is deleted.
     pub fn publisher(
         self: &Arc<Self>,
-        (connection, id): (ConnectionId, PublisherId),
+        by: (ConnectionId, PublisherId),
         reference: Option<&[u8]>,
         outbox: &Arc<dyn Outbox>,
     ) -> Result<StreamPublisher, StreamRefusal> {
-        if !self.readers.add_publisher(connection, outbox) {
+        let registered = Arc::new(Registered::new(by, reference, outbox));
+        if !self.readers.add_publisher(&registered) {
             return Err(StreamRefusal::StreamDoesNotExist);
         }
-        Ok(StreamPublisher {
-            stream: Arc::clone(self),
-            connection,
-            id,
-            outbox: Arc::clone(outbox),
-            reference: reference.map(Arc::from),
-            place: PublisherPlace::default(),
-        })
+        let (stream, place) = (Arc::clone(self), PublisherPlace::default());
+        Ok(StreamPublisher { stream, registered, place })
     }
 
     /// Everything that is tracked by name.
@@ -131,7 +123,7 @@ impl Tracked<'_> {
 
 impl Drop for StreamPublisher {
     fn drop(&mut self) {
-        self.stream.readers.remove_publisher(self.connection);
+        self.stream.readers.remove_publisher(&self.registered);
     }
 }
 
@@ -142,10 +134,16 @@ impl StreamPublisher {
         &self.stream
     }
 
+    /// Whether its client was told that the stream is gone: it takes nothing any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.registered.is_gone()
+    }
+
     /// Its name.
     #[must_use]
     pub fn reference(&self) -> Option<&[u8]> {
-        self.reference.as_deref()
+        self.registered.reference.as_deref()
     }
 
     /// Appends messages, and has its client told once they are committed. What its name has published before
@@ -157,8 +155,9 @@ impl StreamPublisher {
             return;
         }
         let (taken, refused) = self.add(&mut writer, append, input);
-        let (outbox, publisher) = (Arc::clone(&self.outbox), self.id);
-        let waiter = PublishedIds { outbox, publisher, runs: taken.0 };
+        self.registered.count(u64::from(append.n_entries));
+        let publisher = Arc::clone(&self.registered);
+        let waiter = PublishedIds { publisher, runs: taken.0 };
         let n_committed = stream.n_committed.load(Ordering::Acquire);
         let told = match waiter.runs.is_empty() {
             true => None,
@@ -167,12 +166,8 @@ impl StreamPublisher {
         Writing(&stream).write(writer, wakes);
         wakes.extend(told.and_then(Waiter::committed));
         if !refused.0.is_empty() {
-            wakes.extend(self.outbox.batch(&mut |sink| {
-                for (first, last) in &refused.0 {
-                    let why = Err(StreamRefusal::PreconditionFailed);
-                    sink.answer_append(self.id, *first, *last, why);
-                }
-            }));
+            let why = Err(StreamRefusal::PreconditionFailed);
+            wakes.extend(self.registered.answer(&refused.0, why));
         }
     }
 
@@ -181,7 +176,8 @@ impl StreamPublisher {
     /// again.
     fn add(&mut self, writer: &mut Writer, append: &Append, input: &[u8]) -> (Runs, Runs) {
         let (mut taken, mut refused) = (Runs::default(), Runs::default());
-        let mut last = self.reference.as_deref().and_then(|name| writer.sequence(name));
+        let reference = self.registered.reference.as_ref();
+        let mut last = reference.and_then(|name| writer.sequence(name));
         let mut rest = append.entries(input);
         let (mut n_added, mut is_refused) = (0, false);
         for _ in 0..append.n_entries {
@@ -194,19 +190,19 @@ impl StreamPublisher {
                 continue;
             }
             taken.add(published.id);
-            let is_known = self.reference.is_some() && last.is_some_and(|it| published.id <= it);
+            let is_known = reference.is_some() && last.is_some_and(|it| published.id <= it);
             if is_known {
                 continue;
             }
             writer.making.add(&published.entry, published.filter_value);
             n_added += 1;
-            if let Some(reference) = &self.reference {
+            if let Some(reference) = reference {
                 writer.making.note_sequence(&mut self.place, reference, published.id);
                 last = Some(published.id);
             }
         }
         writer.count(n_added);
-        if let (Some(reference), Some(last), 1..) = (&self.reference, last, n_added) {
+        if let (Some(reference), Some(last), 1..) = (reference, last, n_added) {
             writer.note_sequence(reference, last);
         }
         (taken, refused)

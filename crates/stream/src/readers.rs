@@ -1,9 +1,10 @@
 //! Who reads a stream, who of them waits for more, and who is told when it ends. Never what they read.
 
 use crate::follower::Follower;
+use crate::listed::{PublisherView, Registered, SubscriptionView};
 use meta::ConnectionId;
 use queue_type::{ConsumerView, Owner, Wakes};
-use session::{Event, LinkId, Outbox, StreamEvent};
+use session::{Event, LinkId, Outbox, PublisherId, StreamEvent};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,9 @@ pub(crate) trait Reader: Debug + Send + Sync {
 
     /// As listings show it, if it is a consumer of messages.
     fn view(&self) -> Option<ConsumerView>;
+
+    /// As listings show it, if it is a subscription.
+    fn subscription(&self) -> Option<SubscriptionView>;
 
     /// Messages that it was given and has not settled.
     fn n_unacked(&self) -> u64;
@@ -49,8 +53,8 @@ struct State {
     last_key: u64,
     /// They have read everything that was committed.
     waiting: Vec<ReaderRef>,
-    /// Connections with publishers of the stream itself, and how many each has.
-    publishing: BTreeMap<ConnectionId, (Arc<dyn Outbox>, usize)>,
+    /// Publishers of the stream itself.
+    publishing: BTreeMap<(ConnectionId, PublisherId), Arc<Registered>>,
     has_ended: bool,
 }
 
@@ -77,23 +81,19 @@ impl Readers {
         !state.has_ended
     }
 
-    /// A connection has one more publisher; false after the end.
-    pub(crate) fn add_publisher(&self, of: ConnectionId, outbox: &Arc<dyn Outbox>) -> bool {
+    /// Adds a publisher; false after the end.
+    pub(crate) fn add_publisher(&self, it: &Arc<Registered>) -> bool {
         let mut state = stdx::lock(&self.state);
         if !state.has_ended {
-            let (_, n) = state.publishing.entry(of).or_insert_with(|| (Arc::clone(outbox), 0));
-            *n += 1;
+            state.publishing.insert((it.connection, it.id), Arc::clone(it));
         }
         !state.has_ended
     }
 
-    /// A connection has one publisher less.
-    pub(crate) fn remove_publisher(&self, of: ConnectionId) {
-        let mut state = stdx::lock(&self.state);
-        let Some((_, n)) = state.publishing.get_mut(&of) else { return };
-        *n -= 1;
-        if *n == 0 {
-            state.publishing.remove(&of);
+    /// Takes a publisher away, unless that was done before: its number may be another's by now.
+    pub(crate) fn remove_publisher(&self, it: &Registered) {
+        if !it.is_gone() {
+            stdx::lock(&self.state).publishing.remove(&(it.connection, it.id));
         }
     }
 
@@ -135,25 +135,20 @@ impl Readers {
             state.waiting = Vec::new();
             (std::mem::take(&mut state.all), std::mem::take(&mut state.publishing))
         };
-        type Told = (Arc<dyn Outbox>, Vec<LinkId>);
-        let told = publishing.into_iter().map(|(of, (outbox, _))| (of, (outbox, Vec::new())));
-        let mut told: BTreeMap<ConnectionId, Told> = told.collect();
-        for reader in all.into_values() {
-            match reader.end() {
-                Ended::Told(waker) => wakes.extend(waker),
-                Ended::WithPublishers => {
-                    let follower = reader.follower();
-                    let outbox = || (Arc::clone(follower.outbox()), Vec::new());
-                    let (_, links) = told.entry(follower.owner().0).or_insert_with(outbox);
-                    links.push(follower.link());
-                }
-            }
-        }
-        for (outbox, links) in told.values() {
-            wakes.extend(outbox.batch(&mut |sink| {
-                sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
-            }));
-        }
+        tell_gone(all.into_values(), publishing.into_values(), stream, wakes);
+    }
+
+    /// Takes those away, and tells them, who use the stream as such: they come again.
+    pub(crate) fn send_away(&self, stream: &str, wakes: &mut Wakes) {
+        let (away, publishing) = {
+            let mut state = stdx::lock(&self.state);
+            let (stay, away) =
+                std::mem::take(&mut state.all).into_iter().partition(|(_, it)| it.view().is_some());
+            state.all = stay;
+            (away, std::mem::take(&mut state.publishing))
+        };
+        let away: BTreeMap<u64, ReaderRef> = away;
+        tell_gone(away.into_values(), publishing.into_values(), stream, wakes);
     }
 
     /// Takes a connection's readers and publishers away, without a word to its client: the links of the
@@ -164,14 +159,18 @@ impl Readers {
             let is_its =
                 |_: &u64, reader: &mut ReaderRef| reader.follower().owner().0 == connection;
             let readers: Vec<_> = state.all.extract_if(.., is_its).map(|(_, it)| it).collect();
-            (state.publishing.remove(&connection), readers)
+            let is_its = |key: &(ConnectionId, PublisherId), _: &mut _| key.0 == connection;
+            let publishing: Vec<_> =
+                state.publishing.extract_if(.., is_its).map(|(_, it)| it).collect();
+            (publishing, readers)
         };
+        publishing.iter().for_each(|publisher| publisher.set_gone());
         let ended = |reader: &ReaderRef| {
             reader.end();
             reader.follower().link()
         };
         let links: Vec<LinkId> = readers.iter().map(ended).collect();
-        (publishing.is_some() || !links.is_empty()).then_some(links)
+        (!publishing.is_empty() || !links.is_empty()).then_some(links)
     }
 
     /// Has those give memory and files back who were given nothing since this was called before.
@@ -186,6 +185,16 @@ impl Readers {
     /// Consumers of messages, as listings show them.
     pub(crate) fn views(&self) -> Vec<ConsumerView> {
         self.all().iter().filter_map(|reader| reader.view()).collect()
+    }
+
+    /// Subscriptions, as listings show them.
+    pub(crate) fn subscriptions(&self) -> Vec<SubscriptionView> {
+        self.all().iter().filter_map(|reader| reader.subscription()).collect()
+    }
+
+    /// Publishers of the stream itself, as listings show them.
+    pub(crate) fn publishers(&self) -> Vec<PublisherView> {
+        stdx::lock(&self.state).publishing.values().map(|it| it.view()).collect()
     }
 
     /// Messages that were delivered and not settled.
@@ -209,5 +218,36 @@ impl Readers {
                 count(reader.follower().owner(), n_unacked);
             }
         }
+    }
+}
+
+/// Tells clients that the stream is gone: those who read chunks or publish, once for each connection.
+fn tell_gone(
+    readers: impl Iterator<Item = ReaderRef>,
+    publishing: impl Iterator<Item = Arc<Registered>>,
+    stream: &str,
+    wakes: &mut Wakes,
+) {
+    type Told = (Arc<dyn Outbox>, Vec<LinkId>);
+    let mut told: BTreeMap<ConnectionId, Told> = BTreeMap::new();
+    for publisher in publishing {
+        publisher.set_gone();
+        told.insert(publisher.connection, (Arc::clone(&publisher.outbox), Vec::new()));
+    }
+    for reader in readers {
+        match reader.end() {
+            Ended::Told(waker) => wakes.extend(waker),
+            Ended::WithPublishers => {
+                let follower = reader.follower();
+                let outbox = || (Arc::clone(follower.outbox()), Vec::new());
+                let (_, links) = told.entry(follower.owner().0).or_insert_with(outbox);
+                links.push(follower.link());
+            }
+        }
+    }
+    for (outbox, links) in told.values() {
+        wakes.extend(outbox.batch(&mut |sink| {
+            sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
+        }));
     }
 }

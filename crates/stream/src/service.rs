@@ -87,6 +87,11 @@ impl StreamService {
         })
     }
 
+    /// Takes back a new stream that nobody knows of; its id may be another's at once.
+    pub fn unmake(&self, stream: &Stream) {
+        self.services.remove_files(stream.id().0);
+    }
+
     /// Opens a stream that was defined before.
     ///
     /// # Errors

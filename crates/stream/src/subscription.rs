@@ -2,6 +2,7 @@
 //! in chunks.
 
 use crate::follower::Follower;
+use crate::listed::{SubscriptionFigures, SubscriptionView};
 use crate::membership::{GroupSeat, Seat};
 use crate::messages::Damaged;
 use crate::readers::{Ended, Reader};
@@ -14,8 +15,8 @@ use chunk_log::{
 };
 use queue_type::{ConsumerView, Owner};
 use session::{
-    CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, Event, LinkId, Outbox, Room,
-    StreamEvent, StreamOffset, StreamRefusal,
+    CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, Event, LinkId, Outbox,
+    Properties, Room, StreamEvent, StreamOffset, StreamRefusal, SubscriptionId,
 };
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -28,6 +29,10 @@ const GATHERED_BYTES_MAX: usize = 64 * 1024;
 pub struct Subscribe<'a> {
     /// Its connection and channel.
     pub owner: Owner,
+    /// Its number there.
+    pub id: SubscriptionId,
+    /// Everything its client says of it.
+    pub properties: &'a Properties,
     /// Its name in the outbox.
     pub link: LinkId,
     /// The outbox of its connection.
@@ -46,6 +51,8 @@ pub struct Subscribe<'a> {
 pub struct Subscription {
     stream: Arc<Stream>,
     follower: Follower,
+    id: SubscriptionId,
+    properties: Properties,
     /// Chunks are given with their trailers.
     with_trailer: bool,
     /// Its place among single active consumers.
@@ -67,17 +74,6 @@ struct State {
     has_ended: bool,
 }
 
-/// Figures of a subscription.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubscriptionFigures {
-    /// Chunks it may still be given.
-    pub credit: i64,
-    /// Messages it was given.
-    pub n_messages: u64,
-    /// Behind the last chunk it was given.
-    pub next_offset: u64,
-}
-
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription").field("key", &self.follower.key()).finish_non_exhaustive()
@@ -93,7 +89,8 @@ impl Stream {
         self: &Arc<Self>,
         subscribe: Subscribe<'_>,
     ) -> Result<Arc<Subscription>, StreamRefusal> {
-        let Subscribe { owner, link, outbox, offset, selection, credit, group } = subscribe;
+        let Subscribe { owner, id, properties, link, outbox, offset, selection, credit, group } =
+            subscribe;
         let seat =
             group.map(|group| Box::new(Seat { group, offset, selection: selection.clone() }));
         let reader = match seat {
@@ -110,6 +107,8 @@ impl Stream {
         let subscription = Arc::new(Subscription {
             stream: Arc::clone(self),
             follower: Follower::new(self.readers.next_key(), owner, link, outbox),
+            id,
+            properties: properties.clone(),
             with_trailer: selection.all_types,
             seat,
             state: Mutex::new(state),
@@ -177,6 +176,12 @@ impl Subscription {
     #[must_use]
     pub const fn link(&self) -> LinkId {
         self.follower.link()
+    }
+
+    /// Whether its client was told that the stream is gone: it is given nothing any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        stdx::lock(&self.state).has_ended
     }
 
     /// Its figures.
@@ -369,6 +374,12 @@ impl Reader for Subscription {
 
     fn view(&self) -> Option<ConsumerView> {
         None
+    }
+
+    fn subscription(&self) -> Option<SubscriptionView> {
+        let (connection, _) = self.follower.owner();
+        let (id, properties, figures) = (self.id, self.properties.clone(), self.figures());
+        Some(SubscriptionView { connection, id, properties, figures })
     }
 
     fn n_unacked(&self) -> u64 {

@@ -1,6 +1,5 @@
 //! A subscription in its group: how it comes, what its client answers, how it goes.
 
-use crate::groups::GroupRole;
 use crate::membership::{GroupSeat, Seat, Seated, tell, wake};
 use crate::subscription::Subscription;
 use meta::ConnectionId;
@@ -43,13 +42,6 @@ impl Subscription {
         })?;
         told();
         Ok(tell(change))
-    }
-
-    /// Its role in its group, if it is in one.
-    #[must_use]
-    pub fn group_role(&self) -> Option<GroupRole> {
-        self.seat()?;
-        self.stream().memberships().change(|groups| groups.role(self.key()))
     }
 
     /// It is in no group any more.

@@ -64,6 +64,16 @@ impl Writer {
         }
     }
 
+    /// The epoch of chunks that are written from now on.
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Begins another epoch, as with another writer.
+    pub(crate) const fn begin_epoch(&mut self) {
+        self.epoch += 1;
+    }
+
     /// Counts entries that were added; how many there are since the start.
     pub(crate) const fn count(&mut self, n: u64) -> u64 {
         self.n_added += n;

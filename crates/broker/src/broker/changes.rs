@@ -7,7 +7,7 @@ use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
 use confirm::LogFailed;
 use log::Lsn;
-use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding};
+use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
 use routing::Name;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl From<LogFailed> for ChangeError {
 /// Who has done what nobody asked for, as RabbitMQ names it ...
 const BY_ITSELF: &str = "rmq-internal";
 /// ... and what was asked for by the command line.
-pub(super) const BY_OPERATOR: &str = "rmq-cli";
+pub(crate) const BY_OPERATOR: &str = "rmq-cli";
 /// COMPAT: who makes shards.
 const BY_SHARDING: &str = "rmq-sharding";
 
@@ -109,13 +109,40 @@ impl Changes<'_> {
             self.end(&queue, changed.upto);
             slices.did(1).await;
         }
-        let (done, mut upto, mut left) = self.after_change(changed, by);
+        let (done, mut upto, mut left) = self.after_change(changed, 1, by);
         while !left.is_empty() {
             slices.give_way().await;
             (_, upto, left) = self.reshard(left);
         }
         confirm::durable(self.0.classic.storage().wal(), upto).await?;
         Ok(done)
+    }
+
+    /// Makes the changes that `plan` names as one: all of them or, after a crash too, none. `by` is the user
+    /// that events name.
+    pub(crate) async fn apply_together<E: From<MetaError>>(
+        &self,
+        by: &str,
+        plan: impl Fn(&State) -> Result<Vec<Command>, E>,
+    ) -> Result<Result<(), E>, LogFailed> {
+        let (mut slices, mut n_unbinding) = (Slices::default(), 0);
+        // Whatever is wrong with it is found again.
+        for command in plan(&self.0.view().meta).unwrap_or_default() {
+            n_unbinding += usize::from(self.unbind_in_slices(&command, by, &mut slices).await);
+        }
+        let changed = self.0.control_plane.submit_together(plan);
+        (0..n_unbinding).for_each(|_| self.0.control_plane.end_unbinding());
+        let mut changed = match changed {
+            Ok(changed) => changed,
+            Err(error) => return Ok(Err(error)),
+        };
+        for queue in std::mem::take(&mut changed.gone) {
+            self.end(&queue, changed.upto);
+            slices.did(1).await;
+        }
+        let n_asked = changed.made.len();
+        let (_, upto, _) = self.after_change(changed, n_asked, by);
+        confirm::durable(self.0.classic.storage().wal(), upto).await.map(Ok)
     }
 
     /// Changes definitions and publishes the new view. Durable when the log is so up to what is
@@ -125,7 +152,7 @@ impl Changes<'_> {
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
         }
-        let (done, upto, left) = self.after_change(changed, BY_ITSELF);
+        let (done, upto, left) = self.after_change(changed, 1, BY_ITSELF);
         Ok((done, self.reshard_all(left).unwrap_or(upto)))
     }
 
@@ -137,12 +164,18 @@ impl Changes<'_> {
         }
     }
 
-    /// Tells of a change and carries out what follows from it; `by` is the user that events name. Also
-    /// returns the exchanges whose shards are still to follow.
-    fn after_change(&self, changed: Changed<'_>, by: &str) -> (Done, Lsn, Vec<Resharding>) {
+    /// Tells of a change and carries out what follows from it; `by` is the user that events name for the
+    /// first `n_asked`, those that were asked for. Also returns the exchanges whose shards are still to
+    /// follow.
+    fn after_change(
+        &self,
+        changed: Changed<'_>,
+        n_asked: usize,
+        by: &str,
+    ) -> (Done, Lsn, Vec<Resharding>) {
         let Changed { made, effects, upto, to_reshard, .. } = changed;
         for ((command, outcome), at) in made.iter().zip(0..) {
-            let by = if at == 0 { by } else { BY_SHARDING };
+            let by = if at < n_asked { by } else { BY_SHARDING };
             self.0.events().definitions_changed(command, outcome, by);
         }
         let any_defaults =
@@ -160,7 +193,7 @@ impl Changes<'_> {
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
         }
-        self.after_change(changed, BY_SHARDING)
+        self.after_change(changed, 0, BY_SHARDING)
     }
 
     /// Gives all of these exchanges their shards.

@@ -7,7 +7,7 @@ use crate::queue_ref::QueueRef;
 use confirm::LogFailed;
 use meta::{
     Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
-    Vhost,
+    State, Vhost,
 };
 use session::{Error, ErrorKind};
 use std::sync::Arc;
@@ -151,6 +151,14 @@ impl Access {
     /// Changes the definitions on the client's behalf; the change is durable then.
     pub(super) async fn change(&self, command: &Command) -> Result<Done, Error> {
         Ok(self.broker.changes().apply_durably(command, &self.connection.identity.user).await?)
+    }
+
+    /// As [`Access::change`] for all changes that `plan` names, or none of them.
+    pub(super) async fn change_together<E: From<MetaError>>(
+        &self,
+        plan: impl Fn(&State) -> Result<Vec<Command>, E>,
+    ) -> Result<Result<(), E>, LogFailed> {
+        self.broker.changes().apply_together(&self.connection.identity.user, plan).await
     }
 }
 

@@ -10,13 +10,13 @@ use crate::alarms::Alarm;
 use crate::queue_ref::QueueRef;
 use meta::{Name, Permission};
 use session::{
-    Append, ChunkSelection, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL,
-    PublisherId, StreamCredit, StreamEvent, StreamOffset, StreamOp, StreamRefusal,
-    StreamSubscription, SubscriptionId,
+    Append, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL, PublisherId,
+    StreamCredit, StreamEvent, StreamOffset, StreamOp, StreamRefusal, StreamSubscription,
+    SubscriptionId,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stream::{GroupSeat, Stream, StreamPublisher, Subscribe, Subscription};
+use stream::{GroupSeat, Inspection, Stream, StreamPublisher, Subscribe, Subscription};
 use streamproto::command::{FilteredMessage, PublishedMessage};
 use streamproto::field::Field;
 use super_streams::SuperStreams;
@@ -57,7 +57,7 @@ impl Streams {
         let origin = control.origin;
         let is_answered =
             !matches!(op, StreamOp::StoreOffset { .. } | StreamOp::ConsumerUpdated { .. });
-        self.forget_deleted();
+        self.forget_gone();
         let mut requests = StreamRequests { client };
         let handled = match op {
             StreamOp::DeclarePublisher { publisher, reference, stream } => {
@@ -95,7 +95,7 @@ impl Streams {
     /// Appends the messages that a publisher has published.
     pub(super) fn append(&mut self, client: &mut Client, append: &Append, input: &[u8]) {
         let publisher = self.publishers.get_mut(&append.publisher);
-        if let Some(publisher) = publisher.filter(|it| !it.stream().is_deleted()) {
+        if let Some(publisher) = publisher.filter(|it| !it.is_gone()) {
             publisher.append(append, input, client.turn.wakes());
             return;
         }
@@ -110,7 +110,7 @@ impl Streams {
     /// Gives a subscription credit.
     pub(super) fn credit(&mut self, client: &Client, credit: StreamCredit) {
         let known = self.subscriptions.get(&credit.subscription);
-        if let Some(subscription) = known.filter(|it| !it.stream().is_deleted()) {
+        if let Some(subscription) = known.filter(|it| !it.is_gone()) {
             if !subscription.add_credit(credit.n_chunks) {
                 // COMPAT: who is not active keeps it all the same.
                 refuse_credit(client, credit, StreamRefusal::PreconditionFailed);
@@ -168,9 +168,11 @@ impl Streams {
     }
 
     /// The client was told that they are gone, with their stream.
-    fn forget_deleted(&mut self) {
-        self.publishers.retain(|_, publisher| !publisher.stream().is_deleted());
-        self.subscriptions.retain(|_, subscription| !subscription.stream().is_deleted());
+    fn forget_gone(&mut self) {
+        self.publishers.retain(|_, publisher| !publisher.is_gone());
+        for (_, gone) in self.subscriptions.extract_if(.., |_, it| it.is_gone()) {
+            gone.detach();
+        }
     }
 
     /// COMPAT: in RabbitMQ's order; while the disk is short of space nobody begins to publish. Test:
@@ -223,6 +225,8 @@ impl Streams {
         let client = &requests.client;
         let subscribe = Subscribe {
             owner: (client.access.connection().id, ONLY_CHANNEL),
+            id: wanted.subscription,
+            properties: &wanted.properties,
             link,
             outbox: client.turn.outbox(),
             offset: wanted.offset,
@@ -339,18 +343,12 @@ impl StreamRequests<'_> {
     /// COMPAT: a stream without messages has -1 everywhere.
     fn stats(&self, origin: MethodTag, stream: &str) -> Result<Handled, StreamRefusal> {
         let stream = self.stream_to_read(stream)?;
-        let all = ChunkSelection::default();
-        let next = stream.resolve(StreamOffset::Next, &all)?;
-        let chunk_at = |offset| match next {
-            0 => Ok(-1),
-            _ => block_in_place(|| stream.resolve(offset, &all)).map(u64::cast_signed),
-        };
-        let (first, last) = (chunk_at(StreamOffset::First)?, chunk_at(StreamOffset::Last)?);
+        let (first, last) = block_in_place(|| Inspection::of(&stream).chunk_ids());
         let figures = [
             ("first_chunk_id", first),
             ("committed_chunk_id", last),
             ("last_chunk_id", last),
-            ("committed_offset", next.cast_signed().saturating_sub(1)),
+            ("committed_offset", Inspection::of(&stream).figures().committed_offset),
         ];
         Ok(self.tell(StreamEvent::Stats { origin, figures: &figures }))
     }

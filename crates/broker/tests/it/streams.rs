@@ -1,15 +1,16 @@
 //! Clients of streams as such: the answers they get.
 
-use crate::client::{Client, Kind, block_on, start, text};
-use broker::{Alarm, Broker};
+use crate::client::{Client, Kind, block_on, start, start_limited, text};
+use broker::{Alarm, Broker, Limits, StorageOptions};
 use bytes::Bytes;
-use meta::Command;
+use meta::{Command, NodeLimits};
 use session::{
     Append, ChunkSelection, Content, Op, OwnedContent, PublisherId, Request, StreamCredit,
     StreamOffset, StreamOp, StreamSubscription, SubscriptionId, SuperStream,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stream::Inspection;
 use testing::{Fault, MemoryDisk};
 
 fn permit(broker: &Broker, [configure, write, read]: [&str; 3]) {
@@ -426,4 +427,78 @@ fn a_stream_whose_files_cannot_be_made_is_refused() {
         let mut client = Client::connect(&broker);
         assert_eq!(client.ask(create("t")), [refused("StreamAlreadyExists")]);
     }
+}
+
+/// A disk that fails anywhere amid the files of a new super stream: nothing of it is left, and the next one
+/// is made.
+#[test]
+fn a_super_stream_is_made_whole_or_not_at_all() {
+    let wanted = || Op::Stream(super_stream("all", &["p0", "p1", "p2"], 3));
+    for operation in 0..12 {
+        let disk = Arc::new(MemoryDisk::new());
+        let broker = start(&disk);
+        let mut client = client_of_stream(&broker);
+        let files = disk.files();
+        disk.inject(disk.operations() + operation, Fault::Io);
+        assert_eq!(client.ask(wanted()), [refused("InternalError")], "{operation}");
+        assert_eq!(disk.files(), files, "{operation}");
+        assert!(broker.view().meta.exchange("/", "all").is_none());
+        assert_eq!(broker.view().streams().count(), 1, "{operation}");
+        assert_eq!(client.ask(wanted()), ["done"]);
+        client.disconnect();
+        drop(broker);
+        let broker = start(&disk);
+        assert_eq!(broker.view().streams().count(), 4, "{operation}");
+    }
+}
+
+/// A command that the definitions refuse amid a super stream takes those before it back.
+#[test]
+fn a_super_stream_over_a_limit_of_the_node_leaves_nothing() {
+    let disk = Arc::new(MemoryDisk::new());
+    let definitions = NodeLimits { queues: Some(3), ..NodeLimits::default() };
+    let limits = Limits { definitions, ..Limits::default() };
+    let broker = start_limited(disk.clone(), &StorageOptions::default(), limits);
+    let mut client = client_of_stream(&broker);
+    let files = disk.files();
+    let too_many = super_stream("all", &["p0", "p1", "p2"], 3);
+    assert_eq!(client.ask(Op::Stream(too_many)), [refused("PreconditionFailed")]);
+    assert_eq!(disk.files(), files);
+    assert!(broker.view().meta.exchange("/", "all").is_none());
+    assert_eq!(client.ask(Op::Stream(super_stream("all", &["p0", "p1"], 2))), ["done"]);
+}
+
+/// Whoever uses the stream as one is told that it is gone, and comes again; consumers of messages stay.
+#[test]
+fn a_stream_that_is_restarted_begins_another_epoch() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let mut client = client_of_stream(&broker);
+    let mut consumer = Client::connect(&broker);
+    assert_eq!(consumer.ask(Op::SetPrefetch { prefetch_count: 9, global: false }), ["done"]);
+    assert_eq!(consumer.consume("s", false), ["consuming"]);
+    let stream = broker.view().stream("/", "s").unwrap();
+    assert_eq!(Inspection::of(&stream).figures().epoch, 1);
+    assert_eq!(Inspection::of(&stream).publishers().len(), 1);
+    Inspection::of(&stream).restart();
+    let gone = client.heard();
+    assert!(matches!(&*gone, [one] if one.contains("StreamGone")), "{gone:?}");
+    assert_eq!(Inspection::of(&stream).figures().epoch, 2);
+    assert!(Inspection::of(&stream).publishers().is_empty());
+    assert!(Inspection::of(&stream).subscriptions().is_empty());
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    assert_eq!(heard, [answered(5), answered(6)]);
+    let StreamOp::DeclarePublisher { reference, stream, .. } = declare_publisher("r", "s") else {
+        unreachable!()
+    };
+    let publisher = PublisherId(9);
+    let again = StreamOp::DeclarePublisher { publisher, reference, stream };
+    assert_eq!(client.ask(Op::Stream(again)), ["done"]);
+    assert_eq!(client.ask(Op::Stream(subscribe("s"))).len(), 1);
+    let heard = client.submit(&[], vec![Request::Append(append(false))]);
+    let heard = client.wait_for(heard, 1);
+    assert!(heard[0].contains("Ok(())"), "{heard:?}");
+    let publishers = Inspection::of(&broker.view().stream("/", "s").unwrap()).publishers();
+    let [one] = publishers.as_slice() else { panic!("{publishers:?}") };
+    assert_eq!((one.n_published, one.n_confirmed, one.n_refused), (2, 2, 0));
+    assert_eq!(consumer.resume(), ["deliver hi", "deliver hi"]);
 }

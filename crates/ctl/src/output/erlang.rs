@@ -52,6 +52,7 @@ fn atom(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Form;
     use super::*;
     use serde_json::json;
 
@@ -64,7 +65,7 @@ mod tests {
         assert_eq!(term(&json!("say \"hi\"")), r#"<<"say \"hi\"">>"#);
         assert_eq!(term(&json!("é")), "<<\"é\"/utf8>>");
         let rows_of = |list: &Value| {
-            rows(&Rows::new(vec!["name".to_owned(), "messages".to_owned()], list, false))
+            rows(&Rows::new(vec!["name".to_owned(), "messages".to_owned()], list, Form::Whole))
         };
         assert_eq!(rows_of(&json!([])), "[]\n");
         assert_eq!(

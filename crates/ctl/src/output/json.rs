@@ -1,6 +1,6 @@
 //! JSON, with a listing as one array and a row per line.
 
-use super::Rows;
+use super::{Form, Rows};
 use serde_json::Value;
 
 pub(super) fn line(value: &Value) -> String {
@@ -8,7 +8,7 @@ pub(super) fn line(value: &Value) -> String {
 }
 
 pub(super) fn rows(rows: &Rows) -> String {
-    if rows.rows.is_empty() && !rows.streamed {
+    if rows.rows.is_empty() && rows.form != Form::Streamed {
         return "[]\n".to_owned();
     }
     let mut text = String::from("[\n");

@@ -1,13 +1,13 @@
 //! Columns with tabs between them, values as RabbitMQ's tools write them.
 
-use super::Rows;
+use super::{Form, Rows};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 pub(super) fn rows(rows: &Rows, headers: bool) -> String {
     let mut text = String::new();
     if rows.rows.is_empty() {
-        if !rows.streamed {
+        if rows.form != Form::Streamed {
             text.push('\n');
         }
         return text;

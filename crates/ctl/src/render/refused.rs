@@ -35,9 +35,12 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
         ("locked", "delete_queue") => {
             Failure::error(code::USAGE, "The queue is locked or protected from deletion")
         }
-        ("not_found", "purge_queue") => {
-            Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found")
-        }
+        (_, "add_super_stream" | "delete_super_stream") => Failure::error(code::SOFTWARE, text),
+        (
+            "not_found",
+            "purge_queue" | "stream_status" | "restart_stream" | "scrub_stream" | "add_replica"
+            | "delete_replica",
+        ) => Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found"),
         // COMPAT: what is printed for an Erlang term that nothing else is known about.
         ("not_found", "close_connection") => Failure::error(
             code::UNAVAILABLE,

@@ -64,6 +64,9 @@ impl Invocation {
             return Ok(this);
         }
         match verb.columns {
+            Some(columns) if this.flag("verbose") => {
+                this.columns = columns.known.iter().map(|&name| name.to_owned()).collect();
+            }
             Some(columns) => this.columns = choose_columns(&args, columns.known, columns.shown)?,
             None => this.params = name_params(args, verb.params)?,
         }

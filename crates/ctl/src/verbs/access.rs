@@ -1,6 +1,7 @@
 //! Permissions.
 
 use super::list;
+use crate::output::Form;
 use crate::verb::{Action, Banner, Listing, Section, VERB, Verb};
 
 const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
@@ -93,7 +94,7 @@ pub(super) const VERBS: &[Verb] = &[
             "list_user_topic_permissions",
             Listing {
                 columns: &["vhost", "exchange", "write", "read"],
-                streamed: false,
+                form: Form::Whole,
                 headers: false,
             },
         ),

@@ -2,12 +2,13 @@
 
 use super::list;
 use crate::options::{flag, number};
+use crate::output::Form;
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
 
 const fn stream(endpoint: &'static str) -> Action {
-    Action::List(endpoint, Listing { columns: &[], streamed: true, headers: true })
+    Action::List(endpoint, Listing { columns: &[], form: Form::Streamed, headers: true })
 }
 
 /// The columns of `list_queues`.
@@ -55,6 +56,14 @@ const QUEUE: &[&str] = &[
     "leader",
     "members",
     "online",
+    "committed_offset",
+    "committed_chunk_id",
+    "readers",
+    "segments",
+    "durability",
+    "file_reads",
+    "chunks_read_ahead",
+    "chunks_read",
 ];
 
 /// The columns of `list_connections`.

@@ -1,3 +1,5 @@
+mod streams;
+
 use super::*;
 use crate::{FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};

@@ -18,7 +18,7 @@ pub(super) fn connections(management: &Management, request: &Request) -> Value {
         .collect()
 }
 
-fn connection_value(node: &str, connection: &Connection, column: &str) -> Option<Value> {
+pub(super) fn connection_value(node: &str, connection: &Connection, column: &str) -> Option<Value> {
     let identity = &connection.identity;
     let blocked = connection.blocked.load(Ordering::Relaxed);
     Some(match column {

@@ -4,7 +4,7 @@ use super::{connection_pid, queue_pid, row};
 use crate::Management;
 use crate::request::Request;
 use crate::table::table;
-use broker::{ConsumerView, QueueRef, QueueStat};
+use broker::{ConsumerView, Inspection, QueueRef, QueueStat, StreamDurability};
 use meta::{PolicyScope, QueueKind, QueueVersion, Vhost};
 use serde_json::{Value, json};
 
@@ -137,6 +137,27 @@ impl Shown<'_> {
                 json!(u8::from(self.stat.n_consumers > 0))
             }
             "disk_reads" | "disk_writes" => json!(0),
+            _ => return self.stream_figure(column),
+        })
+    }
+
+    /// Figures that streams alone have.
+    fn stream_figure(&self, column: &str) -> Option<Value> {
+        let QueueRef::Stream(stream) = self.queue else { return None };
+        let inspection = Inspection::of(stream);
+        let figures = || inspection.figures();
+        Some(match column {
+            "committed_offset" => json!(figures().committed_offset),
+            "committed_chunk_id" => json!(inspection.committed_chunk_id()),
+            "readers" => json!(figures().n_readers),
+            "segments" => json!(figures().n_segments),
+            "durability" => match inspection.durability() {
+                StreamDurability::Write => json!("write"),
+                StreamDurability::Fsync => json!("fsync"),
+            },
+            "file_reads" => json!(figures().read.file_reads),
+            "chunks_read_ahead" => json!(figures().read.chunks_read_ahead),
+            "chunks_read" => json!(figures().read.chunks),
             _ => return None,
         })
     }

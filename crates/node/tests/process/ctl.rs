@@ -471,7 +471,7 @@ fn names_of_rabbitmq_are_answered_and_none_starts_a_node_by_mistake() {
         ("rabbitmqadmin", &["list", "queues"], 69),
         ("rabbitmq-server", &["-detached"], 69),
         ("rabbitmq-queues", &["grow", "rabbit@box", "all"], 69),
-        ("rabbitmq-streams", &["add_replica", "s", "rabbit@box"], 69),
+        ("rabbitmq-streams", &["add_replica", "s", "rabbit@box"], 65),
         ("rabbitmqctl", &["join_cluster", "rabbit@other"], 69),
         ("rabbitmqctl", &["bogus"], 64),
         ("rabbitmqctl", &["list"], 64),

@@ -2,7 +2,7 @@
 
 use amqp091::{ShortString, Table, Value};
 
-use super::values::{byte_capacity, duration_s, invalid, list, optional, table, truth};
+use super::values::{byte_capacity, invalid, list, optional, table, truth};
 use super::{Queues, Topology};
 use crate::options::{Given, Usage};
 
@@ -113,7 +113,7 @@ fn queue_arguments(given: &Given, queue_type: Option<&str>) -> Result<Table, Usa
         }
     }
     if let Some(text) = given.last("max-age") {
-        let seconds = duration_s(text).ok_or_else(|| invalid("max-age", text))?;
+        let seconds = stdx::duration_s(text).ok_or_else(|| invalid("max-age", text))?;
         set("x-max-age", Value::from(format!("{seconds}s")));
     }
     match given.last("leader-locator") {

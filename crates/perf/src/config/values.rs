@@ -107,31 +107,6 @@ pub(crate) fn stream_offset(text: &str) -> Option<Value> {
     }
 }
 
-/// An ISO 8601 duration of days, hours, minutes and seconds, in seconds; more than 0.
-pub(crate) fn duration_s(text: &str) -> Option<u64> {
-    let (mut total, mut digits, mut is_time) = (0_u64, String::new(), false);
-    for letter in text.strip_prefix('P')?.chars() {
-        let unit = match (letter, is_time) {
-            ('0'..='9', _) => {
-                digits.push(letter);
-                continue;
-            }
-            ('T', false) => {
-                is_time = true;
-                continue;
-            }
-            ('D', false) => 86_400,
-            ('H', true) => 3_600,
-            ('M', true) => 60,
-            ('S', true) => 1,
-            (_, _) => return None,
-        };
-        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(unit)?)?;
-        digits.clear();
-    }
-    (digits.is_empty() && total > 0).then_some(total)
-}
-
 /// A moment such as `2022-06-03T07:45:54Z` or with `+02:00`, in seconds since 1970; fractions of a
 /// second are left out.
 pub(crate) fn moment_s(text: &str) -> Option<u64> {
@@ -214,8 +189,6 @@ mod tests {
         for text in ["2022-06-03", "2022-06-03T07:45Z", "2022-13-03T07:45:54Z", "nonsense"] {
             assert_eq!(moment_s(text), None, "{text}");
         }
-        assert_eq!(duration_s("P1DT2H3S"), Some(93_603));
-        assert_eq!((duration_s("PT0S"), duration_s("5m"), duration_s("PT5")), (None, None, None));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use streamproto::{Compression, OffsetSpec};
 
 use crate::clock::{MILLISECOND, SECOND};
 use crate::config::values::{
-    byte_capacity, duration_s, invalid, list, moment_s, number, optional, seconds, truth,
+    byte_capacity, invalid, list, moment_s, number, optional, seconds, truth,
 };
 use crate::config::{Format, Link};
 use crate::options::{Given, Usage};
@@ -210,7 +210,7 @@ pub(super) fn arguments(
         }
     }
     if let Some(text) = given.last("max-age") {
-        let age_s = duration_s(text).or_else(|| Some(go_duration_ns(text)? / SECOND));
+        let age_s = stdx::duration_s(text).or_else(|| Some(go_duration_ns(text)? / SECOND));
         let age_s = age_s.filter(|s| *s > 0).ok_or_else(|| invalid("max-age", text))?;
         arguments.push(("max-age", format!("{age_s}s")));
     }

@@ -7,6 +7,7 @@ use session::{
     Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table,
 };
 use std::sync::atomic::Ordering;
+use stream::Stream;
 
 /// A stream that is deleted by a client that had publishers or subscriptions there.
 pub(super) struct Left {
@@ -59,40 +60,43 @@ impl StreamRequests<'_> {
         stream: &str,
     ) -> Result<Handled, StreamRefusal> {
         self.require(Permission::Configure, stream)?;
-        let left = self.delete_stream(stream).await?;
-        Ok(self.tell_deleted(origin, left.as_slice()))
+        let found = self.find_stream(stream)?;
+        let left = self.leave(&found);
+        let deleted = self.client.access.change(&Command::DeleteQueueById { id: found.id() }).await;
+        self.client.access.refresh();
+        match deleted.map_err(|error| self.refused("delete a stream", &error))? {
+            // Somebody else was faster.
+            Done::Nothing => Err(StreamRefusal::StreamDoesNotExist),
+            Done::Changed
+            | Done::QueueCreated(_)
+            | Done::QueueExists(_)
+            | Done::ExchangeCreated(_)
+            | Done::ExchangeExists(_) => Ok(self.tell_deleted(origin, left.as_slice())),
+        }
     }
 
     /// COMPAT: who deletes streams has the answer before it hears that they are gone.
     pub(super) fn tell_deleted(&self, origin: MethodTag, left: &[Left]) -> Handled {
         self.client.turn.tell(|sink| {
             sink.event(Event::Done { channel: ONLY_CHANNEL, origin });
+        });
+        self.tell_left(left);
+        Handled::Answered
+    }
+
+    /// Tells the client that streams are gone.
+    pub(super) fn tell_left(&self, left: &[Left]) {
+        self.client.turn.tell(|sink| {
             for Left { stream, links } in left {
                 sink.event(Event::Stream(StreamEvent::StreamGone { stream, links }));
             }
         });
-        Handled::Answered
     }
 
-    /// Deletes a stream: what this client has had there, and does not know of yet.
-    pub(super) async fn delete_stream(
-        &mut self,
-        stream: &str,
-    ) -> Result<Option<Left>, StreamRefusal> {
-        let found = self.find_stream(stream)?;
-        let links = found.leave(self.client.access.connection().id);
-        let deleted = self.client.access.change(&Command::DeleteQueueById { id: found.id() }).await;
-        self.client.access.refresh();
-        match deleted.map_err(|error| self.refused("delete a stream", &error))? {
-            // Somebody else was faster.
-            Done::Nothing => return Err(StreamRefusal::StreamDoesNotExist),
-            Done::Changed
-            | Done::QueueCreated(_)
-            | Done::QueueExists(_)
-            | Done::ExchangeCreated(_)
-            | Done::ExchangeExists(_) => {}
-        }
-        Ok(links.map(|links| Left { stream: Name::from(stream), links }))
+    /// Takes away what the client has at a stream, and does not know of yet.
+    pub(super) fn leave(&self, stream: &Stream) -> Option<Left> {
+        let links = stream.leave(self.client.access.connection().id)?;
+        Some(Left { stream: stream.def().name.clone(), links })
     }
 
     /// COMPAT: reading and writing are both reason enough to be told of a stream.

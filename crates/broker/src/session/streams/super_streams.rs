@@ -1,21 +1,11 @@
 //! Super streams: a direct exchange, and streams bound to it in an order that the bindings tell.
 
-use super::super::Handled;
+use super::super::{Handled, access};
 use super::StreamRequests;
 use super::definitions::{Left, correct_name, queue_arguments};
-use meta::{
-    BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, Permission,
-    RoutingKey, limit_reached,
-};
-use session::{MethodTag, ShortString, StreamEvent, StreamRefusal, SuperStream, Table, Value};
+use meta::{Command, Name, Permission, RoutingKey, State, SuperStreamError, Vhost};
+use session::{Error, ErrorKind, MethodTag, StreamEvent, StreamRefusal, SuperStream};
 use std::collections::HashSet;
-
-/// The argument of a super stream's exchange.
-const SUPER_STREAM: &str = "x-super-stream";
-/// The argument of a partition's binding that says which one it is.
-const PARTITION_ORDER: &str = "x-stream-partition-order";
-/// The longest binding key, in bytes.
-const KEY_BYTES_MAX: usize = 255;
 
 /// Requests for super streams, of a client.
 pub(super) struct SuperStreams<'r, 'c>(pub(super) &'r mut StreamRequests<'c>);
@@ -62,41 +52,21 @@ impl SuperStreams<'_, '_> {
         found.ok_or(StreamRefusal::StreamDoesNotExist)
     }
 
+    /// All of it is made, or nothing.
     pub(super) async fn create(&mut self, wanted: &SuperStream) -> Result<Handled, StreamRefusal> {
-        let name = correct_name(&wanted.name)?;
-        self.require_management(&name, &wanted.partitions)?;
-        let partitions = self.check_partitions(wanted)?;
-        let access = &self.0.client.access;
-        let exists = access.view().meta.exchange(&access.vhost(), &name).is_some();
-        if exists || partitions.iter().any(|name| access.find_queue(name).is_ok()) {
-            return Err(StreamRefusal::StreamAlreadyExists);
-        }
-        let mut arguments = queue_arguments(&wanted.arguments)?;
-        if arguments.get(b"x-queue-leader-locator").is_none() {
-            arguments.push(ShortString::from_static("x-queue-leader-locator"), "balanced");
-        }
-        self.declare_exchange(&name).await?;
-        let mut n_declared = 0;
-        let mut made = Ok(());
-        for (index, (partition, key)) in partitions.iter().zip(&wanted.binding_keys).enumerate() {
-            made = self.0.declare(partition, arguments.clone()).await;
-            if made.is_err() {
-                break;
-            }
-            n_declared += 1;
-            made = self.bind(&name, partition, (index, key)).await;
-            if made.is_err() {
-                break;
-            }
-            self.0.client.turn.did_steps(1).await;
-        }
-        if made.is_err() {
-            self.undo(&name, partitions.get(..n_declared).unwrap_or_default()).await;
-        }
-        made.map(|()| Handled::Done)
+        let SuperStream { name, partitions, binding_keys, arguments } = wanted;
+        let wanted = meta::SuperStream {
+            name: correct_name(name)?,
+            partitions: partitions.iter().map(|it| correct_name(it)).collect::<Result<_, _>>()?,
+            keys: binding_keys.iter().map(|key| RoutingKey::from(key.as_bytes())).collect(),
+            arguments: queue_arguments(arguments)?,
+        };
+        self.require_management(&wanted.name, &wanted.partitions)?;
+        let most = self.0.client.access.broker().limits().super_stream_partitions;
+        self.change("create", |_, vhost| wanted.create(vhost, most)).await.map(|()| Handled::Done)
     }
 
-    /// Deletes the exchange and the streams that are bound to it. COMPAT: what fails then is not told.
+    /// Deletes the exchange and the streams that are bound to it, or nothing.
     pub(super) async fn delete(
         &mut self,
         origin: MethodTag,
@@ -105,63 +75,48 @@ impl SuperStreams<'_, '_> {
         self.require_on_exchange(Permission::Configure, super_stream)?;
         let partitions = self.partitions_of(super_stream)?;
         self.require_management(super_stream, &partitions)?;
-        let left = self.undo(&Name::from(super_stream), &partitions).await;
-        Ok(self.0.tell_deleted(origin, &left))
-    }
-
-    async fn declare_exchange(&mut self, name: &Name) -> Result<(), StreamRefusal> {
-        let mut arguments = Table::new();
-        arguments.push(ShortString::from_static(SUPER_STREAM), Value::Bool(true));
-        let command = Command::DeclareExchange(ExchangeDeclare {
-            vhost: self.0.client.access.vhost(),
-            name: name.clone(),
-            kind: ExchangeKind::Direct,
-            durable: true,
-            auto_delete: false,
-            internal: false,
-            arguments,
-        });
-        self.change("create a super stream", &command).await
-    }
-
-    async fn bind(
-        &mut self,
-        source: &Name,
-        partition: &Name,
-        (index, key): (usize, &str),
-    ) -> Result<(), StreamRefusal> {
-        let mut arguments = Table::new();
-        let index = i64::try_from(index).unwrap_or(i64::MAX);
-        arguments.push(ShortString::from_static(PARTITION_ORDER), Value::I64(index));
-        let command = Command::Bind(BindingSpec {
-            vhost: self.0.client.access.vhost(),
-            source: source.clone(),
-            destination: DestinationName::Queue(partition.clone()),
-            key: RoutingKey::from(key.as_bytes()),
-            arguments,
-            by: Some(self.0.client.access.connection().id),
-        });
-        self.change("bind a partition", &command).await
-    }
-
-    /// Deletes a super stream as far as it is there.
-    async fn undo(&mut self, name: &Name, partitions: &[Name]) -> Vec<Left> {
-        let vhost = self.0.client.access.vhost();
-        let exchange = Command::DeleteExchange { vhost, name: name.clone(), if_unused: false };
-        // What fails has been said to the log.
-        let _refused = self.change("delete a super stream", &exchange).await.is_err();
-        let mut left = Vec::new();
-        for partition in partitions {
-            left.extend(self.0.delete_stream(partition).await.ok().flatten());
-            self.0.client.turn.did_steps(1).await;
+        let found = partitions.iter().filter_map(|it| self.0.find_stream(it).ok());
+        let left: Vec<Left> = found.filter_map(|it| self.0.leave(&it)).collect();
+        // What was bound since then is another's, perhaps.
+        let allowed: HashSet<Name> = partitions.into_iter().collect();
+        let plan = |state: &State, vhost: &Vhost| {
+            let mut commands = meta::delete_super_stream(vhost, state.queues(), super_stream)?;
+            commands.retain(|command| {
+                let Command::DeleteQueue { name, .. } = command else { return true };
+                allowed.contains(name)
+            });
+            Ok(commands)
+        };
+        let deleted = self.change("delete", plan).await;
+        if deleted.is_err() {
+            self.0.tell_left(&left);
         }
-        left
+        deleted.map(|()| self.0.tell_deleted(origin, &left))
     }
 
-    async fn change(&mut self, what: &str, command: &Command) -> Result<(), StreamRefusal> {
-        let changed = self.0.client.access.change(command).await;
-        self.0.client.access.refresh();
-        changed.map_err(|error| self.0.refused(what, &error)).map(drop)
+    /// Makes the changes that are planned for the definitions as they are then, together.
+    async fn change(
+        &mut self,
+        what: &str,
+        plan: impl Fn(&State, &Vhost) -> Result<Vec<Command>, SuperStreamError>,
+    ) -> Result<(), StreamRefusal> {
+        let access = &mut self.0.client.access;
+        let name = access.vhost();
+        let plan =
+            |state: &State| plan(state, state.vhost(&name).ok_or(SuperStreamError::NotFound)?);
+        let changed = access.change_together(plan).await;
+        access.refresh();
+        let refused = |error: &Error| self.0.refused(&format!("{what} a super stream"), error);
+        match changed {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(SuperStreamError::NotFound)) => Err(StreamRefusal::StreamDoesNotExist),
+            Ok(Err(SuperStreamError::Exists(_))) => Err(StreamRefusal::StreamAlreadyExists),
+            Ok(Err(SuperStreamError::Invalid(text))) => {
+                Err(refused(&Error::new(ErrorKind::PreconditionFailed, text)))
+            }
+            Ok(Err(SuperStreamError::Refused(error))) => Err(refused(&access::refused(&error))),
+            Err(error) => Err(refused(&error.into())),
+        }
     }
 
     /// COMPAT: the permissions that RabbitMQ asks for, all before anything is made or deleted.
@@ -176,26 +131,6 @@ impl SuperStreams<'_, '_> {
             self.0.require(Permission::Configure, partition)?;
             self.0.require(Permission::Write, partition)
         })
-    }
-
-    fn check_partitions(&self, wanted: &SuperStream) -> Result<Vec<Name>, StreamRefusal> {
-        let SuperStream { partitions, binding_keys, .. } = wanted;
-        let limit = self.0.client.access.broker().limits().super_stream_partitions;
-        let is_too_many = limit.is_some_and(|limit| partitions.len() as u64 > limit);
-        let is_key_long = binding_keys.iter().any(|key| key.len() > KEY_BYTES_MAX);
-        if is_too_many || is_key_long || partitions.len() != binding_keys.len() {
-            return Err(StreamRefusal::PreconditionFailed);
-        }
-        let names: Vec<Name> =
-            partitions.iter().map(|partition| correct_name(partition)).collect::<Result<_, _>>()?;
-        let distinct: HashSet<&str> = names.iter().map(Name::as_str).collect();
-        let vhost = self.0.client.access.own_vhost().ok_or(StreamRefusal::PreconditionFailed)?;
-        let max = vhost.limits().max_queues;
-        let n_queues = || vhost.queues().count() + names.len().saturating_sub(1);
-        if distinct.len() != names.len() || limit_reached(max, n_queues).is_some() {
-            return Err(StreamRefusal::PreconditionFailed);
-        }
-        Ok(names)
     }
 
     fn require_on_exchange(&self, permission: Permission, name: &str) -> Result<(), StreamRefusal> {

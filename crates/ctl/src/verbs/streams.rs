@@ -1,0 +1,392 @@
+//! Streams and super streams.
+
+use crate::failure::{Failure, Invalid, code};
+use crate::options::{Switch, flag, number, text};
+use crate::output::{Answer, Form, Rows};
+use crate::run;
+use crate::units::bytes_of;
+use crate::verb::{Action, Banner, Check, Columns, Invocation, Listing, Section, VERB, Verb};
+use serde_json::{Map, Value, json};
+
+const STREAMS: Verb = Verb { section: Section::Streams, vhost: true, ..VERB };
+const VERBOSE: Switch = flag("verbose", Some('V'));
+const STREAM: Switch = text("stream", None);
+const REFERENCE: Switch = text("reference", None);
+
+const fn boxed(endpoint: &'static str, columns: &'static [&'static str]) -> Action {
+    Action::List(endpoint, Listing { columns, form: Form::Pretty, headers: true })
+}
+
+/// The columns of `list_stream_connections`.
+const CONNECTION: &[&str] = &[
+    "conn_name",
+    "pid",
+    "node",
+    "port",
+    "peer_port",
+    "host",
+    "peer_cert_issuer",
+    "peer_cert_subject",
+    "peer_cert_serial_number",
+    "peer_cert_validity",
+    "peer_host",
+    "user",
+    "vhost",
+    "subscriptions",
+    "ssl",
+    "ssl_cipher",
+    "ssl_hash",
+    "ssl_key_exchange",
+    "ssl_protocol",
+    "connection_state",
+    "auth_mechanism",
+    "heartbeat",
+    "frame_max",
+    "client_properties",
+    "connected_at",
+];
+
+/// The columns of `list_stream_consumers`; the first two are shown when they are asked for.
+const CONSUMER: &[&str] = &[
+    "connection_pid",
+    "node",
+    "subscription_id",
+    "stream",
+    "messages_consumed",
+    "offset",
+    "offset_lag",
+    "credits",
+    "active",
+    "activity_status",
+    "properties",
+];
+
+/// The columns of `list_stream_publishers`; the first two are shown when they are asked for.
+const PUBLISHER: &[&str] = &[
+    "connection_pid",
+    "node",
+    "publisher_id",
+    "stream",
+    "reference",
+    "messages_published",
+    "messages_confirmed",
+    "messages_errored",
+];
+
+const GROUP: &[&str] = &["stream", "reference", "partition_index", "consumers"];
+const GROUP_CONSUMER: &[&str] = &["subscription_id", "connection_name", "state"];
+
+const STATUS: &[&str] = &[
+    "role",
+    "node",
+    "epoch",
+    "offset",
+    "committed_offset",
+    "committed_chunk_id",
+    "first_offset",
+    "readers",
+    "segments",
+];
+
+const COORDINATOR: &[&str] = &[
+    "Node Name",
+    "Raft State",
+    "Membership",
+    "Last Log Index",
+    "Last Written",
+    "Last Applied",
+    "Commit Index",
+    "Snapshot Index",
+    "Term",
+    "Machine Version",
+];
+
+/// The columns but for the first two.
+const fn without_origin(known: &'static [&'static str]) -> Columns {
+    let (_, shown) = known.split_at(2);
+    Columns { known, shown }
+}
+
+/// Asks for a stream and a reference.
+const NAMES_REFERENCE: Option<Check> = Some(|invocation| {
+    let both = invocation.text("stream").and_then(|_| invocation.text("reference"));
+    both.map(|_| ()).ok_or(Invalid::TooFew)
+});
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        usage: "list_stream_connections [<column> ...]",
+        description: "Lists stream connections",
+        columns: Some(Columns { known: CONNECTION, shown: &["node", "conn_name"] }),
+        switches: &[VERBOSE],
+        vhost: false,
+        banner: Banner::Text("Listing stream connections ..."),
+        action: boxed("list_stream_connections", &[]),
+        ..STREAMS
+    },
+    Verb {
+        usage: "list_stream_consumers [--vhost <vhost>] [<column> ...]",
+        description: "Lists all stream consumers for a vhost",
+        columns: Some(without_origin(CONSUMER)),
+        switches: &[VERBOSE],
+        banner: Banner::Text("Listing stream consumers ..."),
+        action: boxed("list_stream_consumers", &[]),
+        ..STREAMS
+    },
+    Verb {
+        usage: "list_stream_publishers [--vhost <vhost>] [<column> ...]",
+        description: "Lists all stream publishers for a vhost",
+        columns: Some(without_origin(PUBLISHER)),
+        switches: &[VERBOSE],
+        banner: Banner::Text("Listing stream publishers ..."),
+        action: boxed("list_stream_publishers", &[]),
+        ..STREAMS
+    },
+    Verb {
+        usage: "list_stream_consumer_groups [--vhost <vhost>] [<column> ...]",
+        description: "Lists groups of stream single active consumers for a vhost",
+        columns: Some(Columns { known: GROUP, shown: GROUP }),
+        switches: &[VERBOSE],
+        banner: Banner::Text("Listing stream consumer groups ..."),
+        action: boxed("list_stream_consumer_groups", &[]),
+        ..STREAMS
+    },
+    Verb {
+        usage: "list_stream_group_consumers --stream <stream> --reference <reference> \
+                [--vhost <vhost>] [<column> ...]",
+        description: "Lists the consumers of a group of stream single active consumers",
+        columns: Some(Columns { known: GROUP_CONSUMER, shown: GROUP_CONSUMER }),
+        switches: &[VERBOSE, STREAM, REFERENCE],
+        check: NAMES_REFERENCE,
+        banner: Banner::Text("Listing group consumers ..."),
+        action: boxed("list_stream_group_consumers", &[]),
+        ..STREAMS
+    },
+    Verb {
+        usage: "activate_stream_consumer --stream <stream> --reference <reference> \
+                [--vhost <vhost>]",
+        description: "Chooses the active consumer of a group again",
+        switches: &[STREAM, REFERENCE],
+        check: NAMES_REFERENCE,
+        banner: Banner::Text("Activating a consumer in the group ..."),
+        action: Action::Ask("activate_stream_consumer", |_, _| Ok(Answer::Text("OK".to_owned()))),
+        ..STREAMS
+    },
+    Verb {
+        usage: "reset_offset --stream <stream> --reference <reference> [--vhost <vhost>]",
+        description: "Resets the stored offset for a consumer name on a stream",
+        switches: &[STREAM, REFERENCE],
+        check: NAMES_REFERENCE,
+        banner: Banner::Text("Resetting stored offset ..."),
+        action: Action::Ask("reset_offset", |invocation, _| {
+            let quiet = invocation.output_less();
+            Ok(if quiet { Answer::Done } else { Answer::Text("Done".to_owned()) })
+        }),
+        ..STREAMS
+    },
+    Verb {
+        usage: "list_stream_tracking <stream> [--all | --offset | --writer] [--vhost <vhost>]",
+        description: "Lists tracking information for a stream",
+        params: &["name"],
+        switches: &[flag("all", None), flag("offset", None), flag("writer", None)],
+        check: Some(|invocation| {
+            let given = ["all", "offset", "writer"].map(|name| usize::from(invocation.flag(name)));
+            if given.iter().sum::<usize>() > 1 {
+                let text = "Specify only one of --all, --offset, --writer.";
+                return Err(Invalid::Other(text.to_owned()));
+            }
+            Ok(())
+        }),
+        banner: Banner::Text("Listing tracking information for stream {name} ..."),
+        action: boxed("list_stream_tracking", &["type", "name", "tracking_value"]),
+        ..STREAMS
+    },
+    Verb {
+        usage: "stream_status [--vhost <vhost>] [--tracking] <stream>",
+        description: "Displays the status of a stream",
+        params: &["name"],
+        switches: &[flag("tracking", None)],
+        banner: Banner::Text("Status of stream {name} on node {node} ..."),
+        action: Action::Ask("stream_status", |invocation, answer| {
+            let tracking = invocation.flag("tracking");
+            let columns = if tracking { &["type", "reference", "value"] } else { STATUS };
+            let columns = columns.iter().map(|&name| name.to_owned()).collect();
+            Ok(Answer::Rows(Rows::new(columns, &answer, Form::Pretty)))
+        }),
+        ..STREAMS
+    },
+    Verb {
+        usage: "coordinator_status",
+        description: "Displays the status of what decides about streams",
+        vhost: false,
+        banner: Banner::Text("Status of stream coordinator ..."),
+        action: boxed("coordinator_status", COORDINATOR),
+        ..STREAMS
+    },
+    Verb {
+        usage: "restart_stream [--vhost <vhost>] <stream> [--preferred-leader-node <node>]",
+        description: "Restarts a stream: who publishes to it and consumes it looks for it again",
+        params: &["name"],
+        switches: &[text("preferred-leader-node", None)],
+        banner: Banner::Text("Restarting stream {name}..."),
+        action: Action::Ask("restart_stream", |_, node| {
+            Ok(Answer::Text(node.as_str().unwrap_or_default().to_owned()))
+        }),
+        ..STREAMS
+    },
+    Verb {
+        usage: "scrub_stream [--vhost <vhost>] <stream>",
+        description: "Reads all chunks of a stream and compares them with their checksums and index",
+        params: &["name"],
+        banner: Banner::Text("Scrubbing stream {name} ..."),
+        action: Action::Ask("scrub_stream", scrubbed),
+        ..STREAMS
+    },
+    Verb {
+        usage: "add_replica [--vhost <vhost>] <stream> <node>",
+        description: "Adds a stream replica on the given node",
+        params: &["name", "node"],
+        banner: Banner::Text("Adding a replica for stream {name} on node {node}..."),
+        ..STREAMS
+    },
+    Verb {
+        usage: "delete_replica [--vhost <vhost>] <queue> <node>",
+        description: "Removes a stream queue replica on the given node",
+        params: &["name", "node"],
+        banner: Banner::Text("Removing a replica of queue {name} on node {node}..."),
+        ..STREAMS
+    },
+    Verb {
+        usage: "add_super_stream <name> [--vhost <vhost>] [--partitions <partitions>] \
+                [--binding-keys <binding-keys>] [--max-length-bytes <size>] [--max-age <duration>] \
+                [--stream-max-segment-size-bytes <size>] [--leader-locator <locator>] \
+                [--initial-cluster-size <size>]",
+        description: "Adds a super stream",
+        params: &["name"],
+        switches: &[
+            number("partitions", None),
+            text("binding-keys", None),
+            text("routing-keys", None),
+            text("max-length-bytes", None),
+            text("max-age", None),
+            text("stream-max-segment-size-bytes", None),
+            text("leader-locator", None),
+            number("initial-cluster-size", None),
+        ],
+        check: Some(|invocation| super_stream(invocation).map(|_| ())),
+        banner: Banner::Text("Adding a super stream..."),
+        action: Action::Offline(add_super_stream),
+        ..STREAMS
+    },
+    Verb {
+        usage: "delete_super_stream <name> [--vhost <vhost>]",
+        description: "Deletes a super stream",
+        params: &["name"],
+        banner: Banner::Text("Deleting a super stream..."),
+        action: Action::Ask("delete_super_stream", |invocation, _| {
+            let name = invocation.param("name");
+            Ok(Answer::Text(format!("Super stream {name} has been deleted")))
+        }),
+        ..STREAMS
+    },
+];
+
+/// Damage is a failure that names each place.
+fn scrubbed(invocation: &Invocation, found: Value) -> Result<Answer, Failure> {
+    let count = |field| found.get(field).and_then(Value::as_u64).unwrap_or_default();
+    let text = format!(
+        "Stream {} has {} chunks of {} bytes, and {} damaged places",
+        invocation.param("name"),
+        count("chunks"),
+        count("bytes"),
+        count("damaged")
+    );
+    if count("damaged") == 0 {
+        return Ok(Answer::Wrapped(text));
+    }
+    let damage = found.get("damage").and_then(Value::as_array).into_iter().flatten();
+    let place = |one: &Value| {
+        let field = |name| one.get(name).map(Value::to_string).unwrap_or_default();
+        format!(
+            "\n{} at {}, offset {}: {}",
+            field("file"),
+            field("at"),
+            field("offset"),
+            field("what")
+        )
+    };
+    Err(Failure::error(code::DATA, format!("{text}{}", damage.map(place).collect::<String>())))
+}
+
+fn add_super_stream(invocation: &Invocation) -> Result<Answer, Failure> {
+    let request = super_stream(invocation).unwrap_or_default();
+    run::ask(invocation, "add_super_stream", &request)?;
+    let name = invocation.param("name");
+    Ok(Answer::Text(format!("Super stream {name} has been created")))
+}
+
+/// The request for a super stream.
+fn super_stream(invocation: &Invocation) -> Result<Value, Invalid> {
+    let told = |text: &str| Err(Invalid::Other(text.to_owned()));
+    let (binding, routing) = (invocation.text("binding-keys"), invocation.text("routing-keys"));
+    let n = invocation.number("partitions");
+    let keys = match (binding.or(routing), n) {
+        _ if binding.is_some() && routing.is_some() => return told("Specify --binding-keys only."),
+        (Some(_), Some(_)) => {
+            return told("Specify --partitions or --binding-keys, not both.");
+        }
+        (keys, None | Some(1..)) => keys,
+        (None, Some(_)) => return told("The partition number must be greater than 0"),
+    };
+    let (field, value) = match keys {
+        Some(keys) => {
+            let keys = keys.split(',').map(str::trim).filter(|key| !key.is_empty());
+            ("binding_keys", keys.collect())
+        }
+        None => ("partitions", Value::from(n.unwrap_or(3))),
+    };
+    Ok(json!({
+        "name": invocation.param("name"),
+        "vhost": invocation.vhost(),
+        "arguments": stream_arguments(invocation)?,
+        field: value,
+    }))
+}
+
+/// The arguments of a super stream's partitions, as the stream protocol names them.
+fn stream_arguments(invocation: &Invocation) -> Result<Map<String, Value>, Invalid> {
+    let bad =
+        |option: &str, text: &str| Invalid::Other(format!("Invalid value for --{option}, {text}"));
+    let mut arguments = Map::new();
+    for option in ["max-length-bytes", "stream-max-segment-size-bytes"] {
+        let Some(text) = invocation.text(option) else { continue };
+        let bytes = text.parse().ok().or_else(|| bytes_of(text));
+        let bytes = bytes.ok_or_else(|| bad(option, "valid example values: 100gb, 50mb"))?;
+        arguments.insert(option.to_owned(), u64::to_string(&bytes).into());
+    }
+    if let Some(text) = invocation.text("max-age") {
+        let seconds = stdx::duration_s(text).ok_or_else(|| {
+            bad(
+                "max-age",
+                "the value must a ISO 8601 duration, e.g. e.g. PT10M30S for 10 minutes 30 seconds, \
+                 P5DT8H for 5 days 8 hours.",
+            )
+        })?;
+        arguments.insert("max-age".to_owned(), format!("{seconds}s").into());
+    }
+    match invocation.text("leader-locator") {
+        Some(locator @ ("client-local" | "balanced" | "random" | "least-leaders")) => {
+            arguments.insert("queue-leader-locator".to_owned(), locator.into());
+        }
+        Some(_) => return Err(bad("leader-locator", "valid values are client-local, balanced.")),
+        None => {}
+    }
+    match invocation.number("initial-cluster-size") {
+        Some(n @ 1..) => {
+            drop(arguments.insert("initial-cluster-size".to_owned(), n.to_string().into()))
+        }
+        Some(_) => return Err(bad("initial-cluster-size", "the value must be positive.")),
+        None => {}
+    }
+    Ok(arguments)
+}

@@ -15,7 +15,7 @@ LIBRARIES = [pika_suite.LIBRARY, aio_suite.LIBRARY]
 def listed_scenarios(library):
     lists = ["SCENARIOS.md"]
     if library is pika_suite.LIBRARY:
-        lists += ["EXCHANGE_TYPES.md", "QUEUE_RULES.md", "CONFIRM_ON.md"]
+        lists += ["EXCHANGE_TYPES.md", "QUEUE_RULES.md", "CONFIRM_ON.md", "QUORUM_QUEUES.md"]
     text = "".join((pathlib.Path(__file__).parent.parent / name).read_text() for name in lists)
     return re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
 

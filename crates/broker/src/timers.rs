@@ -18,7 +18,7 @@ use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
 use message::MessageRef;
 use meta::{QueueDef, QueueId};
-use queue_type::{Owner, RejectedDeadLetters};
+use queue_type::{Owner, RejectedDeadLetters, SentLetters};
 use requests::Requests;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,11 +99,11 @@ impl QueueTimers {
         self.inbox.add(|requests| requests.without_space.push(queue));
     }
 
-    /// The first `n` letters of a queue are where they should be once this is durable.
+    /// These letters of a queue are where they should be once this is durable.
     pub(crate) fn settle_when_durable(
         self: &Arc<Self>,
         storage: &Storage,
-        (queue, n): (Arc<dyn RuledQueue>, u64),
+        (queue, sent): (Arc<dyn RuledQueue>, SentLetters),
         awaited: DurabilityToken,
     ) {
         let nudge = |upto| WakeOnDurable { timers: Arc::clone(self), upto };
@@ -113,7 +113,7 @@ impl QueueTimers {
         for (journal, note) in &awaited.journals {
             journal.wait(*note, Box::new(nudge(Lsn(0))));
         }
-        self.inbox.add(|requests| requests.settling.push((queue, n, awaited)));
+        self.inbox.add(|requests| requests.settling.push((queue, sent, awaited)));
     }
 
     /// Of letters that are in no queue these are left; `sent_bytes` are gone.

@@ -3,7 +3,7 @@
 use crate::{Confirm, DeadLetterTo};
 use message::{Body, MessageRef, OwnedMessage};
 use message_store::SHARED_BODY_MIN_BYTES;
-use meta::QueueDef;
+use meta::{QueueDef, QueueId};
 use queue::Reason;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,6 +46,54 @@ impl DeadLetter {
     pub fn bytes(&self) -> usize {
         self.message().size_bytes() + size_of::<Self>()
     }
+}
+
+/// Letters that stay in their queue until all queues they go to have them (`at-least-once`).
+#[derive(Debug, Default)]
+pub struct AwaitedLetters {
+    /// Of each letter its number, and the queues that have it.
+    pub letters: Vec<(u64, Vec<QueueId>)>,
+    /// Queues that did not take an earlier one: none is to overtake that.
+    pub refused_by: Vec<QueueId>,
+}
+
+/// An awaited letter that was sent as far as it could be.
+#[derive(Debug)]
+pub struct TriedLetter {
+    /// Its number.
+    pub number: u64,
+    /// The queues that have it.
+    pub taken_by: Vec<QueueId>,
+    /// The queues that have yet to take it.
+    pub refused_by: Vec<QueueId>,
+    /// Why no queue was found at all.
+    pub lost_at: Option<LostAt>,
+}
+
+impl TriedLetter {
+    /// Whether all its queues have it.
+    #[must_use]
+    pub const fn has_arrived(&self) -> bool {
+        self.refused_by.is_empty() && self.lost_at.is_none()
+    }
+}
+
+/// Why a letter goes to no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostAt {
+    /// Its exchange does not exist.
+    Exchange,
+    /// Its exchange leads nowhere, or back.
+    Route,
+}
+
+/// Letters that are where they should be once that is durable.
+#[derive(Debug)]
+pub enum SentLetters {
+    /// The first so many.
+    First(u64),
+    /// Awaited ones.
+    Tried(Vec<TriedLetter>),
 }
 
 /// Letters that are in no queue.

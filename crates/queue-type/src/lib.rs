@@ -11,7 +11,9 @@ mod publish;
 mod wakes;
 
 pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled};
-pub use crate::dead_letters::{DeadLetter, RejectedDeadLetters};
+pub use crate::dead_letters::{
+    AwaitedLetters, DeadLetter, LostAt, RejectedDeadLetters, SentLetters, TriedLetter,
+};
 pub use crate::deletion::{DeleteConditions, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
 pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};

@@ -3,7 +3,7 @@
 //! Lock order: a queue's lock, then the log's append lock, a `ConfirmQueue`'s or an outbox's. Never two
 //! queues at a time, nothing awaited under the lock, wakers are called after it is given back.
 
-use crate::settings::machine_settings;
+use crate::settings::{dead_letter_to, machine_settings};
 use state::QueueState;
 use turn::Turn;
 mod consumer;
@@ -16,6 +16,7 @@ mod recovery;
 mod release;
 mod state;
 mod turn;
+mod undelivered;
 
 pub use consumer::Consumer;
 pub use recovery::{LoggedMachine, QuorumRecovery};
@@ -173,7 +174,6 @@ impl QuorumQueue {
             }
             turn.state.terms.epoch = epoch;
             let changed = machine_settings(settings);
-            turn.state.set_dead_letter_to(settings);
             turn.state.terms.consumer_timeout_ms = settings.consumer_timeout_ms;
             if turn.state.terms.settings != changed {
                 turn.state.terms.settings = changed;
@@ -181,6 +181,7 @@ impl QuorumQueue {
                     turn.apply(&Command::Settings(changed));
                 }
             }
+            turn.state.set_dead_letter_to(dead_letter_to(settings));
         });
     }
 

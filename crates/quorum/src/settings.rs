@@ -3,6 +3,13 @@
 use meta::{DeadLetterStrategy, Overflow, QueueSettings, RetryType};
 use queue::machine::{DeadLetters, Settings};
 use queue::{Limits, Retry, RetryOn};
+use queue_type::DeadLetterTo;
+
+/// Where dead letters go by definitions.
+pub(crate) fn dead_letter_to(settings: &QueueSettings) -> Option<DeadLetterTo> {
+    let exchange = settings.dead_letter.exchange.clone()?;
+    Some(DeadLetterTo { exchange, routing_key: settings.dead_letter.routing_key.clone() })
+}
 
 /// The settings of definitions as the machine's.
 pub(crate) fn machine_settings(settings: &QueueSettings) -> Settings {

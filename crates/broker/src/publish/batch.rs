@@ -143,6 +143,11 @@ struct Portion<'b> {
 }
 
 impl Batch {
+    /// One whose queues all keep what they get as usual: nobody waits for consumers.
+    pub(crate) fn kept_at_once() -> Self {
+        Self { groups: Groups::kept_at_once(), ..Self::default() }
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }

@@ -45,9 +45,15 @@ pub(super) struct Groups {
     any_loading: bool,
     /// Some of the queues confirm once a consumer has had a message.
     any_on_consume: bool,
+    /// Nobody waits for consumers, whatever the queues say.
+    are_kept_at_once: bool,
 }
 
 impl Groups {
+    pub(super) fn kept_at_once() -> Self {
+        Self { are_kept_at_once: true, ..Self::default() }
+    }
+
     /// Adds a message to the groups of these queues, which were perhaps found before.
     #[inline]
     pub(super) fn add_remembered(
@@ -87,7 +93,7 @@ impl Groups {
             return *group;
         }
         self.any_loading |= queue.is_loading();
-        let on_consume = queue.confirm_on().waits_for_consumers();
+        let on_consume = !self.are_kept_at_once && queue.confirm_on().waits_for_consumers();
         self.any_on_consume |= on_consume;
         if let Some(group) = self.all.get_mut(self.n) {
             group.queue = Some(queue.clone());

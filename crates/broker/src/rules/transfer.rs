@@ -6,11 +6,15 @@ use crate::broker::Broker;
 use crate::control_plane::View;
 use crate::exchanges::{Admission, WatchedExchange};
 use crate::publish::{Batch, MessageOverrides, PendingPublish, Source, n_durable, shared_home};
+use crate::queue_ref::QueueRef;
 use crate::slices::WORK_MAX;
 use confirm::{DurabilityToken, Publisher};
 use message::{Annotations, MessageRef};
 use meta::{Name, QueueDef, QueueId};
-use queue_type::{DeadLetter, DeadLetterTo, RejectedDeadLetters, Wakes, wake_all};
+use queue_type::{
+    AwaitedLetters, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter, Wakes,
+    wake_all,
+};
 use routing::Passage;
 use std::sync::Arc;
 
@@ -30,13 +34,12 @@ pub(super) fn send(
     to: &DeadLetterTo,
     letters: &[DeadLetter],
 ) -> Sent {
-    let mut publish =
-        DeadLetterPublish { to, letters, redirected: Vec::new(), seen_by: Vec::new() };
+    let mut publish = DeadLetterPublish::of(to, letters, None);
     let mut batch = Batch::default();
     batch.hold(&broker.exchanges);
     publish.route(broker, from, &mut batch);
     if batch.loading().is_some() {
-        publish.take_back();
+        publish.take_back(|_| true);
         return Sent::NotYet;
     }
     let mut wakes = Wakes::new();
@@ -51,10 +54,55 @@ pub(super) fn send(
     Sent::Done { n_letters, awaited, undelivered: batch.take_undelivered() }
 }
 
+/// Sends awaited letters of a queue, each to the queues that have yet to take it. None if one of the queues is
+/// still being read after a start.
+pub(super) fn send_awaited(
+    broker: &Broker,
+    from: &QueueDef,
+    to: &DeadLetterTo,
+    (letters, awaited): (&[DeadLetter], &AwaitedLetters),
+) -> Option<(DurabilityToken, Vec<TriedLetter>)> {
+    let view = broker.view();
+    let exchange = view.meta.vhost(&from.vhost).and_then(|vhost| vhost.exchange(&to.exchange));
+    let lost_at = if exchange.is_some() { LostAt::Route } else { LostAt::Exchange };
+    let mut publish = DeadLetterPublish::of(to, letters, Some(awaited));
+    let mut batch = Batch::kept_at_once();
+    batch.hold(&broker.exchanges);
+    publish.route(broker, from, &mut batch);
+    if batch.loading().is_some() {
+        publish.take_back(|_| true);
+        return None;
+    }
+    let mut wakes = Wakes::new();
+    let durable = loop {
+        if let Some(durable) = batch.put_in(&publish, &mut wakes) {
+            break durable;
+        }
+    };
+    wake_all(&mut wakes);
+    let mut tried = std::mem::take(&mut publish.tried);
+    for (sent, queue) in batch.pending().iter().zip(&publish.sent_to) {
+        if let Some(letter) = tried.get_mut(sent.index as usize) {
+            let list = if sent.refused { &mut letter.refused_by } else { &mut letter.taken_by };
+            list.push(*queue);
+        }
+    }
+    for letter in tried.iter_mut().filter(|letter| letter.lost_at.is_some()) {
+        letter.lost_at = Some(lost_at);
+    }
+    publish.take_back(|at| tried.get(at).is_some_and(|letter| !letter.has_arrived()));
+    Some((durable, tried))
+}
+
 /// Letters and where they go.
 struct DeadLetterPublish<'a> {
     to: &'a DeadLetterTo,
     letters: &'a [DeadLetter],
+    awaited: Option<&'a AwaitedLetters>,
+    /// For each awaited letter.
+    tried: Vec<TriedLetter>,
+    /// For each publish of an awaited letter.
+    sent_to: Vec<QueueId>,
     /// For each letter that is sent.
     redirected: Vec<DeadLetterEnvelope>,
     /// Letters, and exchanges that they count as seen by since they were routed.
@@ -77,7 +125,16 @@ impl Source for DeadLetterPublish<'_> {
     }
 }
 
-impl DeadLetterPublish<'_> {
+impl<'a> DeadLetterPublish<'a> {
+    fn of(
+        to: &'a DeadLetterTo,
+        letters: &'a [DeadLetter],
+        awaited: Option<&'a AwaitedLetters>,
+    ) -> Self {
+        let (redirected, seen_by) = (Vec::new(), Vec::new());
+        Self { to, letters, awaited, tried: Vec::new(), sent_to: Vec::new(), redirected, seen_by }
+    }
+
     /// Finds the queues of all letters, or of as many as take their turn.
     fn route(&mut self, broker: &Broker, from: &QueueDef, batch: &mut Batch) {
         let view = broker.view();
@@ -110,22 +167,49 @@ impl DeadLetterPublish<'_> {
                 batch.note_expiring();
             }
             let sequence = letter.confirm.as_ref().map_or(0, |confirm| confirm.sequence);
-            let publish = PendingPublish {
+            let publish = |home: &Option<_>| PendingPublish {
                 sequence,
                 logged: n_logging > 0,
                 refused: queues.is_empty(),
-                changed: MessageOverrides { home, ..MessageOverrides::default() }.boxed(),
+                changed: MessageOverrides { home: home.clone(), ..MessageOverrides::default() }
+                    .boxed(),
                 ..PendingPublish::of(index)
             };
-            batch.add(publish, &queues);
+            match self.awaited {
+                None => batch.add(publish(&home), &queues),
+                Some(awaited) => {
+                    for queue in self.try_for(awaited, index, &queues) {
+                        batch.add(publish(&home), std::slice::from_ref(queue));
+                        self.sent_to.push(queue.id());
+                    }
+                }
+            }
             n_places += queues.len();
             self.redirected.push(redirected);
         }
     }
 
-    /// The letters were sent nowhere, and come again.
-    fn take_back(&self) {
-        for (at, exchange) in &self.seen_by {
+    /// The queues that an awaited letter is sent to now.
+    fn try_for<'q>(
+        &mut self,
+        awaited: &AwaitedLetters,
+        index: usize,
+        queues: &'q [QueueRef],
+    ) -> Vec<&'q QueueRef> {
+        let (number, taken_by) = awaited.letters.get(index).cloned().unwrap_or_default();
+        let left = queues.iter().filter(|queue| !taken_by.contains(&queue.id()));
+        let is_held_back = |queue: &&QueueRef| awaited.refused_by.contains(&queue.id());
+        let (held_back, sent): (Vec<_>, Vec<_>) = left.partition(is_held_back);
+        // Where some have it, those that are left may have gone.
+        let lost_at = (queues.is_empty() && taken_by.is_empty()).then_some(LostAt::Route);
+        let refused_by = held_back.iter().map(|queue| queue.id()).collect();
+        self.tried.push(TriedLetter { number, taken_by, refused_by, lost_at });
+        sent
+    }
+
+    /// Letters were sent nowhere, or not to all of their queues, and come again.
+    fn take_back(&self, comes_again: impl Fn(usize) -> bool) {
+        for (at, exchange) in self.seen_by.iter().filter(|(at, _)| comes_again(*at)) {
             if let Some(redirected) = self.redirected.get(*at) {
                 exchange.forget(message::View::of(&redirected.properties).headers());
             }

@@ -6,8 +6,9 @@ use crate::firehose::notice_of;
 use crate::publish::publish_internally;
 use crate::timers::{InternalMessage, QueueTimers, Task};
 use classic::{QueueHost as _, RuledQueue, Services};
+use confirm::DurabilityToken;
 use meta::Command;
-use queue_type::{AfterDetach, RejectedDeadLetters};
+use queue_type::{AfterDetach, RejectedDeadLetters, SentLetters};
 use std::sync::{Arc, Weak};
 
 /// Letters of one queue before another has its turn ...
@@ -39,7 +40,7 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
                 }
             }
         }
-        Task::Settled(queue, n) => queue.letters_left(n),
+        Task::Settled(queue, sent) => note_sent(&*queue, sent),
         Task::Letters(queue) => send_letters(timers, &broker, queue),
         Task::RejectedDeadLetters(letters) => send_undelivered(&broker, letters),
         Task::InternalMessage(message) => {
@@ -62,6 +63,16 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn Ruled
     let Some(batch) = queue.first_letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else {
         return;
     };
+    if let Some(awaited) = &batch.awaited {
+        let letters = (&*batch.letters, awaited);
+        match transfer::send_awaited(broker, queue.def(), &batch.to, letters) {
+            None => timers.defer(queue),
+            Some((durable, tried)) => {
+                note_when_durable(timers, broker, (queue, SentLetters::Tried(tried)), durable);
+            }
+        }
+        return;
+    }
     match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
         Sent::NotYet => {
             queue.keep_letters(&batch.letters, 0);
@@ -74,13 +85,30 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn Ruled
                 queue.keep_letters(unsent, n_positions);
             }
             undelivered.into_iter().for_each(|letters| broker.timers.send_rejected(letters));
-            // In one log the order is enough: what came first is durable first.
-            if awaited.journals.is_empty() && !queue.has_journal() {
-                queue.letters_left(n_positions);
-                return;
-            }
-            timers.settle_when_durable(broker.classic.storage(), (queue, n_positions), awaited);
+            let sent = (queue, SentLetters::First(n_positions));
+            note_when_durable(timers, broker, sent, awaited);
         }
+    }
+}
+
+fn note_when_durable(
+    timers: &Arc<QueueTimers>,
+    broker: &Broker,
+    (queue, sent): (Arc<dyn RuledQueue>, SentLetters),
+    durable: DurabilityToken,
+) {
+    // In one log the order is enough: what came first is durable first.
+    if durable.journals.is_empty() && !queue.has_journal() {
+        note_sent(&*queue, sent);
+    } else {
+        timers.settle_when_durable(broker.classic.storage(), (queue, sent), durable);
+    }
+}
+
+fn note_sent(queue: &dyn RuledQueue, sent: SentLetters) {
+    match sent {
+        SentLetters::First(n) => queue.letters_left(n),
+        SentLetters::Tried(tried) => queue.letters_tried(tried),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::queue_ref::QueueRef;
 use background::{Next, Pending};
 use classic::{RuledQueue, Storage};
 use confirm::DurabilityToken;
-use queue_type::RejectedDeadLetters;
+use queue_type::{RejectedDeadLetters, SentLetters};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::TimeScale;
@@ -23,7 +23,7 @@ pub(super) struct Requests {
     /// Letters of messages that are in no queue: their publishers' queue was full.
     pub(super) undelivered: VecDeque<RejectedDeadLetters>,
     /// Queues whose letters are to be durable where they arrived before they leave.
-    pub(super) settling: Vec<(Arc<dyn RuledQueue>, u64, DurabilityToken)>,
+    pub(super) settling: Vec<(Arc<dyn RuledQueue>, SentLetters, DurabilityToken)>,
     /// Queues whose letters go to one that is being read after a start.
     pub(super) deferred: Vec<Arc<dyn RuledQueue>>,
     /// Queues whose letters wait for space on the disk.
@@ -39,7 +39,7 @@ pub(crate) enum Task {
     /// Its time has come.
     OnTime(Arc<dyn RuledQueue>, TimeScale),
     /// Its letters are durable where they arrived.
-    Settled(Arc<dyn RuledQueue>, u64),
+    Settled(Arc<dyn RuledQueue>, SentLetters),
     /// It has dead letters to send.
     Letters(Arc<dyn RuledQueue>),
     /// Letters that are in no queue.
@@ -68,8 +68,8 @@ impl Requests {
         let is_settled =
             |(_, _, awaited): &(_, _, DurabilityToken)| awaited.is_durable(storage.wal());
         if let Some(at) = self.settling.iter().position(is_settled) {
-            let (queue, n, _) = self.settling.swap_remove(at);
-            return Some(Task::Settled(queue, n));
+            let (queue, sent, _) = self.settling.swap_remove(at);
+            return Some(Task::Settled(queue, sent));
         }
         if !self.to_review.is_empty() {
             let n = self.to_review.len().min(REVIEWS_PER_TURN);

@@ -1,5 +1,7 @@
 //! Quorum queues with one member, over a disk in memory.
 
+mod at_least_once;
+
 use crate::client::{Client, Kind, short, start};
 use broker::Broker;
 use message::Properties;

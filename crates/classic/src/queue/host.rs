@@ -5,7 +5,7 @@ use super::{AlarmTimes, LetterBatch, Queue, QueueContext};
 use crate::journal::Journal;
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};
-use queue_type::{AfterDetach, DeadLetter, Owner, RejectedDeadLetters};
+use queue_type::{AfterDetach, DeadLetter, Owner, RejectedDeadLetters, TriedLetter};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -66,6 +66,9 @@ pub trait RuledQueue: Debug + Send + Sync {
 
     /// The first `n` dead letters are where they should be.
     fn letters_left(&self, n: u64);
+
+    /// Awaited letters were tried, and are where they arrived. Of a queue whose batches are such.
+    fn letters_tried(&self, _: Vec<TriedLetter>) {}
 
     /// The dead letters wait until they are asked for again: they need not be in memory.
     fn letters_wait_for_space(&self);

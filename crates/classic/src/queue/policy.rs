@@ -26,7 +26,7 @@ use meta::{Overflow, QueueSettings, RetryType};
 use queue::{
     DeliveryCounts, Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn,
 };
-use queue_type::{DeadLetter, DeadLetterTo};
+use queue_type::{AwaitedLetters, DeadLetter, DeadLetterTo};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,6 +70,8 @@ pub struct LetterBatch {
     pub letters: Vec<DeadLetter>,
     /// How many messages they are, with those that were lost meanwhile.
     pub n_positions: u64,
+    /// They stay until all their queues have them.
+    pub awaited: Option<AwaitedLetters>,
 }
 
 impl PolicyState {

@@ -1,13 +1,16 @@
 //! Dead letters: messages that the machine says depart, copied for who sends them, and told to the machine as
-//! departed once they are elsewhere.
+//! departed once they are elsewhere: those at least once, when all their queues have them.
 
 use super::QuorumQueue;
 use super::state::QueueState;
+use super::turn::Turn;
+use super::undelivered::{AWAITED_MAX, Undelivered};
 use classic::{LetterBatch, RuledQueue};
 use message::MessageRef;
 use meta::QueueDef;
-use queue::machine::{Command, Items, NumberRange, Promise};
-use queue_type::{AfterDetach, DeadLetter, DeadLetterTo};
+use queue::Reason;
+use queue::machine::{Command, DeadLetters, Items, NumberRange, Promise};
+use queue_type::{AfterDetach, DeadLetter, DeadLetterTo, LostAt, TriedLetter};
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
@@ -15,8 +18,11 @@ use store::backlog::Lookup;
 /// A queue's dead letters, and how far the thread of rules is with sending them.
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
-    pub(crate) to: Option<Arc<DeadLetterTo>>,
+    to: Option<Arc<DeadLetterTo>>,
     sending: Sending,
+    /// One past the number of the last that is being sent.
+    sent_end: u64,
+    undelivered: Option<Box<Undelivered>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,9 +47,53 @@ impl Letters {
 }
 
 impl QueueState {
-    /// The position of the first dead letter.
+    /// Dead letters go there from now on; those that wait are tried again.
+    pub(crate) fn set_dead_letter_to(&mut self, to: Option<DeadLetterTo>) {
+        self.letters.to = to.map(Arc::new);
+        if let Some(undelivered) = &mut self.letters.undelivered {
+            undelivered.tell_anew();
+            self.retry_letters();
+        }
+    }
+
+    fn is_at_least_once(&self) -> bool {
+        self.terms.settings.dead_letters == DeadLetters::AtLeastOnce
+    }
+
+    /// When letters are tried again.
+    pub(crate) fn letters_due_ms(&self) -> Option<u64> {
+        self.letters.undelivered.as_ref()?.retry_at_ms()
+    }
+
+    pub(crate) fn retry_letters(&mut self) {
+        let departing = self.machine.facts().departing();
+        let departing = departing.map(|it| it.first_number..it.first_number + it.positions.len());
+        let departing: Vec<_> = departing.collect();
+        if let Some(undelivered) = &mut self.letters.undelivered {
+            undelivered.retry(|number| departing.iter().any(|range| range.contains(&number)));
+        }
+    }
+
+    /// The dead letters that may be sent now, in order: number, position, reason.
+    fn sendable(&self) -> impl Iterator<Item = (u64, u64, Reason)> + '_ {
+        let undelivered = self.letters.undelivered.as_deref().filter(|_| self.is_at_least_once());
+        let n_waiting = undelivered.map_or(0, Undelivered::n_waiting);
+        let n_max = if self.is_at_least_once() {
+            AWAITED_MAX.saturating_sub(n_waiting)
+        } else {
+            usize::MAX
+        };
+        let departing = self.machine.facts().departing().flat_map(|it| {
+            let numbered = (it.first_number..).zip(it.positions.start..it.positions.end);
+            numbered.map(move |(number, at)| (number, at, it.reason))
+        });
+        let may_be_sent = move |number| undelivered.is_none_or(|it| it.may_be_sent(number));
+        departing.filter(move |(number, ..)| may_be_sent(*number)).take(n_max)
+    }
+
+    /// The position of the first dead letter that may be sent.
     pub(crate) fn first_letter(&self) -> Option<u64> {
-        Some(self.machine.facts().departing().next()?.positions.start)
+        self.sendable().next().map(|(_, at, _)| at)
     }
 
     /// Whether the thread of rules is to be asked. It is, once, when the first dead letter is in memory.
@@ -89,11 +139,18 @@ impl RuledQueue for QuorumQueue {
 
     fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
         self.with(|turn| {
-            let state = &mut *turn.state;
-            let batch =
-                state.letters.to.clone().and_then(|to| state.copy_letters(to, n_max, bytes_max));
-            state.letters.sending = if batch.is_some() { Sending::UnderWay } else { Sending::Idle };
-            batch
+            turn.state.letters.sending = Sending::Idle;
+            let Some(to) = turn.state.letters.to.clone() else {
+                turn.letters_departed(&[NumberRange { start: 0, end: u64::MAX }]);
+                return None;
+            };
+            let (batch, lost) = turn.state.copy_letters(to, n_max, bytes_max);
+            turn.letters_departed(&lost);
+            if batch.n_positions == 0 {
+                return None;
+            }
+            turn.state.letters.sending = Sending::UnderWay;
+            Some(batch)
         })
     }
 
@@ -101,17 +158,32 @@ impl RuledQueue for QuorumQueue {
         self.with(|turn| {
             let (mut left, mut numbers) = (n, Vec::new());
             for departing in turn.state.machine.facts().departing() {
-                let n = departing.positions.len().min(left);
+                let start = departing.first_number;
+                // After a purge others depart.
+                let n_sent = turn.state.letters.sent_end.saturating_sub(start);
+                let n = departing.positions.len().min(left).min(n_sent);
                 if n == 0 {
                     break;
                 }
-                let start = departing.first_number;
                 numbers.push(NumberRange { start, end: start + n });
                 left -= n;
             }
             turn.state.letters.sending = Sending::Idle;
-            if !numbers.is_empty() {
-                turn.apply(&Command::Departed { numbers: Items::Slice(&numbers) });
+            turn.letters_departed(&numbers);
+        });
+    }
+
+    fn letters_tried(&self, tried: Vec<TriedLetter>) {
+        self.with(|turn| {
+            turn.state.letters.sending = Sending::Idle;
+            let undelivered = turn.state.letters.undelivered.get_or_insert_default();
+            let (arrived, lost_at) = undelivered.note(tried, turn.now_ms);
+            if undelivered.is_empty() {
+                turn.state.letters.undelivered = None;
+            }
+            turn.letters_departed(&arrived);
+            if let Some(lost_at) = lost_at {
+                turn.tell_of_lost(lost_at);
             }
         });
     }
@@ -125,21 +197,43 @@ impl RuledQueue for QuorumQueue {
     }
 }
 
+impl Turn<'_> {
+    fn letters_departed(&mut self, numbers: &[NumberRange]) {
+        if !numbers.is_empty() {
+            self.apply(&Command::Departed { numbers: Items::Slice(numbers) });
+        }
+    }
+
+    #[cold]
+    fn tell_of_lost(&self, lost_at: LostAt) {
+        let Some(to) = &self.state.letters.to else { return };
+        let why = match lost_at {
+            LostAt::Exchange => "it does not exist",
+            LostAt::Route => "it leads to no queue, or back",
+        };
+        let def = self.queue.def();
+        tracing::warn!(
+            queue = %def.name,
+            vhost = %def.vhost,
+            exchange = %to.exchange,
+            "dead letters wait in their queue, which sends them at least once, for its dead letter exchange: \
+             {why}"
+        );
+    }
+}
+
 impl QueueState {
-    /// Copies of the first dead letters, up to `n_max` and about `bytes_max`; `None` if none is in memory.
+    /// Copies of the first dead letters, up to `n_max` and about `bytes_max`, as far as they are in memory,
+    /// and the numbers of awaited ones that are damaged.
     fn copy_letters(
-        &self,
+        &mut self,
         to: Arc<DeadLetterTo>,
         n_max: usize,
         bytes_max: usize,
-    ) -> Option<LetterBatch> {
-        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0 };
-        let mut bytes = 0;
-        let departing = self.machine.facts().departing().flat_map(|departing| {
-            let reason = departing.reason;
-            (departing.positions.start..departing.positions.end).map(move |at| (at, reason))
-        });
-        for (at, reason) in departing {
+    ) -> (LetterBatch, Vec<NumberRange>) {
+        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0, awaited: None };
+        let (mut bytes, mut sent_end, mut numbers, mut lost) = (0, 0, Vec::new(), Vec::new());
+        for (number, at, reason) in self.sendable() {
             match self.content.backlog.get(at) {
                 Lookup::Here(message) => {
                     // The queue keeps transient ones too.
@@ -147,16 +241,25 @@ impl QueueState {
                     let mut letter = DeadLetter::of(&message, reason);
                     (letter.position, letter.n_before) = (at, batch.n_positions);
                     bytes += letter.bytes();
+                    numbers.push(number);
                     batch.letters.push(letter);
                 }
                 Lookup::Cold => break,
-                Lookup::Gone => {}
+                Lookup::Gone => lost.push(NumberRange::one(number)),
             }
             batch.n_positions += 1;
+            sent_end = number + 1;
             if batch.letters.len() >= n_max || bytes >= bytes_max {
                 break;
             }
         }
-        (batch.n_positions > 0).then_some(batch)
+        self.letters.sent_end = sent_end;
+        if self.is_at_least_once() {
+            let undelivered = self.letters.undelivered.get_or_insert_default();
+            batch.awaited = Some(undelivered.awaited(&numbers));
+        } else {
+            lost.clear();
+        }
+        (batch, lost)
     }
 }

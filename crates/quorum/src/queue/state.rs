@@ -5,12 +5,10 @@ use super::members::Members;
 use super::turn::Work;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
-use crate::settings::machine_settings;
+use crate::settings::{dead_letter_to, machine_settings};
 use classic::{Content, Paging, QueueAlarms};
 use meta::QueueSettings;
 use queue::machine::Settings;
-use queue_type::DeadLetterTo;
-use std::sync::Arc;
 
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
@@ -70,16 +68,8 @@ impl QueueState {
             seen_below: 0,
             is_deleted: false,
         };
-        state.set_dead_letter_to(settings);
+        state.set_dead_letter_to(dead_letter_to(settings));
         state
-    }
-
-    pub(crate) fn set_dead_letter_to(&mut self, settings: &QueueSettings) {
-        let to = settings.dead_letter.exchange.clone();
-        self.letters.to = to.map(|exchange| {
-            let routing_key = settings.dead_letter.routing_key.clone();
-            Arc::new(DeadLetterTo { exchange, routing_key })
-        });
     }
 
     /// Whether nobody uses it, and there is nothing in it.

@@ -98,14 +98,18 @@ impl<'t> Turn<'t> {
                 break;
             }
         }
-        let Self { queue, state, mut work, wakes, .. } = self;
+        let Self { queue, state, mut work, wakes, now_ms } = self;
         let (context, services) = (&queue.context, queue.context.services());
         state.content.log_settled(context);
         state.content.trim(services.storage().pool());
         if !state.is_deleted && state.log.is_form_due() {
             state.log.write_form(context, state.machine.get());
         }
-        if let Some(deadline_ms) = work.effects.deadline_ms.filter(|_| !state.is_deleted) {
+        if state.letters_due_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            state.retry_letters();
+        }
+        let deadline_ms = work.effects.deadline_ms.into_iter().chain(state.letters_due_ms()).min();
+        if let Some(deadline_ms) = deadline_ms.filter(|_| !state.is_deleted) {
             state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
         }
         work.effects.clear();

@@ -223,7 +223,7 @@ impl Leaving<'_> {
     ) -> Option<LetterBatch> {
         let policy = self.policy.state.as_deref()?;
         let to = policy.dead_letter_to.clone()?;
-        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0 };
+        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0, awaited: None };
         let mut bytes = 0;
         let each = |departing: &Departing| {
             let Gone { positions, reason } = departing.gone;

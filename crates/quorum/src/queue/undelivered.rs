@@ -1,0 +1,95 @@
+//! Letters that are to arrive at least once, and that some of their queues have yet to take. Never what is in
+//! them.
+
+use meta::QueueId;
+use queue::machine::NumberRange;
+use queue_type::{AwaitedLetters, LostAt, TriedLetter};
+use std::collections::BTreeMap;
+
+/// Letters of a queue that are on their way or wait to be tried again; RabbitMQ's number.
+pub(super) const AWAITED_MAX: usize = 32;
+/// The time after which letters that did not arrive are tried again; RabbitMQ's.
+const RETRY_MS: u64 = 180_000;
+
+/// Letters that were tried and did not arrive everywhere.
+#[derive(Debug, Default)]
+pub(crate) struct Undelivered {
+    /// By number.
+    letters: BTreeMap<u64, Letter>,
+    /// Queues that refused one: others wait behind it.
+    refused_by: Vec<QueueId>,
+    retry_at_ms: Option<u64>,
+    /// The operator was told why some go nowhere.
+    is_told: bool,
+}
+
+#[derive(Debug)]
+struct Letter {
+    taken_by: Vec<QueueId>,
+    is_due: bool,
+}
+
+impl Undelivered {
+    /// When they are tried again.
+    pub(super) const fn retry_at_ms(&self) -> Option<u64> {
+        self.retry_at_ms
+    }
+
+    /// They are tried again at once; those that `departs` knows no more are forgotten.
+    pub(super) fn retry(&mut self, departs: impl Fn(u64) -> bool) {
+        self.letters.retain(|number, _| departs(*number));
+        self.letters.values_mut().for_each(|letter| letter.is_due = true);
+        self.refused_by.clear();
+        self.retry_at_ms = None;
+    }
+
+    /// Letters that wait.
+    pub(super) fn n_waiting(&self) -> usize {
+        self.letters.values().filter(|letter| !letter.is_due).count()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+
+    pub(super) fn may_be_sent(&self, number: u64) -> bool {
+        self.letters.get(&number).is_none_or(|letter| letter.is_due)
+    }
+
+    /// These letters as they are to be tried.
+    pub(super) fn awaited(&self, numbers: &[u64]) -> AwaitedLetters {
+        let taken_by = |number| self.letters.get(number).map(|letter| letter.taken_by.clone());
+        let letters = numbers.iter().map(|number| (*number, taken_by(number).unwrap_or_default()));
+        AwaitedLetters { letters: letters.collect(), refused_by: self.refused_by.clone() }
+    }
+
+    /// Letters were tried. Returns those that arrived, and why others go nowhere, if that is news.
+    pub(super) fn note(
+        &mut self,
+        tried: Vec<TriedLetter>,
+        now_ms: u64,
+    ) -> (Vec<NumberRange>, Option<LostAt>) {
+        let (mut arrived, mut lost_at) = (Vec::new(), None);
+        for letter in tried {
+            if letter.has_arrived() {
+                self.letters.remove(&letter.number);
+                arrived.push(NumberRange::one(letter.number));
+                continue;
+            }
+            lost_at = lost_at.or(letter.lost_at);
+            self.refused_by.extend(letter.refused_by);
+            self.letters.insert(letter.number, Letter { taken_by: letter.taken_by, is_due: false });
+            self.retry_at_ms.get_or_insert(now_ms.saturating_add(RETRY_MS));
+        }
+        self.refused_by.sort_unstable();
+        self.refused_by.dedup();
+        let news = lost_at.filter(|_| !self.is_told);
+        self.is_told |= news.is_some();
+        (arrived, news)
+    }
+
+    /// The operator is told anew: letters go elsewhere.
+    pub(super) const fn tell_anew(&mut self) {
+        self.is_told = false;
+    }
+}

@@ -44,8 +44,8 @@
 //!    command may come before the tick.
 //!
 //! **Publishers** number their puts without gaps, from any number on. What comes again is dropped
-//! ([`Promise::Duplicate`]: it is in the queue, or was); what was refused may come again. The host tells
-//! which publishers are gone. A publisher that its client has [`Named`] is known by its name and the client's
+//! ([`Promise::Duplicate`]: it is in the queue, or was); what was refused or has departed may come again. The
+//! host tells which publishers are gone. A publisher that its client has [`Named`] is known by its name and the client's
 //! own numbers beside that, over reconnects; of these the last [`Settings::named_publishers_max`] are known.
 //!
 //! **Consumers** have ids that the host gives once. Cancelled, one keeps what it holds; attached again with
@@ -195,6 +195,8 @@ impl Machine {
             }
             Command::PublishersGone { publishers } => {
                 publishers.iter().for_each(|publisher| self.publishers.numbered.remove(&publisher));
+                self.waiting
+                    .publishers_gone(|publisher| publishers.iter().any(|it| it == publisher));
             }
             Command::Close { request, if_unused, if_empty } => {
                 self.close(request, (if_unused, if_empty), effects);
@@ -222,6 +224,9 @@ impl Machine {
                 numbers.has_put(number) || id.as_ref().is_some_and(|(ids, id)| ids.has_put(*id));
             let kind = if has_put {
                 numbers.put(number);
+                if put.confirms && self.take_over(put, number, effects) {
+                    continue;
+                }
                 Kind::Duplicate
             } else if self.has_room(&arrival, put.confirms) {
                 numbers.put(number);
@@ -260,13 +265,21 @@ impl Machine {
         if waits {
             let id = |it: Named<'_>| it.first.saturating_add(number - put.first);
             let named = put.named.map(|it| Box::new((it.name.to_vec(), id(it))));
-            let (publisher, bytes, came_ms) = (put.publisher, arrival.bytes, self.clock_ms);
+            let (publisher, bytes, came_ms) = (Some(put.publisher), arrival.bytes, self.clock_ms);
             self.waiting.insert(position, Waiter { publisher, number, named, bytes, came_ms });
         }
         if self.settings.limits.refuses {
             self.give_out(effects);
         }
         waits
+    }
+
+    /// A named message that comes again while the first one waits for a consumer: its publisher waits, too.
+    fn take_over(&mut self, put: &Put<'_>, number: u64, effects: &mut Effects) -> bool {
+        put.named.is_some_and(|it| {
+            let named = (it.name, it.first.saturating_add(number - put.first));
+            self.waiting.take_over(named, (put.publisher, number), effects)
+        })
     }
 
     /// Whether a message may come in.
@@ -344,13 +357,14 @@ impl Machine {
 
     /// Messages are to be given to nobody any more.
     fn dead_letter(&mut self, range: PositionRange, reason: Reason, effects: &mut Effects) {
-        self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
         if self.settings.dead_letters == DeadLetters::Dropped {
+            self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
             self.backlog.forget(range);
             effects.release_range(range);
         } else {
             let number = self.backlog.depart(range, reason);
             effects.depart(number, range, reason);
+            self.waiting.hand_on(range, number, &mut self.publishers, effects);
         }
     }
 
@@ -459,6 +473,7 @@ impl Machine {
         {
             *room -= 1;
             let range = PositionRange::one(position);
+            effects.n_confirms_overdue += 1;
             self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
             if self.backlog.take(position) {
                 self.backlog.forget(range);

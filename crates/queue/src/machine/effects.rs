@@ -24,6 +24,8 @@ pub struct Effects {
     pub released: Vec<PositionRange>,
     /// Answers that are true as soon as the commands are durable.
     pub promises: Vec<Promise>,
+    /// Publishes that are refused because they have waited for consumers for too long.
+    pub n_confirms_overdue: u64,
     /// When to apply the next [`Tick`](super::Command::Tick), in Unix milliseconds; may be in the past.
     pub deadline_ms: Option<u64>,
 }
@@ -124,6 +126,15 @@ pub enum Promise {
     Duplicate(Run),
     /// Messages are certainly not in the queue, or nobody will consume them.
     Refused(Run),
+    /// A message that waits to be consumed departs: whoever sends the dead letter answers for it.
+    Departs {
+        /// The publisher.
+        publisher: u64,
+        /// Its number of the message.
+        number: u64,
+        /// The number of the letter, as in [`Departing`].
+        letter: u64,
+    },
     /// Messages were passed over: some are missing before them.
     Gap {
         /// The publisher.
@@ -189,6 +200,7 @@ impl Effects {
         self.departing.clear();
         self.released.clear();
         self.promises.clear();
+        self.n_confirms_overdue = 0;
         self.deadline_ms = None;
     }
 

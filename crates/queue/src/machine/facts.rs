@@ -77,6 +77,17 @@ impl<'a> Facts<'a> {
         self.0.waiting.len()
     }
 
+    /// Sizes of the messages that they wait for together.
+    #[must_use]
+    pub const fn waiting_bytes(self) -> u64 {
+        self.0.waiting.bytes()
+    }
+
+    /// Since when they have waited, the oldest first, with their publishers and numbers.
+    pub fn waiting(self) -> impl Iterator<Item = (u64, Option<u64>, u64)> + 'a {
+        self.0.waiting.iter().map(|(_, it)| (it.came_ms, it.publisher, it.number))
+    }
+
     /// Sizes of bodies together.
     #[must_use]
     pub const fn bytes(self) -> Bytes {

@@ -38,7 +38,7 @@ impl Machine {
         write_publishers(&self.publishers, out);
         put_list(out, self.waiting.iter(), |out, (position, waiter)| {
             put_u64(out, *position);
-            put_u64(out, waiter.publisher);
+            put_option(out, waiter.publisher);
             put_u64(out, waiter.number);
             put_u32(out, waiter.bytes);
             put_u64(out, waiter.came_ms);
@@ -369,7 +369,7 @@ fn read_publishers(
 }
 
 fn read_waiter(reader: &mut Reader<'_>) -> Result<(u64, Waiter), RecordError> {
-    let (position, publisher, number) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let (position, publisher, number) = (reader.u64()?, read_option(reader)?, reader.u64()?);
     let (bytes, came_ms) = (reader.u32()?, reader.u64()?);
     let named = if reader.bool()? {
         let name = reader.bytes()?;

@@ -152,7 +152,8 @@ pub(super) struct Publishers {
 impl Publishers {
     /// A message that was put is refused after all.
     pub(super) fn refuse(&mut self, waiter: &Waiter) {
-        if let Some(numbers) = self.numbered.get_mut(&waiter.publisher) {
+        let publisher = waiter.publisher.and_then(|it| self.numbered.get_mut(&it));
+        if let Some(numbers) = publisher {
             numbers.refuse_put(waiter.number);
         }
         if let Some((name, id)) = waiter.named.as_deref()

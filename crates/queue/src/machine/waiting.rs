@@ -1,6 +1,6 @@
 //! Publishers that wait until their messages have been consumed (`x-confirm-on`).
 
-use super::effects::{Effects, Kind};
+use super::effects::{Effects, Kind, Promise};
 use super::publishers::Publishers;
 use super::settings::PendingLimits;
 use crate::PositionRange;
@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A publish that is answered once its message has been consumed, or is gone.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
-    pub(super) publisher: u64,
+    /// None if the publisher is gone, and is known by its name alone.
+    pub(super) publisher: Option<u64>,
     pub(super) number: u64,
     /// The name and the publishing id of a named publisher.
     pub(super) named: Option<Box<(Vec<u8>, u64)>>,
@@ -22,6 +23,8 @@ pub(super) struct Waiter {
 pub(super) struct Waiting {
     by_position: BTreeMap<u64, Waiter>,
     bytes: u64,
+    /// The positions of those of named publishers, by their ids.
+    of_named: BTreeMap<Vec<u8>, BTreeMap<u64, u64>>,
     /// Held messages whose publishers waited for too long: nobody else is given them.
     pub(super) given_up: BTreeSet<u64>,
 }
@@ -39,7 +42,78 @@ impl Waiting {
     /// Adds one; false if one waits there already.
     pub(super) fn insert(&mut self, position: u64, waiter: Waiter) -> bool {
         self.bytes += u64::from(waiter.bytes);
+        if let Some((name, id)) = waiter.named.as_deref() {
+            self.of_named.entry(name.clone()).or_default().insert(*id, position);
+        }
         self.by_position.insert(position, waiter).is_none()
+    }
+
+    fn remove(&mut self, position: u64) -> Option<Waiter> {
+        let waiter = self.by_position.remove(&position)?;
+        self.bytes -= u64::from(waiter.bytes);
+        if let Some((name, id)) = waiter.named.as_deref()
+            && let Some(of_name) = self.of_named.get_mut(name)
+        {
+            of_name.remove(id);
+            if of_name.is_empty() {
+                self.of_named.remove(name);
+            }
+        }
+        Some(waiter)
+    }
+
+    /// A message of a named publisher comes again: if the first one waits still, the answer goes to who put
+    /// it now, and who put it before is refused. False if it does not wait.
+    pub(super) fn take_over(
+        &mut self,
+        (name, id): (&[u8], u64),
+        (publisher, number): (u64, u64),
+        effects: &mut Effects,
+    ) -> bool {
+        let position = self.of_named.get(name).and_then(|of_name| of_name.get(&id));
+        let Some(waiter) = position.and_then(|at| self.by_position.get_mut(at)) else {
+            return false;
+        };
+        if let Some(before) = waiter.publisher.replace(publisher) {
+            effects.promise(Kind::Refused, before, waiter.number);
+        }
+        waiter.number = number;
+        true
+    }
+
+    /// Publishers are gone: nobody is to be answered. What they named waits on, as it may come again.
+    pub(super) fn publishers_gone(&mut self, is_gone: impl Fn(u64) -> bool) {
+        let mut unnamed = Vec::new();
+        for (position, waiter) in &mut self.by_position {
+            if waiter.publisher.is_some_and(&is_gone) {
+                waiter.publisher = None;
+                unnamed.extend(waiter.named.is_none().then_some(*position));
+            }
+        }
+        for position in unnamed {
+            self.remove(position);
+        }
+    }
+
+    /// Messages depart as the letters from `first_letter` on: who sends them answers. They may be put again.
+    pub(super) fn hand_on(
+        &mut self,
+        range: PositionRange,
+        first_letter: u64,
+        publishers: &mut Publishers,
+        effects: &mut Effects,
+    ) {
+        while !self.by_position.is_empty()
+            && let Some((&position, _)) = self.by_position.range(range.start..range.end).next()
+            && let Some(waiter) = self.remove(position)
+        {
+            if let Some(publisher) = waiter.publisher {
+                let letter = first_letter + (position - range.start);
+                let number = waiter.number;
+                effects.promises.push(Promise::Departs { publisher, number, letter });
+            }
+            publishers.refuse(&waiter);
+        }
     }
 
     /// Answers those whose messages are gone. What is refused may be put again.
@@ -56,14 +130,20 @@ impl Waiting {
         }
         while !self.by_position.is_empty()
             && let Some((&position, _)) = self.by_position.range(range.start..range.end).next()
-            && let Some(waiter) = self.by_position.remove(&position)
+            && let Some(waiter) = self.remove(position)
         {
-            self.bytes -= u64::from(waiter.bytes);
-            effects.promise(kind, waiter.publisher, waiter.number);
+            if let Some(publisher) = waiter.publisher {
+                effects.promise(kind, publisher, waiter.number);
+            }
             if matches!(kind, Kind::Refused) {
                 publishers.refuse(&waiter);
             }
         }
+    }
+
+    /// Sizes of their messages together.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// When the oldest has waited for too long.

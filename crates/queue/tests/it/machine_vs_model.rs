@@ -201,6 +201,9 @@ fn list_promise(promise: Promise, all: &mut Vec<Effect>) {
         Promise::Refused(run) => {
             all.extend(each(run, |publisher, number| Effect::Refused { publisher, number }))
         }
+        Promise::Departs { publisher, number, letter } => {
+            all.push(Effect::Departs { publisher, number, letter });
+        }
         Promise::Gap { publisher, expected } => all.push(Effect::Gap { publisher, expected }),
         Promise::Purged { request, n_messages } => all.push(Effect::Purged { request, n_messages }),
         Promise::Closed { request, n_ready } => all.push(Effect::Closed { request, n_ready }),
@@ -231,6 +234,7 @@ fn sorted(mut effects: Vec<Effect>, is_purge: bool) -> Vec<Effect> {
         Effect::Confirmed { .. }
         | Effect::Duplicate { .. }
         | Effect::Refused { .. }
+        | Effect::Departs { .. }
         | Effect::Gap { .. }
         | Effect::Purged { .. }
         | Effect::Closed { .. }

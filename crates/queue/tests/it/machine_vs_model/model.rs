@@ -29,8 +29,8 @@ pub(crate) struct Message {
     deadline_ms: Option<u64>,
     pub(crate) counts: DeliveryCounts,
     pub(crate) place: Place,
-    /// Publisher and number.
-    waiter: Option<(u64, u64)>,
+    /// Publisher and number; no publisher if it is gone and the message has a name.
+    waiter: Option<(Option<u64>, u64)>,
     came_ms: u64,
     /// The name and the id of a named publisher.
     named: Option<(Vec<u8>, u64)>,
@@ -101,6 +101,7 @@ pub(crate) enum Effect {
     Confirmed { publisher: u64, number: u64 },
     Duplicate { publisher: u64, number: u64 },
     Refused { publisher: u64, number: u64 },
+    Departs { publisher: u64, number: u64, letter: u64 },
     Gap { publisher: u64, expected: u64 },
     Purged { request: u64, n_messages: u64 },
     Closed { request: u64, n_ready: u64 },
@@ -241,6 +242,14 @@ impl Model {
             Command::PublishersGone { publishers } => {
                 let gone: Vec<u64> = publishers.iter().collect();
                 self.publishers.retain(|(publisher, _)| !gone.contains(publisher));
+                for message in &mut self.messages {
+                    if let Some((publisher, _)) = &mut message.waiter
+                        && publisher.is_some_and(|publisher| gone.contains(&publisher))
+                    {
+                        *publisher = None;
+                        message.waiter = message.waiter.filter(|_| message.named.is_some());
+                    }
+                }
             }
             Command::Close { request, if_unused, if_empty } => {
                 self.close(request, (if_unused, if_empty));
@@ -298,9 +307,18 @@ impl Model {
             let number = put.first + nth;
             let id = put.named.map_or(0, |it| it.first + nth);
             let was_put = known.put.contains(&number);
-            let effect = if was_put || named.as_ref().is_some_and(|it| it.put.contains(&id)) {
+            let comes_again = was_put || named.as_ref().is_some_and(|it| it.put.contains(&id));
+            let effect = if comes_again {
                 known.put.push(number);
-                Some(Effect::Duplicate { publisher, number })
+                match self.waiting_again(put, id) {
+                    Some(first) => {
+                        let before = first.waiter.replace((Some(publisher), number));
+                        before.and_then(|(publisher, number)| {
+                            Some(Effect::Refused { publisher: publisher?, number })
+                        })
+                    }
+                    None => Some(Effect::Duplicate { publisher, number }),
+                }
             } else if self.has_room(&arrival, put.confirms) {
                 known.put.push(number);
                 if let Some(named) = &mut named {
@@ -316,9 +334,7 @@ impl Model {
                 Some(Effect::Refused { publisher, number })
             };
             known.next = known.next.max(number + 1);
-            if let Some(named) =
-                named.as_mut().filter(|_| !matches!(effect, Some(Effect::Duplicate { .. })))
-            {
+            if let Some(named) = named.as_mut().filter(|_| !comes_again) {
                 named.next = named.next.max(id + 1);
             }
             self.effects.extend(effect.filter(|_| put.confirms));
@@ -328,6 +344,13 @@ impl Model {
             let n_max = self.settings.named_publishers_max as usize;
             keep(&mut self.named, it.name.to_vec(), named, n_max);
         }
+    }
+
+    /// The message of that name and id, if it waits to be consumed.
+    fn waiting_again(&mut self, put: &Put<'_>, id: u64) -> Option<&mut Message> {
+        let name = put.named.filter(|_| put.confirms)?.name.to_vec();
+        let is_it = |it: &&mut Message| it.waiter.is_some() && it.named == Some((name.clone(), id));
+        self.messages.iter_mut().find(is_it)
     }
 
     fn put_one(&mut self, put: &Put<'_>, number: u64, arrival: Arrival) -> Option<Effect> {
@@ -341,7 +364,7 @@ impl Model {
             deadline_ms: ttl_ms.map(|ttl_ms| self.clock_ms + ttl_ms),
             counts: DeliveryCounts::default(),
             place: Place::Fresh,
-            waiter: waits.then_some((publisher, number)),
+            waiter: waits.then_some((Some(publisher), number)),
             came_ms: self.clock_ms,
             named: put.named.map(|it| (it.name.to_vec(), it.first + (number - put.first))),
             is_given_up: false,
@@ -439,7 +462,7 @@ impl Model {
             let (position, clock_ms) = (*position, self.clock_ms);
             let message = self.message(position);
             let (Outcome::Returned(how) | Outcome::Rejected(how)) = outcome else {
-                if let Some((publisher, number)) = message.waiter.take() {
+                if let Some((Some(publisher), number)) = message.waiter.take() {
                     self.effects.push(Effect::Confirmed { publisher, number });
                 }
                 self.release(|message| message.position == position);
@@ -493,7 +516,7 @@ impl Model {
         if !drops {
             message.place = Place::Departing { number };
         }
-        self.refuse(position);
+        self.refuse(position, (!drops).then_some(number));
         if drops {
             return self.release(|message| message.position == position);
         }
@@ -547,19 +570,23 @@ impl Model {
         let gone = self.messages.iter().filter(|message| !is_held(message));
         let gone: Vec<u64> = gone.map(|message| message.position).collect();
         let n_messages = gone.len() as u64;
-        gone.into_iter().for_each(|position| self.refuse(position));
+        gone.into_iter().for_each(|position| self.refuse(position, None));
         self.release(|message| !is_held(message));
         self.effects.push(Effect::Purged { request, n_messages });
     }
 
-    /// Refuses the publish of a message, if it waits for an answer; it may come again.
-    fn refuse(&mut self, position: u64) {
+    /// Refuses the publish of a message, or hands it on to a letter, if it waits for an answer; it may come
+    /// again.
+    fn refuse(&mut self, position: u64, letter: Option<u64>) {
         let message = self.message(position);
         let named = message.named.clone();
         let Some((publisher, number)) = message.waiter.take() else { return };
-        self.effects.push(Effect::Refused { publisher, number });
+        self.effects.extend(publisher.map(|publisher| match letter {
+            None => Effect::Refused { publisher, number },
+            Some(letter) => Effect::Departs { publisher, number, letter },
+        }));
         for (known, numbers) in &mut self.publishers {
-            numbers.put.retain(|put| *known != publisher || *put != number);
+            numbers.put.retain(|put| Some(*known) != publisher || *put != number);
         }
         if let Some((name, id)) = named {
             for (known, ids) in &mut self.named {
@@ -576,7 +603,7 @@ impl Model {
 
     fn give_up(&mut self) {
         while let Some((_, position)) = self.waiting_ms().filter(|it| it.0 <= self.clock_ms) {
-            self.refuse(position);
+            self.refuse(position, None);
             if matches!(self.message(position).place, Place::Held { .. }) {
                 self.message(position).is_given_up = true;
             } else {

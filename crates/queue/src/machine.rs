@@ -45,8 +45,9 @@
 //!
 //! **Publishers** number their puts without gaps, from any number on. What comes again is dropped
 //! ([`Promise::Duplicate`]: it is in the queue, or was); what was refused or has departed may come again. The
-//! host tells which publishers are gone. A publisher that its client has [`Named`] is known by its name and the client's
-//! own numbers beside that, over reconnects; of these the last [`Settings::named_publishers_max`] are known.
+//! host tells which publishers are gone. A publisher that its client has [`Named`] is known by its name and
+//! the client's own numbers beside that, over reconnects; of these the last
+//! [`Settings::named_publishers_max`] are known.
 //!
 //! **Consumers** have ids that the host gives once. Cancelled, one keeps what it holds; attached again with
 //! the same id, it goes on with that. What is settled is named by number; numbers that are not held (any
@@ -224,7 +225,9 @@ impl Machine {
                 numbers.has_put(number) || id.as_ref().is_some_and(|(ids, id)| ids.has_put(*id));
             let kind = if has_put {
                 numbers.put(number);
-                if put.confirms && self.take_over(put, number, effects) {
+                let named = put.named.zip(id.as_ref()).map(|(named, (_, id))| (named.name, *id));
+                let (to, waiting) = ((put.publisher, number), &mut self.waiting);
+                if put.confirms && named.is_some_and(|it| waiting.take_over(it, to, effects)) {
                     continue;
                 }
                 Kind::Duplicate
@@ -272,14 +275,6 @@ impl Machine {
             self.give_out(effects);
         }
         waits
-    }
-
-    /// A named message that comes again while the first one waits for a consumer: its publisher waits, too.
-    fn take_over(&mut self, put: &Put<'_>, number: u64, effects: &mut Effects) -> bool {
-        put.named.is_some_and(|it| {
-            let named = (it.name, it.first.saturating_add(number - put.first));
-            self.waiting.take_over(named, (put.publisher, number), effects)
-        })
     }
 
     /// Whether a message may come in.

@@ -54,7 +54,7 @@ pub(super) fn send(
     Sent::Done { n_letters, awaited, undelivered: batch.take_undelivered() }
 }
 
-/// Sends awaited letters of a queue, each to the queues that have yet to take it. None if one of the queues is
+/// Sends awaited letters of a queue, each to the queues that have yet to take it. None if one of these is
 /// still being read after a start.
 pub(super) fn send_awaited(
     broker: &Broker,

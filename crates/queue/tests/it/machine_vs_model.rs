@@ -2,6 +2,7 @@
 //! restored from its written form.
 
 mod model;
+mod numbers;
 
 use model::{Effect, Model};
 use proptest::prelude::*;

@@ -79,7 +79,8 @@ impl Undelivered {
             lost_at = lost_at.or(letter.lost_at);
             self.refused_by.extend(letter.refused_by);
             self.letters.insert(letter.number, Letter { taken_by: letter.taken_by, is_due: false });
-            self.retry_at_ms.get_or_insert(now_ms.saturating_add(RETRY_MS));
+            let retry_at_ms = now_ms.saturating_add(RETRY_MS);
+            self.retry_at_ms = self.retry_at_ms.or(Some(retry_at_ms));
         }
         self.refused_by.sort_unstable();
         self.refused_by.dedup();

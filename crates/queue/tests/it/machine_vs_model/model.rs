@@ -1,5 +1,6 @@
 //! A quorum queue, naively: a list of messages and one of consumers, looked through for every question.
 
+use super::numbers::{Numbers, keep, numbers};
 use queue::machine::{
     Arrival, Attach, Bytes, Command, DeadLetters, Get, NumberRange, Outcome, PREFETCH_UNLIMITED,
     Put, Settings,
@@ -77,13 +78,6 @@ impl Consumer {
     }
 }
 
-/// Numbers that a publisher has put, and the one it goes on with.
-#[derive(Clone, Debug, Default)]
-struct Numbers {
-    put: Vec<u64>,
-    next: u64,
-}
-
 /// Something that follows; lists of positions and numbers one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
@@ -128,16 +122,6 @@ pub(crate) struct Model {
     publishers: Vec<(u64, Numbers)>,
     named: Vec<(Vec<u8>, Numbers)>,
     effects: Vec<Effect>,
-}
-
-fn numbers<K: PartialEq>(all: &[(K, Numbers)], key: &K) -> Option<Numbers> {
-    all.iter().find(|(known, _)| known == key).map(|(_, numbers)| numbers.clone())
-}
-
-fn keep<K: PartialEq>(all: &mut Vec<(K, Numbers)>, key: K, numbers: Numbers, n_max: usize) {
-    all.retain(|(known, _)| *known != key);
-    all.push((key, numbers));
-    all.drain(..all.len().saturating_sub(n_max));
 }
 
 impl Model {
@@ -241,15 +225,7 @@ impl Model {
             }
             Command::PublishersGone { publishers } => {
                 let gone: Vec<u64> = publishers.iter().collect();
-                self.publishers.retain(|(publisher, _)| !gone.contains(publisher));
-                for message in &mut self.messages {
-                    if let Some((publisher, _)) = &mut message.waiter
-                        && publisher.is_some_and(|publisher| gone.contains(&publisher))
-                    {
-                        *publisher = None;
-                        message.waiter = message.waiter.filter(|_| message.named.is_some());
-                    }
-                }
+                self.publishers_gone(&gone);
             }
             Command::Close { request, if_unused, if_empty } => {
                 self.close(request, (if_unused, if_empty));
@@ -257,6 +233,18 @@ impl Model {
             Command::Reopen => self.is_closed = false,
         }
         self.update_line();
+    }
+
+    fn publishers_gone(&mut self, gone: &[u64]) {
+        self.publishers.retain(|(publisher, _)| !gone.contains(publisher));
+        for message in &mut self.messages {
+            if let Some((publisher, _)) = &mut message.waiter
+                && publisher.is_some_and(|publisher| gone.contains(&publisher))
+            {
+                *publisher = None;
+                message.waiter = message.waiter.filter(|_| message.named.is_some());
+            }
+        }
     }
 
     fn settle_numbers(&mut self, consumer: u64, outcome: Outcome, numbers: &[NumberRange]) {

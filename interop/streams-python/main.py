@@ -14,6 +14,8 @@ from rstream import (
     Consumer,
     ConsumerOffsetSpecification,
     FilterConfiguration,
+    OffsetNotFound,
+    OffsetSpecification,
     OffsetType,
     Producer,
     ServerError,
@@ -227,6 +229,49 @@ async def super_hash(context):
     async with Producer(**address(context)) as producer:
         for partition in range(3):
             assert not await producer.stream_exists(f"{name}-{partition}"), "a partition is left"
+
+
+class Member:
+    """A consumer of a group; it goes on behind what the group has stored."""
+
+    def __init__(self, context, stream):
+        self.reader, self.stream, self.active = Reader(), stream, asyncio.Event()
+        self.consumer = Consumer(**address(context))
+
+    async def join(self):
+        await self.consumer.start()
+        properties = {"single-active-consumer": "true", "name": "group"}
+        await self.consumer.subscribe(
+            self.stream, self.reader.take, decoder=amqp_decoder, properties=properties,
+            consumer_update_listener=self.updated,
+        )
+
+    async def updated(self, is_active, _context):
+        if not is_active:
+            return OffsetSpecification(OffsetType.NEXT, 0)
+        self.active.set()
+        try:
+            stored = await self.consumer.query_offset(self.stream, "group")
+        except OffsetNotFound:
+            return OffsetSpecification(OffsetType.FIRST, 0)
+        return OffsetSpecification(OffsetType.OFFSET, stored + 1)
+
+
+@scenario(RSTREAM, "stream-single-active")
+async def single_active(context):
+    async with filled(context, 0) as (producer, stream):
+        first, second = Member(context, stream), Member(context, stream)
+        await first.join()
+        await asyncio.wait_for(first.active.wait(), WAIT_S)
+        await second.join()
+        await publish(producer, stream, numbers(0, 100))
+        equal(await first.reader.wait_for(100), numbers(0, 100), "messages of the first")
+        equal(second.reader.texts, [], "messages of the second")
+        await first.consumer.store_offset(stream, "group", 99)
+        await first.consumer.close()
+        await publish(producer, stream, numbers(100, 200))
+        equal(await second.reader.wait_for(100), numbers(100, 200), "messages of the second")
+        await second.consumer.close()
 
 
 @scenario(RSTREAM, "restart-stream-kill-9")

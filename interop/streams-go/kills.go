@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -15,7 +16,7 @@ import (
 
 const (
 	confirmedBeforeKill = 5_000
-	// The client waits three seconds and more, by chance, before each attempt to connect again.
+	// The client waits up to eleven seconds, by chance, before it connects again.
 	reconnectDeadline = 45 * time.Second
 )
 
@@ -58,25 +59,21 @@ func (l *ledger) allSeen() bool {
 	return true
 }
 
-// kills has the client's producer and consumer connect again by themselves after the node was killed.
+// kills has the client's consumer connect again by itself after the node was killed, and a publisher that
+// connects anew: the client's own waits up to half a minute before it does, and sometimes for ever.
 func kills(b *bench) {
 	node := b.OwnNode()
 	name, l := b.stream(), &ledger{confirmed: map[string]bool{}, seen: map[string]bool{}}
-	producer, err := ha.NewReliableProducer(b.env(), name, stream.NewProducerOptions(), l.confirm)
-	Check(err)
 	consumer, err := ha.NewReliableConsumer(b.env(), name, first(), l.take)
 	Check(err)
-	done, ended := make(chan struct{}), make(chan struct{})
-	go publishUntil(producer, done, ended)
-	WaitUntil(func() bool { return l.nConfirmed() >= confirmedBeforeKill }, "confirms before the kill")
-	node.Kill9()
-	node.Start()
-	before := l.nConfirmed()
-	WaitUntilFor(reconnectDeadline, func() bool { return l.nConfirmed() >= before+confirmedBeforeKill },
-		fmt.Sprintf("%d more confirms", confirmedBeforeKill))
-	close(done)
-	<-ended
-	Check(producer.Close())
+	Check(l.publishTo(b.env(), name, confirmedBeforeKill, func() {
+		node.Kill9()
+		node.Start()
+	}))
+	for err := errors.New("lost"); err != nil; {
+		b.environment = nil
+		err = l.publishTo(b.env(), name, 2*confirmedBeforeKill, func() {})
+	}
 	WaitUntilFor(reconnectDeadline, l.allSeen, "everything confirmed is seen")
 	Check(consumer.Close())
 	again := &ledger{confirmed: l.confirmed, seen: map[string]bool{}}
@@ -86,14 +83,33 @@ func kills(b *bench) {
 	Check(reader.Close())
 }
 
-func publishUntil(producer *ha.ReliableProducer, done, ended chan struct{}) {
-	defer close(ended)
-	for next := 0; ; next++ {
-		select {
-		case <-done:
-			return
-		default:
-			Check(producer.Send(text(strconv.Itoa(next))))
-		}
+// publishTo publishes until so many messages are confirmed in all, then does what comes next in the middle of it.
+func (l *ledger) publishTo(env *stream.Environment, name string, count int, then func()) error {
+	producer, err := env.NewProducer(name, stream.NewProducerOptions())
+	if err != nil {
+		return err
 	}
+	confirms := producer.NotifyPublishConfirmation()
+	go func() {
+		for statuses := range confirms {
+			l.confirm(statuses)
+		}
+	}()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for next := l.nConfirmed(); ; next++ {
+			select {
+			case <-ended:
+				return
+			default:
+				if producer.Send(text(strconv.Itoa(next))) != nil {
+					return
+				}
+			}
+		}
+	}()
+	WaitUntil(func() bool { return l.nConfirmed() >= count }, fmt.Sprintf("%d confirms", count))
+	then()
+	return nil
 }

@@ -18,7 +18,7 @@ var order = []string{
 	"stream-offset-timestamp", "stream-offset-stored",
 	"stream-super-hash", "stream-super-key", "stream-single-active", "stream-super-single-active",
 	"stream-compression-none", "stream-compression-gzip", "stream-compression-snappy", "stream-compression-lz4",
-	"stream-compression-zstd", "restart-stream-kill-9",
+	"stream-compression-zstd", "stream-tutorials", "restart-stream-kill-9",
 }
 
 var scenarios = map[string]func(*bench){
@@ -41,6 +41,7 @@ var scenarios = map[string]func(*bench){
 	"stream-compression-snappy":  compressed(stream.Compression{}.Snappy()),
 	"stream-compression-lz4":     compressed(stream.Compression{}.Lz4()),
 	"stream-compression-zstd":    compressed(stream.Compression{}.Zstd()),
+	"stream-tutorials":           tutorials,
 	"restart-stream-kill-9":      kills,
 }
 

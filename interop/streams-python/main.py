@@ -274,6 +274,42 @@ async def single_active(context):
         await second.consumer.close()
 
 
+@scenario(RSTREAM, "stream-tutorials")
+async def tutorials(context):
+    """What the two programs of each of RabbitMQ's tutorials about streams do together."""
+    hello, tracked = context.name("hello"), context.name("tracked")
+    async with Producer(**address(context)) as producer:
+        await producer.create_stream(hello, {"max-length-bytes": 5_000_000_000})
+        await publish(producer, hello, ["Hello"])
+        equal(await read(context, hello, 1), ["Hello"], "the first tutorial")
+        await producer.create_stream(tracked, {"max-length-bytes": 2_000_000_000})
+        for begin in (0, 100):
+            await publish(producer, tracked, numbers(begin, begin + 100))
+            texts = await read_tracked(context, tracked, 100)
+            equal(texts, numbers(begin, begin + 100), "the second tutorial")
+        await producer.delete_stream(hello)
+        await producer.delete_stream(tracked)
+
+
+async def read_tracked(context, stream, count):
+    """Goes on behind the offset that is stored; stores one for every tenth message and the last."""
+    reader = Reader()
+    async with Consumer(**address(context)) as consumer:
+        try:
+            begin = await consumer.query_offset(stream, "tutorial") + 1
+        except OffsetNotFound:
+            begin = 0
+
+        async def take(message, message_context):
+            await reader.take(message, message_context)
+            if len(reader.texts) % 10 == 0:
+                await consumer.store_offset(stream, "tutorial", message_context.offset)
+
+        offset = ConsumerOffsetSpecification(OffsetType.OFFSET, begin)
+        await consumer.subscribe(stream, take, decoder=amqp_decoder, offset_specification=offset)
+        return await reader.wait_for(count)
+
+
 @scenario(RSTREAM, "restart-stream-kill-9")
 async def restart_kill_9(context):
     """Everything confirmed before the node is killed is there afterwards."""

@@ -13,6 +13,7 @@ public final class Main {
     SuperStreams.register(suite);
     Groups.register(suite);
     Crossing.register(suite);
+    Tutorials.register(suite);
     Kills.register(suite);
     System.exit(suite.run(wanted));
   }

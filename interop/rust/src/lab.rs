@@ -338,14 +338,15 @@ pub async fn ready(channel: &Channel, queue: &str, expected: u32) -> Outcome {
 
 /// Compares a reply; a text that ends in "..." is a prefix.
 #[track_caller]
-fn reply(code: u16, text: &str, actual_code: u16, actual_text: &str) -> Outcome {
+pub fn reply(code: u16, text: &str, actual_code: u16, actual_text: &str) -> Outcome {
     if code != actual_code {
         return Err(Failure::new(format!("expected {code}, got {actual_code} {actual_text}")));
     }
     match text.strip_suffix("...") {
-        Some(prefix) => {
-            check::that(actual_text.starts_with(prefix), format!("expected {text}, got {actual_text}"))
-        }
+        Some(prefix) => check::that(
+            actual_text.starts_with(prefix),
+            format!("expected {text}, got {actual_text}"),
+        ),
         None => check::equal(text, actual_text, "reply text"),
     }
 }

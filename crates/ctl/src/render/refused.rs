@@ -41,6 +41,9 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
             "purge_queue" | "stream_status" | "restart_stream" | "scrub_stream" | "add_replica"
             | "delete_replica",
         ) => Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found"),
+        ("not_found", "quorum_status" | "add_member" | "delete_member" | "transfer_leadership") => {
+            Failure::bare(code::DATA, text)
+        }
         // COMPAT: what is printed for an Erlang term that nothing else is known about.
         ("not_found", "close_connection") => Failure::error(
             code::UNAVAILABLE,

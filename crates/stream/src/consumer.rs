@@ -93,7 +93,7 @@ fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
         let why = "of queue type rabbit_stream_queue";
         return Err(AttachRefused::Unfit(format!("invalid arg 'x-priority' for {resource} {why}")));
     }
-    if attach.limit.is_some() {
+    if attach.limit.as_ref().is_some_and(|limit| limit.is_set()) {
         let text = format!("{resource} does not support global qos");
         return Err(AttachRefused::NotImplemented(text));
     }

@@ -5,8 +5,8 @@ use super::client::Client;
 use super::links::{Links, tell_consumer};
 use super::{Handled, direct_reply_to};
 use crate::limits;
-use crate::queue_ref::QueueRef;
-use meta::{Permission, QueueDef};
+use crate::queue_ref::{LinkRef, QueueRef};
+use meta::{Permission, QueueDef, QueueKind};
 use queue::{AckMode, Checkout};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got};
 use session::{
@@ -32,7 +32,7 @@ impl Links {
         let checkout = Checkout {
             settling: ack_mode(consume.no_ack),
             prefetch: client.channels.prefetch(channel),
-            priority: priority(&consume.arguments, queue.def())?,
+            priority: check_arguments(&consume.arguments, queue.def())?,
         };
         let link = self.next_id();
         let attached = queue.attach(Attach {
@@ -46,7 +46,7 @@ impl Links {
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
             limit: client.channels.limit(channel),
-            node_timeout_ms: client.access.broker().limits().consumer_timeout_ms,
+            node_timeout_ms: client.access.broker().limits().quorum_timeout_ms,
         });
         drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
@@ -65,9 +65,10 @@ impl Links {
         );
         self.insert(link, consumer);
         if let Some(channel) = client.channels.get_mut(channel) {
-            channel.consumers.insert(consumer_tag, link);
+            let before = channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
-            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
+            let n_more = u32::from(before.is_none());
+            channel.counters.n_consumers.fetch_add(n_more, Ordering::Relaxed);
         }
         Ok(Handled::Answered)
     }
@@ -124,8 +125,8 @@ impl Links {
             return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
         }
         let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
-        let in_use =
-            known.and_then(|link| self.get(*link)).is_some_and(|link| !link.queue().is_deleted());
+        let is_fed = |link: &LinkRef| link.is_active() && !link.queue().is_deleted();
+        let in_use = known.and_then(|link| self.get(*link)).is_some_and(is_fed);
         if in_use || client.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
@@ -217,7 +218,7 @@ impl Links {
             .attach_passive(
                 owner,
                 ack_mode(no_ack),
-                client.access.broker().limits().consumer_timeout_ms,
+                client.access.broker().limits().quorum_timeout_ms,
             )
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
@@ -248,16 +249,26 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
     }
 }
 
-/// `x-priority` of a consumer: any integer; 0 when missing.
-fn priority(arguments: &Table, queue: &QueueDef) -> Result<i64, Error> {
-    let Some(value) = arguments.get(b"x-priority") else { return Ok(0) };
-    let integer = if matches!(value, Value::Timestamp(_)) { None } else { value.as_i64() };
-    integer.ok_or_else(|| {
-        let text = format!(
-            "invalid arg 'x-priority' for {}: \"expected integer, got {}\"",
-            queue.resource(),
-            value.type_name()
-        );
+/// Checks a consumer's arguments as far as all queues know them; its `x-priority`: any integer, 0 when missing.
+fn check_arguments(arguments: &Table, queue: &QueueDef) -> Result<i64, Error> {
+    let refuse = |key: &str, why: String| {
+        let text = format!("invalid arg '{key}' for {}{why}", queue.resource());
         Error::new(ErrorKind::PreconditionFailed, text)
-    })
+    };
+    let integer = |key: &str| {
+        let Some(value) = arguments.get(key.as_bytes()) else { return Ok(None) };
+        let integer = if matches!(value, Value::Timestamp(_)) { None } else { value.as_i64() };
+        let other = || format!(": \"expected integer, got {}\"", value.type_name());
+        integer.map(Some).ok_or_else(|| refuse(key, other()))
+    };
+    let timeout = "x-consumer-timeout";
+    if let Some(negative) = integer(timeout)?.filter(|timeout_ms| *timeout_ms < 0) {
+        return Err(refuse(timeout, format!(": {{value_negative,{negative}}}")));
+    }
+    let offset = "x-stream-offset";
+    if queue.kind != QueueKind::Stream && arguments.get(offset.as_bytes()).is_some() {
+        let kind = queue.kind.as_str();
+        return Err(refuse(offset, format!(" of queue type rabbit_{kind}_queue")));
+    }
+    Ok(integer("x-priority")?.unwrap_or_default())
 }

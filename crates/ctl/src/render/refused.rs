@@ -96,6 +96,10 @@ fn names_users_plainly(verb: &str) -> bool {
 fn message_for_machines(verb: &str, kind: &str, text: &str) -> Option<String> {
     match (kind, verb) {
         ("user_exists", _) => Some(format!("User {text} already exists")),
+        ("invalid", "peek" | "reclaim_quorum_memory") => Some(match text.starts_with("Target") {
+            true => text.to_owned(),
+            false => format!("Failed to perform the operation: {text}"),
+        }),
         ("no_such_user", "change_password" | "delete_user" | "set_user_tags") => {
             Some(format!("User {text} does not exists"))
         }

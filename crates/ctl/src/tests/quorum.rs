@@ -17,6 +17,12 @@ fn a_message_is_shown_as_keys_and_values() {
     let none = "Target queue does not have a message at that position";
     let ran = told(&["peek", "q", "2", "-q"], &refusal("invalid", none));
     assert_eq!((ran.code, ran.error), (69, format!("Error:\n{none}")));
+    let ran = told(&["peek", "q", "2", "--formatter", "json"], &refusal("invalid", none));
+    assert!(
+        ran.code == 69 && ran.error.contains(&format!("\"message\":\"{none}\"")),
+        "{}",
+        ran.error
+    );
 }
 
 #[test]

@@ -98,7 +98,10 @@ fn run(node: &Node, words: &str) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let name = format!("rabbit@{}", host.trim().split('.').next().unwrap());
     let mut command = Command::new(binary());
-    command.arg("ctl").args(split(&words.replace("rabbit@box", &name))).env("LEVERET_DATA_DIR", node.data_dir());
+    command
+        .arg("ctl")
+        .args(split(&words.replace("rabbit@box", &name)))
+        .env("LEVERET_DATA_DIR", node.data_dir());
     command.env_remove("RABBITMQ_NODENAME").stdin(Stdio::null());
     let Output { status, stdout, stderr } = command.output().unwrap();
     let mut told = format!("= {}\n", status.code().unwrap());

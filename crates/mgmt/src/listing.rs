@@ -19,7 +19,8 @@ use meta::ConnectionId;
 use serde_json::{Map, Value};
 use session::ChannelId;
 
-/// Lists what runs: queues, their members, streams, connections, channels, consumers. `None` for other questions.
+/// Lists what runs: queues, their members, streams, connections, channels, consumers. `None` for other
+/// questions.
 pub(crate) fn rows_of_the_running(
     management: &Management,
     endpoint: &str,

@@ -40,7 +40,7 @@ pub struct Peeked {
     pub exchange: String,
     /// The key it was published with.
     pub routing_key: String,
-    /// What its publisher says about it.
+    /// Its publisher's statements about it.
     pub properties: Properties,
     /// Its first bytes, at most [`BODY_START_BYTES`].
     pub body_start: Vec<u8>,
@@ -89,7 +89,7 @@ impl<'q> QuorumInspection<'q> {
                     }
                     Lookup::Gone => Poll::Ready(None),
                     Lookup::Cold => {
-                        turn.state.peeked = Some(at);
+                        turn.state.members.peeked = Some(at);
                         turn.state.paging.wait(context.waker());
                         Poll::Pending
                     }

@@ -249,7 +249,8 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
     }
 }
 
-/// Checks a consumer's arguments as far as all queues know them; its `x-priority`: any integer, 0 when missing.
+/// The check of a consumer's arguments as far as all queues know them. Returns its `x-priority`: any integer,
+/// 0 when missing.
 fn check_arguments(arguments: &Table, queue: &QueueDef) -> Result<i64, Error> {
     let refuse = |key: &str, why: String| {
         let text = format!("invalid arg '{key}' for {}{why}", queue.resource());

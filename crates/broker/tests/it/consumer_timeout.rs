@@ -199,8 +199,8 @@ fn quorum_node(timeout_ms: u64, arguments: &[(&'static str, Value)]) -> (Arc<Bro
     (broker, client)
 }
 
-/// What it held for too long goes to somebody else and counts as no failure; the rest stays its own. It may
-/// come again with its tag.
+/// The message held for too long goes to somebody else and counts as no failure; the rest stays its own. The
+/// consumer may come again with its tag.
 #[test]
 fn a_consumer_of_a_quorum_queue_is_cancelled_and_its_channel_stays() {
     let (broker, mut client) = quorum_node(80_000, &[]);

@@ -71,7 +71,7 @@ pub(crate) fn markdown() -> String {
     out
 }
 
-/// What keys begin with, as a pattern.
+/// A start of keys, as a pattern.
 fn shown_start(key: &str) -> String {
     let is_whole = key.ends_with(|last: char| last.is_ascii_alphanumeric());
     format!("{key}{}", if is_whole { "" } else { "*" })

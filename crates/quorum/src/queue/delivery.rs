@@ -171,9 +171,9 @@ impl Turn<'_> {
         }
     }
 
-    /// A consumer has held messages for too long: its client is told that it is cancelled, or loses its channel
-    /// if that is beyond it. COMPAT: RabbitMQ gives a consumer that it has cancelled in this way deliveries
-    /// again once it has acknowledged; clients do not expect that.
+    /// A consumer has held messages for too long: its client is told that it is cancelled, or loses its
+    /// channel if that is beyond it. COMPAT: RabbitMQ gives a consumer that it has cancelled in this way
+    /// deliveries again once it has acknowledged; clients do not expect that.
     pub(crate) fn end_overdue(&mut self, consumer: u64) {
         let mut is_told = false;
         if let Some(feed) = self.state.members.feed_mut(consumer) {

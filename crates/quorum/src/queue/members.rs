@@ -17,6 +17,8 @@ pub(crate) struct Members {
     last: u64,
     /// Channels that have held a message for too long.
     pub(crate) overdue: Vec<AckTimeout>,
+    /// The position of a message that an operator wants to look at.
+    pub(crate) peeked: Option<u64>,
 }
 
 struct Member {

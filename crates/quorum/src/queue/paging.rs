@@ -15,7 +15,7 @@ impl QueueState {
         let is_cold = |at: &u64| matches!(self.content.backlog.get(*at), Lookup::Cold);
         let assigned = self.members.waiting().map(|(_, assigned)| assigned.position);
         let letter = self.first_letter().filter(|_| self.letters.is_asked());
-        let wanted = assigned.chain(letter).chain(self.peeked).find(is_cold);
+        let wanted = assigned.chain(letter).chain(self.members.peeked).find(is_cold);
         let wanted = wanted.or_else(|| self.machine.facts().ready().next());
         wanted.unwrap_or_else(|| self.machine.facts().next_position())
     }
@@ -38,7 +38,8 @@ impl QueueState {
     }
 
     fn is_awaited_cold(&self) -> bool {
-        let mut awaited = self.peeked.into_iter().chain(self.machine.facts().ready().next());
+        let mut awaited =
+            self.members.peeked.into_iter().chain(self.machine.facts().ready().next());
         awaited.any(|at| matches!(self.content.backlog.get(at), Lookup::Cold))
     }
 }
@@ -79,8 +80,8 @@ impl PagedQueue for QuorumQueue {
                 turn.state.content.free(&self.context, dropped);
             }
             let backlog = &turn.state.content.backlog;
-            turn.state.peeked =
-                turn.state.peeked.filter(|at| matches!(backlog.get(*at), Lookup::Cold));
+            turn.state.members.peeked =
+                turn.state.members.peeked.filter(|at| matches!(backlog.get(*at), Lookup::Cold));
             turn.feed_waiting();
         });
     }

@@ -27,8 +27,6 @@ pub(crate) struct QueueState {
     /// Messages before may have been delivered by an earlier life, whatever the machine knows.
     pub(crate) seen_below: u64,
     pub(crate) is_deleted: bool,
-    /// The position of a message that an operator wants to look at.
-    pub(crate) peeked: Option<u64>,
 }
 
 /// The wishes of definitions.
@@ -69,7 +67,6 @@ impl QueueState {
             last_number: None,
             seen_below: 0,
             is_deleted: false,
-            peeked: None,
         };
         state.set_dead_letter_to(dead_letter_to(settings));
         state

@@ -10,7 +10,7 @@ use amqp091::{Properties, ShortString, TableRef, Value};
 use testing::client::Login;
 
 const DURABLE: Kind = Kind { durable: true, exclusive: false, auto_delete: false };
-/// What a consumer without a limit is given before it acknowledges.
+/// Messages that a consumer without a limit is given before it acknowledges.
 const HELD_MAX: u64 = 2_000;
 
 /// Declares a quorum queue.
@@ -201,7 +201,7 @@ fn a_consumer_without_a_limit_holds_two_thousand() {
     assert_eq!(script.next(), format!("c {} {HELD_MAX}", HELD_MAX + 1));
 }
 
-/// What was given back comes again in the order it came back in, ahead of the rest.
+/// Messages that were given back come again in the order they came back in, ahead of the rest.
 #[test]
 fn returned_messages_come_again_in_order() {
     let node = Node::start(&[]);

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	. "leveret.example/interop/harness"
 )
 
 func dial(addr string, config amqp.Config) (*amqp.Connection, error) {
@@ -20,36 +19,36 @@ func dial(addr string, config amqp.Config) (*amqp.Connection, error) {
 }
 
 // connect opens a connection that is closed at the scenario's end.
-func (s *scenarioRun) connect() *amqp.Connection { return s.connectAt(s.Node.Addr, amqp.Config{}) }
+func (s *scenarioRun) connect() *amqp.Connection { return s.connectAt(s.node.addr, amqp.Config{}) }
 
 func (s *scenarioRun) connectAt(addr string, config amqp.Config) *amqp.Connection {
 	conn, err := dial(addr, config)
-	Check(err)
-	s.OnEnd(func() { _ = conn.Close() })
+	check(err)
+	s.onEnd(func() { _ = conn.Close() })
 	return conn
 }
 
 func plain(conn *amqp.Connection) *amqp.Channel {
 	ch, err := conn.Channel()
-	Check(err)
+	check(err)
 	return ch
 }
 
 func confirming(conn *amqp.Connection) *amqp.Channel {
 	ch := plain(conn)
-	Check(ch.Confirm(false))
+	check(ch.Confirm(false))
 	return ch
 }
 
-func cleanUp(n *Node, names []string) {
-	conn, err := dial(n.Addr, amqp.Config{})
-	Check(err)
+func cleanUp(n *node, names []string) {
+	conn, err := dial(n.addr, amqp.Config{})
+	check(err)
 	defer conn.Close()
 	ch := plain(conn)
 	for _, name := range names {
 		_, err := ch.QueueDelete(name, false, false, false)
-		Check(err)
-		Check(ch.ExchangeDelete(name, false, false))
+		check(err)
+		check(ch.ExchangeDelete(name, false, false))
 	}
 }
 
@@ -63,9 +62,9 @@ func declare(ch *amqp.Channel, queue string, o queueOptions) (amqp.Queue, error)
 }
 
 func (s *scenarioRun) queue(ch *amqp.Channel, suffix string, o queueOptions) string {
-	queue := s.Name(suffix)
+	queue := s.name(suffix)
 	_, err := declare(ch, queue, o)
-	Check(err)
+	check(err)
 	return queue
 }
 
@@ -77,12 +76,12 @@ func passive(ch *amqp.Channel, queue string) (amqp.Queue, error) {
 
 func ready(ch *amqp.Channel, queue string) int {
 	found, err := passive(ch, queue)
-	Check(err)
+	check(err)
 	return found.Messages
 }
 
 func waitReady(ch *amqp.Channel, queue string, count int) {
-	WaitUntil(func() bool { return ready(ch, queue) == count }, fmt.Sprintf("%d ready in %s", count, queue))
+	waitUntil(func() bool { return ready(ch, queue) == count }, fmt.Sprintf("%d ready in %s", count, queue))
 }
 
 func persistent(body string) amqp.Publishing {
@@ -114,7 +113,7 @@ func publish(ch *amqp.Channel, exchange, key string, contents ...string) {
 	for _, content := range contents {
 		messages = append(messages, persistent(content))
 	}
-	Check(publishAll(ch, exchange, key, false, messages...))
+	check(publishAll(ch, exchange, key, false, messages...))
 }
 
 // getAll takes everything ready in the queue, with no-ack.
@@ -122,7 +121,7 @@ func getAll(ch *amqp.Channel, queue string) []amqp.Delivery {
 	var messages []amqp.Delivery
 	for {
 		message, ok, err := ch.Get(queue, true)
-		Check(err)
+		check(err)
 		if !ok {
 			return messages
 		}
@@ -132,8 +131,8 @@ func getAll(ch *amqp.Channel, queue string) []amqp.Delivery {
 
 func get(ch *amqp.Channel, queue string, noAck bool) amqp.Delivery {
 	message, ok, err := ch.Get(queue, noAck)
-	Check(err)
-	Equal(ok, true, "get-ok")
+	check(err)
+	equal(ok, true, "get-ok")
 	return message
 }
 
@@ -222,7 +221,7 @@ func tryConsume(ch *amqp.Channel, queue string, o consumeOptions) (*consumer, er
 
 func consume(ch *amqp.Channel, queue string, o consumeOptions) *consumer {
 	c, err := tryConsume(ch, queue, o)
-	Check(err)
+	check(err)
 	return c
 }
 
@@ -233,21 +232,21 @@ func (c *consumer) seen() []amqp.Delivery {
 }
 
 func (c *consumer) wait(count int) []amqp.Delivery {
-	WaitUntil(func() bool { return len(c.seen()) >= count }, fmt.Sprintf("%d deliveries", count))
-	Equal(len(c.seen()), count, "deliveries")
+	waitUntil(func() bool { return len(c.seen()) >= count }, fmt.Sprintf("%d deliveries", count))
+	equal(len(c.seen()), count, "deliveries")
 	return c.seen()
 }
 
-func (c *consumer) stop() { Check(c.ch.Cancel(c.tag, false)) }
+func (c *consumer) stop() { check(c.ch.Cancel(c.tag, false)) }
 
 // closesChannel expects the work to make the server close its channel with this code and text; the connection survives.
 func closesChannel(conn *amqp.Connection, code int, text string, work func(*amqp.Channel) error) {
 	closed := closeError(conn, code, text, work)
-	Equal(closed.Reason, text, "reply text")
+	equal(closed.Reason, text, "reply text")
 }
 
 func closesChannelPrefix(conn *amqp.Connection, code int, prefix string, work func(*amqp.Channel) error) {
-	Starts(closeError(conn, code, prefix, work).Reason, prefix, "reply text")
+	starts(closeError(conn, code, prefix, work).Reason, prefix, "reply text")
 }
 
 func closeError(conn *amqp.Connection, code int, text string, work func(*amqp.Channel) error) *amqp.Error {
@@ -257,13 +256,13 @@ func closeError(conn *amqp.Connection, code int, text string, work func(*amqp.Ch
 	select {
 	case closed := <-notified:
 		if closed == nil {
-			Failf("channel closed without an error, expected %d %s", code, text)
+			failf("channel closed without an error, expected %d %s", code, text)
 		}
-		Equal(closed.Code, code, "reply code")
-		Check(plain(conn).Close())
+		equal(closed.Code, code, "reply code")
+		check(plain(conn).Close())
 		return closed
-	case <-time.After(WaitDeadline):
-		Failf("channel not closed with %d %s", code, text)
+	case <-time.After(waitDeadline):
+		failf("channel not closed with %d %s", code, text)
 		return nil
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	. "leveret.example/interop/harness"
 )
 
 var consumedModes = []string{"ack", "ack-direct"}
@@ -23,7 +22,7 @@ type confirmHandler struct {
 func (s *scenarioRun) confirmHandler() *confirmHandler {
 	conn := s.connect()
 	if conn.Properties["leveret_version"] == nil {
-		panic(Skip("only Leveret confirms after consuming"))
+		panic(skip("only Leveret confirms after consuming"))
 	}
 	h := &confirmHandler{ch: confirming(conn), waiting: map[uint64]string{}}
 	confirms := h.ch.NotifyPublish(make(chan amqp.Confirmation, 100))
@@ -52,7 +51,7 @@ func (h *confirmHandler) publishTo(exchange, key string, contents ...string) {
 		h.mutex.Lock()
 		h.waiting[h.ch.GetNextPublishSeqNo()] = content
 		h.mutex.Unlock()
-		Check(h.ch.Publish(exchange, key, false, false, message))
+		check(h.ch.Publish(exchange, key, false, false, message))
 	}
 }
 
@@ -71,16 +70,16 @@ func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) 
 // hears expects exactly these to be settled. The library hands out a confirm only after all before it, so that those
 // of a scenario have to come in the order of its publishes.
 func (h *confirmHandler) hears(acked, nacked []string) {
-	WaitUntil(func() bool {
+	waitUntil(func() bool {
 		a, n := h.heard()
 		return len(a) >= len(acked) && len(n) >= len(nacked)
 	}, fmt.Sprintf("acks of %v and nacks of %v", acked, nacked))
 	for range 2 { // what the node had to say before is heard after these
-		Check(h.ch.ExchangeDeclarePassive("amq.direct", "direct", true, false, false, false, nil))
+		check(h.ch.ExchangeDeclarePassive("amq.direct", "direct", true, false, false, false, nil))
 	}
 	a, n := h.heard()
-	Equal(a, sorted(acked), "acked")
-	Equal(n, sorted(nacked), "nacked")
+	equal(a, sorted(acked), "acked")
+	equal(n, sorted(nacked), "nacked")
 }
 
 func (s *scenarioRun) confirmingOn(ch *amqp.Channel, mode, suffix string, more amqp.Table) string {
@@ -100,11 +99,11 @@ func confirmOnAck(s *scenarioRun) {
 		h.hears(nil, nil)
 		messages := consume(ch, queue, consumeOptions{}).wait(4)
 		h.hears(nil, nil)
-		Check(messages[1].Ack(true))
+		check(messages[1].Ack(true))
 		h.hears(all[:2], nil)
-		Check(messages[2].Ack(false))
+		check(messages[2].Ack(false))
 		h.hears(all[:3], nil)
-		Check(messages[3].Ack(false))
+		check(messages[3].Ack(false))
 		h.hears(all, nil)
 	}
 }
@@ -120,11 +119,11 @@ func confirmOnRequeue(s *scenarioRun) {
 	queue := s.confirmingOn(ch, "ack", "q", nil)
 	c := consume(ch, queue, consumeOptions{})
 	h.publish(queue, "back")
-	Check(c.wait(1)[0].Reject(true))
-	Check(c.wait(2)[1].Nack(false, true))
-	Equal(flags(c.wait(3)), []string{"back", "back again", "back again"}, "deliveries")
+	check(c.wait(1)[0].Reject(true))
+	check(c.wait(2)[1].Nack(false, true))
+	equal(flags(c.wait(3)), []string{"back", "back again", "back again"}, "deliveries")
 	h.hears(nil, nil)
-	Check(c.seen()[2].Ack(false))
+	check(c.seen()[2].Ack(false))
 	heard := []string{"back"}
 	h.hears(heard, nil)
 	for _, mode := range consumedModes {
@@ -132,11 +131,11 @@ func confirmOnRequeue(s *scenarioRun) {
 		queue := s.confirmingOn(ch, mode, mode, nil)
 		h.publish(queue, mode)
 		consume(plain(lost), queue, consumeOptions{}).wait(1)
-		Check(lost.Close())
+		check(lost.Close())
 		other := consume(ch, queue, consumeOptions{})
-		Equal(flags(other.wait(1)), []string{mode + " again"}, "deliveries")
+		equal(flags(other.wait(1)), []string{mode + " again"}, "deliveries")
 		h.hears(heard, nil)
-		Check(other.seen()[0].Ack(false))
+		check(other.seen()[0].Ack(false))
 		heard = append(heard, mode)
 		h.hears(heard, nil)
 	}
@@ -146,7 +145,7 @@ func confirmOnDiscard(s *scenarioRun) {
 	h, ch := s.confirmHandler(), plain(s.connect())
 	rejecting := s.confirmingOn(ch, "ack", "rejecting", nil)
 	h.publish(rejecting, "rejected")
-	Check(consume(ch, rejecting, consumeOptions{}).wait(1)[0].Reject(false))
+	check(consume(ch, rejecting, consumeOptions{}).wait(1)[0].Reject(false))
 	heard := []string{"rejected"}
 	h.hears(nil, heard)
 	h.publish(s.confirmingOn(ch, "ack", "expiring", amqp.Table{"x-message-ttl": 50}), "expired")
@@ -156,13 +155,13 @@ func confirmOnDiscard(s *scenarioRun) {
 	h.publish(purged, "purged")
 	h.hears(nil, heard)
 	_, err := ch.QueuePurge(purged, false)
-	Check(err)
+	check(err)
 	heard = append(heard, "purged")
 	h.hears(nil, heard)
 	h.publish(purged, "deleted")
 	h.hears(nil, heard)
 	_, err = ch.QueueDelete(purged, false, false, false)
-	Check(err)
+	check(err)
 	heard = append(heard, "deleted")
 	h.hears(nil, heard)
 	h.publish(s.confirmingOn(ch, "ack", "dropping", amqp.Table{"x-max-length": 1}), "dropped", "stays")
@@ -173,7 +172,7 @@ func confirmOnDiscard(s *scenarioRun) {
 	refusing := s.confirmingOn(ch, "ack", "refusing", full)
 	other.publish(refusing, "taken", "refused")
 	other.hears(nil, nil)
-	Check(get(ch, refusing, false).Ack(false))
+	check(get(ch, refusing, false).Ack(false))
 	other.hears([]string{"taken"}, []string{"refused"})
 }
 
@@ -183,24 +182,24 @@ func confirmOnLimits(s *scenarioRun) {
 	h.publish(queue, "1", "2", "3")
 	h.hears(nil, nil)
 	c := consume(ch, queue, consumeOptions{})
-	Check(c.wait(2)[0].Ack(false))
+	check(c.wait(2)[0].Ack(false))
 	h.hears([]string{"1"}, nil)
 	h.publish(queue, "4")
 	c.wait(3)
-	Check(c.seen()[2].Ack(true))
+	check(c.seen()[2].Ack(true))
 	h.hears([]string{"1", "2", "4"}, []string{"3"})
 	other := s.confirmHandler()
 	queue = s.confirmingOn(ch, "ack", "small", amqp.Table{"x-confirm-on-max-pending-bytes": 5})
 	other.publish(queue, "1234", "56")
 	other.hears(nil, nil)
-	Check(get(ch, queue, false).Ack(false))
+	check(get(ch, queue, false).Ack(false))
 	other.hears([]string{"1234"}, []string{"56"})
 	queue = s.confirmingOn(ch, "ack", "served", amqp.Table{"x-confirm-on-no-consumer": "nack"})
 	other.publish(queue, "nobody")
 	other.hears([]string{"1234"}, []string{"56", "nobody"})
 	c = consume(ch, queue, consumeOptions{})
 	other.publish(queue, "somebody")
-	Check(c.wait(1)[0].Ack(false))
+	check(c.wait(1)[0].Ack(false))
 	other.hears([]string{"1234", "somebody"}, []string{"56", "nobody"})
 }
 
@@ -210,19 +209,19 @@ func confirmOnTwoQueues(s *scenarioRun) {
 	var consumers []*consumer
 	for _, mode := range consumedModes {
 		queue := s.confirmingOn(ch, mode, mode, nil)
-		Check(ch.QueueBind(queue, "", exchange, false, nil))
+		check(ch.QueueBind(queue, "", exchange, false, nil))
 		consumers = append(consumers, consume(ch, queue, consumeOptions{}))
 	}
-	Check(ch.QueueBind(s.queue(ch, "plain", queueOptions{}), "", exchange, false, nil))
+	check(ch.QueueBind(s.queue(ch, "plain", queueOptions{}), "", exchange, false, nil))
 	h.publishTo(exchange, "", "both")
-	Check(consumers[0].wait(1)[0].Ack(false))
+	check(consumers[0].wait(1)[0].Ack(false))
 	h.hears(nil, nil)
-	Check(consumers[1].wait(1)[0].Ack(false))
+	check(consumers[1].wait(1)[0].Ack(false))
 	h.hears([]string{"both"}, nil)
 	h.publishTo(exchange, "", "one")
-	Check(consumers[0].wait(2)[1].Reject(false))
+	check(consumers[0].wait(2)[1].Reject(false))
 	h.hears([]string{"both"}, []string{"one"})
-	Check(consumers[1].wait(2)[1].Ack(false))
+	check(consumers[1].wait(2)[1].Ack(false))
 	h.hears([]string{"both"}, []string{"one"})
 }
 
@@ -231,12 +230,12 @@ func confirmOnDeadLetter(s *scenarioRun) {
 	dead := s.confirmingOn(ch, "ack", "dead", nil)
 	queue := s.confirmingOn(ch, "ack", "q", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
 	h.publish(queue, "1", "2")
-	Check(consume(ch, queue, consumeOptions{}).wait(2)[1].Nack(true, false))
+	check(consume(ch, queue, consumeOptions{}).wait(2)[1].Nack(true, false))
 	letters := consume(ch, dead, consumeOptions{}).wait(2)
 	h.hears(nil, nil)
-	Check(letters[0].Ack(false))
+	check(letters[0].Ack(false))
 	h.hears([]string{"1"}, nil)
-	Check(letters[1].Reject(false))
+	check(letters[1].Reject(false))
 	h.hears([]string{"1"}, []string{"2"})
 }
 
@@ -251,8 +250,8 @@ func confirmOnDirect540(s *scenarioRun) {
 	})
 	h.hears(nil, nil)
 	c := consume(plain(conn), queue, consumeOptions{})
-	Equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
-	Check(c.seen()[1].Ack(true))
+	equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
+	check(c.seen()[1].Ack(true))
 	h.hears([]string{"1", "2"}, nil)
 }
 
@@ -268,7 +267,7 @@ func confirmOnAutoAck(s *scenarioRun) {
 		c.stop()
 		h.publish(queue, "3")
 		h.hears([]string{"1", "2"}, nil)
-		Equal(string(get(ch, queue, true).Body), "3", "body")
+		equal(string(get(ch, queue, true).Body), "3", "body")
 		h.hears([]string{"1", "2", "3"}, nil)
 	}
 }
@@ -284,8 +283,8 @@ func confirmOnTimeout(s *scenarioRun) {
 		h.publish(queue, "held", "lost")
 		messages := c.wait(2)
 		h.hears(nil, []string{"ready", "held", "lost"})
-		Check(messages[0].Ack(false))
-		Check(holder.Close())
+		check(messages[0].Ack(false))
+		check(holder.Close())
 		h.hears(nil, []string{"ready", "held", "lost"})
 		getEmpty(ch, queue)
 	}
@@ -293,8 +292,8 @@ func confirmOnTimeout(s *scenarioRun) {
 
 func getEmpty(ch *amqp.Channel, queue string) {
 	_, ok, err := ch.Get(queue, true)
-	Check(err)
-	Equal(ok, false, "get-ok")
+	check(err)
+	equal(ok, false, "get-ok")
 }
 
 func confirmOnDirectTimeout(s *scenarioRun) {
@@ -309,26 +308,26 @@ func confirmOnDirectTimeout(s *scenarioRun) {
 	})
 	h.hears(nil, nil)
 	c := consume(ch, queue, consumeOptions{})
-	Equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
-	Check(c.seen()[1].Ack(true))
+	equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
+	check(c.seen()[1].Ack(true))
 	h.hears([]string{"1", "2"}, nil)
 }
 
 func restartConfirmOn(s *scenarioRun) {
-	n := s.OwnNode()
+	n := s.ownNode()
 	for _, mode := range consumedModes {
 		h := s.confirmHandler()
 		queue := s.confirmingOn(plain(s.connect()), mode, mode, nil)
 		h.publish(queue, "before")
 		h.hears(nil, nil)
-		n.Kill9()
-		n.Start()
+		n.kill9()
+		n.start()
 		h = s.confirmHandler()
 		h.publish(queue, "again")
 		h.hears(nil, nil)
 		c := consume(plain(s.connect()), queue, consumeOptions{})
-		Equal(flags(c.wait(1)), []string{"again"}, "deliveries")
-		Check(c.seen()[0].Ack(false))
+		equal(flags(c.wait(1)), []string{"again"}, "deliveries")
+		check(c.seen()[0].Ack(false))
 		h.hears([]string{"again"}, nil)
 	}
 }

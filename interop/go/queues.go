@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	. "leveret.example/interop/harness"
 )
 
 func queueExclusive(s *scenarioRun) {
@@ -22,7 +21,7 @@ func queueExclusive(s *scenarioRun) {
 		closesChannelPrefix(other, 405, text, attempt)
 	}
 	publish(confirming(other), "", queue, "from elsewhere")
-	Equal(bodies(owner, queue), []string{"from elsewhere"}, "bodies")
+	equal(bodies(owner, queue), []string{"from elsewhere"}, "bodies")
 }
 
 func queueExclusiveGone(s *scenarioRun) {
@@ -31,11 +30,11 @@ func queueExclusiveGone(s *scenarioRun) {
 	ch := confirming(first)
 	queue := s.queue(ch, "q", options)
 	publish(ch, "", queue, "dies with its connection")
-	Check(first.Close())
+	check(first.Close())
 	declared, err := declare(plain(second), queue, options)
-	Check(err)
-	Equal(declared.Messages, 0, "messages")
-	Check(second.Close())
+	check(err)
+	equal(declared.Messages, 0, "messages")
+	check(second.Close())
 	missingQueue(watcher, queue)
 }
 
@@ -45,15 +44,15 @@ func queueServerNamed(s *scenarioRun) {
 	exchange := s.exchange(ch, "direct", "x", nil)
 	options := queueOptions{transient: true, exclusive: true}
 	declared, err := declare(ch, "", options)
-	Check(err)
-	Starts(declared.Name, "amq.gen-", "name")
-	Check(ch.QueueBind("", "key", exchange, false, nil))
+	check(err)
+	starts(declared.Name, "amq.gen-", "name")
+	check(ch.QueueBind("", "key", exchange, false, nil))
 	c := consume(ch, "", consumeOptions{noAck: true})
 	publish(ch, exchange, "key", "1")
 	publish(ch, "", declared.Name, "2")
-	Equal(bodiesOf(c.wait(2)), []string{"1", "2"}, "bodies")
+	equal(bodiesOf(c.wait(2)), []string{"1", "2"}, "bodies")
 	_, err = passive(ch, declared.Name)
-	Check(err)
+	check(err)
 	closesChannelPrefix(conn, 403, "ACCESS_REFUSED - queue name 'amq.gen-", func(ch *amqp.Channel) error {
 		_, err := declare(ch, declared.Name, options)
 		return err
@@ -67,7 +66,7 @@ func queueAutoDelete(s *scenarioRun) {
 	first, second := consume(ch, queue, consumeOptions{}), consume(ch, queue, consumeOptions{})
 	first.stop()
 	_, err := passive(ch, queue)
-	Check(err)
+	check(err)
 	second.stop()
 	missingQueue(conn, queue)
 }
@@ -79,10 +78,10 @@ func queuePurge(s *scenarioRun) {
 		get(ch, queue, false)
 	}
 	purged, err := watcher.QueuePurge(queue, false)
-	Check(err)
-	Equal(purged, 3, "purge-ok")
-	Equal(ready(watcher, queue), 0, "ready")
-	Check(ch.Nack(2, true, true))
+	check(err)
+	equal(purged, 3, "purge-ok")
+	equal(ready(watcher, queue), 0, "ready")
+	check(ch.Nack(2, true, true))
 	waitReady(watcher, queue, 2)
 }
 
@@ -94,7 +93,7 @@ func queueDeleteIfUnused(s *scenarioRun) {
 	remove := func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, true, false, false); return err }
 	closesChannel(conn, 406, fmt.Sprintf("PRECONDITION_FAILED - queue '%s' in vhost '/' in use", queue), remove)
 	c.stop()
-	Check(remove(ch))
+	check(remove(ch))
 	missingQueue(conn, queue)
 }
 
@@ -103,10 +102,10 @@ func queueDeleteIfEmpty(s *scenarioRun) {
 	remove := func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, false, true, false); return err }
 	closesChannel(conn, 406, fmt.Sprintf("PRECONDITION_FAILED - queue '%s' in vhost '/' not empty", queue), remove)
 	_, err := ch.QueuePurge(queue, false)
-	Check(err)
-	Check(remove(ch))
+	check(err)
+	check(remove(ch))
 	missingQueue(conn, queue)
 	count, err := ch.QueueDelete(queue, false, false, false)
-	Check(err)
-	Equal(count, 0, "deleted messages")
+	check(err)
+	equal(count, 0, "deleted messages")
 }

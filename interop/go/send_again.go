@@ -9,7 +9,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	. "leveret.example/interop/harness"
 )
 
 const (
@@ -77,26 +76,26 @@ func (w *worker) seenCount() int {
 
 // restartSendAgain runs the publisher of docs/confirm-after-consume.md.
 func restartSendAgain(s *scenarioRun) {
-	w := &worker{queue: s.Name("q"), seen: map[string]int{}, acknowledged: map[string]bool{}}
-	n := s.OwnNode()
+	w := &worker{queue: s.name("q"), seen: map[string]int{}, acknowledged: map[string]bool{}}
+	n := s.ownNode()
 	r := &recovery{s: s, done: make(chan struct{})}
-	s.OnEnd(func() { close(r.done) })
+	s.onEnd(func() { close(r.done) })
 	go r.reconnecting(w.consume)
-	publisher := exec.Command(".bin/resend", "amqp://guest:guest@"+n.Addr, w.queue, fmt.Sprint(jobs))
+	publisher := exec.Command(".bin/resend", "amqp://guest:guest@"+n.addr, w.queue, fmt.Sprint(jobs))
 	publisher.Env = append(os.Environ(), "RESEND_TIMEOUT_S=1")
 	publisher.Stderr = os.Stderr
-	Check(publisher.Start())
-	s.OnEnd(func() { _ = publisher.Process.Kill() })
+	check(publisher.Start())
+	s.onEnd(func() { _ = publisher.Process.Kill() })
 	for _, count := range []int{500, 1200} {
-		WaitUntilFor(jobsDeadline, func() bool { return w.seenCount() >= count }, fmt.Sprintf("%d jobs", count))
-		n.Kill9()
-		n.Start()
+		waitUntilFor(jobsDeadline, func() bool { return w.seenCount() >= count }, fmt.Sprintf("%d jobs", count))
+		n.kill9()
+		n.start()
 	}
-	Check(publisher.Wait())
+	check(publisher.Wait())
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for number := range jobs {
-		Equal(w.acknowledged[fmt.Sprintf("job-%d", number)], true, fmt.Sprintf("job %d is done", number))
+		equal(w.acknowledged[fmt.Sprintf("job-%d", number)], true, fmt.Sprintf("job %d is done", number))
 	}
-	Equal(w.seen[heldJob] > 1, true, "published again without an answer")
+	equal(w.seen[heldJob] > 1, true, "published again without an answer")
 }

@@ -10,7 +10,7 @@ use session::{ChannelId, Error};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// Who a connection belongs to and where it comes from.
 #[derive(Clone, Debug, Default)]
@@ -223,6 +223,19 @@ impl Connection {
     }
 }
 
+/// Clients whose own threads wait for the disk at a time. Threads are left for others, who come in by them.
+const AT_THE_DISK_MAX: usize = 64;
+
+/// Turns of clients whose own threads wait for the disk.
+#[derive(Debug)]
+struct DiskTurns(Semaphore);
+
+impl Default for DiskTurns {
+    fn default() -> Self {
+        Self(Semaphore::new(AT_THE_DISK_MAX))
+    }
+}
+
 /// All connections of the node.
 #[derive(Debug, Default)]
 pub struct Connections {
@@ -230,9 +243,15 @@ pub struct Connections {
     last_id: AtomicU64,
     /// Whether the node is in maintenance: nobody is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
+    disk_turns: DiskTurns,
 }
 
 impl Connections {
+    /// A turn to wait for the disk on one's own thread, until it is dropped.
+    pub(crate) async fn disk_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.disk_turns.0.acquire().await.ok()
+    }
+
     /// Adds one; ids are never used again, also not after a restart of the node when
     /// `first_id` rises from start to start.
     pub(crate) fn open(&self, identity: Identity) -> Arc<Connection> {

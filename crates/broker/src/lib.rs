@@ -53,12 +53,12 @@ pub use classic::PagerStepper;
 pub use classic::{Delayed, DelayedMessage};
 pub use classic::{PagerOptions, StorageOptions};
 pub use log::FileTraffic;
+pub use message::Properties as MessageProperties;
 pub use queue_type::{
     Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
 };
-pub use quorum::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection, QuorumQueue};
 pub use stdx::Clock;
 pub use stream::{
-    GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDurability, StreamOptions,
-    SubscriptionView, TrackedValue,
+    GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDurability, StreamMessage,
+    StreamOptions, SubscriptionView, Tail, TrackedValue,
 };

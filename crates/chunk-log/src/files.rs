@@ -197,6 +197,13 @@ impl Slot {
         Ok(file)
     }
 
+    /// The file, if it is open and nobody is just opening it.
+    pub(crate) fn file_at_hand(&self) -> Option<Arc<dyn DiskFile>> {
+        let file = self.handle.try_lock().ok()?.clone();
+        self.is_used.store(true, Ordering::Relaxed);
+        file
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

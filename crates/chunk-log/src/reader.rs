@@ -49,7 +49,7 @@ pub enum Wait {
     /// Waits for the device.
     #[default]
     ForDisk,
-    /// Returns [`ChunkLogError::WouldBlock`]; nothing has changed then.
+    /// Returns [`ChunkLogError::WouldBlock`], also when a file is not open; nothing has changed then.
     Never,
 }
 
@@ -162,6 +162,10 @@ impl Reader {
                 Ok(Next::PassedOver) => {}
                 Ok(next) => return Ok(next),
                 Err(error) if error.is_not_found() => {
+                    // Where to go on is looked up on the disk.
+                    if wait == Wait::Never {
+                        return Err(ChunkLogError::WouldBlock);
+                    }
                     let gone = self.segment;
                     self.go_to_first()?;
                     if self.segment == gone {
@@ -179,7 +183,7 @@ impl Reader {
             let chunk = self.one(wait)?;
             return Ok(chunk.map_or(Next::PassedOver, Next::Chunk));
         }
-        let has_more = self.find_more()?;
+        let has_more = self.find_more(wait)?;
         Ok(if has_more { Next::PassedOver } else { Next::End })
     }
 
@@ -200,7 +204,7 @@ impl Reader {
     }
 
     /// Looks whether there is more to read, in this segment or the next; it has gone a step further if so.
-    fn find_more(&mut self) -> Result<bool> {
+    fn find_more(&mut self, wait: Wait) -> Result<bool> {
         if self.next_offset >= self.view.0.committed_offset() {
             return Ok(false);
         }
@@ -214,7 +218,7 @@ impl Reader {
             Ordering::Less => {}
             Ordering::Equal => self.end = committed.position,
             Ordering::Greater => {
-                let slot = self.slot()?;
+                let (slot, _) = (self.slot()?, self.open_file(wait)?);
                 self.end = self.view.0.sealed_bytes(self.segment, &slot)?;
                 self.is_sealed = true;
             }
@@ -290,7 +294,7 @@ impl Reader {
         let is_off = self.options.read_ahead == ReadAhead::Off;
         if is_off || self.buffer.get(self.position, stored).is_none() {
             if data_bytes >= self.options.file_range_bytes_min {
-                let (name, file) = self.open_file()?;
+                let (name, file) = self.open_file(wait)?;
                 let at = self.position + header.data_at();
                 self.counts.file_ranges += 1;
                 self.counts.file_range_bytes += data_bytes;
@@ -314,7 +318,7 @@ impl Reader {
 
     /// Reads so many bytes from the position on.
     fn fill(&mut self, bytes: u64, needed: u64, wait: Wait) -> Result<()> {
-        let (name, file) = self.open_file()?;
+        let (name, file) = self.open_file(wait)?;
         let mut into = match std::mem::take(&mut self.buffer.bytes).try_into_mut() {
             Ok(free) => free,
             Err(_) => BytesMut::new(),
@@ -341,10 +345,14 @@ impl Reader {
         Ok(())
     }
 
-    fn open_file(&mut self) -> Result<(Arc<str>, Arc<dyn DiskFile>)> {
+    fn open_file(&mut self, wait: Wait) -> Result<(Arc<str>, Arc<dyn DiskFile>)> {
         let slot = self.slot()?;
         let name = self.file.as_ref().map_or_else(|| slot.name().into(), |it| Arc::clone(&it.name));
-        Ok((name, slot.file()?))
+        let file = match wait {
+            Wait::ForDisk => slot.file()?,
+            Wait::Never => slot.file_at_hand().ok_or(ChunkLogError::WouldBlock)?,
+        };
+        Ok((name, file))
     }
 
     fn slot(&mut self) -> Result<Arc<Slot>> {

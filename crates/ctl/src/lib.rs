@@ -16,6 +16,7 @@ mod plugins;
 mod render;
 mod report;
 mod run;
+mod tail;
 mod unavailable;
 mod units;
 mod usage;

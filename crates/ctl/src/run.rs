@@ -27,7 +27,7 @@ pub(crate) fn execute(
     let endpoint = match invocation.verb.action {
         Action::Do => Some(invocation.verb.name()),
         Action::Ask(endpoint, _) | Action::List(endpoint, _) => Some(endpoint),
-        Action::Offline(_) => None,
+        Action::Offline(_) | Action::Follow(_) => None,
     };
     // COMPAT: a node that cannot be reached is reported before any informational line.
     let client = match endpoint {
@@ -57,6 +57,7 @@ pub(crate) fn execute(
             Answer::Rows(Rows::new(columns, &asked(endpoint)?, listing.form))
         }
         Action::Offline(act) => act(invocation)?,
+        Action::Follow(follow) => return follow(invocation, terminal.output),
     };
     print(terminal, &output::written(&answer, style(invocation)));
     Ok(())
@@ -65,7 +66,7 @@ pub(crate) fn execute(
 fn style(invocation: &Invocation) -> Style<'_> {
     let by_default = match invocation.verb.action {
         Action::List(_, listing) => listing.headers,
-        Action::Do | Action::Ask(..) | Action::Offline(_) => true,
+        Action::Do | Action::Ask(..) | Action::Offline(_) | Action::Follow(_) => true,
     };
     let asked_for = invocation.flag("table-headers");
     Style {

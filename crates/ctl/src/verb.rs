@@ -8,6 +8,7 @@ use crate::options::Switch;
 use crate::output::{Answer, Form};
 pub(crate) use invocation::{Invocation, NodeAddress};
 use serde_json::Value;
+use std::io::Write;
 pub(crate) use tool::Tool;
 
 /// Headings of the list of verbs.
@@ -105,6 +106,8 @@ pub(crate) enum Action {
     Ask(&'static str, Render),
     /// Call the named endpoint of the node; the answer is a listing.
     List(&'static str, Listing),
+    /// Prints what comes as it comes.
+    Follow(fn(&Invocation, &mut dyn Write) -> Result<(), Failure>),
     /// Done here, or with more than one request.
     Offline(fn(&Invocation) -> Result<Answer, Failure>),
 }

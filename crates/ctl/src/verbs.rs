@@ -9,7 +9,6 @@ mod nodes;
 mod parameters;
 mod plugins;
 mod queues;
-mod quorum;
 mod streams;
 mod tracing;
 mod upgrade;
@@ -30,7 +29,6 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     definitions::VERBS,
     vhosts::VERBS,
     queues::VERBS,
-    quorum::VERBS,
     streams::VERBS,
     delays::VERBS,
     tracing::VERBS,

@@ -5,6 +5,7 @@
 mod checks;
 mod command;
 mod confirm_on;
+mod consumer_arguments;
 pub mod definitions;
 mod error;
 mod exchange;

@@ -172,8 +172,8 @@ pub(crate) struct DefinitionsSource {
 /// The node's settings for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Messages {
-    /// Time a delivery may wait for its acknowledgement, milliseconds, or for ever; `None` is as by default.
-    pub(crate) consumer_timeout_ms: Option<Option<u64>>,
+    /// Time a delivery may wait for its acknowledgement, milliseconds; `None` is for ever.
+    pub(crate) consumer_timeout_ms: Option<u64>,
     /// The virtual host in which events are told.
     pub(crate) event_vhost: Option<String>,
     /// Whether a time stamp replaces that of the publisher; `None` writes no time stamp.
@@ -201,6 +201,8 @@ pub(crate) struct Streams {
     pub(crate) max_connections: Option<u64>,
     /// Partitions of a super stream that a client creates.
     pub(crate) partitions_max: u64,
+    /// Bytes of a sub-batch that is published, unpacked.
+    pub(crate) sub_batch_bytes_max: u32,
     /// The promise that a confirm of a message in a stream makes.
     pub(crate) durability: Durability,
     /// Whether consumers read ahead.
@@ -283,8 +285,6 @@ impl ConfigError {
 pub(crate) enum Warning {
     /// RabbitMQ has this key, Leveret does not act on it yet.
     NotBuilt { place: Place, key: String },
-    /// RabbitMQ has this key, and here there is nothing to set.
-    NoEffect { place: Place, key: String, why: &'static str },
     /// Of two ways to say one thing the absolute one counts.
     BothThresholds(&'static str),
     /// A variable that says nothing here.
@@ -296,9 +296,6 @@ impl fmt::Display for Warning {
         match self {
             Self::NotBuilt { place, key } => {
                 write!(f, "{place}: `{key}` has no effect yet: Leveret does not have this option")
-            }
-            Self::NoEffect { place, key, why } => {
-                write!(f, "{place}: `{key}` has no effect: {why}")
             }
             Self::Environment(text) => f.write_str(text),
             Self::BothThresholds(key) => {
@@ -418,13 +415,8 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
             Some(found) => {
                 last.insert(found.canonical_key(), (found, setting));
             }
-            None if known::is_known(&setting.key) => {
-                let (place, key) = (setting.place, setting.key.join("."));
-                warnings.push(match known::without_effect(&key) {
-                    Some(why) => Warning::NoEffect { place, key, why },
-                    None => Warning::NotBuilt { place, key },
-                });
-            }
+            None if known::is_known(&setting.key) => warnings
+                .push(Warning::NotBuilt { place: setting.place, key: setting.key.join(".") }),
             None => {
                 let key = setting.key.join(".");
                 let nearest = known::nearest(&setting.key);
@@ -664,6 +656,7 @@ impl Default for Config {
                 advertised_port: None,
                 max_connections: None,
                 partitions_max: 1_000,
+                sub_batch_bytes_max: 64 << 20,
                 durability: Durability::Write,
                 read_ahead: true,
                 read_ahead_limit: None,

@@ -7,7 +7,7 @@ use session::{Table, Value};
 /// has passed since, in the form of `x-max-age`.
 ///
 /// # Errors
-/// RabbitMQ's text of what is wrong with it.
+/// The value, in Erlang's form.
 pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Result<Start, String> {
     let Some(value) = arguments.get(b"x-stream-offset") else { return Ok(Start::Next) };
     if let Value::Timestamp(seconds) = value {
@@ -20,7 +20,9 @@ pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Resu
             b"last" => Ok(Start::Last),
             b"next" => Ok(Start::Next),
             interval => {
-                let age_ms = age(interval).ok_or("invalid_max_age")?;
+                let age_ms = age(interval).ok_or_else(|| {
+                    format!("{{longstr,<<\"{}\">>}}", String::from_utf8_lossy(interval))
+                })?;
                 Ok(Start::Timestamp(i64::try_from(now_ms.saturating_sub(age_ms)).unwrap_or(0)))
             }
         },
@@ -29,7 +31,7 @@ pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Resu
                 Ok(offset) => offset,
                 Err(_) => next_offset.saturating_sub(offset.unsigned_abs()),
             })),
-            None => Err(format!("{{invalid_offset_arg,{}}}", value.type_name())),
+            None => Err(value.type_name().to_owned()),
         },
     }
 }

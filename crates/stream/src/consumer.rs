@@ -57,7 +57,8 @@ impl Stream {
     pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Arc<Consumer>, AttachRefused> {
         check(self, &attach)?;
         let now_ms = self.services.time.unix_ms();
-        let cursor = Cursor::open(self, &attach.arguments, now_ms)?;
+        let cursor = Cursor::open(self, &attach.arguments, now_ms);
+        let cursor = cursor.map_err(AttachRefused::Unfit)?;
         let prefetch = attach.checkout.prefetch.unwrap_or(0);
         let consumer = Arc::new(Consumer {
             stream: Arc::clone(self),
@@ -89,11 +90,7 @@ impl Stream {
 /// COMPAT: RabbitMQ's texts.
 fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
     let resource = stream.def().resource();
-    if attach.arguments.get(b"x-priority").is_some() {
-        let why = "of queue type rabbit_stream_queue";
-        return Err(AttachRefused::Unfit(format!("invalid arg 'x-priority' for {resource} {why}")));
-    }
-    if attach.limit.as_ref().is_some_and(|limit| limit.is_set()) {
+    if attach.limit.is_some() {
         let text = format!("{resource} does not support global qos");
         return Err(AttachRefused::NotImplemented(text));
     }

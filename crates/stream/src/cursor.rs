@@ -6,8 +6,8 @@ use crate::source::{Lent, Source};
 use crate::stream::Stream;
 use chunk_log::{ChunkLogError, Next, ReaderOptions, Start};
 use conversion::{Origin, decode_amqp10};
+use message::MessageRef;
 use meta::Name;
-use queue_type::AttachRefused;
 use session::{Delivery, LinkId, Position, Room, Sink, Table};
 
 /// A consumer's place in its stream.
@@ -19,6 +19,19 @@ pub(crate) struct Cursor {
     stream: Name,
     /// Properties of the message that is delivered.
     scratch: Vec<u8>,
+    /// The time of the chunk.
+    chunk_timestamp_ms: i64,
+}
+
+/// A message of a stream.
+#[derive(Debug)]
+pub struct StreamMessage<'a> {
+    /// Its offset.
+    pub offset: u64,
+    /// The time of its chunk, milliseconds since 1970.
+    pub chunk_timestamp_ms: i64,
+    /// As a consumer of AMQP 0-9-1 would be given it.
+    pub message: MessageRef<'a>,
 }
 
 /// Why deliveries pause.
@@ -43,17 +56,16 @@ pub(crate) enum Read {
 
 impl Cursor {
     /// Where the arguments of a consumer say.
-    pub(crate) fn open(
-        stream: &Stream,
-        arguments: &Table,
-        now_ms: u64,
-    ) -> Result<Self, AttachRefused> {
-        let failed = |reason: String| {
-            let resource = stream.def().resource();
-            AttachRefused::Unfit(format!("failed consuming from stream {resource}: {reason}"))
-        };
+    pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: u64) -> Result<Self, String> {
+        let resource = stream.def().resource();
+        let failed =
+            |error: ChunkLogError| format!("failed consuming from stream {resource}: {error}");
         let view = stream.view();
-        let start = arguments::start_at(arguments, view.next_offset(), now_ms).map_err(failed)?;
+        let start =
+            arguments::start_at(arguments, view.next_offset(), now_ms).map_err(|given| {
+                let reason = format!("{{invalid_stream_offset_arg,{given}}}");
+                format!("invalid arg 'x-stream-offset' for {resource}: {reason}")
+            })?;
         let first_offset = match start {
             Start::Offset(offset) => offset,
             Start::First | Start::Last | Start::Next | Start::Timestamp(_) => 0,
@@ -65,10 +77,21 @@ impl Cursor {
             file_range_bytes_min: u64::MAX,
             ..ReaderOptions::default()
         };
-        let reader = view.reader(start, options).map_err(|error| failed(error.to_string()))?;
-        let (messages, stream) = (Messages::from(first_offset), stream.def().name.clone());
+        let reader = view.reader(start, options).map_err(failed)?;
+        let unpacked_bytes_max = stream.services.options.unpacked_bytes_max();
+        let messages = Messages::from(first_offset, unpacked_bytes_max);
+        let stream = stream.def().name.clone();
         let source = Source::new(Some(reader));
-        Ok(Self { source, messages, stream, scratch: Vec::new() })
+        Ok(Self { source, messages, stream, scratch: Vec::new(), chunk_timestamp_ms: 0 })
+    }
+
+    /// The next message of the chunk.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<StreamMessage<'_>>, Damaged> {
+        let Some((offset, message)) = self.messages.next()? else { return Ok(None) };
+        let origin = Origin { stream: self.stream.as_bytes(), offset };
+        let message = decode_amqp10(message, origin, &mut self.scratch);
+        Ok(Some(StreamMessage { offset, chunk_timestamp_ms: self.chunk_timestamp_ms, message }))
     }
 
     /// Delivers what is left of the chunk; with the number of messages that were.
@@ -83,18 +106,16 @@ impl Cursor {
             if n_delivered == credit {
                 break Pause::NoCredit;
             }
-            let (offset, message) = match self.messages.next() {
+            let next = match self.next() {
                 Ok(Some(next)) => next,
                 Ok(None) => break Pause::ChunkEnds,
                 Err(damaged) => break Pause::Damaged(damaged),
             };
-            let origin = Origin { stream: self.stream.as_bytes(), offset };
-            let message = decode_amqp10(message, origin, &mut self.scratch);
             let delivery = Delivery {
-                position: Position(offset),
+                position: Position(next.offset),
                 redelivered: false,
                 settled_by_write: false,
-                message: &message,
+                message: &next.message,
             };
             n_delivered += 1;
             if sink.deliver(link, delivery) == Room::Full {
@@ -116,8 +137,14 @@ impl Cursor {
             parts?.verify_crc()?;
         }
         let data = chunk.data().ok_or_else(|| Damaged("its data is missing".to_owned()))?;
+        self.chunk_timestamp_ms = chunk.header.timestamp_ms;
         self.messages.begin(chunk.header.chunk_id, chunk.header.n_entries, data);
         Ok(Read::GoesOn)
+    }
+
+    /// Behind the last chunk that was read. For who has what [`Read::Waits`] gave, 0.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.source.next_offset()
     }
 
     /// Takes back what [`Read::Waits`] gave.

@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use std::ops::Range;
-use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
 use streamproto::{Compression, Entries, Entry, SubBatch};
 
 /// In front of a message.
@@ -41,7 +40,7 @@ enum Next {
 }
 
 impl Run {
-    fn next(&mut self) -> Result<Next, Damaged> {
+    fn next(&mut self, unpacked_bytes_max: u32) -> Result<Next, Damaged> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let mut entries = Entries::new(rest, self.n_left, self.next_offset);
         let Some(entry) = entries.next() else { return Ok(Next::End) };
@@ -55,7 +54,7 @@ impl Run {
                 Ok(Next::Message(offset, at..self.at))
             }
             Entry::SubBatch(batch) => {
-                let bytes = unpack(&batch)?;
+                let bytes = unpack(&batch, unpacked_bytes_max)?;
                 self.at += SUB_BATCH_HEADER_BYTES + batch.bytes.len();
                 let n_left = batch.n_records;
                 Ok(Next::SubBatch(Self { bytes, at: 0, n_left, next_offset: offset }))
@@ -64,9 +63,9 @@ impl Run {
     }
 }
 
-fn unpack(batch: &SubBatch<'_>) -> Result<Bytes, Damaged> {
+fn unpack(batch: &SubBatch<'_>, bytes_max: u32) -> Result<Bytes, Damaged> {
     let mut unpacked = Vec::new();
-    let bytes = sub_batch::unpack(batch, UNCOMPRESSED_BYTES_MAX_DEFAULT, &mut unpacked)?;
+    let bytes = sub_batch::unpack(batch, bytes_max, &mut unpacked)?;
     Ok(if batch.compression == Compression::NONE {
         Bytes::copy_from_slice(bytes)
     } else {
@@ -81,12 +80,14 @@ pub(crate) struct Messages {
     sub_batch: Run,
     /// Those before it are passed over.
     first_offset: u64,
+    /// The largest sub-batch that is unpacked, in bytes.
+    unpacked_bytes_max: u32,
 }
 
 impl Messages {
     /// None yet, and never those before this offset.
-    pub(crate) fn from(first_offset: u64) -> Self {
-        Self { first_offset, ..Self::default() }
+    pub(crate) fn from(first_offset: u64, unpacked_bytes_max: u32) -> Self {
+        Self { first_offset, unpacked_bytes_max, ..Self::default() }
     }
 
     /// Goes on with the entries of another chunk.
@@ -103,14 +104,14 @@ impl Messages {
         let (offset, place, in_sub_batch) = loop {
             let in_sub_batch = self.sub_batch.n_left > 0;
             let run = if in_sub_batch { &mut self.sub_batch } else { &mut self.chunk };
-            match run.next()? {
+            match run.next(self.unpacked_bytes_max)? {
                 Next::Message(offset, _) if offset < self.first_offset => {}
                 Next::Message(offset, place) => break (offset, place, in_sub_batch),
                 Next::SubBatch(run) if !in_sub_batch => self.sub_batch = run,
                 Next::SubBatch(_) => return Err(Damaged("a sub-batch in a sub-batch".to_owned())),
                 Next::End => {
                     // Its memory may be the whole read-ahead of the stream.
-                    *self = Self::from(self.first_offset);
+                    *self = Self::from(self.first_offset, self.unpacked_bytes_max);
                     return Ok(None);
                 }
             }

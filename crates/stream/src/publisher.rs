@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streamproto::Entry;
 use streamproto::field::Field;
-use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
 
 /// A publisher of one connection.
 pub struct StreamPublisher {
@@ -62,10 +61,10 @@ impl<'a> Published<'a> {
         Some(Self { id, filter_value, entry: Entry::read(rest).ok()? })
     }
 
-    fn is_refused(&self) -> bool {
+    fn is_refused(&self, sub_batch_bytes_max: u32) -> bool {
         match &self.entry {
             Entry::Message(_) => false,
-            Entry::SubBatch(batch) => batch.check(UNCOMPRESSED_BYTES_MAX_DEFAULT).is_err(),
+            Entry::SubBatch(batch) => batch.check(sub_batch_bytes_max).is_err(),
         }
     }
 }
@@ -180,11 +179,12 @@ impl StreamPublisher {
         let mut last = reference.and_then(|name| writer.sequence(name));
         let mut rest = append.entries(input);
         let (mut n_added, mut is_refused) = (0, false);
+        let sub_batch_bytes_max = self.stream.services.options.sub_batch_bytes_max;
         for _ in 0..append.n_entries {
             let Some(published) = Published::read(&mut rest, append.has_filter_values) else {
                 break;
             };
-            is_refused |= published.is_refused();
+            is_refused |= published.is_refused(sub_batch_bytes_max);
             if is_refused {
                 refused.add(published.id);
                 continue;

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use stdx::{Clock, WallClock};
+use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
 
 /// Threads that write and sync, ...
 const N_SYNC_THREADS: usize = 2;
@@ -42,6 +43,16 @@ pub struct StreamOptions {
     pub read_ahead: ReadAhead,
     /// Files of streams that are open at a time.
     pub open_files_max: usize,
+    /// Bytes of a sub-batch that is published, unpacked. What was published under a larger limit is read all
+    /// the same, up to the protocol's default.
+    pub sub_batch_bytes_max: u32,
+}
+
+impl StreamOptions {
+    /// Bytes of a sub-batch that is read, unpacked.
+    pub(crate) fn unpacked_bytes_max(&self) -> u32 {
+        self.sub_batch_bytes_max.max(UNCOMPRESSED_BYTES_MAX_DEFAULT)
+    }
 }
 
 /// Open files of all streams, where there are descriptors enough.
@@ -50,7 +61,8 @@ const OPEN_FILES_MAX: usize = 4_096;
 impl Default for StreamOptions {
     fn default() -> Self {
         let (durability, read_ahead) = (StreamDurability::default(), ReadAhead::default());
-        Self { durability, read_ahead, open_files_max: OPEN_FILES_MAX }
+        let sub_batch_bytes_max = UNCOMPRESSED_BYTES_MAX_DEFAULT;
+        Self { durability, read_ahead, open_files_max: OPEN_FILES_MAX, sub_batch_bytes_max }
     }
 }
 

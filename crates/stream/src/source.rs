@@ -35,6 +35,11 @@ impl Source {
         Self { reader: reader.map(Box::new), fetched: None, generation: 0, is_idle }
     }
 
+    /// Behind the last chunk that was read; 0 without a reader.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.reader.as_ref().map_or(0, |reader| reader.next_offset())
+    }
+
     /// Whether nothing is to be read.
     pub(crate) const fn is_idle(&self) -> bool {
         self.is_idle

@@ -102,6 +102,8 @@ impl Stream {
         };
         let next_offset = reader.as_ref().map_or(0, chunk_log::Reader::next_offset);
         let figures = SubscriptionFigures { next_offset, ..SubscriptionFigures::default() };
+        // Looked up here, where others go on meanwhile, not by the first delivery.
+        self.last_chunk_id();
         let (source, credit) = (Source::new(reader), i64::from(credit));
         let state = State { source, credit, figures, has_ended: false };
         let subscription = Arc::new(Subscription {

@@ -1,6 +1,5 @@
 //! A named list of scenarios; runs them one after the other and prints one line for each.
 
-use crate::LIBRARY;
 use crate::check::{Failure, Outcome};
 use crate::lab::Lab;
 use crate::node::Node;
@@ -44,15 +43,15 @@ impl Suite {
             match run_one(&node, id, steps).await {
                 Ok(()) => {
                     passed += 1;
-                    println!("PASS {LIBRARY} {id} ({} ms)", started.elapsed().as_millis());
+                    println!("PASS rust {id} ({} ms)", started.elapsed().as_millis());
                 }
                 Err(Failure::Skipped(reason)) => {
                     skipped += 1;
-                    println!("SKIP {LIBRARY} {id}: {reason}");
+                    println!("SKIP rust {id}: {reason}");
                 }
                 Err(Failure::Failed(reason)) => {
                     failed += 1;
-                    println!("FAIL {LIBRARY} {id}: {reason}");
+                    println!("FAIL rust {id}: {reason}");
                 }
             }
             if !node.running().await {

@@ -3,14 +3,14 @@
 use super::channels::ReplyConsumer;
 use super::client::Client;
 use super::links::{Links, tell_consumer};
-use super::{Handled, direct_reply_to};
+use super::{Handled, access, direct_reply_to};
 use crate::limits;
-use crate::queue_ref::{LinkRef, QueueRef};
-use meta::{Permission, QueueDef, QueueKind};
+use crate::queue_ref::QueueRef;
+use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got};
 use session::{
-    Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
+    Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,13 +26,22 @@ impl Links {
         if direct_reply_to::is_reply_queue(consume.queue.as_bytes()) {
             return self.consume_replies(client, control, consume);
         }
+        let broker = Arc::clone(client.access.broker());
+        // Where it begins may have to be looked up on the disk.
+        let _disk = match consume.arguments.get(b"x-stream-offset") {
+            Some(_) => broker.connections.disk_turn().await,
+            None => None,
+        };
         let (queue, turn) = client.queue_to_attach(channel, &consume.queue).await?;
         client.access.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(client, channel, &consume.consumer_tag)?;
+        let checked = queue.def().check_consumer(&consume.arguments);
+        checked.map_err(|error| access::refused(&error))?;
+        let priority = consume.arguments.get(b"x-priority");
         let checkout = Checkout {
             settling: ack_mode(consume.no_ack),
             prefetch: client.channels.prefetch(channel),
-            priority: check_arguments(&consume.arguments, queue.def())?,
+            priority: priority.and_then(Value::as_i64).unwrap_or(0),
         };
         let link = self.next_id();
         let attached = queue.attach(Attach {
@@ -46,7 +55,7 @@ impl Links {
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
             limit: client.channels.limit(channel),
-            node_timeout_ms: client.access.broker().limits().quorum_timeout_ms,
+            node_timeout_ms: client.access.broker().limits().consumer_timeout_ms,
         });
         drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
@@ -65,10 +74,9 @@ impl Links {
         );
         self.insert(link, consumer);
         if let Some(channel) = client.channels.get_mut(channel) {
-            let before = channel.consumers.insert(consumer_tag, link);
+            channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
-            let n_more = u32::from(before.is_none());
-            channel.counters.n_consumers.fetch_add(n_more, Ordering::Relaxed);
+            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Handled::Answered)
     }
@@ -125,8 +133,8 @@ impl Links {
             return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
         }
         let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
-        let is_fed = |link: &LinkRef| link.is_active() && !link.queue().is_deleted();
-        let in_use = known.and_then(|link| self.get(*link)).is_some_and(is_fed);
+        let in_use =
+            known.and_then(|link| self.get(*link)).is_some_and(|link| !link.queue().is_deleted());
         if in_use || client.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
@@ -218,7 +226,7 @@ impl Links {
             .attach_passive(
                 owner,
                 ack_mode(no_ack),
-                client.access.broker().limits().quorum_timeout_ms,
+                client.access.broker().limits().consumer_timeout_ms,
             )
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
@@ -247,29 +255,4 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
         AttachRefused::Locked(text) => Error::new(ErrorKind::ResourceLocked, text),
         AttachRefused::NotImplemented(text) => Error::new(ErrorKind::NotImplemented, text),
     }
-}
-
-/// The check of a consumer's arguments as far as all queues know them. Returns its `x-priority`: any integer,
-/// 0 when missing.
-fn check_arguments(arguments: &Table, queue: &QueueDef) -> Result<i64, Error> {
-    let refuse = |key: &str, why: String| {
-        let text = format!("invalid arg '{key}' for {}{why}", queue.resource());
-        Error::new(ErrorKind::PreconditionFailed, text)
-    };
-    let integer = |key: &str| {
-        let Some(value) = arguments.get(key.as_bytes()) else { return Ok(None) };
-        let integer = if matches!(value, Value::Timestamp(_)) { None } else { value.as_i64() };
-        let other = || format!(": \"expected integer, got {}\"", value.type_name());
-        integer.map(Some).ok_or_else(|| refuse(key, other()))
-    };
-    let timeout = "x-consumer-timeout";
-    if let Some(negative) = integer(timeout)?.filter(|timeout_ms| *timeout_ms < 0) {
-        return Err(refuse(timeout, format!(": {{value_negative,{negative}}}")));
-    }
-    let offset = "x-stream-offset";
-    if queue.kind != QueueKind::Stream && arguments.get(offset.as_bytes()).is_some() {
-        let kind = queue.kind.as_str();
-        return Err(refuse(offset, format!(" of queue type rabbit_{kind}_queue")));
-    }
-    Ok(integer("x-priority")?.unwrap_or_default())
 }

@@ -58,6 +58,8 @@ impl Streams {
         let is_answered =
             !matches!(op, StreamOp::StoreOffset { .. } | StreamOp::ConsumerUpdated { .. });
         self.forget_gone();
+        let broker = Arc::clone(client.access.broker());
+        let _turn = if looks_up(op) { broker.connections.disk_turn().await } else { None };
         let mut requests = StreamRequests { client };
         let handled = match op {
             StreamOp::DeclarePublisher { publisher, reference, stream } => {
@@ -385,6 +387,17 @@ impl StreamRequests<'_> {
             StreamRefusal::PreconditionFailed
         }
     }
+}
+
+/// Whether it may have to look up places on the disk.
+const fn looks_up(op: &StreamOp) -> bool {
+    matches!(
+        op,
+        StreamOp::Subscribe(_)
+            | StreamOp::ConsumerUpdated { .. }
+            | StreamOp::ResolveOffset { .. }
+            | StreamOp::Stats { .. }
+    )
 }
 
 fn refuse_credit(client: &Client, credit: StreamCredit, why: StreamRefusal) {

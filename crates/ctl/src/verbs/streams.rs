@@ -4,6 +4,7 @@ use crate::failure::{Failure, Invalid, code};
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Form, Rows};
 use crate::run;
+use crate::tail;
 use crate::units::bytes_of;
 use crate::verb::{Action, Banner, Check, Columns, Invocation, Listing, Section, VERB, Verb};
 use serde_json::{Map, Value, json};
@@ -240,6 +241,23 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["name"],
         banner: Banner::Text("Scrubbing stream {name} ..."),
         action: Action::Ask("scrub_stream", scrubbed),
+        ..STREAMS
+    },
+    Verb {
+        usage: "stream tail <stream> [--offset <offset>] [--count <count>] [--follow] [--vhost <vhost>]",
+        description: "Prints messages of a stream as lines of JSON",
+        params: &["command", "name"],
+        switches: &[
+            text("offset", Some('o')),
+            number("count", Some('c')),
+            flag("follow", Some('f')),
+        ],
+        check: Some(|invocation| match (invocation.param("command"), invocation.number("count")) {
+            ("tail", None | Some(0..)) => Ok(()),
+            ("tail", Some(_)) => Err(Invalid::Other("The count must not be negative".to_owned())),
+            _ => Err(Invalid::Other("The command for a stream is `tail`".to_owned())),
+        }),
+        action: Action::Follow(tail::tail),
         ..STREAMS
     },
     Verb {

@@ -5,7 +5,7 @@ use amqp091::{ShortString, Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
 /// Of several fields of one name the first counts, as everywhere.
-pub(super) fn to_json(table: &Table) -> Json {
+pub fn to_json(table: &Table) -> Json {
     let mut fields = Map::new();
     for (key, value) in table {
         fields.entry(key.to_text()).or_insert_with(|| value_to_json(value));

@@ -129,7 +129,8 @@ pub(crate) fn unacceptable(value: &Value) -> String {
 }
 
 fn integer(value: &Value) -> Result<i64, String> {
-    value.as_i64().ok_or_else(|| format!("\"expected integer, got {}\"", value.type_name()))
+    let number = value.as_i64().filter(|_| !matches!(value, Value::Timestamp(_)));
+    number.ok_or_else(|| format!("\"expected integer, got {}\"", value.type_name()))
 }
 
 fn not_negative(value: &Value) -> Result<i64, String> {

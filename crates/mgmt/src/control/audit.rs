@@ -8,15 +8,12 @@ use tokio::net::UnixListener;
 
 /// Fields that say which object a change is about, in the order in which they are told. Passwords,
 /// definitions and values of parameters, which may hold secrets, are not among them.
-const OBJECT_FIELDS: [&str; 20] = [
+const OBJECT_FIELDS: [&str; 17] = [
     "vhost",
     "user",
     "name",
     "stream",
     "reference",
-    "node",
-    "vhost_pattern",
-    "queue_pattern",
     "exchange",
     "component",
     "pattern",

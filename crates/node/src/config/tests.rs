@@ -167,6 +167,7 @@ fn the_stream_protocol_finds_its_fields() {
          stream.frame_max = 0\nstream.initial_frame_max = 4096\nstream.heartbeat = 10\n\
          stream.advertised_host = hare\nstream.advertised_port = 1\nstream.max_connections = 7\n\
          stream.max_super_stream_partitions = 3\n\
+         stream.max_uncompressed_sub_entry_batch_size = 33554432\n\
          stream.durability = fsync\nstream.read_ahead = false\nstream.read_ahead_limit = 1kB\n",
     );
     let stream =
@@ -180,6 +181,7 @@ fn the_stream_protocol_finds_its_fields() {
         advertised_port: Some(1),
         max_connections: Some(7),
         partitions_max: 3,
+        sub_batch_bytes_max: 33_554_432,
         durability: Durability::Fsync,
         read_ahead: false,
         read_ahead_limit: Some(1_024),
@@ -229,14 +231,14 @@ fn what_the_node_does_with_messages_finds_its_fields() {
          message_interceptors.outgoing.timestamp.enabled = true\n",
     );
     let messages = Messages {
-        consumer_timeout_ms: Some(Some(60_000)),
+        consumer_timeout_ms: Some(60_000),
         event_vhost: Some("/".to_owned()),
         timestamp: Some(true),
         routing_node: Some(false),
         sent_time: true,
     };
     assert_eq!(changed, Config { messages, ..Config::default() });
-    assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, Some(None));
+    assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, None);
 }
 
 #[test]
@@ -377,8 +379,7 @@ fn a_wrong_value_names_its_line_and_what_was_expected() {
 
 #[test]
 fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
-    let text =
-        "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3\nraft.data_dir = /r";
+    let text = "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3";
     let (config, warnings) = applied(text).unwrap();
     assert_eq!(config.connection.heartbeat_s, 5);
     let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -387,7 +388,6 @@ fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
         [
             "a.conf:1: `ssl_options.verify` has no effect yet: Leveret does not have this option",
             "a.conf:3: `mqtt.prefetch` has no effect yet: Leveret does not have this option",
-            "a.conf:4: `raft.data_dir` has no effect: everything is in the data directory",
         ]
     );
 }

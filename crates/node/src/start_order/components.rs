@@ -75,9 +75,6 @@ pub(crate) fn open_broker(
     found.start(disk, options, settings).context(CANNOT_START)
 }
 
-/// COMPAT: the time that consumers of quorum queues have where nobody says another.
-const QUORUM_TIMEOUT_MS: u64 = 30 * 60 * 1000;
-
 /// Of the descriptors there are, streams have one in so many open at most.
 const STREAMS_SHARE: u64 = 4;
 
@@ -96,6 +93,7 @@ fn stream_options(config: &Config, n_descriptors: u64) -> StreamOptions {
             None => ReadAhead::Adaptive,
         },
         open_files_max: defaults.open_files_max.min(share),
+        sub_batch_bytes_max: streams.sub_batch_bytes_max,
     }
 }
 
@@ -140,8 +138,7 @@ fn limits(config: &Config) -> Limits {
         consumers_per_channel: of.consumers,
         super_stream_partitions: Some(config.streams.partitions_max),
         channel_prefetch: of.permits.get("global_qos") == Some(&true),
-        consumer_timeout_ms: config.messages.consumer_timeout_ms.flatten(),
-        quorum_timeout_ms: config.messages.consumer_timeout_ms.unwrap_or(Some(QUORUM_TIMEOUT_MS)),
+        consumer_timeout_ms: config.messages.consumer_timeout_ms,
         node: environment::node_name(&environment::of_process),
     }
 }

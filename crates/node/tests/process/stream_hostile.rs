@@ -1,6 +1,7 @@
 //! Clients of the stream protocol that mean no good, and a bystander beside them.
 
 use crate::support::bystander::Bystander;
+use crate::support::faults::Fault;
 use crate::support::node::Node;
 use crate::support::stream_client::{Client, code};
 use crate::support::wait_until;
@@ -32,6 +33,8 @@ fn flood(client: &mut Client, bytes: &[u8], at_most: usize) -> usize {
     let mut n = 0;
     while n < at_most {
         match client.socket.write(&many) {
+            // What followed would be no frames any more.
+            Ok(written) if written < many.len() => return n + written,
             Ok(written) => n += written,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return n,
             Err(error) => panic!("after {n} bytes: {error}"),
@@ -268,4 +271,34 @@ fn a_damaged_chunk_is_its_readers_loss_alone() {
     client.says(&Create { correlation_id: 5, stream: "t", arguments: List::default() });
     assert_eq!(client.hears(), code(Key::Create, 5, ResponseCode::OK));
     drop(node);
+}
+
+/// Where they begin is looked up on the disk, which takes some tenths of a second here.
+#[test]
+fn a_crowd_that_begins_on_a_slow_disk_keeps_nobody_waiting() {
+    let node = Node::start_on_faulty_disk(&[]);
+    let mut owner = Client::open(node.stream_address(), "/");
+    owner.create("s");
+    owner.declare_publisher(1, "s");
+    for id in 0..3 {
+        owner.publish(1, id);
+        assert!(owner.hears().contains("PublishConfirm"));
+    }
+    let mut all: Vec<Client> =
+        (0..crowd(300)).map(|_| Client::open(node.stream_address(), "/")).collect();
+    node.let_disk_fail(Fault::SlowRead, "streams");
+    let bystander = Bystander::watch(node.address());
+    let first = streamproto::command::Subscribe {
+        offset: OffsetSpec::Offset(1),
+        credit: 1,
+        ..subscribe(1)
+    };
+    all.iter_mut().for_each(|client| client.says(&first));
+    for client in &mut all {
+        assert_eq!(client.hears(), code(Key::Subscribe, 7, ResponseCode::OK));
+        assert!(client.hears().contains("Deliver"));
+    }
+    bystander.expect_no_wait("a crowd that begins to consume from a slow disk");
+    node.mend_disk(Fault::SlowRead);
+    node.stop();
 }

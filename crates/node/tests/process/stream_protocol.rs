@@ -366,3 +366,61 @@ fn operators_see_who_publishes_and_who_consumes() {
     assert!(group.starts_with("s\t") && group.ends_with("\t-1\t1\n"), "{group}");
     node.stop();
 }
+
+/// The lines that `stream tail` prints.
+fn tail(node: &Node, words: &str) -> Vec<String> {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let printed = node.ctl(&[&["stream", "tail"], &*words].concat());
+    printed.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn operators_read_the_messages_of_a_stream_as_lines() {
+    let node = Node::start(&[]);
+    let mut client = Client::open(node.stream_address(), "/");
+    client.create("s");
+    assert_eq!(tail(&node, "s"), [""; 0]);
+    client.declare_publisher(1, "s");
+    for id in 0..30 {
+        client.publish(1, id);
+        assert!(client.hears().contains("PublishConfirm"));
+    }
+    let offsets = |lines: &[String]| {
+        let offset = |line: &String| {
+            assert!(line.contains("\"payload\":\"hi\""), "{line}");
+            let offset = line.split("\"offset\":").nth(1).unwrap().split(',').next();
+            offset.unwrap().parse().unwrap()
+        };
+        lines.iter().map(offset).collect::<Vec<u64>>()
+    };
+    assert_eq!(offsets(&tail(&node, "s")), (20..30).collect::<Vec<u64>>());
+    for (words, expected) in [
+        ("s --offset first", 0..30),
+        ("s -o first -c 3", 0..3),
+        ("s -o 27", 27..30),
+        ("s --offset -2 --vhost /", 28..30),
+        ("s -o 1h", 0..30),
+        ("s -o @0 --count 1", 0..1),
+        ("s -o next", 0..0),
+        ("s -o last", 29..30),
+        ("s -o first --count 0", 0..0),
+    ] {
+        assert_eq!(offsets(&tail(&node, words)), expected.collect::<Vec<u64>>(), "{words}");
+    }
+    // Who follows hears of more.
+    let lines = std::thread::scope(|scope| {
+        let follows = scope.spawn(|| tail(&node, "s -o 29 --follow --count 3"));
+        for id in 30..32 {
+            client.publish(1, id);
+        }
+        follows.join().unwrap()
+    });
+    assert_eq!(offsets(&lines), [29, 30, 31]);
+    for (words, refused) in
+        [(["none", "-c", "1"], "not found"), (["s", "-o", "soon"], "invalid_stream_offset_arg")]
+    {
+        let told = node.ctl_refused(&[&["stream", "tail"], &words[..]].concat());
+        assert!(told.contains(refused), "{told}");
+    }
+    node.stop();
+}

@@ -64,15 +64,14 @@ impl StreamRequests<'_> {
         let left = self.leave(&found);
         let deleted = self.client.access.change(&Command::DeleteQueueById { id: found.id() }).await;
         self.client.access.refresh();
-        match deleted.map_err(|error| self.refused("delete a stream", &error))? {
+        let why = match deleted {
+            Ok(Done::Changed) => return Ok(self.tell_deleted(origin, left.as_slice())),
             // Somebody else was faster.
-            Done::Nothing => Err(StreamRefusal::StreamDoesNotExist),
-            Done::Changed
-            | Done::QueueCreated(_)
-            | Done::QueueExists(_)
-            | Done::ExchangeCreated(_)
-            | Done::ExchangeExists(_) => Ok(self.tell_deleted(origin, left.as_slice())),
-        }
+            Ok(_) => StreamRefusal::StreamDoesNotExist,
+            Err(error) => self.refused("delete a stream", &error),
+        };
+        self.tell_left(left.as_slice());
+        Err(why)
     }
 
     /// COMPAT: who deletes streams has the answer before it hears that they are gone.

@@ -6,6 +6,7 @@
  *   sync-fails  a sync fails with EIO
  *   no-space    of a write half gets in, then it fails with ENOSPC
  *   read-fails  a read fails with EIO
+ *   slow-read   a read takes 100 ms, unless it is one that never waits
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,12 +43,17 @@ static int is_on(const char *fault, int fd)
 	return strstr(name, where) != NULL;
 }
 
-static int faulty_sync(long call, int fd)
+static void be_slow(const char *fault, int fd)
 {
-	if (is_on("slow-sync", fd)) {
+	if (is_on(fault, fd)) {
 		struct timespec wait = { 0, 100 * 1000 * 1000 };
 		nanosleep(&wait, NULL);
 	}
+}
+
+static int faulty_sync(long call, int fd)
+{
+	be_slow("slow-sync", fd);
 	if (is_on("sync-fails", fd)) {
 		errno = EIO;
 		return -1;
@@ -79,6 +85,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t n, off64_t at)
 
 ssize_t pread64(int fd, void *bytes, size_t n, off64_t at)
 {
+	be_slow("slow-read", fd);
 	if (is_on("read-fails", fd)) {
 		errno = EIO;
 		return -1;

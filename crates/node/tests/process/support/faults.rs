@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     NoSpace,
     /// A read fails with an input/output error.
     ReadFails,
+    /// A read that may wait takes 100 ms.
+    SlowRead,
 }
 
 impl Fault {
@@ -25,6 +27,7 @@ impl Fault {
             Self::SyncFails => "sync-fails",
             Self::NoSpace => "no-space",
             Self::ReadFails => "read-fails",
+            Self::SlowRead => "slow-read",
         }
     }
 }

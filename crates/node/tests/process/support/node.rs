@@ -206,11 +206,23 @@ impl Node {
 
     /// Runs `leveret ctl`, which must succeed.
     pub(crate) fn ctl(&self, args: &[&str]) -> String {
-        let mut command = Command::new(binary());
-        command.arg("ctl").args(args).arg("--data-dir").arg(self.data_dir()).stdin(Stdio::null());
-        let Output { status, stdout, stderr } = command.output().unwrap();
+        let Output { status, stdout, stderr } = self.ctl_command(args).output().unwrap();
         assert!(status.success(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
+    }
+
+    /// Runs `leveret ctl`, which must fail: what it says on stderr.
+    pub(crate) fn ctl_refused(&self, args: &[&str]) -> String {
+        let Output { status, stderr, .. } = self.ctl_command(args).output().unwrap();
+        assert!(!status.success(), "{args:?}");
+        String::from_utf8(stderr).unwrap()
+    }
+
+    /// `leveret ctl`, yet to be run.
+    pub(crate) fn ctl_command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.arg("ctl").args(args).arg("--data-dir").arg(self.data_dir()).stdin(Stdio::null());
+        command
     }
 
     /// Tells it to stop, and does not wait.
@@ -341,7 +353,8 @@ impl Node {
         let log = self.log();
         // What ends a client's connection is an error with RabbitMQ too, and none of the node's.
         let is_error = |line: &&str| {
-            line.contains(" [error] ") && !line.contains("[error] closing AMQP connection (")
+            let ends = ["AMQP", "stream"].map(|it| format!("[error] closing {it} connection ("));
+            line.contains(" [error] ") && !ends.iter().any(|end| line.contains(end))
         };
         let errors: Vec<&str> = log.lines().filter(is_error).collect();
         assert!(errors.is_empty(), "{errors:#?}");

@@ -1,4 +1,4 @@
-package harness
+package main
 
 import (
 	"fmt"
@@ -19,17 +19,14 @@ const (
 	startDeadline   = 30 * time.Second
 	stopDeadline    = 30 * time.Second
 	logTailMaxBytes = 4000
-
-	externalStreamPort = 5552
 )
 
-// Node is a broker process on a port and directory that both outlive a restart, or the external broker of INTEROP_URI.
-type Node struct {
-	Addr       string
-	StreamPort int
-	root       string
-	process    *exec.Cmd
-	exited     chan error
+// node is a broker process on a port and directory that both outlive a restart, or the external broker of INTEROP_URI.
+type node struct {
+	addr    string
+	root    string
+	process *exec.Cmd
+	exited  chan error
 }
 
 // readyWord is what the node prints when it takes connections; "already in use" is something else.
@@ -37,15 +34,15 @@ var readyWord = regexp.MustCompile(`\bready\b`)
 
 func external() bool { return os.Getenv("INTEROP_URI") != "" }
 
-func sharedNode() *Node {
+func sharedNode() *node {
 	if external() {
 		uri, err := url.Parse(os.Getenv("INTEROP_URI"))
-		Check(err)
+		check(err)
 		port := uri.Port()
 		if port == "" {
 			port = "5672"
 		}
-		return &Node{Addr: net.JoinHostPort(uri.Hostname(), port), StreamPort: externalStreamPort}
+		return &node{addr: net.JoinHostPort(uri.Hostname(), port)}
 	}
 	return newNode()
 }
@@ -55,35 +52,32 @@ func freePort() int {
 	for {
 		port := 15000 + rand.Intn(17000)
 		if listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			Check(listener.Close())
+			check(listener.Close())
 			return port
 		}
 	}
 }
 
-func newNode() *Node {
+func newNode() *node {
 	root, err := os.MkdirTemp("", "leveret-interop-")
-	Check(err)
-	n := &Node{Addr: net.JoinHostPort(host, strconv.Itoa(freePort())), StreamPort: freePort(), root: root}
-	n.Start()
+	check(err)
+	n := &node{addr: net.JoinHostPort(host, strconv.Itoa(freePort())), root: root}
+	n.start()
 	return n
 }
 
-func (n *Node) logPath() string { return filepath.Join(n.root, "node.log") }
+func (n *node) logPath() string { return filepath.Join(n.root, "node.log") }
 
-// Start starts the process and waits until it takes connections.
-func (n *Node) Start() {
+func (n *node) start() {
 	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	Check(err)
+	check(err)
 	defer log.Close()
 	info, err := log.Stat()
-	Check(err)
+	check(err)
 	dataDir := filepath.Join(n.root, "data")
-	n.process = exec.Command(os.Getenv("LEVERET_BIN"), "server", "--data-dir", dataDir,
-		"--set", "listeners.tcp.1="+n.Addr,
-		"--set", fmt.Sprintf("stream.listeners.tcp.1=%s:%d", host, n.StreamPort), "--set", "stream.advertised_host="+host)
+	n.process = exec.Command(os.Getenv("LEVERET_BIN"), "server", "--data-dir", dataDir, "--set", "listeners.tcp.1="+n.addr)
 	n.process.Stdout, n.process.Stderr = log, log
-	Check(n.process.Start())
+	check(n.process.Start())
 	n.exited = make(chan error, 1)
 	go func(process *exec.Cmd, exited chan error) { exited <- process.Wait() }(n.process, n.exited)
 	deadline := time.After(startDeadline)
@@ -91,31 +85,31 @@ func (n *Node) Start() {
 		select {
 		case err := <-n.exited:
 			n.process = nil
-			Failf("node exited (%v):\n%s", err, n.logTail())
+			failf("node exited (%v):\n%s", err, n.logTail())
 		case <-deadline:
-			Failf("node not ready in %v:\n%s", startDeadline, n.logTail())
+			failf("node not ready in %v:\n%s", startDeadline, n.logTail())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-func (n *Node) isReady(logStart int64) bool {
+func (n *node) isReady(logStart int64) bool {
 	log, err := os.ReadFile(n.logPath())
-	Check(err)
+	check(err)
 	if readyWord.Match(log[logStart:]) {
 		return true
 	}
-	conn, err := net.DialTimeout("tcp", n.Addr, time.Second)
+	conn, err := net.DialTimeout("tcp", n.addr, time.Second)
 	if err != nil {
 		return false
 	}
-	Check(conn.Close())
+	check(conn.Close())
 	return true
 }
 
 // end sends the signal and waits for the exit, whose error is nil for status 0.
-func (n *Node) end(signal syscall.Signal) error {
-	Check(n.process.Process.Signal(signal))
+func (n *node) end(signal syscall.Signal) error {
+	check(n.process.Process.Signal(signal))
 	select {
 	case err := <-n.exited:
 		n.process = nil
@@ -125,13 +119,11 @@ func (n *Node) end(signal syscall.Signal) error {
 	}
 }
 
-// Kill9 ends the process by SIGKILL.
-func (n *Node) Kill9() { _ = n.end(syscall.SIGKILL) }
+func (n *node) kill9() { _ = n.end(syscall.SIGKILL) }
 
-// Stop ends the process cleanly.
-func (n *Node) Stop() error { return n.end(syscall.SIGTERM) }
+func (n *node) stop() error { return n.end(syscall.SIGTERM) }
 
-func (n *Node) logTail() string {
+func (n *node) logTail() string {
 	if n.root == "" {
 		return ""
 	}
@@ -139,12 +131,12 @@ func (n *Node) logTail() string {
 	return string(log[max(0, len(log)-logTailMaxBytes):])
 }
 
-func (n *Node) destroy() {
+func (n *node) destroy() {
 	if n.root == "" {
 		return
 	}
 	if n.process != nil {
-		n.Kill9()
+		n.kill9()
 	}
 	_ = os.RemoveAll(n.root)
 }

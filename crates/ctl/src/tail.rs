@@ -1,0 +1,41 @@
+//! `stream tail`: messages as lines of JSON, asked for page by page as they are printed.
+
+use crate::failure::Failure;
+use crate::run;
+use crate::verb::Invocation;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Who follows a stream that has nothing new asks so often.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Prints messages until there are no more of them, or as many as are wanted. Without `--follow` it ends
+/// where the stream ended when it began. Output that is closed ends it.
+pub(crate) fn tail(invocation: &Invocation, output: &mut dyn Write) -> Result<(), Failure> {
+    let Value::Object(mut request) = invocation.request() else { return Ok(()) };
+    let mut left = invocation.number("count").map(i64::unsigned_abs);
+    let mut end = None;
+    while left != Some(0) {
+        let page = run::ask(invocation, "tail_stream", &Value::Object(request.clone()))?;
+        let number = |field| page.get(field).and_then(Value::as_u64).unwrap_or_default();
+        let end = *end.get_or_insert_with(|| number("end"));
+        let is_over = !invocation.flag("follow") && number("next") >= end;
+        for field in ["id", "next"] {
+            request.insert(field.to_owned(), number(field).into());
+        }
+        let messages =
+            page.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if !messages.iter().all(|message| writeln!(output, "{message}").is_ok()) || is_over {
+            return Ok(());
+        }
+        if let Some(left) = &mut left {
+            *left = left.saturating_sub(messages.len() as u64);
+            request.insert("count".to_owned(), (*left).into());
+        }
+        if messages.is_empty() {
+            std::thread::sleep(POLL);
+        }
+    }
+    Ok(())
+}

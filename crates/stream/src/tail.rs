@@ -1,0 +1,56 @@
+//! A stream's messages one by one for who has neither credit nor an outbox: operators. It waits for the disk.
+
+use crate::cursor::{Cursor, Read, StreamMessage};
+use crate::messages::Damaged;
+use crate::stream::Stream;
+use session::Table;
+
+/// Messages of a stream from some place on.
+#[derive(Debug)]
+pub struct Tail {
+    cursor: Cursor,
+    next_offset: u64,
+}
+
+impl Tail {
+    /// Begins where the arguments of a consumer say.
+    ///
+    /// # Errors
+    /// The text by which a consumer is refused.
+    pub fn open(stream: &Stream, arguments: &Table) -> Result<Self, String> {
+        let cursor = Cursor::open(stream, arguments, stream.services.time.unix_ms())?;
+        Ok(Self { next_offset: cursor.next_offset(), cursor })
+    }
+
+    /// Shows the next message; false if there is none yet.
+    ///
+    /// # Errors
+    /// What is wrong with the stream.
+    pub fn next(&mut self, see: impl FnOnce(&StreamMessage<'_>)) -> Result<bool, String> {
+        let text = |Damaged(text)| text;
+        loop {
+            if let Some(next) = self.cursor.next().map_err(text)? {
+                self.next_offset = next.offset + 1;
+                see(&next);
+                return Ok(true);
+            }
+            match self.cursor.read().map_err(text)? {
+                Read::GoesOn | Read::Waits(None) => {}
+                Read::Waits(Some(mut lent)) => {
+                    let read = lent.read();
+                    self.cursor.give_back(lent, read);
+                }
+                Read::End => {
+                    self.next_offset = self.next_offset.max(self.cursor.next_offset());
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// The offset that comes next.
+    #[must_use]
+    pub const fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+}

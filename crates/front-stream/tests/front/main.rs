@@ -2,6 +2,8 @@
 //! events on the other; no sockets, no clocks.
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod handshake;
 #[cfg(test)]
 mod harness;

@@ -33,6 +33,7 @@ mod semantics;
 mod short;
 mod slow_consumers;
 mod start;
+mod stream_enemies;
 mod stream_hostile;
 mod stream_protocol;
 mod support;

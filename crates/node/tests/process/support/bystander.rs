@@ -1,10 +1,13 @@
 //! A well-behaved client beside an attack, which measures how long anything it asks for takes.
 
+use super::stream_client::Client as StreamClient;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use streamproto::command::{Credit, Metadata};
+use streamproto::{List, OffsetSpec};
 use testing::client::Client;
 
 /// No request of a bystander takes longer, on a machine as busy as tests make it.
@@ -32,18 +35,37 @@ struct Worst {
 impl Bystander {
     /// Begins to measure.
     pub(crate) fn watch(address: SocketAddr) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
         let mut client = Client::guest(address);
         client.declare("bystander");
         client.select_confirms();
+        Self::run(client, Client::close, move |worst, client| worst.round(client, address))
+    }
+
+    /// The same with a publisher and consumer of a stream, in their own protocol.
+    pub(crate) fn watch_streams(address: SocketAddr) -> Self {
+        let mut client = StreamClient::open(address, "/");
+        client.create("bystander of streams");
+        client.declare_publisher(1, "bystander of streams");
+        client.subscribe(1, "bystander of streams", OffsetSpec::Next, u16::MAX);
+        let round =
+            move |worst: &mut Worst, client: &mut _| worst.round_of_streams(client, address);
+        Self::run(client, drop, round)
+    }
+
+    fn run<C: Send + 'static>(
+        mut client: C,
+        close: fn(C),
+        mut round: impl FnMut(&mut Worst, &mut C) + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
         let watching = std::thread::spawn(move || {
             let mut worst = Worst::default();
             while !stopped.load(Ordering::Relaxed) {
-                worst.round(&mut client, address);
+                round(&mut worst, &mut client);
                 std::thread::park_timeout(PAUSE);
             }
-            client.close();
+            close(client);
             worst
         });
         Self { stop, watching }
@@ -70,6 +92,24 @@ impl Worst {
             client.wait_for_confirms();
             assert!(client.get("bystander").is_some(), "the bystander's message is gone");
         });
+        self.n_rounds += 1;
+    }
+
+    fn round_of_streams(&mut self, client: &mut StreamClient, address: SocketAddr) {
+        if self.n_rounds.is_multiple_of(ROUNDS_PER_LOGIN) {
+            longest(&mut self.login, || drop(StreamClient::open(address, "/")));
+        }
+        longest(&mut self.round_trip, || {
+            client.says(&Metadata { correlation_id: 5, streams: List::default() });
+            assert!(client.hears().contains("MetadataResponse"));
+        });
+        longest(&mut self.publish_and_get, || {
+            client.publish(1, self.n_rounds.into());
+            let heard = [client.hears(), client.hears()];
+            assert!(heard.iter().any(|it| it.contains("PublishConfirm")), "{heard:?}");
+            assert!(heard.iter().any(|it| it.contains("Deliver")), "{heard:?}");
+        });
+        client.says(&Credit { subscription_id: 1, credit: 1 });
         self.n_rounds += 1;
     }
 }

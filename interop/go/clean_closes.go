@@ -7,6 +7,7 @@ import (
 	streadway "github.com/streadway/amqp"
 	amqp110 "leveret.example/amqp091-go-1.10"
 	amqp114 "leveret.example/amqp091-go-1.14"
+	. "leveret.example/interop/harness"
 )
 
 // Versions of the library that are in use, and its ancestor.
@@ -30,17 +31,17 @@ func cleanCloses[Problem, Channel any, C connection[Problem, Channel]](dial func
 		const count = 300
 		failures := 0
 		for range count {
-			conn, err := dial("amqp://guest:guest@" + s.node.addr)
-			check(err)
+			conn, err := dial("amqp://guest:guest@" + s.Node.Addr)
+			Check(err)
 			unbuffered := conn.NotifyClose(make(chan *Problem))
 			buffered := conn.NotifyClose(make(chan *Problem, 1))
 			_, err = conn.Channel()
-			check(err)
-			check(conn.Close())
+			Check(err)
+			Check(conn.Close())
 			if first, second := <-unbuffered, <-buffered; first != nil || second != nil {
 				failures++
 			}
 		}
-		equal(failures, 0, fmt.Sprintf("errors reported of %d clean closes", count))
+		Equal(failures, 0, fmt.Sprintf("errors reported of %d clean closes", count))
 	}
 }

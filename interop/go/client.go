@@ -9,6 +9,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 func dial(addr string, config amqp.Config) (*amqp.Connection, error) {
@@ -19,36 +20,36 @@ func dial(addr string, config amqp.Config) (*amqp.Connection, error) {
 }
 
 // connect opens a connection that is closed at the scenario's end.
-func (s *scenarioRun) connect() *amqp.Connection { return s.connectAt(s.node.addr, amqp.Config{}) }
+func (s *scenarioRun) connect() *amqp.Connection { return s.connectAt(s.Node.Addr, amqp.Config{}) }
 
 func (s *scenarioRun) connectAt(addr string, config amqp.Config) *amqp.Connection {
 	conn, err := dial(addr, config)
-	check(err)
-	s.onEnd(func() { _ = conn.Close() })
+	Check(err)
+	s.OnEnd(func() { _ = conn.Close() })
 	return conn
 }
 
 func plain(conn *amqp.Connection) *amqp.Channel {
 	ch, err := conn.Channel()
-	check(err)
+	Check(err)
 	return ch
 }
 
 func confirming(conn *amqp.Connection) *amqp.Channel {
 	ch := plain(conn)
-	check(ch.Confirm(false))
+	Check(ch.Confirm(false))
 	return ch
 }
 
-func cleanUp(n *node, names []string) {
-	conn, err := dial(n.addr, amqp.Config{})
-	check(err)
+func cleanUp(n *Node, names []string) {
+	conn, err := dial(n.Addr, amqp.Config{})
+	Check(err)
 	defer conn.Close()
 	ch := plain(conn)
 	for _, name := range names {
 		_, err := ch.QueueDelete(name, false, false, false)
-		check(err)
-		check(ch.ExchangeDelete(name, false, false))
+		Check(err)
+		Check(ch.ExchangeDelete(name, false, false))
 	}
 }
 
@@ -62,9 +63,9 @@ func declare(ch *amqp.Channel, queue string, o queueOptions) (amqp.Queue, error)
 }
 
 func (s *scenarioRun) queue(ch *amqp.Channel, suffix string, o queueOptions) string {
-	queue := s.name(suffix)
+	queue := s.Name(suffix)
 	_, err := declare(ch, queue, o)
-	check(err)
+	Check(err)
 	return queue
 }
 
@@ -76,12 +77,12 @@ func passive(ch *amqp.Channel, queue string) (amqp.Queue, error) {
 
 func ready(ch *amqp.Channel, queue string) int {
 	found, err := passive(ch, queue)
-	check(err)
+	Check(err)
 	return found.Messages
 }
 
 func waitReady(ch *amqp.Channel, queue string, count int) {
-	waitUntil(func() bool { return ready(ch, queue) == count }, fmt.Sprintf("%d ready in %s", count, queue))
+	WaitUntil(func() bool { return ready(ch, queue) == count }, fmt.Sprintf("%d ready in %s", count, queue))
 }
 
 func persistent(body string) amqp.Publishing {
@@ -113,7 +114,7 @@ func publish(ch *amqp.Channel, exchange, key string, contents ...string) {
 	for _, content := range contents {
 		messages = append(messages, persistent(content))
 	}
-	check(publishAll(ch, exchange, key, false, messages...))
+	Check(publishAll(ch, exchange, key, false, messages...))
 }
 
 // getAll takes everything ready in the queue, with no-ack.
@@ -121,7 +122,7 @@ func getAll(ch *amqp.Channel, queue string) []amqp.Delivery {
 	var messages []amqp.Delivery
 	for {
 		message, ok, err := ch.Get(queue, true)
-		check(err)
+		Check(err)
 		if !ok {
 			return messages
 		}
@@ -131,8 +132,8 @@ func getAll(ch *amqp.Channel, queue string) []amqp.Delivery {
 
 func get(ch *amqp.Channel, queue string, noAck bool) amqp.Delivery {
 	message, ok, err := ch.Get(queue, noAck)
-	check(err)
-	equal(ok, true, "get-ok")
+	Check(err)
+	Equal(ok, true, "get-ok")
 	return message
 }
 
@@ -221,7 +222,7 @@ func tryConsume(ch *amqp.Channel, queue string, o consumeOptions) (*consumer, er
 
 func consume(ch *amqp.Channel, queue string, o consumeOptions) *consumer {
 	c, err := tryConsume(ch, queue, o)
-	check(err)
+	Check(err)
 	return c
 }
 
@@ -232,21 +233,21 @@ func (c *consumer) seen() []amqp.Delivery {
 }
 
 func (c *consumer) wait(count int) []amqp.Delivery {
-	waitUntil(func() bool { return len(c.seen()) >= count }, fmt.Sprintf("%d deliveries", count))
-	equal(len(c.seen()), count, "deliveries")
+	WaitUntil(func() bool { return len(c.seen()) >= count }, fmt.Sprintf("%d deliveries", count))
+	Equal(len(c.seen()), count, "deliveries")
 	return c.seen()
 }
 
-func (c *consumer) stop() { check(c.ch.Cancel(c.tag, false)) }
+func (c *consumer) stop() { Check(c.ch.Cancel(c.tag, false)) }
 
 // closesChannel expects the work to make the server close its channel with this code and text; the connection survives.
 func closesChannel(conn *amqp.Connection, code int, text string, work func(*amqp.Channel) error) {
 	closed := closeError(conn, code, text, work)
-	equal(closed.Reason, text, "reply text")
+	Equal(closed.Reason, text, "reply text")
 }
 
 func closesChannelPrefix(conn *amqp.Connection, code int, prefix string, work func(*amqp.Channel) error) {
-	starts(closeError(conn, code, prefix, work).Reason, prefix, "reply text")
+	Starts(closeError(conn, code, prefix, work).Reason, prefix, "reply text")
 }
 
 func closeError(conn *amqp.Connection, code int, text string, work func(*amqp.Channel) error) *amqp.Error {
@@ -256,13 +257,13 @@ func closeError(conn *amqp.Connection, code int, text string, work func(*amqp.Ch
 	select {
 	case closed := <-notified:
 		if closed == nil {
-			failf("channel closed without an error, expected %d %s", code, text)
+			Failf("channel closed without an error, expected %d %s", code, text)
 		}
-		equal(closed.Code, code, "reply code")
-		check(plain(conn).Close())
+		Equal(closed.Code, code, "reply code")
+		Check(plain(conn).Close())
 		return closed
-	case <-time.After(waitDeadline):
-		failf("channel not closed with %d %s", code, text)
+	case <-time.After(WaitDeadline):
+		Failf("channel not closed with %d %s", code, text)
 		return nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 var consumedModes = []string{"ack", "ack-direct"}
@@ -22,7 +23,7 @@ type confirmHandler struct {
 func (s *scenarioRun) confirmHandler() *confirmHandler {
 	conn := s.connect()
 	if conn.Properties["leveret_version"] == nil {
-		panic(skip("only Leveret confirms after consuming"))
+		panic(Skip("only Leveret confirms after consuming"))
 	}
 	h := &confirmHandler{ch: confirming(conn), waiting: map[uint64]string{}}
 	confirms := h.ch.NotifyPublish(make(chan amqp.Confirmation, 100))
@@ -51,7 +52,7 @@ func (h *confirmHandler) publishTo(exchange, key string, contents ...string) {
 		h.mutex.Lock()
 		h.waiting[h.ch.GetNextPublishSeqNo()] = content
 		h.mutex.Unlock()
-		check(h.ch.Publish(exchange, key, false, false, message))
+		Check(h.ch.Publish(exchange, key, false, false, message))
 	}
 }
 
@@ -70,16 +71,16 @@ func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) 
 // hears expects exactly these to be settled. The library hands out a confirm only after all before it, so that those
 // of a scenario have to come in the order of its publishes.
 func (h *confirmHandler) hears(acked, nacked []string) {
-	waitUntil(func() bool {
+	WaitUntil(func() bool {
 		a, n := h.heard()
 		return len(a) >= len(acked) && len(n) >= len(nacked)
 	}, fmt.Sprintf("acks of %v and nacks of %v", acked, nacked))
 	for range 2 { // what the node had to say before is heard after these
-		check(h.ch.ExchangeDeclarePassive("amq.direct", "direct", true, false, false, false, nil))
+		Check(h.ch.ExchangeDeclarePassive("amq.direct", "direct", true, false, false, false, nil))
 	}
 	a, n := h.heard()
-	equal(a, sorted(acked), "acked")
-	equal(n, sorted(nacked), "nacked")
+	Equal(a, sorted(acked), "acked")
+	Equal(n, sorted(nacked), "nacked")
 }
 
 func (s *scenarioRun) confirmingOn(ch *amqp.Channel, mode, suffix string, more amqp.Table) string {
@@ -99,11 +100,11 @@ func confirmOnAck(s *scenarioRun) {
 		h.hears(nil, nil)
 		messages := consume(ch, queue, consumeOptions{}).wait(4)
 		h.hears(nil, nil)
-		check(messages[1].Ack(true))
+		Check(messages[1].Ack(true))
 		h.hears(all[:2], nil)
-		check(messages[2].Ack(false))
+		Check(messages[2].Ack(false))
 		h.hears(all[:3], nil)
-		check(messages[3].Ack(false))
+		Check(messages[3].Ack(false))
 		h.hears(all, nil)
 	}
 }
@@ -119,11 +120,11 @@ func confirmOnRequeue(s *scenarioRun) {
 	queue := s.confirmingOn(ch, "ack", "q", nil)
 	c := consume(ch, queue, consumeOptions{})
 	h.publish(queue, "back")
-	check(c.wait(1)[0].Reject(true))
-	check(c.wait(2)[1].Nack(false, true))
-	equal(flags(c.wait(3)), []string{"back", "back again", "back again"}, "deliveries")
+	Check(c.wait(1)[0].Reject(true))
+	Check(c.wait(2)[1].Nack(false, true))
+	Equal(flags(c.wait(3)), []string{"back", "back again", "back again"}, "deliveries")
 	h.hears(nil, nil)
-	check(c.seen()[2].Ack(false))
+	Check(c.seen()[2].Ack(false))
 	heard := []string{"back"}
 	h.hears(heard, nil)
 	for _, mode := range consumedModes {
@@ -131,11 +132,11 @@ func confirmOnRequeue(s *scenarioRun) {
 		queue := s.confirmingOn(ch, mode, mode, nil)
 		h.publish(queue, mode)
 		consume(plain(lost), queue, consumeOptions{}).wait(1)
-		check(lost.Close())
+		Check(lost.Close())
 		other := consume(ch, queue, consumeOptions{})
-		equal(flags(other.wait(1)), []string{mode + " again"}, "deliveries")
+		Equal(flags(other.wait(1)), []string{mode + " again"}, "deliveries")
 		h.hears(heard, nil)
-		check(other.seen()[0].Ack(false))
+		Check(other.seen()[0].Ack(false))
 		heard = append(heard, mode)
 		h.hears(heard, nil)
 	}
@@ -145,7 +146,7 @@ func confirmOnDiscard(s *scenarioRun) {
 	h, ch := s.confirmHandler(), plain(s.connect())
 	rejecting := s.confirmingOn(ch, "ack", "rejecting", nil)
 	h.publish(rejecting, "rejected")
-	check(consume(ch, rejecting, consumeOptions{}).wait(1)[0].Reject(false))
+	Check(consume(ch, rejecting, consumeOptions{}).wait(1)[0].Reject(false))
 	heard := []string{"rejected"}
 	h.hears(nil, heard)
 	h.publish(s.confirmingOn(ch, "ack", "expiring", amqp.Table{"x-message-ttl": 50}), "expired")
@@ -155,13 +156,13 @@ func confirmOnDiscard(s *scenarioRun) {
 	h.publish(purged, "purged")
 	h.hears(nil, heard)
 	_, err := ch.QueuePurge(purged, false)
-	check(err)
+	Check(err)
 	heard = append(heard, "purged")
 	h.hears(nil, heard)
 	h.publish(purged, "deleted")
 	h.hears(nil, heard)
 	_, err = ch.QueueDelete(purged, false, false, false)
-	check(err)
+	Check(err)
 	heard = append(heard, "deleted")
 	h.hears(nil, heard)
 	h.publish(s.confirmingOn(ch, "ack", "dropping", amqp.Table{"x-max-length": 1}), "dropped", "stays")
@@ -172,7 +173,7 @@ func confirmOnDiscard(s *scenarioRun) {
 	refusing := s.confirmingOn(ch, "ack", "refusing", full)
 	other.publish(refusing, "taken", "refused")
 	other.hears(nil, nil)
-	check(get(ch, refusing, false).Ack(false))
+	Check(get(ch, refusing, false).Ack(false))
 	other.hears([]string{"taken"}, []string{"refused"})
 }
 
@@ -182,24 +183,24 @@ func confirmOnLimits(s *scenarioRun) {
 	h.publish(queue, "1", "2", "3")
 	h.hears(nil, nil)
 	c := consume(ch, queue, consumeOptions{})
-	check(c.wait(2)[0].Ack(false))
+	Check(c.wait(2)[0].Ack(false))
 	h.hears([]string{"1"}, nil)
 	h.publish(queue, "4")
 	c.wait(3)
-	check(c.seen()[2].Ack(true))
+	Check(c.seen()[2].Ack(true))
 	h.hears([]string{"1", "2", "4"}, []string{"3"})
 	other := s.confirmHandler()
 	queue = s.confirmingOn(ch, "ack", "small", amqp.Table{"x-confirm-on-max-pending-bytes": 5})
 	other.publish(queue, "1234", "56")
 	other.hears(nil, nil)
-	check(get(ch, queue, false).Ack(false))
+	Check(get(ch, queue, false).Ack(false))
 	other.hears([]string{"1234"}, []string{"56"})
 	queue = s.confirmingOn(ch, "ack", "served", amqp.Table{"x-confirm-on-no-consumer": "nack"})
 	other.publish(queue, "nobody")
 	other.hears([]string{"1234"}, []string{"56", "nobody"})
 	c = consume(ch, queue, consumeOptions{})
 	other.publish(queue, "somebody")
-	check(c.wait(1)[0].Ack(false))
+	Check(c.wait(1)[0].Ack(false))
 	other.hears([]string{"1234", "somebody"}, []string{"56", "nobody"})
 }
 
@@ -209,19 +210,19 @@ func confirmOnTwoQueues(s *scenarioRun) {
 	var consumers []*consumer
 	for _, mode := range consumedModes {
 		queue := s.confirmingOn(ch, mode, mode, nil)
-		check(ch.QueueBind(queue, "", exchange, false, nil))
+		Check(ch.QueueBind(queue, "", exchange, false, nil))
 		consumers = append(consumers, consume(ch, queue, consumeOptions{}))
 	}
-	check(ch.QueueBind(s.queue(ch, "plain", queueOptions{}), "", exchange, false, nil))
+	Check(ch.QueueBind(s.queue(ch, "plain", queueOptions{}), "", exchange, false, nil))
 	h.publishTo(exchange, "", "both")
-	check(consumers[0].wait(1)[0].Ack(false))
+	Check(consumers[0].wait(1)[0].Ack(false))
 	h.hears(nil, nil)
-	check(consumers[1].wait(1)[0].Ack(false))
+	Check(consumers[1].wait(1)[0].Ack(false))
 	h.hears([]string{"both"}, nil)
 	h.publishTo(exchange, "", "one")
-	check(consumers[0].wait(2)[1].Reject(false))
+	Check(consumers[0].wait(2)[1].Reject(false))
 	h.hears([]string{"both"}, []string{"one"})
-	check(consumers[1].wait(2)[1].Ack(false))
+	Check(consumers[1].wait(2)[1].Ack(false))
 	h.hears([]string{"both"}, []string{"one"})
 }
 
@@ -230,12 +231,12 @@ func confirmOnDeadLetter(s *scenarioRun) {
 	dead := s.confirmingOn(ch, "ack", "dead", nil)
 	queue := s.confirmingOn(ch, "ack", "q", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
 	h.publish(queue, "1", "2")
-	check(consume(ch, queue, consumeOptions{}).wait(2)[1].Nack(true, false))
+	Check(consume(ch, queue, consumeOptions{}).wait(2)[1].Nack(true, false))
 	letters := consume(ch, dead, consumeOptions{}).wait(2)
 	h.hears(nil, nil)
-	check(letters[0].Ack(false))
+	Check(letters[0].Ack(false))
 	h.hears([]string{"1"}, nil)
-	check(letters[1].Reject(false))
+	Check(letters[1].Reject(false))
 	h.hears([]string{"1"}, []string{"2"})
 }
 
@@ -250,8 +251,8 @@ func confirmOnDirect540(s *scenarioRun) {
 	})
 	h.hears(nil, nil)
 	c := consume(plain(conn), queue, consumeOptions{})
-	equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
-	check(c.seen()[1].Ack(true))
+	Equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
+	Check(c.seen()[1].Ack(true))
 	h.hears([]string{"1", "2"}, nil)
 }
 
@@ -267,7 +268,7 @@ func confirmOnAutoAck(s *scenarioRun) {
 		c.stop()
 		h.publish(queue, "3")
 		h.hears([]string{"1", "2"}, nil)
-		equal(string(get(ch, queue, true).Body), "3", "body")
+		Equal(string(get(ch, queue, true).Body), "3", "body")
 		h.hears([]string{"1", "2", "3"}, nil)
 	}
 }
@@ -283,8 +284,8 @@ func confirmOnTimeout(s *scenarioRun) {
 		h.publish(queue, "held", "lost")
 		messages := c.wait(2)
 		h.hears(nil, []string{"ready", "held", "lost"})
-		check(messages[0].Ack(false))
-		check(holder.Close())
+		Check(messages[0].Ack(false))
+		Check(holder.Close())
 		h.hears(nil, []string{"ready", "held", "lost"})
 		getEmpty(ch, queue)
 	}
@@ -292,8 +293,8 @@ func confirmOnTimeout(s *scenarioRun) {
 
 func getEmpty(ch *amqp.Channel, queue string) {
 	_, ok, err := ch.Get(queue, true)
-	check(err)
-	equal(ok, false, "get-ok")
+	Check(err)
+	Equal(ok, false, "get-ok")
 }
 
 func confirmOnDirectTimeout(s *scenarioRun) {
@@ -308,26 +309,26 @@ func confirmOnDirectTimeout(s *scenarioRun) {
 	})
 	h.hears(nil, nil)
 	c := consume(ch, queue, consumeOptions{})
-	equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
-	check(c.seen()[1].Ack(true))
+	Equal(flags(c.wait(2)), []string{"1 again", "2 again"}, "deliveries")
+	Check(c.seen()[1].Ack(true))
 	h.hears([]string{"1", "2"}, nil)
 }
 
 func restartConfirmOn(s *scenarioRun) {
-	n := s.ownNode()
+	n := s.OwnNode()
 	for _, mode := range consumedModes {
 		h := s.confirmHandler()
 		queue := s.confirmingOn(plain(s.connect()), mode, mode, nil)
 		h.publish(queue, "before")
 		h.hears(nil, nil)
-		n.kill9()
-		n.start()
+		n.Kill9()
+		n.Start()
 		h = s.confirmHandler()
 		h.publish(queue, "again")
 		h.hears(nil, nil)
 		c := consume(plain(s.connect()), queue, consumeOptions{})
-		equal(flags(c.wait(1)), []string{"again"}, "deliveries")
-		check(c.seen()[0].Ack(false))
+		Equal(flags(c.wait(1)), []string{"again"}, "deliveries")
+		Check(c.seen()[0].Ack(false))
 		h.hears([]string{"again"}, nil)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 const heartbeat = time.Second
@@ -17,11 +18,11 @@ func capabilities(s *scenarioRun) {
 		"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify", "connection.blocked",
 		"consumer_priorities", "authentication_failure_close", "per_consumer_qos", "direct_reply_to",
 	} {
-		equal(announced[name], any(true), name)
+		Equal(announced[name], any(true), name)
 	}
 	for _, name := range []string{"product", "version"} {
 		if text, _ := properties[name].(string); text == "" {
-			failf("no %s in the server properties", name)
+			Failf("no %s in the server properties", name)
 		}
 	}
 }
@@ -35,21 +36,21 @@ func channels2000(s *scenarioRun) {
 	queue := s.durable(channels[0])
 	for _, ch := range channels {
 		_, ok, err := ch.Get(queue, false)
-		check(err)
-		equal(ok, false, "get-ok")
+		Check(err)
+		Equal(ok, false, "get-ok")
 	}
-	check(conn.Close())
+	Check(conn.Close())
 }
 
 func refusal(addr string, config amqp.Config) *amqp.Error {
 	conn, err := dial(addr, config)
 	if err == nil {
 		_ = conn.Close()
-		failf("the connection was not refused")
+		Failf("the connection was not refused")
 	}
 	var refused *amqp.Error
 	if !errors.As(err, &refused) {
-		failf("not an AMQP error: %v", err)
+		Failf("not an AMQP error: %v", err)
 	}
 	return refused
 }
@@ -57,34 +58,34 @@ func refusal(addr string, config amqp.Config) *amqp.Error {
 // authWrongPassword: the library does not announce authentication_failure_close, so the server closes without a word.
 func authWrongPassword(s *scenarioRun) {
 	sasl := []amqp.Authentication{&amqp.PlainAuth{Username: "guest", Password: "wrong"}}
-	equal(*refusal(s.node.addr, amqp.Config{SASL: sasl}), *amqp.ErrCredentials, "error")
+	Equal(*refusal(s.Node.Addr, amqp.Config{SASL: sasl}), *amqp.ErrCredentials, "error")
 }
 
 // amqplain: the mechanism of AMQP 0-8, which other libraries offer too.
 func amqplain(s *scenarioRun) {
 	sasl := []amqp.Authentication{&amqp.AMQPlainAuth{Username: "guest", Password: "guest"}}
-	s.durable(plain(s.connectAt(s.node.addr, amqp.Config{SASL: sasl})))
+	s.durable(plain(s.connectAt(s.Node.Addr, amqp.Config{SASL: sasl})))
 	sasl = []amqp.Authentication{&amqp.AMQPlainAuth{Username: "guest", Password: "wrong"}}
-	equal(*refusal(s.node.addr, amqp.Config{SASL: sasl}), *amqp.ErrCredentials, "error")
+	Equal(*refusal(s.Node.Addr, amqp.Config{SASL: sasl}), *amqp.ErrCredentials, "error")
 }
 
 func vhostUnknown(s *scenarioRun) {
-	refused := refusal(s.node.addr, amqp.Config{Vhost: "interop-missing"})
-	equal(refused.Code, 530, "reply code")
-	equal(refused.Reason, "NOT_ALLOWED - vhost interop-missing not found", "reply text")
+	refused := refusal(s.Node.Addr, amqp.Config{Vhost: "interop-missing"})
+	Equal(refused.Code, 530, "reply code")
+	Equal(refused.Reason, "NOT_ALLOWED - vhost interop-missing not found", "reply text")
 }
 
 func updateSecret(s *scenarioRun) {
 	conn := s.connect()
-	check(conn.UpdateSecret("guest", "interop"))
+	Check(conn.UpdateSecret("guest", "interop"))
 	s.durable(plain(conn))
 }
 
 func heartbeatIdle(s *scenarioRun) {
 	r := s.relay()
-	conn := s.connectAt(r.addr, amqp.Config{Heartbeat: heartbeat})
-	equal(conn.Config.Heartbeat, heartbeat, "negotiated heartbeat")
-	waitUntilFor(20*time.Second, func() bool {
+	conn := s.connectAt(r.Addr, amqp.Config{Heartbeat: heartbeat})
+	Equal(conn.Config.Heartbeat, heartbeat, "negotiated heartbeat")
+	WaitUntilFor(20*time.Second, func() bool {
 		return r.fromServer.count.Load() >= 4 && r.fromClient.count.Load() >= 4
 	}, "4 heartbeats from each side")
 	s.durable(plain(conn))
@@ -92,27 +93,27 @@ func heartbeatIdle(s *scenarioRun) {
 
 func heartbeatSilent(s *scenarioRun) {
 	r := s.relay()
-	check(plain(s.connectAt(r.addr, amqp.Config{Heartbeat: heartbeat})).Close())
+	Check(plain(s.connectAt(r.Addr, amqp.Config{Heartbeat: heartbeat})).Close())
 	mutedAt := r.muteClient()
 	select {
 	case closedAt := <-r.serverClosedAt:
 		if silent := closedAt.Sub(mutedAt); silent < heartbeat {
-			failf("closed after %v, before one interval", silent)
+			Failf("closed after %v, before one interval", silent)
 		}
 	case <-time.After(5*heartbeat + 2*time.Second):
-		failf("not closed for silence")
+		Failf("not closed for silence")
 	}
 }
 
 func redeliveredAfterLoss(s *scenarioRun) {
 	_, watcher, queue := s.filled(5)
 	r := s.relay()
-	ch := plain(s.connectAt(r.addr, amqp.Config{}))
-	check(ch.Qos(3, 0, false))
+	ch := plain(s.connectAt(r.Addr, amqp.Config{}))
+	Check(ch.Qos(3, 0, false))
 	consume(ch, queue, consumeOptions{}).wait(3)
 	r.cut()
 	received := flags(consume(watcher, queue, consumeOptions{noAck: true}).wait(5))
 	slices.Sort(received)
-	equal(received, append(again(numbers(0, 3)), numbers(3, 5)...), "deliveries")
-	equal(bodies(watcher, queue), []string{}, "left")
+	Equal(received, append(again(numbers(0, 3)), numbers(3, 5)...), "deliveries")
+	Equal(bodies(watcher, queue), []string{}, "left")
 }

@@ -5,23 +5,24 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 func consumePrefetch(s *scenarioRun) {
 	conn, watcher, queue := s.filled(20)
 	ch := plain(conn)
-	check(ch.Qos(5, 0, false))
+	Check(ch.Qos(5, 0, false))
 	c := consume(ch, queue, consumeOptions{})
 	c.wait(5)
-	equal(ready(watcher, queue), 15, "ready")
+	Equal(ready(watcher, queue), 15, "ready")
 	for acked := 1; acked <= 20; acked++ {
-		check(ch.Ack(uint64(acked), false))
+		Check(ch.Ack(uint64(acked), false))
 		c.wait(min(5+acked, 20))
-		equal(ready(watcher, queue), max(15-acked, 0), "ready")
+		Equal(ready(watcher, queue), max(15-acked, 0), "ready")
 	}
-	equal(flags(c.seen()), numbers(0, 20), "deliveries")
+	Equal(flags(c.seen()), numbers(0, 20), "deliveries")
 	for i, message := range c.seen() {
-		equal(message.DeliveryTag, uint64(i+1), "delivery tag")
+		Equal(message.DeliveryTag, uint64(i+1), "delivery tag")
 	}
 }
 
@@ -30,24 +31,24 @@ func qosPerConsumer(s *scenarioRun) {
 	queueB := s.queue(watcher, "b", queueOptions{})
 	publish(watcher, "", queueB, numbers(0, 10)...)
 	ch := plain(conn)
-	check(ch.Qos(2, 0, false))
+	Check(ch.Qos(2, 0, false))
 	consumerA := consume(ch, queueA, consumeOptions{})
-	check(ch.Qos(3, 0, false))
+	Check(ch.Qos(3, 0, false))
 	consumerB := consume(ch, queueB, consumeOptions{})
 	consumerA.wait(2)
 	consumerB.wait(3)
-	equal([]int{ready(watcher, queueA), ready(watcher, queueB)}, []int{8, 7}, "ready")
-	equal([]int{len(consumerA.seen()), len(consumerB.seen())}, []int{2, 3}, "held")
+	Equal([]int{ready(watcher, queueA), ready(watcher, queueB)}, []int{8, 7}, "ready")
+	Equal([]int{len(consumerA.seen()), len(consumerB.seen())}, []int{2, 3}, "held")
 }
 
 func ackMultiple(s *scenarioRun) {
 	conn, watcher, queue := s.filled(10)
 	ch := plain(conn)
 	consume(ch, queue, consumeOptions{}).wait(10)
-	check(ch.Ack(7, true))
-	check(ch.Close())
+	Check(ch.Ack(7, true))
+	Check(ch.Close())
 	waitReady(watcher, queue, 3)
-	equal(flags(getAll(watcher, queue)), again(numbers(7, 10)), "left")
+	Equal(flags(getAll(watcher, queue)), again(numbers(7, 10)), "left")
 }
 
 func nackRequeueOrder(s *scenarioRun) {
@@ -56,38 +57,38 @@ func nackRequeueOrder(s *scenarioRun) {
 	c := consume(ch, queue, consumeOptions{})
 	c.wait(5)
 	c.stop()
-	check(ch.Nack(3, false, true))
+	Check(ch.Nack(3, false, true))
 	waitReady(watcher, queue, 1)
-	check(ch.Nack(0, true, true))
+	Check(ch.Nack(0, true, true))
 	waitReady(watcher, queue, 5)
-	equal(flags(getAll(watcher, queue)), again(numbers(0, 5)), "requeued")
+	Equal(flags(getAll(watcher, queue)), again(numbers(0, 5)), "requeued")
 }
 
 func nackDiscard(s *scenarioRun) {
 	conn, watcher, queue := s.filled(3)
 	ch := plain(conn)
 	consume(ch, queue, consumeOptions{}).wait(3)
-	check(ch.Nack(3, true, false))
-	check(ch.Close())
-	equal(bodies(watcher, queue), []string{}, "left")
+	Check(ch.Nack(3, true, false))
+	Check(ch.Close())
+	Equal(bodies(watcher, queue), []string{}, "left")
 }
 
 func rejectRequeue(s *scenarioRun) {
 	conn, _, queue := s.filled(2)
 	ch := plain(conn)
 	first := get(ch, queue, false)
-	check(ch.Reject(first.DeliveryTag, true))
+	Check(ch.Reject(first.DeliveryTag, true))
 	second := get(ch, queue, false)
-	equal(flags([]amqp.Delivery{first, second}), []string{"0", "0 again"}, "the same message twice")
-	equal(second.DeliveryTag, 2, "delivery tag")
+	Equal(flags([]amqp.Delivery{first, second}), []string{"0", "0 again"}, "the same message twice")
+	Equal(second.DeliveryTag, 2, "delivery tag")
 }
 
 func rejectDiscard(s *scenarioRun) {
 	conn, watcher, queue := s.filled(1)
 	ch := plain(conn)
-	check(ch.Reject(get(ch, queue, false).DeliveryTag, false))
-	check(ch.Close())
-	equal(bodies(watcher, queue), []string{}, "left")
+	Check(ch.Reject(get(ch, queue, false).DeliveryTag, false))
+	Check(ch.Close())
+	Equal(bodies(watcher, queue), []string{}, "left")
 }
 
 func basicGet(s *scenarioRun) {
@@ -95,18 +96,18 @@ func basicGet(s *scenarioRun) {
 	ch := plain(conn)
 	first := get(ch, queue, false)
 	second := get(ch, queue, true)
-	equal(flags([]amqp.Delivery{first, second}), []string{"0", "1"}, "got")
-	equal([]uint32{first.MessageCount, second.MessageCount}, []uint32{2, 1}, "message counts")
-	check(ch.Close())
+	Equal(flags([]amqp.Delivery{first, second}), []string{"0", "1"}, "got")
+	Equal([]uint32{first.MessageCount, second.MessageCount}, []uint32{2, 1}, "message counts")
+	Check(ch.Close())
 	waitReady(watcher, queue, 2)
-	equal(flags(getAll(watcher, queue)), []string{"0 again", "2"}, "left")
+	Equal(flags(getAll(watcher, queue)), []string{"0 again", "2"}, "left")
 }
 
 func basicGetEmpty(s *scenarioRun) {
 	ch := plain(s.connect())
 	_, ok, err := ch.Get(s.durable(ch), false)
-	check(err)
-	equal(ok, false, "get-ok")
+	Check(err)
+	Equal(ok, false, "get-ok")
 }
 
 func basicRecover(s *scenarioRun) {
@@ -115,9 +116,9 @@ func basicRecover(s *scenarioRun) {
 	for range 3 {
 		get(ch, queue, false)
 	}
-	check(ch.Recover(true))
+	Check(ch.Recover(true))
 	waitReady(watcher, queue, 3)
-	equal(flags(getAll(watcher, queue)), again(numbers(0, 3)), "recovered")
+	Equal(flags(getAll(watcher, queue)), again(numbers(0, 3)), "recovered")
 }
 
 func unknownDeliveryTag(s *scenarioRun) {
@@ -127,7 +128,7 @@ func unknownDeliveryTag(s *scenarioRun) {
 	})
 	closesChannel(conn, 406, "PRECONDITION_FAILED - unknown delivery tag 1", func(ch *amqp.Channel) error {
 		message := get(ch, queue, false)
-		check(message.Ack(false))
+		Check(message.Ack(false))
 		return message.Ack(false)
 	})
 }
@@ -135,15 +136,15 @@ func unknownDeliveryTag(s *scenarioRun) {
 func consumerCancel(s *scenarioRun) {
 	conn, watcher, queue := s.filled(4)
 	ch := plain(conn)
-	check(ch.Qos(2, 0, false))
+	Check(ch.Qos(2, 0, false))
 	c := consume(ch, queue, consumeOptions{})
 	c.wait(2)
 	c.stop()
-	check(ch.Ack(1, false))
-	check(ch.Ack(2, false))
-	check(ch.Qos(1, 0, false)) // a round trip: the acks have been read and accepted
-	equal(ready(watcher, queue), 2, "ready")
-	equal(len(c.seen()), 2, "deliveries")
+	Check(ch.Ack(1, false))
+	Check(ch.Ack(2, false))
+	Check(ch.Qos(1, 0, false)) // a round trip: the acks have been read and accepted
+	Equal(ready(watcher, queue), 2, "ready")
+	Equal(len(c.seen()), 2, "deliveries")
 }
 
 func consumerCancelNotify(s *scenarioRun) {
@@ -153,12 +154,12 @@ func consumerCancelNotify(s *scenarioRun) {
 	cancelled := ch.NotifyCancel(make(chan string, 1))
 	c := consume(ch, queue, consumeOptions{})
 	_, err := plain(conn).QueueDelete(queue, false, false, false)
-	check(err)
+	Check(err)
 	select {
 	case tag := <-cancelled:
-		equal(tag, c.tag, "cancelled consumer")
-	case <-time.After(waitDeadline):
-		failf("no basic.cancel from the server")
+		Equal(tag, c.tag, "cancelled consumer")
+	case <-time.After(WaitDeadline):
+		Failf("no basic.cancel from the server")
 	}
 	s.queue(ch, "other", queueOptions{})
 }
@@ -182,21 +183,21 @@ func consumerPriority(s *scenarioRun) {
 	conn := s.connect()
 	watcher, lowChannel, highChannel := confirming(conn), plain(conn), plain(conn)
 	queue := s.durable(watcher)
-	check(lowChannel.Qos(2, 0, false))
-	check(highChannel.Qos(2, 0, false))
+	Check(lowChannel.Qos(2, 0, false))
+	Check(highChannel.Qos(2, 0, false))
 	low := consume(lowChannel, queue, consumeOptions{args: amqp.Table{"x-priority": int32(1)}})
 	high := consume(highChannel, queue, consumeOptions{args: amqp.Table{"x-priority": int32(10)}})
 	publish(watcher, "", queue, numbers(0, 6)...)
-	equal(bodiesOf(high.wait(2)), numbers(0, 2), "high")
-	equal(bodiesOf(low.wait(2)), numbers(2, 4), "low")
-	equal(ready(watcher, queue), 2, "ready")
-	check(highChannel.Ack(1, false))
-	equal(bodiesOf(high.wait(3))[2], "4", "after an ack")
-	equal(len(low.seen()), 2, "low")
+	Equal(bodiesOf(high.wait(2)), numbers(0, 2), "high")
+	Equal(bodiesOf(low.wait(2)), numbers(2, 4), "low")
+	Equal(ready(watcher, queue), 2, "ready")
+	Check(highChannel.Ack(1, false))
+	Equal(bodiesOf(high.wait(3))[2], "4", "after an ack")
+	Equal(len(low.seen()), 2, "low")
 }
 
 func consumerTagServerMade(*scenarioRun) {
-	panic(skip("amqp091-go makes its own tag when none is given"))
+	panic(Skip("amqp091-go makes its own tag when none is given"))
 }
 
 func directReplyTo(s *scenarioRun) {
@@ -206,11 +207,11 @@ func directReplyTo(s *scenarioRun) {
 	replies := consume(client, "amq.rabbitmq.reply-to", consumeOptions{noAck: true})
 	requests := consume(server, queue, consumeOptions{noAck: true})
 	request := amqp.Publishing{ReplyTo: "amq.rabbitmq.reply-to", CorrelationId: "c-1", Body: []byte("request")}
-	check(client.Publish("", queue, false, false, request))
+	Check(client.Publish("", queue, false, false, request))
 	received := requests.wait(1)[0]
-	starts(received.ReplyTo, "amq.rabbitmq.reply-to.", "reply-to")
+	Starts(received.ReplyTo, "amq.rabbitmq.reply-to.", "reply-to")
 	reply := amqp.Publishing{CorrelationId: received.CorrelationId, Body: []byte("reply")}
-	check(server.Publish("", received.ReplyTo, false, false, reply))
+	Check(server.Publish("", received.ReplyTo, false, false, reply))
 	answer := replies.wait(1)[0]
-	equal([]string{string(answer.Body), answer.CorrelationId}, []string{"reply", "c-1"}, "reply")
+	Equal([]string{string(answer.Body), answer.CorrelationId}, []string{"reply", "c-1"}, "reply")
 }

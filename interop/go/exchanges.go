@@ -4,18 +4,19 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 func (s *scenarioRun) exchange(ch *amqp.Channel, kind, suffix string, args amqp.Table) string {
-	exchange := s.name(suffix)
-	check(ch.ExchangeDeclare(exchange, kind, true, false, false, false, args))
+	exchange := s.Name(suffix)
+	Check(ch.ExchangeDeclare(exchange, kind, true, false, false, false, args))
 	return exchange
 }
 
 func (s *scenarioRun) bound(ch *amqp.Channel, exchange, suffix string, args amqp.Table, keys ...string) string {
 	queue := s.queue(ch, suffix, queueOptions{})
 	for _, key := range keys {
-		check(ch.QueueBind(queue, key, exchange, false, args))
+		Check(ch.QueueBind(queue, key, exchange, false, args))
 	}
 	return queue
 }
@@ -28,8 +29,8 @@ func exchangeDirect(s *scenarioRun) {
 	for _, key := range []string{"a", "b", "c"} {
 		publish(ch, exchange, key, key)
 	}
-	equal(bodies(ch, first), []string{"a"}, "first queue")
-	equal(bodies(ch, second), []string{"a", "b"}, "second queue")
+	Equal(bodies(ch, first), []string{"a"}, "first queue")
+	Equal(bodies(ch, second), []string{"a", "b"}, "second queue")
 }
 
 func exchangeFanout(s *scenarioRun) {
@@ -39,7 +40,7 @@ func exchangeFanout(s *scenarioRun) {
 	publish(ch, exchange, "three", "1")
 	publish(ch, exchange, "", "2")
 	for _, queue := range queues {
-		equal(bodies(ch, queue), []string{"1", "2"}, queue)
+		Equal(bodies(ch, queue), []string{"1", "2"}, queue)
 	}
 }
 
@@ -65,7 +66,7 @@ func exchangeTopic(s *scenarioRun) {
 		for _, message := range getAll(ch, queue) {
 			keys = append(keys, message.RoutingKey)
 		}
-		equal(keys, expected[pattern], "keys matched by "+pattern)
+		Equal(keys, expected[pattern], "keys matched by "+pattern)
 	}
 }
 
@@ -85,10 +86,10 @@ func headersCase(s *scenarioRun, published []amqp.Table, bindings ...headersBind
 	for i, headers := range published {
 		message := persistent(fmt.Sprint(i + 1))
 		message.Headers = headers
-		check(publishAll(ch, exchange, "", false, message))
+		Check(publishAll(ch, exchange, "", false, message))
 	}
 	for i, binding := range bindings {
-		equal(bodies(ch, queues[i]), binding.matched, fmt.Sprint("matched by ", binding.args))
+		Equal(bodies(ch, queues[i]), binding.matched, fmt.Sprint("matched by ", binding.args))
 	}
 }
 
@@ -121,7 +122,7 @@ func exchangeDefault(s *scenarioRun) {
 	ch := confirming(conn)
 	queue := s.durable(ch)
 	publish(ch, "", queue, "to the queue's name")
-	equal(bodies(ch, queue), []string{"to the queue's name"}, "bodies")
+	Equal(bodies(ch, queue), []string{"to the queue's name"}, "bodies")
 	text := "ACCESS_REFUSED - operation not permitted on the default exchange"
 	closesChannel(conn, 403, text, func(ch *amqp.Channel) error {
 		return ch.QueueBind(queue, "another-name", "", false, nil)
@@ -136,24 +137,24 @@ func exchangeAlternate(s *scenarioRun) {
 	unrouted := s.bound(ch, fallback, "q2", nil, "")
 	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
 	publish(ch, exchange, "a", "a")
-	check(publishAll(ch, exchange, "b", true, persistent("b")))
-	equal(bodies(ch, routed), []string{"a"}, "routed")
+	Check(publishAll(ch, exchange, "b", true, persistent("b")))
+	Equal(bodies(ch, routed), []string{"a"}, "routed")
 	messages := getAll(ch, unrouted)
-	equal(bodiesOf(messages), []string{"b"}, "unrouted")
-	equal([]string{messages[0].Exchange, messages[0].RoutingKey}, []string{exchange, "b"}, "exchange and key")
-	equal(len(returned), 0, "returns")
+	Equal(bodiesOf(messages), []string{"b"}, "unrouted")
+	Equal([]string{messages[0].Exchange, messages[0].RoutingKey}, []string{exchange, "b"}, "exchange and key")
+	Equal(len(returned), 0, "returns")
 }
 
 func exchangeInternal(s *scenarioRun) {
 	conn := s.connect()
 	ch := confirming(conn)
-	inner := s.name("i")
-	check(ch.ExchangeDeclare(inner, "fanout", true, false, true, false, nil))
+	inner := s.Name("i")
+	Check(ch.ExchangeDeclare(inner, "fanout", true, false, true, false, nil))
 	outer := s.exchange(ch, "direct", "x", nil)
-	check(ch.ExchangeBind(inner, "k", outer, false, nil))
+	Check(ch.ExchangeBind(inner, "k", outer, false, nil))
 	queue := s.bound(ch, inner, "q", nil, "")
 	publish(ch, outer, "k", "through")
-	equal(bodies(ch, queue), []string{"through"}, "bodies")
+	Equal(bodies(ch, queue), []string{"through"}, "bodies")
 	text := fmt.Sprintf("ACCESS_REFUSED - cannot publish to internal exchange '%s' in vhost '/'", inner)
 	closesChannel(conn, 403, text, func(ch *amqp.Channel) error {
 		return publishAll(ch, inner, "k", false, persistent("refused"))
@@ -167,13 +168,13 @@ func exchangePassive(ch *amqp.Channel, exchange string) error {
 func exchangeAutoDelete(s *scenarioRun) {
 	conn := s.connect()
 	ch := plain(conn)
-	exchange := s.name("x")
-	check(ch.ExchangeDeclare(exchange, "fanout", true, true, false, false, nil))
+	exchange := s.Name("x")
+	Check(ch.ExchangeDeclare(exchange, "fanout", true, true, false, false, nil))
 	first := s.bound(ch, exchange, "q1", nil, "")
 	second := s.bound(ch, exchange, "q2", nil, "")
-	check(ch.QueueUnbind(first, "", exchange, nil))
-	check(exchangePassive(ch, exchange))
-	check(ch.QueueUnbind(second, "", exchange, nil))
+	Check(ch.QueueUnbind(first, "", exchange, nil))
+	Check(exchangePassive(ch, exchange))
+	Check(ch.QueueUnbind(second, "", exchange, nil))
 	text := fmt.Sprintf("NOT_FOUND - no exchange '%s' in vhost '/'", exchange)
 	closesChannel(conn, 404, text, func(ch *amqp.Channel) error { return exchangePassive(ch, exchange) })
 }
@@ -182,22 +183,22 @@ func exchangeToExchange(s *scenarioRun) {
 	ch := confirming(s.connect())
 	source := s.exchange(ch, "topic", "s", nil)
 	destination := s.exchange(ch, "fanout", "d", nil)
-	check(ch.ExchangeBind(destination, "a.#", source, false, nil))
-	check(ch.ExchangeBind(source, "a.#", destination, false, nil))
+	Check(ch.ExchangeBind(destination, "a.#", source, false, nil))
+	Check(ch.ExchangeBind(source, "a.#", destination, false, nil))
 	queue := s.bound(ch, destination, "q", nil, "")
 	publish(ch, source, "a.b", "yes")
 	publish(ch, source, "z", "no")
-	equal(bodies(ch, queue), []string{"yes"}, "bodies")
-	check(ch.ExchangeUnbind(destination, "a.#", source, false, nil))
+	Equal(bodies(ch, queue), []string{"yes"}, "bodies")
+	Check(ch.ExchangeUnbind(destination, "a.#", source, false, nil))
 	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
-	check(publishAll(ch, source, "a.b", true, persistent("unbound")))
-	equal(len(returned), 1, "returns after the unbind")
+	Check(publishAll(ch, source, "a.b", true, persistent("unbound")))
+	Equal(len(returned), 1, "returns after the unbind")
 }
 
 func passiveMissing(s *scenarioRun) {
 	conn := s.connect()
-	missingQueue(conn, s.name("q"))
-	exchange := s.name("x")
+	missingQueue(conn, s.Name("q"))
+	exchange := s.Name("x")
 	text := fmt.Sprintf("NOT_FOUND - no exchange '%s' in vhost '/'", exchange)
 	closesChannel(conn, 404, text, func(ch *amqp.Channel) error { return exchangePassive(ch, exchange) })
 }
@@ -209,7 +210,7 @@ func redeclareInequivalent(s *scenarioRun) {
 	withTTL := func(ttl int32) queueOptions { return queueOptions{args: amqp.Table{"x-message-ttl": ttl}} }
 	queue := s.queue(ch, "q", withTTL(60000))
 	_, err := declare(ch, queue, withTTL(60000))
-	check(err)
+	Check(err)
 	text := fmt.Sprintf("PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue '%s' in vhost '/': "+
 		"received '70000' but current is '60000'", queue)
 	closesChannel(conn, 406, text, func(ch *amqp.Channel) error {

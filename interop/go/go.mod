@@ -1,6 +1,6 @@
 module leveret.example/interop
 
-go 1.22
+go 1.23.0
 
 require (
 	github.com/rabbitmq/amqp091-go v1.16.0

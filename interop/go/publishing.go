@@ -8,6 +8,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 const (
@@ -19,8 +20,8 @@ func confirmSingle(s *scenarioRun) {
 	ch := confirming(s.connect())
 	queue := s.durable(ch)
 	publish(ch, "", queue, "kept")
-	publish(ch, "", s.name("nowhere"), "dropped")
-	equal(bodies(ch, queue), []string{"kept"}, "bodies")
+	publish(ch, "", s.Name("nowhere"), "dropped")
+	Equal(bodies(ch, queue), []string{"kept"}, "bodies")
 }
 
 func confirmBatch(s *scenarioRun) {
@@ -45,14 +46,14 @@ func confirmMixed(s *scenarioRun) {
 		expected[target] = append(expected[target], body)
 		message := amqp.Publishing{DeliveryMode: amqp.Transient + uint8(i%2), Body: []byte(body)}
 		confirmation, err := ch.PublishWithDeferredConfirm("", queues[target], false, false, message)
-		check(err)
+		Check(err)
 		pending = append(pending, confirmation)
 	}
 	for _, confirmation := range pending {
-		equal(confirmation.Wait(), true, "acked")
+		Equal(confirmation.Wait(), true, "acked")
 	}
 	for target, queue := range queues {
-		equal(bodies(ch, queue), expected[target], queue)
+		Equal(bodies(ch, queue), expected[target], queue)
 	}
 }
 
@@ -63,53 +64,53 @@ func confirmMultiple(s *scenarioRun) {
 	const total = 2000
 	confirms := ch.NotifyPublish(make(chan amqp.Confirmation, total+1))
 	for i := range total {
-		check(ch.Publish("", queue, false, false, persistent(strconv.Itoa(i))))
+		Check(ch.Publish("", queue, false, false, persistent(strconv.Itoa(i))))
 	}
 	for tag := uint64(1); tag <= total; tag++ {
 		select {
 		case confirm := <-confirms:
-			equal(confirm, amqp.Confirmation{DeliveryTag: tag, Ack: true}, "confirm")
-		case <-time.After(waitDeadline):
-			failf("no confirm for %d", tag)
+			Equal(confirm, amqp.Confirmation{DeliveryTag: tag, Ack: true}, "confirm")
+		case <-time.After(WaitDeadline):
+			Failf("no confirm for %d", tag)
 		}
 	}
 	waitReady(ch, queue, total)
-	equal(len(confirms), 0, "confirms beyond the last publish")
+	Equal(len(confirms), 0, "confirms beyond the last publish")
 }
 
 // mandatoryReturnBeforeAck listens on unbuffered channels, so that the library hands over in the order of the wire.
 func mandatoryReturnBeforeAck(s *scenarioRun) {
 	ch := confirming(s.connect())
-	key := s.name("nowhere")
+	key := s.Name("nowhere")
 	returns := ch.NotifyReturn(make(chan amqp.Return))
 	confirms := ch.NotifyPublish(make(chan amqp.Confirmation))
 	message := persistent("come back")
 	message.MessageId, message.Headers = "m-1", amqp.Table{"h": "v"}
-	check(ch.Publish("", key, true, false, message))
+	Check(ch.Publish("", key, true, false, message))
 	select {
 	case returned := <-returns:
-		equal(returned.ReplyCode, 312, "reply code")
-		equal(returned.ReplyText, "NO_ROUTE", "reply text")
-		equal([]string{returned.Exchange, returned.RoutingKey}, []string{"", key}, "exchange and key")
-		equal(string(returned.Body), "come back", "body")
-		equal(returned.MessageId, "m-1", "message id")
-		equal(returned.Headers, amqp.Table{"h": "v"}, "headers")
-		equal(returned.DeliveryMode, amqp.Persistent, "delivery mode")
+		Equal(returned.ReplyCode, 312, "reply code")
+		Equal(returned.ReplyText, "NO_ROUTE", "reply text")
+		Equal([]string{returned.Exchange, returned.RoutingKey}, []string{"", key}, "exchange and key")
+		Equal(string(returned.Body), "come back", "body")
+		Equal(returned.MessageId, "m-1", "message id")
+		Equal(returned.Headers, amqp.Table{"h": "v"}, "headers")
+		Equal(returned.DeliveryMode, amqp.Persistent, "delivery mode")
 	case confirm := <-confirms:
-		failf("confirm before the return: %v", confirm)
-	case <-time.After(waitDeadline):
-		failf("no return")
+		Failf("confirm before the return: %v", confirm)
+	case <-time.After(WaitDeadline):
+		Failf("no return")
 	}
 	select {
 	case confirm := <-confirms:
-		equal(confirm, amqp.Confirmation{DeliveryTag: 1, Ack: true}, "confirm")
-	case <-time.After(waitDeadline):
-		failf("no confirm")
+		Equal(confirm, amqp.Confirmation{DeliveryTag: 1, Ack: true}, "confirm")
+	case <-time.After(WaitDeadline):
+		Failf("no confirm")
 	}
 }
 
 func publishMissingExchange(s *scenarioRun) {
-	exchange := s.name("x")
+	exchange := s.Name("x")
 	text := fmt.Sprintf("NOT_FOUND - no exchange '%s' in vhost '/'", exchange)
 	closesChannel(s.connect(), 404, text, func(ch *amqp.Channel) error {
 		return publishAll(ch, exchange, "k", false, persistent("m"))
@@ -132,16 +133,16 @@ func propertiesIntact(s *scenarioRun) {
 		CorrelationId: "correlation", ReplyTo: "reply", Expiration: "600000", MessageId: "message", Timestamp: moment,
 		Type: "kind", UserId: "guest", AppId: "interop",
 	}
-	check(publishAll(ch, "", queue, false, sent))
+	Check(publishAll(ch, "", queue, false, sent))
 	got := get(ch, queue, true)
-	equal(len(got.Body), 0, "body size")
+	Equal(len(got.Body), 0, "body size")
 	received := amqp.Publishing{
 		Headers: got.Headers, ContentType: got.ContentType, ContentEncoding: got.ContentEncoding,
 		DeliveryMode: got.DeliveryMode, Priority: got.Priority, CorrelationId: got.CorrelationId, ReplyTo: got.ReplyTo,
 		Expiration: got.Expiration, MessageId: got.MessageId, Timestamp: got.Timestamp, Type: got.Type,
 		UserId: got.UserId, AppId: got.AppId,
 	}
-	equal(received, sent, "properties")
+	Equal(received, sent, "properties")
 }
 
 func body15MbIntact(s *scenarioRun) {
@@ -149,10 +150,10 @@ func body15MbIntact(s *scenarioRun) {
 	queue := s.durable(ch)
 	body := make([]byte, body15Mb)
 	_, err := rand.Read(body)
-	check(err)
-	check(publishAll(ch, "", queue, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body}))
+	Check(err)
+	Check(publishAll(ch, "", queue, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body}))
 	received := consume(ch, queue, consumeOptions{noAck: true}).wait(1)[0].Body
-	equal(sha256.Sum256(received), sha256.Sum256(body), "SHA-256")
+	Equal(sha256.Sum256(received), sha256.Sum256(body), "SHA-256")
 }
 
 func body20MbRefused(s *scenarioRun) {
@@ -164,12 +165,12 @@ func body20MbRefused(s *scenarioRun) {
 	})
 	ch := confirming(conn)
 	publish(ch, "", queue, "still usable")
-	equal(bodies(ch, queue), []string{"still usable"}, "bodies")
+	Equal(bodies(ch, queue), []string{"still usable"}, "bodies")
 }
 
 func send(ch *amqp.Channel, queue string, contents ...string) {
 	for _, content := range contents {
-		check(ch.Publish("", queue, false, false, persistent(content)))
+		Check(ch.Publish("", queue, false, false, persistent(content)))
 	}
 }
 
@@ -177,37 +178,37 @@ func txCommit(s *scenarioRun) {
 	conn := s.connect()
 	ch, watcher := plain(conn), plain(conn)
 	queue := s.durable(ch)
-	check(ch.Tx())
+	Check(ch.Tx())
 	send(ch, queue, "1", "2", "3")
-	check(ch.Qos(1, 0, false)) // a round trip: the publishes have been read
-	equal(ready(watcher, queue), 0, "ready before the commit")
-	check(ch.TxCommit())
+	Check(ch.Qos(1, 0, false)) // a round trip: the publishes have been read
+	Equal(ready(watcher, queue), 0, "ready before the commit")
+	Check(ch.TxCommit())
 	waitReady(watcher, queue, 3)
 	for _, expected := range []string{"1", "2", "3"} {
 		message := get(ch, queue, false)
-		equal(string(message.Body), expected, "body")
-		check(message.Ack(false))
+		Equal(string(message.Body), expected, "body")
+		Check(message.Ack(false))
 	}
-	check(ch.TxCommit())
-	check(ch.Close())
-	equal(ready(watcher, queue), 0, "ready after the acks were committed")
+	Check(ch.TxCommit())
+	Check(ch.Close())
+	Equal(ready(watcher, queue), 0, "ready after the acks were committed")
 }
 
 func txRollback(s *scenarioRun) {
 	conn := s.connect()
 	ch, watcher := plain(conn), plain(conn)
 	queue := s.durable(ch)
-	check(ch.Tx())
+	Check(ch.Tx())
 	send(ch, queue, "1", "2")
-	check(ch.TxRollback())
+	Check(ch.TxRollback())
 	send(ch, queue, "3")
-	check(ch.TxCommit())
+	Check(ch.TxCommit())
 	waitReady(watcher, queue, 1)
 	message := get(ch, queue, false)
-	equal(string(message.Body), "3", "body")
-	check(message.Ack(false))
-	check(ch.TxRollback())
-	check(ch.Close())
+	Equal(string(message.Body), "3", "body")
+	Check(message.Ack(false))
+	Check(ch.TxRollback())
+	Check(ch.Close())
 	waitReady(watcher, queue, 1)
-	equal(flags(getAll(watcher, queue)), []string{"3 again"}, "after the close")
+	Equal(flags(getAll(watcher, queue)), []string{"3 again"}, "after the close")
 }

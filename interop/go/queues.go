@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 func queueExclusive(s *scenarioRun) {
@@ -21,7 +22,7 @@ func queueExclusive(s *scenarioRun) {
 		closesChannelPrefix(other, 405, text, attempt)
 	}
 	publish(confirming(other), "", queue, "from elsewhere")
-	equal(bodies(owner, queue), []string{"from elsewhere"}, "bodies")
+	Equal(bodies(owner, queue), []string{"from elsewhere"}, "bodies")
 }
 
 func queueExclusiveGone(s *scenarioRun) {
@@ -30,11 +31,11 @@ func queueExclusiveGone(s *scenarioRun) {
 	ch := confirming(first)
 	queue := s.queue(ch, "q", options)
 	publish(ch, "", queue, "dies with its connection")
-	check(first.Close())
+	Check(first.Close())
 	declared, err := declare(plain(second), queue, options)
-	check(err)
-	equal(declared.Messages, 0, "messages")
-	check(second.Close())
+	Check(err)
+	Equal(declared.Messages, 0, "messages")
+	Check(second.Close())
 	missingQueue(watcher, queue)
 }
 
@@ -44,15 +45,15 @@ func queueServerNamed(s *scenarioRun) {
 	exchange := s.exchange(ch, "direct", "x", nil)
 	options := queueOptions{transient: true, exclusive: true}
 	declared, err := declare(ch, "", options)
-	check(err)
-	starts(declared.Name, "amq.gen-", "name")
-	check(ch.QueueBind("", "key", exchange, false, nil))
+	Check(err)
+	Starts(declared.Name, "amq.gen-", "name")
+	Check(ch.QueueBind("", "key", exchange, false, nil))
 	c := consume(ch, "", consumeOptions{noAck: true})
 	publish(ch, exchange, "key", "1")
 	publish(ch, "", declared.Name, "2")
-	equal(bodiesOf(c.wait(2)), []string{"1", "2"}, "bodies")
+	Equal(bodiesOf(c.wait(2)), []string{"1", "2"}, "bodies")
 	_, err = passive(ch, declared.Name)
-	check(err)
+	Check(err)
 	closesChannelPrefix(conn, 403, "ACCESS_REFUSED - queue name 'amq.gen-", func(ch *amqp.Channel) error {
 		_, err := declare(ch, declared.Name, options)
 		return err
@@ -66,7 +67,7 @@ func queueAutoDelete(s *scenarioRun) {
 	first, second := consume(ch, queue, consumeOptions{}), consume(ch, queue, consumeOptions{})
 	first.stop()
 	_, err := passive(ch, queue)
-	check(err)
+	Check(err)
 	second.stop()
 	missingQueue(conn, queue)
 }
@@ -78,10 +79,10 @@ func queuePurge(s *scenarioRun) {
 		get(ch, queue, false)
 	}
 	purged, err := watcher.QueuePurge(queue, false)
-	check(err)
-	equal(purged, 3, "purge-ok")
-	equal(ready(watcher, queue), 0, "ready")
-	check(ch.Nack(2, true, true))
+	Check(err)
+	Equal(purged, 3, "purge-ok")
+	Equal(ready(watcher, queue), 0, "ready")
+	Check(ch.Nack(2, true, true))
 	waitReady(watcher, queue, 2)
 }
 
@@ -93,7 +94,7 @@ func queueDeleteIfUnused(s *scenarioRun) {
 	remove := func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, true, false, false); return err }
 	closesChannel(conn, 406, fmt.Sprintf("PRECONDITION_FAILED - queue '%s' in vhost '/' in use", queue), remove)
 	c.stop()
-	check(remove(ch))
+	Check(remove(ch))
 	missingQueue(conn, queue)
 }
 
@@ -102,10 +103,10 @@ func queueDeleteIfEmpty(s *scenarioRun) {
 	remove := func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, false, true, false); return err }
 	closesChannel(conn, 406, fmt.Sprintf("PRECONDITION_FAILED - queue '%s' in vhost '/' not empty", queue), remove)
 	_, err := ch.QueuePurge(queue, false)
-	check(err)
-	check(remove(ch))
+	Check(err)
+	Check(remove(ch))
 	missingQueue(conn, queue)
 	count, err := ch.QueueDelete(queue, false, false, false)
-	check(err)
-	equal(count, 0, "deleted messages")
+	Check(err)
+	Equal(count, 0, "deleted messages")
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	. "leveret.example/interop/harness"
 )
 
 const (
@@ -41,7 +43,7 @@ func (h *heartbeatCounter) feed(data []byte) {
 
 // relay forwards one client connection to the node; it can mute the client or cut both sides.
 type relay struct {
-	addr           string
+	Addr           string
 	fromClient     heartbeatCounter
 	fromServer     heartbeatCounter
 	muted          atomic.Bool
@@ -51,12 +53,12 @@ type relay struct {
 }
 
 func newRelay(target string) *relay {
-	listener, err := net.Listen("tcp", host+":0")
-	check(err)
-	r := &relay{addr: listener.Addr().String(), listener: listener, serverClosedAt: make(chan time.Time, 1)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Check(err)
+	r := &relay{Addr: listener.Addr().String(), listener: listener, serverClosedAt: make(chan time.Time, 1)}
 	r.fromClient.skipBytes = protocolHeaderBytes
 	server, err := net.Dial("tcp", target)
-	check(err)
+	Check(err)
 	r.server = server
 	go r.accept()
 	return r
@@ -121,4 +123,10 @@ func (r *relay) cut() {
 func (r *relay) close() {
 	_ = r.listener.Close()
 	r.cut()
+}
+
+func (s *scenarioRun) relay() *relay {
+	r := newRelay(s.Node.Addr)
+	s.OnEnd(r.close)
+	return r
 }

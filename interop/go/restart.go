@@ -6,6 +6,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 const (
@@ -21,21 +22,21 @@ func numbered(i int) amqp.Publishing {
 
 // fillAndRestart makes definitions and messages before the restart and expects all that must be there after it.
 func fillAndRestart(s *scenarioRun, restart func()) {
-	outer, inner, queue := s.name("outer"), s.name("inner"), s.name("plain")
-	priorities, fleeting := s.name("arguments"), s.name("fleeting")
+	outer, inner, queue := s.Name("outer"), s.Name("inner"), s.Name("plain")
+	priorities, fleeting := s.Name("arguments"), s.Name("fleeting")
 	priorityOptions := queueOptions{args: amqp.Table{"x-max-priority": int32(3)}}
-	s.ownNode()
+	s.OwnNode()
 	before := confirming(s.connect())
-	check(before.ExchangeDeclare(outer, "topic", true, false, false, false, nil))
-	check(before.ExchangeDeclare(inner, "fanout", true, false, false, false, nil))
-	check(before.ExchangeBind(inner, "a.#", outer, false, nil))
+	Check(before.ExchangeDeclare(outer, "topic", true, false, false, false, nil))
+	Check(before.ExchangeDeclare(inner, "fanout", true, false, false, false, nil))
+	Check(before.ExchangeBind(inner, "a.#", outer, false, nil))
 	for name, options := range map[string]queueOptions{
 		queue: {}, priorities: priorityOptions, fleeting: {transient: true},
 	} {
 		_, err := declare(before, name, options)
-		check(err)
+		Check(err)
 	}
-	check(before.QueueBind(priorities, "", inner, false, nil))
+	Check(before.QueueBind(priorities, "", inner, false, nil))
 	var messages []amqp.Publishing
 	for i := range 1000 {
 		messages = append(messages, numbered(i))
@@ -43,7 +44,7 @@ func fillAndRestart(s *scenarioRun, restart func()) {
 			messages = append(messages, amqp.Publishing{DeliveryMode: amqp.Transient, Body: []byte("transient")})
 		}
 	}
-	check(publishAll(before, "", queue, false, messages...))
+	Check(publishAll(before, "", queue, false, messages...))
 
 	restart()
 	conn := s.connect()
@@ -54,32 +55,32 @@ func fillAndRestart(s *scenarioRun, restart func()) {
 			continue
 		}
 		expected := numbered(count)
-		equal(string(message.Body), string(expected.Body), "body")
-		equal(message.Headers, expected.Headers, "headers")
-		equal(message.DeliveryMode, amqp.Persistent, "delivery mode")
+		Equal(string(message.Body), string(expected.Body), "body")
+		Equal(message.Headers, expected.Headers, "headers")
+		Equal(message.DeliveryMode, amqp.Persistent, "delivery mode")
 		count++
 	}
-	equal(count, 1000, "persistent messages")
-	check(ch.ExchangeDeclarePassive(outer, "topic", true, false, false, false, nil))
-	check(ch.ExchangeDeclare(outer, "topic", true, false, false, false, nil))
+	Equal(count, 1000, "persistent messages")
+	Check(ch.ExchangeDeclarePassive(outer, "topic", true, false, false, false, nil))
+	Check(ch.ExchangeDeclare(outer, "topic", true, false, false, false, nil))
 	_, err := declare(ch, priorities, priorityOptions)
-	check(err)
+	Check(err)
 	publish(ch, outer, "a.b", "routed")
-	equal(bodies(ch, priorities), []string{"routed"}, "bodies")
+	Equal(bodies(ch, priorities), []string{"routed"}, "bodies")
 	missingQueue(conn, fleeting)
 }
 
 func restartDurable(s *scenarioRun) {
 	fillAndRestart(s, func() {
-		s.node.kill9()
-		s.node.start()
+		s.Node.Kill9()
+		s.Node.Start()
 	})
 }
 
 func restartCleanStop(s *scenarioRun) {
 	fillAndRestart(s, func() {
-		check(s.node.stop())
-		s.node.start()
+		Check(s.Node.Stop())
+		s.Node.Start()
 	})
 }
 
@@ -95,7 +96,7 @@ type recovery struct {
 
 func (r *recovery) reconnecting(work func(*amqp.Channel, chan *amqp.Error) error) {
 	for {
-		if conn, err := dial(r.s.node.addr, amqp.Config{}); err == nil {
+		if conn, err := dial(r.s.Node.Addr, amqp.Config{}); err == nil {
 			lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 			if ch, err := conn.Channel(); err == nil {
 				_ = work(ch, lost)
@@ -174,22 +175,22 @@ func (r *recovery) complete() bool {
 }
 
 func restartClientRecovery(s *scenarioRun) {
-	r := &recovery{s: s, queue: s.name("q"), done: make(chan struct{}), seen: map[string][]bool{}}
-	n := s.ownNode()
-	s.onEnd(func() { close(r.done) })
+	r := &recovery{s: s, queue: s.Name("q"), done: make(chan struct{}), seen: map[string][]bool{}}
+	n := s.OwnNode()
+	s.OnEnd(func() { close(r.done) })
 	_, err := declare(plain(s.connect()), r.queue, queueOptions{})
-	check(err)
+	Check(err)
 	go r.reconnecting(r.publishAll)
 	go r.reconnecting(r.consumeAll)
-	waitUntil(func() bool { return r.confirmedCount() >= killAfter }, "confirms before the kill")
-	n.kill9()
-	n.start()
-	waitUntilFor(35*time.Second, r.complete, "every confirmed message consumed")
+	WaitUntil(func() bool { return r.confirmedCount() >= killAfter }, "confirms before the kill")
+	n.Kill9()
+	n.Start()
+	WaitUntilFor(35*time.Second, r.complete, "every confirmed message consumed")
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	for body, redelivered := range r.seen {
 		for _, flag := range redelivered[1:] {
-			equal(flag, true, "redelivered on the second delivery of "+body)
+			Equal(flag, true, "redelivered on the second delivery of "+body)
 		}
 	}
 }

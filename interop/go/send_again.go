@@ -9,6 +9,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	. "leveret.example/interop/harness"
 )
 
 const (
@@ -76,26 +77,26 @@ func (w *worker) seenCount() int {
 
 // restartSendAgain runs the publisher of docs/confirm-after-consume.md.
 func restartSendAgain(s *scenarioRun) {
-	w := &worker{queue: s.name("q"), seen: map[string]int{}, acknowledged: map[string]bool{}}
-	n := s.ownNode()
+	w := &worker{queue: s.Name("q"), seen: map[string]int{}, acknowledged: map[string]bool{}}
+	n := s.OwnNode()
 	r := &recovery{s: s, done: make(chan struct{})}
-	s.onEnd(func() { close(r.done) })
+	s.OnEnd(func() { close(r.done) })
 	go r.reconnecting(w.consume)
-	publisher := exec.Command(".bin/resend", "amqp://guest:guest@"+n.addr, w.queue, fmt.Sprint(jobs))
+	publisher := exec.Command(".bin/resend", "amqp://guest:guest@"+n.Addr, w.queue, fmt.Sprint(jobs))
 	publisher.Env = append(os.Environ(), "RESEND_TIMEOUT_S=1")
 	publisher.Stderr = os.Stderr
-	check(publisher.Start())
-	s.onEnd(func() { _ = publisher.Process.Kill() })
+	Check(publisher.Start())
+	s.OnEnd(func() { _ = publisher.Process.Kill() })
 	for _, count := range []int{500, 1200} {
-		waitUntilFor(jobsDeadline, func() bool { return w.seenCount() >= count }, fmt.Sprintf("%d jobs", count))
-		n.kill9()
-		n.start()
+		WaitUntilFor(jobsDeadline, func() bool { return w.seenCount() >= count }, fmt.Sprintf("%d jobs", count))
+		n.Kill9()
+		n.Start()
 	}
-	check(publisher.Wait())
+	Check(publisher.Wait())
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for number := range jobs {
-		equal(w.acknowledged[fmt.Sprintf("job-%d", number)], true, fmt.Sprintf("job %d is done", number))
+		Equal(w.acknowledged[fmt.Sprintf("job-%d", number)], true, fmt.Sprintf("job %d is done", number))
 	}
-	equal(w.seen[heldJob] > 1, true, "published again without an answer")
+	Equal(w.seen[heldJob] > 1, true, "published again without an answer")
 }

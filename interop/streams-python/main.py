@@ -14,6 +14,8 @@ from rstream import (
     Consumer,
     ConsumerOffsetSpecification,
     FilterConfiguration,
+    OffsetNotFound,
+    OffsetSpecification,
     OffsetType,
     Producer,
     ServerError,
@@ -227,6 +229,85 @@ async def super_hash(context):
     async with Producer(**address(context)) as producer:
         for partition in range(3):
             assert not await producer.stream_exists(f"{name}-{partition}"), "a partition is left"
+
+
+class Member:
+    """A consumer of a group; it goes on behind what the group has stored."""
+
+    def __init__(self, context, stream):
+        self.reader, self.stream, self.active = Reader(), stream, asyncio.Event()
+        self.consumer = Consumer(**address(context))
+
+    async def join(self):
+        await self.consumer.start()
+        properties = {"single-active-consumer": "true", "name": "group"}
+        await self.consumer.subscribe(
+            self.stream, self.reader.take, decoder=amqp_decoder, properties=properties,
+            consumer_update_listener=self.updated,
+        )
+
+    async def updated(self, is_active, _context):
+        if not is_active:
+            return OffsetSpecification(OffsetType.NEXT, 0)
+        self.active.set()
+        try:
+            stored = await self.consumer.query_offset(self.stream, "group")
+        except OffsetNotFound:
+            return OffsetSpecification(OffsetType.FIRST, 0)
+        return OffsetSpecification(OffsetType.OFFSET, stored + 1)
+
+
+@scenario(RSTREAM, "stream-single-active")
+async def single_active(context):
+    async with filled(context, 0) as (producer, stream):
+        first, second = Member(context, stream), Member(context, stream)
+        await first.join()
+        await asyncio.wait_for(first.active.wait(), WAIT_S)
+        await second.join()
+        await publish(producer, stream, numbers(0, 100))
+        equal(await first.reader.wait_for(100), numbers(0, 100), "messages of the first")
+        equal(second.reader.texts, [], "messages of the second")
+        await first.consumer.store_offset(stream, "group", 99)
+        await first.consumer.close()
+        await publish(producer, stream, numbers(100, 200))
+        equal(await second.reader.wait_for(100), numbers(100, 200), "messages of the second")
+        await second.consumer.close()
+
+
+@scenario(RSTREAM, "stream-tutorials")
+async def tutorials(context):
+    """What the two programs of each of RabbitMQ's tutorials about streams do together."""
+    hello, tracked = context.name("hello"), context.name("tracked")
+    async with Producer(**address(context)) as producer:
+        await producer.create_stream(hello, {"max-length-bytes": 5_000_000_000})
+        await publish(producer, hello, ["Hello"])
+        equal(await read(context, hello, 1), ["Hello"], "the first tutorial")
+        await producer.create_stream(tracked, {"max-length-bytes": 2_000_000_000})
+        for begin in (0, 100):
+            await publish(producer, tracked, numbers(begin, begin + 100))
+            texts = await read_tracked(context, tracked, 100)
+            equal(texts, numbers(begin, begin + 100), "the second tutorial")
+        await producer.delete_stream(hello)
+        await producer.delete_stream(tracked)
+
+
+async def read_tracked(context, stream, count):
+    """Goes on behind the offset that is stored; stores one for every tenth message and the last."""
+    reader = Reader()
+    async with Consumer(**address(context)) as consumer:
+        try:
+            begin = await consumer.query_offset(stream, "tutorial") + 1
+        except OffsetNotFound:
+            begin = 0
+
+        async def take(message, message_context):
+            await reader.take(message, message_context)
+            if len(reader.texts) % 10 == 0:
+                await consumer.store_offset(stream, "tutorial", message_context.offset)
+
+        offset = ConsumerOffsetSpecification(OffsetType.OFFSET, begin)
+        await consumer.subscribe(stream, take, decoder=amqp_decoder, offset_specification=offset)
+        return await reader.wait_for(count)
 
 
 @scenario(RSTREAM, "restart-stream-kill-9")

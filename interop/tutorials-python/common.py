@@ -6,6 +6,9 @@ import pika
 
 TOKEN = os.environ.get("TUTORIAL_TOKEN", "manual")
 
+# What the tutorials declare their queues of work as.
+QUORUM = {"x-queue-type": "quorum"}
+
 
 def connect():
     return pika.BlockingConnection(pika.URLParameters(os.environ["TUTORIAL_URI"]))

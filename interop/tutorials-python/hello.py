@@ -2,10 +2,10 @@
 
 import sys
 
-from common import connect, consume_forever, named, say
+from common import QUORUM, connect, consume_forever, named, say
 
 channel = connect().channel()
-channel.queue_declare(named("hello"))
+channel.queue_declare(named("hello"), durable=True, arguments=QUORUM)
 if sys.argv[1] == "send":
     channel.basic_publish("", named("hello"), sys.argv[2])
     channel.connection.close()

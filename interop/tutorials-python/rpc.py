@@ -5,7 +5,7 @@ import uuid
 
 import pika
 
-from common import connect, consume_forever, named, say
+from common import QUORUM, connect, consume_forever, named, say
 
 
 def fibonacci(n):
@@ -21,7 +21,7 @@ def serve(channel):
         channel.basic_publish("", properties.reply_to, str(fibonacci(int(body))), answer)
         channel.basic_ack(method.delivery_tag)
 
-    channel.queue_declare(named("rpc"))
+    channel.queue_declare(named("rpc"), durable=True, arguments=QUORUM)
     channel.basic_qos(prefetch_count=1)
     channel.basic_consume(named("rpc"), on_request)
     consume_forever(channel)

@@ -4,7 +4,7 @@ import sys
 
 import pika
 
-from common import connect, consume_forever, named, say
+from common import QUORUM, connect, consume_forever, named, say
 
 
 def do_task(channel, method, _properties, body):
@@ -14,7 +14,7 @@ def do_task(channel, method, _properties, body):
 
 
 channel = connect().channel()
-channel.queue_declare(named("tasks"), durable=True)
+channel.queue_declare(named("tasks"), durable=True, arguments=QUORUM)
 if sys.argv[1] == "new":
     for task in sys.argv[2:]:
         channel.basic_publish("", named("tasks"), task, pika.BasicProperties(delivery_mode=2))

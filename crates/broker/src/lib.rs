@@ -57,6 +57,7 @@ pub use message::Properties as MessageProperties;
 pub use queue_type::{
     Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
 };
+pub use quorum::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection, QuorumQueue};
 pub use stdx::Clock;
 pub use stream::{
     GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDurability, StreamMessage,

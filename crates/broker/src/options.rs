@@ -40,8 +40,10 @@ pub struct Limits {
     /// `basic.qos` with `global` limits what all consumers of a channel hold together, as it did before
     /// RabbitMQ 4.3; otherwise it limits each.
     pub channel_prefetch: bool,
-    /// How long a message may wait for its acknowledgement, in milliseconds.
+    /// How long a message of a classic queue may wait for its acknowledgement, in milliseconds, ...
     pub consumer_timeout_ms: Option<u64>,
+    /// ... and one of a quorum queue.
+    pub quorum_timeout_ms: Option<u64>,
     /// The node's name in texts.
     pub node: String,
 }

@@ -1,3 +1,4 @@
+mod quorum;
 mod streams;
 
 use super::*;
@@ -507,7 +508,9 @@ fn banners_have_no_holes() {
     for verb in verbs::TABLES.iter().flat_map(|table| table.iter()) {
         if let verb::Banner::Text(template) = verb.banner {
             let mut given = vec![verb.name().to_owned()];
-            given.extend(verb.params.iter().map(|_| "7".to_owned()));
+            let value =
+                |param: &&str| if matches!(*param, "strategy" | "type") { "all" } else { "7" };
+            given.extend(verb.params.iter().map(value).map(str::to_owned));
             if verb.name() == "update_vhost_metadata" {
                 given.push("--tags=a".to_owned());
             }

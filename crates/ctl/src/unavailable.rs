@@ -6,13 +6,6 @@ use crate::failure::{Failure, code};
 /// The reason, and the commands.
 const GROUPS: &[(&str, &str)] = &[
     (
-        "a queue has one member, on this node",
-        "add_member check_for_quorum_queues_without_an_elected_leader \
-         check_if_new_quorum_queue_replicas_have_finished_initial_sync delete_member \
-         force_checkpoint grow grow_to_count peek quorum_status rebalance reclaim_quorum_memory \
-         shrink transfer_leadership",
-    ),
-    (
         "a node is a cluster of its own",
         "discover_peers force_boot force_standalone_khepri_boot forget_cluster_node \
          has_reached_target_cluster_size join_cluster rename_cluster_node update_cluster_nodes",
@@ -67,7 +60,7 @@ mod tests {
         for verb in TABLES.iter().flat_map(|table| table.iter()) {
             assert_eq!(refusal(verb.name()), None, "{}", verb.name());
         }
-        assert_eq!(refusal("grow").map(|failure| failure.code), Some(69));
+        assert_eq!(refusal("join_cluster").map(|failure| failure.code), Some(69));
         assert_eq!(refusal("bogus"), None);
     }
 }

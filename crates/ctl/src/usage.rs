@@ -40,9 +40,13 @@ const OPTIONS: &str = "\
      --formatter <name>  table, csv, json or pretty_table
 ";
 
+/// Longer names reach into the column of descriptions.
+const NAME_COLUMNS: usize = 48;
+
 /// The list of verbs, by section.
 pub(crate) fn commands(tool: &Tool) -> String {
-    let width = tool.verbs().map(|verb| verb.name().len()).max().unwrap_or_default();
+    let lengths = tool.verbs().map(|verb| verb.name().len());
+    let width = lengths.filter(|length| *length <= NAME_COLUMNS).max().unwrap_or_default();
     let mut text = String::new();
     for section in Section::ALL {
         let mut verbs: Vec<&Verb> = tool.verbs().filter(|verb| verb.section == section).collect();

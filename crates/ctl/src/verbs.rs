@@ -9,6 +9,7 @@ mod nodes;
 mod parameters;
 mod plugins;
 mod queues;
+mod quorum;
 mod streams;
 mod tracing;
 mod upgrade;
@@ -29,6 +30,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     definitions::VERBS,
     vhosts::VERBS,
     queues::VERBS,
+    quorum::VERBS,
     streams::VERBS,
     delays::VERBS,
     tracing::VERBS,

@@ -5,6 +5,7 @@ mod audit;
 mod deprecated;
 mod node;
 mod operations;
+mod quorum;
 mod streams;
 
 use crate::api_error::{ApiError, Kind};
@@ -126,6 +127,9 @@ impl Management {
         }
         if let Some(rows) = listing::rows_of_the_delayed(self, endpoint, request).await {
             return rows;
+        }
+        if let Some(message) = listing::peek(self, endpoint, request).await {
+            return message;
         }
         if let Some(rows) = listing::rows_of_tail(self, endpoint, request).await {
             return rows;

@@ -4,11 +4,13 @@ mod connections;
 mod definitions;
 mod delayed;
 mod queues;
+mod quorum;
 mod streams;
 mod tail;
 
 pub(crate) use definitions::rows_of_definitions;
 pub(crate) use delayed::rows as rows_of_the_delayed;
+pub(crate) use quorum::{inspected, matching, member_node, peek, replicated};
 pub(crate) use streams::stream_of;
 pub(crate) use tail::rows as rows_of_tail;
 
@@ -19,7 +21,8 @@ use meta::ConnectionId;
 use serde_json::{Map, Value};
 use session::ChannelId;
 
-/// Lists what runs: queues, streams, connections, channels, consumers. `None` for other questions.
+/// Lists what runs: queues, their members, streams, connections, channels, consumers. `None` for other
+/// questions.
 pub(crate) fn rows_of_the_running(
     management: &Management,
     endpoint: &str,
@@ -32,7 +35,10 @@ pub(crate) fn rows_of_the_running(
         }
         "list_connections" => Ok(connections::connections(management, request)),
         "list_channels" => Ok(connections::channels(management, request)),
-        _ => return streams::rows(management, endpoint, request),
+        _ => {
+            let of_quorum = quorum::rows(management, endpoint, request);
+            return of_quorum.or_else(|| streams::rows(management, endpoint, request));
+        }
     })
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn table(table: &Table) -> Json {
     table.iter().map(|(key, value)| field(key, value)).collect()
 }
 
-fn value(field: &Value) -> Json {
+pub(crate) fn value(field: &Value) -> Json {
     match field {
         Value::Bool(flag) => json!(flag),
         Value::I8(number) => json!(number),

@@ -172,8 +172,8 @@ pub(crate) struct DefinitionsSource {
 /// The node's settings for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Messages {
-    /// Time a delivery may wait for its acknowledgement, milliseconds; `None` is for ever.
-    pub(crate) consumer_timeout_ms: Option<u64>,
+    /// Time a delivery may wait for its acknowledgement, milliseconds, or for ever; `None` is as by default.
+    pub(crate) consumer_timeout_ms: Option<Option<u64>>,
     /// The virtual host in which events are told.
     pub(crate) event_vhost: Option<String>,
     /// Whether a time stamp replaces that of the publisher; `None` writes no time stamp.
@@ -285,6 +285,8 @@ impl ConfigError {
 pub(crate) enum Warning {
     /// RabbitMQ has this key, Leveret does not act on it yet.
     NotBuilt { place: Place, key: String },
+    /// RabbitMQ has this key, and here there is nothing to set.
+    NoEffect { place: Place, key: String, why: &'static str },
     /// Of two ways to say one thing the absolute one counts.
     BothThresholds(&'static str),
     /// A variable that says nothing here.
@@ -296,6 +298,9 @@ impl fmt::Display for Warning {
         match self {
             Self::NotBuilt { place, key } => {
                 write!(f, "{place}: `{key}` has no effect yet: Leveret does not have this option")
+            }
+            Self::NoEffect { place, key, why } => {
+                write!(f, "{place}: `{key}` has no effect: {why}")
             }
             Self::Environment(text) => f.write_str(text),
             Self::BothThresholds(key) => {
@@ -415,8 +420,13 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
             Some(found) => {
                 last.insert(found.canonical_key(), (found, setting));
             }
-            None if known::is_known(&setting.key) => warnings
-                .push(Warning::NotBuilt { place: setting.place, key: setting.key.join(".") }),
+            None if known::is_known(&setting.key) => {
+                let (place, key) = (setting.place, setting.key.join("."));
+                warnings.push(match known::without_effect(&key) {
+                    Some(why) => Warning::NoEffect { place, key, why },
+                    None => Warning::NotBuilt { place, key },
+                });
+            }
             None => {
                 let key = setting.key.join(".");
                 let nearest = known::nearest(&setting.key);

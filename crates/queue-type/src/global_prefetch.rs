@@ -69,6 +69,11 @@ impl ChannelLimit {
         state.take_waiting()
     }
 
+    /// Whether there is a limit at present.
+    pub fn is_set(&self) -> bool {
+        stdx::lock(&self.0).prefetch > 0
+    }
+
     /// So many deliveries were settled. Who may go on.
     pub fn release(&self, n: u64) -> Vec<LinkId> {
         let mut state = stdx::lock(&self.0);

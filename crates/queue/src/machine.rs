@@ -87,6 +87,7 @@ pub use bounds::{
     CONSUMERS_MAX, DUE_MAX, MESSAGES_MAX, NAME_BYTES_MAX, NAMED_PUBLISHERS_MAX, PREFETCH_UNLIMITED,
     PRIORITY_DEFAULT, PRIORITY_MAX, PUBLISHERS_MAX,
 };
+pub use codec::VERSION;
 pub use command::{Arrival, Attach, Command, Get, Named, NumberRange, Outcome, Put};
 pub use effects::{Activity, Answer, Assigned, Departing, Effects, Promise, Run, Stored, TimedOut};
 pub use facts::{ConsumerFacts, Facts};

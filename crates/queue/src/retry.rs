@@ -67,6 +67,10 @@ impl Delayed {
         self.by_time.first_key_value().map(|(at, _)| *at)
     }
 
+    pub(crate) fn last_ms(&self) -> Option<u64> {
+        self.by_time.last_key_value().map(|(at, _)| *at)
+    }
+
     /// Takes out one that has waited long enough.
     pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<u64> {
         let mut first = self.by_time.first_entry().filter(|first| *first.key() <= now_ms)?;

@@ -4,8 +4,10 @@
 //! Start reading at [`QuorumQueue`], then `queue/turn.rs`.
 
 mod command_log;
+mod inspection;
 mod lazy_machine;
 mod queue;
 mod settings;
 
+pub use crate::inspection::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection};
 pub use crate::queue::{Consumer, LoggedMachine, QuorumQueue, QuorumRecovery, Release};

@@ -33,6 +33,7 @@ use queue_type::{
     QueueRefused, QueueStat, RefusedItem, Wakes, wake_all,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use store::backlog::Lookup;
 
@@ -125,13 +126,14 @@ impl QuorumQueue {
     /// The queue is being deleted, or has as many consumers as it may; a limit that consumers share.
     pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Arc<Consumer>, AttachRefused> {
         // COMPAT: RabbitMQ's text.
-        if attach.limit.is_some() {
+        if attach.limit.as_ref().is_some_and(|limit| limit.is_set()) {
             let text = format!("{} does not support global qos", self.def().resource());
             return Err(AttachRefused::NotImplemented(text));
         }
         let (channel, is_no_ack) = (attach.channel, attach.checkout.settling == AckMode::Auto);
-        let id = self.with(|turn| turn.attach(attach))?;
-        Ok(Arc::new(Consumer::new(Arc::clone(self), id, (channel, is_no_ack), true)))
+        let is_active = Arc::new(AtomicBool::new(true));
+        let id = self.with(|turn| turn.attach(attach, &is_active))?;
+        Ok(Arc::new(Consumer::new(Arc::clone(self), id, (channel, is_no_ack), is_active)))
     }
 
     /// Attaches something that only takes what it asks for (`basic.get`).
@@ -154,7 +156,8 @@ impl QuorumQueue {
         };
         let (_, channel) = owner;
         let of_channel = (channel, settling == AckMode::Auto);
-        Ok(Arc::new(Consumer::new(Arc::clone(self), id, of_channel, false)))
+        let is_active = Arc::new(AtomicBool::new(false));
+        Ok(Arc::new(Consumer::new(Arc::clone(self), id, of_channel, is_active)))
     }
 
     /// It was declared again, which counts as use (`x-expires`).

@@ -50,6 +50,11 @@ pub trait Sink {
         true
     }
 
+    /// Whether the client understands to be told of consumers that the broker cancels.
+    fn understands_cancels(&self) -> bool {
+        true
+    }
+
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 

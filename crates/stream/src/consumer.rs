@@ -90,7 +90,7 @@ impl Stream {
 /// COMPAT: RabbitMQ's texts.
 fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
     let resource = stream.def().resource();
-    if attach.limit.is_some() {
+    if attach.limit.as_ref().is_some_and(|limit| limit.is_set()) {
         let text = format!("{resource} does not support global qos");
         return Err(AttachRefused::NotImplemented(text));
     }

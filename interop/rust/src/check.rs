@@ -43,28 +43,3 @@ pub fn equal<E: Debug + PartialEq<A>, A: Debug>(expected: E, actual: A, what: &s
     }
     Err(Failure::new(format!("{what}: expected {expected:?}, got {actual:?}")))
 }
-
-/// Compares a reply; a text that ends in "..." is a prefix.
-#[track_caller]
-pub fn reply(code: u16, text: &str, actual_code: u16, actual_text: &str) -> Outcome {
-    if code != actual_code {
-        return Err(Failure::new(format!("expected {code}, got {actual_code} {actual_text}")));
-    }
-    match text.strip_suffix("...") {
-        Some(prefix) => {
-            that(actual_text.starts_with(prefix), format!("expected {text}, got {actual_text}"))
-        }
-        None => equal(text, actual_text, "reply text"),
-    }
-}
-
-/// The error must carry a reply of the server with this code and text.
-#[track_caller]
-pub fn server_said(error: &lapin::Error, code: u16, text: &str) -> Outcome {
-    match error.kind() {
-        lapin::ErrorKind::ProtocolError(said) => {
-            reply(code, text, said.get_id(), said.get_message().as_str())
-        }
-        other => Err(Failure::new(format!("expected a reply {code}, got {other:?}"))),
-    }
-}

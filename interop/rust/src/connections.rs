@@ -66,7 +66,7 @@ async fn refused(uri: &str, code: u16, text: &str) -> Outcome {
     let connecting = Connection::connect(uri, ConnectionProperties::default());
     match timeout(WAIT, connecting).await? {
         Ok(_) => Err(Failure::new("the connection was opened")),
-        Err(error) => check::server_said(&error, code, text),
+        Err(error) => server_said(&error, code, text),
     }
 }
 

@@ -232,7 +232,7 @@ async fn exchange_to_exchange(lab: Arc<Lab>) -> Outcome {
         .await?;
     let confirmation = mandatory(&channel, &source, "a.b").await?;
     let returned = confirmation.take_message().ok_or_else(|| Failure::new("not returned"))?;
-    check::reply(312, "NO_ROUTE", returned.reply_code, returned.reply_text.as_str())
+    reply(312, "NO_ROUTE", returned.reply_code, returned.reply_text.as_str())
 }
 
 async fn passive_missing(lab: Arc<Lab>) -> Outcome {

@@ -170,7 +170,7 @@ impl Peer {
         loop {
             match timeout(WAIT, events.next()).await? {
                 Some(Event::Error(error)) => {
-                    check::server_said(&error, code, text)?;
+                    server_said(&error, code, text)?;
                     break;
                 }
                 Some(_) => {}
@@ -333,5 +333,31 @@ pub async fn ready(channel: &Channel, queue: &str, expected: u32) -> Outcome {
             return check::equal(expected, count, &format!("ready in {queue}"));
         }
         sleep(POLL).await;
+    }
+}
+
+/// Compares a reply; a text that ends in "..." is a prefix.
+#[track_caller]
+pub fn reply(code: u16, text: &str, actual_code: u16, actual_text: &str) -> Outcome {
+    if code != actual_code {
+        return Err(Failure::new(format!("expected {code}, got {actual_code} {actual_text}")));
+    }
+    match text.strip_suffix("...") {
+        Some(prefix) => check::that(
+            actual_text.starts_with(prefix),
+            format!("expected {text}, got {actual_text}"),
+        ),
+        None => check::equal(text, actual_text, "reply text"),
+    }
+}
+
+/// The error must carry a reply of the server with this code and text.
+#[track_caller]
+pub fn server_said(error: &lapin::Error, code: u16, text: &str) -> Outcome {
+    match error.kind() {
+        lapin::ErrorKind::ProtocolError(said) => {
+            reply(code, text, said.get_id(), said.get_message().as_str())
+        }
+        other => Err(Failure::new(format!("expected a reply {code}, got {other:?}"))),
     }
 }

@@ -14,6 +14,8 @@ mod suite;
 
 use std::process::ExitCode;
 
+const LIBRARY: &str = "rust";
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut suite = suite::Suite::default();

@@ -2,6 +2,7 @@
 
 use crate::check::{Failure, Outcome};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,11 +17,14 @@ const STOP: Duration = Duration::from_secs(30);
 const LOG_LINES_KEPT: usize = 40;
 /// Below the range the kernel hands out: a client that keeps connecting to a port of that range
 /// while the node is down can end up connected to itself.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
+const PORTS: Range<u16> = 20_000..26_000;
+const STREAM_PORTS: Range<u16> = 26_000..32_000;
+const EXTERNAL_STREAM_PORT: u16 = 5552;
 
 pub struct Node {
     host: String,
     port: u16,
+    pub stream_port: u16,
     credentials: String,
     own: Option<Own>,
 }
@@ -52,7 +56,8 @@ impl Node {
         };
         let node = Self {
             host: "127.0.0.1".into(),
-            port: free_port().await?,
+            port: free_port(PORTS).await?,
+            stream_port: free_port(STREAM_PORTS).await?,
             credentials: "guest:guest".into(),
             own: Some(own),
         };
@@ -61,12 +66,16 @@ impl Node {
     }
 
     fn external(uri: &str) -> Outcome<Self> {
-        let parsed: lapin::uri::AMQPUri = uri.parse().map_err(Failure::new)?;
-        let user = parsed.authority.userinfo;
+        let behind_scheme = uri.split_once("://").map_or(uri, |(_, rest)| rest);
+        let authority = behind_scheme.split('/').next().unwrap_or_default();
+        let (credentials, address) =
+            authority.rsplit_once('@').unwrap_or(("guest:guest", authority));
+        let (host, port) = address.split_once(':').unwrap_or((address, "5672"));
         Ok(Self {
-            host: parsed.authority.host,
-            port: parsed.authority.port,
-            credentials: format!("{}:{}", user.username, user.password),
+            host: host.into(),
+            port: port.parse()?,
+            stream_port: EXTERNAL_STREAM_PORT,
+            credentials: credentials.into(),
             own: None,
         })
     }
@@ -102,6 +111,8 @@ impl Node {
             .arg("--data-dir")
             .arg(own.data_dir.path())
             .args(["--set", &format!("listeners.tcp.1={}:{}", self.host, self.port)])
+            .args(["--set", &format!("stream.listeners.tcp.1={}:{}", self.host, self.stream_port)])
+            .args(["--set", &format!("stream.advertised_host={}", self.host)])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -195,9 +206,9 @@ fn keep_log(
     });
 }
 
-async fn free_port() -> Outcome<u16> {
-    let offset = u16::try_from(std::process::id() % u32::from(PORTS.end - PORTS.start))?;
-    for port in (PORTS.start + offset..PORTS.end).chain(PORTS) {
+async fn free_port(ports: Range<u16>) -> Outcome<u16> {
+    let offset = u16::try_from(std::process::id() % u32::from(ports.end - ports.start))?;
+    for port in (ports.start + offset..ports.end).chain(ports) {
         if TcpListener::bind(("127.0.0.1", port)).await.is_ok() {
             return Ok(port);
         }

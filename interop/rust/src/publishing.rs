@@ -109,7 +109,7 @@ async fn return_before_ack(lab: Arc<Lab>) -> Outcome {
     check::that(confirmation.is_ack(), format!("expected an ack, got {confirmation:?}"))?;
     let returned =
         confirmation.take_message().ok_or_else(|| Failure::new("no return before the ack"))?;
-    check::reply(312, "NO_ROUTE", returned.reply_code, returned.reply_text.as_str())?;
+    reply(312, "NO_ROUTE", returned.reply_code, returned.reply_text.as_str())?;
     check::equal("", returned.exchange.as_str(), "exchange")?;
     check::equal(key.as_str(), returned.routing_key.as_str(), "key")?;
     check::equal("back", body(&returned), "body")?;

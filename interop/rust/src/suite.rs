@@ -1,5 +1,6 @@
 //! A named list of scenarios; runs them one after the other and prints one line for each.
 
+use crate::LIBRARY;
 use crate::check::{Failure, Outcome};
 use crate::lab::Lab;
 use crate::node::Node;
@@ -43,15 +44,15 @@ impl Suite {
             match run_one(&node, id, steps).await {
                 Ok(()) => {
                     passed += 1;
-                    println!("PASS rust {id} ({} ms)", started.elapsed().as_millis());
+                    println!("PASS {LIBRARY} {id} ({} ms)", started.elapsed().as_millis());
                 }
                 Err(Failure::Skipped(reason)) => {
                     skipped += 1;
-                    println!("SKIP rust {id}: {reason}");
+                    println!("SKIP {LIBRARY} {id}: {reason}");
                 }
                 Err(Failure::Failed(reason)) => {
                     failed += 1;
-                    println!("FAIL rust {id}: {reason}");
+                    println!("FAIL {LIBRARY} {id}: {reason}");
                 }
             }
             if !node.running().await {

@@ -5,7 +5,7 @@ use super::client::Client;
 use super::links::{Links, tell_consumer};
 use super::{Handled, access, direct_reply_to};
 use crate::limits;
-use crate::queue_ref::QueueRef;
+use crate::queue_ref::{LinkRef, QueueRef};
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got};
@@ -55,7 +55,7 @@ impl Links {
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
             limit: client.channels.limit(channel),
-            node_timeout_ms: client.access.broker().limits().consumer_timeout_ms,
+            node_timeout_ms: client.access.broker().limits().quorum_timeout_ms,
         });
         drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
@@ -74,9 +74,10 @@ impl Links {
         );
         self.insert(link, consumer);
         if let Some(channel) = client.channels.get_mut(channel) {
-            channel.consumers.insert(consumer_tag, link);
+            let before = channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
-            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
+            let n_more = u32::from(before.is_none());
+            channel.counters.n_consumers.fetch_add(n_more, Ordering::Relaxed);
         }
         Ok(Handled::Answered)
     }
@@ -133,8 +134,8 @@ impl Links {
             return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
         }
         let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
-        let in_use =
-            known.and_then(|link| self.get(*link)).is_some_and(|link| !link.queue().is_deleted());
+        let is_fed = |link: &LinkRef| link.is_active() && !link.queue().is_deleted();
+        let in_use = known.and_then(|link| self.get(*link)).is_some_and(is_fed);
         if in_use || client.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
@@ -226,7 +227,7 @@ impl Links {
             .attach_passive(
                 owner,
                 ack_mode(no_ack),
-                client.access.broker().limits().consumer_timeout_ms,
+                client.access.broker().limits().quorum_timeout_ms,
             )
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();

@@ -187,3 +187,89 @@ fn consumers_and_queues_have_their_own_time() {
         client.disconnect();
     }
 }
+
+/// A node whose quorum queues let consumers take that long.
+fn quorum_node(timeout_ms: u64, arguments: &[(&'static str, Value)]) -> (Arc<Broker>, Client) {
+    let limits = Limits { quorum_timeout_ms: Some(timeout_ms), ..Limits::default() };
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start_limited(disk, &StorageOptions::default(), limits);
+    let mut client = Client::connect(&broker);
+    let quorum = [("x-queue-type", Value::from("quorum"))];
+    client.declare_with("q", true, &[&quorum, arguments].concat());
+    (broker, client)
+}
+
+/// The message held for too long goes to somebody else and counts as no failure; the rest stays its own. The
+/// consumer may come again with its tag.
+#[test]
+fn a_consumer_of_a_quorum_queue_is_cancelled_and_its_channel_stays() {
+    let (broker, mut client) = quorum_node(80_000, &[]);
+    assert_eq!(client.consume_with("q", "tag", false, &[]), ["consuming"]);
+    let mut other = Client::connect(&broker);
+    other.publish("q", &["a"], Kind::Transient);
+    assert_eq!(client.heard(), ["deliver a"]);
+    pass(&broker, 1_000, 60_000);
+    other.publish("q", &["b"], Kind::Transient);
+    assert_eq!(client.heard(), ["deliver b"]);
+    pass(&broker, 61_000, 82_000);
+    assert_eq!(client.wait_for(Vec::new(), 1), ["consumer lost"]);
+    assert_eq!(other.get("q"), ["got a again left 0"]);
+    assert_eq!(other.last_headers().get(b"x-delivery-count"), None);
+    assert_eq!(other.last_headers().get(b"x-acquired-count"), Some(&Value::I64(1)));
+    // Late, and too late.
+    assert_eq!(client.settle_newest(Outcome::Accepted), Vec::<String>::new());
+    assert_eq!(client.settle(1, Outcome::Released), Vec::<String>::new());
+    assert_eq!(other.settle(1, Outcome::Released), Vec::<String>::new());
+    assert_eq!(client.consume_with("q", "tag", false, &[]), ["consuming", "deliver a again"]);
+    pass(&broker, 83_000, 100_000);
+    assert_eq!(kicked(&mut client), None);
+    assert_eq!(client.ask(Op::Detach { consumer_tag: short("tag") }), ["cancelled"]);
+}
+
+/// Messages that it is given later than the one it forgot come back in their time as well.
+#[test]
+fn what_a_cancelled_consumer_still_holds_comes_back_and_its_channel_stays() {
+    let (broker, mut client) = quorum_node(80_000, &[]);
+    client.consume("q", false);
+    let mut other = Client::connect(&broker);
+    for (body, from_ms) in [("a", 0), ("b", 40_000)] {
+        other.publish("q", &[body], Kind::Transient);
+        pass(&broker, from_ms + 1_000, from_ms + 40_000);
+    }
+    pass(&broker, 81_000, 122_000);
+    let heard = client.wait_for(Vec::new(), 3);
+    assert_eq!(heard, ["deliver a", "deliver b", "consumer lost"]);
+    crate::client::wait_until("they come back", || other.ask_ready("q") == 2);
+    assert_eq!(kicked(&mut client), None);
+}
+
+/// There is no consumer that could be cancelled.
+#[test]
+fn a_get_from_a_quorum_queue_that_is_not_acknowledged_closes_its_channel() {
+    let (broker, mut client) = quorum_node(80_000, &[("x-consumer-timeout", Value::I64(16_000))]);
+    client.publish("q", &["a"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got a left 0"]);
+    pass(&broker, 1_000, 15_000);
+    assert_eq!(kicked(&mut client), None);
+    pass(&broker, 16_000, 17_000);
+    let mut other = Client::connect(&broker);
+    crate::client::wait_until("it comes back", || other.ask_ready("q") == 1);
+    pass(&broker, 18_000, 20_000);
+    assert_eq!(kicked(&mut client), refusal(16_000));
+}
+
+/// The next in line is active at once.
+#[test]
+fn a_single_active_consumer_that_forgets_a_message_is_taken_over_from() {
+    let single = ("x-single-active-consumer", Value::Bool(true));
+    let (broker, mut client) = quorum_node(80_000, &[single]);
+    let mut second = Client::connect(&broker);
+    client.consume("q", false);
+    second.consume("q", false);
+    second.publish("q", &["a", "b"], Kind::Transient);
+    assert_eq!(client.heard(), ["deliver a", "deliver b"]);
+    client.settle_newest(Outcome::Accepted);
+    pass(&broker, 1_000, 82_000);
+    assert_eq!(client.wait_for(Vec::new(), 1), ["consumer lost"]);
+    assert_eq!(second.wait_for(Vec::new(), 1), ["deliver a again"]);
+}

@@ -2,8 +2,8 @@
 
 mod at_least_once;
 
-use crate::client::{Client, Kind, short, start};
-use broker::Broker;
+use crate::client::{Client, Kind, block_on, short, start};
+use broker::{Broker, QueueRef, QuorumInspection};
 use message::Properties;
 use session::{Flag, Op, Outcome, Value};
 use std::sync::Arc;
@@ -304,6 +304,14 @@ fn a_cancelled_consumer_keeps_what_it_holds() {
     assert_eq!(client.settle(1, Outcome::Released), ["deliver b again"]);
 }
 
+/// The first bytes of the message that would be given out as the `nth`.
+fn body_start_at(broker: &Broker, nth: usize) -> String {
+    let Some(QueueRef::Quorum(queue)) = broker.queue("/", "q") else { panic!("it is there") };
+    let peeked = block_on(QuorumInspection::of(&queue).peek(nth));
+    let start = peeked.map(|it| it.body_start.iter().take(5).copied().collect());
+    String::from_utf8(start.unwrap_or_default()).unwrap()
+}
+
 /// Most of it is in pages, also after a crash.
 #[test]
 fn a_deep_queue_is_drained_in_order() {
@@ -319,6 +327,10 @@ fn a_deep_queue_is_drained_in_order() {
     let (_disk, broker) = after_crash(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(client.ask_ready("q"), 300);
+    assert_eq!(body_start_at(&broker, 0), "00000");
+    assert_eq!(body_start_at(&broker, 150), "00150");
+    assert_eq!(body_start_at(&broker, 299), "00299");
+    assert_eq!(body_start_at(&broker, 300), "", "there are no more");
     for (n, body) in bodies.iter().enumerate() {
         let left = bodies.len() - n - 1;
         assert!(client.get("q") == [format!("got {body} again left {left}")], "{n}");

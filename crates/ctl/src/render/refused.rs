@@ -41,6 +41,9 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
             "purge_queue" | "stream" | "stream_status" | "restart_stream" | "scrub_stream"
             | "add_replica" | "delete_replica",
         ) => Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found"),
+        ("not_found", "quorum_status" | "add_member" | "delete_member" | "transfer_leadership") => {
+            Failure::bare(code::DATA, text)
+        }
         // COMPAT: what is printed for an Erlang term that nothing else is known about.
         ("not_found", "close_connection") => Failure::error(
             code::UNAVAILABLE,
@@ -93,6 +96,10 @@ fn names_users_plainly(verb: &str) -> bool {
 fn message_for_machines(verb: &str, kind: &str, text: &str) -> Option<String> {
     match (kind, verb) {
         ("user_exists", _) => Some(format!("User {text} already exists")),
+        ("invalid", "peek" | "reclaim_quorum_memory") => Some(match text.starts_with("Target") {
+            true => text.to_owned(),
+            false => format!("Failed to perform the operation: {text}"),
+        }),
         ("no_such_user", "change_password" | "delete_user" | "set_user_tags") => {
             Some(format!("User {text} does not exists"))
         }

@@ -3,6 +3,7 @@
 use crate::output::Answer;
 use crate::render;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
+use serde_json::json;
 
 const UPGRADE: Verb = Verb { section: Section::Upgrade, ..VERB };
 
@@ -49,6 +50,13 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "await_online_quorum_plus_one",
         description: "Does nothing: no queue has replicas on other nodes",
+        banner: Banner::Made(|invocation| {
+            format!(
+                "Will wait for a quorum + 1 of nodes to be online for all quorum queues and \
+                 streams for {} seconds...",
+                invocation.timeout.unwrap_or_default().as_secs()
+            )
+        }),
         ..OF_CLUSTERS
     },
     Verb {
@@ -59,7 +67,16 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "check_if_node_is_quorum_critical",
         description: "Passes: no queue has replicas on other nodes",
-        ..OF_CLUSTERS
+        banner: Banner::Text(
+            "Checking if node {node} is critical for quorum of any queues/streams ...",
+        ),
+        action: Action::Ask("state", |invocation, _| {
+            let only =
+                "seems to be the only one in a single node cluster, the check does not apply";
+            let object = json!({"result": "ok", "message": format!("Target node {only}")});
+            render::passed(invocation, object, format!("Node {} {only}", invocation.node()))
+        }),
+        ..UPGRADE
     },
     Verb {
         usage: "check_if_node_is_mirror_sync_critical",

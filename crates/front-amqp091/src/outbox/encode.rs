@@ -78,6 +78,10 @@ impl Sink for Locked {
         self.channels.confirm(channel.0, first, last, answer);
     }
 
+    fn understands_cancels(&self) -> bool {
+        self.terms.capabilities.cancel_notify
+    }
+
     fn readable(&mut self, link: LinkId) {
         let Self { links, out, .. } = self;
         if let Some(link) = links.get_mut(link) {

@@ -8,12 +8,15 @@ use tokio::net::UnixListener;
 
 /// Fields that say which object a change is about, in the order in which they are told. Passwords,
 /// definitions and values of parameters, which may hold secrets, are not among them.
-const OBJECT_FIELDS: [&str; 17] = [
+const OBJECT_FIELDS: [&str; 20] = [
     "vhost",
     "user",
     "name",
     "stream",
     "reference",
+    "node",
+    "vhost_pattern",
+    "queue_pattern",
     "exchange",
     "component",
     "pattern",

@@ -1,6 +1,6 @@
 //! Questions that do something other than change definitions.
 
-use super::streams;
+use super::{quorum, streams};
 use crate::Management;
 use crate::api_error::{ApiError, Kind};
 use crate::listing::connection_of_pid;
@@ -72,10 +72,13 @@ pub(super) async fn execute(
             management.stop.notify_one();
             Ok(json!({"pid": std::process::id()}))
         }
-        _ => streams::execute(management, endpoint, request).await.unwrap_or_else(|| {
-            let text = format!("this node does not know the command `{endpoint}`");
-            Err(ApiError::new(Kind::UnknownQuestion, text))
-        }),
+        _ => match quorum::execute(management, endpoint, request) {
+            Some(answer) => answer,
+            None => streams::execute(management, endpoint, request).await.unwrap_or_else(|| {
+                let text = format!("this node does not know the command `{endpoint}`");
+                Err(ApiError::new(Kind::UnknownQuestion, text))
+            }),
+        },
     }
 }
 

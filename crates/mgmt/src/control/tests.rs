@@ -1,3 +1,4 @@
+mod quorum;
 mod streams;
 
 use super::*;
@@ -174,6 +175,13 @@ impl Node {
     }
 
     async fn declare(&self, queue: &str) {
+        self.declare_with(queue, &[]).await;
+    }
+
+    async fn declare_with(&self, queue: &str, arguments: &[(&'static str, &str)]) {
+        let argument = |(name, value): &(&'static str, &str)| {
+            (ShortString::from_static(name), session::Value::from(*value))
+        };
         let declare = QueueDeclare {
             vhost: "/".into(),
             name: queue.into(),
@@ -181,7 +189,7 @@ impl Node {
             durable: true,
             auto_delete: false,
             exclusive_owner: None,
-            arguments: Table::new(),
+            arguments: arguments.iter().map(argument).collect(),
             id: None,
         };
         self.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();

@@ -4,9 +4,12 @@ use super::{connection_pid, queue_pid, row};
 use crate::Management;
 use crate::request::Request;
 use crate::table::table;
-use broker::{ConsumerView, Inspection, QueueRef, QueueStat, StreamDurability};
+use broker::{
+    ConsumerView, Inspection, QueueRef, QueueStat, QuorumInspection, QuorumQueue, Stream,
+    StreamDurability,
+};
 use meta::{PolicyScope, QueueKind, QueueVersion, Vhost};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// COMPAT: a virtual host that does not exist has no queues.
 pub(super) fn queues(management: &Management, vhost: &str, request: &Request) -> Value {
@@ -160,13 +163,41 @@ impl Shown<'_> {
                 json!(u8::from(self.stat.n_consumers > 0))
             }
             "disk_reads" | "disk_writes" => json!(0),
-            _ => return self.stream_figure(column),
+            _ => return self.figure_of_type(column),
         })
     }
 
-    /// Figures that streams alone have.
-    fn stream_figure(&self, column: &str) -> Option<Value> {
-        let QueueRef::Stream(stream) = self.queue else { return None };
+    /// Figures that queues of one type alone have.
+    fn figure_of_type(&self, column: &str) -> Option<Value> {
+        match self.queue {
+            QueueRef::Classic(_) => None,
+            QueueRef::Quorum(queue) => self.quorum_figure(queue, column),
+            QueueRef::Stream(stream) => Self::stream_figure(stream, column),
+        }
+    }
+
+    /// COMPAT: the tools do not know these columns, the HTTP API does. Those of delayed messages are left out
+    /// while there are none.
+    fn quorum_figure(&self, queue: &QuorumQueue, column: &str) -> Option<Value> {
+        let figures = || QuorumInspection::of(queue).figures();
+        let span_ms = || figures().delayed_span_ms;
+        Some(match column {
+            "messages_dlx" => json!(self.stat.n_departing),
+            "messages_by_priority" => {
+                let counts = figures().n_ready_by_priority;
+                let counts =
+                    counts.into_iter().map(|(priority, n)| (priority.to_string(), n.into()));
+                Value::Object(counts.collect::<Map<_, _>>())
+            }
+            "messages_active_priorities" => json!(figures().n_ready_by_priority.len()),
+            "messages_delayed" => json!(figures().n_delayed),
+            "next_delayed_at" => json!(span_ms()?.0),
+            "last_delayed_at" => json!(span_ms()?.1),
+            _ => return None,
+        })
+    }
+
+    fn stream_figure(stream: &Stream, column: &str) -> Option<Value> {
         let inspection = Inspection::of(stream);
         let figures = || inspection.figures();
         Some(match column {

@@ -5,6 +5,57 @@ use stdx::edit_distance;
 
 const LIST: &str = include_str!("known-keys.txt");
 
+/// Keys that have nothing to set here, and the reason: what they begin with.
+pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
+    (
+        &[
+            "quorum_queue.compute_checksums",
+            "quorum_queue.segment_compute_checksums",
+            "quorum_queue.wal_compute_checksums",
+        ],
+        "quorum queues are kept in the node's log, which always has checksums",
+    ),
+    (
+        &[
+            "quorum_queue.compress_mem_tables",
+            "quorum_queue.segment_max_",
+            "quorum_queue.snapshot_chunk_size",
+            "quorum_queue.wal_max_",
+            "raft.segment_max_entries",
+            "raft.snapshot_chunk_size",
+            "raft.wal_",
+        ],
+        "quorum queues are kept in the node's log: its segments have 16 MiB, what comes together is synced \
+         together, and a queue's state is written down as its log grows",
+    ),
+    (&["raft.data_dir"], "everything is in the data directory"),
+    (
+        &["quorum_queue.commands_soft_limit"],
+        "publishers wait as soon as a queue's consumers or the disk cannot follow",
+    ),
+    (
+        &[
+            "quorum_queue.continuous_membership_reconciliation.",
+            "quorum_queue.initial_cluster_size",
+            "quorum_queue.max_append_entries_rpc_batch_size",
+            "quorum_queue.member_placement_tag",
+            "raft.adaptive_failure_detector.",
+        ],
+        "a queue has one member, on this node",
+    ),
+    (
+        &["consumer_disconnected_timeout"],
+        "no consumer's node can be out of reach: each is connected to this node, and what it holds comes back \
+         as soon as its connection is gone",
+    ),
+];
+
+/// Why a key has nothing to set here.
+pub(super) fn without_effect(key: &str) -> Option<&'static str> {
+    let begins = |(starts, _): &&(&[&str], &str)| starts.iter().any(|start| key.starts_with(start));
+    WITHOUT_EFFECT.iter().find(begins).map(|(_, why)| *why)
+}
+
 fn known_keys() -> impl Iterator<Item = &'static str> {
     LIST.lines().filter(|line| !line.starts_with('#'))
 }
@@ -52,6 +103,21 @@ mod tests {
 
     fn key(text: &str) -> Vec<String> {
         text.split('.').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn keys_without_effect_are_known_ones_that_are_not_declared() {
+        for start in WITHOUT_EFFECT.iter().flat_map(|(starts, _)| *starts) {
+            let keys: Vec<&str> = known_keys().filter(|key| key.starts_with(start)).collect();
+            assert!(!keys.is_empty(), "{start}");
+            for declared in OPTIONS {
+                assert!(!keys.contains(&declared.key), "{}", declared.key);
+            }
+        }
+        let is_left = |key: &&str| key.starts_with("raft.") || key.starts_with("quorum_queue.");
+        let is_silent = |key: &&str| without_effect(key).is_none();
+        let left: Vec<&str> = known_keys().filter(is_left).filter(is_silent).collect();
+        assert_eq!(left, ["quorum_queue.property_equivalence.relaxed_checks_on_redeclaration"]);
     }
 
     #[test]

@@ -451,12 +451,15 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "consumer_timeout",
-        "infinity",
-        Kind::IntegerOrInfinity("milliseconds", |d, v| d.config.messages.consumer_timeout_ms = v),
-        "Time a message may wait for its acknowledgement; then its channel is closed with 406 and what it \
-         held goes back. Consumers of classic queues may take their time unless this says otherwise, as \
-         with RabbitMQ since 4.3 (it was `1800000` before). The argument `x-consumer-timeout` of a \
-         consumer or queue, and the policy key `consumer-timeout`, count before it.",
+        "1800000",
+        Kind::IntegerOrInfinity("milliseconds", |d, v| {
+            d.config.messages.consumer_timeout_ms = Some(v);
+        }),
+        "Time a message may wait for its acknowledgement; then it goes back. A consumer of a quorum queue is \
+         cancelled (`basic.cancel`); its channel is closed with 406 if its client does not know that, as are \
+         channels of classic queues. Consumers of classic queues may take their time unless this is set, as \
+         with RabbitMQ since 4.3. The argument `x-consumer-timeout` of a consumer or queue, and the policy key \
+         `consumer-timeout`, count before it.",
     ),
     row(
         "message_interceptors.incoming.set_header_timestamp.overwrite",

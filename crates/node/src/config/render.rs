@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::environment::{Effect, VARIABLES, Variable};
+use super::known;
 use super::option::ConfigOption;
 use super::options::OPTIONS;
 
@@ -50,6 +51,7 @@ pub(crate) fn markdown() -> String {
         let anchor = title.to_lowercase().replace(' ', "-").replace('.', "");
         writeln!(out, "- [{title}](#{anchor})").expect(EXPECT);
     }
+    out.push_str("- [Keys without effect](#keys-without-effect)\n");
     out.push_str("- [Environment variables](#environment-variables)\n");
     for option in OPTIONS {
         if let Some(title) = group_begun_by(option) {
@@ -57,11 +59,22 @@ pub(crate) fn markdown() -> String {
         }
         write_section(&mut out, option);
     }
+    out.push_str(WITHOUT_EFFECT);
+    for (keys, why) in known::WITHOUT_EFFECT {
+        let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", shown_start(key))).collect();
+        writeln!(out, "| {} | {why} |", keys.join(", ")).expect(EXPECT);
+    }
     out.push_str(ENVIRONMENT);
     for variable in VARIABLES {
         write_variable(&mut out, variable);
     }
     out
+}
+
+/// A start of keys, as a pattern.
+fn shown_start(key: &str) -> String {
+    let is_whole = key.ends_with(|last: char| last.is_ascii_alphanumeric());
+    format!("{key}{}", if is_whole { "" } else { "*" })
 }
 
 fn write_variable(out: &mut String, variable: &Variable) {
@@ -139,6 +152,15 @@ leveret server --config /etc/leveret/rabbitmq.conf --data-dir /var/lib/leveret -
 
 [`rabbitmq.conf.example`](rabbitmq.conf.example) lists every option with its default, commented out.
 
+";
+
+const WITHOUT_EFFECT: &str = "
+## Keys without effect
+
+RabbitMQ's keys that have nothing to set here. They are accepted with a warning that says why.
+
+| keys | why |
+|---|---|
 ";
 
 const ENVIRONMENT: &str = "

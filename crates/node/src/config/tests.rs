@@ -231,14 +231,14 @@ fn what_the_node_does_with_messages_finds_its_fields() {
          message_interceptors.outgoing.timestamp.enabled = true\n",
     );
     let messages = Messages {
-        consumer_timeout_ms: Some(60_000),
+        consumer_timeout_ms: Some(Some(60_000)),
         event_vhost: Some("/".to_owned()),
         timestamp: Some(true),
         routing_node: Some(false),
         sent_time: true,
     };
     assert_eq!(changed, Config { messages, ..Config::default() });
-    assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, None);
+    assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, Some(None));
 }
 
 #[test]
@@ -379,7 +379,8 @@ fn a_wrong_value_names_its_line_and_what_was_expected() {
 
 #[test]
 fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
-    let text = "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3";
+    let text =
+        "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3\nraft.data_dir = /r";
     let (config, warnings) = applied(text).unwrap();
     assert_eq!(config.connection.heartbeat_s, 5);
     let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -388,6 +389,7 @@ fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
         [
             "a.conf:1: `ssl_options.verify` has no effect yet: Leveret does not have this option",
             "a.conf:3: `mqtt.prefetch` has no effect yet: Leveret does not have this option",
+            "a.conf:4: `raft.data_dir` has no effect: everything is in the data directory",
         ]
     );
 }

@@ -75,6 +75,9 @@ pub(crate) fn open_broker(
     found.start(disk, options, settings).context(CANNOT_START)
 }
 
+/// COMPAT: the time that consumers of quorum queues have where nobody says another.
+const QUORUM_TIMEOUT_MS: u64 = 30 * 60 * 1000;
+
 /// Of the descriptors there are, streams have one in so many open at most.
 const STREAMS_SHARE: u64 = 4;
 
@@ -138,7 +141,8 @@ fn limits(config: &Config) -> Limits {
         consumers_per_channel: of.consumers,
         super_stream_partitions: Some(config.streams.partitions_max),
         channel_prefetch: of.permits.get("global_qos") == Some(&true),
-        consumer_timeout_ms: config.messages.consumer_timeout_ms,
+        consumer_timeout_ms: config.messages.consumer_timeout_ms.flatten(),
+        quorum_timeout_ms: config.messages.consumer_timeout_ms.unwrap_or(Some(QUORUM_TIMEOUT_MS)),
         node: environment::node_name(&environment::of_process),
     }
 }

@@ -92,6 +92,37 @@ fn definitions_may_lie_in_a_directory_and_are_skipped_when_unchanged() {
     node.end_well();
 }
 
+/// As clusters of RabbitMQ export them.
+#[test]
+fn quorum_queues_and_streams_are_imported_as_they_are() {
+    let (dir, path) = written(
+        r#"{"vhosts": [{"name": "/", "default_queue_type": "quorum",
+                "metadata": {"default_queue_type": "quorum"}}],
+            "policies": [{"vhost": "/", "name": "q", "pattern": "^q", "apply-to": "quorum_queues",
+                "definition": {"delivery-limit": 10, "target-group-size": 3, "consumer-timeout": 60000,
+                    "consumer-disconnected-timeout": 30000, "delayed-retry-type": "all",
+                    "delayed-retry-min": 1000, "queue-leader-locator": "balanced"}}],
+            "queues": [
+                {"vhost": "/", "name": "q", "durable": true, "arguments": {"x-queue-type": "quorum",
+                    "x-quorum-initial-group-size": 3, "x-quorum-target-group-size": 5,
+                    "x-queue-leader-locator": "balanced", "x-delivery-limit": -1,
+                    "x-max-in-memory-length": 5, "x-consumer-disconnected-timeout": 10000}},
+                {"vhost": "/", "name": "s", "type": "stream", "durable": true, "arguments": {
+                    "x-queue-type": "stream", "x-initial-cluster-size": 3, "x-max-age": "7D"}}]}"#,
+    );
+    let mut node = Node::start(&[]);
+    let told = node.ctl(&["import_definitions", path.to_str().unwrap(), "--strict"]);
+    assert!(told.ends_with("Successfully imported definitions: 4 changes\n"), "{told}");
+    let queues = node.ctl(&["-q", "list_queues", "name", "type", "policy", "members"]);
+    let members = node.ctl(&["-q", "quorum_status", "q", "--formatter", "csv"]);
+    let name =
+        members.lines().nth(1).and_then(|row| row.split(',').next()).unwrap().trim_matches('"');
+    let rows = format!("q\tquorum\tq\t[{name}]\ns\tstream\t\t[{name}]\n");
+    assert_eq!(queues, format!("name\ttype\tpolicy\tmembers\n{rows}"));
+    node.end_well();
+    drop(dir);
+}
+
 #[test]
 fn a_node_does_not_start_on_definitions_that_cannot_be() {
     let (dir, path) = written(r#"{"queues": [{"vhost": "nowhere", "name": "q"}]}"#);

@@ -5,5 +5,6 @@ mod connection;
 mod consuming;
 mod declaring;
 mod publishing;
+mod quorum;
 mod script;
 mod streams;

@@ -46,6 +46,10 @@ fn an_operator_is_answered_as_ever() {
                 writeln!(text, "{line}").unwrap();
                 work(&mut client);
             }
+            Some(("@ ", "quorum")) => {
+                writeln!(text, "{line}").unwrap();
+                replicated(&node);
+            }
             _ => {}
         }
     }
@@ -67,10 +71,37 @@ fn work(client: &mut Client) {
     client.message().unwrap();
 }
 
+/// A message in a quorum queue, and one that came back first.
+fn replicated(node: &Node) {
+    let mut client = Client::guest(node.address());
+    let arguments = table(&[("x-queue-type", Value::from("quorum"))]);
+    let arguments = TableRef::trusted(&arguments);
+    client.ask(
+        1,
+        QueueDeclare { queue: b"tasks", durable: true, arguments, ..QueueDeclare::default() },
+    );
+    let properties = Properties {
+        content_type: ShortString::new(b"text/plain").ok(),
+        priority: Some(7),
+        ..Properties::default()
+    };
+    client.put_message("", "tasks", &properties, b"one");
+    let tag = client.get_to_ack("tasks").unwrap().tag;
+    client.say(1, BasicReject { delivery_tag: tag, requeue: true });
+    client.put_message("", "tasks", &Properties::default(), &[b'x'; 100]);
+    assert_eq!(client.ask(1, ConfirmSelect::default()), "confirm.select-ok");
+    client.close();
+}
+
 /// The exit code, what is said on stdout, and with `!` what is said on stderr; salted hashes are left out.
 fn run(node: &Node, words: &str) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let name = format!("rabbit@{}", host.trim().split('.').next().unwrap());
     let mut command = Command::new(binary());
-    command.arg("ctl").args(split(words)).env("LEVERET_DATA_DIR", node.data_dir());
+    command
+        .arg("ctl")
+        .args(split(&words.replace("rabbit@box", &name)))
+        .env("LEVERET_DATA_DIR", node.data_dir());
     command.env_remove("RABBITMQ_NODENAME").stdin(Stdio::null());
     let Output { status, stdout, stderr } = command.output().unwrap();
     let mut told = format!("= {}\n", status.code().unwrap());
@@ -82,8 +113,6 @@ fn run(node: &Node, words: &str) -> String {
     }
     let port = node.address().port().to_string();
     let dir = node.data_dir();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let name = format!("rabbit@{}", host.trim().split('.').next().unwrap());
     told.replace(dir.to_str().unwrap(), "DATA").replace(&port, "PORT").replace(&name, "rabbit@box")
 }
 

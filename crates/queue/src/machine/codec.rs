@@ -13,7 +13,7 @@ use crate::Return;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_i64, put_u8, put_u32, put_u64};
 
 /// The version of the written forms of commands and machines.
-pub(super) const VERSION: u8 = 1;
+pub const VERSION: u8 = 1;
 
 pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
     put_bool(out, value.is_some());

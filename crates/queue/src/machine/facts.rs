@@ -116,6 +116,13 @@ impl<'a> Facts<'a> {
         self.0.backlog.delayed.iter()
     }
 
+    /// Until when the next and the last of them wait.
+    #[must_use]
+    pub fn delayed_span_ms(self) -> Option<(u64, u64)> {
+        let delayed = &self.0.backlog.delayed;
+        Some((delayed.next_ms()?, delayed.last_ms()?))
+    }
+
     /// Messages that depart, in the order they left.
     pub fn departing(self) -> impl Iterator<Item = Departing> + 'a {
         let runs = self.0.backlog.departing.iter();

@@ -19,7 +19,7 @@ pub struct Consumer {
     pub(crate) id: u64,
     channel: ChannelId,
     is_no_ack: bool,
-    is_active: AtomicBool,
+    is_active: Arc<AtomicBool>,
 }
 
 impl Consumer {
@@ -27,9 +27,9 @@ impl Consumer {
         queue: Arc<QuorumQueue>,
         id: u64,
         (channel, is_no_ack): (ChannelId, bool),
-        is_active: bool,
+        is_active: Arc<AtomicBool>,
     ) -> Self {
-        Self { queue, id, channel, is_no_ack, is_active: AtomicBool::new(is_active) }
+        Self { queue, id, channel, is_no_ack, is_active }
     }
 
     /// Its queue.
@@ -50,7 +50,7 @@ impl Consumer {
         self.is_no_ack
     }
 
-    /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
+    /// Whether it is given deliveries: not cancelled, by whomever, and no taker of `basic.get`s.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
@@ -100,7 +100,6 @@ impl Consumer {
 
     /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
     pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
-        self.is_active.store(false, Ordering::Relaxed);
         self.queue.with(|turn| {
             turn.stop_feeding(self.id);
             turn.apply(&Command::Cancel { consumer: self.id });

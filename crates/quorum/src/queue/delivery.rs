@@ -15,6 +15,7 @@ use session::{
     Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
 };
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use store::backlog::{Backlog, Lookup};
 
 /// Bytes that telling how often a message came back adds to its properties, at most.
@@ -24,7 +25,11 @@ const THIS_NODE: u32 = 0;
 
 impl Turn<'_> {
     /// Adds a consumer, and tells its outbox.
-    pub(crate) fn attach(&mut self, attach: Attach<'_>) -> Result<u64, AttachRefused> {
+    pub(crate) fn attach(
+        &mut self,
+        attach: Attach<'_>,
+        is_active: &Arc<AtomicBool>,
+    ) -> Result<u64, AttachRefused> {
         if self.state.is_deleted {
             return Err(AttachRefused::Gone);
         }
@@ -53,7 +58,7 @@ impl Turn<'_> {
                 answer: attach.answer,
             });
         }));
-        self.state.members.add(Feed::of(attach), timeout_ms);
+        self.state.members.add(Feed::of(attach, is_active), timeout_ms);
         Ok(consumer)
     }
 
@@ -163,6 +168,28 @@ impl Turn<'_> {
         if let Some(feed) = self.state.members.take_feed(consumer) {
             let unsent = feed.waiting.iter().map(|assigned| assigned.number);
             self.settle(consumer, Outcome::Returned(Return::Released), unsent);
+        }
+    }
+
+    /// A consumer has held messages for too long: its client is told that it is cancelled, or loses its
+    /// channel if that is beyond it. COMPAT: RabbitMQ gives a consumer that it has cancelled in this way
+    /// deliveries again once it has acknowledged; clients do not expect that.
+    pub(crate) fn end_overdue(&mut self, consumer: u64) {
+        let mut is_told = false;
+        if let Some(feed) = self.state.members.feed_mut(consumer) {
+            self.wakes.extend(feed.outbox.batch(&mut |sink: &mut dyn Sink| {
+                is_told = sink.understands_cancels();
+                if is_told {
+                    sink.event(feed.cancelled());
+                }
+            }));
+        }
+        if is_told {
+            self.stop_feeding(consumer);
+            self.state.members.note_timeout_known(consumer);
+            self.apply(&Command::Cancel { consumer });
+        } else {
+            self.state.members.note_overdue(consumer);
         }
     }
 

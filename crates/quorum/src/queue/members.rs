@@ -4,9 +4,10 @@ use meta::ConnectionId;
 use queue::machine::Assigned;
 use queue::{AckMode, Checkout};
 use queue_type::{AckTimeout, Activity, Attach, ConsumerView, Owner};
-use session::{ChannelId, LinkId, Outbox, ShortString, Table};
+use session::{ChannelId, Event, LinkId, Outbox, ShortString, Table};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Consumers and takers of `basic.get`s by the numbers that the machine knows them by.
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub(crate) struct Members {
     last: u64,
     /// Channels that have held a message for too long.
     pub(crate) overdue: Vec<AckTimeout>,
+    /// The position of a message that an operator wants to look at.
+    pub(crate) peeked: Option<u64>,
 }
 
 struct Member {
@@ -24,6 +27,8 @@ struct Member {
     timeout_ms: Option<u64>,
     /// None of a consumer that was cancelled, or never was one.
     feed: Option<Box<Feed>>,
+    /// Its client knows that it held messages for too long.
+    knows_timeout: bool,
 }
 
 /// The way to a consumer that gets deliveries.
@@ -40,10 +45,12 @@ pub(crate) struct Feed {
     pub(crate) is_full: bool,
     /// Messages it holds that are not in its outbox yet.
     pub(crate) waiting: VecDeque<Assigned>,
+    /// As its session sees it.
+    pub(crate) is_active: Arc<AtomicBool>,
 }
 
 impl Feed {
-    pub(crate) fn of(attach: Attach<'_>) -> Self {
+    pub(crate) fn of(attach: Attach<'_>, is_active: &Arc<AtomicBool>) -> Self {
         Self {
             connection: attach.connection,
             channel: attach.channel,
@@ -55,7 +62,14 @@ impl Feed {
             arguments: attach.arguments,
             is_full: false,
             waiting: VecDeque::new(),
+            is_active: Arc::clone(is_active),
         }
+    }
+
+    /// Tells its client that it is no consumer any more.
+    pub(crate) const fn cancelled(&self) -> Event<'_> {
+        let Self { channel, link, consumer_tag, .. } = self;
+        Event::ConsumerCancelled { channel: *channel, link: *link, consumer_tag }
     }
 }
 
@@ -74,13 +88,15 @@ impl Members {
         self.last += 1;
         self.n_consumers += 1;
         let owner = (feed.connection, feed.channel);
-        self.by_id.insert(self.last, Member { owner, timeout_ms, feed: Some(Box::new(feed)) });
+        let feed = Some(Box::new(feed));
+        self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
     }
 
     /// Adds one that only takes what it asks for.
     pub(crate) fn add_passive(&mut self, owner: Owner, timeout_ms: Option<u64>) -> u64 {
         self.last += 1;
-        self.by_id.insert(self.last, Member { owner, timeout_ms, feed: None });
+        let member = Member { owner, timeout_ms, feed: None, knows_timeout: false };
+        self.by_id.insert(self.last, member);
         self.last
     }
 
@@ -94,9 +110,24 @@ impl Members {
 
     /// Ends a consumer's deliveries; returns the way to it.
     pub(crate) fn take_feed(&mut self, id: u64) -> Option<Box<Feed>> {
-        let feed = self.by_id.get_mut(&id)?.feed.take();
-        self.n_consumers -= u64::from(feed.is_some());
-        feed
+        let feed = self.by_id.get_mut(&id)?.feed.take()?;
+        self.n_consumers -= 1;
+        feed.is_active.store(false, Ordering::Relaxed);
+        Some(feed)
+    }
+
+    /// Its client knows from now on that it held messages for too long.
+    pub(crate) fn note_timeout_known(&mut self, id: u64) {
+        self.by_id.get_mut(&id).into_iter().for_each(|member| member.knows_timeout = true);
+    }
+
+    /// One whose client does not know that it held messages for too long loses its channel.
+    pub(crate) fn note_overdue(&mut self, id: u64) {
+        if let Some(member) = self.by_id.get(&id).filter(|member| !member.knows_timeout) {
+            let ((connection, channel), timeout_ms) = (member.owner, member.timeout_ms);
+            let timeout_ms = timeout_ms.unwrap_or_default();
+            self.overdue.push(AckTimeout { connection, channel, timeout_ms });
+        }
     }
 
     /// Takes away one that gets nothing any more.

@@ -9,13 +9,13 @@ use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
 use store::blob::BlobId;
 
 impl QueueState {
-    /// The position whose message is wanted in memory: one that a consumer waits for, or a dead letter; else
-    /// the first ready one, or the one the next message gets.
+    /// The position whose message is wanted in memory: one that a consumer waits for, a dead letter, or one
+    /// that is looked at; else the first ready one, or the one the next message gets.
     fn head(&self) -> u64 {
         let is_cold = |at: &u64| matches!(self.content.backlog.get(*at), Lookup::Cold);
         let assigned = self.members.waiting().map(|(_, assigned)| assigned.position);
         let letter = self.first_letter().filter(|_| self.letters.is_asked());
-        let wanted = assigned.chain(letter).find(is_cold);
+        let wanted = assigned.chain(letter).chain(self.members.peeked).find(is_cold);
         let wanted = wanted.or_else(|| self.machine.facts().ready().next());
         wanted.unwrap_or_else(|| self.machine.facts().next_position())
     }
@@ -27,7 +27,7 @@ impl QueueState {
     /// Brings up to date what depends on the backlog, after every turn. True if the pager is to be asked.
     pub(crate) fn settle_paging(&mut self, services: &Services, wakes: &mut Wakes) -> bool {
         let may_ask = self.paging.account(services, &self.content.backlog);
-        if self.paging.is_waited_for() && (self.is_deleted || !self.is_next_cold()) {
+        if self.paging.is_waited_for() && (self.is_deleted || !self.is_awaited_cold()) {
             self.paging.wake(wakes);
         }
         if !may_ask {
@@ -37,9 +37,10 @@ impl QueueState {
         self.paging.ask(services, &mut self.content.backlog, head)
     }
 
-    fn is_next_cold(&self) -> bool {
-        let next = self.machine.facts().ready().next();
-        next.is_some_and(|next| matches!(self.content.backlog.get(next), Lookup::Cold))
+    fn is_awaited_cold(&self) -> bool {
+        let mut awaited =
+            self.members.peeked.into_iter().chain(self.machine.facts().ready().next());
+        awaited.any(|at| matches!(self.content.backlog.get(at), Lookup::Cold))
     }
 }
 
@@ -78,6 +79,9 @@ impl PagedQueue for QuorumQueue {
                 );
                 turn.state.content.free(&self.context, dropped);
             }
+            let backlog = &turn.state.content.backlog;
+            turn.state.members.peeked =
+                turn.state.members.peeked.filter(|at| matches!(backlog.get(*at), Lookup::Cold));
             turn.feed_waiting();
         });
     }

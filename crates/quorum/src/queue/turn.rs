@@ -6,9 +6,9 @@ use super::state::QueueState;
 use crate::lazy_machine::LazyMachine;
 use log::Lsn;
 use queue::PositionRange;
-use queue::machine::{Answer, Arrival, Command, Effects, NumberRange, Promise, Stored, TimedOut};
-use queue_type::{AckTimeout, Incoming, Wakes};
-use session::{Event, Sink};
+use queue::machine::{Answer, Arrival, Command, Effects, NumberRange, Promise, Stored};
+use queue_type::{Incoming, Wakes};
+use session::Sink;
 use stdx::TimeScale;
 
 /// Ranges of more messages are forgotten together.
@@ -128,14 +128,12 @@ impl<'t> Turn<'t> {
     /// Carries out the effects of recorded commands. It may apply others, which are yet to be recorded.
     fn carry_out(&mut self) {
         self.hand_over();
+        let timed_out = std::mem::take(&mut self.work.effects.timed_out);
+        for run in timed_out.chunk_by(|a, b| a.consumer == b.consumer) {
+            run.iter().take(1).for_each(|it| self.end_overdue(it.consumer));
+        }
         let context = &self.queue.context;
         let Work { effects, .. } = &mut *self.work;
-        for TimedOut { consumer, .. } in effects.timed_out.drain(..) {
-            if let Some((connection, channel)) = self.state.members.owner(consumer) {
-                let timeout_ms = self.state.members.timeout_ms(consumer).unwrap_or_default();
-                self.state.members.overdue.push(AckTimeout { connection, channel, timeout_ms });
-            }
-        }
         effects.active.clear();
         effects.departing.clear();
         let mut together = Vec::new();
@@ -159,11 +157,7 @@ impl<'t> Turn<'t> {
         state.is_deleted = true;
         for feed in state.members.drain() {
             self.wakes.extend(feed.outbox.batch(&mut |sink: &mut dyn Sink| {
-                sink.event(Event::ConsumerCancelled {
-                    channel: feed.channel,
-                    link: feed.link,
-                    consumer_tag: &feed.consumer_tag,
-                });
+                sink.event(feed.cancelled());
             }));
         }
         let pool = context.services().storage().pool();

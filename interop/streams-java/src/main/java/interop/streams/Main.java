@@ -11,7 +11,9 @@ public final class Main {
     Streams.register(suite);
     Offsets.register(suite);
     SuperStreams.register(suite);
+    Groups.register(suite);
     Crossing.register(suite);
+    Tutorials.register(suite);
     Kills.register(suite);
     System.exit(suite.run(wanted));
   }

@@ -11,6 +11,7 @@ import com.rabbitmq.client.MessageProperties;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -18,18 +19,19 @@ import java.util.concurrent.LinkedBlockingQueue;
 /** Tutorials one, two and six: a queue between two programs, a queue of work, remote calls. */
 final class Messaging {
   private static final int TASKS = 12;
+  private static final Map<String, Object> QUORUM = Map.of("x-queue-type", "quorum");
 
   private Messaging() {}
 
   static void helloWorld(Lesson lesson) throws Exception {
     String queue = lesson.name("hello");
     Channel sender = lesson.program();
-    sender.queueDeclare(queue, false, false, false, null);
+    sender.queueDeclare(queue, true, false, false, QUORUM);
     sender.basicPublish("", queue, null, bytes("Hello World!"));
 
     Channel receiver = lesson.program();
     BlockingQueue<String> received = new LinkedBlockingQueue<>();
-    receiver.queueDeclare(queue, false, false, false, null);
+    receiver.queueDeclare(queue, true, false, false, QUORUM);
     receiver.basicConsume(queue, true,
         (tag, delivery) -> received.add(text(delivery.getBody())), tag -> {});
     expect("Hello World!", next(received));
@@ -40,7 +42,7 @@ final class Messaging {
   static void workQueues(Lesson lesson) throws Exception {
     String queue = lesson.name("task_queue");
     Channel dying = lesson.program();
-    dying.queueDeclare(queue, true, false, false, null);
+    dying.queueDeclare(queue, true, false, false, QUORUM);
     dying.basicQos(1);
     BlockingQueue<String> begun = new LinkedBlockingQueue<>();
     dying.basicConsume(queue, false,
@@ -78,7 +80,7 @@ final class Messaging {
   static void rpc(Lesson lesson) throws Exception {
     String queue = lesson.name("rpc_queue");
     Channel server = lesson.program();
-    server.queueDeclare(queue, false, false, false, null);
+    server.queueDeclare(queue, true, false, false, QUORUM);
     server.queuePurge(queue);
     server.basicQos(1);
     server.basicConsume(queue, false, (tag, request) -> {

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"fmt"
@@ -19,14 +19,17 @@ const (
 	startDeadline   = 30 * time.Second
 	stopDeadline    = 30 * time.Second
 	logTailMaxBytes = 4000
+
+	externalStreamPort = 5552
 )
 
-// node is a broker process on a port and directory that both outlive a restart, or the external broker of INTEROP_URI.
-type node struct {
-	addr    string
-	root    string
-	process *exec.Cmd
-	exited  chan error
+// Node is a broker process on a port and directory that both outlive a restart, or the external broker of INTEROP_URI.
+type Node struct {
+	Addr       string
+	StreamPort int
+	root       string
+	process    *exec.Cmd
+	exited     chan error
 }
 
 // readyWord is what the node prints when it takes connections; "already in use" is something else.
@@ -34,15 +37,15 @@ var readyWord = regexp.MustCompile(`\bready\b`)
 
 func external() bool { return os.Getenv("INTEROP_URI") != "" }
 
-func sharedNode() *node {
+func sharedNode() *Node {
 	if external() {
 		uri, err := url.Parse(os.Getenv("INTEROP_URI"))
-		check(err)
+		Check(err)
 		port := uri.Port()
 		if port == "" {
 			port = "5672"
 		}
-		return &node{addr: net.JoinHostPort(uri.Hostname(), port)}
+		return &Node{Addr: net.JoinHostPort(uri.Hostname(), port), StreamPort: externalStreamPort}
 	}
 	return newNode()
 }
@@ -52,32 +55,35 @@ func freePort() int {
 	for {
 		port := 15000 + rand.Intn(17000)
 		if listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			check(listener.Close())
+			Check(listener.Close())
 			return port
 		}
 	}
 }
 
-func newNode() *node {
+func newNode() *Node {
 	root, err := os.MkdirTemp("", "leveret-interop-")
-	check(err)
-	n := &node{addr: net.JoinHostPort(host, strconv.Itoa(freePort())), root: root}
-	n.start()
+	Check(err)
+	n := &Node{Addr: net.JoinHostPort(host, strconv.Itoa(freePort())), StreamPort: freePort(), root: root}
+	n.Start()
 	return n
 }
 
-func (n *node) logPath() string { return filepath.Join(n.root, "node.log") }
+func (n *Node) logPath() string { return filepath.Join(n.root, "node.log") }
 
-func (n *node) start() {
+// Start starts the process and waits until it takes connections.
+func (n *Node) Start() {
 	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	check(err)
+	Check(err)
 	defer log.Close()
 	info, err := log.Stat()
-	check(err)
+	Check(err)
 	dataDir := filepath.Join(n.root, "data")
-	n.process = exec.Command(os.Getenv("LEVERET_BIN"), "server", "--data-dir", dataDir, "--set", "listeners.tcp.1="+n.addr)
+	n.process = exec.Command(os.Getenv("LEVERET_BIN"), "server", "--data-dir", dataDir,
+		"--set", "listeners.tcp.1="+n.Addr,
+		"--set", fmt.Sprintf("stream.listeners.tcp.1=%s:%d", host, n.StreamPort), "--set", "stream.advertised_host="+host)
 	n.process.Stdout, n.process.Stderr = log, log
-	check(n.process.Start())
+	Check(n.process.Start())
 	n.exited = make(chan error, 1)
 	go func(process *exec.Cmd, exited chan error) { exited <- process.Wait() }(n.process, n.exited)
 	deadline := time.After(startDeadline)
@@ -85,31 +91,31 @@ func (n *node) start() {
 		select {
 		case err := <-n.exited:
 			n.process = nil
-			failf("node exited (%v):\n%s", err, n.logTail())
+			Failf("node exited (%v):\n%s", err, n.logTail())
 		case <-deadline:
-			failf("node not ready in %v:\n%s", startDeadline, n.logTail())
+			Failf("node not ready in %v:\n%s", startDeadline, n.logTail())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-func (n *node) isReady(logStart int64) bool {
+func (n *Node) isReady(logStart int64) bool {
 	log, err := os.ReadFile(n.logPath())
-	check(err)
+	Check(err)
 	if readyWord.Match(log[logStart:]) {
 		return true
 	}
-	conn, err := net.DialTimeout("tcp", n.addr, time.Second)
+	conn, err := net.DialTimeout("tcp", n.Addr, time.Second)
 	if err != nil {
 		return false
 	}
-	check(conn.Close())
+	Check(conn.Close())
 	return true
 }
 
 // end sends the signal and waits for the exit, whose error is nil for status 0.
-func (n *node) end(signal syscall.Signal) error {
-	check(n.process.Process.Signal(signal))
+func (n *Node) end(signal syscall.Signal) error {
+	Check(n.process.Process.Signal(signal))
 	select {
 	case err := <-n.exited:
 		n.process = nil
@@ -119,11 +125,13 @@ func (n *node) end(signal syscall.Signal) error {
 	}
 }
 
-func (n *node) kill9() { _ = n.end(syscall.SIGKILL) }
+// Kill9 ends the process by SIGKILL.
+func (n *Node) Kill9() { _ = n.end(syscall.SIGKILL) }
 
-func (n *node) stop() error { return n.end(syscall.SIGTERM) }
+// Stop ends the process cleanly.
+func (n *Node) Stop() error { return n.end(syscall.SIGTERM) }
 
-func (n *node) logTail() string {
+func (n *Node) logTail() string {
 	if n.root == "" {
 		return ""
 	}
@@ -131,12 +139,12 @@ func (n *node) logTail() string {
 	return string(log[max(0, len(log)-logTailMaxBytes):])
 }
 
-func (n *node) destroy() {
+func (n *Node) destroy() {
 	if n.root == "" {
 		return
 	}
 	if n.process != nil {
-		n.kill9()
+		n.Kill9()
 	}
 	_ = os.RemoveAll(n.root)
 }

@@ -1,0 +1,233 @@
+//! Quorum queues and their members.
+
+use crate::failure::{Failure, Invalid};
+use crate::options::{Switch, flag, text};
+use crate::output::{Answer, Form, Format, Rows};
+use crate::render;
+use crate::verb::{Action, Banner, Invocation, Listing, Section, VERB, Verb};
+use serde_json::{Map, Value, json};
+
+const QUORUM: Verb = Verb { section: Section::Queues, ..VERB };
+const OF_QUEUE: Verb = Verb { vhost: true, ..QUORUM };
+const CHECK: Verb = Verb { section: Section::Monitoring, ..VERB };
+
+const VHOST_PATTERN: Switch = text("vhost-pattern", None);
+const QUEUE_PATTERN: Switch = text("queue-pattern", None);
+const ERRORS_ONLY: Switch = flag("errors-only", None);
+const MEMBERSHIP: Switch = text("membership", None);
+const GROWTH: &[Switch] = &[VHOST_PATTERN, QUEUE_PATTERN, MEMBERSHIP, ERRORS_ONLY];
+
+const STATUS: &[&str] = &[
+    "Node Name",
+    "Raft State",
+    "Membership",
+    "Last Log Index",
+    "Last Written",
+    "Last Applied",
+    "Commit Index",
+    "Snapshot Index",
+    "Term",
+    "Machine Version",
+];
+
+/// The columns of what is done to the members of many queues.
+const MEMBERS: &[&str] = &["vhost", "name", "size", "result"];
+
+const MEMBERSHIPS: [&str; 3] = ["promotable", "non_voter", "voter"];
+
+fn is_membership(invocation: &Invocation) -> Result<(), Invalid> {
+    match invocation.text("membership") {
+        Some(other) if !MEMBERSHIPS.contains(&other) => {
+            Err(Invalid::Other(format!("voter status '{other}' is not recognised.")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn is_growth(invocation: &Invocation) -> Result<(), Invalid> {
+    match invocation.param("strategy") {
+        "all" | "even" => is_membership(invocation),
+        other => Err(Invalid::Other(format!("strategy '{other}' is not recognised."))),
+    }
+}
+
+/// Shows the node's answer under these columns.
+const fn table(endpoint: &'static str, columns: &'static [&'static str], form: Form) -> Action {
+    Action::List(endpoint, Listing { columns, form, headers: true })
+}
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        usage: "quorum_status [--vhost <vhost>] <queue>",
+        description: "Displays the quorum status of a queue",
+        params: &["name"],
+        banner: Banner::Text("Status of queue {name} on node {node} ..."),
+        action: table("quorum_status", STATUS, Form::Pretty),
+        ..OF_QUEUE
+    },
+    Verb {
+        usage: "peek [--vhost <vhost>] <queue> <position>",
+        description: "Shows the message at a position of a quorum queue, which starts at 1",
+        params: &["name", "position"],
+        check: Some(|invocation| match invocation.param("position").parse::<u64>() {
+            Ok(1..) => Ok(()),
+            Ok(0) | Err(_) => {
+                Err(Invalid::Other("position value must be a positive integer".to_owned()))
+            }
+        }),
+        banner: Banner::Text(
+            "Peeking at quorum queue {name} at position {position} on node {node} ...",
+        ),
+        action: Action::Ask("peek", peeked),
+        ..OF_QUEUE
+    },
+    Verb {
+        usage: "reclaim_quorum_memory [--vhost <vhost>] <quorum queue>",
+        description: "Writes a quorum queue's state down, so that its log can be let go",
+        params: &["name"],
+        banner: Banner::Text("Will garbage collect quorum queue {name} ..."),
+        ..OF_QUEUE
+    },
+    Verb {
+        usage: "add_member [--vhost <vhost>] <queue> <node> [--membership <promotable|voter>]",
+        description: "Adds a queue member/replica on the given node",
+        params: &["name", "node"],
+        switches: &[MEMBERSHIP],
+        check: Some(is_membership),
+        banner: Banner::Text("Adding a member for queue {name} on node {node}..."),
+        ..OF_QUEUE
+    },
+    Verb {
+        usage: "delete_member [--vhost <vhost>] <queue> <node>",
+        description: "Removes a queue member (replica) on the given node",
+        params: &["name", "node"],
+        banner: Banner::Text("Removing a replica of queue {name} on node {node}..."),
+        ..OF_QUEUE
+    },
+    Verb {
+        usage: "transfer_leadership [--vhost <vhost>] <queue> <node>",
+        description: "Transfers the leadership of a quorum queue to the given node",
+        params: &["name", "node"],
+        banner: Banner::Text("Transferring leadership of quorum queue {name} to node {node}..."),
+        ..OF_QUEUE
+    },
+    Verb {
+        usage: "grow <node> <all | even> [--vhost-pattern <pattern>] \
+                [--queue-pattern <pattern>] [--membership <promotable|voter>]",
+        description: "Adds members on the given node to all matching queues",
+        params: &["node", "strategy"],
+        switches: GROWTH,
+        check: Some(is_growth),
+        banner: Banner::Text("Growing {strategy} queues on {node}..."),
+        action: table("grow", MEMBERS, Form::Whole),
+        ..QUORUM
+    },
+    Verb {
+        usage: "grow_to_count <node_count> <all | even> [--vhost-pattern <pattern>] \
+                [--queue-pattern <pattern>] [--membership <promotable|voter>]",
+        description: "Adds members to all matching quorum queues, up to the given number",
+        params: &["node_count", "strategy"],
+        switches: GROWTH,
+        check: Some(|invocation| match invocation.param("node_count") {
+            count if count.parse::<i64>().is_ok_and(|count| count > 0) => is_growth(invocation),
+            count => Err(Invalid::Other(format!("node count '{count}' must be greater than 0."))),
+        }),
+        banner: Banner::Text("Growing {strategy} quorum queues on {node_count} nodes..."),
+        action: table("grow_to_count", MEMBERS, Form::Whole),
+        ..QUORUM
+    },
+    Verb {
+        usage: "shrink <node> [--errors-only]",
+        description: "Removes the members of all queues on the given node",
+        params: &["node"],
+        switches: &[ERRORS_ONLY],
+        banner: Banner::Text("Shrinking queues on {node}..."),
+        action: table("shrink", MEMBERS, Form::Whole),
+        ..QUORUM
+    },
+    Verb {
+        usage: "rebalance <all | quorum | stream> [--vhost-pattern <pattern>] \
+                [--queue-pattern <pattern>]",
+        description: "Spreads the leaders of queues over the nodes, and counts them",
+        params: &["type"],
+        switches: &[VHOST_PATTERN, QUEUE_PATTERN],
+        check: Some(|invocation| match invocation.param("type") {
+            "all" | "quorum" | "stream" => Ok(()),
+            other => Err(Invalid::Other(format!(
+                "type {other} is not supported. Try one of all, quorum, stream."
+            ))),
+        }),
+        banner: Banner::Text("Re-balancing leaders of {type} queues..."),
+        action: Action::Ask("rebalance", rebalanced),
+        ..QUORUM
+    },
+    Verb {
+        usage: "force_checkpoint [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
+        description: "Writes the state of all matching quorum queues down",
+        switches: &[VHOST_PATTERN, QUEUE_PATTERN, ERRORS_ONLY],
+        banner: Banner::Text("Forcing checkpoint for all matching quorum queues..."),
+        action: table("force_checkpoint", &["vhost", "name", "result"], Form::Whole),
+        ..QUORUM
+    },
+    Verb {
+        usage: "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
+        description: "Passes: no queue gets new members on the node",
+        banner: Banner::Text("Checking if node {node} runs promotable replicas of any queues ..."),
+        action: Action::Ask("state", |invocation, _| {
+            let text =
+                format!("Node {} reported no queues with promotable replicas", invocation.node());
+            render::passed(invocation, json!({"result": "ok"}), text)
+        }),
+        ..CHECK
+    },
+    Verb {
+        usage: "check_for_quorum_queues_without_an_elected_leader [--vhost <vhost>] \
+                [--across-all-vhosts] <pattern>",
+        description: "Checks that the matching quorum queues have leaders; the exit code tells",
+        params: &["pattern"],
+        switches: &[flag("across-all-vhosts", None)],
+        vhost: true,
+        banner: Banner::Made(|invocation| {
+            let pattern = invocation.param("pattern");
+            let whose = "Checking leader replicas of quorum queues matching";
+            if invocation.flag("across-all-vhosts") {
+                return format!("{whose} '{pattern}' in all vhosts ...");
+            }
+            format!("{whose} '{pattern}' in vhost {} ...", invocation.vhost())
+        }),
+        action: Action::Ask("queues_without_leader", |invocation, _| {
+            let text = format!(
+                "Node {} reported all quorum queue as having responsive leader replicas",
+                invocation.node()
+            );
+            if invocation.flag("quiet") && invocation.format != Format::Json {
+                return Ok(Answer::Silent);
+            }
+            render::passed(invocation, json!({"result": "ok", "message": text.clone()}), text)
+        }),
+        ..CHECK
+    },
+];
+
+/// Keys and values of a message, one to a line.
+fn peeked(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
+    let pairs = answer.as_array().into_iter().flatten();
+    let mut pairs = pairs.filter_map(|pair| Some((pair.get(0)?.as_str()?, pair.get(1)?)));
+    if invocation.format == Format::Json {
+        let message: Map<_, _> =
+            pairs.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        return Ok(Answer::Object(json!({"result": "ok", "message": message})));
+    }
+    let rows = pairs.by_ref().map(|(key, value)| vec![key.into(), value.clone()]).collect();
+    let columns = ["keys", "values"].map(str::to_owned).to_vec();
+    Ok(Answer::Rows(Rows { columns, rows, form: Form::Pretty }))
+}
+
+/// The numbers that the node leads, by type.
+fn rebalanced(_: &Invocation, answer: Value) -> Result<Answer, Failure> {
+    let columns = ["Node name", "Number of quorum queues", "Number of streams"];
+    let row = answer.get(0);
+    let columns = columns.into_iter().filter(|name| row.is_some_and(|row| row.get(name).is_some()));
+    let columns = columns.map(str::to_owned).collect();
+    Ok(Answer::Rows(Rows::new(columns, &answer, Form::Pretty)))
+}

@@ -1,0 +1,121 @@
+//! A quorum queue as operators see and steer it. Never what follows from commands.
+
+use crate::queue::QuorumQueue;
+use message::{MessageRef, Properties};
+use queue::machine::{Facts, VERSION};
+use std::future::poll_fn;
+use std::task::Poll;
+use store::backlog::Lookup;
+
+/// As much of a body is shown at most.
+pub const BODY_START_BYTES: usize = 64;
+/// The furthest position that is looked at: those before are passed under the queue's lock.
+const PEEK_MAX: usize = 1 << 20;
+
+/// A quorum queue as operators see and steer it.
+#[derive(Clone, Copy, Debug)]
+pub struct QuorumInspection<'q>(&'q QuorumQueue);
+
+/// Figures of a quorum queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuorumFigures {
+    /// Messages that were ever put in.
+    pub n_put: u64,
+    /// Ready messages that never came back, by priority, the highest first.
+    pub n_ready_by_priority: Vec<(u8, u64)>,
+    /// Messages that wait to be tried again, ...
+    pub n_delayed: u64,
+    /// ... and until when the next and the last of them do, in Unix milliseconds.
+    pub delayed_span_ms: Option<(u64, u64)>,
+    /// Messages that are to be dead-lettered.
+    pub n_departing: u64,
+    /// The version that its commands and its state are written in.
+    pub machine_version: u8,
+}
+
+/// A message that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peeked {
+    /// The exchange it was published to.
+    pub exchange: String,
+    /// The key it was published with.
+    pub routing_key: String,
+    /// Its publisher's statements about it.
+    pub properties: Properties,
+    /// Its first bytes, at most [`BODY_START_BYTES`].
+    pub body_start: Vec<u8>,
+    /// How often its delivery failed.
+    pub n_failed: u32,
+}
+
+impl<'q> QuorumInspection<'q> {
+    /// Everything that operators may know and do.
+    #[must_use]
+    pub const fn of(queue: &'q QuorumQueue) -> Self {
+        Self(queue)
+    }
+
+    /// Figures as of now.
+    #[must_use]
+    pub fn figures(&self) -> QuorumFigures {
+        self.facts(|facts| QuorumFigures {
+            n_put: facts.next_position(),
+            n_ready_by_priority: facts.n_ready_by_priority().collect(),
+            n_delayed: facts.n_delayed(),
+            delayed_span_ms: facts.delayed_span_ms(),
+            n_departing: facts.n_departing(),
+            machine_version: VERSION,
+        })
+    }
+
+    fn facts<T>(&self, ask: impl FnOnce(Facts<'_>) -> T) -> T {
+        ask(stdx::lock(&self.0.state).machine.facts())
+    }
+
+    /// The ready message that would be given out as the `nth`, counted from 0, once it is in memory; none if
+    /// there are not so many.
+    pub async fn peek(&self, nth: usize) -> Option<Peeked> {
+        if nth >= PEEK_MAX {
+            return None;
+        }
+        poll_fn(|context| {
+            self.0.with(|turn| {
+                let facts = turn.state.machine.facts();
+                let next = facts.ready().nth(nth).filter(|_| !turn.state.is_deleted);
+                let Some(at) = next else { return Poll::Ready(None) };
+                match turn.state.content.backlog.get(at) {
+                    Lookup::Here(message) => {
+                        Poll::Ready(peeked(&message, facts.counts(at).n_failed))
+                    }
+                    Lookup::Gone => Poll::Ready(None),
+                    Lookup::Cold => {
+                        turn.state.members.peeked = Some(at);
+                        turn.state.paging.wait(context.waker());
+                        Poll::Pending
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    /// Writes the machine's state to the log, so that the commands before need not be kept.
+    pub fn checkpoint(&self) {
+        self.0.with(|turn| {
+            if turn.state.machine.is_made() && !turn.state.is_deleted {
+                turn.state.log.write_form(&turn.queue.context, turn.state.machine.get());
+            }
+        });
+    }
+}
+
+fn peeked(message: &MessageRef<'_>, n_failed: u32) -> Option<Peeked> {
+    let body = message.body.bytes();
+    Some(Peeked {
+        exchange: String::from_utf8_lossy(message.exchange).into_owned(),
+        routing_key: String::from_utf8_lossy(message.routing_key).into_owned(),
+        properties: message.view().to_properties()?,
+        body_start: body.get(..BODY_START_BYTES).unwrap_or(body).to_vec(),
+        n_failed,
+    })
+}

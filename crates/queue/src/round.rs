@@ -35,6 +35,12 @@ impl Round {
         self.n_each * self.n_consumers
     }
 
+    /// Whether a deeper backlog would not make it longer.
+    #[must_use]
+    pub const fn is_longest(&self) -> bool {
+        self.n_each == TURN_MAX
+    }
+
     /// Takes one message of a consumer's turn. True if that was not its last.
     pub(crate) fn goes_on(&mut self, consumer: ConsumerKey) -> bool {
         let turn = self.turn.filter(|(key, _)| *key == consumer);

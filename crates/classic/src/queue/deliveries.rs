@@ -20,6 +20,14 @@ use store::backlog::Lookup;
 /// So many messages that come at once are a flood.
 const GATHERED_MIN: usize = 64;
 
+/// Messages that are given out one portion after the other: of a round, or all there are.
+#[derive(Debug, Default)]
+pub(super) struct Giving {
+    round: Option<Round>,
+    /// Those left of the round.
+    n_left: u64,
+}
+
 /// The parts of a queue that have to do with who is given what.
 pub(super) struct Deliveries<'s> {
     pub(super) fifo: &'s mut Fifo,
@@ -138,41 +146,50 @@ impl Deliveries<'_> {
     }
 
     /// Gives ready messages to consumers until there are no more, or nobody can take one. While more are
-    /// gathered, only as many as make rounds.
+    /// gathered, only as many as make the longest rounds.
     pub(super) fn dispatch(&mut self, queue: &Queue, wakes: &mut Wakes) {
-        while !self.fifo.is_waiting() {
-            let round = self.fifo.round();
-            let is_held_back = round.is_none() && self.consumers.is_gathering;
-            if is_held_back || !self.give_out(round, queue, wakes) {
-                break;
-            }
-        }
+        let mut giving = Giving::default();
+        while self.give_some(&mut giving, queue, wakes) {}
         self.content.log_settled(queue);
     }
 
-    /// Gives out a round, or all there is. False if that was to be more, or nobody can take it.
-    fn give_out(&mut self, mut round: Option<Round>, queue: &Queue, wakes: &mut Wakes) -> bool {
-        let mut n = round.map_or(u64::MAX, |round| round.n_messages());
-        loop {
-            while n > 0 && !self.hand_over.is_full() && !self.fifo.is_waiting() {
-                let Some(next) = self.size_of_next() else { break };
-                let assigned = match &mut round {
-                    Some(round) if !self.is_asked_before(next.properties_bytes) => {
-                        self.fifo.next_of_round(round)
-                    }
-                    _ => self.next_delivery(queue, next.properties_bytes, wakes),
-                };
-                let Some(assigned) = assigned else { break };
-                if self.policy.notes_sizes {
-                    self.note_sent(&assigned, None);
+    /// Gives out the next ready messages, as many as are handed over together. False if there are none, or
+    /// nobody can take one.
+    pub(super) fn give_some(
+        &mut self,
+        giving: &mut Giving,
+        queue: &Queue,
+        wakes: &mut Wakes,
+    ) -> bool {
+        if giving.n_left == 0 {
+            let round = self.fifo.round();
+            if self.consumers.is_gathering && !round.is_some_and(|round| round.is_longest()) {
+                return false;
+            }
+            *giving = Giving { round, n_left: round.map_or(u64::MAX, |round| round.n_messages()) };
+        }
+        self.assign(giving, queue, wakes);
+        let any = !self.hand_over.is_empty();
+        self.hand_over(queue, &[], wakes);
+        any
+    }
+
+    /// Assigns ready messages until so many are that they must be handed over.
+    fn assign(&mut self, giving: &mut Giving, queue: &Queue, wakes: &mut Wakes) {
+        while giving.n_left > 0 && !self.hand_over.is_full() && !self.fifo.is_waiting() {
+            let Some(next) = self.size_of_next() else { break };
+            let assigned = match &mut giving.round {
+                Some(round) if !self.is_asked_before(next.properties_bytes) => {
+                    self.fifo.next_of_round(round)
                 }
-                self.hand_over.push(self.fifo, self.consumers, (assigned, None), next.size_bytes);
-                n -= 1;
+                _ => self.next_delivery(queue, next.properties_bytes, wakes),
+            };
+            let Some(assigned) = assigned else { break };
+            if self.policy.notes_sizes {
+                self.note_sent(&assigned, None);
             }
-            if self.hand_over.is_empty() {
-                return n == 0;
-            }
-            self.hand_over(queue, &[], wakes);
+            self.hand_over.push(self.fifo, self.consumers, (assigned, None), next.size_bytes);
+            giving.n_left -= 1;
         }
     }
 

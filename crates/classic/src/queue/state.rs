@@ -7,7 +7,7 @@ use super::consumer::Get;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use super::content::Content;
-use super::deliveries::Deliveries;
+use super::deliveries::{Deliveries, Giving};
 use super::durability::Durability;
 use super::hand_over::HandOver;
 use super::membership::Membership;
@@ -332,6 +332,21 @@ impl QueueState {
         self.policy.touch(queue);
         self.leaving().look_at_time(queue);
         Ok(self.deliveries().get(queue, get, wakes))
+    }
+
+    /// Gives out a portion of what was gathered. False once that was the last.
+    pub(super) fn give_gathered(
+        &mut self,
+        queue: &Queue,
+        giving: &mut Giving,
+        wakes: &mut Wakes,
+    ) -> bool {
+        // Everybody else still gathers, and so gives nothing out, until this is over.
+        let goes_on = std::mem::take(&mut self.consumers.is_gathering)
+            && self.deliveries().give_some(giving, queue, wakes);
+        self.consumers.is_gathering = goes_on;
+        self.content.log_settled(queue);
+        goes_on
     }
 
     /// Gives out what was gathered.

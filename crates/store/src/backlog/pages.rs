@@ -5,6 +5,7 @@ use super::page_bitmap::PageBitmap;
 use super::slot::Slot;
 use crate::blob::BlobId;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Room for so many pages is kept when there are none.
 const SPARE_SLOTS_MAX: usize = 16;
@@ -19,6 +20,8 @@ pub struct Pages {
     /// Pages with sparse images, oldest finding first.
     sparse: VecDeque<PageKey>,
     next_serial: u32,
+    /// The page that was looked for last: who looks for a message mostly looks for the next one too.
+    near: AtomicUsize,
 }
 
 impl Pages {
@@ -98,7 +101,14 @@ impl Pages {
         if self.slots.get(1)?.end() > position {
             return Some(1);
         }
-        self.slots.partition_point(|slot| slot.first <= position).checked_sub(1)
+        let near = self.near.load(Ordering::Relaxed);
+        let holds = |slot: &Slot| slot.first <= position && position < slot.end();
+        if self.slots.get(near).is_some_and(holds) {
+            return Some(near);
+        }
+        let at = self.slots.partition_point(|slot| slot.first <= position).checked_sub(1)?;
+        self.near.store(at, Ordering::Relaxed);
+        Some(at)
     }
 
     pub(super) fn index_of_key(&self, key: PageKey) -> Option<usize> {

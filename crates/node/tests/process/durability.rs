@@ -6,6 +6,7 @@
 
 mod ledger;
 mod load;
+mod streams;
 
 use super::support::node::Node;
 use super::support::wait_until;

@@ -27,6 +27,7 @@ mod guessing;
 mod hostile;
 mod malformed_frames;
 mod missing;
+mod perf_streams;
 mod repair;
 mod resend;
 mod semantics;

@@ -115,6 +115,25 @@ impl Client {
         self.socket.write_all(&out).unwrap();
     }
 
+    /// Sends commands that are encoded already, if the connection is there still.
+    pub(crate) fn try_send(&mut self, commands: &[u8]) -> std::io::Result<()> {
+        self.socket.write_all(commands)
+    }
+
+    /// The next frame; none once the connection has ended.
+    pub(crate) fn try_frame(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some((frame, used)) = decode_frame(&self.input, 0).unwrap() {
+                let frame = frame.to_vec();
+                self.input.drain(..used);
+                return Some(frame);
+            }
+            let mut buffer = [0; 65_536];
+            let n = self.socket.read(&mut buffer).ok().filter(|n| *n > 0)?;
+            self.input.extend_from_slice(&buffer[..n]);
+        }
+    }
+
     /// The next command, in words; empty at the end of the stream.
     pub(crate) fn hears(&mut self) -> String {
         self.try_hear().unwrap()

@@ -82,7 +82,8 @@ impl QueueRef {
     pub fn confirm_on(&self) -> ConfirmOn {
         match self {
             Self::Classic(queue) => queue.confirm_on(),
-            Self::Quorum(_) | Self::Stream(_) => ConfirmOn::Enqueue,
+            Self::Quorum(queue) => queue.confirm_on(),
+            Self::Stream(_) => ConfirmOn::Enqueue,
         }
     }
 
@@ -209,7 +210,8 @@ impl QueueRef {
     pub fn pending_confirms(&self) -> PendingConfirms {
         match self {
             Self::Classic(queue) => queue.inspect().pending_confirms(),
-            Self::Quorum(_) | Self::Stream(_) => PendingConfirms::default(),
+            Self::Quorum(queue) => queue.pending_confirms(),
+            Self::Stream(_) => PendingConfirms::default(),
         }
     }
 
@@ -236,7 +238,8 @@ impl QueueRef {
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         match self {
             Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
-            Self::Quorum(_) | Self::Stream(_) => None,
+            Self::Quorum(queue) => queue.pending_since_ms(publisher),
+            Self::Stream(_) => None,
         }
     }
 

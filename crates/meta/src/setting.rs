@@ -31,12 +31,14 @@ pub(crate) struct Setting {
 }
 
 /// The difference of a setting in quorum queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum OfQuorum {
     /// Nothing.
     Usual,
     /// COMPAT: the argument may be anything; a value that it cannot have counts as missing.
     AnyValue,
+    /// The argument has a rule of its own.
+    Rule(&'static ArgumentRule),
     /// COMPAT: of an argument and a policy the policy counts.
     PolicyCounts,
 }
@@ -114,7 +116,8 @@ impl<'a> Given<'a> {
     }
 
     fn precedence(&self, setting: &Setting) -> Precedence {
-        let is_other = setting.of_quorum == OfQuorum::PolicyCounts && *self.queues == QUORUM;
+        let is_other =
+            matches!(setting.of_quorum, OfQuorum::PolicyCounts) && *self.queues == QUORUM;
         let is_policy = is_other || self.queues.policy_counts();
         if is_policy { Precedence::Policy } else { setting.with_policy }
     }

@@ -3,9 +3,10 @@
 //! Lock order: a queue's lock, then the log's append lock, a `ConfirmQueue`'s or an outbox's. Never two
 //! queues at a time, nothing awaited under the lock, wakers are called after it is given back.
 
-use crate::settings::{dead_letter_to, machine_settings};
+use crate::settings::{confirm_on, dead_letter_to, machine_settings};
 use state::QueueState;
 use turn::Turn;
+mod confirms;
 mod consumer;
 mod delivery;
 mod letters;
@@ -23,14 +24,14 @@ pub use recovery::{LoggedMachine, QuorumRecovery};
 pub use release::Release;
 
 use classic::{PagedQueue, QueueContext, QueueCounters, RuledQueue, Services, StopNote};
-use confirm::DurabilityToken;
+use confirm::{DurabilityToken, Publisher};
 use log::SegmentId;
-use meta::{QueueDef, QueueSettings, QueueVersion};
+use meta::{ConfirmOn, QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue::machine::{Command, Promise};
 use queue_type::{
-    AckTimeout, Attach, AttachRefused, ConsumerView, DeleteConditions, Owner, Publishes,
-    QueueRefused, QueueStat, RefusedItem, Wakes, wake_all,
+    AckTimeout, Attach, AttachRefused, ConsumerView, DeleteConditions, Owner, PendingConfirms,
+    Publishes, QueueRefused, QueueStat, RefusedItem, Wakes, wake_all,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -52,6 +53,7 @@ impl QuorumQueue {
     pub fn new(def: Arc<QueueDef>, settings: &QueueSettings, services: Arc<Services>) -> Arc<Self> {
         let state = QueueState::new(settings, services.storage().time().unix_ms());
         let queue = Self::of(def, services, state);
+        queue.counters.set_confirm_on(confirm_on(settings));
         if settings.expires_ms.is_some() {
             queue.touch();
         }
@@ -176,6 +178,7 @@ impl QuorumQueue {
                 return;
             }
             turn.state.terms.epoch = epoch;
+            self.counters.set_confirm_on(confirm_on(settings));
             let changed = machine_settings(settings);
             turn.state.terms.consumer_timeout_ms = settings.consumer_timeout_ms;
             if turn.state.terms.settings != changed {
@@ -233,6 +236,35 @@ impl QuorumQueue {
     #[must_use]
     pub fn stat(&self) -> QueueStat {
         self.counters.stat(QueueVersion::V2)
+    }
+
+    /// The event that its publishes are confirmed upon.
+    #[must_use]
+    pub fn confirm_on(&self) -> ConfirmOn {
+        self.counters.confirm_on()
+    }
+
+    /// Publishes that wait for its consumers.
+    #[must_use]
+    pub fn pending_confirms(&self) -> PendingConfirms {
+        let now_ms = self.context.services().storage().time().unix_ms();
+        let state = stdx::lock(&self.state);
+        let facts = state.machine.facts();
+        PendingConfirms {
+            n: facts.n_waiting(),
+            bytes: facts.waiting_bytes(),
+            oldest_ms: facts.waiting().next().map(|(came_ms, ..)| now_ms.saturating_sub(came_ms)),
+        }
+    }
+
+    /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
+    #[must_use]
+    pub fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
+        let time = self.context.services().storage().time();
+        let state = stdx::lock(&self.state);
+        let first = state.publishing.confirms.as_ref()?.first_of(publisher)?;
+        let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;
+        Some(time.monotonic_ms().saturating_sub(time.unix_ms().saturating_sub(came_ms)))
     }
 
     /// Whether a publisher should let the consumers have their turn.

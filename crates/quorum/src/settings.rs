@@ -1,9 +1,14 @@
 //! A queue's settings as its machine takes them.
 
-use meta::{DeadLetterStrategy, Overflow, QueueSettings, RetryType};
-use queue::machine::{DeadLetters, Settings};
+use meta::{ConfirmOn, DeadLetterStrategy, Overflow, QueueSettings, RetryType, WithoutConsumer};
+use queue::machine::{DeadLetters, PendingLimits, Settings};
 use queue::{Limits, Retry, RetryOn};
 use queue_type::DeadLetterTo;
+
+/// The event that publishes are confirmed upon; the machine always has a record of what consumers hold.
+pub(crate) const fn confirm_on(settings: &QueueSettings) -> ConfirmOn {
+    if settings.confirm.on.waits_for_consumers() { ConfirmOn::Ack } else { ConfirmOn::Enqueue }
+}
 
 /// Where dead letters go by definitions.
 pub(crate) fn dead_letter_to(settings: &QueueSettings) -> Option<DeadLetterTo> {
@@ -40,6 +45,12 @@ pub(crate) fn machine_settings(settings: &QueueSettings) -> Settings {
             Some(_) if is_at_least_once && refuses => DeadLetters::AtLeastOnce,
             Some(_) => DeadLetters::AtMostOnce,
         },
+        confirm_on_ack: settings.confirm.on.waits_for_consumers().then_some(PendingLimits {
+            messages_max: settings.confirm.max_pending,
+            bytes_max: settings.confirm.max_pending_bytes,
+            needs_consumer: settings.confirm.without_consumer == WithoutConsumer::Nack,
+            timeout_ms: settings.confirm.timeout_ms,
+        }),
         is_single_active: settings.single_active_consumer,
         ..Settings::default()
     }

@@ -1,7 +1,19 @@
 """Rules that quorum queues alone have."""
 
 from harness import equal, wait_until
-from pika_suite.client import LIBRARY, Consumer, bodies, confirming, connect, get_all, publish, ready, wait_ready
+from pika_suite.client import (
+    LIBRARY,
+    Consumer,
+    bodies,
+    closes_channel,
+    confirming,
+    connect,
+    get_all,
+    publish,
+    ready,
+    wait_ready,
+)
+from pika_suite.confirm_on import Publisher, redelivered, tag_of
 from pika_suite.consuming import numbers
 from pika_suite.exchanges import bound_queue, exchange_of
 from pika_suite.publishing import declared
@@ -123,3 +135,109 @@ def restart(ctx):
     target = bound_to_new(ctx, channel, exchange, queue)
     wait_ready(channel, target, 100)
     equal(bodies(channel, target), numbers(100))
+
+
+@LIBRARY.scenario("quorum-confirm-on")
+def confirm_on(ctx):
+    publisher, channel = Publisher(ctx), connect(ctx).channel()
+    queue = quorum(ctx, channel, confirm_on="ack")
+    publisher.publish(queue, *numbers(4))
+    publisher.hears()
+    consumer = Consumer(channel, queue)
+    messages = consumer.wait(4)
+    publisher.hears()
+    channel.basic_ack(tag_of(messages[1]), multiple=True)
+    publisher.hears(numbers(2))
+    channel.basic_nack(tag_of(messages[2]), requeue=True)
+    channel.basic_reject(tag_of(messages[3]), requeue=False)
+    publisher.hears(numbers(2), [b"3"])
+    channel.basic_ack(tag_of(consumer.wait(5)[4]))
+    publisher.hears(numbers(3), [b"3"])
+
+
+@LIBRARY.scenario("quorum-confirm-on-discard")
+def confirm_on_discard(ctx):
+    publisher, channel = Publisher(ctx), connect(ctx).channel()
+    heard = []
+
+    def refuses(body, act=lambda queue: None, **arguments):
+        queue = quorum(ctx, channel, body.decode(), confirm_on="ack", **arguments)
+        publisher.publish(queue, body)
+        publisher.round_trip()
+        act(queue)
+        heard.append(body)
+        publisher.hears([], heard)
+
+    def fail(queue):
+        channel.basic_reject(channel.basic_get(queue)[0].delivery_tag, requeue=True)
+
+    refuses(b"expired", message_ttl=50)
+    refuses(b"purged", channel.queue_purge)
+    refuses(b"deleted", channel.queue_delete)
+    refuses(b"dropped", lambda queue: publish(channel, queue, b"another"), max_length=1)
+    refuses(b"tried", fail, delivery_limit=0)
+    refuses(b"waited", confirm_timeout=50)
+
+
+@LIBRARY.scenario("quorum-confirm-on-fanout")
+def confirm_on_fanout(ctx):
+    publisher, channel = Publisher(ctx), connect(ctx).channel()
+    exchange = exchange_of(ctx, channel, "fanout")
+    waiting = quorum(ctx, channel, confirm_on="ack")
+    classic = declared(ctx, channel, "classic", arguments={"x-confirm-on": "ack"})
+    plain = [declared(ctx, channel, "plain"), quorum(ctx, channel, "quorum")]
+    stream = declared(ctx, channel, "stream", arguments={"x-queue-type": "stream"})
+    for queue in (waiting, classic, *plain, stream):
+        channel.queue_bind(queue, exchange)
+    publisher.publish("", b"all", exchange=exchange)
+    publisher.hears()
+    channel.basic_ack(tag_of(Consumer(channel, waiting).wait(1)[0]))
+    publisher.hears()
+    channel.basic_ack(tag_of(Consumer(channel, classic).wait(1)[0]))
+    publisher.hears([b"all"])
+
+
+@LIBRARY.scenario("quorum-confirm-on-dead-letter")
+def confirm_on_dead_letter(ctx):
+    publisher, channel = Publisher(ctx), connect(ctx).channel()
+    dead = quorum(ctx, channel, "dead", confirm_on="ack")
+    to = {"dead_letter_exchange": "", "dead_letter_routing_key": dead}
+    queue = quorum(ctx, channel, confirm_on="ack", **to)
+    publisher.publish(queue, b"1", b"2")
+    Consumer(channel, queue).wait(2)
+    channel.basic_nack(0, multiple=True, requeue=False)
+    letters = Consumer(channel, dead).wait(2)
+    publisher.hears()
+    channel.basic_ack(tag_of(letters[0]))
+    channel.basic_reject(tag_of(letters[1]), requeue=False)
+    publisher.hears([b"1"], [b"2"])
+
+
+@LIBRARY.scenario("quorum-confirm-on-direct-406")
+def confirm_on_direct(ctx):
+    connection = connect(ctx)
+    Publisher(ctx)  # skips where nobody confirms after consuming
+    text = (
+        f"PRECONDITION_FAILED - invalid arg 'x-confirm-on' for queue '{ctx.name('q')}' in vhost '/': "
+        "\"quorum queues confirm on enqueue or ack, not on 'ack-direct'\""
+    )
+    with closes_channel(connection, 406, text):
+        quorum(ctx, connection.channel(), confirm_on="ack-direct")
+
+
+@LIBRARY.scenario("restart-quorum-confirm-on")
+def confirm_on_restart(ctx):
+    ctx.own_node()
+    publisher, channel = Publisher(ctx), connect(ctx).channel()
+    queue = quorum(ctx, channel, confirm_on="ack")
+    publisher.publish(queue, b"before")
+    publisher.hears()
+    publish(confirming(connect(ctx)), quorum(ctx, channel, "other"), b"covers it")
+    ctx.node.kill9()
+    ctx.node.start()
+    publisher, channel = Publisher(ctx), connect(ctx).channel()
+    publisher.publish(queue, b"after")
+    messages = Consumer(channel, queue).wait(2)
+    equal(redelivered(messages), [(b"before", True), (b"after", False)])
+    channel.basic_ack(0, multiple=True)
+    publisher.hears([b"after"])

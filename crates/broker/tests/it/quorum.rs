@@ -1,6 +1,7 @@
 //! Quorum queues with one member, over a disk in memory.
 
 mod at_least_once;
+mod confirm_on;
 
 use crate::client::{Client, Kind, block_on, short, start};
 use broker::{Broker, QueueRef, QuorumInspection};

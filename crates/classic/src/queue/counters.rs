@@ -88,7 +88,15 @@ impl QueueCounters {
         self.n_departing.store(n, Ordering::Relaxed);
     }
 
-    pub(super) fn confirm_on(&self) -> ConfirmOn {
+    /// Takes how many publishes wait for consumers, and how many more have waited for too long.
+    pub fn note_confirms(&self, n_pending: u64, n_overdue: u64) {
+        self.n_pending_confirms.store(n_pending, Ordering::Relaxed);
+        self.n_confirm_timeouts.fetch_add(n_overdue, Ordering::Relaxed);
+    }
+
+    /// The event that publishes are confirmed upon.
+    #[must_use]
+    pub fn confirm_on(&self) -> ConfirmOn {
         match self.confirm_on.load(Ordering::Relaxed) {
             1 => ConfirmOn::Ack,
             2 => ConfirmOn::AckDirect,
@@ -96,7 +104,8 @@ impl QueueCounters {
         }
     }
 
-    pub(super) fn set_confirm_on(&self, on: ConfirmOn) {
+    /// They are confirmed upon another event from now on.
+    pub fn set_confirm_on(&self, on: ConfirmOn) {
         let shown = match on {
             ConfirmOn::Enqueue => 0,
             ConfirmOn::Ack => 1,

@@ -45,8 +45,14 @@ pub(crate) fn known_to(
     let known = SETTINGS.iter().filter(move |setting| setting.is_known_to(queues));
     known.filter_map(|setting| {
         let (name, rule) = setting.argument.as_ref()?;
-        let takes_any = setting.of_quorum == OfQuorum::AnyValue && *queues == QUORUM;
-        Some((*name, if takes_any { &ArgumentRule::Any } else { rule }))
+        let rule = match setting.of_quorum {
+            OfQuorum::AnyValue if *queues == QUORUM => &ArgumentRule::Any,
+            OfQuorum::Rule(own) if *queues == QUORUM => own,
+            OfQuorum::Usual | OfQuorum::PolicyCounts | OfQuorum::AnyValue | OfQuorum::Rule(_) => {
+                rule
+            }
+        };
+        Some((*name, rule))
     })
 }
 

@@ -30,6 +30,11 @@ const QUEUE_MODES: &[&str] = &["default", "lazy"];
 const VERSIONS: &[i64] = &[1, 2];
 const RETRY_TYPES: &[&str] = &["all", "failed", "returned", "disabled"];
 const CONFIRM_ON: &[&str] = &["enqueue", "ack", "ack-direct"];
+/// Quorum queues always have a record of what consumers hold; `ack-direct` of a policy is as `ack`.
+static CONFIRM_ON_OF_QUORUM: Argument = Argument::Words(
+    &["enqueue", "ack"],
+    "\"quorum queues confirm on enqueue or ack, not on '{}'\"",
+);
 const WITHOUT_CONSUMER: &[&str] = &["wait", "nack"];
 const STRATEGIES: &[&str] = &["at-most-once", "at-least-once"];
 const LOCATORS: &[&str] = &["client-local", "balanced", "random", "least-leaders"];
@@ -205,21 +210,19 @@ settings! {
         .smaller_counts();
     CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(CONFIRM_ON, "invalid_confirm_on"))
         .and_policy("confirm-on", values(Words(CONFIRM_ON), "confirm-on value"))
-        .of(CLASSIC_ALONE);
+        .in_quorum(OfQuorum::Rule(&CONFIRM_ON_OF_QUORUM));
     CONFIRM_ON_MAX_PENDING = argument("x-confirm-on-max-pending", Argument::Positive)
         .and_policy(
             "confirm-on-max-pending",
             values(AtLeast(1), "maximum of pending confirms").for_operators(),
         )
-        .smaller_counts()
-        .of(CLASSIC_ALONE);
+        .smaller_counts();
     CONFIRM_ON_MAX_PENDING_BYTES = argument("x-confirm-on-max-pending-bytes", Argument::Positive)
         .and_policy(
             "confirm-on-max-pending-bytes",
             values(AtLeast(1), "maximum of pending confirms in bytes").for_operators(),
         )
-        .smaller_counts()
-        .of(CLASSIC_ALONE);
+        .smaller_counts();
     CONFIRM_ON_NO_CONSUMER = argument(
             "x-confirm-on-no-consumer",
             Argument::Words(WITHOUT_CONSUMER, "invalid_confirm_on_no_consumer"),
@@ -227,12 +230,10 @@ settings! {
         .and_policy(
             "confirm-on-no-consumer",
             values(Words(WITHOUT_CONSUMER), "confirm-on-no-consumer value"),
-        )
-        .of(CLASSIC_ALONE);
+        );
     CONFIRM_TIMEOUT = argument("x-confirm-timeout", Argument::PositiveMilliseconds)
         .and_policy("confirm-timeout", values(AtLeast(1), "confirm timeout").for_operators())
-        .smaller_counts()
-        .of(CLASSIC_ALONE);
+        .smaller_counts();
 
     // Exchanges.
     ALTERNATE_EXCHANGE = policy("alternate-exchange", values(Text, "alternate exchange name"));

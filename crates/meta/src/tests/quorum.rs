@@ -40,6 +40,12 @@ fn values_of_arguments_are_checked() {
         ("x-consumer-timeout", Value::I64(-1), "{value_negative,-1}"),
         ("x-queue-leader-locator", Value::from("here"), "invalid_queue_locator_arg"),
         ("x-overflow", Value::from("spill"), "invalid_overflow"),
+        (
+            "x-confirm-on",
+            Value::from("ack-direct"),
+            "\"quorum queues confirm on enqueue or ack, not on 'ack-direct'\"",
+        ),
+        ("x-confirm-timeout", Value::I64(0), "{value_zero,0}"),
         ("x-single-active-consumer", Value::from("yes"), "{unacceptable_type,longstr}"),
         ("x-expires", Value::I64(0), "{value_zero,0}"),
         ("x-message-ttl", Value::I64(-1), "{value_negative,-1}"),

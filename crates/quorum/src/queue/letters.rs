@@ -11,6 +11,7 @@ use meta::QueueDef;
 use queue::Reason;
 use queue::machine::{Command, DeadLetters, Items, NumberRange, Promise};
 use queue_type::{AfterDetach, DeadLetter, DeadLetterTo, LostAt, TriedLetter};
+use session::Confirmation;
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
@@ -141,15 +142,23 @@ impl RuledQueue for QuorumQueue {
         self.with(|turn| {
             turn.state.letters.sending = Sending::Idle;
             let Some(to) = turn.state.letters.to.clone() else {
-                turn.letters_departed(&[NumberRange { start: 0, end: u64::MAX }]);
+                turn.letters_departed(
+                    &[NumberRange { start: 0, end: u64::MAX }],
+                    Confirmation::Nack,
+                );
                 return None;
             };
-            let (batch, lost) = turn.state.copy_letters(to, n_max, bytes_max);
-            turn.letters_departed(&lost);
+            let (mut batch, lost) = turn.state.copy_letters(to, n_max, bytes_max);
+            turn.letters_departed(&lost, Confirmation::Nack);
             if batch.n_positions == 0 {
                 return None;
             }
             turn.state.letters.sending = Sending::UnderWay;
+            // Of those that arrive in any case it is told here.
+            let confirms = turn.state.publishing.confirms.as_mut();
+            if let Some(confirms) = confirms.filter(|_| batch.awaited.is_none()) {
+                confirms.go_with(&mut batch.letters);
+            }
             Some(batch)
         })
     }
@@ -169,7 +178,8 @@ impl RuledQueue for QuorumQueue {
                 left -= n;
             }
             turn.state.letters.sending = Sending::Idle;
-            turn.letters_departed(&numbers);
+            // Of one that was lost meanwhile no letter tells its publisher.
+            turn.letters_departed(&numbers, Confirmation::Nack);
         });
     }
 
@@ -181,7 +191,7 @@ impl RuledQueue for QuorumQueue {
             if undelivered.is_empty() {
                 turn.state.letters.undelivered = None;
             }
-            turn.letters_departed(&arrived);
+            turn.letters_departed(&arrived, Confirmation::Ack);
             if let Some(lost_at) = lost_at {
                 turn.tell_of_lost(lost_at);
             }
@@ -192,15 +202,27 @@ impl RuledQueue for QuorumQueue {
         stdx::lock(&self.state).letters.sending = Sending::UnderWay;
     }
 
-    fn keep_letters(&self, _unsent: &[DeadLetter], _n: u64) {
-        stdx::lock(&self.state).letters.sending = Sending::UnderWay;
+    fn keep_letters(&self, unsent: &[DeadLetter], _n: u64) {
+        self.with(|turn| {
+            turn.state.letters.sending = Sending::UnderWay;
+            if let Some(confirms) = &mut turn.state.publishing.confirms {
+                confirms.come_back(unsent);
+                if turn.state.is_deleted {
+                    confirms.refuse_all();
+                }
+            }
+        });
     }
 }
 
 impl Turn<'_> {
-    fn letters_departed(&mut self, numbers: &[NumberRange]) {
+    /// Letters are gone; those whose publishers were told nothing are answered.
+    fn letters_departed(&mut self, numbers: &[NumberRange], answer: Confirmation) {
         if !numbers.is_empty() {
             self.apply(&Command::Departed { numbers: Items::Slice(numbers) });
+        }
+        if let Some(confirms) = &mut self.state.publishing.confirms {
+            numbers.iter().for_each(|it| confirms.answer_letters(it.start..it.end, answer));
         }
     }
 
@@ -239,7 +261,7 @@ impl QueueState {
                     // The queue keeps transient ones too.
                     let message = MessageRef { persistent: false, ..message };
                     let mut letter = DeadLetter::of(&message, reason);
-                    (letter.position, letter.n_before) = (at, batch.n_positions);
+                    (letter.position, letter.n_before) = (number, batch.n_positions);
                     bytes += letter.bytes();
                     numbers.push(number);
                     batch.letters.push(letter);

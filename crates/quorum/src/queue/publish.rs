@@ -3,8 +3,8 @@
 use super::turn::Turn;
 use confirm::DurabilityToken;
 use message::MessageRef;
-use queue::machine::{Arrival, Command, Items, PRIORITY_DEFAULT, Promise, Put};
-use queue_type::{Publishes, RefusedItem};
+use queue::machine::{Arrival, Command, Items, PRIORITY_DEFAULT, Promise, Put, Run};
+use queue_type::{Confirm, Incoming, Publishes, RefusedItem};
 
 /// The only publisher that the machine knows: this node, which puts in what all its clients publish.
 pub(crate) const NODE: u64 = 0;
@@ -13,44 +13,108 @@ impl Turn<'_> {
     /// Puts messages in. Returns what must be durable before they may be confirmed.
     pub(crate) fn publish(
         &mut self,
-        Publishes { messages, any, .. }: Publishes<'_, '_>,
+        Publishes { messages, any, on_consume }: Publishes<'_, '_>,
         refused: &mut Vec<RefusedItem>,
     ) -> DurabilityToken {
         if self.state.is_deleted {
+            let awaited = (0..).zip(messages).filter(|(_, it)| on_consume && it.confirm.is_some());
+            refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
             return DurabilityToken::default();
         }
+        let first = self.next_number();
+        self.state.publishing.last_number = Some(first + messages.len() as u64 - 1);
+        if on_consume {
+            self.state.publishing.confirms.get_or_insert_default().wait_for(messages, first);
+        }
+        let (mut rest, mut at) = (&mut *messages, first);
+        while !rest.is_empty() {
+            let n = if on_consume { n_alike(rest) } else { rest.len() };
+            let (put, behind) = rest.split_at_mut(n);
+            self.put(put, at, any.expiring);
+            (rest, at) = (behind, at + n as u64);
+        }
+        let kept = self.take_promises((first, on_consume), messages.len() as u64, refused);
+        let upto = DurabilityToken::by_log(self.record(first, messages));
+        for Confirm { publisher, sequence } in kept {
+            let wal = self.queue.context.services().storage().wal();
+            publisher.answer_when_durable(wal, &upto, sequence);
+        }
+        // Nobody waits for the disk where a consumer's word counts.
+        if on_consume { DurabilityToken::default() } else { upto }
+    }
+
+    /// Puts messages in, the first of which gets that number.
+    fn put(&mut self, messages: &mut [Incoming<'_>], first: u64, may_expire: bool) {
         let mut arrivals = std::mem::take(&mut self.work.arrivals);
         for incoming in &mut *messages {
             incoming.message.persistent = true;
-            arrivals.push(arrival(&incoming.message, any.expiring));
+            arrivals.push(arrival(&incoming.message, may_expire));
         }
-        let first = self.next_number();
-        self.state.last_number = Some(first + messages.len() as u64 - 1);
         let confirms = messages.iter().any(|incoming| incoming.confirm.is_some());
         let items = Items::Slice(&arrivals);
         let put = Put { publisher: NODE, first, confirms, named: None, arrivals: items };
         self.apply(&Command::Put(put));
         arrivals.clear();
         self.work.arrivals = arrivals;
+    }
+
+    /// Takes what the machine has promised in this turn. Of the `n` messages from that number on those that
+    /// it did not take are `refused`; returns who waits for those that it has although nobody waits for
+    /// consumers any more.
+    fn take_promises(
+        &mut self,
+        (first, on_consume): (u64, bool),
+        n: u64,
+        refused: &mut Vec<RefusedItem>,
+    ) -> Vec<Confirm> {
+        let mut kept = Vec::new();
+        let confirms = &mut self.state.publishing.confirms;
         for promise in self.work.effects.promises.drain(..) {
-            if let Promise::Refused(run) = promise {
-                let items =
-                    (run.first.wrapping_sub(first)..).take(usize::try_from(run.n).unwrap_or(0));
-                let items = items.filter_map(|item| u32::try_from(item).ok());
-                refused.extend(items.map(|item| RefusedItem { item, dead_letter_to: None }));
+            match (promise, &mut *confirms) {
+                (Promise::Refused(run), confirms) => {
+                    for number in run.first..run.first.saturating_add(run.n) {
+                        let item = number.checked_sub(first).filter(|item| *item < n);
+                        let item = item.and_then(|item| u32::try_from(item).ok());
+                        match (item, confirms.as_mut()) {
+                            (Some(item), confirms) => {
+                                confirms.and_then(|it| it.take(number));
+                                refused.push(RefusedItem { item, dead_letter_to: None });
+                            }
+                            (None, Some(confirms)) => {
+                                confirms.note(Promise::Refused(Run { first: number, n: 1, ..run }));
+                            }
+                            (None, None) => {}
+                        }
+                    }
+                }
+                (Promise::Confirmed(run), Some(confirms))
+                    if on_consume && run.first.wrapping_sub(first) < n =>
+                {
+                    let numbers = run.first..run.first + run.n;
+                    kept.extend(numbers.filter_map(|number| confirms.take(number)));
+                }
+                (promise, Some(confirms)) => confirms.note(promise),
+                (_, None) => {}
             }
         }
-        DurabilityToken::by_log(self.record(first, messages))
+        kept
     }
 
     /// The number of the next message. In each life of the node they begin anew.
     fn next_number(&mut self) -> u64 {
-        if self.state.last_number.is_none() {
+        if self.state.publishing.last_number.is_none() {
             let publishers = Items::Slice(&[NODE]);
             self.apply(&Command::PublishersGone { publishers });
         }
-        self.state.last_number.unwrap_or(0) + 1
+        self.state.publishing.last_number.unwrap_or(0) + 1
     }
+}
+
+/// How many of the first messages are put in at once: those whose publishers all wait, or do not.
+fn n_alike(messages: &[Incoming<'_>]) -> usize {
+    let is_alike =
+        |(a, b): &(&Incoming<'_>, &Incoming<'_>)| a.confirm.is_some() == b.confirm.is_some();
+    1 + messages.iter().zip(messages.iter().skip(1)).take_while(is_alike).count()
 }
 
 /// A message as the machine is told of it.

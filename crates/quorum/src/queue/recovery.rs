@@ -5,6 +5,7 @@ use super::QuorumQueue;
 use super::state::QueueState;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
+use crate::settings::confirm_on;
 use classic::{Restoring, Services};
 use log::{Owner, SegmentCounts, SegmentId};
 use meta::{QueueDef, QueueSettings};
@@ -96,6 +97,7 @@ impl QuorumQueue {
     ) -> Arc<Self> {
         let state = QueueState::new(settings, services.storage().time().unix_ms());
         let queue = Self::of(def, services, state);
+        queue.counters.set_confirm_on(confirm_on(settings));
         if let Some((machine, log)) = logged.retain(&queue) {
             let next = machine.facts().next_position();
             let mut state = QueueState::of(LazyMachine::of(machine), log, settings);

@@ -1,5 +1,6 @@
 //! The state that a queue's lock guards.
 
+use super::confirms::Confirms;
 use super::letters::Letters;
 use super::members::Members;
 use super::turn::Work;
@@ -22,11 +23,19 @@ pub(crate) struct QueueState {
     pub(crate) alarms: QueueAlarms,
     /// Of a queue that is in use.
     pub(crate) work: Option<Box<Work>>,
-    /// Of the message that was put in last, as [`NODE`](super::publish::NODE) counts them.
-    pub(crate) last_number: Option<u64>,
+    pub(crate) publishing: Publishing,
     /// Messages before may have been delivered by an earlier life, whatever the machine knows.
     pub(crate) seen_below: u64,
     pub(crate) is_deleted: bool,
+}
+
+/// The node as the publisher of all messages, and whom it tells of them.
+#[derive(Default)]
+pub(crate) struct Publishing {
+    /// Of the message that was put in last, as [`NODE`](super::publish::NODE) counts them.
+    pub(crate) last_number: Option<u64>,
+    /// Of a queue that has ever confirmed upon acknowledgements.
+    pub(crate) confirms: Option<Box<Confirms>>,
 }
 
 /// The wishes of definitions.
@@ -64,7 +73,7 @@ impl QueueState {
             letters: Letters::default(),
             alarms: QueueAlarms::default(),
             work: None,
-            last_number: None,
+            publishing: Publishing::default(),
             seen_below: 0,
             is_deleted: false,
         };

@@ -100,6 +100,11 @@ impl<'t> Turn<'t> {
         }
         let Self { queue, state, mut work, wakes, now_ms } = self;
         let (context, services) = (&queue.context, queue.context.services());
+        if let Some(confirms) = &mut state.publishing.confirms {
+            confirms.tell(wakes);
+            let n_overdue = work.effects.n_confirms_overdue;
+            queue.counters.note_confirms(state.machine.facts().n_waiting(), n_overdue);
+        }
         state.content.log_settled(context);
         state.content.trim(services.storage().pool());
         if !state.is_deleted && state.log.is_form_due() {
@@ -134,6 +139,9 @@ impl<'t> Turn<'t> {
         }
         let context = &self.queue.context;
         let Work { effects, .. } = &mut *self.work;
+        if let Some(confirms) = &mut self.state.publishing.confirms {
+            effects.promises.drain(..).for_each(|promise| confirms.note(promise));
+        }
         effects.active.clear();
         effects.departing.clear();
         let mut together = Vec::new();
@@ -165,6 +173,9 @@ impl<'t> Turn<'t> {
         state.content.free(context, dropped);
         state.log.release(context);
         state.machine = LazyMachine::unused(self.now_ms);
+        if let Some(confirms) = &mut state.publishing.confirms {
+            confirms.refuse_all();
+        }
         state.letters.end();
         state.alarms.clear((&self.queue.me, context));
     }

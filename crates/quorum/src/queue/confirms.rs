@@ -1,0 +1,121 @@
+//! Publishers that wait until consumers have had their messages (`x-confirm-on`): the machine says when, by the
+//! numbers of the messages; who is told is known here. Never for how long they wait.
+
+use confirm::Publisher;
+use queue::machine::{Promise, Run};
+use queue_type::{Confirm, ConfirmRef, DeadLetter, Incoming, Wakes};
+use session::Confirmation;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The publishers of a queue that wait for its consumers.
+#[derive(Debug, Default)]
+pub(crate) struct Confirms {
+    by_number: BTreeMap<u64, Confirm>,
+    /// Those whose messages depart, by the numbers of the letters.
+    by_letter: BTreeMap<u64, Confirm>,
+    /// Not yet told.
+    answers: Vec<(Confirm, Confirmation)>,
+}
+
+impl Confirms {
+    /// The publishers of messages, the first of which has that number, wait.
+    pub(crate) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64) {
+        for (incoming, number) in messages.iter().zip(first..) {
+            if let Some(ConfirmRef { publisher, sequence }) = incoming.confirm {
+                let publisher = Arc::clone(publisher);
+                self.by_number.insert(number, Confirm { publisher, sequence });
+            }
+        }
+    }
+
+    /// Who waits for that message waits no more.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Confirm> {
+        self.by_number.remove(&number)
+    }
+
+    /// Takes in what the machine has promised.
+    pub(crate) fn note(&mut self, promise: Promise) {
+        match promise {
+            // A consumer has had it, now or when it came before: no disk is waited for.
+            Promise::Confirmed(run) | Promise::Duplicate(run) => {
+                self.answer(run, Confirmation::Ack);
+            }
+            Promise::Refused(run) => self.answer(run, Confirmation::Nack),
+            Promise::Departs { number, letter, .. } => {
+                if let Some(confirm) = self.take(number) {
+                    self.by_letter.insert(letter, confirm);
+                }
+            }
+            Promise::Purged { .. } => self.answer_letters(0..u64::MAX, Confirmation::Nack),
+            Promise::Gap { .. }
+            | Promise::Closed { .. }
+            | Promise::InUse { .. }
+            | Promise::NotEmpty { .. }
+            | Promise::Unused => {}
+        }
+    }
+
+    fn answer(&mut self, run: Run, answer: Confirmation) {
+        for number in run.first..run.first.saturating_add(run.n) {
+            if let Some(confirm) = self.by_number.remove(&number) {
+                self.answers.push((confirm, answer));
+            }
+        }
+    }
+
+    /// Nobody will have any of the messages.
+    pub(crate) fn refuse_all(&mut self) {
+        let all = std::mem::take(&mut self.by_number).into_values();
+        self.answers.extend(all.map(|confirm| (confirm, Confirmation::Nack)));
+        self.answer_letters(0..u64::MAX, Confirmation::Nack);
+    }
+
+    /// Letters are gone from the queue.
+    pub(crate) fn answer_letters(&mut self, numbers: Range<u64>, answer: Confirmation) {
+        while let Some((&number, _)) = self.by_letter.range(numbers.clone()).next()
+            && let Some(confirm) = self.by_letter.remove(&number)
+        {
+            self.answers.push((confirm, answer));
+        }
+    }
+
+    /// Who waits for letters goes with them.
+    pub(crate) fn go_with(&mut self, letters: &mut [DeadLetter]) {
+        for letter in letters {
+            letter.confirm = self.by_letter.remove(&letter.position);
+        }
+    }
+
+    /// Letters were not sent.
+    pub(crate) fn come_back(&mut self, letters: &[DeadLetter]) {
+        let back = letters.iter().filter_map(|it| Some((it.position, it.confirm.clone()?)));
+        self.by_letter.extend(back);
+    }
+
+    /// Tells publishers, after every turn.
+    pub(crate) fn tell(&mut self, wakes: &mut Wakes) {
+        let key = |(confirm, _): &(Confirm, Confirmation)| {
+            (Arc::as_ptr(&confirm.publisher).addr(), confirm.sequence)
+        };
+        self.answers.sort_by_key(key);
+        for of_one in self.answers.chunk_by(|a, b| key(a).0 == key(b).0) {
+            let Some((Confirm { publisher, .. }, _)) = of_one.first() else { continue };
+            let follows =
+                |a: &(Confirm, _), b: &(Confirm, _)| a.0.sequence + 1 == b.0.sequence && a.1 == b.1;
+            let runs = of_one.chunk_by(follows).filter_map(|run| {
+                let ((first, answer), (last, _)) = (run.first()?, run.last()?);
+                Some((first.sequence, last.sequence, *answer))
+            });
+            wakes.extend(publisher.answer(runs));
+        }
+        self.answers.clear();
+    }
+
+    /// The number of the first message that this publisher waits for.
+    pub(crate) fn first_of(&self, publisher: &Arc<Publisher>) -> Option<u64> {
+        let is_its = |confirm: &Confirm| Arc::ptr_eq(&confirm.publisher, publisher);
+        self.by_number.iter().find(|(_, confirm)| is_its(confirm)).map(|(number, _)| *number)
+    }
+}

@@ -133,4 +133,5 @@ var scenarios = map[string]func(*scenarioRun){
 	"confirm-on-direct-timeout":         confirmOnDirectTimeout,
 	"restart-confirm-on":                restartConfirmOn,
 	"restart-send-again":                restartSendAgain,
+	"restart-exactly-once":              restartExactlyOnce,
 }

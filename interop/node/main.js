@@ -14,11 +14,14 @@ const scenarios = Object.assign(
   require('./scenarios/connections'),
   require('./scenarios/restart'),
   require('./scenarios/send-again'),
+  require('./scenarios/exactly-once'),
 );
 
 const text = fs.readFileSync(path.join(__dirname, '..', 'SCENARIOS.md'), 'utf8');
-// Of CONFIRM_ON.md, this one alone.
-const listed = [...text.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map((match) => match[1]).concat('restart-send-again');
+// Of CONFIRM_ON.md, these alone.
+const listed = [...text.matchAll(/^\| `([a-z0-9-]+)` \|/gm)]
+  .map((match) => match[1])
+  .concat('restart-send-again', 'restart-exactly-once');
 const missing = listed.filter((id) => !scenarios[id]);
 const unlisted = Object.keys(scenarios).filter((id) => !listed.includes(id));
 if (missing.length || unlisted.length) {

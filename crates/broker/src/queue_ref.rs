@@ -10,7 +10,7 @@ use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
     Got, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat, RefusedItem, Settled, Wakes,
 };
-use quorum::QuorumQueue;
+use quorum::{QuorumQueue, WaitingPublishers};
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl QueueRef {
     pub fn confirm_on(&self) -> ConfirmOn {
         match self {
             Self::Classic(queue) => queue.confirm_on(),
-            Self::Quorum(queue) => queue.confirm_on(),
+            Self::Quorum(queue) => WaitingPublishers::of(queue).confirm_on(),
             Self::Stream(_) => ConfirmOn::Enqueue,
         }
     }
@@ -210,7 +210,7 @@ impl QueueRef {
     pub fn pending_confirms(&self) -> PendingConfirms {
         match self {
             Self::Classic(queue) => queue.inspect().pending_confirms(),
-            Self::Quorum(queue) => queue.pending_confirms(),
+            Self::Quorum(queue) => WaitingPublishers::of(queue).pending(),
             Self::Stream(_) => PendingConfirms::default(),
         }
     }
@@ -238,7 +238,7 @@ impl QueueRef {
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         match self {
             Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
-            Self::Quorum(queue) => queue.pending_since_ms(publisher),
+            Self::Quorum(queue) => WaitingPublishers::of(queue).pending_since_ms(publisher),
             Self::Stream(_) => None,
         }
     }

@@ -7,6 +7,9 @@ pub(crate) const MAX_PENDING_DEFAULT: u64 = 65_536;
 /// Bytes of their bodies where nothing is said.
 pub(crate) const MAX_PENDING_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
 
+/// Named publishers that a queue knows where nothing is said.
+pub(crate) const MAX_PUBLISHERS_DEFAULT: u64 = 1_024;
+
 /// `x-confirm-on`: what a queue's publishes are confirmed upon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConfirmOn {
@@ -47,7 +50,7 @@ pub enum WithoutConsumer {
     Nack,
 }
 
-/// The confirm settings of a queue.
+/// The settings of a queue about confirms, and about publishes that come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfirmSettings {
     /// `x-confirm-on`.
@@ -61,6 +64,9 @@ pub struct ConfirmSettings {
     /// `x-confirm-timeout`: how long a publish may wait for consumers until it is refused, in milliseconds;
     /// without it for ever.
     pub timeout_ms: Option<u64>,
+    /// `x-max-publishers`: publishers that name themselves and are known; of more, those that published
+    /// longest ago are forgotten.
+    pub publishers_max: u64,
 }
 
 impl Default for ConfirmSettings {
@@ -71,6 +77,7 @@ impl Default for ConfirmSettings {
             max_pending_bytes: MAX_PENDING_BYTES_DEFAULT,
             without_consumer: WithoutConsumer::default(),
             timeout_ms: None,
+            publishers_max: MAX_PUBLISHERS_DEFAULT,
         }
     }
 }
@@ -95,6 +102,7 @@ impl ConfirmSettings {
                 Some(_) | None => WithoutConsumer::Wait,
             },
             timeout_ms: given.number(&setting::CONFIRM_TIMEOUT),
+            publishers_max: number(&setting::MAX_PUBLISHERS, MAX_PUBLISHERS_DEFAULT),
         }
     }
 }

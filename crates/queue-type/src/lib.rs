@@ -18,6 +18,6 @@ pub use crate::deletion::{DeleteConditions, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
 pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};
 pub use crate::publish::{
-    Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Publishes, RefusedItem,
+    Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Named, Publishes, RefusedItem,
 };
 pub use crate::wakes::{Wakes, wake_all};

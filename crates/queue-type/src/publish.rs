@@ -15,9 +15,21 @@ pub struct Incoming<'a> {
     pub home: Option<&'a Arc<BodyHome>>,
     /// Its publisher, if that waits for it to be confirmed.
     pub confirm: Option<ConfirmRef<'a>>,
+    /// Its place among those of a publisher that names itself.
+    pub named: Option<&'a Named>,
+}
+
+/// The place of a message among those of a publisher that keeps its name over reconnects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The publisher's name.
+    pub publisher: Box<[u8]>,
+    /// The message's number among that publisher's, which rise.
+    pub id: u64,
 }
 
 /// Whether any of some messages ...
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not, whatever the others are")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Any {
     /// is persistent, and some of its queues are durable.
@@ -26,6 +38,8 @@ pub struct Any {
     pub stored: bool,
     /// has an expiration.
     pub expiring: bool,
+    /// is of a publisher that names itself.
+    pub named: bool,
 }
 
 /// Messages on their way into one queue, in order; never none.

@@ -10,4 +10,6 @@ mod queue;
 mod settings;
 
 pub use crate::inspection::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection};
-pub use crate::queue::{Consumer, LoggedMachine, QuorumQueue, QuorumRecovery, Release};
+pub use crate::queue::{
+    Consumer, LoggedMachine, QuorumQueue, QuorumRecovery, Release, WaitingPublishers,
+};

@@ -19,19 +19,20 @@ mod state;
 mod turn;
 mod undelivered;
 
+pub use confirms::WaitingPublishers;
 pub use consumer::Consumer;
 pub use recovery::{LoggedMachine, QuorumRecovery};
 pub use release::Release;
 
 use classic::{PagedQueue, QueueContext, QueueCounters, RuledQueue, Services, StopNote};
-use confirm::{DurabilityToken, Publisher};
+use confirm::DurabilityToken;
 use log::SegmentId;
-use meta::{ConfirmOn, QueueDef, QueueSettings, QueueVersion};
+use meta::{QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue::machine::{Command, Promise};
 use queue_type::{
-    AckTimeout, Attach, AttachRefused, ConsumerView, DeleteConditions, Owner, PendingConfirms,
-    Publishes, QueueRefused, QueueStat, RefusedItem, Wakes, wake_all,
+    AckTimeout, Attach, AttachRefused, ConsumerView, DeleteConditions, Owner, Publishes,
+    QueueRefused, QueueStat, RefusedItem, Wakes, wake_all,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -236,35 +237,6 @@ impl QuorumQueue {
     #[must_use]
     pub fn stat(&self) -> QueueStat {
         self.counters.stat(QueueVersion::V2)
-    }
-
-    /// The event that its publishes are confirmed upon.
-    #[must_use]
-    pub fn confirm_on(&self) -> ConfirmOn {
-        self.counters.confirm_on()
-    }
-
-    /// Publishes that wait for its consumers.
-    #[must_use]
-    pub fn pending_confirms(&self) -> PendingConfirms {
-        let now_ms = self.context.services().storage().time().unix_ms();
-        let state = stdx::lock(&self.state);
-        let facts = state.machine.facts();
-        PendingConfirms {
-            n: facts.n_waiting(),
-            bytes: facts.waiting_bytes(),
-            oldest_ms: facts.waiting().next().map(|(came_ms, ..)| now_ms.saturating_sub(came_ms)),
-        }
-    }
-
-    /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
-    #[must_use]
-    pub fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
-        let time = self.context.services().storage().time();
-        let state = stdx::lock(&self.state);
-        let first = state.publishing.confirms.as_ref()?.first_of(publisher)?;
-        let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;
-        Some(time.monotonic_ms().saturating_sub(time.unix_ms().saturating_sub(came_ms)))
     }
 
     /// Whether a publisher should let the consumers have their turn.

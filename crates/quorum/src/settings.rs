@@ -51,6 +51,8 @@ pub(crate) fn machine_settings(settings: &QueueSettings) -> Settings {
             needs_consumer: settings.confirm.without_consumer == WithoutConsumer::Nack,
             timeout_ms: settings.confirm.timeout_ms,
         }),
+        // The machine knows no more than it has a limit of its own for.
+        named_publishers_max: u32::try_from(settings.confirm.publishers_max).unwrap_or(u32::MAX),
         is_single_active: settings.single_active_consumer,
         ..Settings::default()
     }

@@ -1,4 +1,5 @@
-"""The programs of docs/confirm-after-consume.md: publishers that send again, and a consumer that does each job once."""
+"""The programs of docs/confirm-after-consume.md and docs/exactly-once.md: publishers that send again, to quorum queues
+so that nothing is there twice, and a consumer that does each job once."""
 
 import collections
 import os
@@ -8,8 +9,11 @@ import subprocess
 import sys
 import threading
 
+import pika
+import pika.exceptions
+
 from harness import equal, wait_until
-from pika_suite.client import LIBRARY
+from pika_suite.client import LIBRARY, bodies, connect, parameters, ready
 from pika_suite.restart import Reconnecting
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
@@ -18,6 +22,8 @@ KILLED_AT = (500, 1200)
 HELD = "job-1901"  # is published once the node has been killed for the last time
 DEADLINE_S = 45
 DEDUPLICATED_JOBS = 200
+ONCE_JOBS = 10_000
+ONCE_KILLED_AT = (2_000, 5_000)
 
 
 class Worker(Reconnecting):
@@ -91,3 +97,26 @@ def deduplicate(ctx):
     with sqlite3.connect(path) as database:
         for table in ("done", "effects"):
             equal(database.execute(f"SELECT count(*) FROM {table}").fetchone(), (DEDUPLICATED_JOBS,), table)
+
+
+@LIBRARY.scenario("restart-exactly-once")
+def exactly_once(ctx):
+    queue = ctx.name()
+    node = ctx.own_node()
+    publisher = start(ctx, "once.py", queue, "publisher", ONCE_JOBS)
+    for count in ONCE_KILLED_AT:
+        wait_until(lambda count=count: count_in(ctx, queue) >= count, f"{count} jobs", DEADLINE_S)
+        node.kill9()
+        node.start()
+    ended(publisher)
+    equal(bodies(connect(ctx).channel(), queue), [f"job-{number}".encode() for number in range(ONCE_JOBS)])
+
+
+def count_in(ctx, queue):
+    connection = pika.BlockingConnection(parameters(ctx.node.host, ctx.node.port))
+    try:
+        return ready(connection.channel(), queue)
+    except pika.exceptions.ChannelClosedByBroker:  # the publisher is yet to declare it
+        return 0
+    finally:
+        connection.close()

@@ -11,7 +11,7 @@ use confirm::{AnsweringQueues, DurabilityToken, Publisher};
 use message::{Body, MessageRef};
 use message_store::BodyHome;
 use meta::Name;
-use queue_type::{Any, ConfirmRef, Incoming, Publishes, RejectedDeadLetters, Wakes};
+use queue_type::{Any, ConfirmRef, Incoming, Named, Publishes, RejectedDeadLetters, Wakes};
 use session::ChannelId;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -82,6 +82,8 @@ pub(crate) struct MessageOverrides {
     pub(crate) body: Option<Bytes>,
     /// Where the body is stored once for several queues.
     pub(crate) home: Option<Arc<BodyHome>>,
+    /// The place it has by its publisher's name; queues know what comes again by it.
+    pub(crate) named: Option<Named>,
 }
 
 impl MessageOverrides {
@@ -89,15 +91,16 @@ impl MessageOverrides {
     #[inline]
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
         // Taken apart, so that the compiler sees that there is nothing to be dropped without a change.
-        let Self { properties, properties_held_back, body, home } = self;
+        let Self { properties, properties_held_back, body, home, named } = self;
         let is_changed = properties.is_some()
             || properties_held_back.is_some()
             || body.is_some()
-            || home.is_some();
+            || home.is_some()
+            || named.is_some();
         if !is_changed {
             return None;
         }
-        Some(Box::new(Self { properties, properties_held_back, body, home }))
+        Some(Box::new(Self { properties, properties_held_back, body, home, named }))
     }
 }
 
@@ -194,7 +197,10 @@ impl Batch {
         stdx::walk::step("gather");
         let item = u32::try_from(self.pending.len()).expect("a batch holds fewer publishes");
         self.any.logged |= publish.logged;
-        self.any.stored |= publish.changed.as_ref().is_some_and(|one| one.home.is_some());
+        if let Some(changed) = &publish.changed {
+            self.any.stored |= changed.home.is_some();
+            self.any.named |= changed.named.is_some();
+        }
         self.pending.push(publish);
         item
     }
@@ -252,7 +258,10 @@ impl Batch {
     ) -> Incoming<'a> {
         let publish = self.pending.get(item as usize).expect("items index `pending`");
         let (message, home) = publish.message(source);
-        let mut incoming = Incoming { message, home, confirm: None };
+        let mut incoming = Incoming { message, home, confirm: None, named: None };
+        if self.any.named {
+            incoming.named = publish.changed.as_ref().and_then(|changed| changed.named.as_ref());
+        }
         if portion.holds_back {
             publish.hold_back(&mut incoming);
         }

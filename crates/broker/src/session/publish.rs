@@ -4,6 +4,7 @@ use super::access::Access;
 use super::channels::Channel;
 use super::client::Client;
 use super::direct_reply_to;
+use super::named::named_of;
 use super::properties::{self, Inspected};
 use super::read_source::{ReadSource, address_of, message_of};
 use super::route_cache::{Remembered, Route, Uncacheable};
@@ -228,8 +229,13 @@ impl Publishing {
             let changed = properties.as_deref().unwrap_or(message.properties);
             Bytes::from(message::View::of(changed).with_headers(headers))
         });
-        let changed =
-            MessageOverrides { properties, properties_held_back, ..MessageOverrides::default() };
+        let named = named_of(headers, &self.router.alone.queues)?;
+        let changed = MessageOverrides {
+            properties,
+            properties_held_back,
+            named,
+            ..MessageOverrides::default()
+        };
         self.gather_alone(client, numbered, message, changed);
         Ok(())
     }
@@ -266,12 +272,14 @@ impl Publishing {
         let n_logging = if logged { n_durable } else { 0 };
         client.turn.note_gathered(n_queues);
         let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
+        let named = named_of(message.view().headers(), &remembered.route.queues)?;
         let properties = properties.take();
         let sent = properties.as_deref().unwrap_or(message.properties);
         let home = shared_home(bodies, (sent, message.body.len()), (n_queues, n_logging));
         let body = shared_body(message.body, n_queues);
         let changed =
-            MessageOverrides { properties, body, home, ..MessageOverrides::default() }.boxed();
+            MessageOverrides { properties, body, home, named, ..MessageOverrides::default() };
+        let changed = changed.boxed();
         let Remembered { route, groups, .. } = remembered;
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
         if n_queues == 0 && publish.mandatory {

@@ -2,6 +2,7 @@
 
 mod at_least_once;
 mod confirm_on;
+mod exactly_once;
 
 use crate::client::{Client, Kind, block_on, short, start};
 use broker::{Broker, QueueRef, QuorumInspection};

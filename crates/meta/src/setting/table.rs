@@ -274,6 +274,13 @@ settings! {
             values(AtLeast(0), "maximum memory in bytes").for_operators(),
         )
         .of(QUORUM_ALONE);
+    MAX_PUBLISHERS = argument("x-max-publishers", Argument::Positive)
+        .and_policy(
+            "max-publishers",
+            values(AtLeast(1), "maximum of named publishers").for_operators(),
+        )
+        .smaller_counts()
+        .of(QUORUM_ALONE);
     CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::NotNegative)
         .and_policy(
             "consumer-disconnected-timeout",

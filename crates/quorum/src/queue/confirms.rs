@@ -1,9 +1,11 @@
-//! Publishers that wait until consumers have had their messages (`x-confirm-on`): the machine says when, by the
-//! numbers of the messages; who is told is known here. Never for how long they wait.
+//! Publishers that wait until consumers have had their messages (`x-confirm-on`): the machine says when, by
+//! the numbers of the messages; who is told is known here. Never for how long they wait.
 
+use super::QuorumQueue;
 use confirm::Publisher;
+use meta::ConfirmOn;
 use queue::machine::{Promise, Run};
-use queue_type::{Confirm, ConfirmRef, DeadLetter, Incoming, Wakes};
+use queue_type::{Confirm, ConfirmRef, DeadLetter, Incoming, PendingConfirms, Wakes};
 use session::Confirmation;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -117,5 +119,46 @@ impl Confirms {
     pub(crate) fn first_of(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         let is_its = |confirm: &Confirm| Arc::ptr_eq(&confirm.publisher, publisher);
         self.by_number.iter().find(|(_, confirm)| is_its(confirm)).map(|(number, _)| *number)
+    }
+}
+
+/// The publishers that wait for a queue's consumers, as others see them.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitingPublishers<'q>(&'q QuorumQueue);
+
+impl<'q> WaitingPublishers<'q> {
+    /// Those of this queue.
+    #[must_use]
+    pub const fn of(queue: &'q QuorumQueue) -> Self {
+        Self(queue)
+    }
+
+    /// The event that its publishes are confirmed upon.
+    #[must_use]
+    pub fn confirm_on(self) -> ConfirmOn {
+        self.0.counters.confirm_on()
+    }
+
+    /// Publishes that wait for its consumers.
+    #[must_use]
+    pub fn pending(self) -> PendingConfirms {
+        let now_ms = self.0.context.services().storage().time().unix_ms();
+        let state = stdx::lock(&self.0.state);
+        let facts = state.machine.facts();
+        PendingConfirms {
+            n: facts.n_waiting(),
+            bytes: facts.waiting_bytes(),
+            oldest_ms: facts.waiting().next().map(|(came_ms, ..)| now_ms.saturating_sub(came_ms)),
+        }
+    }
+
+    /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
+    #[must_use]
+    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
+        let time = self.0.context.services().storage().time();
+        let state = stdx::lock(&self.0.state);
+        let first = state.publishing.confirms.as_ref()?.first_of(publisher)?;
+        let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;
+        Some(time.monotonic_ms().saturating_sub(time.unix_ms().saturating_sub(came_ms)))
     }
 }

@@ -192,8 +192,8 @@ impl RuledQueue for QuorumQueue {
                 turn.state.letters.undelivered = None;
             }
             turn.letters_departed(&arrived, Confirmation::Ack);
-            if let Some(lost_at) = lost_at {
-                turn.tell_of_lost(lost_at);
+            if let Some((lost_at, to)) = lost_at.zip(turn.state.letters.to.as_deref()) {
+                tell_of_lost(turn.queue.def(), to, lost_at);
             }
         });
     }
@@ -224,23 +224,6 @@ impl Turn<'_> {
         if let Some(confirms) = &mut self.state.publishing.confirms {
             numbers.iter().for_each(|it| confirms.answer_letters(it.start..it.end, answer));
         }
-    }
-
-    #[cold]
-    fn tell_of_lost(&self, lost_at: LostAt) {
-        let Some(to) = &self.state.letters.to else { return };
-        let why = match lost_at {
-            LostAt::Exchange => "it does not exist",
-            LostAt::Route => "it leads to no queue, or back",
-        };
-        let def = self.queue.def();
-        tracing::warn!(
-            queue = %def.name,
-            vhost = %def.vhost,
-            exchange = %to.exchange,
-            "dead letters wait in their queue, which sends them at least once, for its dead letter exchange: \
-             {why}"
-        );
     }
 }
 
@@ -284,4 +267,19 @@ impl QueueState {
         }
         (batch, lost)
     }
+}
+
+#[cold]
+fn tell_of_lost(def: &QueueDef, to: &DeadLetterTo, lost_at: LostAt) {
+    let why = match lost_at {
+        LostAt::Exchange => "it does not exist",
+        LostAt::Route => "it leads to no queue, or back",
+    };
+    tracing::warn!(
+        queue = %def.name,
+        vhost = %def.vhost,
+        exchange = %to.exchange,
+        "dead letters wait in their queue, which sends them at least once, for its dead letter exchange: \
+         {why}"
+    );
 }

@@ -3,7 +3,7 @@
 use super::turn::Turn;
 use confirm::DurabilityToken;
 use message::MessageRef;
-use queue::machine::{Arrival, Command, Items, PRIORITY_DEFAULT, Promise, Put, Run};
+use queue::machine::{Arrival, Command, Items, Named, PRIORITY_DEFAULT, Promise, Put, Run};
 use queue_type::{Confirm, Incoming, Publishes, RefusedItem};
 
 /// The only publisher that the machine knows: this node, which puts in what all its clients publish.
@@ -28,7 +28,7 @@ impl Turn<'_> {
         }
         let (mut rest, mut at) = (&mut *messages, first);
         while !rest.is_empty() {
-            let n = if on_consume { n_alike(rest) } else { rest.len() };
+            let n = if on_consume || any.named { n_alike(rest) } else { rest.len() };
             let (put, behind) = rest.split_at_mut(n);
             self.put(put, at, any.expiring);
             (rest, at) = (behind, at + n as u64);
@@ -51,8 +51,10 @@ impl Turn<'_> {
             arrivals.push(arrival(&incoming.message, may_expire));
         }
         let confirms = messages.iter().any(|incoming| incoming.confirm.is_some());
+        let named = messages.first().and_then(|incoming| incoming.named);
+        let named = named.map(|it| Named { name: &it.publisher, first: it.id });
         let items = Items::Slice(&arrivals);
-        let put = Put { publisher: NODE, first, confirms, named: None, arrivals: items };
+        let put = Put { publisher: NODE, first, confirms, named, arrivals: items };
         self.apply(&Command::Put(put));
         arrivals.clear();
         self.work.arrivals = arrivals;
@@ -110,10 +112,20 @@ impl Turn<'_> {
     }
 }
 
-/// How many of the first messages are put in at once: those whose publishers all wait, or do not.
+/// How many of the first messages are put in at once: those whose publishers all wait, or do not, and those
+/// of one name that follow each other.
 fn n_alike(messages: &[Incoming<'_>]) -> usize {
-    let is_alike =
-        |(a, b): &(&Incoming<'_>, &Incoming<'_>)| a.confirm.is_some() == b.confirm.is_some();
+    let is_next = |a: &queue_type::Named, b: &queue_type::Named| {
+        a.publisher == b.publisher && a.id.checked_add(1) == Some(b.id)
+    };
+    let is_alike = |(a, b): &(&Incoming<'_>, &Incoming<'_>)| {
+        let follows = match (a.named, b.named) {
+            (None, None) => true,
+            (Some(a), Some(b)) => is_next(a, b),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        follows && a.confirm.is_some() == b.confirm.is_some()
+    };
     1 + messages.iter().zip(messages.iter().skip(1)).take_while(is_alike).count()
 }
 

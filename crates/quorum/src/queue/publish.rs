@@ -33,7 +33,7 @@ impl Turn<'_> {
             self.put(put, at, any.expiring);
             (rest, at) = (behind, at + n as u64);
         }
-        let kept = self.take_promises((first, on_consume), messages.len() as u64, refused);
+        let kept = take_promises(self, (first, on_consume), messages.len() as u64, refused);
         let upto = DurabilityToken::by_log(self.record(first, messages));
         for Confirm { publisher, sequence } in kept {
             let wal = self.queue.context.services().storage().wal();
@@ -60,48 +60,6 @@ impl Turn<'_> {
         self.work.arrivals = arrivals;
     }
 
-    /// Takes what the machine has promised in this turn. Of the `n` messages from that number on those that
-    /// it did not take are `refused`; returns who waits for those that it has although nobody waits for
-    /// consumers any more.
-    fn take_promises(
-        &mut self,
-        (first, on_consume): (u64, bool),
-        n: u64,
-        refused: &mut Vec<RefusedItem>,
-    ) -> Vec<Confirm> {
-        let mut kept = Vec::new();
-        let confirms = &mut self.state.publishing.confirms;
-        for promise in self.work.effects.promises.drain(..) {
-            match (promise, &mut *confirms) {
-                (Promise::Refused(run), confirms) => {
-                    for number in run.first..run.first.saturating_add(run.n) {
-                        let item = number.checked_sub(first).filter(|item| *item < n);
-                        let item = item.and_then(|item| u32::try_from(item).ok());
-                        match (item, confirms.as_mut()) {
-                            (Some(item), confirms) => {
-                                confirms.and_then(|it| it.take(number));
-                                refused.push(RefusedItem { item, dead_letter_to: None });
-                            }
-                            (None, Some(confirms)) => {
-                                confirms.note(Promise::Refused(Run { first: number, n: 1, ..run }));
-                            }
-                            (None, None) => {}
-                        }
-                    }
-                }
-                (Promise::Confirmed(run), Some(confirms))
-                    if on_consume && run.first.wrapping_sub(first) < n =>
-                {
-                    let numbers = run.first..run.first + run.n;
-                    kept.extend(numbers.filter_map(|number| confirms.take(number)));
-                }
-                (promise, Some(confirms)) => confirms.note(promise),
-                (_, None) => {}
-            }
-        }
-        kept
-    }
-
     /// The number of the next message. In each life of the node they begin anew.
     fn next_number(&mut self) -> u64 {
         if self.state.publishing.last_number.is_none() {
@@ -110,6 +68,48 @@ impl Turn<'_> {
         }
         self.state.publishing.last_number.unwrap_or(0) + 1
     }
+}
+
+/// Takes what the machine has promised in this turn. Of the `n` messages from that number on those that
+/// it did not take are `refused`; returns who waits for those that it has although nobody waits for
+/// consumers any more.
+fn take_promises(
+    turn: &mut Turn<'_>,
+    (first, on_consume): (u64, bool),
+    n: u64,
+    refused: &mut Vec<RefusedItem>,
+) -> Vec<Confirm> {
+    let mut kept = Vec::new();
+    let confirms = &mut turn.state.publishing.confirms;
+    for promise in turn.work.effects.promises.drain(..) {
+        match (promise, &mut *confirms) {
+            (Promise::Refused(run), confirms) => {
+                for number in run.first..run.first.saturating_add(run.n) {
+                    let item = number.checked_sub(first).filter(|item| *item < n);
+                    let item = item.and_then(|item| u32::try_from(item).ok());
+                    match (item, confirms.as_mut()) {
+                        (Some(item), confirms) => {
+                            confirms.and_then(|it| it.take(number));
+                            refused.push(RefusedItem { item, dead_letter_to: None });
+                        }
+                        (None, Some(confirms)) => {
+                            confirms.note(Promise::Refused(Run { first: number, n: 1, ..run }));
+                        }
+                        (None, None) => {}
+                    }
+                }
+            }
+            (Promise::Confirmed(run), Some(confirms))
+                if on_consume && run.first.wrapping_sub(first) < n =>
+            {
+                let numbers = run.first..run.first + run.n;
+                kept.extend(numbers.filter_map(|number| confirms.take(number)));
+            }
+            (promise, Some(confirms)) => confirms.note(promise),
+            (_, None) => {}
+        }
+    }
+    kept
 }
 
 /// How many of the first messages are put in at once: those whose publishers all wait, or do not, and those

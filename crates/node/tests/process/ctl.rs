@@ -470,7 +470,7 @@ fn names_of_rabbitmq_are_answered_and_none_starts_a_node_by_mistake() {
         ("rabbitmq", &["server"], 64),
         ("rabbitmqadmin", &["list", "queues"], 69),
         ("rabbitmq-server", &["-detached"], 69),
-        ("rabbitmq-queues", &["grow", "rabbit@box", "all"], 69),
+        ("rabbitmq-queues", &["grow", "rabbit@box"], 64),
         ("rabbitmq-streams", &["add_replica", "s", "rabbit@box"], 65),
         ("rabbitmqctl", &["join_cluster", "rabbit@other"], 69),
         ("rabbitmqctl", &["bogus"], 64),

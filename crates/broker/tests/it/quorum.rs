@@ -289,6 +289,20 @@ fn an_automatic_acknowledgement_counts_once_it_is_written() {
     assert_eq!(Client::connect(&broker).get("q"), ["got c again left 0"]);
 }
 
+/// One that acknowledges nothing is given so many until they are written.
+#[test]
+fn automatic_acknowledgement_has_two_thousand_under_way() {
+    let (_disk, broker) = node();
+    let (mut client, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    for _ in 0..21 {
+        client.publish("q", &["m"; 100], Kind::Transient);
+    }
+    assert_eq!(consumer.consume("q", true).len(), 1 + 2_000);
+    assert_eq!(client.ask_ready("q"), 100);
+    assert_eq!(consumer.write_out().len(), 100);
+}
+
 #[test]
 fn a_cancelled_consumer_keeps_what_it_holds() {
     let (_disk, broker) = node();

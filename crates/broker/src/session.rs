@@ -251,6 +251,7 @@ impl Session {
             Box::pin(self.publishing.until_loaded(&mut self.client.turn)).await;
         }
         self.publishing.flush(&mut self.client, input, requests).await;
+        self.streams.write_appended(&mut self.client);
         self.settling.flush(&mut self.client, &mut self.links).await;
         if let Some((channel, error)) = self.settling.take_refused() {
             self.client.turn.before_waiting();

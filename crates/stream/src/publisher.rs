@@ -145,8 +145,9 @@ impl StreamPublisher {
         self.registered.reference.as_deref()
     }
 
-    /// Appends messages, and has its client told once they are committed. What its name has published before
-    /// is confirmed, and not appended again. A deleted stream takes nothing, and answers nothing.
+    /// Appends messages, and has its client told once they are committed: [`write`](Self::write) is to follow
+    /// before the caller waits. What its name has published before is confirmed, and not appended again. A
+    /// deleted stream takes nothing, and answers nothing.
     pub fn append(&mut self, append: &Append, input: &[u8], wakes: &mut Wakes) {
         let stream = Arc::clone(&self.stream);
         let mut writer = stdx::lock(&stream.writer);
@@ -162,12 +163,18 @@ impl StreamPublisher {
             true => None,
             false => writer.confirm_added(n_committed, Waiter::Publisher(waiter)),
         };
-        Writing(&stream).write(writer, wakes);
+        drop(writer);
         wakes.extend(told.and_then(Waiter::committed));
         if !refused.0.is_empty() {
             let why = Err(StreamRefusal::PreconditionFailed);
             wakes.extend(self.registered.answer(&refused.0, why));
         }
+    }
+
+    /// Has written what was appended. Commands that came together make a chunk together, however few messages
+    /// each has.
+    pub fn write(&self, wakes: &mut Wakes) {
+        Writing(&self.stream).write(stdx::lock(&self.stream.writer), wakes);
     }
 
     /// Adds what is to be written; the ids of what was taken, and of what was refused. COMPAT: with a

@@ -38,6 +38,8 @@ const PER_CONNECTION_MAX: usize = 256;
 pub(super) struct Streams {
     publishers: BTreeMap<PublisherId, StreamPublisher>,
     subscriptions: BTreeMap<SubscriptionId, Arc<Subscription>>,
+    /// Those that have appended, which is yet to be written.
+    appended: Vec<PublisherId>,
     /// Those that were given credit, and have not read on since.
     credited: Vec<SubscriptionId>,
 }
@@ -99,6 +101,9 @@ impl Streams {
         let publisher = self.publishers.get_mut(&append.publisher);
         if let Some(publisher) = publisher.filter(|it| !it.is_gone()) {
             publisher.append(append, input, client.turn.wakes());
+            if self.appended.last() != Some(&append.publisher) {
+                self.appended.push(append.publisher);
+            }
             return;
         }
         client.turn.tell(|sink| {
@@ -128,6 +133,16 @@ impl Streams {
     pub(super) fn resume(&self, links: &[LinkId]) {
         let of_links = self.subscriptions.values().filter(|it| links.contains(&it.link()));
         of_links.for_each(Subscription::resume);
+    }
+
+    /// Has written what was appended.
+    #[inline]
+    pub(super) fn write_appended(&mut self, client: &mut Client) {
+        for id in self.appended.drain(..) {
+            if let Some(publisher) = self.publishers.get(&id) {
+                publisher.write(client.turn.wakes());
+            }
+        }
     }
 
     /// Has those read on that were given credit.

@@ -6,11 +6,13 @@ use crate::support::wait_until;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 use streamproto::command::{
-    Close, ConsumerUpdateResponse, Create, Credit, DeclarePublisher, Metadata, Open, Property,
-    Publish, PublishedMessage, StoreOffset, Subscribe, Tune,
+    Close, Command as _, ConsumerUpdateResponse, Create, Credit, DeclarePublisher, Metadata, Open,
+    Property, Publish, PublishedMessage, StoreOffset, Subscribe, Tune,
 };
 use streamproto::list::Trailing;
-use streamproto::{CodeResponse, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode};
+use streamproto::{
+    Chunk, CodeResponse, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode, ToClient,
+};
 
 /// The time after which who is refused is told so.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -59,6 +61,28 @@ fn one_of_a_group_is_given_messages_and_the_next_when_it_dies() {
     drop(first);
     answer(&mut second, OffsetSpec::Offset(1));
     assert!(second.hears().contains("Deliver"));
+    node.stop();
+}
+
+#[test]
+fn commands_that_come_together_are_a_chunk_together() {
+    const N: u64 = 200;
+    let node = Node::start(&[]);
+    let mut client = Client::open(node.stream_address(), "/");
+    client.create("s");
+    client.declare_publisher(1, "s");
+    let mut commands = Vec::new();
+    for publishing_id in 1..=N {
+        let messages = [PublishedMessage { publishing_id, entry: Entry::Message(b"hi") }];
+        Publish { publisher_id: 1, messages: List::of(&messages) }.encode_frame(&mut commands);
+    }
+    client.try_send(&commands).unwrap();
+    while !client.hears().contains(&N.to_string()) {}
+    client.subscribe(1, "s", OffsetSpec::First, 10);
+    let frame = client.try_frame().unwrap();
+    let ToClient::Deliver(deliver) = ToClient::decode(&frame).unwrap() else { panic!("{frame:?}") };
+    let n_records = Chunk::decode_delivered(deliver.chunk.0).unwrap().header.n_records;
+    assert!(n_records > 1, "{n_records}");
     node.stop();
 }
 

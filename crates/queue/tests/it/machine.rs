@@ -169,6 +169,34 @@ fn a_named_publisher_puts_again_over_reconnects_what_it_has_no_answer_for() {
     assert_eq!(machine.facts().n_ready(), 4);
 }
 
+/// The names used last are known, and take no more than that many do.
+#[test]
+fn named_publishers_that_come_and_go_are_bounded() {
+    const KNOWN: u32 = 100;
+    let settings = Settings { named_publishers_max: KNOWN, ..Settings::default() };
+    let mut machine = Machine::new(settings, 0);
+    let (mut effects, mut next) = (Effects::default(), 0..);
+    let mut put = |machine: &mut Machine, name: u32| {
+        let (name, first) = (name.to_le_bytes(), next.next().unwrap_or(0));
+        let named = Some(Named { name: &name, first: 7 });
+        let arrivals = Items::Slice(&[Arrival { priority: 4, ttl_ms: None, bytes: 1 }]);
+        effects.clear();
+        let put = Put { publisher: 0, first, confirms: true, named, arrivals };
+        machine.apply(0, &Command::Put(put), &mut effects);
+        matches!(effects.promises.first(), Some(Promise::Duplicate(_)))
+    };
+    let n_names = 100_000;
+    for name in 0..n_names {
+        assert!(!put(&mut machine, name));
+    }
+    let mut form = Vec::new();
+    machine.write(&mut form);
+    assert!(form.len() < 64 * KNOWN as usize, "{}", form.len());
+    let mut machine = Machine::restore(&form).expect("it was written");
+    assert!((n_names - KNOWN..n_names).all(|name| put(&mut machine, name)));
+    assert!(!put(&mut machine, n_names - KNOWN - 1), "it was forgotten");
+}
+
 #[test]
 fn a_written_form_that_has_a_message_twice_is_refused() {
     let mut queue = Queue::new(Settings::default());

@@ -104,11 +104,16 @@ fn what_is_gathered_is_given_out_once_it_is_much_for_everybody() {
     let mut publisher = Client::connect(&broker);
     publisher.declare("q", false);
     let consumers = consumers(&broker, 100);
-    publisher.publish("q", &["a"; 850], Kind::Transient);
-    assert!(consumers.iter().all(|one| one.heard() == ["deliver a"; 8]));
+    publisher.publish("q", &["a"; 6_450], Kind::Transient);
+    assert!(consumers.iter().all(|one| one.heard() == ["deliver a"; 64]));
     publisher.session().wake();
     let rest: Vec<usize> = consumers.iter().map(|one| one.heard().len()).collect();
     assert_eq!(rest, [vec![1; 50], vec![0; 50]].concat());
+    publisher.publish("q", &["b"; 4_050], Kind::Transient);
+    assert!(consumers.iter().all(|one| one.heard().is_empty()), "more may come");
+    publisher.session().wake();
+    let n_given: Vec<usize> = consumers.iter().map(|one| one.heard().len()).collect();
+    assert_eq!(n_given, [vec![40; 50], vec![41; 50]].concat(), "in portions, to each as many");
 }
 
 /// A flood that is gathered is given out before a message that is to be delivered now or never.

@@ -68,13 +68,13 @@ mod backlog;
 mod bounds;
 mod codec;
 mod command;
-mod consumers;
 mod departing;
 mod effects;
 mod expiry;
 mod facts;
 mod form;
 mod held;
+mod holders;
 mod items;
 mod publishers;
 mod ready;
@@ -96,8 +96,8 @@ pub use settings::{DeadLetters, PendingLimits, Settings};
 
 use crate::{PositionRange, Reason, Return};
 use backlog::Backlog;
-use consumers::Consumers;
 use effects::Kind;
+use holders::Holders;
 use publishers::{Numbers, Publishers};
 use waiting::{Waiter, Waiting};
 
@@ -110,7 +110,7 @@ pub struct Machine {
     last_used_ms: u64,
     is_closed: bool,
     backlog: Backlog,
-    consumers: Consumers,
+    consumers: Holders,
     publishers: Publishers,
     waiting: Waiting,
     /// Empty between commands.
@@ -127,7 +127,7 @@ impl Machine {
             last_used_ms: now_ms,
             is_closed: false,
             backlog: Backlog::default(),
-            consumers: Consumers::new(settings.is_single_active),
+            consumers: Holders::new(settings.is_single_active),
             publishers: Publishers::default(),
             waiting: Waiting::default(),
             scratch: Vec::new(),

@@ -2,8 +2,8 @@
 
 use super::backlog::Bytes;
 use super::command::Attach;
-use super::consumers::{Consumer, Reach};
 use super::effects::Departing;
+use super::holders::{Holder, Reach};
 use super::{Machine, Settings};
 use crate::{DeliveryCounts, PositionRange};
 
@@ -155,7 +155,7 @@ impl<'a> Facts<'a> {
     /// The deliveries that a consumer holds: their numbers and positions, in the order it got them.
     pub fn held(self, consumer: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
         let consumer = self.0.consumers.table.get(&consumer);
-        let held = consumer.into_iter().flat_map(|consumer: &Consumer| consumer.held.iter());
+        let held = consumer.into_iter().flat_map(|consumer: &Holder| consumer.held.iter());
         held.map(|delivery| (delivery.number, delivery.position))
     }
 }

@@ -13,8 +13,8 @@ use super::Machine;
 use super::backlog::Backlog;
 use super::bounds::{COUNTER_MAX, MESSAGES_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REFUSED_RUNS_MAX};
 use super::codec::{VERSION, put_option, read_attach, read_option, read_version, write_attach};
-use super::consumers::{Consumer, Consumers, Reach};
 use super::held::{Delivery, Held};
+use super::holders::{Holder, Holders, Reach};
 use super::publishers::{Numbers, Publishers};
 use super::settings::Settings;
 use super::sizes::Sizes;
@@ -80,7 +80,7 @@ impl Machine {
 }
 
 /// Takes what consumers hold for held, and checks that each message stands at one place.
-fn hold_again(backlog: &mut Backlog, consumers: &Consumers) -> Result<(), RecordError> {
+fn hold_again(backlog: &mut Backlog, consumers: &Holders) -> Result<(), RecordError> {
     let held = consumers.table.values().flat_map(|consumer| consumer.held.iter());
     let held = held.map(|delivery| delivery.position);
     let mut away: Vec<u64> = held.chain(backlog.delayed_until.keys().copied()).collect();
@@ -270,7 +270,7 @@ fn read_reason(reader: &mut Reader<'_>) -> Result<Reason, RecordError> {
     reasons.into_iter().find(|reason| *reason as u8 == code).ok_or(RecordError::Invalid)
 }
 
-fn write_consumers(consumers: &Consumers, out: &mut Vec<u8>) {
+fn write_consumers(consumers: &Holders, out: &mut Vec<u8>) {
     put_u64(out, consumers.next_number);
     put_u64(out, consumers.n_turns);
     put_u64(out, consumers.n_came);
@@ -298,7 +298,7 @@ fn write_consumers(consumers: &Consumers, out: &mut Vec<u8>) {
     });
 }
 
-fn read_consumers(consumers: &mut Consumers, reader: &mut Reader<'_>) -> Result<(), RecordError> {
+fn read_consumers(consumers: &mut Holders, reader: &mut Reader<'_>) -> Result<(), RecordError> {
     consumers.next_number = read_counter(reader)?;
     consumers.n_turns = read_counter(reader)?;
     consumers.n_came = read_counter(reader)?;
@@ -313,7 +313,7 @@ fn read_consumers(consumers: &mut Consumers, reader: &mut Reader<'_>) -> Result<
     Ok(())
 }
 
-fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Consumer, RecordError> {
+fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Holder, RecordError> {
     let terms = read_attach(reader)?;
     let (came, is_cancelled) = (reader.u64()?, reader.bool()?);
     let reach = match reader.u8()? {
@@ -331,7 +331,7 @@ fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Consumer, 
         held.push(Delivery { number, position, at_ms: reader.u64()? });
     }
     let timed_out = (0..reader.u64()?).map(|_| reader.u64()).collect::<Result<_, _>>()?;
-    Ok(Consumer { terms, came, is_cancelled, reach, held, timed_out, turn, alarm_ms })
+    Ok(Holder { terms, came, is_cancelled, reach, held, timed_out, turn, alarm_ms })
 }
 
 fn write_publishers(publishers: &Publishers, out: &mut Vec<u8>) {

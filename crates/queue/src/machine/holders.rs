@@ -1,5 +1,5 @@
-//! The consumers of a quorum queue: what each holds, whose turn it is, and who has held something for too
-//! long.
+//! Who holds messages of a quorum queue: what each holds, whose turn it is, and who has held something for
+//! too long.
 
 use super::bounds::PREFETCH_UNLIMITED;
 use super::command::Attach;
@@ -20,7 +20,7 @@ pub(super) enum Reach {
 
 /// A consumer, or somebody who holds messages and gets no more.
 #[derive(Clone, Debug)]
-pub(super) struct Consumer {
+pub(super) struct Holder {
     pub(super) terms: Attach,
     /// How many came before it.
     pub(super) came: u64,
@@ -35,7 +35,7 @@ pub(super) struct Consumer {
     pub(super) alarm_ms: Option<u64>,
 }
 
-impl Consumer {
+impl Holder {
     fn is_up(&self) -> bool {
         !self.is_cancelled && self.reach == Reach::Up && self.timed_out.is_empty()
     }
@@ -69,8 +69,8 @@ impl Consumer {
 
 /// The consumers of a queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Consumers {
-    pub(super) table: BTreeMap<u64, Consumer>,
+pub(super) struct Holders {
+    pub(super) table: BTreeMap<u64, Holder>,
     /// Those that may be given something now: by priority, then by turn.
     line: BTreeSet<(Reverse<i64>, u64, u64)>,
     pub(super) n_turns: u64,
@@ -86,7 +86,7 @@ pub(super) struct Consumers {
     standby: BTreeSet<(Reverse<i64>, u64, u64)>,
 }
 
-impl Consumers {
+impl Holders {
     pub(super) fn new(is_single: bool) -> Self {
         Self { is_single, ..Self::default() }
     }
@@ -106,7 +106,7 @@ impl Consumers {
     }
 
     fn insert(&mut self, terms: Attach, is_cancelled: bool) {
-        let consumer = Consumer {
+        let consumer = Holder {
             terms,
             came: self.n_came,
             is_cancelled,
@@ -121,7 +121,7 @@ impl Consumers {
     }
 
     /// Adds a consumer as it was.
-    pub(super) fn put_back(&mut self, consumer: Consumer) {
+    pub(super) fn put_back(&mut self, consumer: Holder) {
         let id = consumer.terms.consumer;
         self.n_attached += u64::from(!consumer.is_cancelled);
         let priority = Reverse(consumer.terms.priority);
@@ -137,7 +137,7 @@ impl Consumers {
     pub(super) fn change<T>(
         &mut self,
         id: u64,
-        change: impl FnOnce(&mut Consumer) -> T,
+        change: impl FnOnce(&mut Holder) -> T,
     ) -> Option<T> {
         let consumer = self.table.get_mut(&id)?;
         let priority = Reverse(consumer.terms.priority);
@@ -309,7 +309,7 @@ impl Consumers {
 
     /// A node cannot be reached since `now_ms`, or can be again.
     pub(super) fn set_node(&mut self, node: u32, is_up: bool, now_ms: u64, timeout_ms: u64) {
-        let on_node = |consumer: &&Consumer| consumer.terms.node == node;
+        let on_node = |consumer: &&Holder| consumer.terms.node == node;
         let ids: Vec<u64> =
             self.table.values().filter(on_node).map(|it| it.terms.consumer).collect();
         for id in ids {
@@ -337,7 +337,7 @@ impl Consumers {
 
     /// The alarms of consumers that cannot be reached, after the time-out has changed.
     pub(super) fn set_alarms(&mut self, disconnected_timeout_ms: u64) {
-        let is_lost = |consumer: &&Consumer| matches!(consumer.reach, Reach::Lost(_));
+        let is_lost = |consumer: &&Holder| matches!(consumer.reach, Reach::Lost(_));
         let ids: Vec<u64> =
             self.table.values().filter(is_lost).map(|it| it.terms.consumer).collect();
         ids.into_iter().for_each(|id| self.set_alarm(id, disconnected_timeout_ms));

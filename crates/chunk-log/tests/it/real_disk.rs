@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chunk_log::{
-    ChunkBytes, ChunkLog, LogOptions, Next, Retention, Start, StreamFiles, Wait, delete_log,
+    ChunkBytes, ChunkLog, ChunkLogError, LogOptions, Next, Retention, Start, StreamFiles, Wait,
+    delete_log,
 };
 use log::{Disk, FileKind, RealDisk, ReservedDisk};
 
@@ -25,8 +26,9 @@ fn chunks_are_read_without_waiting_and_sent_from_their_file() {
     let (mut log, found) = open(&files, LogOptions::default());
     assert_eq!((found.end.next_offset, found.cut.len()), (2, 0));
     let mut reader = reader(log.view(), Start::First);
-    // What was just written is in memory.
-    let small = reader.read_next(Wait::Never).unwrap();
+    // The file is not open yet. What was just written is in memory.
+    assert!(matches!(reader.read_next(Wait::Never), Err(ChunkLogError::WouldBlock)));
+    let small = reader.read_next(Wait::ForDisk).unwrap();
     assert!(matches!(small, Next::Chunk(_)), "{small:?}");
     let Next::Chunk(large) = reader.read_next(Wait::Never).unwrap() else { panic!() };
     let ChunkBytes::File(range) = &large.bytes else { panic!("{large:?}") };

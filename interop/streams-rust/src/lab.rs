@@ -62,8 +62,8 @@ impl Lab {
         let leftovers =
             std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
         for name in leftovers {
-            let _gone = environment.delete_stream(&name).await;
-            let _gone_too = environment.delete_super_stream(&name).await;
+            let _gone = timeout(WAIT, environment.delete_stream(&name)).await;
+            let _gone_too = timeout(WAIT, environment.delete_super_stream(&name)).await;
         }
     }
 }
@@ -82,12 +82,13 @@ pub fn text(message: &Message) -> String {
 
 /// Publishes the texts by a producer of their own; each must be confirmed.
 pub async fn publish(environment: &Environment, stream: &str, texts: &[String]) -> Outcome {
-    publish_by(environment.producer().build(stream).await?, texts).await
+    let producer = timeout(WAIT, environment.producer().build(stream)).await??;
+    publish_by(producer, texts).await
 }
 
 pub async fn publish_by(producer: Producer<NoDedup>, texts: &[String]) -> Outcome {
     confirmed(&producer, texts).await?;
-    Ok(producer.close().await?)
+    Ok(timeout(WAIT, producer.close()).await??)
 }
 
 pub async fn confirmed(producer: &Producer<NoDedup>, texts: &[String]) -> Outcome {

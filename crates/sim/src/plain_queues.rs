@@ -381,7 +381,7 @@ impl PlainQueues {
 
     /// Checks the invariants between two operations.
     fn check(&self) {
-        if self.has_failed() || !self.model.closing.is_empty() || self.any_declared_in_vain() {
+        if self.has_failed() || !self.model.closing.is_empty() {
             return;
         }
         if let Some(untold) = self.model.to_be_told.first() {
@@ -424,16 +424,6 @@ impl PlainQueues {
             let actual = self.broker().figures().message_bytes();
             fail(format!("{actual} bytes in memory instead of {bytes}"));
         }
-    }
-
-    /// Whether a queue has gone whose declaration is being made durable: that closes a channel before
-    /// anybody is told.
-    fn any_declared_in_vain(&self) -> bool {
-        let is_in_vain = |client: &Client| {
-            matches!(&client.doing.expect, Expect::Declared { queue, .. }
-                if client.task.is_some() && !self.model.queues.contains_key(queue))
-        };
-        self.clients.values().any(is_in_vain)
     }
 
     fn is_full(&self, key: LinkKey) -> bool {

@@ -205,25 +205,26 @@ impl<'c> DefinitionRequests<'c> {
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
             return self.client.turn.answer(declared);
         }
-        let queue = if declare.passive {
+        let (name, queue) = if declare.passive {
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
             let name = self.client.queue_to_declare(text(&declare.queue)?);
             self.client.access.require_any(&Resource::queue(&self.client.access.vhost(), &name))?;
             let queue = self.client.access.find_loaded_queue(&name).await?;
             self.client.access.check_exclusive_access(&queue)?;
             queue.touch();
-            queue
+            (name, Some(queue))
         } else {
             self.declare_or_find(control.channel, declare).await?
         };
-        let name = ShortString::truncated(&queue.def().name);
+        let name = ShortString::truncated(&name);
         if let Some(channel) = self.client.channels.get_mut(control.channel) {
             channel.last_queue = Some(name.clone());
         }
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        let QueueStat { n_ready, n_consumers, .. } = queue.stat();
+        let stat = queue.map_or_else(QueueStat::default, |queue| queue.stat());
+        let QueueStat { n_ready, n_consumers, .. } = stat;
         let channel = control.channel;
         self.client.turn.answer(Event::QueueDeclared {
             channel,
@@ -233,11 +234,13 @@ impl<'c> DefinitionRequests<'c> {
         })
     }
 
+    /// Declares a queue: its name, and the queue, unless somebody has deleted it since.
+    /// COMPAT: its client is not told that.
     async fn declare_or_find(
         &mut self,
         channel: ChannelId,
         declare: &QueueDeclaration,
-    ) -> Result<QueueRef, Error> {
+    ) -> Result<(Name, Option<QueueRef>), Error> {
         let named_by = if declare.queue.as_bytes().is_empty() && !declare.passive {
             NamedBy::Server
         } else {
@@ -275,20 +278,17 @@ impl<'c> DefinitionRequests<'c> {
                 | Done::ExchangeCreated(_)
                 | Done::ExchangeExists(_) => None,
             };
-            // Somebody deleted it between the two steps.
-            let Some(queue) = found else { continue };
+            let Some(queue) = found else { break };
             queue.loaded().await;
             queue.touch();
             if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
-                return Ok(queue);
+                return Ok((name, Some(queue)));
             }
             // It was there already, but its last consumer has just gone and it goes too: the
             // client gets a new one.
             self.client.access.broker().changes().drop_queue(queue.id()).await;
         }
-        // Somebody deletes it as fast as it is declared.
-        let text = format!("no {}", Resource::queue(&self.client.access.vhost(), &name));
-        Err(Error::new(ErrorKind::NotFound, text))
+        Ok((name, None))
     }
 
     /// Dead-lettering reads from the queue and writes to the exchange.

@@ -293,7 +293,8 @@ fn on_a_cold_disk(read: impl FnOnce(&mut Client) -> Vec<String>) -> Vec<String> 
     assert_eq!(declared, ["declared 0 0"]);
     assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
     for body in ["a", &"b".repeat(200_000), "c"] {
-        assert_eq!(client.publish("s", &[body], Kind::Transient).len(), 1);
+        let heard = client.publish("s", &[body], Kind::Transient);
+        assert_eq!(client.wait_for(heard, 1).len(), 1);
     }
     disk.chill();
     let heard = read(&mut client);

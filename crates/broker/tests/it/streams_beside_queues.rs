@@ -164,7 +164,8 @@ fn policies_and_operators_cut_streams_off_while_they_are_used() {
     let body = "x".repeat(1_000);
     let publish = |client: &mut Client, n: usize| {
         for _ in 0..n {
-            client.publish("s", &[&body], Kind::Transient);
+            let heard = client.publish("s", &[&body], Kind::Transient);
+            client.wait_for(heard, 1);
         }
         let declared = client.look_up("s").concat();
         declared.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
@@ -202,7 +203,9 @@ fn consumers_say_in_many_ways_where_they_begin() {
     let mut client = client(&broker);
     for (ms, body) in [(10_000, "a"), (3_600_000, "b"), (7_200_000, "c")] {
         at(&broker, ms);
-        client.publish("s", &[body], Kind::Transient);
+        let heard = client.publish("s", &[body], Kind::Transient);
+        // Its chunk has the time at which it is written.
+        client.wait_for(heard, 1);
     }
     let now = 7_200_000;
     let cases: [(Value, &[&str]); 13] = [

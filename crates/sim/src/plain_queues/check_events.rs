@@ -130,12 +130,6 @@ impl PlainQueues {
             }
             return;
         }
-        // The queue may have gone while its declaration was being made durable.
-        if matches!(doing.expect, Expect::Declared { .. })
-            && *told == Expect::ChannelFails(ErrorKind::NotFound)
-        {
-            doing.expect = told.clone();
-        }
         if doing.expect != *told || std::mem::replace(&mut doing.answered, true) {
             let expect = format!("{:?}", doing.expect);
             fail(format!("client {client} expects {expect}"));

@@ -451,14 +451,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "consumer_timeout",
-        "1800000",
+        "",
         Kind::IntegerOrInfinity("milliseconds", |d, v| {
             d.config.messages.consumer_timeout_ms = Some(v);
         }),
         "Time a message may wait for its acknowledgement; then it goes back. A consumer of a quorum queue is \
          cancelled (`basic.cancel`); its channel is closed with 406 if its client does not know that, as are \
-         channels of classic queues. Consumers of classic queues may take their time unless this is set, as \
-         with RabbitMQ since 4.3. The argument `x-consumer-timeout` of a consumer or queue, and the policy key \
+         channels of classic queues. When not set it is 1800000 for quorum queues, and consumers of classic \
+         queues may take their time, as with RabbitMQ since 4.3. The argument `x-consumer-timeout` of a consumer or queue, and the policy key \
          `consumer-timeout`, count before it.",
     ),
     row(

@@ -10,7 +10,7 @@ use crate::source::{FileData, Source};
 use crate::stream::Stream;
 use bytes::Buf as _;
 use chunk_log::{
-    ChunkBytes, ChunkLogError, ChunkSelector, FilterMatcher, Next, ReaderOptions, Start,
+    ChunkBytes, ChunkLogError, ChunkSelector, FilterMatcher, Next, ReadAhead, ReaderOptions, Start,
     StoredChunk,
 };
 use queue_type::{ConsumerView, Owner};
@@ -279,7 +279,8 @@ impl Subscription {
     /// The next chunks that it may be given; none if there are none yet.
     fn gather(self: &Arc<Self>, state: &mut State) -> Result<Vec<Gathered>, Damaged> {
         let (mut chunks, mut bytes) = (Vec::new(), 0);
-        while state.credit > 0 && !state.has_ended && bytes < GATHERED_BYTES_MAX {
+        let bytes_max = if self.is_one_by_one() { 1 } else { GATHERED_BYTES_MAX };
+        while state.credit > 0 && !state.has_ended && bytes < bytes_max {
             let chunk = match state.source.next() {
                 // It is met again by the next call.
                 Err(_) if !chunks.is_empty() => break,
@@ -321,6 +322,11 @@ impl Subscription {
         }));
     }
 
+    /// Whether a chunk is read only once the one before is written. COMPAT: so it is without read-ahead.
+    fn is_one_by_one(&self) -> bool {
+        self.stream.services.options.read_ahead == ReadAhead::Off
+    }
+
     /// Gives its client chunks, all of them.
     fn deliver(&self, mut chunks: Vec<Gathered>) -> (Room, Option<Waker>) {
         let committed_chunk_id = self.stream.last_chunk_id();
@@ -330,6 +336,10 @@ impl Subscription {
                 let header = &header;
                 room =
                     sink.deliver_chunk(link, &ChunkDelivery { header, data, committed_chunk_id });
+            }
+            if self.is_one_by_one() {
+                sink.readable(link);
+                room = Room::Full;
             }
         });
         (room, waker)

@@ -86,6 +86,30 @@ fn commands_that_come_together_are_a_chunk_together() {
     node.stop();
 }
 
+/// Each is read, and written, by itself then.
+#[test]
+fn all_chunks_come_without_read_ahead_too() {
+    const N: u16 = 20;
+    let node = Node::start(&["stream.read_ahead=false"]);
+    let mut client = Client::open(node.stream_address(), "/");
+    client.create("s");
+    client.declare_publisher(1, "s");
+    for publishing_id in 1..=u64::from(N) {
+        client.publish(1, publishing_id);
+        assert!(client.hears().contains("PublishConfirm"));
+    }
+    client.subscribe(1, "s", OffsetSpec::First, N);
+    for offset in 0..u64::from(N) {
+        let frame = client.try_frame().unwrap();
+        let ToClient::Deliver(deliver) = ToClient::decode(&frame).unwrap() else {
+            panic!("{frame:?}")
+        };
+        let header = Chunk::decode_delivered(deliver.chunk.0).unwrap().header;
+        assert_eq!((header.chunk_id, header.n_records), (offset, 1));
+    }
+    node.stop();
+}
+
 #[test]
 fn a_client_comes_in_is_listed_and_goes() {
     let node = Node::start(&[]);

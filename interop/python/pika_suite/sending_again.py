@@ -50,8 +50,9 @@ class Worker(Reconnecting):
         if is_first and job.endswith("0"):
             channel.basic_reject(method.delivery_tag, requeue=False)
         elif job != HELD or not is_first:
-            channel.basic_ack(method.delivery_tag)
+            # Before: the node may be killed once it has the acknowledgement, while this is still sending it.
             self.acknowledged.add(job)
+            channel.basic_ack(method.delivery_tag)
 
 
 def start(ctx, program, *arguments):

@@ -239,6 +239,9 @@ impl Queue {
     }
 }
 
+/// Portions in which what was gathered is given out, so that it ends if more and more comes meanwhile.
+const PORTIONS_MAX: usize = 256;
+
 /// Woken by who published a flood of messages, once it has no more for now: what was gathered is given out,
 /// in portions, and who was given one is woken before the next: it is written while it is in the processor's
 /// caches, and nobody else waits long for the lock.
@@ -259,9 +262,6 @@ impl Deref for Queue {
         &self.context
     }
 }
-
-/// Portions in which what was gathered is given out, so that it ends if more and more comes meanwhile.
-const PORTIONS_MAX: usize = 256;
 
 /// A position as sessions name it.
 const fn position(at: u64) -> Position {

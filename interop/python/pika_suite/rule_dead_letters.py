@@ -217,15 +217,27 @@ def alternate(ctx):
 
 @LIBRARY.scenario("rule-dead-letter-full")
 def full(ctx):
-    """A queue that refuses publishes refuses dead letters, too; nobody is told."""
+    """A queue that refuses publishes refuses dead letters, too; nobody is told.
+
+    Letters of one queue travel in order: once the marker has come, the one before it has been refused.
+    """
     connection = connect(ctx)
     channel = confirming(connection)
+    source = exchange_of(ctx, channel, "fanout", "source")
+    dead = exchange_of(ctx, channel, "direct", "dead")
     narrow = declared(ctx, channel, "narrow", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
-    queue = declared(ctx, channel, arguments=leading_to(narrow))
-    publish(channel, queue, b"1", b"2", b"3")
+    for key in ("1", "2", "3"):
+        channel.queue_bind(narrow, dead, key)
+    witness = bound_queue(ctx, channel, dead, "witness", "marker")
+    queue = declared(ctx, channel, arguments={"x-dead-letter-exchange": dead})
+    channel.queue_bind(queue, source, "")
+    for key in ("1", "2", "marker", "3"):
+        publish(channel, key, key, exchange=source)
     reject_one(connection, queue)
     wait_ready(channel, narrow, 1)
     reject_one(connection, queue)
+    reject_one(connection, queue)
+    wait_ready(channel, witness, 1)
     equal(one_letter(channel, narrow)[2], b"1")
     reject_one(connection, queue)
     equal(one_letter(channel, narrow)[2], b"3")

@@ -61,6 +61,8 @@ pub struct Appended {
     pub upto: Lsn,
     /// Where its first entry lies; the others are right behind it.
     pub at: EntryAddress,
+    /// Bytes that its entries take in the log.
+    pub bytes: usize,
 }
 
 /// An entry that survived, shown once to the caller of [`Wal::open`].

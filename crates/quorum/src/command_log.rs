@@ -4,7 +4,7 @@ use classic::{QueueContext, append_machine};
 use log::{Appended, Owner, SegmentCounts, SegmentId};
 use queue::machine::Machine;
 
-/// A machine is written anew when the commands since take more than this ...
+/// A machine is written anew when the commands since, with their messages, take more than this in the log ...
 const COMMAND_BYTES_MIN: u64 = 1 << 20;
 /// ... and more than so many times what its written form takes.
 const FORM_FACTOR: u64 = 4;
@@ -34,14 +34,14 @@ impl CommandLog {
         self.form.is_none() && self.commands.is_empty()
     }
 
-    /// Commands of so many bytes were appended. The log is told once for each segment that they are needed.
-    pub(crate) fn note(&mut self, queue: &QueueContext, appended: &Appended, bytes: usize) {
+    /// Commands were appended. The log is told once for each segment that they are needed.
+    pub(crate) fn note(&mut self, queue: &QueueContext, appended: &Appended) {
         let segment = appended.at.segment;
         if !self.commands.has(segment) {
             self.commands.add(segment);
             queue.services().storage().wal().retain(segment, Owner(queue.id().0), 1);
         }
-        self.command_bytes += bytes as u64;
+        self.command_bytes += appended.bytes as u64;
     }
 
     /// Whether the machine is to be written anew.

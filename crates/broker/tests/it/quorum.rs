@@ -217,6 +217,27 @@ fn the_log_stays_short_behind_a_message_that_nobody_settles() {
     assert_eq!(client.consume("q", false)[..2], ["consuming", "deliver held again"]);
 }
 
+/// Messages count beside commands, and upkeep of the node is needed for the definitions alone.
+#[test]
+fn a_queue_in_use_lets_go_of_the_log_by_itself() {
+    let (_disk, broker) = node();
+    let (mut client, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    client.ask(Op::EnableConfirms);
+    consumer.consume("q", true);
+    let body = "x".repeat(3000);
+    let bodies = [body.as_str(); 100];
+    for round in 0..100 {
+        confirmed(&mut client, "q", &bodies, Kind::Persistent);
+        consumer.write_out();
+        if round == 50 {
+            broker.tick(stdx::Now { monotonic_ms: 1, unix_ms: 1 });
+        }
+    }
+    let stats = broker.figures().log();
+    assert!(stats.segments < 6, "{stats:?}");
+}
+
 #[test]
 fn a_publish_to_queues_of_all_types_is_confirmed_once() {
     let (disk, broker) = node();

@@ -76,7 +76,7 @@ impl State {
             segment.count(entries, bytes, upto);
             segment.needed_by(retained);
         }
-        (Appended { upto, at }, bytes + beside_bytes)
+        (Appended { upto, at, bytes }, bytes + beside_bytes)
     }
 
     pub(super) fn watch(&mut self, sink: Arc<dyn CommitListener>) {

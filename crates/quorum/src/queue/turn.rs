@@ -80,7 +80,7 @@ impl<'t> Turn<'t> {
         let (context, content) = (&self.queue.context, &mut self.state.content);
         let placed = placed(&effects.stored, first, messages);
         let appended = content.keep_commands(context, placed.clone(), commands);
-        self.state.log.note(context, &appended, commands.len());
+        self.state.log.note(context, &appended);
         for (at, incoming) in placed {
             content.store(context, (at, Some(appended.at.segment)), incoming);
         }

@@ -1,6 +1,8 @@
 //! A broker under test: what it says about itself, its process, and what has to be asked of it beside
 //! load.
 
+use std::process::Command;
+
 use amqp091::method::{QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk};
 use amqp091::{Method, Table};
 use anyhow::{Context as _, bail};
@@ -98,6 +100,26 @@ impl Broker {
     /// Bytes the broker has written so far by its own count, if it can be asked.
     pub(crate) fn own_written_bytes(&self) -> Option<u64> {
         self.own_count.as_ref()?.written_bytes()
+    }
+
+    /// Has the broker's command-line tool do something; what it says.
+    pub(crate) fn ask_tool(
+        &self,
+        arguments: &[impl AsRef<std::ffi::OsStr>],
+    ) -> Result<String, Failure> {
+        let [program, first @ ..] = self.option.ctl.as_slice() else {
+            return Err(Failure::NotOffered(
+                "policies need ctl=COMMAND with the target".to_owned(),
+            ));
+        };
+        let done = Command::new(program).args(first).args(arguments).output();
+        let done = done.map_err(|error| Failure::Failed(format!("{program}: {error}")))?;
+        let text = |said: Vec<u8>| String::from_utf8_lossy(&said).into_owned();
+        if done.status.success() {
+            return Ok(text(done.stdout));
+        }
+        let said = [done.stderr, done.stdout].map(text);
+        Err(Failure::Refused(said.concat().trim().replace('\n', " ")))
     }
 
     /// Deletes queues, whether they are there or not.

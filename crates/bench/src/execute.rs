@@ -4,6 +4,7 @@ use perf::Client;
 
 use crate::broker::{Broker, Failure};
 use crate::churn;
+use crate::conversion::VersionPolicy;
 use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
 use crate::plan::{Case, Load, RowPlan, Step};
@@ -19,12 +20,13 @@ pub(crate) struct Place<'a> {
     pub(crate) queue_arguments: Option<&'a str>,
 }
 
-/// Load generators, connections and exchanges that go on beside the steps, until the case ends.
+/// Load generators, connections, exchanges and a policy that go on beside the steps, until the case ends.
 #[derive(Default)]
 struct Background<'b> {
     generators: Vec<Generator>,
     clients: Vec<Client>,
     sharded: Vec<ShardedExchange<'b>>,
+    version_policy: Option<VersionPolicy<'b>>,
 }
 
 impl<'b> Place<'b> {
@@ -100,6 +102,11 @@ impl<'b> Place<'b> {
                 background.sharded.push(ShardedExchange::make(self.broker, shards)?);
                 return Ok(None);
             }
+            Step::Convert { row, queues } => {
+                let version = self.version(row.is_none())?;
+                let policy = background.version_policy.get_or_insert(VersionPolicy(self.broker));
+                (*row, policy.set(*queues, version)?)
+            }
             Step::Fill(fill) => {
                 load::fill(self.tools, self.broker, *fill)?;
                 return Ok(None);
@@ -109,6 +116,17 @@ impl<'b> Place<'b> {
             }
         };
         Ok(row.map(|_| measurement))
+    }
+
+    /// The queue version of the column, or the other one.
+    fn version(self, is_other: bool) -> Result<&'static str, Failure> {
+        match (self.queue_arguments, is_other) {
+            (Some("x-queue-version=1"), false) | (Some("x-queue-version=2"), true) => Ok("1"),
+            (Some("x-queue-version=2"), false) | (Some("x-queue-version=1"), true) => Ok("2"),
+            _ => Err(Failure::NotOffered(
+                "a conversion needs version=both with the target".to_owned(),
+            )),
+        }
     }
 
     fn varied(self, load: &Load) -> Load {

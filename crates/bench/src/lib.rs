@@ -5,6 +5,7 @@
 mod baseline;
 mod broker;
 mod churn;
+mod conversion;
 mod execute;
 mod list;
 mod load;

@@ -84,7 +84,7 @@ usage: leveret bench [option ...] SCENARIO ...
                          a broker to measure; may be repeated (broker=amqp://localhost)
                          pid: its process, found for a port of this machine
                          version: x-queue-version of classic-queues
-                         ctl: its rabbitmqctl, for the policies of sharding
+                         ctl: its rabbitmqctl, for policies (sharding, conversions)
                          stream: where it speaks the stream protocol, for stream-chunks (port 5552)
  --baseline NAME         the target that ratios refer to (the first)
  --repeats N             how often each row is measured on each target, in turns (3)

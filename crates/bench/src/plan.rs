@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::churn::Kind;
+use crate::conversion;
 use crate::result::{Chart, ChartKind, Metric, Parameter, PublishedFigure};
 use crate::sharding::Shards;
 
@@ -65,8 +66,6 @@ pub(crate) struct RowPlan {
     pub(crate) relative_to: Option<String>,
     pub(crate) goal: Option<Goal>,
     pub(crate) published: Vec<PublishedFigure>,
-    /// The reason why no target can be asked for it, if there is one.
-    pub(crate) not_offered: Option<&'static str>,
     /// The line of Leveret's configuration without which it refuses, if there is one.
     pub(crate) configured: Option<&'static str>,
 }
@@ -97,6 +96,8 @@ pub(crate) enum Step {
     Connections { row: Option<usize>, n: u32 },
     /// A sharded exchange, until the case ends.
     Shards(Shards),
+    /// Queues that a policy converts: to the version of the column, or, for no row, to the other one.
+    Convert { row: Option<usize>, queues: conversion::Queues },
     /// A stream with chunks of one size.
     Fill(Fill),
     /// Making and unmaking, over and over.
@@ -212,7 +213,6 @@ impl RowPlan {
             relative_to: None,
             goal: None,
             published: Vec::new(),
-            not_offered: None,
             configured: None,
         }
     }
@@ -343,11 +343,18 @@ impl Step {
                 let declare = format!("# declare {}, durable, x-modulus-hash", shards.exchange);
                 Some(set.chain([declare]).collect())
             }
+            Self::Convert { row, queues } if is_ours(*row) => {
+                let version = if row.is_some() { "VERSION" } else { "OTHER" };
+                let words = queues.set_policy(version).join("' '");
+                let wait = format!("# until list_queues shows {version} as storage_version");
+                Some(vec![format!("CTL '{words}'"), wait])
+            }
             Self::Fill(fill) => {
                 Some(vec![format!("leveret perf stream-fill --uris STREAM-URI {}", fill.options())])
             }
             Self::Load { .. }
             | Self::Queues { .. }
+            | Self::Convert { .. }
             | Self::Connections { .. }
             | Self::Churn { .. } => None,
         }

@@ -375,11 +375,8 @@ fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
 
 fn empty_rows(case: &Case, n_columns: usize) -> Vec<Row> {
     let row = |(at, plan): (usize, &RowPlan)| {
-        let outcome = match plan.not_offered {
-            Some(reason) => Outcome::NotOffered { reason: reason.to_owned() },
-            None => Outcome::Measured,
-        };
-        let cell = Cell { outcome, figures: Default::default(), samples: Vec::new() };
+        let cell =
+            Cell { outcome: Outcome::Measured, figures: Default::default(), samples: Vec::new() };
         empty_row(plan, case.commands(at), vec![cell; n_columns])
     };
     case.rows.iter().enumerate().map(row).collect()

@@ -1,8 +1,6 @@
 //! A sharded exchange on a broker under test. Its policies are set by the broker's command-line tool: AMQP
 //! 0-9-1 sets none.
 
-use std::process::Command;
-
 use amqp091::Method;
 use amqp091::method::{
     ExchangeDeclare, ExchangeDeclareOk, ExchangeDelete, ExchangeDeleteOk, QueueDeclare,
@@ -56,7 +54,7 @@ impl<'b> ShardedExchange<'b> {
     pub(crate) fn make(broker: &'b Broker, shards: &Shards) -> Result<Self, Failure> {
         let mut made = Self { broker, shards: shards.clone(), queues: Vec::new() };
         for line in shards.set_policies() {
-            ask(broker, &line)?;
+            broker.ask_tool(&line)?;
         }
         let mut client = broker.connect("leveret bench sharding")?;
         made.declare(&mut client)?;
@@ -96,26 +94,12 @@ impl<'b> ShardedExchange<'b> {
 
 impl Drop for ShardedExchange<'_> {
     fn drop(&mut self) {
-        let clear = |name: String| ask(self.broker, &["clear_policy".to_owned(), name]);
+        let clear = |name: String| self.broker.ask_tool(&["clear_policy", &name]);
         // Errors leave things behind that the next run sets again.
         drop(clear(self.shards.exchange.clone()));
         drop(self.shards.policy.map(|_| clear(self.shards.policy_of_shards())));
         drop(self.delete());
     }
-}
-
-/// Has the broker's command-line tool do something.
-fn ask(broker: &Broker, arguments: &[String]) -> Result<(), Failure> {
-    let [program, first @ ..] = broker.option.ctl.as_slice() else {
-        return Err(Failure::NotOffered("policies need ctl=COMMAND with the target".to_owned()));
-    };
-    let done = Command::new(program).args(first).args(arguments).output();
-    let done = done.map_err(|error| Failure::Failed(format!("{program}: {error}")))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = [done.stderr, done.stdout].map(|said| String::from_utf8_lossy(&said).into_owned());
-    Err(Failure::Refused(said.concat().trim().replace('\n', " ")))
 }
 
 #[cfg(test)]

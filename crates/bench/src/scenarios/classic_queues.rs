@@ -1,5 +1,6 @@
 //! Classic queues as RabbitMQ's team measures them before a release, for each queue version.
 
+use crate::conversion::Queues;
 use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, number, over_time};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
@@ -19,6 +20,8 @@ const ENVIRONMENTS: [(&str, &str); 4] = [
 const SECONDS: f64 = 300.0;
 /// Messages of a backlog.
 const BACKLOG: u32 = 5_000_000;
+/// Messages that are converted.
+const CONVERTED: u32 = 1_000_000;
 /// Points of the course of a measurement, which the source shows for each.
 const POINTS: u32 = 100;
 /// The time between these points, seconds: the least.
@@ -33,6 +36,20 @@ const START_SECONDS: f64 = 1.0;
 /// Time to live of the messages that are to expire.
 const EXPIRE_SECONDS: f64 = 10.0;
 const MIB: f64 = 1_048_576.0;
+
+/// A conversion of the source: so many queues, and the seconds they took to version 2.
+struct Conversion {
+    name: &'static str,
+    size: u32,
+    n: u32,
+    seconds: f64,
+}
+
+const CONVERSIONS: [Conversion; 3] = [
+    Conversion { name: "conversion", size: 100, n: 1, seconds: 9.0 },
+    Conversion { name: "conversion of 1000 queues", size: 100, n: 1_000, seconds: 2.0 },
+    Conversion { name: "conversion", size: 5_000, n: 1, seconds: 3.0 },
+];
 
 /// Parameters of the rows of one body size.
 #[derive(Clone, Copy)]
@@ -92,7 +109,9 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
         about: "Five tests for small messages and for messages that RabbitMQ keeps in its shared store, \
             a test of conversion, and the rest of the suite. `publish only` ends after 5 million messages \
             times the scale, and `consume only` empties what it has left. What `fanout10` writes to disk \
-            per message tells whether ten queues share one body. A target with `version=both` is measured with both queue versions.",
+            per message tells whether ten queues share one body. A target with `version=both` is measured \
+            with both queue versions; a conversion is one to the version of its column, asked for by a \
+            policy, which the broker's command-line tool sets: the target names it with ctl=COMMAND.",
         source: SOURCE,
         metrics: vec![
             Metric::Rate,
@@ -105,6 +124,7 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
             Metric::MemoryPeak,
             Metric::WrittenEach,
             Metric::LongestPause,
+            Metric::Duration,
         ],
         charts: charts(),
         cases,
@@ -134,6 +154,9 @@ fn charts() -> Vec<Chart> {
         over_time("One at a time: mean confirm latency", Metric::ConfirmMean).rows(latency.clone()),
         bars("One at a time: messages per second", Metric::Rate).rows(latency.clone()),
         bars("One at a time: mean confirm latency", Metric::ConfirmMean).rows(latency),
+        bars("Conversion to the version of the column: seconds", Metric::Duration)
+            .rows(CONVERSIONS.map(|of| format!("{}, {} B", of.name, of.size)))
+            .linear(),
         bars("Fan-out to ten queues: bytes written per message", Metric::WrittenEach)
             .rows(both("fanout10"))
             .linear(),
@@ -142,15 +165,10 @@ fn charts() -> Vec<Chart> {
 
 /// The tests the blog post shows.
 fn blog(test: Test) -> Vec<Case> {
-    let mut conversion = test.row("conversion", Metric::Duration);
-    conversion.not_offered = Some("a policy asks for it, and AMQP 0-9-1 cannot set one");
-    vec![
-        publish_and_consume(test),
-        publish_then_consume(test),
-        five_flows(test),
-        confirm_latency(test),
-        Case::of(conversion, Vec::new()),
-    ]
+    let five = [publish_and_consume, publish_then_consume, five_flows, confirm_latency];
+    let five = five.map(|case| case(test)).into_iter();
+    let conversions = CONVERSIONS.iter().filter(|of| of.size == test.size);
+    five.chain(conversions.map(|of| conversion(test, of))).collect()
 }
 
 fn publish_and_consume(test: Test) -> Case {
@@ -211,6 +229,24 @@ fn publish_then_consume(test: Test) -> Case {
         queues: vec![queue.to_owned()],
         baseline: None,
     }
+}
+
+/// Messages in queues whose version a policy changes to that of the column.
+fn conversion(test: Test, &Conversion { name, n, seconds, .. }: &Conversion) -> Case {
+    let prefix = "bench-conversion-";
+    let each = test.scale.count(CONVERTED / n);
+    let [(by, version), ..] = ENVIRONMENTS;
+    let row = test.row(name, Metric::Duration).published(by, seconds).of_variant(version);
+    let row = row.text("messages", (each * u64::from(n)).to_string());
+    let fill = format!("-x {n} -y 0 -c 100 -C {each} -p -qp {prefix}%d -qpf 1 -qpt {n}");
+    let queues = Queues { prefix, n };
+    let steps = vec![
+        Step::Queues { row: None, prefix, n },
+        Step::Convert { row: None, queues },
+        Step::Load { row: None, loads: vec![test.unlimited(&fill)] },
+        Step::Convert { row: Some(0), queues },
+    ];
+    Case::of(row, steps).queues(prefix, n)
 }
 
 /// The rest of the script.

@@ -15,15 +15,20 @@ const PRODUCERS_MAX: u32 = 10;
 const PREFETCHES: &[u32] = &[1, 2, 5, 10, 20, 50, 100, 1_000, 10_000];
 const CONSUMERS: &[u32] = &[1, 2, 5, 10, 50, 100, 500, 1_000];
 const QUEUE: &str = "bench-prefetch";
-/// Messages per second of one consumer by its prefetch count.
-const READ_OFF: &[(u32, f64)] = &[
-    (1, 2_300.0),
-    (2, 4_200.0),
-    (5, 8_000.0),
-    (10, 11_000.0),
-    (20, 18_000.0),
-    (50, 23_300.0),
-    (10_000, 23_300.0),
+/// Prefetch count, consumers, messages per second.
+const READ_OFF: &[(u32, u32, f64)] = &[
+    (1, 1, 2_300.0),
+    (1, 10, 11_000.0),
+    (1, 1_000, 15_000.0),
+    (2, 1, 4_200.0),
+    (5, 1, 8_000.0),
+    (10, 1, 11_000.0),
+    (20, 1, 18_000.0),
+    (20, 10, 37_000.0),
+    (50, 1, 23_300.0),
+    (50, 10, 37_000.0),
+    (10_000, 1, 23_300.0),
+    (10_000, 10, 37_000.0),
 ];
 const READ_OFF_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012, read off the chart";
 
@@ -79,10 +84,11 @@ pub(crate) fn producers_x_sizes(Settings { scale }: Settings) -> Plan {
 /// Consumers of one queue with different prefetch counts.
 pub(crate) fn prefetch_x_consumers(settings: Settings) -> Plan {
     let case = |prefetch: u32, n: u32| {
-        let row = match READ_OFF.iter().find(|(of, _)| n == 1 && *of == prefetch) {
-            Some((_, rate)) => grid_row(prefetch, n).published(READ_OFF_BY, *rate),
-            None => grid_row(prefetch, n),
-        };
+        let row =
+            match READ_OFF.iter().find(|(of, consumers, _)| (*of, *consumers) == (prefetch, n)) {
+                Some((_, _, rate)) => grid_row(prefetch, n).published(READ_OFF_BY, *rate),
+                None => grid_row(prefetch, n),
+            };
         let load = format!("-x 1 -y {n} -q {prefetch} -u {QUEUE} -ad false");
         row.load(Load::new(&load).seconds(settings.scale.seconds(SECONDS))).queue(QUEUE)
     };

@@ -83,13 +83,13 @@ fn measured_steps_come_in_the_order_of_their_rows() {
             .filter_map(|step| match step {
                 Step::Load { row, .. }
                 | Step::Queues { row, .. }
-                | Step::Connections { row, .. } => *row,
+                | Step::Connections { row, .. }
+                | Step::Convert { row, .. } => *row,
                 Step::Churn { row, .. } => Some(*row),
                 Step::Background(_) | Step::Shards(_) | Step::Fill(_) => None,
             })
             .collect();
-        let is_offered = case.rows.iter().all(|row| row.not_offered.is_none());
-        let expected: Vec<usize> = if is_offered { (0..case.rows.len()).collect() } else { vec![] };
+        let expected: Vec<usize> = (0..case.rows.len()).collect();
         assert_eq!(measured, expected, "{:?}", case.rows);
     }
 }
@@ -206,9 +206,10 @@ fn consumers_of_one_queue_stand_beside_what_was_read_off_the_source_s_chart() {
     let published =
         rows.flat_map(|row| row.published.iter().map(|it| (row.name.as_str(), it.value)));
     let published: Vec<(&str, f64)> = published.collect();
-    assert_eq!(published.len(), 7);
+    assert_eq!(published.len(), 12);
     assert_eq!(published[0], ("prefetch 1, 1 consumers", 2_300.0));
-    assert_eq!(published[6], ("prefetch 10000, 1 consumers", 23_300.0));
+    assert_eq!(published[2], ("prefetch 1, 1000 consumers", 15_000.0));
+    assert_eq!(published[11], ("prefetch 10000, 10 consumers", 37_000.0));
     assert!(plan.cases.iter().all(|case| case.queues == ["bench-prefetch"]));
 }
 
@@ -237,7 +238,7 @@ fn load_and_drain_are_500_k_and_10_m() {
 #[test]
 fn classic_queues_are_the_script_s_for_5_minutes() {
     let plan = plan("classic-queues", 1.0);
-    assert_eq!(names(&plan).len(), 2 * (6 + 9));
+    assert_eq!(names(&plan).len(), 2 * (6 + 9) + 1);
     assert_eq!(plan.variants, Variants::QueueVersions);
     let always = "-ad false -f persistent -prsd 1 -z 300";
     for (row, options) in [
@@ -266,6 +267,20 @@ fn classic_queues_are_the_script_s_for_5_minutes() {
         let expected = format!("{options} -s 5000 {always} -i 3");
         assert_eq!(commands(&plan, &format!("{row}, 5000 B")), [expected]);
     }
+}
+
+#[test]
+fn a_conversion_is_to_the_version_of_the_column() {
+    let policy = |version| {
+        format!(
+            "CTL 'set_policy' '--apply-to' 'queues' 'bench-conversion' '^bench-conversion-' \
+             '{{\"queue-version\": {version}}}'"
+        )
+    };
+    let commands = commands(&plan("classic-queues", 1.0), "conversion of 1000 queues, 100 B");
+    assert_eq!(commands[1], policy("OTHER"));
+    assert!(commands[3].starts_with("-x 1000 -y 0 -c 100 -C 1000 -p "), "{commands:?}");
+    assert_eq!(commands[4], policy("VERSION"));
 }
 
 #[test]
@@ -305,7 +320,7 @@ fn classic_queues_stand_beside_the_four_environments_of_the_source() {
     let latency = of("five flows, 5000 B", Metric::LatencyMean);
     assert_eq!(latency, versions([134e3, 107e3, 117e3, 128e3]));
     let published = rows().filter(|row| !row.published.is_empty()).count();
-    assert_eq!(published, 2 * 5);
+    assert_eq!(published, 2 * (5 + 1) + 1);
     let courses = plan.charts.iter().filter(|chart| chart.kind == ChartKind::OverTime);
     let mut courses: Vec<&str> =
         courses.flat_map(|chart| &chart.rows).map(String::as_str).collect();

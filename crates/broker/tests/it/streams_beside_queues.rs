@@ -255,7 +255,7 @@ fn a_stream_may_be_deleted_while_everybody_uses_it() {
         let (broker, stop) = (Arc::clone(&broker), Arc::clone(&stop));
         std::thread::spawn(move || {
             let mut n = 0;
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            while n == 0 || !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let mut user = user(&broker);
                 for _ in 0..9 {
                     let heard = user.publish("s", &["a", "b"], Kind::Transient);

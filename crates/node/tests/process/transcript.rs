@@ -3,6 +3,7 @@
 //! change for users.
 
 use super::support::node::{Node, binary};
+use super::support::wait_until;
 use amqp091::method::{
     BasicAck, BasicCancel, BasicConsume, BasicGet, BasicNack, BasicPublish, BasicQos, BasicRecover,
     BasicReject, ChannelClose, ChannelFlow, ConfirmSelect, ExchangeBind, ExchangeDeclare,
@@ -167,6 +168,16 @@ impl Recorder {
         self.hear(n_frames);
     }
 
+    /// Waits, unrecorded, for messages that the broker itself moves to a queue.
+    fn await_ready(&mut self, queue: &[u8], n_messages: u32) {
+        wait_until("messages are moved", || {
+            self.client.say(1, QueueDeclare { queue, passive: true, ..QueueDeclare::default() });
+            let answer = self.client.next();
+            let Method::QueueDeclareOk(it) = answer.method() else { panic!("{}", answer.show()) };
+            it.message_count == n_messages
+        });
+    }
+
     fn hear(&mut self, n_frames: usize) {
         for _ in 0..n_frames {
             let frame = self.client.next();
@@ -272,6 +283,7 @@ fn messages(it: &mut Recorder) {
     it.say(1, BasicCancel { consumer_tag: b"tag", no_wait: false }, 1);
     it.say(1, get, 1);
     it.say(1, ChannelFlow { active: true }, 1);
+    it.await_ready(b"dead", 2);
     it.say(1, BasicGet { queue: b"dead", no_ack: true, ..get }, 3);
     it.say(1, BasicGet { queue: b"dead", no_ack: true, ..get }, 3);
 }

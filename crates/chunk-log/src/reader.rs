@@ -25,7 +25,7 @@ use crate::files::Slot;
 use crate::lookup::{Place, Start};
 use crate::reader_options::{ReadAhead, ReaderOptions};
 use crate::segment::SEGMENT_HEADER_BYTES;
-use crate::shared::LogView;
+use crate::shared::{Fresh, LogEnd, LogView, State};
 use crate::window::{SMALL_CHUNK_BYTES_MAX, Window};
 
 /// So many chunks are passed over in one call.
@@ -213,10 +213,15 @@ impl Reader {
             next.into_iter().for_each(|next| self.enter(next));
             return Ok(next.is_some());
         }
-        let committed = self.view.committed();
+        let (committed, fresh) = self.committed();
         match committed.segment.cmp(&self.segment) {
             Ordering::Less => {}
-            Ordering::Equal => self.end = committed.position,
+            Ordering::Equal => {
+                self.end = committed.position;
+                fresh
+                    .into_iter()
+                    .for_each(|Fresh { at, bytes }| self.buffer = Buffer { at, bytes });
+            }
             Ordering::Greater => {
                 let (slot, _) = (self.slot()?, self.open_file(wait)?);
                 self.end = self.view.0.sealed_bytes(self.segment, &slot)?;
@@ -224,6 +229,17 @@ impl Reader {
             }
         }
         Ok(self.is_sealed || self.position < self.end)
+    }
+
+    /// How far the log is committed, and what comes next if that is in memory. COMPAT: without read-ahead
+    /// each chunk is read from the file.
+    fn committed(&self) -> (LogEnd, Option<Fresh>) {
+        let state = self.view.0.state();
+        let State { committed, fresh, .. } = &*state;
+        let is_next = (committed.segment, fresh.at) == (self.segment, self.position)
+            && committed.position >= fresh.at + fresh.bytes.len() as u64
+            && self.options.read_ahead != ReadAhead::Off;
+        (*committed, is_next.then(|| fresh.clone()))
     }
 
     /// The segment has gone: goes on with the first one there is, or with that which holds what comes next.

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use bytes::Bytes;
 use log::IoContext as _;
 
 use crate::counters::{Counters, ReadCounts};
@@ -12,6 +13,9 @@ use crate::field::size;
 use crate::files::{Slot, StreamFiles};
 use crate::index::Index;
 use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header};
+
+/// So many bytes that were written last are kept in memory, until the log is idle.
+const FRESH_BYTES_MAX: usize = 4 << 10;
 
 /// A place between two chunks: behind what was written, or behind what is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +62,23 @@ pub(crate) struct State {
     pub(crate) segments: Vec<Segment>,
     pub(crate) written: LogEnd,
     pub(crate) committed: LogEnd,
+    pub(crate) fresh: Fresh,
+}
+
+/// Bytes that were written last, if they are few, for readers who wait for them: no copy of the file is made
+/// for each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fresh {
+    /// Their position in the last segment.
+    pub(crate) at: u64,
+    pub(crate) bytes: Bytes,
+}
+
+impl Fresh {
+    pub(crate) fn new(at: u64, bytes: &[u8]) -> Self {
+        let is_little = bytes.len() <= FRESH_BYTES_MAX;
+        Self { at, bytes: Bytes::copy_from_slice(if is_little { bytes } else { &[] }) }
+    }
 }
 
 /// One segment, as far as it is known without opening its files.

@@ -13,7 +13,7 @@ use crate::removal::{cut_files, n_too_many, n_too_old, remove_files};
 use crate::restore::restore;
 use crate::retention::{Retention, SEGMENT_CHUNKS_MAX};
 use crate::segment::{First, stream_dir};
-use crate::shared::{LogEnd, LogView, Segment, Shared, State};
+use crate::shared::{Fresh, LogEnd, LogView, Segment, Shared, State};
 use crate::sync::{Pending, SyncJob, Unsynced};
 use crate::tail::{Tail, check};
 use crate::tracking::Tracking;
@@ -161,9 +161,12 @@ impl ChunkLog {
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
             self.scratch = Vec::new();
         }
+        let fresh = Fresh::new(self.tail.end.position, bytes);
         self.tail.note(headers, bytes.len() as u64);
         self.n_trailers = count_trailers(self.n_trailers, headers);
-        self.view.0.state().written = self.end();
+        let mut state = self.view.0.state();
+        (state.written, state.fresh) = (self.end(), fresh);
+        drop(state);
         Ok(Appended { end: self.end(), is_new_segment })
     }
 
@@ -191,6 +194,7 @@ impl ChunkLog {
     /// # Errors
     /// As [`sync`](Self::sync).
     pub fn checkpoint(&mut self) -> Result<()> {
+        self.view.0.state().fresh = Fresh::default();
         let job = self.begin_checkpoint();
         self.run_sync(&job?)
     }
@@ -269,7 +273,7 @@ impl ChunkLog {
             left.seal(self.tail.end.position);
         }
         state.segments.push(tail.segment());
-        state.written = tail.end.log_end();
+        (state.written, state.fresh) = (tail.end.log_end(), Fresh::default());
         drop(state);
         self.pending.left.push(self.tail.unsynced(true));
         self.tail = tail;
@@ -341,7 +345,7 @@ impl ChunkLog {
         let tail = Tail::create(&self.view.0.files, &self.view.0.dir, first)?;
         let mut state = self.view.0.state();
         state.segments = vec![tail.segment()];
-        state.written = tail.end.log_end();
+        (state.written, state.fresh) = (tail.end.log_end(), Fresh::default());
         self.view.0.commit(&mut state, LogEnd::beginning(first));
         drop(state);
         self.tail = tail;
@@ -359,7 +363,7 @@ impl ChunkLog {
         let (new, tail, left) = opened(&shared.files, &shared.dir, &found);
         let mut state = shared.state();
         state.segments = new.segments;
-        state.written = new.written;
+        (state.written, state.fresh) = (new.written, new.fresh);
         drop(state);
         self.tail = tail;
         self.forget(left);
@@ -400,5 +404,6 @@ fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail, V
     let beginning = First { ordinal: 0, offset: first };
     let committed = LogEnd::beginning(beginning);
     let left = found.left.iter().map(|end| Tail::open(files, dir, *end).unsynced(true)).collect();
-    (State { segments, written: found.tail.log_end(), committed }, tail, left)
+    let (written, fresh) = (found.tail.log_end(), Fresh::default());
+    (State { segments, written, committed, fresh }, tail, left)
 }

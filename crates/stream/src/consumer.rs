@@ -237,7 +237,7 @@ impl Consumer {
         self.stream.services.read_beside(Box::new(move || {
             let next = lent.read();
             stdx::lock(&me.state).cursor.give_back(lent, next);
-            if let Some(waker) = me.follower.tell_fetched() {
+            if let Some(waker) = me.follower.tell_readable() {
                 waker.wake();
             }
         }));
@@ -254,6 +254,10 @@ impl Consumer {
 impl Reader for Consumer {
     fn follower(&self) -> &Follower {
         &self.follower
+    }
+
+    fn read_here(self: Arc<Self>) -> Option<Waker> {
+        self.read_on()
     }
 
     fn view(&self) -> Option<ConsumerView> {

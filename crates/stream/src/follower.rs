@@ -65,14 +65,13 @@ impl Follower {
         !self.waits.swap(true, Ordering::AcqRel)
     }
 
-    /// There is more to be read. It does not wait any more.
-    pub(crate) fn tell_readable(&self) -> Option<Waker> {
+    /// It does not wait any more: it is told, or given what it waits for.
+    pub(crate) fn ends_to_wait(&self) {
         self.waits.store(false, Ordering::Release);
-        self.outbox.batch(&mut |sink| sink.readable(self.link))
     }
 
-    /// A thread has read in its stead.
-    pub(crate) fn tell_fetched(&self) -> Option<Waker> {
+    /// There is more to be read, or a thread has read in its stead.
+    pub(crate) fn tell_readable(&self) -> Option<Waker> {
         self.outbox.batch(&mut |sink| sink.readable(self.link))
     }
 

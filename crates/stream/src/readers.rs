@@ -16,6 +16,9 @@ pub(crate) trait Reader: Debug + Send + Sync {
     /// Its client's side.
     fn follower(&self) -> &Follower;
 
+    /// It is given what there is, by whoever has put it there. Its connection's task is to be woken.
+    fn read_here(self: Arc<Self>) -> Option<Waker>;
+
     /// As listings show it, if it is a consumer of messages.
     fn view(&self) -> Option<ConsumerView>;
 
@@ -39,6 +42,11 @@ pub(crate) enum Ended {
 }
 
 type ReaderRef = Arc<dyn Reader>;
+
+/// No more than so much ...
+const READ_HERE_BYTES_MAX: usize = 16 * 1024;
+/// ... is handed on by whoever has written it, to so many readers, who take a few milliseconds.
+const READ_HERE_MAX: usize = 1024;
 
 /// Those who read a stream.
 #[derive(Debug, Default)]
@@ -111,16 +119,20 @@ impl Readers {
         stdx::lock(&self.state).waiting.push(reader);
     }
 
-    /// More is committed.
-    pub(crate) fn tell(&self, wakes: &mut Wakes) {
-        let waiting = std::mem::take(&mut stdx::lock(&self.state).waiting);
+    /// So many bytes more are committed. Few are handed on at once, which saves each reader a turn of its
+    /// own.
+    pub(crate) fn tell(&self, n_bytes: usize, wakes: &mut Wakes) {
+        let mut waiting = std::mem::take(&mut stdx::lock(&self.state).waiting);
         if waiting.is_empty() {
             return;
         }
-        wakes.extend(waiting.iter().filter_map(|reader| reader.follower().tell_readable()));
+        let is_little = n_bytes <= READ_HERE_BYTES_MAX && waiting.len() <= READ_HERE_MAX;
+        wakes.extend(waiting.drain(..).filter_map(|reader| {
+            reader.follower().ends_to_wait();
+            if is_little { reader.read_here() } else { reader.follower().tell_readable() }
+        }));
         // Their memory serves the next time.
-        let mut emptied = waiting;
-        emptied.clear();
+        let emptied = waiting;
         let mut state = stdx::lock(&self.state);
         if state.waiting.is_empty() {
             state.waiting = emptied;

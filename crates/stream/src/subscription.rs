@@ -243,11 +243,8 @@ impl Subscription {
     /// It has credit, its connection can take deliveries again, or there is more to be read: it is given what
     /// there is. For its connection's own task.
     pub fn resume(self: &Arc<Self>) {
-        if let Some(waker) = self.read_on() {
+        if let Some(waker) = Arc::clone(self).read_here() {
             waker.wake();
-        }
-        if self.seat.is_some() && stdx::lock(&self.state).has_ended {
-            self.leave();
         }
     }
 
@@ -316,7 +313,7 @@ impl Subscription {
         self.stream.services.read_beside(Box::new(move || {
             let next = lent.read();
             stdx::lock(&me.state).source.give_back(lent, next);
-            if let Some(waker) = me.follower.tell_fetched() {
+            if let Some(waker) = me.follower.tell_readable() {
                 waker.wake();
             }
         }));
@@ -382,6 +379,14 @@ impl Subscription {
 impl Reader for Subscription {
     fn follower(&self) -> &Follower {
         &self.follower
+    }
+
+    fn read_here(self: Arc<Self>) -> Option<Waker> {
+        let waker = self.read_on();
+        if self.seat.is_some() && stdx::lock(&self.state).has_ended {
+            self.leave();
+        }
+        waker
     }
 
     fn view(&self) -> Option<ConsumerView> {

@@ -118,7 +118,7 @@ impl Writing<'_> {
         self.0.n_committed.store(n_added, Ordering::Release);
         let told = stdx::lock(&self.0.writer).confirms.take(n_added);
         wakes.extend(told.into_iter().filter_map(|(_, waiter)| waiter.committed()));
-        self.0.readers.tell(wakes);
+        self.0.readers.tell(chunks.bytes.len(), wakes);
         let mut writer = stdx::lock(&self.0.writer);
         writer.making.give_spare(chunks);
         writer.log = Some(log);

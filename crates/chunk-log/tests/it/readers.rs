@@ -296,3 +296,34 @@ fn readers_beside_a_writer_see_chunks_in_order() {
         }
     });
 }
+
+#[test]
+fn what_was_just_written_is_not_read_from_the_file() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&files(&disk), LogOptions::default());
+    add(&mut log, &[12]);
+    let mut readers = [ReadAhead::Adaptive, ReadAhead::Off]
+        .map(|read_ahead| log.view().reader(Start::Next, with(read_ahead)).unwrap());
+    let mut n_reads = |log: &ChunkLog| {
+        readers.each_mut().map(|reader| {
+            let before = log.view().read_counts().file_reads;
+            let given = stored(&chunk(reader));
+            assert!(rest(reader).is_empty());
+            assert!(given.ends_with(&[log.end().next_offset as u8 - 1; 12]));
+            log.view().read_counts().file_reads - before
+        })
+    };
+    add(&mut log, &[12]);
+    assert_eq!(n_reads(&log), [0, 2]);
+    add(&mut log, &[12; 1_000]);
+    assert_eq!(n_reads(&log), [2, 2], "too much to be kept");
+    add(&mut log, &[12]);
+    log.checkpoint().unwrap();
+    assert_eq!(n_reads(&log), [1, 2], "nothing is kept of an idle log");
+    let mut bytes = Vec::new();
+    let header = draft(&log, &[7]).encode(&mut bytes);
+    let uncommitted = log.append(&[header], &bytes).unwrap().end;
+    log.cut_off_from(uncommitted.next_ordinal - 1).unwrap();
+    add(&mut log, &[12]);
+    assert_eq!(n_reads(&log), [0, 2], "what replaces what was cut off");
+}

@@ -52,7 +52,7 @@ fn neither_who_writes_nor_who_reads_closes_removed_segments() {
     let retention = Retention { bytes_max: Some(1_000), age_max_ms: None };
     let options = LogOptions { segment_bytes_max: 1_000, retention, ..LogOptions::default() };
     let (mut log, _) = open(&files, options);
-    add(&mut log, &[1_000]);
+    add(&mut log, &[10_000]);
     let mut inside = reader(log.view(), Start::First);
     chunk(&mut inside);
     for _ in 0..9 {

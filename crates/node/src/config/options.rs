@@ -235,7 +235,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "stream.read_ahead",
         "true",
         Kind::Flag(|d, v| d.config.streams.read_ahead = v),
-        "Consumers of streams read several small chunks with one read of the file.",
+        "Consumers of streams read several small chunks with one read of the file; without it, each chunk is \
+         read, and written to its client, by itself.",
     ),
     row(
         "stream.read_ahead_limit",

@@ -47,6 +47,8 @@ pub(super) struct Streams {
     pub(super) partitions: Option<usize>,
     /// Arguments of those that are missing.
     pub(super) arguments: Vec<(&'static str, String)>,
+    /// Some of these were asked for: what has others will not do.
+    pub(super) are_asked_for: bool,
     pub(super) delete: bool,
 }
 
@@ -191,9 +193,20 @@ fn streams(given: &Given) -> Result<Streams, Usage> {
         names: stream_names(given)?,
         partitions: is_super.then_some(partitions).filter(|n| *n > 0),
         arguments: arguments(given, Some("20gb"))?,
+        are_asked_for: ARGUMENTS.iter().any(|long| given.has(long)),
         delete: truth(given, "delete-streams", false)?,
     })
 }
+
+/// Options that are arguments of streams.
+const ARGUMENTS: [&str; 6] = [
+    "max-length-bytes",
+    "stream-max-segment-size-bytes",
+    "max-age",
+    "leader-locator",
+    "initial-member-count",
+    "filter-size",
+];
 
 /// Arguments of streams that are made; `length` is the default of `--max-length-bytes`.
 pub(super) fn arguments(

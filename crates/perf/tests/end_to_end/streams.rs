@@ -72,10 +72,13 @@ fn a_damaged_chunk_ends_the_run() {
 }
 
 #[test]
-fn a_stream_that_exists_with_other_properties_is_used() {
+fn other_properties_of_a_stream_end_a_run_that_asks_for_some() {
     let broker = StreamBroker::start(Streams::Different);
     let (code, lines, complaints) = run(&broker, "stream", "-y 0 -C 100");
     assert_eq!((code, &lines.last().unwrap()["confirmed"]), (0, &json!(100)));
+    assert!(complaints.contains("stream 'stream' exists with other properties"), "{complaints}");
+    let (code, _, complaints) = run(&broker, "stream", "-y 0 -C 100 --max-age 1h");
+    assert_eq!(code, 1);
     assert!(complaints.contains("stream 'stream' exists with other properties"), "{complaints}");
     let (code, _, complaints) = run(&broker, "stream-fill", "--messages 10");
     assert_eq!(code, 1);

@@ -133,7 +133,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
             "baseline" => baseline = Some(value()?),
             "repeats" => options.repeats = repeats(&value()?)?,
             "scale" => options.scale = scale(&value()?)?,
-            "rows" => options.rows.extend(rows(&value()?)),
+            "rows" => options.rows.push(value()?),
             "out" => options.out = Some(value()?.into()),
             "disk" => options.disk = value()?.into(),
             _ => return Err(Usage(format!("unrecognized option: --{name}"))),
@@ -145,26 +145,37 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
     if options.scenarios.is_empty() {
         return Err(Usage("name a scenario (see --list)".to_owned()));
     }
-    check_rows(&options)?;
+    options.rows = rows(&options)?;
     order_targets(&mut options.targets, baseline)?;
     Ok(Request::Run(options))
 }
 
-fn rows(text: &str) -> impl Iterator<Item = String> {
-    text.split(',').map(str::trim).filter(|row| !row.is_empty()).map(str::to_owned)
-}
-
-/// Whether every text chooses a row: a slip of the pen is not to measure nothing.
-fn check_rows(options: &Options) -> Result<(), Usage> {
+/// The texts that choose rows. Each has to: a slip of the pen is not to measure nothing.
+fn rows(options: &Options) -> Result<Vec<String>, Usage> {
     let settings = Settings { scale: Scale(options.scale) };
     let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
     let cases = known.flat_map(|known| (known.plan)(settings).cases);
     let names: Vec<String> = cases.flat_map(|case| case.rows).map(|row| row.name).collect();
+    let rows: Vec<String> = options.rows.iter().flat_map(|text| parts(text, &names)).collect();
     let is_known = |text: &&String| names.iter().any(|name| name.contains(text.as_str()));
-    match options.rows.iter().find(|text| !is_known(text)) {
+    match rows.iter().find(|text| !is_known(text)) {
         Some(text) => Err(Usage(format!("no row has '{text}' in its name (see --list SCENARIO)"))),
-        None => Ok(()),
+        None => Ok(rows),
     }
+}
+
+/// The parts between commas, but for those within a row's whole name.
+fn parts(text: &str, names: &[String]) -> Vec<String> {
+    let all: Vec<&str> = text.split(',').collect();
+    let (mut rest, mut parts) = (all.as_slice(), Vec::new());
+    while !rest.is_empty() {
+        let first = |n: usize| rest.split_at(n).0.join(",").trim().to_owned();
+        let n = (1..=rest.len()).rev().find(|n| names.contains(&first(*n))).unwrap_or(1);
+        parts.push(first(n));
+        rest = rest.split_at(n).1;
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
 fn refuse(name: &str, why: &str) -> Usage {
@@ -287,6 +298,13 @@ mod tests {
         assert_eq!(first.versions, [2, 1]);
         assert_eq!(first.address, "amqp://u:p@127.0.0.1:2");
         assert_eq!((second.name.as_str(), second.pid), ("a", None));
+    }
+
+    #[test]
+    fn commas_part_rows_but_not_a_row_s_name() {
+        let rows = ["classic-queues", "--rows", "multiack, 100 B,fanout10, 5000 B, nack,"];
+        let Request::Run(options) = parse(rows.map(str::to_owned)).unwrap() else { panic!() };
+        assert_eq!(options.rows, ["multiack, 100 B", "fanout10, 5000 B", "nack"]);
     }
 
     #[test]

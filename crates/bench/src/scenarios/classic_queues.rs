@@ -37,7 +37,7 @@ const START_SECONDS: f64 = 1.0;
 const EXPIRE_SECONDS: f64 = 10.0;
 const MIB: f64 = 1_048_576.0;
 
-/// A conversion of the source: so many queues, and the seconds they took to version 2.
+/// A conversion that RabbitMQ's documentation tells the seconds of, which stand beside those to version 2.
 struct Conversion {
     name: &'static str,
     size: u32,

@@ -175,7 +175,7 @@ impl Found {
     pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions) -> Result<Self, OpenError> {
         let (mut replay, snapshot) = Replay::from_snapshot(disk.as_ref())?;
         let log = WalFound::read(disk, options, &mut |entry| replay.take(entry))?;
-        let restored = replay.contents.restore_machines();
+        let restored = replay.contents.restore_machines(&replay.meta);
         restored.map_err(|(queue, error)| {
             let reason = error.to_string();
             OpenError::Machine { queue, reason }

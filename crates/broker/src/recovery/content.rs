@@ -6,6 +6,7 @@
 use classic::QueueEntry;
 use classic::RecoveredDeliveryCounts;
 use log::SegmentId;
+use meta::{QueueId, State};
 use queue::{DeliveryCounts, PositionRange};
 use quorum::LoggedMachine;
 use std::collections::{BTreeMap, HashMap};
@@ -339,10 +340,12 @@ impl Contents {
         }
     }
 
-    /// Makes the machines of quorum queues, once the log is read, and forgets the messages that are gone by
-    /// their commands. The error names the queue.
-    pub(super) fn restore_machines(&mut self) -> Result<(), (u64, RecordError)> {
-        for (id, index) in &self.index {
+    /// Makes the machines of quorum queues that are there, once the log is read, and forgets the messages that
+    /// are gone by their commands. Of one that was deleted not everything need be in the log any more. The
+    /// error names the queue.
+    pub(super) fn restore_machines(&mut self, meta: &State) -> Result<(), (u64, RecordError)> {
+        let is_there = |id: u64| meta.queue_by_id(QueueId(id)).is_some();
+        for (id, index) in self.index.iter().filter(|(id, _)| is_there(**id)) {
             let Some(queue) = self.queues.get_mut(*index) else { continue };
             let Some(machine) = &mut queue.machine else { continue };
             for range in machine.restore().map_err(|error| (*id, error))? {

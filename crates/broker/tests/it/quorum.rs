@@ -4,7 +4,7 @@ mod at_least_once;
 mod confirm_on;
 mod exactly_once;
 
-use crate::client::{Client, Kind, block_on, short, start};
+use crate::client::{Client, Kind, block_on, short, start, wait_until};
 use broker::{Broker, QueueRef, QuorumInspection};
 use message::Properties;
 use session::{Flag, Op, Outcome, Value};
@@ -148,6 +148,33 @@ fn purged_and_deleted_queues_are_empty_after_a_crash() {
     }
 }
 
+/// Its commands are still in the log, and the state that they follow is not.
+#[test]
+fn a_start_passes_over_what_is_left_of_a_deleted_queue() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "q", &[]);
+    declare(&mut client, "other", &[]);
+    client.ask(Op::EnableConfirms);
+    let large = "x".repeat(300 * 1024);
+    for _ in 0..5 {
+        confirmed(&mut client, "q", &[&large], Kind::Persistent);
+    }
+    let n_segments = broker.figures().log().segments;
+    let (if_unused, if_empty) = (Flag::No, Flag::No);
+    assert_eq!(
+        client.ask(Op::DeleteQueue { queue: short("q"), if_unused, if_empty }),
+        ["deleted 5"]
+    );
+    broker.snapshot_definitions().unwrap();
+    wait_until("what was in front is freed", || {
+        confirmed(&mut client, "other", &["a"], Kind::Persistent);
+        broker.figures().log().segments < n_segments
+    });
+    let (_disk, broker) = after_crash(&disk);
+    assert!(Client::connect(&broker).ask_ready("other") > 0);
+}
+
 #[test]
 fn a_delivery_limit_sends_messages_to_the_dead_letter_exchange() {
     let (_disk, broker) = node();
@@ -180,7 +207,7 @@ fn messages_expire_and_full_queues_refuse() {
     declare(&mut client, "q", &[("x-message-ttl", Value::I64(1))]);
     client.publish("q", &["a"], Kind::Transient);
     broker.tick(stdx::Now { monotonic_ms: 2, unix_ms: 2 });
-    crate::client::wait_until("it expires", || client.ask_ready("q") == 0);
+    wait_until("it expires", || client.ask_ready("q") == 0);
 }
 
 #[test]

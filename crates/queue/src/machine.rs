@@ -151,7 +151,8 @@ impl Machine {
         }
         self.drop_excess(&mut room, effects);
         self.expire(&mut room, effects);
-        if self.unused_ms().is_some_and(|at_ms| at_ms <= self.clock_ms) {
+        let is_tick = matches!(command, Command::Tick);
+        if is_tick && self.unused_ms().is_some_and(|at_ms| at_ms <= self.clock_ms) {
             self.last_used_ms = self.clock_ms;
             effects.promises.push(Promise::Unused);
         }

@@ -166,7 +166,8 @@ pub enum Promise {
         /// The request.
         request: u64,
     },
-    /// Nobody has used the queue for as long as `x-expires` says.
+    /// Nobody has used the queue for as long as `x-expires` says; told by a [`Tick`](super::Command::Tick)
+    /// alone, where the host looks for it.
     Unused,
 }
 

@@ -197,6 +197,18 @@ fn named_publishers_that_come_and_go_are_bounded() {
     assert!(!put(&mut machine, n_names - KNOWN - 1), "it was forgotten");
 }
 
+/// Another command that comes just then does not make it used.
+#[test]
+fn an_unused_queue_is_told_by_a_tick_alone() {
+    let settings = Settings { expires_ms: Some(10), ..Settings::default() };
+    let (mut machine, mut effects) = (Machine::new(settings, 0), Effects::default());
+    machine.apply(10, &Command::Purge { request: 1 }, &mut effects);
+    assert!(!effects.promises.contains(&Promise::Unused));
+    assert_eq!(effects.deadline_ms, Some(10));
+    machine.apply(10, &Command::Tick, &mut effects);
+    assert!(effects.promises.contains(&Promise::Unused));
+}
+
 #[test]
 fn a_written_form_that_has_a_message_twice_is_refused() {
     let mut queue = Queue::new(Settings::default());

@@ -161,7 +161,8 @@ impl Model {
             self.dead_letter(position, Reason::MaxLen);
         }
         self.expire();
-        if self.unused_ms().is_some_and(|at_ms| at_ms <= self.clock_ms) {
+        let is_tick = matches!(command, Command::Tick);
+        if is_tick && self.unused_ms().is_some_and(|at_ms| at_ms <= self.clock_ms) {
             self.last_used_ms = self.clock_ms;
             self.effects.push(Effect::Unused);
         }

@@ -31,15 +31,18 @@ enum Sending {
     /// The thread was not asked for it.
     #[default]
     Idle,
-    /// It was asked: the first of them is wanted in memory.
+    /// It is to be asked: the first of them is wanted in memory.
     Asked,
+    /// It was asked, and the first of them is to stay in memory until it comes.
+    Called,
     /// It has copies of the first of them, or goes on when there is space.
     UnderWay,
 }
 
 impl Letters {
-    pub(crate) fn is_asked(&self) -> bool {
-        self.sending == Sending::Asked
+    /// Whether the first of them is wanted in memory.
+    pub(crate) fn are_wanted(&self) -> bool {
+        matches!(self.sending, Sending::Asked | Sending::Called)
     }
 
     pub(crate) fn end(&mut self) {
@@ -99,18 +102,14 @@ impl QueueState {
 
     /// Whether the thread of rules is to be asked. It is, once, when the first dead letter is in memory.
     pub(crate) fn is_sending_wanted(&mut self) -> bool {
-        if self.letters.sending == Sending::UnderWay || self.machine.facts().n_departing() == 0 {
+        let is_asked = matches!(self.letters.sending, Sending::Called | Sending::UnderWay);
+        if is_asked || self.machine.facts().n_departing() == 0 {
             return false;
         }
         let Some(first) = self.first_letter() else { return false };
         let is_cold = matches!(self.content.backlog.get(first), Lookup::Cold);
-        let was_asked = self.letters.is_asked();
-        self.letters.sending = Sending::Asked;
-        if is_cold {
-            return false;
-        }
-        self.letters.sending = Sending::UnderWay;
-        !was_asked || !is_cold
+        self.letters.sending = if is_cold { Sending::Asked } else { Sending::Called };
+        !is_cold
     }
 }
 

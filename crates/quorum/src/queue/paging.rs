@@ -14,9 +14,9 @@ impl QueueState {
     fn head(&self) -> u64 {
         let is_cold = |at: &u64| matches!(self.content.backlog.get(*at), Lookup::Cold);
         let assigned = self.members.waiting().map(|(_, assigned)| assigned.position);
-        let letter = self.first_letter().filter(|_| self.letters.is_asked());
+        let letter = self.letters.are_wanted().then(|| self.first_letter()).flatten();
         let wanted = assigned.chain(letter).chain(self.members.peeked).find(is_cold);
-        let wanted = wanted.or_else(|| self.machine.facts().ready().next());
+        let wanted = wanted.or(letter).or_else(|| self.machine.facts().ready().next());
         wanted.unwrap_or_else(|| self.machine.facts().next_position())
     }
 

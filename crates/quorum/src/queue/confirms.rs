@@ -50,7 +50,7 @@ impl Confirms {
                     self.by_letter.insert(letter, confirm);
                 }
             }
-            Promise::Purged { .. } => self.answer_letters(0..u64::MAX, Confirmation::Nack),
+            Promise::Purged { .. } => self.refuse_letters(0..u64::MAX),
             Promise::Gap { .. }
             | Promise::Closed { .. }
             | Promise::InUse { .. }
@@ -71,16 +71,18 @@ impl Confirms {
     pub(crate) fn refuse_all(&mut self) {
         let all = std::mem::take(&mut self.by_number).into_values();
         self.answers.extend(all.map(|confirm| (confirm, Confirmation::Nack)));
-        self.answer_letters(0..u64::MAX, Confirmation::Nack);
+        self.refuse_letters(0..u64::MAX);
     }
 
-    /// Letters are gone from the queue.
-    pub(crate) fn answer_letters(&mut self, numbers: Range<u64>, answer: Confirmation) {
-        while let Some((&number, _)) = self.by_letter.range(numbers.clone()).next()
-            && let Some(confirm) = self.by_letter.remove(&number)
-        {
-            self.answers.push((confirm, answer));
-        }
+    /// Letters are lost.
+    pub(crate) fn refuse_letters(&mut self, numbers: Range<u64>) {
+        let lost = self.by_letter.extract_if(numbers, |_, _| true);
+        self.answers.extend(lost.map(|(_, confirm)| (confirm, Confirmation::Nack)));
+    }
+
+    /// Letters are elsewhere: who waits for them.
+    pub(crate) fn take_letters(&mut self, numbers: Range<u64>) -> impl Iterator<Item = Confirm> {
+        self.by_letter.extract_if(numbers, |_, _| true).map(|(_, confirm)| confirm)
     }
 
     /// Who waits for letters goes with them.

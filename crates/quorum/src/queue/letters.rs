@@ -6,12 +6,12 @@ use super::state::QueueState;
 use super::turn::Turn;
 use super::undelivered::{AWAITED_MAX, Undelivered};
 use classic::{LetterBatch, RuledQueue};
+use confirm::DurabilityToken;
 use message::MessageRef;
 use meta::QueueDef;
 use queue::Reason;
 use queue::machine::{Command, DeadLetters, Items, NumberRange, Promise};
-use queue_type::{AfterDetach, DeadLetter, DeadLetterTo, LostAt, TriedLetter};
-use session::Confirmation;
+use queue_type::{AfterDetach, Confirm, DeadLetter, DeadLetterTo, LostAt, TriedLetter};
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
@@ -141,14 +141,11 @@ impl RuledQueue for QuorumQueue {
         self.with(|turn| {
             turn.state.letters.sending = Sending::Idle;
             let Some(to) = turn.state.letters.to.clone() else {
-                turn.letters_departed(
-                    &[NumberRange { start: 0, end: u64::MAX }],
-                    Confirmation::Nack,
-                );
+                turn.letters_departed(&[NumberRange { start: 0, end: u64::MAX }]);
                 return None;
             };
             let (mut batch, lost) = turn.state.copy_letters(to, n_max, bytes_max);
-            turn.letters_departed(&lost, Confirmation::Nack);
+            turn.letters_departed(&lost);
             if batch.n_positions == 0 {
                 return None;
             }
@@ -178,7 +175,7 @@ impl RuledQueue for QuorumQueue {
             }
             turn.state.letters.sending = Sending::Idle;
             // Of one that was lost meanwhile no letter tells its publisher.
-            turn.letters_departed(&numbers, Confirmation::Nack);
+            turn.letters_departed(&numbers);
         });
     }
 
@@ -190,7 +187,7 @@ impl RuledQueue for QuorumQueue {
             if undelivered.is_empty() {
                 turn.state.letters.undelivered = None;
             }
-            turn.letters_departed(&arrived, Confirmation::Ack);
+            turn.letters_arrived(&arrived);
             if let Some((lost_at, to)) = lost_at.zip(turn.state.letters.to.as_deref()) {
                 tell_of_lost(turn.queue.def(), to, lost_at);
             }
@@ -215,13 +212,28 @@ impl RuledQueue for QuorumQueue {
 }
 
 impl Turn<'_> {
-    /// Letters are gone; those whose publishers were told nothing are answered.
-    fn letters_departed(&mut self, numbers: &[NumberRange], answer: Confirmation) {
+    /// Letters are gone; publishers that were told nothing are refused.
+    fn letters_departed(&mut self, numbers: &[NumberRange]) {
         if !numbers.is_empty() {
             self.apply(&Command::Departed { numbers: Items::Slice(numbers) });
         }
         if let Some(confirms) = &mut self.state.publishing.confirms {
-            numbers.iter().for_each(|it| confirms.answer_letters(it.start..it.end, answer));
+            numbers.iter().for_each(|it| confirms.refuse_letters(it.start..it.end));
+        }
+    }
+
+    /// Letters are elsewhere; their publishers are answered when that is durable, which it is before their
+    /// departure is.
+    fn letters_arrived(&mut self, numbers: &[NumberRange]) {
+        let mut waiting = Vec::new();
+        if let Some(confirms) = &mut self.state.publishing.confirms {
+            numbers.iter().for_each(|it| waiting.extend(confirms.take_letters(it.start..it.end)));
+        }
+        self.letters_departed(numbers);
+        let upto = DurabilityToken::by_log(self.record(0, &[]));
+        for Confirm { publisher, sequence } in waiting {
+            let wal = self.queue.context.services().storage().wal();
+            publisher.answer_when_durable(wal, &upto, sequence);
         }
     }
 }

@@ -100,6 +100,24 @@ fn a_queue_that_refuses_is_asked_again_and_the_others_get_nothing_twice() {
     assert_eq!(all_in(&mut client, "quorum"), ["a", "b", "c", "d"]);
 }
 
+/// A publisher is answered when the queues that have the letter have it for good.
+#[test]
+fn a_letter_that_has_arrived_is_durable_when_its_publisher_is_answered() {
+    let (disk, broker) = node();
+    let (mut client, mut publisher) = (Client::connect(&broker), Client::connect(&broker));
+    client.declare_exchange("x", "fanout", &[]);
+    declare(&mut client, "dead", &[]);
+    client.bind("x", "dead", "");
+    declare_source(&mut client, "x", &[("x-confirm-on", Value::from("ack"))]);
+    publisher.ask(session::Op::EnableConfirms);
+    assert!(publisher.publish("q", &["a"], Kind::Persistent).is_empty());
+    assert_eq!(client.get("q"), ["got a left 0"]);
+    client.settle_newest(Outcome::Rejected);
+    assert_eq!(publisher.wait_for(Vec::new(), 1), ["ack 1..=1"]);
+    let (_disk, broker) = after_crash(&disk);
+    assert_eq!(all_in(&mut Client::connect(&broker), "dead"), ["a"]);
+}
+
 #[test]
 fn letters_count_towards_the_length_and_are_bounded_in_flight() {
     let (_disk, broker) = node();

@@ -245,7 +245,8 @@ impl Machine {
                 id.iter_mut().for_each(|(ids, id)| ids.refuse(*id));
                 Kind::Refused
             };
-            if put.confirms {
+            // Who moves messages on knows by that which stay with him.
+            if put.confirms || matches!(kind, Kind::Refused) {
                 effects.promise(kind, put.publisher, number);
             }
         }

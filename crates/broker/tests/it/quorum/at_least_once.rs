@@ -72,11 +72,18 @@ fn letters_wait_for_their_exchange_and_survive_a_crash() {
 
 #[test]
 fn a_queue_that_refuses_is_asked_again_and_the_others_get_nothing_twice() {
+    for kind in ["classic", "quorum"] {
+        check_refusing(kind);
+    }
+}
+
+fn check_refusing(kind: &str) {
     let (_disk, broker) = node();
     let mut client = Client::connect(&broker);
     client.declare_exchange("x", "fanout", &[]);
-    let full = [("x-max-length", Value::I64(1)), ("x-overflow", Value::from("reject-publish"))];
-    client.declare_with("full", true, &full);
+    let refuses = ("x-overflow", Value::from("reject-publish"));
+    let of_kind = ("x-queue-type", Value::from(kind));
+    client.declare_with("full", true, &[of_kind, ("x-max-length", Value::I64(1)), refuses]);
     declare(&mut client, "quorum", &[]);
     client.declare_with("stream", true, &[("x-queue-type", Value::from("stream"))]);
     for queue in ["full", "quorum", "stream"] {

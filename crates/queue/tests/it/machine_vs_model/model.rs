@@ -326,7 +326,8 @@ impl Model {
             if let Some(named) = named.as_mut().filter(|_| !comes_again) {
                 named.next = named.next.max(id + 1);
             }
-            self.effects.extend(effect.filter(|_| put.confirms));
+            let is_told = |it: &Effect| put.confirms || matches!(it, Effect::Refused { .. });
+            self.effects.extend(effect.filter(is_told));
         }
         keep(&mut self.publishers, publisher, known, usize::MAX);
         if let (Some(it), Some(named)) = (put.named, named) {

@@ -368,6 +368,33 @@ fn a_cancelled_consumer_keeps_what_it_holds() {
     assert_eq!(client.settle(1, Outcome::Released), ["deliver b again"]);
 }
 
+/// What its outbox had no room for was not tried.
+#[test]
+fn what_a_cancelled_consumer_was_not_sent_goes_back() {
+    let (_disk, broker) = node();
+    let (mut client, mut other) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a", "b"], Kind::Transient);
+    client.fill_up(true);
+    assert_eq!(client.consume_with("q", "tag", false, &[]), ["consuming", "deliver a"]);
+    assert_eq!(client.ask(Op::Detach { consumer_tag: short("tag") }), ["cancelled"]);
+    assert_eq!(other.get("q"), ["got b again left 0"]);
+    assert_eq!(other.last_headers().get(b"x-delivery-count"), None);
+}
+
+#[test]
+fn consumers_that_leave_together_are_not_given_what_the_others_held() {
+    let (_disk, broker) = node();
+    let (mut client, mut other) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    client.consume_with("q", "one", false, &[]);
+    client.consume_with("q", "two", false, &[]);
+    client.publish("q", &["a"], Kind::Transient);
+    client.disconnect();
+    assert_eq!(other.get("q"), ["got a again left 0"]);
+    assert_eq!(other.last_headers().get(b"x-delivery-count"), Some(&Value::I64(1)));
+}
+
 /// The first bytes of the message that would be given out as the `nth`.
 fn body_start_at(broker: &Broker, nth: usize) -> String {
     let Some(QueueRef::Quorum(queue)) = broker.queue("/", "q") else { panic!("it is there") };

@@ -101,8 +101,7 @@ impl Consumer {
     /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
     pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
         self.queue.with(|turn| {
-            turn.stop_feeding(self.id);
-            turn.apply(&Command::Cancel { consumer: self.id });
+            turn.stop_feeding(std::iter::once(self.id));
             told();
         });
         AfterDetach::Stays

@@ -163,9 +163,14 @@ impl Turn<'_> {
         waiting.into_iter().for_each(|consumer| self.feed(consumer));
     }
 
-    /// A consumer is given nothing any more: what is not in its outbox goes back.
-    pub(crate) fn stop_feeding(&mut self, consumer: u64) {
-        if let Some(feed) = self.state.members.take_feed(consumer) {
+    /// Consumers are given nothing any more: what is not in their outboxes goes back, to none of them.
+    pub(crate) fn stop_feeding(&mut self, consumers: impl Iterator<Item = u64>) {
+        let members = &mut self.state.members;
+        let feeds: Vec<_> = consumers.filter_map(|id| Some((id, members.take_feed(id)?))).collect();
+        for (consumer, _) in &feeds {
+            self.apply(&Command::Cancel { consumer: *consumer });
+        }
+        for (consumer, feed) in feeds {
             let unsent = feed.waiting.iter().map(|assigned| assigned.number);
             self.settle(consumer, Outcome::Returned(Return::Released), unsent);
         }
@@ -185,9 +190,8 @@ impl Turn<'_> {
             }));
         }
         if is_told {
-            self.stop_feeding(consumer);
+            self.stop_feeding(std::iter::once(consumer));
             self.state.members.note_timeout_known(consumer);
-            self.apply(&Command::Cancel { consumer });
         } else {
             self.state.members.note_overdue(consumer);
         }

@@ -43,9 +43,8 @@ impl Release {
             return None;
         }
         self.queue.with(|turn| {
+            turn.stop_feeding(last.iter().map(|(consumer, _)| *consumer));
             for (consumer, kept) in last {
-                turn.stop_feeding(consumer);
-                turn.apply(&Command::Cancel { consumer });
                 if !turn.detach_idle(consumer) {
                     self.holding.push((consumer, kept));
                 }
@@ -72,8 +71,8 @@ impl Release {
     #[must_use]
     pub fn detach(self) -> AfterDetach {
         self.queue.with(|turn| {
+            turn.stop_feeding(self.consumers.iter().map(|(consumer, _)| *consumer));
             for (consumer, _) in self.consumers {
-                turn.stop_feeding(consumer);
                 turn.detach(consumer, Return::Failed);
             }
         });

@@ -123,6 +123,34 @@ fn publishers_that_published_longest_ago_are_forgotten() {
     assert_eq!(all(&mut client).len(), 1);
 }
 
+/// Each comes with a connection and a name of its own, publishes once, and goes.
+#[test]
+fn what_is_known_of_publishers_that_come_and_go_is_bounded() {
+    const KNOWN: usize = 100;
+    let (disk, broker) = node();
+    let mut client = confirming(&broker);
+    declare(&mut client, "q", &[("x-max-publishers", Value::I64(KNOWN as i64))]);
+    let names: Vec<String> = (0..20 * KNOWN).map(|n| format!("publisher-{n:0200}")).collect();
+    for name in &names {
+        let mut publisher = Client::connect(&broker);
+        put_as(&mut publisher, name, &[1]);
+        publisher.disconnect();
+        client.get("q");
+        client.settle_newest(Outcome::Accepted);
+    }
+    super::confirmed(&mut client, "q", &["sync"], Kind::Persistent);
+    let (_disk, broker) = after_crash(&disk);
+    let mut client = confirming(&broker);
+    for name in names.iter().rev() {
+        put_as(&mut client, name, &[1]);
+    }
+    assert_eq!(
+        all(&mut client).len(),
+        1 + names.len() - KNOWN,
+        "the last are known, all others new"
+    );
+}
+
 #[test]
 fn queues_of_other_types_do_not_look_at_names() {
     let (_disk, broker) = node();

@@ -34,6 +34,12 @@ impl Arguments {
         }
     }
 
+    pub(crate) fn signed(&mut self, name: &str, value: Option<i64>) {
+        if let Some(value) = value {
+            self.0.push(short(name), value);
+        }
+    }
+
     pub(crate) fn text(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.0.push(short(name), value);

@@ -15,6 +15,7 @@ mod model;
 mod node;
 mod plain_queues;
 mod queue_policies;
+mod seen;
 mod trace;
 
 use confirm_on::{ConfirmOn, Kind};

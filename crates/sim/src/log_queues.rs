@@ -2,57 +2,94 @@
 //! at any write. What was confirmed is held against what is there after each start: of a quorum queue nothing
 //! confirmed is lost, and nothing comes twice without its mark; of a stream the offsets have no gap, keep
 //! their messages for ever, and only retention takes any, from the front.
+//!
+//! In three of four seeds quorum queues have rules that take messages, hold them back or send them on
+//! ([`rules`]), and publishers that name themselves and publish again.
 
+mod accounts;
+mod hear;
 mod ledger;
+mod names;
+mod quorum;
 mod restarts;
+mod rules;
+mod work;
 
-use crate::client::{Read, control, settle, short};
-use crate::declare::Arguments;
-use crate::harness::{Connected, Harness, expect_ok, fail};
+use crate::client::{Read, control};
+use crate::harness::{Harness, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max};
 use broker::{Clock, Session, StreamDurability};
-use ledger::{Kind, Ledger};
+use ledger::Ledger;
 use meta::QueueVersion;
-use session::{Attachment, Op, Outcome, Position, Request, Table};
-use std::collections::BTreeMap;
+use names::Names;
+use quorum::{Copy, QuorumLedger};
+use rules::Rules;
+use session::{Op, Position};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use testing::Random;
-use testing::outbox::{Content, Recorder, What};
+use testing::outbox::Recorder;
 
 /// The time at the beginning.
 const BEGINS_MS: u64 = 1_000_000;
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
-const PEERS_MAX: usize = 3;
-const PUBLISHES_MAX: usize = 10;
-/// Unsettled deliveries of a consumer.
-const PREFETCHES: &[u16] = &[1, 3, 100];
 const HOUR_MS: u64 = 3_600_000;
-/// Time goes on by so much at once: two weeks pass in most runs.
-const PASSING_MS: &[u64] = &[500, 1_000, HOUR_MS, 24 * HOUR_MS, 72 * HOUR_MS];
+/// Bytes of messages that a queue never has more of in memory, in these worlds.
+const ALLOWANCE_BYTES_MAX: usize = 4 << 20;
+const QUORUM_QUEUES: &[&str] = &["q0", "q1", "q2"];
+
+/// A consumer, or the gets of a channel from one queue.
+struct Link {
+    queue: &'static str,
+    tag: String,
+    is_consumer: bool,
+    no_ack: bool,
+    prefetch: usize,
+    priority: i64,
+    /// Consumers have come in this order.
+    number: u64,
+    /// By priority: the newest message it was the first to get.
+    newest: BTreeMap<u8, u64>,
+}
 
 /// A connection with one channel.
 struct Peer {
-    session: Session,
+    /// None while it is being closed.
+    session: Option<Session>,
     recorder: Arc<Recorder>,
+    /// Whether its outbox is never full.
+    has_room: bool,
     n_published: u64,
     /// By number of the publish: its message.
     unconfirmed: BTreeMap<u64, u64>,
-    /// The queue of each consumer.
-    links: BTreeMap<u64, &'static str>,
-    held: BTreeMap<(u64, Position), u64>,
+    links: BTreeMap<u64, Link>,
+    held: BTreeMap<(u64, Position), Copy>,
+}
+
+/// A client's request whose answer must be known.
+enum Asking {
+    Consume(Link),
+    Get(Link),
 }
 
 /// One run.
 pub(crate) struct LogQueues {
     pub(crate) harness: Harness,
     peers: BTreeMap<usize, Peer>,
-    /// The queue of the consumer that is in the making.
-    consuming: Option<&'static str>,
-    ledger: Ledger,
+    asking: Option<Asking>,
+    streams: Ledger,
+    quorum: QuorumLedger,
+    names: Names,
+    /// Queues that are there.
+    declared: BTreeSet<&'static str>,
+    /// When each queue was used last, at the earliest and at the latest.
+    used_ms: BTreeMap<&'static str, (u64, u64)>,
     /// The disk operation that is planned to fail.
     fault_at: Option<u64>,
     n_links: u64,
+    n_messages: u64,
+    has_rules: bool,
 }
 
 impl LogQueues {
@@ -63,21 +100,32 @@ impl LogQueues {
         let options = NodeOptions {
             segment_bytes: random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536),
             durability: log::Durability::Sync,
-            allowance_bytes: random.choose(&[0, 500, 4 << 20]).unwrap_or(0),
+            allowance_bytes: random.choose(&[0, 500, ALLOWANCE_BYTES_MAX]).unwrap_or(0),
             embed_below_bytes: random.choose(&[0, 2_000]).unwrap_or(0),
             journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
             clock: Clock::TicksFrom(BEGINS_MS),
             stream_durability,
         };
-        let ledger = Ledger::new(&mut random, BEGINS_MS);
+        let has_rules = random.percent(75);
+        let mut some_rules = || {
+            if has_rules { Rules::new(&mut random, QUORUM_QUEUES) } else { Rules::default() }
+        };
+        let rules = QUORUM_QUEUES.iter().map(|queue| (*queue, some_rules())).collect();
+        let streams = Ledger::new(&mut random, BEGINS_MS);
         Self {
             harness: Harness::new(random, options, echo),
             peers: BTreeMap::new(),
-            consuming: None,
-            ledger,
+            asking: None,
+            streams,
+            quorum: QuorumLedger::new(rules, BEGINS_MS),
+            names: Names::default(),
+            declared: BTreeSet::new(),
+            used_ms: BTreeMap::new(),
             fault_at: None,
             n_links: 0,
+            n_messages: 0,
+            has_rules,
         }
     }
 
@@ -89,49 +137,16 @@ impl LogQueues {
         has_failed || self.fault_at.is_some_and(|at| operations > at)
     }
 
-    /// One random thing happens.
-    fn act(&mut self) {
-        match self.harness.random.below(100) {
-            0..15 => self.step(),
-            15..20 => self.pass_time(),
-            20..26 => self.connect(),
-            26..29 => self.leave(),
-            29..35 => self.read(),
-            35..65 => self.publish(),
-            65..85 => self.settle(),
-            85..97 => self.consume(),
-            _ => self.dry(),
-        }
+    fn queues(&self) -> Vec<&'static str> {
+        self.quorum.rules.keys().copied().chain(self.streams.streams()).collect()
     }
 
-    fn step(&mut self) {
-        if self.harness.random.percent(30) {
-            let stepped =
-                self.harness.node.as_ref().is_some_and(|node| node.steppers.streams.step());
-            self.harness.note(format!("streams: {stepped}"));
-        } else {
-            self.harness.step_part();
-        }
-        self.take_in();
+    fn is_there(&self, queue: &str) -> bool {
+        self.harness.queue(queue).is_some()
     }
 
-    fn pass_time(&mut self) {
-        self.ledger.now_ms += self.harness.random.choose(PASSING_MS).unwrap_or(1);
-        self.harness.tick(self.ledger.now_ms);
-        self.take_in();
-    }
-
-    fn connect(&mut self) {
-        if self.peers.len() >= PEERS_MAX {
-            return;
-        }
-        let Connected { client, recorder, session, .. } = self.harness.connect();
-        self.harness.note(format!("client {client} connects"));
-        let (unconfirmed, links, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let peer = Peer { session, recorder, n_published: 0, unconfirmed, links, held };
-        self.peers.insert(client, peer);
-        self.control(client, Op::OpenChannel);
-        self.control(client, Op::EnableConfirms);
+    const fn now_ms(&self) -> u64 {
+        self.quorum.now_ms
     }
 
     fn control(&mut self, peer: usize, op: Op) {
@@ -140,121 +155,32 @@ impl LogQueues {
     }
 
     fn submit(&mut self, peer: usize, read: Read) {
-        let Some(state) = self.peers.get_mut(&peer) else { return };
-        let said = self.harness.say(&mut state.session, &read.input, read.requests);
+        let session = self.peers.get_mut(&peer).and_then(|peer| peer.session.as_mut());
+        let Some(session) = session else { return };
+        let said = self.harness.say(session, &read.input, read.requests);
         self.take_in();
         if !self.is_over() {
             said.check();
+            if self.asking.take().is_some() {
+                fail("a question has no answer");
+            }
         }
+        self.asking = None;
     }
 
     fn some_peer(&mut self) -> Option<usize> {
         self.harness.random.choose_key(&self.peers)
     }
 
-    fn leave(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        self.dry();
-        let Some(state) = self.peers.remove(&peer) else { return };
-        self.harness.note(format!("client {peer} is lost"));
-        let is_closed = self.harness.close(state.session);
-        self.take_in();
-        if !is_closed && !self.is_over() {
-            fail("a client cannot leave");
-        }
+    fn consumers_of(&self, queue: &str) -> impl Iterator<Item = &Link> {
+        let links = self.peers.values().flat_map(|peer| peer.links.values());
+        links.filter(move |link| link.is_consumer && link.queue == queue)
     }
 
-    fn read(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        self.read_of(peer);
-    }
-
-    /// A client reads what it was sent.
-    fn read_of(&mut self, peer: usize) {
-        let Some(state) = self.peers.get(&peer) else { return };
-        let links = state.recorder.read_all();
-        state.session.resume(&links);
-        self.take_in();
-    }
-
-    fn publish(&mut self) {
-        let Some(peer) = self.some_peer() else { return self.connect() };
-        let mut read = Read::default();
-        for _ in 0..=self.harness.random.below(PUBLISHES_MAX) {
-            let queue = self.ledger.some_queue(&mut self.harness.random);
-            let bytes = self.harness.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
-            let id = self.ledger.publish(queue, bytes);
-            let content = Content {
-                exchange: Vec::new(),
-                key: queue.into(),
-                properties: message::Properties::default().to_bytes(),
-                body: Content::numbered_body(id, bytes),
-                persistent: self.harness.random.percent(50),
-            };
-            read.publish(1, &content);
-            if let Some(state) = self.peers.get_mut(&peer) {
-                state.n_published += 1;
-                state.unconfirmed.insert(state.n_published, id);
-            }
-            self.harness.note(format!("client {peer} publishes m{id}>{queue}"));
-        }
-        self.submit(peer, read);
-    }
-
-    fn settle(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        let Some(state) = self.peers.get_mut(&peer) else { return };
-        let n = self.harness.random.below(state.held.len() + 1);
-        let outcomes = [Outcome::Accepted, Outcome::Accepted, Outcome::Accepted, Outcome::Released];
-        let outcome = self.harness.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
-        let mut read = Read::default();
-        for ((link, position), id) in state.held.extract_if(.., |_, _| true).take(n) {
-            state.recorder.forget(link, position);
-            let queue = state.links.get(&link).copied().unwrap_or_default();
-            self.ledger.settle(id, queue, outcome);
-            read.requests.push(Request::Settle(settle(1, (link, position), outcome)));
-        }
-        self.harness.note(format!("client {peer} settles {n}, {outcome:?}"));
-        self.submit(peer, read);
-    }
-
-    fn consume(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        let queue = self.ledger.some_queue(&mut self.harness.random);
-        let prefetch_count = self.harness.random.choose(PREFETCHES).unwrap_or(1);
-        self.control(peer, Op::SetPrefetch { prefetch_count, global: false });
-        let first = self.harness.random.percent(70);
-        self.consume_of(peer, queue, first);
-    }
-
-    fn consume_of(&mut self, peer: usize, queue: &'static str, first: bool) {
-        let mut arguments = Table::default();
-        if first && self.ledger.kind(queue).is_stream() {
-            arguments.push(short("x-stream-offset"), "first");
-        }
-        self.n_links += 1;
-        self.consuming = Some(queue);
-        let consumer_tag = short(&format!("c{}", self.n_links));
-        let (queue, no_ack, exclusive) = (short(queue), false, false);
-        let attachment = Attachment { queue, consumer_tag, no_ack, exclusive, arguments };
-        self.control(peer, Op::Attach(attachment));
-    }
-
-    /// Declares what is not there.
-    fn declare_missing(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        for (queue, kind) in self.ledger.queues() {
-            if self.is_over() || self.harness.queue(queue).is_some() {
-                continue;
-            }
-            if self.ledger.is_declared(queue) {
-                fail(format!("{queue} is lost"));
-            }
-            self.control(peer, declaration(queue, kind));
-            if !self.is_over() {
-                self.ledger.declared(queue);
-            }
-        }
+    /// The messages of a queue that clients hold.
+    fn held_of(&self, queue: &str) -> BTreeSet<u64> {
+        let held = self.peers.values().flat_map(|peer| peer.held.values());
+        held.filter(|copy| copy.queue == queue).map(|copy| copy.id).collect()
     }
 
     /// Everything is done that there is to do.
@@ -266,82 +192,79 @@ impl LogQueues {
             let stepped = self.harness.node.as_mut().is_some_and(Node::step);
             self.take_in();
             if !stepped {
-                let waiting =
-                    self.peers.values().find_map(|peer| peer.unconfirmed.first_key_value());
-                if let Some((_, id)) = waiting.filter(|_| !self.is_over()) {
-                    fail(format!("m{id} is not confirmed"));
-                }
-                return;
+                return self.check_dry();
             }
         }
         fail("there is no end to what there is to do");
     }
 
-    /// Takes in what clients were told since the last time.
-    fn take_in(&mut self) {
-        let heard = std::mem::take(&mut *stdx::lock(&self.harness.transcript));
-        for (peer, what) in heard {
-            self.harness.note(format!("  {peer}: {what}"));
-            self.hear(peer, what);
+    /// Checks what holds of a node that has nothing left to do by itself.
+    fn check_dry(&self) {
+        if self.is_over() {
+            return;
+        }
+        let mut waiting = self.peers.values().flat_map(|peer| peer.unconfirmed.values());
+        let confirms_late = |id: &&u64| {
+            let sent = self.quorum.sent.get(id);
+            sent.is_some_and(|sent| self.quorum.rules(sent.queue).confirms_late)
+        };
+        if let Some(id) = waiting.find(|id| !confirms_late(id)) {
+            fail(format!("m{id} is not confirmed"));
+        }
+        for (queue, (_, used_ms)) in &self.used_ms {
+            let expires_ms = self.quorum.rules(queue).expires_ms;
+            let expires_ms = expires_ms.filter(|_| self.consumers_of(queue).next().is_none());
+            let is_unused = expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it);
+            if is_unused && self.is_there(queue) {
+                fail(format!("{queue} is unused and still there"));
+            }
         }
     }
 
-    fn hear(&mut self, peer: usize, what: What) {
-        let is_over = self.is_over();
-        let Some(state) = self.peers.get_mut(&peer) else { return };
-        match what {
-            What::Deliver { given, .. } => {
-                let Some(queue) = state.links.get(&given.link) else { fail("an unknown link") };
-                let id = expect_ok(self.ledger.take_given(queue, (peer, given.link), &given));
-                state.held.insert((given.link, given.position), id);
+    /// Checks what holds between two operations.
+    fn check(&mut self) {
+        for queue in QUORUM_QUEUES {
+            if self.is_over() {
+                return;
             }
-            What::Consuming { link, .. } => {
-                let Some(queue) = self.consuming.take() else { fail("consuming without asking") };
-                state.links.insert(link, queue);
+            let rules = self.quorum.rules(queue);
+            let Some(stat) = self.harness.queue(queue).map(|queue| queue.stat()) else {
+                self.note_missing(queue);
+                continue;
+            };
+            if !rules.rejects && rules.max_length.is_some_and(|max| stat.n_ready > max) {
+                fail(format!("{queue} has {} messages", stat.n_ready));
             }
-            What::Confirm { first, last, ack, .. } => {
-                for number in first..=last {
-                    let id = state.unconfirmed.remove(&number);
-                    let Some(id) = id.filter(|_| ack) else { fail(format!("{number}: {ack}")) };
-                    self.ledger.confirm(id);
-                }
+            if stat.n_unacked < self.held_of(queue).len() as u64 {
+                fail(format!("{queue} knows of {} that clients hold", stat.n_unacked));
             }
-            What::ChannelFailed { text, .. } | What::ConnectionFailed { text, .. } if !is_over => {
-                fail(format!("a client is refused: {text}"));
-            }
-            What::ConsumerCancelled { tag, .. } if !is_over => fail(format!("{tag} is lost")),
-            What::Got { .. }
-            | What::GetEmpty
-            | What::Cancelled { .. }
-            | What::ConsumerCancelled { .. }
-            | What::Done
-            | What::Declared { .. }
-            | What::Purged(_)
-            | What::Deleted(_)
-            | What::Returned(..)
-            | What::ChannelOpened
-            | What::ChannelClosed(_)
-            | What::ChannelFailed { .. }
-            | What::ConnectionClosed
-            | What::ConnectionFailed { .. }
-            | What::Blocked(_)
-            | What::Unblocked
-            | What::Stream(_) => {}
         }
     }
-}
 
-fn declaration(queue: &str, kind: Kind) -> Op {
-    let mut arguments = Arguments::default();
-    match kind {
-        Kind::Quorum => arguments.text("x-queue-type", Some("quorum")),
-        Kind::Stream { max_bytes, max_age_days } => {
-            arguments.text("x-queue-type", Some("stream"));
-            arguments.number("x-stream-max-segment-size-bytes", Some(ledger::SEGMENT_BYTES));
-            arguments.number("x-max-length-bytes", max_bytes);
-            let max_age = max_age_days.map(|days| format!("{days}D"));
-            arguments.text("x-max-age", max_age.as_deref());
+    /// A queue is not there: it was not declared, or has not been used for too long.
+    fn note_missing(&mut self, queue: &'static str) {
+        if !self.declared.contains(queue) {
+            return;
         }
+        let expires_ms = self.quorum.rules(queue).expires_ms;
+        let used_ms = self.used_ms.get(queue).map_or(0, |(used_ms, _)| *used_ms);
+        let is_unused = expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it);
+        if !is_unused || self.consumers_of(queue).next().is_some() {
+            fail(format!("{queue} is gone too early"));
+        }
+        self.remove(queue);
     }
-    arguments.declare(queue, true)
+
+    /// A queue is gone, or perhaps.
+    fn remove(&mut self, queue: &'static str) {
+        self.harness.note(format!("{queue} is gone"));
+        self.declared.remove(queue);
+        self.used_ms.remove(queue);
+        self.quorum.remove(queue);
+        self.names.forget(queue);
+    }
+
+    fn use_queue(&mut self, queue: &'static str) {
+        self.used_ms.insert(queue, (self.now_ms(), self.now_ms()));
+    }
 }

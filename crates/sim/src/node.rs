@@ -272,9 +272,20 @@ impl SingleClient {
 
     /// All messages of a stream, in order, as a consumer from the first one on is given them.
     pub(crate) fn read_stream(&mut self, queue: &str) -> Result<Vec<Given>, String> {
-        self.ask(Op::SetPrefetch { prefetch_count: u16::MAX, global: false })?;
         let mut arguments = Table::default();
         arguments.push(short("x-stream-offset"), "first");
+        self.read(queue, arguments)
+    }
+
+    /// The messages that a consumer of a queue is given; it holds them, and is cancelled.
+    pub(crate) fn read_queue(&mut self, queue: &str) -> Result<Vec<Given>, String> {
+        let given = self.read(queue, Table::default())?;
+        self.ask(Op::Detach { consumer_tag: short(queue) })?;
+        Ok(given)
+    }
+
+    fn read(&mut self, queue: &str, arguments: Table) -> Result<Vec<Given>, String> {
+        self.ask(Op::SetPrefetch { prefetch_count: u16::MAX, global: false })?;
         let (consumer_tag, no_ack, exclusive) = (short(queue), false, false);
         let queue = short(queue);
         let mut told =

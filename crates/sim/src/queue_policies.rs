@@ -13,8 +13,9 @@ mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
+use crate::seen::Seen;
 use broker::{Clock, Session, StreamDurability};
-use ledger::{Ledger, Seen, Violation};
+use ledger::{Ledger, Violation};
 use meta::QueueVersion;
 use session::{Position, Request};
 use spec::{QUEUES, Spec};

@@ -1,8 +1,6 @@
-//! The ledger of quorum queues and streams: what was published, what was confirmed, what clients did with it,
-//! and at which offset of a stream each message is.
+//! The ledger of streams: what was published, what was confirmed, and at which offset each message is.
 
 use super::HOUR_MS;
-use session::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use testing::Random;
 use testing::outbox::{Content, Given};
@@ -12,60 +10,47 @@ pub(super) type Violation = String;
 
 /// Segments are that small so that retention has something to do.
 pub(super) const SEGMENT_BYTES: u64 = 2_000;
-const QUEUES: &[&str] = &["q0", "q1", "s0", "s1", "s2"];
+const STREAMS: &[&str] = &["s0", "s1", "s2"];
 
-/// The type of a queue.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    Quorum,
-    Stream { max_bytes: Option<u64>, max_age_days: Option<u64> },
-}
-
-impl Kind {
-    pub(super) const fn is_stream(self) -> bool {
-        matches!(self, Self::Stream { .. })
-    }
+/// The limits of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Retention {
+    pub(super) max_bytes: Option<u64>,
+    pub(super) max_age_days: Option<u64>,
 }
 
 /// A message that was published.
 struct Sent {
-    queue: &'static str,
+    stream: &'static str,
     bytes: usize,
     published_ms: u64,
     is_confirmed: bool,
-    /// A consumer has accepted it.
-    is_accepted: bool,
-    /// Some client was given it.
-    was_given: bool,
 }
 
-/// A message that is there after a start, at its offset if it is in a stream.
+/// A message that is there after a start, at its offset.
 pub(super) type Found = (u64, u64);
 
 pub(super) struct Ledger {
-    kinds: BTreeMap<&'static str, Kind>,
-    declared: BTreeSet<&'static str>,
+    streams: BTreeMap<&'static str, Retention>,
     sent: BTreeMap<u64, Sent>,
     /// The message at each offset that somebody was given in this life.
     offsets: BTreeMap<(&'static str, u64), u64>,
-    /// The last offset that each consumer of a stream was given, by connection and link.
+    /// The last offset that each consumer was given, by connection and link.
     last: BTreeMap<(usize, u64), u64>,
     pub(super) now_ms: u64,
 }
 
 impl Ledger {
     pub(super) fn new(random: &mut Random, now_ms: u64) -> Self {
-        let kind = |queue: &str, random: &mut Random| match queue {
-            "q0" | "q1" => Kind::Quorum,
-            "s0" => Kind::Stream { max_bytes: None, max_age_days: None },
-            _ => Kind::Stream {
+        let retention = |stream: &str, random: &mut Random| match stream {
+            "s0" => Retention::default(),
+            _ => Retention {
                 max_bytes: random.perhaps(50, &[2_000, 10_000]),
                 max_age_days: random.perhaps(50, &[1, 7]),
             },
         };
         Self {
-            kinds: QUEUES.iter().map(|queue| (*queue, kind(queue, random))).collect(),
-            declared: BTreeSet::new(),
+            streams: STREAMS.iter().map(|stream| (*stream, retention(stream, random))).collect(),
             sent: BTreeMap::new(),
             offsets: BTreeMap::new(),
             last: BTreeMap::new(),
@@ -73,57 +58,38 @@ impl Ledger {
         }
     }
 
-    pub(super) fn queues(&self) -> Vec<(&'static str, Kind)> {
-        self.kinds.iter().map(|(queue, kind)| (*queue, *kind)).collect()
+    pub(super) fn streams(&self) -> Vec<&'static str> {
+        self.streams.keys().copied().collect()
     }
 
-    pub(super) fn kind(&self, queue: &str) -> Kind {
-        self.kinds.get(queue).copied().unwrap_or(Kind::Quorum)
+    pub(super) fn retention(&self, queue: &str) -> Option<Retention> {
+        self.streams.get(queue).copied()
     }
 
-    pub(super) fn some_queue(&self, random: &mut Random) -> &'static str {
-        random.choose_key(&self.kinds).unwrap_or_default()
+    pub(super) fn stream_of(&self, id: u64) -> Option<&'static str> {
+        self.sent.get(&id).map(|sent| sent.stream)
     }
 
-    pub(super) fn is_declared(&self, queue: &str) -> bool {
-        self.declared.contains(queue)
-    }
-
-    pub(super) fn declared(&mut self, queue: &'static str) {
-        self.declared.insert(queue);
-    }
-
-    /// Another message: its number.
-    pub(super) fn publish(&mut self, queue: &'static str, bytes: usize) -> u64 {
-        let id = self.sent.len() as u64 + 1;
-        let published_ms = self.now_ms;
-        let (is_confirmed, is_accepted, was_given) = (false, false, false);
-        let sent = Sent { queue, bytes, published_ms, is_confirmed, is_accepted, was_given };
+    /// A message with that number is published.
+    pub(super) fn publish(&mut self, id: u64, stream: &'static str, bytes: usize) {
+        let sent = Sent { stream, bytes, published_ms: self.now_ms, is_confirmed: false };
         self.sent.insert(id, sent);
-        id
     }
 
-    pub(super) fn confirm(&mut self, id: u64) {
+    /// A message is confirmed. Without its stream it is gone.
+    pub(super) fn confirm(&mut self, id: u64, is_there: bool) {
         if let Some(sent) = self.sent.get_mut(&id) {
-            // Without its queue a message is confirmed and gone.
-            sent.is_confirmed = self.declared.contains(sent.queue);
+            sent.is_confirmed = is_there;
         }
     }
 
-    pub(super) fn settle(&mut self, id: u64, queue: &str, outcome: Outcome) {
-        let is_quorum = !self.kind(queue).is_stream();
-        if let Some(sent) = self.sent.get_mut(&id) {
-            sent.is_accepted |= is_quorum && outcome == Outcome::Accepted;
-        }
-    }
-
-    /// The number of a message that is as it was published to that queue.
-    fn id_of(&self, queue: &str, given: &Given) -> Result<u64, Violation> {
+    /// The number of a message that is as it was published to that stream.
+    fn id_of(&self, stream: &str, given: &Given) -> Result<u64, Violation> {
         let id = given.content.id().ok_or("a delivery without a number")?;
         let sent = self.sent.get(&id).ok_or_else(|| format!("nobody published m{id}"))?;
         let is_same = given.content.body == Content::numbered_body(id, sent.bytes);
-        if sent.queue != queue || !is_same {
-            return Err(format!("m{id} of {queue} is not what was published to {}", sent.queue));
+        if sent.stream != stream || !is_same {
+            return Err(format!("m{id} of {stream} is not what was published to {}", sent.stream));
         }
         Ok(id)
     }
@@ -131,67 +97,50 @@ impl Ledger {
     /// A client was given a message: its number.
     pub(super) fn take_given(
         &mut self,
-        queue: &'static str,
+        stream: &'static str,
         link: (usize, u64),
         given: &Given,
     ) -> Result<u64, Violation> {
-        let id = self.id_of(queue, given)?;
-        if self.kind(queue).is_stream() {
-            let offset = given.position.0;
-            let known = *self.offsets.entry((queue, offset)).or_insert(id);
-            if known != id {
-                return Err(format!("offset {offset} of {queue} has m{known}, and m{id}"));
-            }
-            // Retention may have taken what a slow consumer has not read.
-            let last = self.last.insert(link, offset);
-            if last.is_some_and(|last| offset <= last) {
-                return Err(format!("offset {offset} of {queue} comes behind {last:?}"));
-            }
-            return Ok(id);
+        let id = self.id_of(stream, given)?;
+        let offset = given.position.0;
+        let known = *self.offsets.entry((stream, offset)).or_insert(id);
+        if known != id {
+            return Err(format!("offset {offset} of {stream} has m{known}, and m{id}"));
         }
-        let Some(sent) = self.sent.get_mut(&id) else { return Ok(id) };
-        if sent.was_given && !given.redelivered {
-            return Err(format!("m{id} of {queue} comes twice without its mark"));
+        // Retention may have taken what a slow consumer has not read.
+        let last = self.last.insert(link, offset);
+        if last.is_some_and(|last| offset <= last) {
+            return Err(format!("offset {offset} of {stream} comes behind {last:?}"));
         }
-        sent.was_given = true;
         Ok(id)
     }
 
     /// A message that is there after a start.
-    pub(super) fn look_at(&self, queue: &str, given: &Given) -> Result<Found, Violation> {
-        let id = self.id_of(queue, given)?;
-        let was_given = self.sent.get(&id).is_some_and(|sent| sent.was_given);
-        if !self.kind(queue).is_stream() && was_given && !given.redelivered {
-            return Err(format!("m{id} of {queue} has lost its mark"));
-        }
-        Ok((id, given.position.0))
+    pub(super) fn look_at(&self, stream: &str, given: &Given) -> Result<Found, Violation> {
+        Ok((self.id_of(stream, given)?, given.position.0))
     }
 
-    /// The node has restarted, and has found this in a queue. With `is_sure` what is confirmed is there.
+    /// The node has restarted, and has found this in a stream. With `is_sure` what is confirmed is there.
     pub(super) fn restart(
         &mut self,
-        queue: &'static str,
+        stream: &'static str,
         found: &[Found],
         is_sure: bool,
     ) -> Result<(), Violation> {
         let ids: BTreeSet<u64> = found.iter().map(|(id, _)| *id).collect();
         if ids.len() < found.len() {
-            return Err(format!("a message is twice in {queue}"));
+            return Err(format!("a message is twice in {stream}"));
         }
-        let kind = self.kind(queue);
-        if kind.is_stream() {
-            self.check_offsets(queue, found)?;
-        }
-        for (id, sent) in self.sent.iter().filter(|(_, sent)| sent.queue == queue) {
+        self.check_offsets(stream, found)?;
+        for (id, sent) in self.sent.iter().filter(|(_, sent)| sent.stream == stream) {
             let is_gone = !ids.contains(id) && sent.is_confirmed && is_sure;
-            if is_gone && !sent.is_accepted && !self.may_be_retired(kind, *id, sent, found) {
-                return Err(format!("confirmed m{id} of {queue} is lost"));
+            if is_gone && !self.may_be_retired(*id, sent, found) {
+                return Err(format!("confirmed m{id} of {stream} is lost"));
             }
         }
-        for (id, sent) in self.sent.iter_mut().filter(|(_, sent)| sent.queue == queue) {
+        for (id, sent) in self.sent.iter_mut().filter(|(_, sent)| sent.stream == stream) {
             // What is here is durable now; what is not never comes back, and is not looked for any more.
             sent.is_confirmed = ids.contains(id);
-            sent.is_accepted &= !ids.contains(id);
         }
         Ok(())
     }
@@ -225,8 +174,9 @@ impl Ledger {
 
     /// Whether retention may have taken a message: it stood in front of all that are there, and, where age
     /// alone counts, is older than that.
-    fn may_be_retired(&self, kind: Kind, id: u64, sent: &Sent, found: &[Found]) -> bool {
-        let Kind::Stream { max_bytes, max_age_days } = kind else { return false };
+    fn may_be_retired(&self, id: u64, sent: &Sent, found: &[Found]) -> bool {
+        let retention = self.retention(sent.stream).unwrap_or_default();
+        let Retention { max_bytes, max_age_days } = retention;
         let is_in_front = found.first().is_none_or(|(first, _)| id < *first);
         let age_ms = self.now_ms - sent.published_ms;
         let is_old = max_age_days.is_some_and(|days| age_ms >= days * 24 * HOUR_MS);

@@ -1,11 +1,15 @@
 //! Lives of a node with quorum queues and streams, and what is there after each.
 
-use super::LogQueues;
+use super::accounts::Peeked;
 use super::ledger::Found;
+use super::rules::RETRY_MAX_MS;
+use super::{LogQueues, QUORUM_QUEUES};
 use crate::harness::{StartFaults, Started, expect_ok, fail};
 use crate::node::SingleClient;
+use crate::seen::Seen;
 use broker::{Clock, StreamDurability};
 use log::Durability;
+use testing::outbox::Given;
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const LIVES_MAX: usize = 5;
@@ -15,6 +19,10 @@ const FAULT_WITHIN: usize = 120;
 const START_FAULTS: StartFaults = StartFaults { in_a_row_max: 2, percent: 20, are_noted: false };
 /// Copies of the disk that are looked at with a bit of a stream flipped.
 const DAMAGED_PERCENT: usize = 20;
+/// Rounds over all queues after which nothing comes out any more.
+const ROUNDS_MAX: usize = 100;
+/// Rounds without a message after which there is none: the first look may set letters off.
+const EMPTY_ROUNDS: usize = 3;
 
 impl LogQueues {
     /// The whole run.
@@ -30,6 +38,10 @@ impl LogQueues {
     fn live(&mut self) {
         self.connect();
         self.declare_missing();
+        // Of one that was being changed it is not known which came to be.
+        if let Some((of, policy)) = self.quorum.policy() {
+            self.set_policy(of, policy);
+        }
         self.plan();
         for _ in 0..self.harness.random.below(WORK_MAX) {
             if self.is_over() {
@@ -54,10 +66,10 @@ impl LogQueues {
         let at = self.harness.disk.operations();
         self.harness.disk.inject(at, Fault::PowerLoss);
         for (_, peer) in std::mem::take(&mut self.peers) {
-            self.harness.close(peer.session);
+            peer.session.map(|session| self.harness.close(session));
         }
         while self.harness.node.as_ref().is_some_and(|node| node.steppers.streams.step()) {}
-        (self.consuming, self.fault_at) = (None, None);
+        (self.asking, self.fault_at) = (None, None);
     }
 
     /// The node is gone, and comes back from what is on its disk.
@@ -72,7 +84,7 @@ impl LogQueues {
         }
         let disk = self.harness.lose_node();
         self.harness.options.durability = Durability::Sync;
-        self.harness.options.clock = Clock::TicksFrom(self.ledger.now_ms);
+        self.harness.options.clock = Clock::TicksFrom(self.now_ms());
         let n_operations = disk.operations();
         let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
         self.harness.note(format!("{n_operations} disk operations before"));
@@ -85,34 +97,96 @@ impl LogQueues {
     }
 
     fn compare(&mut self, copy: &MemoryDisk, streams_are_sure: bool) {
-        let mut client = self.harness.look_into(copy);
-        self.ledger.begin();
-        for (queue, kind) in self.ledger.queues() {
-            let is_there = self.harness.queue(queue).is_some();
-            if !is_there && self.ledger.is_declared(queue) {
+        self.streams.begin();
+        self.quorum.past.n_starts += 1;
+        for queue in self.queues() {
+            let (was_there, is_there) = (self.declared.contains(queue), self.is_there(queue));
+            // When it was used last is not durable before something else is.
+            let may_expire = self.quorum.rules(queue).expires_ms.is_some();
+            if was_there && !is_there && !may_expire {
                 fail(format!("{queue} is lost"));
             }
             if is_there {
-                self.ledger.declared(queue);
-                let is_sure = streams_are_sure || !kind.is_stream();
-                let found = self.found(&mut client, queue);
-                self.harness.note(format!("{queue} has {found:?}"));
-                expect_ok(self.ledger.restart(queue, &found, is_sure));
+                self.declared.insert(queue);
+                self.used_ms.insert(queue, (0, self.now_ms()));
+            } else if QUORUM_QUEUES.contains(&queue) {
+                self.remove(queue);
+            }
+        }
+        let mut client = self.harness.look_into(copy);
+        for stream in self.streams.streams() {
+            if self.is_there(stream) {
+                let given = expect_ok(client.read_stream(stream));
+                let found: Result<Vec<Found>, _> =
+                    given.iter().map(|given| self.streams.look_at(stream, given)).collect();
+                let found = expect_ok(found);
+                self.harness.note(format!("{stream} has {found:?}"));
+                expect_ok(self.streams.restart(stream, &found, streams_are_sure));
+            }
+        }
+        let peeked = self.peek(&mut client);
+        self.harness.note(format!("{peeked:?}"));
+        expect_ok(self.quorum.restart(&peeked));
+        self.names.restart(&self.quorum.sent);
+    }
+
+    /// The messages of quorum queues, and what comes of them once nothing waits to be tried again.
+    fn peek(&self, client: &mut SingleClient) -> Peeked {
+        let mut peeked = Peeked { now_ms: self.now_ms(), ..Peeked::default() };
+        let (mut n_empty, mut has_waited) = (0, false);
+        for _ in 0..ROUNDS_MAX {
+            if !client.node.step_all() {
+                fail("there is no end to what there is to do");
+            }
+            let mut is_empty = true;
+            for queue in QUORUM_QUEUES {
+                for given in self.given_of(client, queue) {
+                    let seen = expect_ok(Seen::of(&given));
+                    expect_ok(self.quorum.check_content(queue, (&given, &seen), peeked.now_ms));
+                    peeked.found.entry(queue).or_default().push(seen);
+                    is_empty = false;
+                }
+            }
+            n_empty = if is_empty { n_empty + 1 } else { 0 };
+            if n_empty == EMPTY_ROUNDS && has_waited {
+                self.note_departing(client, &mut peeked);
+                return peeked;
+            }
+            if n_empty == EMPTY_ROUNDS {
+                (n_empty, has_waited) = (0, true);
+                peeked.now_ms += RETRY_MAX_MS;
+                let now_ms = peeked.now_ms;
+                client.node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
+            }
+        }
+        fail("there is no end to what comes out of the queues")
+    }
+
+    /// Looks at what is left of queues once they are empty.
+    fn note_departing(&self, client: &SingleClient, peeked: &mut Peeked) {
+        let view = client.node.broker.view();
+        for queue in QUORUM_QUEUES.iter().filter(|queue| self.is_there(queue)) {
+            if let Some(there) = view.queue("/", queue) {
+                peeked.departing.insert(queue, there.stat().n_departing);
+            } else {
+                peeked.expired.insert(queue);
             }
         }
     }
 
-    fn found(&self, client: &mut SingleClient, queue: &'static str) -> Vec<Found> {
-        let given = if self.ledger.kind(queue).is_stream() {
-            expect_ok(client.read_stream(queue))
-        } else {
-            let mut all = Vec::new();
-            while let Some(given) = expect_ok(client.get(queue)) {
-                all.push(given);
-            }
-            all
-        };
-        given.iter().map(|given| expect_ok(self.ledger.look_at(queue, given))).collect()
+    /// The messages that a quorum queue gives out now.
+    fn given_of(&self, client: &mut SingleClient, queue: &str) -> Vec<Given> {
+        let mut given = Vec::new();
+        if client.node.broker.view().queue("/", queue).is_none() {
+            return given;
+        }
+        if self.quorum.rules(queue).is_single_active {
+            return expect_ok(client.read_queue(queue));
+        }
+        while let Some(next) = expect_ok(client.get(queue)) {
+            given.push(next);
+        }
+        given
     }
 
     /// A bit of a stream's files is flipped on a copy: the start may refuse it and a reader may end there,
@@ -126,11 +200,10 @@ impl LogQueues {
         copy.flip_bit(&file, at, u8::try_from(bit).unwrap_or(0));
         self.harness.note(format!("bit {bit} of byte {at} of {file} is another one"));
         let Ok(mut client) = self.harness.try_to_look_into(&copy) else { return };
-        for (queue, kind) in self.ledger.queues() {
-            if kind.is_stream() && self.harness.queue(queue).is_some() {
-                let given = client.read_stream(queue).unwrap_or_default();
-                for given in given {
-                    expect_ok(self.ledger.look_at(queue, &given));
+        for stream in self.streams.streams() {
+            if self.is_there(stream) {
+                for given in client.read_stream(stream).unwrap_or_default() {
+                    expect_ok(self.streams.look_at(stream, &given));
                 }
             }
         }

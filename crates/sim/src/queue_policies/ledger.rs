@@ -2,7 +2,7 @@
 //! may have gone.
 
 use super::spec::{LettersTo, Spec};
-use amqp091::{Table, Value};
+use crate::seen::{Death, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use testing::outbox::{Content, Given};
 
@@ -28,52 +28,6 @@ pub(super) struct Sent {
     pub(super) is_sure: bool,
     /// A restart did not find it: it may not come back.
     pub(super) is_gone: bool,
-}
-
-/// A death as the broker notes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Death {
-    pub(super) queue: String,
-    pub(super) reason: String,
-    pub(super) n: u64,
-}
-
-/// A message as a client sees it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    pub(super) id: u64,
-    /// Newest first.
-    pub(super) deaths: Vec<Death>,
-    pub(super) n_failed: u64,
-    pub(super) redelivered: bool,
-    /// Whether the message's headers count how often it came back.
-    pub(super) is_counted: bool,
-}
-
-impl Seen {
-    pub(super) fn of(given: &Given) -> Result<Self, Violation> {
-        let id = given.content.id().ok_or("a delivery without a number")?;
-        let properties = message::View::of(&given.content.properties);
-        let headers = properties.headers().and_then(|headers| headers.to_owned().ok());
-        let headers = headers.unwrap_or_default();
-        let deaths = headers.get(b"x-death").and_then(Value::as_array).unwrap_or_default();
-        let deaths = deaths.iter().filter_map(Value::as_table).map(death_of).collect();
-        let n_failed = headers.get(b"x-delivery-count").and_then(Value::as_i64).unwrap_or(0);
-        let n_failed = u64::try_from(n_failed).unwrap_or(u64::MAX);
-        let is_counted = n_failed > 0 || headers.get(b"x-acquired-count").is_some();
-        Ok(Self { id, deaths, n_failed, redelivered: given.redelivered, is_counted })
-    }
-
-    /// The number of times it was dead-lettered.
-    pub(super) fn n_deaths(&self) -> u64 {
-        self.deaths.iter().map(|death| death.n).sum()
-    }
-}
-
-fn death_of(table: &Table) -> Death {
-    let text = |name: &[u8]| table.get(name).and_then(Value::as_str).unwrap_or("?").to_owned();
-    let n = table.get(b"count").and_then(Value::as_i64).unwrap_or(0);
-    Death { queue: text(b"queue"), reason: text(b"reason"), n: u64::try_from(n).unwrap_or(0) }
 }
 
 /// A message in a queue.
@@ -202,7 +156,7 @@ impl Ledger {
             if sent.answer == Some(false) {
                 return Err(format!("m{id} is in {queue}, which refused it"));
             }
-            if !seen.is_counted && content.properties != published.properties {
+            if !seen.is_counted() && content.properties != published.properties {
                 return Err(format!("m{id} of {queue} has other properties"));
             }
             return Ok(());
@@ -217,8 +171,7 @@ impl Ledger {
         if !self.letters_to(from).is_some_and(|targets| targets.contains(&queue)) {
             return Err(format!("m{id} of {} does not go to {queue}", newest.queue));
         }
-        let since_refused = seen.deaths.iter().take_while(|death| death.reason != "rejected");
-        if since_refused.into_iter().any(|death| death.queue == queue) {
+        if seen.has_been_in(queue) {
             return Err(format!("m{id} goes round in a circle, through {queue}"));
         }
         Ok(())

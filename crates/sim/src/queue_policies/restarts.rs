@@ -1,8 +1,9 @@
 //! Lives of a node whose queues have rules, and what is there after each.
 
 use super::QueuePolicies;
-use super::ledger::{Found, Seen};
+use super::ledger::Found;
 use crate::harness::{StartFaults, Started, expect_ok, fail};
+use crate::seen::Seen;
 use broker::Clock;
 use testing::MemoryDisk;
 

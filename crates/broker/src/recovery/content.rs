@@ -340,9 +340,9 @@ impl Contents {
         }
     }
 
-    /// Makes the machines of quorum queues that are there, once the log is read, and forgets the messages that
-    /// are gone by their commands. Of one that was deleted not everything need be in the log any more. The
-    /// error names the queue.
+    /// Makes the machines of quorum queues that are there, once the log is read, and forgets the messages
+    /// that are gone by their commands. Of one that was deleted not everything need be in the log any more.
+    /// The error names the queue.
     pub(super) fn restore_machines(&mut self, meta: &State) -> Result<(), (u64, RecordError)> {
         let is_there = |id: u64| meta.queue_by_id(QueueId(id)).is_some();
         for (id, index) in self.index.iter().filter(|(id, _)| is_there(**id)) {

@@ -368,7 +368,7 @@ fn a_cancelled_consumer_keeps_what_it_holds() {
     assert_eq!(client.settle(1, Outcome::Released), ["deliver b again"]);
 }
 
-/// What its outbox had no room for was not tried.
+/// Messages that its outbox had no room for were not tried.
 #[test]
 fn what_a_cancelled_consumer_was_not_sent_goes_back() {
     let (_disk, broker) = node();

@@ -187,7 +187,7 @@ impl RuledQueue for QuorumQueue {
             if undelivered.is_empty() {
                 turn.state.letters.undelivered = None;
             }
-            turn.letters_arrived(&arrived);
+            letters_arrived(turn, &arrived);
             if let Some((lost_at, to)) = lost_at.zip(turn.state.letters.to.as_deref()) {
                 tell_of_lost(turn.queue.def(), to, lost_at);
             }
@@ -221,20 +221,20 @@ impl Turn<'_> {
             numbers.iter().for_each(|it| confirms.refuse_letters(it.start..it.end));
         }
     }
+}
 
-    /// Letters are elsewhere; their publishers are answered when that is durable, which it is before their
-    /// departure is.
-    fn letters_arrived(&mut self, numbers: &[NumberRange]) {
-        let mut waiting = Vec::new();
-        if let Some(confirms) = &mut self.state.publishing.confirms {
-            numbers.iter().for_each(|it| waiting.extend(confirms.take_letters(it.start..it.end)));
-        }
-        self.letters_departed(numbers);
-        let upto = DurabilityToken::by_log(self.record(0, &[]));
-        for Confirm { publisher, sequence } in waiting {
-            let wal = self.queue.context.services().storage().wal();
-            publisher.answer_when_durable(wal, &upto, sequence);
-        }
+/// Letters are elsewhere; their publishers are answered when that is durable, which it is before their
+/// departure is.
+fn letters_arrived(turn: &mut Turn<'_>, numbers: &[NumberRange]) {
+    let mut waiting = Vec::new();
+    if let Some(confirms) = &mut turn.state.publishing.confirms {
+        numbers.iter().for_each(|it| waiting.extend(confirms.take_letters(it.start..it.end)));
+    }
+    turn.letters_departed(numbers);
+    let upto = DurabilityToken::by_log(turn.record(0, &[]));
+    for Confirm { publisher, sequence } in waiting {
+        let wal = turn.queue.context.services().storage().wal();
+        publisher.answer_when_durable(wal, &upto, sequence);
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Summary {
     /// The most it was.
     pub(crate) rss_bytes_max: Option<f64>,
     pub(crate) written_bytes: Option<f64>,
+    /// Of streams, that were delivered.
+    pub(crate) chunks: Option<f64>,
 }
 
 impl Summary {
@@ -97,6 +99,7 @@ impl Summary {
             rss_bytes: broker("rss_bytes"),
             rss_bytes_max: broker("rss_max_bytes"),
             written_bytes: broker("written_bytes"),
+            chunks: number("chunks"),
         })
     }
 
@@ -118,6 +121,7 @@ impl Summary {
         self.rss_bytes = most(self.rss_bytes, other.rss_bytes);
         self.rss_bytes_max = most(self.rss_bytes_max, other.rss_bytes_max);
         self.written_bytes = most(self.written_bytes, other.written_bytes);
+        self.chunks = sum(self.chunks, other.chunks);
         self.messages += other.messages;
         self.bytes += other.bytes;
     }
@@ -159,6 +163,7 @@ impl Summary {
             (Metric::Memory, self.rss_bytes),
             (Metric::MemoryPeak, self.rss_bytes_max),
             (Metric::WrittenEach, self.written_bytes.and_then(|bytes| ratio(bytes, self.messages))),
+            (Metric::ChunkSize, self.received.zip(self.chunks).and_then(|(n, of)| ratio(n, of))),
         ];
         for (metric, value) in optional {
             if let Some(value) = value {

@@ -17,6 +17,8 @@ pub(crate) struct Counts {
     pub(crate) nacked: u64,
     pub(crate) returned: u64,
     pub(crate) received: u64,
+    /// Chunks of streams, that were received.
+    pub(crate) chunks: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
 }
@@ -35,6 +37,7 @@ impl Counts {
         self.nacked += other.nacked;
         self.returned += other.returned;
         self.received += other.received;
+        self.chunks += other.chunks;
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
     }

@@ -13,6 +13,7 @@ pub(crate) fn value(metric: Metric, value: f64) -> String {
         Unit::Microseconds if value >= 1e3 => format!("{} ms", digits(value / 1e3)),
         Unit::Microseconds => format!("{} µs", digits(value)),
         Unit::Seconds => duration(value),
+        Unit::Count => digits(value),
         Unit::Times => format!("x{}", digits(value)),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
         Metric::CpuPerOperation => "CPU time per operation",
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
+        Metric::ChunkSize => "messages per chunk",
         Metric::Relative => "share of the reference row's rate",
         Metric::Gain => "times what the base has",
     }
@@ -59,6 +60,7 @@ pub(crate) fn button(metric: Metric) -> &'static str {
         Metric::CpuPerOperation => "CPU per operation",
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
+        Metric::ChunkSize => "chunk size",
         Metric::Relative => "relative",
         Metric::Gain => "gain",
     }
@@ -79,6 +81,7 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
         Metric::ConfirmMean | Metric::ConfirmMedian | Metric::ConfirmP99 => "nothing is confirmed",
         Metric::SendRate => "nothing is published",
         Metric::OperationRate | Metric::OperationMedian | Metric::OperationP99 => "no operations",
+        Metric::ChunkSize => "no chunks are delivered",
         Metric::Relative | Metric::Gain => "nothing to compare it with",
         Metric::Rate | Metric::ByteRate | Metric::LongestPause | Metric::Duration => "not measured",
     }

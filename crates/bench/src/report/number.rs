@@ -14,7 +14,7 @@ const SIZES: [(f64, &str); 4] =
 /// A value with its unit, in that unit's multiple that fits it.
 pub(crate) fn text(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::PerCpuSecond => short(value),
+        Unit::PerCpuSecond | Unit::Count => short(value),
         Unit::PerSecond => format!("{}/s", short(value)),
         Unit::Times => ratio(value),
         Unit::Microseconds => in_multiples(value, &TIMES),
@@ -43,14 +43,14 @@ pub(crate) fn text_beside(value: f64, beside: f64, unit: Unit) -> String {
         Unit::Seconds => in_multiples(value * 1e6, beside * 1e6, &TIMES),
         Unit::Bytes => in_multiples(value, beside, &SIZES),
         Unit::BytesPerSecond => format!("{}/s", in_multiples(value, beside, &SIZES)),
-        Unit::Times => text(value, unit),
+        Unit::Count | Unit::Times => text(value, unit),
     }
 }
 
 /// The text at a tick of an axis whose title says that it counts per second.
 pub(crate) fn tick_text(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::PerSecond => short(value),
+        Unit::PerSecond | Unit::Count => short(value),
         Unit::BytesPerSecond => text(value, Unit::Bytes),
         Unit::PerCpuSecond | Unit::Microseconds | Unit::Seconds | Unit::Bytes | Unit::Times => {
             text(value, unit)
@@ -79,9 +79,8 @@ pub(crate) fn compact(value: f64, unit: Unit) -> String {
 pub(crate) fn step_base(value: f64, unit: Unit) -> f64 {
     match unit {
         Unit::Bytes | Unit::BytesPerSecond => multiple(value, &SIZES).0,
-        Unit::PerSecond | Unit::PerCpuSecond | Unit::Microseconds | Unit::Seconds | Unit::Times => {
-            1.0
-        }
+        Unit::PerSecond | Unit::PerCpuSecond | Unit::Microseconds | Unit::Seconds => 1.0,
+        Unit::Count | Unit::Times => 1.0,
     }
 }
 

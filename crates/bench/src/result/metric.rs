@@ -52,6 +52,8 @@ pub enum Metric {
     LongestPause,
     /// Duration, seconds.
     Duration,
+    /// Messages of a stream's chunk that was delivered: the mean.
+    ChunkSize,
     /// The row's first metric divided by that of the row it is relative to, on the same column.
     Relative,
     /// The row's first metric divided by that of the column that is the scenario's base.
@@ -60,7 +62,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Rate,
         Self::SendRate,
         Self::ReceiveRate,
@@ -83,6 +85,7 @@ impl Metric {
         Self::CpuPerOperation,
         Self::LongestPause,
         Self::Duration,
+        Self::ChunkSize,
         Self::Relative,
         Self::Gain,
     ];
@@ -112,6 +115,7 @@ impl Metric {
             Self::CpuPerOperation => "CPU per operation",
             Self::LongestPause => "longest pause",
             Self::Duration => "duration",
+            Self::ChunkSize => "messages per chunk",
             Self::Relative => "relative",
             Self::Gain => "gain",
         }
@@ -137,6 +141,7 @@ impl Metric {
             | Self::CpuPerOperation => Unit::Microseconds,
             Self::Memory | Self::MemoryPeak | Self::MemoryEach | Self::WrittenEach => Unit::Bytes,
             Self::LongestPause | Self::Duration => Unit::Seconds,
+            Self::ChunkSize => Unit::Count,
             Self::Relative | Self::Gain => Unit::Times,
         }
     }
@@ -144,7 +149,8 @@ impl Metric {
     /// Whether more is better, for colours and aims.
     pub fn is_higher_better(self) -> bool {
         match self.unit() {
-            Unit::PerSecond | Unit::BytesPerSecond | Unit::PerCpuSecond | Unit::Times => true,
+            Unit::PerSecond | Unit::BytesPerSecond | Unit::PerCpuSecond => true,
+            Unit::Count | Unit::Times => true,
             Unit::Microseconds | Unit::Bytes | Unit::Seconds => false,
         }
     }
@@ -173,6 +179,7 @@ impl Metric {
             | Self::CpuPerOperation
             | Self::LongestPause
             | Self::Duration
+            | Self::ChunkSize
             | Self::Relative
             | Self::Gain => None,
         }
@@ -194,6 +201,8 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
+    /// A number.
+    Count,
     /// A factor.
     Times,
 }

@@ -45,6 +45,7 @@ pub(crate) fn streams(Settings { scale }: Settings) -> Plan {
             Metric::PerCpuSecond,
             Metric::Rate,
             Metric::LatencyMedian,
+            Metric::ChunkSize,
             Metric::Relative,
         ],
         charts: vec![
@@ -53,6 +54,7 @@ pub(crate) fn streams(Settings { scale }: Settings) -> Plan {
                 .rows(names(&tail)),
             bars("Published slowly, then read: messages per second", Metric::Rate)
                 .rows(names(&ingress)),
+            bars("The chunks that formed", Metric::ChunkSize).rows(names(&ingress)),
         ],
         cases: floors.into_iter().chain(tail).chain(ingress).collect(),
         has_floor: true,

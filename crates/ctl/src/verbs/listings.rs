@@ -62,6 +62,7 @@ const QUEUE: &[&str] = &[
     "segments",
     "durability",
     "file_reads",
+    "file_read_bytes",
     "chunks_read_ahead",
     "chunks_read",
 ];

@@ -210,6 +210,7 @@ impl Shown<'_> {
                 StreamDurability::Fsync => json!("fsync"),
             },
             "file_reads" => json!(figures().read.file_reads),
+            "file_read_bytes" => json!(figures().read.read_bytes),
             "chunks_read_ahead" => json!(figures().read.chunks_read_ahead),
             "chunks_read" => json!(figures().read.chunks),
             _ => return None,

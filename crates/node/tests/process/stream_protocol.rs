@@ -107,6 +107,10 @@ fn all_chunks_come_without_read_ahead_too() {
         let header = Chunk::decode_delivered(deliver.chunk.0).unwrap().header;
         assert_eq!((header.chunk_id, header.n_records), (offset, 1));
     }
+    let columns = ["file_reads", "chunks_read_ahead", "file_read_bytes"];
+    let listed = node.ctl(&[&["list_queues", "-q", "-s"], &columns[..]].concat());
+    assert!(listed.starts_with(&format!("{}\t0\t", 2 * N)), "{listed}");
+    assert!(!listed.ends_with("\t0\n"), "{listed}");
     node.stop();
 }
 

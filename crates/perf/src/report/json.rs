@@ -80,6 +80,9 @@ impl Printer {
             object.insert(name.to_owned(), json!(n));
             object.insert(format!("{name}_per_second"), json!(per_second(n, ns)));
         }
+        if counts.chunks > 0 {
+            object.insert("chunks".to_owned(), json!(counts.chunks));
+        }
         object.insert("sent_bytes".to_owned(), json!(counts.sent_bytes));
         object.insert("received_bytes".to_owned(), json!(counts.received_bytes));
     }

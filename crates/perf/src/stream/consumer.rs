@@ -134,6 +134,7 @@ impl Consumer {
         let tally = Tally { n: tally.n.min(self.plan.limit - self.received), ..tally };
         self.received += tally.n;
         sample.counts.received += tally.n;
+        sample.counts.chunks += u64::from(tally.n > 0);
         sample.counts.received_bytes += tally.bytes;
         if let Some(hold_ns) = self.plan.hold_ns {
             self.hold(now, tally.n, hold_ns);

@@ -110,4 +110,6 @@ fn streams_are_filled_with_chunks_of_exactly_that_size() {
     );
     assert_eq!(filled["streams"][0]["found"]["bytes"], 640 * 21);
     assert_eq!(broker.n_chunks("b"), 10);
+    let read = last(&broker, "stream", "-x 0 -o first -D 640 -st b");
+    assert_eq!((&read["received"], &read["chunks"]), (&json!(640), &json!(10)));
 }

@@ -26,6 +26,22 @@ pub enum Credentials<'a> {
     },
     /// Nothing (`ANONYMOUS`).
     Anonymous,
+    /// The name in a certificate that was verified (`EXTERNAL`), or why there is none.
+    Certificate(Result<&'a str, NoName>),
+}
+
+/// The reason why a client has no name by its certificate. COMPAT: RabbitMQ's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoName {
+    /// The connection is not encrypted.
+    #[error("not a TLS-enabled connection")]
+    NoTls,
+    /// The client has shown none.
+    #[error("connection peer presented no TLS (x.509) certificate")]
+    NoCertificate,
+    /// It has no such part.
+    #[error("no name found")]
+    NotFound,
 }
 
 impl std::fmt::Debug for Credentials<'_> {
@@ -36,6 +52,7 @@ impl std::fmt::Debug for Credentials<'_> {
                 write!(f, "Password({}, ...)", shown(username))
             }
             Self::Anonymous => f.write_str("Anonymous"),
+            Self::Certificate(name) => write!(f, "Certificate({name:?})"),
         }
     }
 }
@@ -79,6 +96,9 @@ pub enum Refused {
         "user '{0}' - too many logins from the same address have failed, the password was not looked at"
     )]
     TooManyFailures(String),
+    /// There is no name in the client's certificate.
+    #[error(transparent)]
+    NoName(#[from] NoName),
     /// Logins without credentials are not allowed.
     #[error("anonymous access is not allowed")]
     AnonymousForbidden,
@@ -170,12 +190,13 @@ impl Authenticator {
         state: &State,
     ) -> Result<AuthenticatedUser, Refused> {
         let (username, password) = match credentials {
-            Credentials::Password { username, password } => (username, password),
+            Credentials::Password { username, password } => (username, Some(password)),
             Credentials::Anonymous => {
                 let anonymous = self.rules.anonymous.as_ref();
                 let anonymous = anonymous.ok_or(Refused::AnonymousForbidden)?;
-                (anonymous.user.as_bytes(), anonymous.password.as_bytes())
+                (anonymous.user.as_bytes(), Some(anonymous.password.as_bytes()))
             }
+            Credentials::Certificate(name) => (name?.as_bytes(), None),
         };
         let mut answer = Err(Refused::InvalidCredentials(shown(username)));
         for backend in &self.backends {

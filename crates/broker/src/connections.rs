@@ -31,14 +31,51 @@ pub struct Identity {
     pub port: u16,
     /// For example `{0,9,1}`.
     pub protocol: &'static str,
-    /// SASL mechanism.
-    pub auth_mechanism: String,
+    /// How it has shown who it is.
+    pub login: Login,
     /// Limits agreed on with the client.
     pub negotiated: session::Negotiated,
     /// The properties the client gave of itself.
     pub client_properties: session::Table,
     /// When it connected, in milliseconds since 1970.
     pub connected_at_ms: u64,
+}
+
+/// The way a client has shown who it is.
+#[derive(Clone, Debug, Default)]
+pub struct Login {
+    /// SASL mechanism.
+    pub mechanism: String,
+    /// The encryption of its connection, if there is any.
+    pub tls: Option<Arc<TlsPeer>>,
+}
+
+/// The encryption of a connection, in RabbitMQ's words.
+#[derive(Clone, Debug, Default)]
+pub struct TlsPeer {
+    /// For example `tlsv1.3`.
+    pub version: String,
+    /// The exchange of keys.
+    pub key_exchange: String,
+    /// The cipher.
+    pub cipher: String,
+    /// The certificate that the client has shown.
+    pub certificate: Option<PeerCertificate>,
+}
+
+/// The certificate of a client.
+#[derive(Clone, Debug, Default)]
+pub struct PeerCertificate {
+    /// Subject.
+    pub subject: String,
+    /// Issuer.
+    pub issuer: String,
+    /// From when to when it is valid.
+    pub validity: String,
+    /// Serial number, hexadecimal.
+    pub serial: String,
+    /// The part of it that is the name of its user.
+    pub user: Option<String>,
 }
 
 impl Identity {

@@ -33,7 +33,8 @@ pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events};
 pub use crate::connections::{
-    ChannelCounters, Connection, Connections, Identity, Interrupt, Traffic,
+    ChannelCounters, Connection, Connections, Identity, Interrupt, Login, PeerCertificate, TlsPeer,
+    Traffic,
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::figures::{FILE_KINDS, Figures};

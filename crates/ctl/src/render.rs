@@ -3,6 +3,7 @@
 mod health;
 mod refused;
 mod status;
+mod tls;
 
 pub(crate) use health::{
     alarms, check_alarms, check_deprecated_features, check_local_alarms, check_port_listener,
@@ -11,6 +12,7 @@ pub(crate) use health::{
 };
 pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, status};
+pub(crate) use tls::{check_certificate_expiration, lines, seconds_of};
 
 use crate::failure::Failure;
 use crate::output::{Answer, Form, Rows};

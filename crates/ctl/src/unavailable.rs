@@ -17,9 +17,8 @@ const GROUPS: &[(&str, &str)] = &[
          observer remote_shell runtime_thread_stats",
     ),
     (
-        "it has no TLS of its own",
-        "certificates check_certificate_expiration cipher_suites list_ciphers \
-         list_trust_store_certificates refresh_trust_store tls_versions",
+        "it trusts the authorities of its configuration alone",
+        "list_trust_store_certificates refresh_trust_store",
     ),
     (
         "it has no shovels and no federation",
@@ -32,7 +31,7 @@ const GROUPS: &[(&str, &str)] = &[
          clear_auth_backend_cache command_line_arguments consume_event_stream \
          deactivate_free_disk_space_monitoring decode decrypt_conf_value directories \
          disable_auth_attempt_source_tracking enable_auth_attempt_source_tracking encode \
-         encrypt_conf_value list_channel_interceptors list_hashes list_mqtt_connections \
+         encrypt_conf_value list_channel_interceptors list_ciphers list_hashes list_mqtt_connections \
          list_network_interfaces list_node_auth_attempt_stats \
          list_operator_policies_with_classic_queue_mirroring \
          list_policies_with_classic_queue_mirroring list_stomp_connections \

@@ -11,6 +11,7 @@ mod plugins;
 mod queues;
 mod quorum;
 mod streams;
+mod tls;
 mod tracing;
 mod upgrade;
 mod users;
@@ -33,6 +34,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     quorum::VERBS,
     streams::VERBS,
     delays::VERBS,
+    tls::VERBS,
     tracing::VERBS,
     plugins::VERBS,
     upgrade::VERBS,

@@ -13,6 +13,8 @@ pub enum Mechanism {
     Anonymous,
     /// The user, then the password in answer to a challenge.
     CrDemo,
+    /// The user that the client's certificate names (RFC 4422, appendix A).
+    External,
 }
 
 impl Mechanism {
@@ -24,13 +26,14 @@ impl Mechanism {
             Self::AmqPlain => "AMQPLAIN",
             Self::Anonymous => "ANONYMOUS",
             Self::CrDemo => "RABBIT-CR-DEMO",
+            Self::External => "EXTERNAL",
         }
     }
 
     /// The mechanism of this name, in any case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Plain, Self::AmqPlain, Self::Anonymous, Self::CrDemo]
+        [Self::Plain, Self::AmqPlain, Self::Anonymous, Self::CrDemo, Self::External]
             .into_iter()
             .find(|mechanism| name.eq_ignore_ascii_case(mechanism.name()))
     }
@@ -40,7 +43,7 @@ impl Mechanism {
     pub const fn takes_password(self) -> bool {
         match self {
             Self::Plain | Self::AmqPlain | Self::CrDemo => true,
-            Self::Anonymous => false,
+            Self::Anonymous | Self::External => false,
         }
     }
 
@@ -48,7 +51,7 @@ impl Mechanism {
     #[must_use]
     pub const fn challenge(self) -> Option<&'static [u8]> {
         match self {
-            Self::Plain | Self::AmqPlain | Self::Anonymous => None,
+            Self::Plain | Self::AmqPlain | Self::Anonymous | Self::External => None,
             // COMPAT: clients look for these words.
             Self::CrDemo => Some(b"Please tell me your password"),
         }
@@ -65,7 +68,8 @@ impl Mechanism {
                 let password = table.get(b"PASSWORD")?.as_bytes()?;
                 Some((String::from_utf8(user.to_vec()).ok()?, password.to_vec()))
             }
-            Self::Anonymous => Some((String::new(), Vec::new())),
+            // COMPAT: who the client would like to be is not looked at.
+            Self::Anonymous | Self::External => Some((String::new(), Vec::new())),
             Self::CrDemo => Some((String::from_utf8(response.to_vec()).ok()?, Vec::new())),
         }
     }

@@ -12,7 +12,8 @@ use crate::api_error::{ApiError, Kind};
 use crate::node_info::is_same_node;
 use crate::request::Request;
 use crate::{
-    ControlSocket, DOCUMENT_BYTES_MAX, Management, definitions, definitions_io, listing, salt,
+    ControlSocket, DOCUMENT_BYTES_MAX, Management, certificates, definitions, definitions_io,
+    listing, salt,
 };
 use audit::Operator;
 use axum::Router;
@@ -139,6 +140,9 @@ impl Management {
         }
         if let Some(node_info) = node::node_info(self, endpoint) {
             return Ok(node_info);
+        }
+        if let Some(answer) = certificates::answer(self, endpoint) {
+            return Ok(answer);
         }
         if endpoint == "export_definitions" {
             return definitions_io::export(self, request.optional("vhost"));

@@ -4,6 +4,7 @@
 //! Start reading at [`Management`], then `control`.
 
 mod api_error;
+mod certificates;
 mod control;
 mod definitions;
 mod definitions_io;
@@ -17,6 +18,7 @@ mod salt;
 mod socket;
 mod table;
 
+pub use certificates::reload_certificates;
 pub use control::serve;
 pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
@@ -52,6 +54,8 @@ pub struct Management {
     pub resources: Arc<dyn Resources>,
     /// The log's level and file, which an operator may change.
     pub log: Arc<dyn Log>,
+    /// The certificates of TLS listeners, if there are any, which may be read again.
+    pub tls: Option<Arc<tls::Context>>,
     /// Told whether nobody is to connect any more, for as long as an operator wants it so.
     pub suspended: watch::Sender<bool>,
     /// Whether clients can connect; the node says so when it has started.

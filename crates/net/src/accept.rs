@@ -1,17 +1,19 @@
 //! Accepting connections.
 
-use crate::connection::{self, Name};
-use crate::front::Protocol;
-use crate::listener::{ListenAddress, Listener};
+use crate::connection::{self, Begun, Name};
+use crate::listener::{ListenAddress, Listener, Service};
+use crate::peer_lines::Kind;
 use crate::proxy;
-use crate::server::Server;
-use crate::socket;
+use crate::server::{DISPLACED_REASON, Server};
+use crate::socket::{self, SocketReader, SocketWriter};
+use broker::{PeerCertificate, TlsPeer};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::{Agreed, Failure, LoginFrom, Reason};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// A pause after the system refused to accept a connection: it is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -46,7 +48,7 @@ impl Server {
             match accepted {
                 Ok((socket, peer)) => {
                     is_out_of_something = false;
-                    self.begin(socket, peer, listener.protocol());
+                    self.begin(socket, peer, listener.service());
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
@@ -63,13 +65,13 @@ impl Server {
     /// Listens again, once that is wanted.
     async fn resumed(
         &self,
-        (address, backlog, protocol): (SocketAddr, u32, Protocol),
+        (address, backlog, service): (SocketAddr, u32, Service),
         suspended: &mut watch::Receiver<bool>,
     ) -> Listener {
         tracing::info!("nobody can connect to {address} until listeners are resumed");
         loop {
             until(suspended, false).await;
-            match Listener::bind(ListenAddress::One(address), backlog, protocol.clone()) {
+            match Listener::bind(ListenAddress::One(address), backlog, service.clone()) {
                 Ok(listener) => {
                     tracing::info!("clients can connect to {address} again");
                     return listener;
@@ -82,7 +84,7 @@ impl Server {
         }
     }
 
-    fn begin(self: &Arc<Self>, mut socket: TcpStream, peer: SocketAddr, protocol: &Protocol) {
+    fn begin(self: &Arc<Self>, mut socket: TcpStream, peer: SocketAddr, service: &Service) {
         if !self.settings.descriptors.admits(&socket) {
             tracing::debug!("refusing the connection of {peer}: no file descriptors are left");
             return;
@@ -96,7 +98,7 @@ impl Server {
             }
         };
         let (served, handshake) = (Served::begin(self), self.strangers.handshakes.take());
-        let (accepted, protocol) = (self.clock.now(), protocol.clone());
+        let (accepted, Service { protocol, tls }) = (self.clock.now(), service.clone());
         tokio::spawn(async move {
             let name = if served.0.settings.proxy_protocol {
                 let timeout_ms = protocol.handshake_timeout_ms();
@@ -106,12 +108,70 @@ impl Server {
             } else {
                 Some(Name::new(peer, local))
             };
-            if let Some(name) = name {
-                let begun = (name, accepted, protocol.front(local.port(), accepted));
-                connection::serve(socket::plain(socket), begun, handshake, &served.0).await;
+            let Some(name) = name else { return };
+            let halves = match tls {
+                None => Some((socket::plain(socket), None)),
+                Some(tls) => {
+                    let limits = (protocol.handshake_timeout_ms(), handshake.lost());
+                    Box::pin(agree(socket, name, &tls, limits, &served.0)).await
+                }
+            };
+            if let Some((halves, tls)) = halves {
+                let front = protocol.front(local.port(), accepted);
+                let begun = Begun { name, accepted, front, tls };
+                connection::serve(halves, begun, handshake, &served.0).await;
             }
-            drop(served);
         });
+    }
+}
+
+/// Agrees on keys with a client. What fails is told and counted.
+async fn agree(
+    socket: TcpStream,
+    name: Name,
+    tls: &tls::Context,
+    (timeout_ms, displaced): (u64, Arc<Notify>),
+    server: &Arc<Server>,
+) -> Option<((SocketReader, SocketWriter), Option<Arc<TlsPeer>>)> {
+    let patience_ms = timeout_ms.min(server.settings.tls_handshake_timeout_ms);
+    let config = Arc::clone(&tls.current().config);
+    let agreed = socket::handshake(socket, config, &server.strangers.tls_turns);
+    let agreed = server.timers.timeout(Duration::from_millis(patience_ms), agreed);
+    let mut stopping = server.stopping.subscribe();
+    let agreed = tokio::select! {
+        agreed = agreed => agreed.unwrap_or_else(|_| {
+            Err(Failure::new(Reason::TooSlow, &format!("not done within {patience_ms} ms")))
+        }),
+        _ = stopping.wait_for(|stopping| *stopping) => return None,
+        () = displaced.notified() => Err(Failure::new(Reason::TooSlow, DISPLACED_REASON)),
+    };
+    match agreed {
+        Ok((socket, agreed)) => {
+            let peer = tls_peer(agreed, server.settings.cert_login);
+            Some((socket::encrypted(socket), Some(Arc::new(peer))))
+        }
+        Err(Failure { reason, text }) => {
+            tls.count(reason);
+            if server.is_told((name.client_ip(), Kind::Unencrypted)) {
+                tracing::warn!(connection = %name, "TLS handshake failed: {text}");
+            }
+            None
+        }
+    }
+}
+
+fn tls_peer(agreed: Agreed, cert_login: LoginFrom) -> TlsPeer {
+    TlsPeer {
+        version: agreed.version.to_owned(),
+        key_exchange: agreed.key_exchange,
+        cipher: agreed.cipher,
+        certificate: agreed.certificate.map(|it| PeerCertificate {
+            user: it.login(cert_login).map(str::to_owned),
+            subject: it.subject,
+            issuer: it.issuer,
+            validity: it.validity,
+            serial: it.serial,
+        }),
     }
 }
 

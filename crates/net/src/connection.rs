@@ -21,7 +21,7 @@ use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use crate::socket::{SocketReader, SocketWriter};
 use alarm::Alarm;
-use broker::{Interrupt, Session};
+use broker::{Interrupt, Session, TlsPeer};
 use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step, Tick};
 use input::Input;
 use login::Entry;
@@ -84,7 +84,7 @@ impl Name {
     }
 
     /// The client's address; no machine's address if it is not known.
-    const fn client_ip(&self) -> IpAddr {
+    pub(crate) const fn client_ip(&self) -> IpAddr {
         if self.is_client_unknown { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { self.peer.ip() }
     }
 }
@@ -188,14 +188,23 @@ struct Wakeup {
     released: bool,
 }
 
+/// A connection at its beginning.
+pub(crate) struct Begun {
+    pub(crate) name: Name,
+    pub(crate) accepted: Now,
+    pub(crate) front: Front,
+    /// Its encryption, if there is any.
+    pub(crate) tls: Option<Arc<TlsPeer>>,
+}
+
 /// Serves a connection until it is over. The time of its handshake runs since `accepted`.
 pub(crate) fn serve(
     socket: (SocketReader, SocketWriter),
-    begun: (Name, Now, Front),
+    begun: Begun,
     handshake: Place,
     server: &Arc<Server>,
 ) -> impl Future<Output = ()> + Send {
-    tracing::debug!(connection = %begun.0, "accepted");
+    tracing::debug!(connection = %begun.name, "accepted");
     // Made here, so that the future has its address alone.
     serve_task(Box::new(Task::new(socket, begun, handshake, Arc::clone(server))), server)
 }
@@ -241,7 +250,7 @@ async fn catch_panics<F: Future<Output = Disconnect>>(
 impl Task {
     fn new(
         (from_peer, to_peer): (SocketReader, SocketWriter),
-        (name, now, front): (Name, Now, Front),
+        Begun { name, accepted, front, tls }: Begun,
         handshake: Place,
         server: Arc<Server>,
     ) -> Self {
@@ -261,11 +270,11 @@ impl Task {
             input: Input::new(from_peer),
             requests: Vec::new(),
             written: Written::default(),
-            entry: Entry::new(handshake, now),
+            entry: Entry::new(handshake, accepted, tls),
             client: Client::default(),
             interrupt: Some(interrupt),
-            alarm: Alarm::new(&server, now),
-            pace: Pace::new(now),
+            alarm: Alarm::new(&server, accepted),
+            pace: Pace::new(accepted),
             server,
         }
     }

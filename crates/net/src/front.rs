@@ -16,24 +16,6 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// RabbitMQ's word for its listeners.
-    #[must_use]
-    pub const fn listener_name(&self) -> &'static str {
-        match self {
-            Self::Amqp091(_) => "amqp",
-            Self::Stream(_) => "stream",
-        }
-    }
-
-    /// RabbitMQ's description of its listeners.
-    #[must_use]
-    pub const fn purpose(&self) -> &'static str {
-        match self {
-            Self::Amqp091(_) => "AMQP 0-9-1",
-            Self::Stream(_) => "stream",
-        }
-    }
-
     /// The time a client has to open a virtual host.
     pub(crate) fn handshake_timeout_ms(&self) -> u64 {
         match self {

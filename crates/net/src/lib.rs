@@ -20,6 +20,6 @@ mod timers;
 pub use clock::Clock;
 pub use descriptors::Descriptors;
 pub use front::Protocol;
-pub use listener::{ListenAddress, Listener};
+pub use listener::{ListenAddress, Listener, Service};
 pub use server::{Server, ServerSettings};
 pub use timers::Timers;

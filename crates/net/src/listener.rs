@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use crate::front::Protocol;
 use socket2::{Domain, Socket, Type};
@@ -26,22 +27,55 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// The clients that a listener is for.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// The protocol its clients speak.
+    pub protocol: Protocol,
+    /// The certificates they are shown, if they speak it over TLS.
+    pub tls: Option<Arc<tls::Context>>,
+}
+
+impl Service {
+    /// RabbitMQ's word for its listeners.
+    #[must_use]
+    pub const fn listener_name(&self) -> &'static str {
+        match (&self.protocol, &self.tls) {
+            (Protocol::Amqp091(_), None) => "amqp",
+            (Protocol::Amqp091(_), Some(_)) => "amqp/ssl",
+            (Protocol::Stream(_), None) => "stream",
+            (Protocol::Stream(_), Some(_)) => "stream/ssl",
+        }
+    }
+
+    /// RabbitMQ's description of its listeners.
+    #[must_use]
+    pub const fn purpose(&self) -> &'static str {
+        match (&self.protocol, &self.tls) {
+            (Protocol::Amqp091(_), None) => "AMQP 0-9-1",
+            (Protocol::Amqp091(_), Some(_)) => "AMQP 0-9-1 over TLS",
+            (Protocol::Stream(_), None) => "stream",
+            (Protocol::Stream(_), Some(_)) => "stream over TLS",
+        }
+    }
+}
+
 /// A bound and listening TCP socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     backlog: u32,
-    protocol: Protocol,
+    service: Service,
 }
 
 impl Listener {
-    /// Binds and listens, for clients of one protocol. `backlog` is the number of connections the kernel
+    /// Binds and listens. `backlog` is the number of connections the kernel
     /// holds until they are accepted. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// What the system answers: the port is in use, the address is not this machine's, and so on.
-    pub fn bind(address: ListenAddress, backlog: u32, protocol: Protocol) -> io::Result<Self> {
+    pub fn bind(address: ListenAddress, backlog: u32, service: Service) -> io::Result<Self> {
         let socket = match address {
             ListenAddress::One(address) => listen(address, backlog)?,
             ListenAddress::Every(port) => {
@@ -56,18 +90,18 @@ impl Listener {
         };
         let socket = TcpListener::from_std(socket.into())?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, backlog, protocol })
+        Ok(Self { socket, address, backlog, service })
     }
 
     /// Closes the socket, and says how to bind one like it: at the very port, and with its backlog.
-    pub(crate) fn close(self) -> (SocketAddr, u32, Protocol) {
-        (self.address, self.backlog, self.protocol)
+    pub(crate) fn close(self) -> (SocketAddr, u32, Service) {
+        (self.address, self.backlog, self.service)
     }
 
-    /// The protocol its clients speak.
+    /// The clients it is for.
     #[must_use]
-    pub const fn protocol(&self) -> &Protocol {
-        &self.protocol
+    pub const fn service(&self) -> &Service {
+        &self.service
     }
 
     /// The address bound, with the port the system chose where 0 was asked for.
@@ -107,10 +141,10 @@ fn no_such_family(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     fn bind(address: ListenAddress) -> io::Result<Listener> {
-        Listener::bind(address, 16, Protocol::Amqp091(Arc::default()))
+        let service = Service { protocol: Protocol::Amqp091(Arc::default()), tls: None };
+        Listener::bind(address, 16, service)
     }
 
     #[tokio::test]

@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Refused,
     Dropped,
     Lost,
+    /// A handshake of TLS failed.
+    Unencrypted,
 }
 
 impl fmt::Display for Kind {
@@ -29,6 +31,7 @@ impl fmt::Display for Kind {
             Self::Refused => "refused",
             Self::Dropped => "dropped",
             Self::Lost => "lost",
+            Self::Unencrypted => "failed TLS",
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::activity::ClientActivity;
 use crate::clock::Clock;
 use crate::descriptors::Descriptors;
-use crate::peer_lines::PeerLines;
+use crate::peer_lines::{PeerLines, Source, Verdict};
 use crate::places::Places;
 use crate::timers::Timers;
 use auth::{Authenticator, LoginThrottle};
@@ -12,8 +12,9 @@ use socket2::SockRef;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::LoginFrom;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// Sockets that have not opened a virtual host yet, at a time, and never more than half of the descriptors
 /// there are for connections.
@@ -21,6 +22,9 @@ const HANDSHAKES_MAX: u64 = 16_384;
 /// Sockets that wait for their clients to close them, at a time, and never more than a quarter of those
 /// descriptors: a client that closes its socket at all does so at once.
 const LINGERING_MAX: u64 = 16 * 1024;
+
+/// Steps of handshakes of TLS that are worked out at a time: between them other connections have their turns.
+const TLS_TURNS_MAX: usize = 2;
 
 /// The operator's settings of sockets.
 #[derive(Clone, Debug)]
@@ -31,6 +35,10 @@ pub struct ServerSettings {
     pub keepalive: bool,
     /// Whether connections come through a proxy, and begin with a header of the PROXY protocol.
     pub proxy_protocol: bool,
+    /// The time a client has to agree on keys, where it connects over TLS.
+    pub tls_handshake_timeout_ms: u64,
+    /// The part of a client's certificate that is its user's name.
+    pub cert_login: LoginFrom,
     /// Bytes the system may hold on the way out, instead of what it chooses (`SO_SNDBUF`).
     pub send_buffer_bytes: Option<usize>,
     /// Bytes the system may hold on the way in, instead of what it chooses (`SO_RCVBUF`).
@@ -62,6 +70,8 @@ pub(crate) struct Strangers {
     pub(crate) handshakes: Arc<Places>,
     pub(crate) throttle: LoginThrottle,
     pub(crate) lines: PeerLines,
+    /// Turns of handshakes of TLS, which take long to work out.
+    pub(crate) tls_turns: Semaphore,
 }
 
 impl ServerSettings {
@@ -94,6 +104,7 @@ impl Server {
             handshakes: Places::new(HANDSHAKES_MAX.min(for_connections / 2)),
             throttle: LoginThrottle::default(),
             lines: PeerLines::default(),
+            tls_turns: Semaphore::new(TLS_TURNS_MAX),
         };
         Arc::new(Self {
             broker,
@@ -107,6 +118,26 @@ impl Server {
             n_tasks: watch::Sender::new(0),
             lingering: Places::new(LINGERING_MAX.min(for_connections / 4)),
         })
+    }
+
+    /// Whether the log is told of a peer that has not logged in: anybody can have many such lines, which are
+    /// summed up.
+    pub(crate) fn is_told(self: &Arc<Self>, source: Source) -> bool {
+        match self.strangers.lines.note(source, self.clock.now().monotonic_ms) {
+            Verdict::Write => true,
+            Verdict::LeaveOut => false,
+            Verdict::SumUp(source, after_ms) => {
+                let server = Arc::clone(self);
+                tokio::spawn(async move {
+                    let mut stopping = server.stopping.subscribe();
+                    let stopped = stopping.wait_for(|stopping| *stopping);
+                    let after = Duration::from_millis(after_ms);
+                    let _in_time = server.timers.timeout(after, stopped).await.is_ok();
+                    server.strangers.lines.sum_up(source);
+                });
+                false
+            }
+        }
     }
 
     /// The number of sockets being served; of those that only wait for their clients to close them, none.

@@ -1,14 +1,20 @@
 //! A client's socket in two halves, and what is asked of them. Whatever lies between the system's socket and
 //! the protocol, such as TLS, is a further arm of [`SocketReader`] and [`SocketWriter`].
 
+mod tls;
+
+pub(crate) use tls::handshake;
+
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustix::io::Errno;
 use session::FileBytes;
 use socket2::SockRef;
+use tls::TlsSocket;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -22,10 +28,17 @@ pub(crate) fn plain(socket: TcpStream) -> (SocketReader, SocketWriter) {
     (SocketReader::Plain(from_peer), SocketWriter::Plain(to_peer))
 }
 
+/// The halves of a socket that carries TLS.
+pub(crate) fn encrypted(socket: TlsSocket) -> (SocketReader, SocketWriter) {
+    let socket = Arc::new(socket);
+    (SocketReader::Tls(Arc::clone(&socket)), SocketWriter::Tls(socket))
+}
+
 /// The reading half, which also closes the socket.
 #[derive(Debug)]
 pub(crate) enum SocketReader {
     Plain(OwnedReadHalf),
+    Tls(Arc<TlsSocket>),
 }
 
 impl SocketReader {
@@ -37,6 +50,7 @@ impl SocketReader {
     ) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(half) => Pin::new(half).poll_read(cx, space),
+            Self::Tls(it) => it.poll_read(cx, space),
         }
     }
 
@@ -44,6 +58,7 @@ impl SocketReader {
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Plain(half) => half.readable().await,
+            Self::Tls(it) => it.socket.readable().await,
         }
     }
 
@@ -51,6 +66,7 @@ impl SocketReader {
     pub(crate) fn drop_some(&self, sink: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(half) => half.try_read(sink),
+            Self::Tls(it) => it.socket.try_read(sink),
         }
     }
 
@@ -58,6 +74,10 @@ impl SocketReader {
     pub(crate) fn shut_down(&self) -> io::Result<()> {
         match self {
             Self::Plain(half) => SockRef::from(half.as_ref()).shutdown(Shutdown::Write),
+            Self::Tls(it) => {
+                it.close();
+                SockRef::from(&it.socket).shutdown(Shutdown::Write)
+            }
         }
     }
 
@@ -66,6 +86,7 @@ impl SocketReader {
     pub(crate) fn reset(&self) -> io::Result<()> {
         match self {
             Self::Plain(half) => half.as_ref().set_zero_linger(),
+            Self::Tls(it) => it.socket.set_zero_linger(),
         }
     }
 }
@@ -74,6 +95,7 @@ impl SocketReader {
 #[derive(Debug)]
 pub(crate) enum SocketWriter {
     Plain(OwnedWriteHalf),
+    Tls(Arc<TlsSocket>),
 }
 
 impl SocketWriter {
@@ -81,6 +103,7 @@ impl SocketWriter {
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Plain(half) => half.as_ref().poll_write_ready(cx).map(drop),
+            Self::Tls(it) => it.socket.poll_write_ready(cx).map(drop),
         }
     }
 
@@ -89,6 +112,7 @@ impl SocketWriter {
         match (self, slices) {
             (Self::Plain(half), [one]) => half.try_write(one),
             (Self::Plain(half), many) => half.try_write_vectored(many),
+            (Self::Tls(it), slices) => it.try_write(slices),
         }
     }
 
@@ -99,15 +123,14 @@ impl SocketWriter {
         if n == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let Self::Plain(half) = self;
-        let sent = match part.descriptor() {
-            Some((file, at)) => {
+        let sent = match (self, part.descriptor()) {
+            (Self::Plain(half), Some((file, at))) => {
                 let mut at = at + from as u64;
                 half.as_ref().try_io(Interest::WRITABLE, || {
                     Ok(rustix::fs::sendfile(half.as_ref(), file, Some(&mut at), n)?)
                 })
             }
-            None => Err(Errno::INVAL.into()),
+            (Self::Plain(_), None) | (Self::Tls(_), _) => Err(Errno::INVAL.into()),
         };
         let sent = match sent {
             Err(error) if cannot_send(&error) => {
@@ -125,6 +148,7 @@ impl SocketWriter {
     pub(crate) fn leave_open(self) {
         match self {
             Self::Plain(half) => half.forget(),
+            Self::Tls(_) => {}
         }
     }
 }

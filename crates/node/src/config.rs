@@ -8,6 +8,7 @@ mod option;
 mod options;
 mod render;
 mod syntax;
+mod tls;
 mod units;
 
 use front_amqp091::Immediate;
@@ -16,6 +17,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use self::tls::TlsDraft;
+use ::tls::LoginFrom;
 use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use option::Found;
@@ -51,6 +54,13 @@ pub(crate) struct Listeners {
     pub(crate) tcp: Vec<ListenAddress>,
     /// The same for the stream protocol; `None` where nothing was said: then the usual port, if it is free.
     pub(crate) stream: Option<Vec<ListenAddress>>,
+    /// With TLS, likewise.
+    pub(crate) ssl: Vec<ListenAddress>,
+    /// The stream protocol with TLS.
+    pub(crate) stream_ssl: Vec<ListenAddress>,
+    pub(crate) tls: ::tls::Options,
+    /// The time to agree on keys.
+    pub(crate) tls_handshake_timeout_ms: u64,
     /// Connections the kernel may hold before they are accepted.
     pub(crate) backlog: u32,
     /// Whether small writes are sent at once (`TCP_NODELAY`).
@@ -115,6 +125,8 @@ pub(crate) struct Access {
     pub(crate) passwords: Passwords,
     /// The hash of new passwords.
     pub(crate) hashing: HashAlgorithm,
+    /// The part of a certificate that is a user's name.
+    pub(crate) cert_login: LoginFrom,
 }
 
 /// The rule for new passwords.
@@ -193,10 +205,11 @@ pub(crate) struct Streams {
     pub(crate) initial_frame_max: u32,
     /// Suggested to clients, seconds; 0 is none.
     pub(crate) heartbeat_s: u32,
-    /// Told to clients as the host to connect to; this machine's name when absent.
-    pub(crate) advertised_host: Option<String>,
-    /// The port beside it; that of the listener when absent.
-    pub(crate) advertised_port: Option<u16>,
+    /// Told to clients as the host and port to connect to; this machine's name and that of the listener when
+    /// absent.
+    pub(crate) advertised: (Option<String>, Option<u16>),
+    /// The same for clients over TLS; the host of the others when absent.
+    pub(crate) advertised_tls: (Option<String>, Option<u16>),
     /// Connections of this protocol; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
     /// Partitions of a super stream that a client creates.
@@ -265,6 +278,9 @@ pub(crate) enum ConfigError {
     UnknownKey { place: Place, key: String, nearest: String },
     #[error("{place}: `{key}` cannot be `{value}`: expected {expected}")]
     BadValue { place: Place, key: String, value: String, expected: String },
+    /// Settings that cannot be had together.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// COMPAT: what RabbitMQ's image says, on one line.
     #[error(
         "{0} set but deprecated: deprecated environment variables detected. Please use a \
@@ -439,6 +455,7 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
     for (found, setting) in last.into_values() {
         errors.extend(set(&mut draft, &found, setting).err());
     }
+    errors.extend(draft.tls.check());
     let mut config = draft.finish(&mut warnings);
     config.settings = in_effect;
     Checked { config, warnings, errors }
@@ -447,7 +464,7 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
 /// The given settings, and the defaults of all others.
 fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String, String)> {
     let mut all = BTreeMap::new();
-    for option in options::OPTIONS.iter().filter(|option| !option.default.is_empty()) {
+    for option in option::all().filter(|option| !option.default.is_empty()) {
         all.insert(option.key.to_owned(), option.default.to_owned());
     }
     for (_, setting) in set {
@@ -480,6 +497,7 @@ struct Draft {
     config: Config,
     tcp: ListenersDraft,
     stream_tcp: ListenersDraft,
+    tls: TlsDraft,
     no_loopback_users: bool,
     loopback_users: BTreeMap<String, bool>,
     auth_mechanisms: BTreeMap<String, String>,
@@ -579,6 +597,7 @@ impl Draft {
             config.listeners.tcp = tcp;
         }
         config.listeners.stream = self.stream_tcp.finish();
+        config.access.cert_login = self.tls.finish(&mut config.listeners);
         if self.no_loopback_users {
             config.access.loopback_users = Vec::new();
         } else if !self.loopback_users.is_empty() {
@@ -613,6 +632,10 @@ impl Default for Config {
             listeners: Listeners {
                 tcp: vec![ListenAddress::Every(5672)],
                 stream: None,
+                ssl: Vec::new(),
+                stream_ssl: Vec::new(),
+                tls: ::tls::Options::new("ssl_options"),
+                tls_handshake_timeout_ms: 10_000,
                 backlog: 65_535,
                 nodelay: true,
                 keepalive: false,
@@ -642,6 +665,7 @@ impl Default for Config {
                     pattern: String::new(),
                 },
                 hashing: HashAlgorithm::default(),
+                cert_login: LoginFrom::DistinguishedName,
             },
             definitions: Definitions::default(),
             resources: Resources {
@@ -662,8 +686,8 @@ impl Default for Config {
                 frame_max: 1_048_576,
                 initial_frame_max: 8_192,
                 heartbeat_s: 60,
-                advertised_host: None,
-                advertised_port: None,
+                advertised: (None, None),
+                advertised_tls: (None, None),
                 max_connections: None,
                 partitions_max: 1_000,
                 sub_batch_bytes_max: 64 << 20,

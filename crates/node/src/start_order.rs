@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
+use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::Resources as _;
-use net::{Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Timers};
+use net::{
+    Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -37,6 +40,8 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The listener of the stream protocol where nothing is said of one. Nobody has asked for it: with the port
 /// in use, as by another node on this machine, the node starts without.
 const STREAM_ADDRESS: ListenAddress = ListenAddress::Every(5552);
+/// Interval at which the files of certificates are looked at.
+const CERTIFICATES_TICK: Duration = Duration::from_secs(5);
 /// Time that tasks have to end once the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -88,7 +93,7 @@ async fn serve(
     let manager = Arc::new(Notify::from_environment());
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
-    let listeners = listen(config)?;
+    let (listeners, tls) = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
@@ -103,7 +108,11 @@ async fn serve(
     let clock = components::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
-    let handles = RuntimeHandles { monitor: &monitor, log, suspended: suspended.clone() };
+    let handles =
+        RuntimeHandles { monitor: &monitor, log, tls: tls.clone(), suspended: suspended.clone() };
+    if let Some(tls) = tls {
+        tokio::spawn(watch_certificates(tls, timers.clone()));
+    }
     let control = Control::start((config, args), &broker, handles, &listeners, started)?;
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
@@ -156,6 +165,20 @@ async fn keep_time(
     }
 }
 
+/// Reads certificates again when their files have changed.
+async fn watch_certificates(tls: Arc<tls::Context>, timers: Timers) {
+    let mut ticks = timers.interval(CERTIFICATES_TICK);
+    loop {
+        ticks.tick().await;
+        let tls = Arc::clone(&tls);
+        let looked = tokio::task::spawn_blocking(move || {
+            // What is wrong is in the log, once for each change.
+            tls.is_outdated().then(|| mgmt::reload_certificates(&tls).is_ok())
+        });
+        let _has_changed = looked.await.is_ok();
+    }
+}
+
 /// The listeners, and the means to suspend them.
 struct Accepting<'a> {
     listeners: Vec<Listener>,
@@ -174,6 +197,8 @@ fn start_accepting(
         nodelay: config.listeners.nodelay,
         keepalive: config.listeners.keepalive,
         proxy_protocol: config.listeners.proxy_protocol,
+        tls_handshake_timeout_ms: config.listeners.tls_handshake_timeout_ms,
+        cert_login: config.access.cert_login,
         send_buffer_bytes: config.listeners.send_buffer,
         receive_buffer_bytes: config.listeners.receive_buffer,
         max_connections: config.connection.max_connections,
@@ -187,20 +212,28 @@ fn start_accepting(
     server
 }
 
-fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {
+/// Binds everything, and what all TLS listeners have in common, if there are any.
+fn listen(config: &Config) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
     let listeners = &config.listeners;
-    let amqp091 = components::front_settings(config);
-    let stream = Protocol::Stream(Arc::new(components::stream_settings(config, &amqp091)));
-    let amqp091 = Protocol::Amqp091(Arc::new(amqp091));
-    let bind = |address, protocol: &Protocol| {
-        Listener::bind(address, listeners.backlog, protocol.clone())
+    let of_stream = listeners.stream.as_deref().unwrap_or_default();
+    let settings = components::front_settings(config);
+    let [amqp091, stream] = services(config, &settings, None);
+    let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
+    let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
+    let tls = has_tls.then(|| tls_context(config)).transpose()?;
+    if let Some(tls) = &tls {
+        let [amqp091, stream] = services(config, &settings, Some(tls));
+        wanted.extend([(listeners.ssl.as_slice(), amqp091), (&listeners.stream_ssl, stream)]);
+    }
+    let bind = |address, service: &Service| {
+        Listener::bind(address, listeners.backlog, service.clone())
             .with_context(|| format!("cannot listen on {address}"))
     };
-    let of_stream = listeners.stream.as_deref().unwrap_or_default();
-    let given = listeners.tcp.iter().map(|address| (address, &amqp091));
-    let given = given.chain(of_stream.iter().map(|address| (address, &stream)));
+    let all = wanted
+        .iter()
+        .flat_map(|(addresses, service)| addresses.iter().map(move |address| (*address, service)));
     let mut bound: Vec<Listener> =
-        given.map(|(address, protocol)| bind(*address, protocol)).collect::<Result<_, _>>()?;
+        all.map(|(address, service)| bind(address, service)).collect::<Result<_, _>>()?;
     if listeners.stream.is_none() {
         match Listener::bind(STREAM_ADDRESS, listeners.backlog, stream) {
             Ok(listener) => bound.push(listener),
@@ -210,7 +243,29 @@ fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {
             ),
         }
     }
-    Ok(bound)
+    Ok((bound, tls))
+}
+
+/// AMQP 0-9-1 and the stream protocol, with TLS or without.
+fn services(config: &Config, settings: &Settings, tls: Option<&Arc<tls::Context>>) -> [Service; 2] {
+    let mut amqp091 = settings.clone();
+    let mut advertised = config.streams.advertised.clone();
+    if tls.is_some() {
+        let (host, port) = config.streams.advertised_tls.clone();
+        advertised = (host.or(advertised.0), port);
+    } else if !config.listeners.proxy_protocol {
+        // COMPAT: nobody has a certificate there.
+        amqp091.mechanisms.retain(|mechanism| *mechanism != Mechanism::External);
+    }
+    let stream = components::stream_settings(config, &amqp091, &advertised);
+    let protocols = [Protocol::Amqp091(Arc::new(amqp091)), Protocol::Stream(Arc::new(stream))];
+    protocols.map(|protocol| Service { protocol, tls: tls.cloned() })
+}
+
+fn tls_context(config: &Config) -> anyhow::Result<Arc<tls::Context>> {
+    let options = config.listeners.tls.clone();
+    options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
+    Ok(Arc::new(tls::Context::new(options).context("cannot listen for TLS")?))
 }
 
 /// Says on standard output, in one line, that the node can be used, and at its first start how. The line.
@@ -231,7 +286,9 @@ fn announce(
         started.elapsed().as_millis(),
     );
     tracing::info!(target: logging::NOT_TO_CONSOLE, "{line}");
-    let is_amqp = |listener: &&Listener| matches!(listener.protocol(), Protocol::Amqp091(_));
+    let is_amqp = |listener: &&Listener| {
+        matches!(listener.service(), Service { protocol: Protocol::Amqp091(_), tls: None })
+    };
     let address = listeners.iter().find(is_amqp).map(Listener::address);
     let how = first.map(|config| welcome::lines(config, address, &data_dir)).unwrap_or_default();
     // In one piece: whoever waits for the first line may close the pipe then.

@@ -6,6 +6,7 @@ use crate::repository::{self, Crate};
 /// Crate, and what it may use directly; what those may use is allowed too.
 const LAYERS: &[(&str, &[&str])] = &[
     ("stdx", &[]),
+    ("tls", &["stdx"]),
     ("counting", &[]),
     ("amqp091", &["stdx"]),
     ("amqp10", &["stdx"]),
@@ -32,9 +33,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("edge", &["session", "stdx"]),
     ("front-amqp091", &["amqp091", "edge"]),
     ("front-stream", &["streamproto", "edge"]),
-    ("net", &["front-amqp091", "front-stream", "broker", "auth"]),
-    ("mgmt", &["broker", "auth"]),
-    ("ctl", &["stdx"]),
+    ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls"]),
+    ("mgmt", &["broker", "auth", "tls"]),
+    ("ctl", &["stdx", "tls"]),
     ("perf", &["amqp091", "streamproto", "sub-batch"]),
     ("bench", &["perf"]),
     ("node", &["net", "mgmt", "ctl", "bench"]),
@@ -49,7 +50,7 @@ const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
 pub(crate) const IO_CRATES: &[&str] =
-    &["log", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "testing", "sim"];
+    &["log", "tls", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "testing", "sim"];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
 const WAKES_TASKS: &[&str] = &["confirm", "broker"];

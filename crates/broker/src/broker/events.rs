@@ -110,7 +110,7 @@ impl Events<'_> {
                 .text("user", user)
                 .text("vhost", vhost)
                 .text("protocol", identity.protocol)
-                .text("auth_mechanism", &identity.auth_mechanism)
+                .text("auth_mechanism", &identity.login.mechanism)
                 .number("timeout", identity.negotiated.heartbeat_s)
                 .number("frame_max", identity.negotiated.frame_max)
                 .number("channel_max", identity.negotiated.channel_max)

@@ -60,7 +60,14 @@ impl Handshake {
             let ours = ProtocolHeader::encode_amqp([0, 0, 9, 1]);
             locked.put(|out| out.extend_from_slice(&ours));
             drop(locked);
-            reading.life.failure = Some(format!("unsupported protocol header {header:?}"));
+            reading.life.failure = Some(match header {
+                ProtocolHeader::TlsClientHello => {
+                    "TLS on a port for connections without it".to_owned()
+                }
+                ProtocolHeader::Amqp(_) | ProtocolHeader::HttpGet | ProtocolHeader::Unknown(_) => {
+                    format!("unsupported protocol header {header:?}")
+                }
+            });
             reading.life.end(CloseMode::Linger(LINGER_MS));
         }
         None

@@ -3,6 +3,7 @@
 use super::{quorum, streams};
 use crate::Management;
 use crate::api_error::{ApiError, Kind};
+use crate::certificates;
 use crate::listing::connection_of_pid;
 use crate::logs;
 use crate::request::Request;
@@ -55,6 +56,7 @@ pub(super) async fn execute(
         }
         "set_log_level" => logs::set_level(&*management.log, request).map(|()| Value::Null),
         "rotate_logs" => logs::reopen(&*management.log).map(|()| Value::Null),
+        "reload_certificates" => certificates::reload(management),
         "suspend_listeners" => Ok(suspend(management, true)),
         "resume_listeners" => Ok(suspend(management, false)),
         "drain" => Ok(drain(management)),

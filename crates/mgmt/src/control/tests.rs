@@ -97,6 +97,7 @@ async fn start() -> Node {
             Threshold::Bytes(50_000_000),
         ))),
         log: Arc::new(Levels),
+        tls: None,
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),

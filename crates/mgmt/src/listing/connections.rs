@@ -4,7 +4,7 @@ use super::{channel_pid, connection_pid, row};
 use crate::Management;
 use crate::request::Request;
 use crate::table::table;
-use broker::{Activity, ChannelCounters, Connection, ConsumerView, QueueRef};
+use broker::{Activity, ChannelCounters, Connection, ConsumerView, QueueRef, TlsPeer};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -28,11 +28,11 @@ pub(super) fn connection_value(node: &str, connection: &Connection, column: &str
         "host" => json!(identity.host),
         "peer_port" => json!(identity.peer_port),
         "peer_host" => json!(identity.peer_host),
-        "ssl" => json!(false),
+        "ssl" => json!(identity.login.tls.is_some()),
         "state" => json!(if blocked { "blocked" } else { "running" }),
         "channels" => json!(connection.n_channels()),
         "protocol" => json!(identity.protocol),
-        "auth_mechanism" => json!(identity.auth_mechanism),
+        "auth_mechanism" => json!(identity.login.mechanism),
         "user" => json!(identity.user),
         "vhost" => json!(identity.vhost),
         "timeout" => json!(identity.negotiated.heartbeat_s),
@@ -45,6 +45,22 @@ pub(super) fn connection_value(node: &str, connection: &Connection, column: &str
         "send_cnt" => json!(connection.sent.n_calls.load(Ordering::Relaxed)),
         "send_pend" => json!(0),
         "connected_at" => json!(identity.connected_at_ms),
+        _ => return tls_value(identity.login.tls.as_deref()?, column),
+    })
+}
+
+fn tls_value(tls: &TlsPeer, column: &str) -> Option<Value> {
+    let certificate = tls.certificate.as_ref();
+    Some(match column {
+        "ssl_protocol" => json!(tls.version),
+        "ssl_key_exchange" => json!(tls.key_exchange),
+        "ssl_cipher" => json!(tls.cipher),
+        // There are no others.
+        "ssl_hash" => json!("aead"),
+        "peer_cert_subject" => json!(certificate?.subject),
+        "peer_cert_issuer" => json!(certificate?.issuer),
+        "peer_cert_serial_number" => json!(certificate?.serial),
+        "peer_cert_validity" => json!(certificate?.validity),
         _ => return None,
     })
 }

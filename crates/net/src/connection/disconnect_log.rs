@@ -2,10 +2,9 @@
 //! for them there find them here.
 
 use super::{Disconnect, Task};
-use crate::peer_lines::{Kind, Verdict};
+use crate::peer_lines::Kind;
 use edge::MISSED_HEARTBEATS;
-use std::sync::Arc;
-use std::{fmt, io, time};
+use std::{fmt, io};
 
 /// RabbitMQ's words for clients that are gone without a close.
 const ABRUPTLY: &str = "client unexpectedly closed TCP connection";
@@ -39,26 +38,7 @@ pub(super) fn log_end(task: &Task, disconnect: Option<&Disconnect>) {
 /// Whether the log is told of the connection's end: anybody can have many of them before a login, which are
 /// summed up.
 fn is_told(task: &Task, kind: Kind) -> bool {
-    if task.client.stats.is_some() {
-        return true;
-    }
-    let server = &task.server;
-    let source = (task.name.client_ip(), kind);
-    match server.strangers.lines.note(source, server.clock.now().monotonic_ms) {
-        Verdict::Write => true,
-        Verdict::LeaveOut => false,
-        Verdict::SumUp(source, after_ms) => {
-            let server = Arc::clone(server);
-            tokio::spawn(async move {
-                let mut stopping = server.stopping.subscribe();
-                let stopped = stopping.wait_for(|stopping| *stopping);
-                let after = time::Duration::from_millis(after_ms);
-                let _in_time = server.timers.timeout(after, stopped).await.is_ok();
-                server.strangers.lines.sum_up(source);
-            });
-            false
-        }
-    }
+    task.client.stats.is_some() || task.server.is_told((task.name.client_ip(), kind))
 }
 
 fn log_failure(task: &Task, disconnect: &Disconnect) {

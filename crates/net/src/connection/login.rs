@@ -4,9 +4,9 @@ use super::{Disconnect, Task, canonical};
 use crate::front::Front;
 use crate::places::Place;
 use crate::server::{Server, Strangers};
-use auth::{Admission, AuthenticatedUser, Credentials, Refused};
-use broker::{Identity, Interrupt, Session};
-use edge::{AuthFailure, Login, TaskOutbox};
+use auth::{Admission, AuthenticatedUser, Credentials, NoName, Refused};
+use broker::{Identity, Interrupt, Session, TlsPeer};
+use edge::{AuthFailure, Login, Mechanism, TaskOutbox};
 use session::{Error, ErrorKind, Table};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,15 +29,18 @@ pub(super) struct Entry {
     logged_in: Option<LoggedIn>,
     /// The reason why the login was refused: the log is told more than the client.
     refusal: Option<String>,
+    /// The encryption of the connection, if there is any.
+    tls: Option<Arc<TlsPeer>>,
 }
 
 impl Entry {
-    pub(super) const fn new(handshake: Place, now: Now) -> Self {
+    pub(super) const fn new(handshake: Place, now: Now, tls: Option<Arc<TlsPeer>>) -> Self {
         Self {
             accepted_ms: now.monotonic_ms,
             handshake: Some(handshake),
             logged_in: None,
             refusal: None,
+            tls,
         }
     }
 
@@ -48,6 +51,12 @@ impl Entry {
     /// The reason why the login was refused.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
+    }
+
+    fn name_in_certificate(&self) -> Result<&str, NoName> {
+        let tls = self.tls.as_ref().ok_or(NoName::NoTls)?;
+        let certificate = tls.certificate.as_ref().ok_or(NoName::NoCertificate)?;
+        certificate.user.as_deref().ok_or(NoName::NotFound)
     }
 
     /// The place, unless it was given up for a virtual host.
@@ -96,8 +105,13 @@ impl Task {
         let credentials = match &login.password {
             None => {
                 let view = self.server.broker.view();
-                let login = self.server.auth.login(Credentials::Anonymous, Some(peer), &view.meta);
-                return Ok(login.await);
+                let is_external = login.mechanism == Mechanism::External.name();
+                let credentials = if is_external {
+                    Credentials::Certificate(self.entry.name_in_certificate())
+                } else {
+                    Credentials::Anonymous
+                };
+                return Ok(self.server.auth.login(credentials, Some(peer), &view.meta).await);
             }
             Some(password) => Credentials::Password { username: user, password },
         };
@@ -187,7 +201,10 @@ impl Task {
             host: local.ip().to_string(),
             port: local.port(),
             protocol: self.front.listed_as(),
-            auth_mechanism: logged_in.mechanism.to_owned(),
+            login: broker::Login {
+                mechanism: logged_in.mechanism.to_owned(),
+                tls: self.entry.tls.clone(),
+            },
             negotiated: self.front.negotiated(),
             client_properties: logged_in.client_properties,
             connected_at_ms: self.server.clock.now().unix_ms,

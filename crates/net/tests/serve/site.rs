@@ -5,7 +5,9 @@ use auth::{Authenticator, Rules};
 use broker::Broker;
 use front_amqp091::Settings;
 use log::{Disk, WalOptions};
-use net::{Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Timers};
+use net::{
+    Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
+};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use testing::MemoryDisk;
@@ -64,14 +66,16 @@ impl Site {
             });
         });
         let one = ListenAddress::One("127.0.0.1:0".parse().unwrap());
-        let protocol = Protocol::Amqp091(Arc::new(front));
-        let listener = Listener::bind(one, 128, protocol).unwrap();
+        let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), tls: None };
+        let listener = Listener::bind(one, 128, service).unwrap();
         let address = listener.address();
         let rules = Rules { loopback_users: vec!["guest".to_owned()], anonymous: None };
         let mut settings = ServerSettings {
             nodelay: true,
             keepalive: true,
             proxy_protocol: false,
+            tls_handshake_timeout_ms: 10_000,
+            cert_login: tls::LoginFrom::CommonName,
             send_buffer_bytes: Some(1 << 16),
             receive_buffer_bytes: Some(1 << 16),
             max_connections: None,

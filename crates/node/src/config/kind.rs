@@ -32,6 +32,9 @@ pub(super) enum Kind {
     NamedApplyTo(fn(&mut Draft, &str, ApplyTo)),
     TextOrNone(fn(&mut Draft, Option<&str>)),
     Address(fn(&mut Draft, &str, ListenAddress)),
+    /// One of these words.
+    Word(&'static [&'static str], fn(&mut Draft, &str)),
+    NamedWord(&'static [&'static str], fn(&mut Draft, &str, &str)),
     /// The only value is `none`.
     Nothing(fn(&mut Draft)),
     Level(fn(&mut Draft, Level)),
@@ -67,7 +70,7 @@ pub(super) enum Zero {
 }
 
 /// SASL mechanisms that can be switched on.
-const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS", "RABBIT-CR-DEMO"];
+const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS", "EXTERNAL", "RABBIT-CR-DEMO"];
 
 /// RabbitMQ's names of the validators of new passwords.
 const VALIDATORS: [(&str, Validator); 3] = [
@@ -100,6 +103,10 @@ impl Kind {
             Self::NamedFlag(set) => set(draft, name, units::boolean(value)?),
             Self::Text(set) => set(draft, value),
             Self::NamedText(set) => set(draft, name, value),
+            Self::Word(words, set) => words.contains(&value).then(|| set(draft, value))?,
+            Self::NamedWord(words, set) => {
+                words.contains(&value).then(|| set(draft, name, value))?;
+            }
             Self::NamedWords(set) => {
                 let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
                 set(draft, name, words.map(str::to_owned).collect());
@@ -165,6 +172,9 @@ impl Kind {
             Self::Ratio(_) => "a share such as `0.6` or `60%`".to_owned(),
             Self::Flag(_) | Self::NamedFlag(_) => "`true` or `false`".to_owned(),
             Self::Text(_) | Self::NamedText(_) => "text".to_owned(),
+            Self::Word(words, _) | Self::NamedWord(words, _) => {
+                format!("one of `{}`", words.join("`, `"))
+            }
             Self::NamedWords(_) => "words with commas between them".to_owned(),
             Self::NamedPattern(_) => "a regular expression".to_owned(),
             Self::NamedLimit(_) => "a whole number, or `-1` for no limit".to_owned(),

@@ -1,6 +1,6 @@
 //! Keys that exist in RabbitMQ, and the nearest name to one that does not.
 
-use super::options::OPTIONS;
+use super::option;
 use stdx::edit_distance;
 
 const LIST: &str = include_str!("known-keys.txt");
@@ -44,6 +44,31 @@ pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
         "a queue has one member, on this node",
     ),
     (
+        &["ssl_options.key."],
+        "certificates and keys are read from files: `ssl_options.certfile`, `ssl_options.keyfile`",
+    ),
+    (
+        &[
+            "ssl_options.client_renegotiation",
+            "ssl_options.secure_renegotiate",
+            "ssl_allow_poodle_attack",
+        ],
+        "there is no renegotiation and nothing older than TLS 1.2",
+    ),
+    (
+        &["ssl_options.dh", "ssl_options.honor_ecc_order", "ssl_options.psk_identity"],
+        "keys are agreed on by elliptic curves, in the node's order",
+    ),
+    (
+        &["ssl_options.log_alert", "ssl_options.log_level"],
+        "why a handshake failed is always told, in one line",
+    ),
+    (&["ssl_options.bypass_pem_cache"], "files are read again when they have changed"),
+    (
+        &["stream.ssl_cert_login"],
+        "clients choose the mechanism `EXTERNAL` if it is one of `auth_mechanisms`",
+    ),
+    (
         &["consumer_disconnected_timeout"],
         "no consumer's node can be out of reach: each is connected to this node, and what it holds comes back \
          as soon as its connection is gone",
@@ -74,8 +99,7 @@ pub(super) fn is_known(key: &[String]) -> bool {
 /// The known key most like `key`; of equally near ones the first that Leveret acts on.
 pub(super) fn nearest(key: &[String]) -> String {
     let wanted = key.join(".");
-    OPTIONS
-        .iter()
+    option::all()
         .flat_map(|option| [Some(option.key), option.alias])
         .flatten()
         .chain(known_keys())
@@ -110,7 +134,7 @@ mod tests {
         for start in WITHOUT_EFFECT.iter().flat_map(|(starts, _)| *starts) {
             let keys: Vec<&str> = known_keys().filter(|key| key.starts_with(start)).collect();
             assert!(!keys.is_empty(), "{start}");
-            for declared in OPTIONS {
+            for declared in option::all() {
                 assert!(!keys.contains(&declared.key), "{}", declared.key);
             }
         }
@@ -134,9 +158,11 @@ mod tests {
             "backlog_memory",
             "durability",
             "queue_index_max_journal_entries",
+            "ssl_options.sni.$name.certfile",
+            "ssl_options.sni.$name.keyfile",
             "stream.durability",
         ];
-        for option in OPTIONS.iter().filter(|option| !ours.contains(&option.key)) {
+        for option in option::all().filter(|option| !ours.contains(&option.key)) {
             for name in [Some(option.key), option.alias].into_iter().flatten() {
                 assert!(is_known(&key(name)), "{name}");
             }

@@ -1,7 +1,7 @@
 //! One option of the configuration, and how it is found by its key.
 
 use super::kind::Kind;
-use super::options::OPTIONS;
+use super::options::{OPTIONS, tls};
 
 /// One row of the table.
 pub(super) struct ConfigOption {
@@ -30,16 +30,21 @@ impl Found {
     }
 }
 
+/// Every option, in the order of the documentation.
+pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
+    OPTIONS.iter().chain(tls::OPTIONS)
+}
+
 /// The option a key belongs to. A key written out wins over one with a free segment.
 pub(super) fn find(key: &[String]) -> Option<Found> {
-    let exact = |option: &&ConfigOption| {
+    let exact = |option: &&'static ConfigOption| {
         let names = [Some(option.key), option.alias];
         names.into_iter().flatten().any(|name| name.split('.').eq(key.iter()))
     };
-    if let Some(option) = OPTIONS.iter().find(exact) {
+    if let Some(option) = all().find(exact) {
         return Some(Found { option, name: String::new() });
     }
-    OPTIONS.iter().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
+    all().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
 }
 
 /// The segment of `key` in place of the free segment of `pattern`; `None` if the other segments differ.

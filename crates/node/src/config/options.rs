@@ -1,6 +1,8 @@
 //! The table of options: one row per option with its key, kind, default and meaning.
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
+pub(super) mod tls;
+
 use super::Draft;
 use super::kind::{Kind, Range, Zero};
 use super::option::{ConfigOption, also, row};
@@ -192,14 +194,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "stream.advertised_host",
         "",
-        Kind::Text(|d, v| d.config.streams.advertised_host = Some(v.to_owned())),
+        Kind::Text(|d, v| d.config.streams.advertised.0 = Some(v.to_owned())),
         "The host that clients are told to connect to; this machine's name when not set.",
     ),
     row(
         "stream.advertised_port",
         "",
         Kind::Integer(Range { min: 1, max: 65_535, zero: Zero::Plain }, "port", |d, v| {
-            d.config.streams.advertised_port = Some(fits(v))
+            d.config.streams.advertised.1 = Some(fits(v))
         }),
         "The port that clients are told to connect to; that of the listener when not set.",
     ),

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use super::environment::{Effect, VARIABLES, Variable};
 use super::known;
-use super::option::ConfigOption;
-use super::options::OPTIONS;
+use super::option::{self, ConfigOption};
 
 /// The groups of options on the page of the documentation and in the sample file: the first key of each,
 /// and its title.
@@ -26,6 +25,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("queue_index_embed_msgs_below", "Queues and storage"),
     ("log.console", "Log"),
     ("cluster_name", "Node"),
+    ("listeners.ssl", "TLS"),
 ];
 
 const EXPECT: &str = "writing to a String does not fail";
@@ -33,7 +33,7 @@ const EXPECT: &str = "writing to a String does not fail";
 /// The text of `leveret server --help-config`.
 pub(crate) fn help_text() -> String {
     let mut out = String::new();
-    for option in OPTIONS {
+    for option in option::all() {
         let default = if option.default.is_empty() { "" } else { " = " };
         writeln!(out, "{}{default}{}", option.key, option.default).expect(EXPECT);
         if let Some(alias) = option.alias {
@@ -53,7 +53,7 @@ pub(crate) fn markdown() -> String {
     }
     out.push_str("- [Keys without effect](#keys-without-effect)\n");
     out.push_str("- [Environment variables](#environment-variables)\n");
-    for option in OPTIONS {
+    for option in option::all() {
         if let Some(title) = group_begun_by(option) {
             writeln!(out, "\n## {title}").expect(EXPECT);
         }
@@ -91,7 +91,7 @@ fn write_variable(out: &mut String, variable: &Variable) {
 /// The file `docs/rabbitmq.conf.example`: every option, commented out.
 pub(crate) fn sample() -> String {
     let mut out = String::from(SAMPLE_HEAD);
-    for option in OPTIONS {
+    for option in option::all() {
         if let Some(title) = group_begun_by(option) {
             writeln!(out, "\n\n## ---- {title} ----").expect(EXPECT);
         }
@@ -203,14 +203,14 @@ mod tests {
     #[test]
     fn every_group_begins_with_an_option() {
         for (first, title) in GROUPS {
-            assert!(OPTIONS.iter().any(|option| option.key == *first), "{title}");
+            assert!(option::all().any(|option| option.key == *first), "{title}");
         }
     }
 
     #[test]
     fn the_help_text_has_every_option() {
         let help = help_text();
-        for option in OPTIONS {
+        for option in option::all() {
             assert!(help.lines().any(|line| line.starts_with(option.key)), "{}", option.key);
         }
     }

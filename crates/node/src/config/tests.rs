@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use super::options::OPTIONS;
+use super::option;
 use super::*;
 use meta::ApplyTo;
 
@@ -50,7 +50,7 @@ fn an_empty_file_is_the_default() {
 
 #[test]
 fn each_documented_default_is_the_default() {
-    for option in OPTIONS.iter().filter(|option| !option.default.is_empty()) {
+    for option in option::all().filter(|option| !option.default.is_empty()) {
         let key = option.key.replace("$name", "default");
         let text = format!("{key} = {}", option.default);
         assert_eq!(config(&text), Config::default(), "{text}");
@@ -177,8 +177,8 @@ fn the_stream_protocol_finds_its_fields() {
         frame_max: 0,
         initial_frame_max: 4_096,
         heartbeat_s: 10,
-        advertised_host: Some("hare".to_owned()),
-        advertised_port: Some(1),
+        advertised: (Some("hare".to_owned()), Some(1)),
+        advertised_tls: (None, None),
         max_connections: Some(7),
         partitions_max: 3,
         sub_batch_bytes_max: 33_554_432,
@@ -189,6 +189,48 @@ fn the_stream_protocol_finds_its_fields() {
     assert_eq!(changed, Config { listeners, streams, ..Config::default() });
     assert_eq!(Config::default().listeners.stream, None);
     assert_eq!(config("stream.listeners.tcp = none").listeners.stream, Some(Vec::new()));
+}
+
+#[test]
+fn tls_finds_its_fields() {
+    let changed = config(
+        "listeners.ssl.a = 5671\nstream.listeners.ssl.b = 5551\nssl_handshake_timeout = 5000\n\
+         ssl_options.certfile = /c\nssl_options.keyfile = /k\nssl_options.password = p\n\
+         ssl_options.cacertfile = /a\nssl_options.verify = verify_peer\nssl_options.depth = 2\n\
+         ssl_options.fail_if_no_peer_cert = true\nssl_options.versions.1 = tlsv1.3\n\
+         ssl_options.ciphers.1 = X\nssl_options.honor_cipher_order = false\n\
+         ssl_options.reuse_sessions = false\nssl_options.crl_check = peer\n\
+         ssl_options.crl_sources.1 = hash_dir\nssl_options.crl_sources.1.path = /l\n\
+         ssl_options.sni.x.certfile = /d\nssl_options.sni.x.keyfile = /e\n\
+         ssl_cert_login_from = subject_alternative_name\nssl_cert_login_san_type = email\n\
+         ssl_cert_login_san_index = 3\n",
+    );
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let tls = ::tls::Options {
+        identity: Some(("/c".into(), "/k".into())),
+        by_name: vec![("/d".into(), "/e".into())],
+        password: Some("p".to_owned()),
+        cacertfile: Some("/a".into()),
+        verify: ::tls::Verify::Always,
+        depth: 2,
+        versions: words(&["tlsv1.3"]),
+        ciphers: words(&["X"]),
+        prefers_own_order: false,
+        resumes: false,
+        crls: (::tls::CrlCheck::Peer, vec!["/l".into()]),
+        ..::tls::Options::new("ssl_options")
+    };
+    let listeners = Listeners {
+        ssl: vec![ListenAddress::Every(5671)],
+        stream_ssl: vec![ListenAddress::Every(5551)],
+        tls_handshake_timeout_ms: 5_000,
+        tls,
+        ..Config::default().listeners
+    };
+    let cert_login = LoginFrom::San(::tls::SanKind::Email, 3);
+    let access = Access { cert_login, ..Config::default().access };
+    assert_eq!(changed, Config { listeners, access, ..Config::default() });
+    assert!(error("ssl_options.versions.1 = tlsv1.4").contains("expected one of `tlsv1.3`"));
 }
 
 #[test]
@@ -379,15 +421,14 @@ fn a_wrong_value_names_its_line_and_what_was_expected() {
 
 #[test]
 fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
-    let text =
-        "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3\nraft.data_dir = /r";
+    let text = "auth_ldap.use_ssl = true\nheartbeat = 5\nmqtt.prefetch = 3\nraft.data_dir = /r";
     let (config, warnings) = applied(text).unwrap();
     assert_eq!(config.connection.heartbeat_s, 5);
     let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         lines,
         [
-            "a.conf:1: `ssl_options.verify` has no effect yet: Leveret does not have this option",
+            "a.conf:1: `auth_ldap.use_ssl` has no effect yet: Leveret does not have this option",
             "a.conf:3: `mqtt.prefetch` has no effect yet: Leveret does not have this option",
             "a.conf:4: `raft.data_dir` has no effect: everything is in the data directory",
         ]

@@ -94,7 +94,14 @@ fn newest(dir: &Path) -> Option<SystemTime> {
 
 pub(super) fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
     let stream = config.listeners.stream.as_deref().unwrap_or_default();
-    let all: Vec<_> = config.listeners.tcp.iter().chain(stream).collect();
+    let all: Vec<_> = config
+        .listeners
+        .tcp
+        .iter()
+        .chain(stream)
+        .chain(&config.listeners.ssl)
+        .chain(&config.listeners.stream_ssl)
+        .collect();
     if all.is_empty() {
         return vec![Finding::good("ports: none is configured")];
     }

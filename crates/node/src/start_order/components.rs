@@ -241,7 +241,11 @@ fn mechanisms(config: &Config) -> Vec<Mechanism> {
 }
 
 /// Settings of the stream protocol's front; connections share the memory of `others`.
-pub(crate) fn stream_settings(config: &Config, others: &Settings) -> front_stream::Settings {
+pub(crate) fn stream_settings(
+    config: &Config,
+    others: &Settings,
+    (advertised_host, advertised_port): &(Option<String>, Option<u16>),
+) -> front_stream::Settings {
     let streams = &config.streams;
     // COMPAT: the host as the node's name has it.
     let host = || {
@@ -254,8 +258,8 @@ pub(crate) fn stream_settings(config: &Config, others: &Settings) -> front_strea
         frame_max: streams.frame_max,
         initial_frame_max: streams.initial_frame_max,
         heartbeat_s: streams.heartbeat_s,
-        advertised_host: streams.advertised_host.clone().unwrap_or_else(host),
-        advertised_port: streams.advertised_port,
+        advertised_host: advertised_host.clone().unwrap_or_else(host),
+        advertised_port: *advertised_port,
         max_connections: streams.max_connections,
         handshake_timeout_ms: others.handshake_timeout_ms,
         budget: Arc::clone(&others.budget),

@@ -23,6 +23,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) struct RuntimeHandles<'s> {
     pub(crate) monitor: &'s Arc<ResourceMonitor>,
     pub(crate) log: Arc<Log>,
+    pub(crate) tls: Option<Arc<tls::Context>>,
     /// Told whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
 }
@@ -53,6 +54,7 @@ impl Control {
             node_info: node_info((config, args), listeners, started),
             resources: Arc::clone(handles.monitor) as Arc<dyn mgmt::Resources>,
             log: handles.log,
+            tls: handles.tls,
             suspended: handles.suspended,
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
@@ -104,8 +106,8 @@ fn node_info(
         listeners: listeners
             .iter()
             .map(|listener| ListenerInfo {
-                protocol: listener.protocol().listener_name(),
-                purpose: listener.protocol().purpose(),
+                protocol: listener.service().listener_name(),
+                purpose: listener.service().purpose(),
                 address: listener.address(),
             })
             .collect(),

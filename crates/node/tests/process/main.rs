@@ -38,5 +38,6 @@ mod stream_enemies;
 mod stream_hostile;
 mod stream_protocol;
 mod support;
+mod tls;
 mod transcript;
 mod wide;

@@ -52,6 +52,8 @@ pub(crate) struct Node {
     settings: Vec<String>,
     address: SocketAddr,
     stream_address: Option<SocketAddr>,
+    /// Where it listens besides.
+    others: Vec<SocketAddr>,
 }
 
 impl Node {
@@ -135,12 +137,18 @@ impl Node {
         let mut addresses = rest.split(", ");
         let address = addresses.next().unwrap().parse().unwrap();
         let stream_address = addresses.next().unwrap().parse().ok();
-        Ok(Self { child, home, settings, address, stream_address })
+        let others = addresses.map_while(|address| address.parse().ok()).collect();
+        Ok(Self { child, home, settings, address, stream_address, others })
     }
 
     /// The address for clients of the stream protocol.
     pub(crate) fn stream_address(&self) -> SocketAddr {
         self.stream_address.expect("it listens for streams")
+    }
+
+    /// The address of the first listener with TLS.
+    pub(crate) fn tls_address(&self) -> SocketAddr {
+        *self.others.first().expect("it listens for TLS")
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {

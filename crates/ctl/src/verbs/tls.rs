@@ -1,0 +1,120 @@
+//! Certificates and what TLS may use.
+
+use super::list;
+use crate::failure::{Failure, Invalid};
+use crate::options::{number, text};
+use crate::output::Answer;
+use crate::render;
+use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
+use std::fs::{File, create_dir_all};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+const TLS: Verb = Verb { section: Section::Monitoring, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        usage: "certificates",
+        description: "Lists the certificates of all TLS listeners",
+        banner: Banner::Text("Certificates of node {node} ..."),
+        action: list(
+            "certificates",
+            &["options", "file", "subject", "issuer", "serial_number", "validity"],
+        ),
+        ..TLS
+    },
+    Verb {
+        usage: "check_certificate_expiration [--within <period>] [--unit <unit>]",
+        description: "Checks the expiration date on the certificates for every listener configured to use TLS",
+        switches: &[number("within", None), text("unit", None)],
+        check: Some(|invocation| match render::seconds_of(unit(invocation)) {
+            Some(_) => Ok(()),
+            None => Err(Invalid::Other(format!(
+                "unit '{}' is not supported. Please use one of: days, weeks, months, years",
+                unit(invocation)
+            ))),
+        }),
+        banner: Banner::Text("Checking certificate expiration on node {node} ..."),
+        action: Action::Ask("certificates", |invocation, certificates| {
+            let within = invocation.number("within").unwrap_or(4);
+            render::check_certificate_expiration(
+                invocation,
+                &certificates,
+                (within, unit(invocation)),
+            )
+        }),
+        ..TLS
+    },
+    Verb {
+        usage: "reload_certificates",
+        description: "Reads certificates, keys and lists of revoked certificates again; those in use stay if \
+                      something is wrong with the new ones",
+        banner: Banner::Text("Reading the certificates of node {node} again ..."),
+        ..TLS
+    },
+    Verb {
+        usage: "cipher_suites",
+        description: "Lists cipher suites supported (but not necessarily allowed) on the target node",
+        banner: Banner::Text("Listing available cipher suites in OpenSSL format"),
+        action: Action::Ask("cipher_suites", render::lines),
+        ..TLS
+    },
+    Verb {
+        usage: "tls_versions",
+        description: "Lists TLS versions supported (but not necessarily allowed) on the target node",
+        banner: Banner::Text("Listing all TLS versions supported by the runtime..."),
+        action: Action::Ask("tls_versions", render::lines),
+        ..TLS
+    },
+    Verb {
+        usage: "list_tls_failures",
+        description: "Lists how many handshakes of TLS have failed, by reason",
+        banner: Banner::Text("Listing failed handshakes of TLS on node {node} ..."),
+        action: list("list_tls_failures", &["options", "reason", "count"]),
+        ..TLS
+    },
+    Verb {
+        section: Section::Access,
+        usage: "generate_certificates [--host <host>] [--user <user>] <directory>",
+        description: "Makes an authority, and certificates of a server and a client, for trying TLS out",
+        switches: &[text("host", None), text("user", None)],
+        params: &["directory"],
+        action: Action::Offline(generate),
+        ..VERB
+    },
+];
+
+fn unit(invocation: &Invocation) -> &str {
+    invocation.text("unit").unwrap_or("weeks")
+}
+
+fn generate(invocation: &Invocation) -> Result<Answer, Failure> {
+    let directory = Path::new(invocation.param("directory"));
+    let mut hosts: Vec<String> = invocation.text("host").map(str::to_owned).into_iter().collect();
+    hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    let names = ::tls::Names { hosts, user: invocation.text("user").unwrap_or("guest").to_owned() };
+    let files = ::tls::generate(&names).map_err(|error| Failure::check(error.to_string()))?;
+    let written = create_dir_all(directory).and_then(|()| {
+        files.iter().try_for_each(|(name, text)| {
+            // Those that are there may be in use.
+            let mut options = File::options();
+            options.write(true).create_new(true);
+            if name.ends_with("_key.pem") {
+                options.mode(0o600);
+            }
+            options.open(directory.join(name))?.write_all(text.as_bytes())
+        })
+    });
+    written.map_err(|error| {
+        Failure::check(format!("cannot write to {}: {error}", directory.display()))
+    })?;
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let directory = directory.display();
+    Ok(Answer::Text(format!(
+        "listeners.ssl.default = 5671\n\
+         ssl_options.certfile = {directory}/server_certificate.pem\n\
+         ssl_options.keyfile = {directory}/server_key.pem\n\
+         ssl_options.cacertfile = {directory}/ca_certificate.pem"
+    )))
+}

@@ -1,0 +1,67 @@
+//! The certificates of TLS listeners: listed, and read again.
+
+use crate::Management;
+use crate::api_error::{ApiError, Kind};
+use serde_json::{Value, json};
+
+/// The answer of an endpoint about TLS; `None` for any other endpoint.
+pub(crate) fn answer(management: &Management, endpoint: &str) -> Option<Value> {
+    let tls = management.tls.as_ref();
+    Some(match endpoint {
+        "certificates" => tls
+            .iter()
+            .flat_map(|tls| {
+                let row = |(file, of): &(std::path::PathBuf, tls::Certificate)| {
+                    json!({
+                        "options": tls.key(),
+                        "file": file.display().to_string(),
+                        "subject": of.subject,
+                        "issuer": of.issuer,
+                        "serial_number": of.serial,
+                        "validity": of.validity,
+                        "not_after": of.not_after_s,
+                    })
+                };
+                tls.current().certificates.iter().map(row).collect::<Vec<_>>()
+            })
+            .collect(),
+        "list_tls_failures" => tls
+            .iter()
+            .flat_map(|tls| {
+                let row = |(reason, n): (tls::Reason, u64)| {
+                    json!({"options": tls.key(), "reason": reason.name(), "count": n})
+                };
+                tls.failures().map(row)
+            })
+            .collect(),
+        "cipher_suites" => json!(tls::cipher_suites()),
+        "tls_versions" => json!(tls::VERSIONS.map(|(name, _)| name)),
+        _ => return None,
+    })
+}
+
+/// Reads certificates again because an operator wants it.
+pub(crate) fn reload(management: &Management) -> Result<Value, ApiError> {
+    match &management.tls {
+        None => Err(ApiError::new(Kind::NotFound, "there is no TLS listener".to_owned())),
+        Some(tls) => match reload_certificates(tls) {
+            Ok(()) => Ok(Value::Null),
+            Err(error) => Err(ApiError::new(Kind::Invalid, error.to_string())),
+        },
+    }
+}
+
+/// Reads certificates again, and says in the log what came of it.
+///
+/// # Errors
+/// What is wrong with them: those in use stay.
+pub fn reload_certificates(tls: &tls::Context) -> Result<(), tls::Error> {
+    let reloaded = tls.reload();
+    match &reloaded {
+        Ok(()) => tracing::info!("TLS: new certificates are in use for new connections"),
+        Err(error) => {
+            tracing::warn!("TLS: the certificates in use stay, new ones are no good: {error}")
+        }
+    }
+    reloaded
+}

@@ -1,0 +1,287 @@
+//! A socket that carries TLS. Its two halves share one session, which is locked while a read is decrypted or
+//! a write is encrypted.
+//!
+//! Bytes taken from the writer count as written only once all that was made of them is out: until then the
+//! socket has no room, and the writer shows the same bytes again. So nothing has to be woken for bytes that
+//! are encrypted and wait.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use rustls::ServerConfig;
+use tls::{Agreed, Failure, Hello, Processed, Reason, Session};
+use tokio::io::ReadBuf;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+/// Bytes that are read at least, if there are as many.
+const READ_BYTES_MIN: usize = 4 * 1024;
+/// Bytes of a handshake's message that is not whole: a longer chain of certificates is refused.
+const HANDSHAKE_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of records that are not whole, afterwards.
+const RECEIVED_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that are encrypted at once.
+const WRITE_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// Bytes that are read, behind those that were not whole.
+    static INCOMING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Bytes to be encrypted, in one piece.
+    static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Bytes that are encrypted.
+    static ENCRYPTED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A socket with its session.
+#[derive(Debug)]
+pub(crate) struct TlsSocket {
+    pub(super) socket: TcpStream,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    session: Session,
+    /// Bytes of the peer that are not whole.
+    received: Vec<u8>,
+    /// Decrypted bytes for which there was no room.
+    plain: Vec<u8>,
+    /// Encrypted bytes that the socket did not take.
+    unsent: Vec<u8>,
+    /// Bytes of the writer's that were encrypted and are not reported as written.
+    n_unsent: usize,
+    /// Nothing follows from the peer.
+    is_ended: bool,
+    /// The peer knows that nothing follows.
+    is_closed: bool,
+}
+
+/// Agrees on keys with the client. Handshakes take `turns`, so that other connections have theirs between.
+pub(crate) async fn handshake(
+    socket: TcpStream,
+    config: Arc<ServerConfig>,
+    turns: &Semaphore,
+) -> Result<(TlsSocket, Agreed), Failure> {
+    let lost = |error: io::Error| Failure::new(Reason::Lost, &error.to_string());
+    let session = Session::new(config)
+        .ok_or_else(|| Failure::new(Reason::Malformed, "the system has no random numbers"))?;
+    let mut state = State::new(session);
+    let mut hello = None;
+    loop {
+        socket.readable().await.map_err(lost)?;
+        let turn = turns.acquire().await;
+        let read = state.read(&socket, HANDSHAKE_BYTES_MAX, None, &mut hello);
+        drop(turn);
+        let hello = hello.unwrap_or_default();
+        let is_open = match read {
+            Ok(Some(processed)) => processed.is_open,
+            Ok(None) => return Err(Failure::new(Reason::Lost, "client closed the connection")),
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(ReadError::Io(error)) => return Err(lost(error)),
+            Err(ReadError::Tls(error)) => {
+                let _is_told = state.flush(&socket).is_ok();
+                return Err(Failure::explain(&error, hello));
+            }
+        };
+        while let Err(error) = state.flush(&socket) {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(lost(error));
+            }
+            socket.writable().await.map_err(lost)?;
+        }
+        if is_open {
+            let agreed = state.session.agreed();
+            return Ok((TlsSocket { socket, state: Mutex::new(state) }, agreed));
+        }
+        if state.received.len() > HANDSHAKE_BYTES_MAX {
+            return Err(Failure::new(Reason::Malformed, "client's certificates are too large"));
+        }
+    }
+}
+
+impl TlsSocket {
+    /// Reads once.
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        space: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = stdx::lock(&self.state);
+        loop {
+            let n = state.plain.len().min(space.remaining());
+            if n > 0 {
+                space.put_slice(state.plain.get(..n).unwrap_or_default());
+                state.plain.drain(..n);
+                if state.plain.is_empty() {
+                    state.plain = Vec::new();
+                }
+            }
+            if !space.filled().is_empty() || state.is_ended {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.socket.poll_read_ready(cx))?;
+            // Little more comes out than goes in.
+            let n_max = space.remaining().max(READ_BYTES_MIN);
+            match state.read(&self.socket, n_max, Some(space), &mut Some(Hello::default())) {
+                Ok(Some(processed)) => state.is_ended = processed.is_ended,
+                Ok(None) => state.is_ended = true,
+                Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(ReadError::Io(error)) => return Poll::Ready(Err(error)),
+                Err(ReadError::Tls(error)) => {
+                    let _is_told = state.flush(&self.socket).is_ok();
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+                }
+            }
+            if state.received.len() > RECEIVED_BYTES_MAX {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            // Answers of the session's own; what does not go out now goes before what is written next.
+            if !state.unsent.is_empty() {
+                let _is_out = state.flush(&self.socket).is_ok();
+            }
+        }
+    }
+
+    /// Writes what there is room for; an error of the kind `WouldBlock` when there is none.
+    pub(super) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut state = stdx::lock(&self.state);
+        state.flush(&self.socket)?;
+        if state.n_unsent == 0 {
+            state.encrypt(slices)?;
+            state.flush(&self.socket)?;
+        }
+        Ok(std::mem::take(&mut state.n_unsent))
+    }
+
+    /// Tells the peer that nothing follows, if it can be told without waiting.
+    pub(super) fn close(&self) {
+        let mut state = stdx::lock(&self.state);
+        if !std::mem::replace(&mut state.is_closed, true) {
+            let State { session, received, unsent, .. } = &mut *state;
+            session.close(received, unsent);
+            let _is_told = state.flush(&self.socket).is_ok();
+        }
+    }
+}
+
+impl Drop for TlsSocket {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The reason why nothing was read.
+enum ReadError {
+    Io(io::Error),
+    Tls(rustls::Error),
+}
+
+impl State {
+    const fn new(session: Session) -> Self {
+        Self {
+            session,
+            received: Vec::new(),
+            plain: Vec::new(),
+            unsent: Vec::new(),
+            n_unsent: 0,
+            is_ended: false,
+            is_closed: false,
+        }
+    }
+
+    /// Reads `n_max` bytes at most and works off all that is whole, into `space` as far as there is room.
+    /// `None` at the end of the stream. `hello` is set by the first bytes.
+    fn read(
+        &mut self,
+        socket: &TcpStream,
+        n_max: usize,
+        mut space: Option<&mut ReadBuf<'_>>,
+        hello: &mut Option<Hello>,
+    ) -> Result<Option<Processed>, ReadError> {
+        INCOMING.with_borrow_mut(|buffer| {
+            let n_kept = self.received.len();
+            if buffer.len() < n_kept + n_max {
+                buffer.resize(n_kept + n_max, 0);
+            }
+            let (kept, free) = buffer.split_at_mut(n_kept);
+            kept.copy_from_slice(&self.received);
+            let free = free.get_mut(..n_max).unwrap_or_default();
+            let n = socket.try_read(free).map_err(ReadError::Io)?;
+            if n == 0 {
+                return Ok(None);
+            }
+            let incoming = buffer.get_mut(..n_kept + n).unwrap_or_default();
+            hello.get_or_insert_with(|| Hello::new(incoming));
+            let plain = &mut self.plain;
+            let mut take = |bytes: &[u8]| {
+                let n = space.as_ref().map_or(0, |space| space.remaining().min(bytes.len()));
+                let (fits, rest) = bytes.split_at(n);
+                if let Some(space) = &mut space {
+                    space.put_slice(fits);
+                }
+                plain.extend_from_slice(rest);
+            };
+            let processed = self.session.process(incoming, &mut take, &mut self.unsent);
+            let processed = processed.map_err(|error| {
+                self.session.farewell(incoming, &mut self.unsent);
+                ReadError::Tls(error)
+            })?;
+            let rest = incoming.get(processed.n_used..).unwrap_or_default();
+            if rest.is_empty() {
+                // Idle connections hold no buffers.
+                self.received = Vec::new();
+            } else {
+                self.received.clear();
+                self.received.extend_from_slice(rest);
+            }
+            Ok(Some(processed))
+        })
+    }
+
+    /// Encrypts as much of the slices as goes out at once.
+    fn encrypt(&mut self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        self.unsent = ENCRYPTED.take();
+        let Self { session, received, unsent, .. } = self;
+        let mut encrypt = |bytes: &[u8]| session.encrypt(received, bytes, unsent);
+        let (n, encrypted) = match slices {
+            [one] => {
+                let bytes = one.get(..one.len().min(WRITE_BYTES_MAX)).unwrap_or_default();
+                (bytes.len(), encrypt(bytes))
+            }
+            many => GATHERED.with_borrow_mut(|gathered| {
+                gathered.clear();
+                for slice in many {
+                    let room = WRITE_BYTES_MAX - gathered.len();
+                    gathered
+                        .extend_from_slice(slice.get(..slice.len().min(room)).unwrap_or_default());
+                }
+                (gathered.len(), encrypt(gathered))
+            }),
+        };
+        encrypted.map_err(io::Error::other)?;
+        self.n_unsent = n;
+        Ok(())
+    }
+
+    /// Has the socket take all that is encrypted; an error of the kind `WouldBlock` if it does not.
+    fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
+        let mut n_sent = 0;
+        while n_sent < self.unsent.len() {
+            match socket.try_write(self.unsent.get(n_sent..).unwrap_or_default()) {
+                Ok(n) => n_sent += n,
+                Err(error) => {
+                    self.unsent.drain(..n_sent);
+                    return Err(error);
+                }
+            }
+        }
+        if n_sent > 0 {
+            let mut buffer = std::mem::take(&mut self.unsent);
+            buffer.clear();
+            ENCRYPTED.set(buffer);
+        }
+        Ok(())
+    }
+}

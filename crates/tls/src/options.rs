@@ -1,0 +1,169 @@
+//! The settings of TLS, as a listener names them.
+
+use rustls::crypto::aws_lc_rs;
+use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
+use std::path::{Path, PathBuf};
+
+/// RabbitMQ's names of the versions there are, newest first.
+pub const VERSIONS: [(&str, &SupportedProtocolVersion); 2] =
+    [("tlsv1.3", &version::TLS13), ("tlsv1.2", &version::TLS12)];
+
+/// Whether clients show certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// They are not asked for any (`verify_none`).
+    #[default]
+    No,
+    /// They are asked, and a certificate that is shown is verified (`verify_peer`).
+    IfShown,
+    /// They must show one (`fail_if_no_peer_cert`).
+    Always,
+}
+
+/// The certificates that are looked up in lists of revoked ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CrlCheck {
+    /// None.
+    #[default]
+    No,
+    /// The client's own (`peer`).
+    Peer,
+    /// All of its chain (`true`).
+    Chain,
+    /// All that there is a list for (`best_effort`).
+    BestEffort,
+}
+
+/// The settings of the listeners that share them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The beginning of their keys in the configuration.
+    pub key: &'static str,
+    /// Certificate and key; the certificate's file may have its chain behind it.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Further ones, for clients that ask for a name that stands in one of these certificates.
+    pub by_name: Vec<(PathBuf, PathBuf)>,
+    /// The password of encrypted keys.
+    pub password: Option<String>,
+    /// Authorities whose clients are trusted.
+    pub cacertfile: Option<PathBuf>,
+    /// Whether clients show certificates.
+    pub verify: Verify,
+    /// Certificates that may stand between a client's and the authority's.
+    pub depth: usize,
+    /// RabbitMQ's names of the versions; all there are if empty.
+    pub versions: Vec<String>,
+    /// Names of cipher suites, OpenSSL's or IANA's; all there are if empty.
+    pub ciphers: Vec<String>,
+    /// Whether the node's order of cipher suites counts, rather than the client's.
+    pub prefers_own_order: bool,
+    /// Whether clients may resume sessions.
+    pub resumes: bool,
+    /// Lists of revoked certificates: files, or directories of such files.
+    pub crls: (CrlCheck, Vec<PathBuf>),
+}
+
+impl Options {
+    /// Nothing set, for keys that begin so.
+    #[must_use]
+    pub const fn new(key: &'static str) -> Self {
+        Self {
+            key,
+            identity: None,
+            by_name: Vec::new(),
+            password: None,
+            cacertfile: None,
+            verify: Verify::No,
+            // COMPAT: Erlang's default.
+            depth: 10,
+            versions: Vec::new(),
+            ciphers: Vec::new(),
+            prefers_own_order: true,
+            resumes: true,
+            crls: (CrlCheck::No, Vec::new()),
+        }
+    }
+
+    /// The versions and ciphers that there are not, for the log.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<String> {
+        let is_version = |name: &&String| VERSIONS.iter().any(|(known, _)| known == name);
+        let is_cipher = |name: &&String| suite(name).is_some();
+        let versions = self.versions.iter().filter(|name| !is_version(name));
+        let versions = versions.map(|name| {
+            format!("`{}.versions`: there is no {name} here, which is broken", self.key)
+        });
+        let ciphers = self.ciphers.iter().filter(|name| !is_cipher(name)).map(|name| {
+            format!("`{}.ciphers`: there is no {name}; see 'leveret ctl cipher_suites'", self.key)
+        });
+        versions.chain(ciphers).collect()
+    }
+
+    pub(crate) fn chosen_versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, Error> {
+        let is_chosen =
+            |name: &str| self.versions.is_empty() || self.versions.iter().any(|it| it == name);
+        let chosen =
+            VERSIONS.iter().filter(|(name, _)| is_chosen(name)).map(|(_, version)| *version);
+        self.any(chosen.collect(), "versions", "none of them is there: tlsv1.3 and tlsv1.2 are")
+    }
+
+    pub(crate) fn chosen_ciphers(&self) -> Result<Vec<SupportedCipherSuite>, Error> {
+        if self.ciphers.is_empty() {
+            return Ok(aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec());
+        }
+        let chosen = self.ciphers.iter().filter_map(|name| suite(name)).collect();
+        self.any(chosen, "ciphers", "none of them is there; see 'leveret ctl cipher_suites'")
+    }
+
+    fn any<T>(&self, chosen: Vec<T>, option: &str, why: &str) -> Result<Vec<T>, Error> {
+        if chosen.is_empty() { Err(self.wrong(option, why)) } else { Ok(chosen) }
+    }
+
+    pub(crate) fn wrong(&self, option: &str, why: impl ToString) -> Error {
+        Error { key: format!("{}.{option}", self.key), path: None, why: why.to_string() }
+    }
+
+    pub(crate) fn wrong_file(&self, option: &str, path: &Path, why: impl ToString) -> Error {
+        Error { path: Some(path.to_owned()), ..self.wrong(option, why) }
+    }
+}
+
+/// The reason why certificates, keys and settings make no listener. Displays as one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}`{}: {why}", path.as_ref().map_or_else(String::new, |path| format!(" {}", path.display())))]
+pub struct Error {
+    key: String,
+    path: Option<PathBuf>,
+    why: String,
+}
+
+/// OpenSSL's names of the cipher suites there are.
+#[must_use]
+pub fn cipher_suites() -> Vec<String> {
+    aws_lc_rs::ALL_CIPHER_SUITES.iter().map(|suite| openssl_name(suite.suite())).collect()
+}
+
+fn suite(name: &str) -> Option<SupportedCipherSuite> {
+    let is_it = |it: CipherSuite| openssl_name(it) == name || iana_name(it) == name;
+    aws_lc_rs::ALL_CIPHER_SUITES.iter().copied().find(|suite| is_it(suite.suite()))
+}
+
+fn iana_name(suite: CipherSuite) -> String {
+    suite.as_str().unwrap_or_default().replace("TLS13_", "TLS_")
+}
+
+/// RabbitMQ's names of the exchange of keys and of the cipher.
+pub(crate) fn erlang_names(suite: CipherSuite) -> (String, String) {
+    let name = iana_name(suite).to_lowercase();
+    let (key_exchange, cipher) = name.split_once("_with_").unwrap_or(("any", &name));
+    let cipher = cipher.trim_start_matches("tls_");
+    let cipher = cipher.rsplit_once("_sha").map_or(cipher, |(cipher, _)| cipher);
+    (key_exchange.trim_start_matches("tls_").to_owned(), cipher.to_owned())
+}
+
+fn openssl_name(suite: CipherSuite) -> String {
+    let name = iana_name(suite);
+    let Some((key_exchange, cipher)) = name.split_once("_WITH_") else { return name };
+    let cipher = cipher.replace("AES_", "AES").replace("POLY1305_SHA256", "POLY1305");
+    format!("{}_{cipher}", key_exchange.trim_start_matches("TLS_")).replace('_', "-")
+}

@@ -1,0 +1,201 @@
+use crate::{
+    Certificate, Context, Failure, Hello, LoginFrom, Names, Options, Reason, SanKind, Session,
+    Verify, generate,
+};
+use proptest::prelude::*;
+use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+fn write_certificates(dir: &Path) -> Options {
+    let names = Names { hosts: vec!["localhost".to_owned()], user: "app".to_owned() };
+    for (name, text) in generate(&names).unwrap() {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+    Options {
+        identity: Some((dir.join("server_certificate.pem"), dir.join("server_key.pem"))),
+        cacertfile: Some(dir.join("ca_certificate.pem")),
+        verify: Verify::IfShown,
+        ..Options::new("ssl_options")
+    }
+}
+
+/// A node's certificates, and the configuration of a client that trusts it.
+static SITE: LazyLock<(Context, Arc<ClientConfig>)> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new(write_certificates(dir.path())).unwrap();
+    let mut roots = RootCertStore::empty();
+    let authority = dir.path().join("ca_certificate.pem");
+    roots.add(rustls::pki_types::CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (context, Arc::new(config))
+});
+
+/// The node's side, with what it keeps and what it has decrypted.
+struct Node {
+    session: Session,
+    kept: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Node {
+    fn new() -> Self {
+        let session = Session::new(Arc::clone(&SITE.0.current().config)).unwrap();
+        Self { session, kept: Vec::new(), plain: Vec::new() }
+    }
+
+    /// Whether the session goes on; the answer is appended to `out`.
+    fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        self.kept.extend_from_slice(bytes);
+        let plain = &mut self.plain;
+        let mut take = |bytes: &[u8]| plain.extend_from_slice(bytes);
+        match self.session.process(&mut self.kept, &mut take, out) {
+            Ok(processed) => {
+                self.kept.drain(..processed.n_used);
+                true
+            }
+            Err(error) => {
+                self.session.farewell(&mut self.kept, out);
+                assert!(!Failure::explain(&error, Hello::new(bytes)).text.is_empty());
+                false
+            }
+        }
+    }
+}
+
+fn client() -> ClientConnection {
+    ClientConnection::new(Arc::clone(&SITE.1), ServerName::try_from("localhost").unwrap()).unwrap()
+}
+
+fn said(client: &mut ClientConnection) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut bytes).unwrap();
+    }
+    bytes
+}
+
+fn hear(client: &mut ClientConnection, mut bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    while !bytes.is_empty() {
+        client.read_tls(&mut bytes).unwrap();
+        client.process_new_packets().unwrap();
+        drop(client.reader().read_to_end(&mut plain));
+    }
+    plain
+}
+
+/// A client and a node that have agreed, their words cut into pieces of `n` bytes.
+fn agreed(n: usize) -> (ClientConnection, Node) {
+    let (mut client, mut node) = (client(), Node::new());
+    while client.is_handshaking() || client.wants_write() {
+        for piece in said(&mut client).chunks(n) {
+            let mut out = Vec::new();
+            assert!(node.take(piece, &mut out));
+            hear(&mut client, &out);
+        }
+    }
+    (client, node)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn bytes_arrive_whole_both_ways(
+        n in 1_usize..3_000,
+        bytes in proptest::collection::vec(any::<u8>(), 0..50_000),
+    ) {
+        let (mut client, mut node) = agreed(n);
+        let mut out = Vec::new();
+        node.session.encrypt(&mut node.kept, &bytes, &mut out).unwrap();
+        prop_assert_eq!(&hear(&mut client, &out), &bytes);
+        client.writer().write_all(&bytes).unwrap();
+        let (mut encrypted, mut out) = (said(&mut client), Vec::new());
+        client.send_close_notify();
+        encrypted.extend(said(&mut client));
+        for piece in encrypted.chunks(n) {
+            prop_assert!(node.take(piece, &mut out));
+        }
+        prop_assert_eq!(&node.plain, &bytes);
+        node.session.close(&mut node.kept, &mut out);
+        prop_assert!(!out.is_empty());
+    }
+
+    /// Noise in the place of a handshake, in the midst of it or behind it ends the session and nothing else.
+    #[test]
+    fn noise_is_refused(
+        n_good in 0_usize..2_000,
+        at in any::<proptest::sample::Index>(),
+        noise in proptest::collection::vec(any::<u8>(), 1..600),
+        is_open in any::<bool>(),
+    ) {
+        let (mut client, mut node) = if is_open { agreed(500) } else { (client(), Node::new()) };
+        client.writer().write_all(&vec![7; n_good]).unwrap();
+        let mut bytes = said(&mut client);
+        if !bytes.is_empty() {
+            let at = at.index(bytes.len());
+            bytes.splice(at..(at + noise.len()).min(bytes.len()), noise.iter().copied());
+        }
+        bytes.extend_from_slice(&noise);
+        let mut out = Vec::new();
+        let goes_on = bytes.chunks(97).all(|piece| node.take(piece, &mut out));
+        if !goes_on {
+            prop_assert!(node.session.encrypt(&mut node.kept, b"x", &mut out).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_certificate_names_its_user() {
+    let mut params =
+        CertificateParams::new(vec!["a.example".to_owned(), "b.example".to_owned()]).unwrap();
+    params.subject_alt_names.push(SanType::Rfc822Name("u@example".try_into().unwrap()));
+    params.subject_alt_names.push(SanType::IpAddress("10.0.0.7".parse().unwrap()));
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CountryName, "DE");
+    params.distinguished_name.push(DnType::OrganizationName, "#1, \"Häsin\" + Co ");
+    params.distinguished_name.push(DnType::CommonName, "app");
+    let key = KeyPair::generate().unwrap();
+    let certificate = Certificate::parse(params.self_signed(&key).unwrap().der()).unwrap();
+    let subject = r#"CN=app,O=\#1\, \"H\C3\A4sin\" \+ Co\ ,C=DE"#;
+    assert_eq!(certificate.login(LoginFrom::DistinguishedName), Some(subject));
+    assert_eq!(certificate.login(LoginFrom::CommonName), Some("app"));
+    let san = |kind, index| certificate.login(LoginFrom::San(kind, index));
+    assert_eq!(san(SanKind::Dns, 1), Some("b.example"));
+    assert_eq!(san(SanKind::Email, 0), Some("u@example"));
+    assert_eq!(san(SanKind::Ip, 0), Some("10.0.0.7"));
+    assert_eq!((san(SanKind::Dns, 2), san(SanKind::Uri, 0)), (None, None));
+    assert_eq!(Certificate::parse(b"0"), None);
+}
+
+#[test]
+fn a_broken_replacement_leaves_what_there_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new(write_certificates(dir.path())).unwrap();
+    let serial = || context.current().certificates[0].1.serial.clone();
+    let before = serial();
+    assert!(!context.is_outdated());
+    std::fs::write(dir.path().join("server_key.pem"), "nothing of use").unwrap();
+    assert!(context.is_outdated());
+    let told = context.reload().unwrap_err().to_string();
+    assert!(told.contains("there is no PEM private key in it"), "{told}");
+    assert!(!context.is_outdated(), "it is told once");
+    assert_eq!(serial(), before);
+    write_certificates(dir.path());
+    assert!(context.is_outdated());
+    context.reload().unwrap();
+    assert_ne!(serial(), before);
+    context.count(Reason::NotTls);
+    let counted: Vec<u64> = context.failures().map(|(_, n)| n).collect();
+    assert_eq!(counted, [1, 0, 0, 0, 0, 0, 0, 0]);
+}

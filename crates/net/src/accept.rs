@@ -100,17 +100,20 @@ impl Server {
         let (served, handshake) = (Served::begin(self), self.strangers.handshakes.take());
         let (accepted, Service { protocol, tls }) = (self.clock.now(), service.clone());
         tokio::spawn(async move {
-            let name = if served.0.settings.proxy_protocol {
+            let begun = if served.0.settings.proxy_protocol {
                 let timeout_ms = protocol.handshake_timeout_ms();
                 let displaced = handshake.lost();
                 let limits = (timeout_ms, displaced);
                 Box::pin(proxy::name_of(&mut socket, (peer, local), limits, &served.0)).await
             } else {
-                Some(Name::new(peer, local))
+                Some((Name::new(peer, local), None))
             };
-            let Some(name) = name else { return };
+            let Some((name, of_proxy)) = begun else { return };
             let halves = match tls {
-                None => Some((socket::plain(socket), None)),
+                None => {
+                    let peer = |agreed| Arc::new(tls_peer(agreed, served.0.settings.cert_login));
+                    Some((socket::plain(socket), of_proxy.map(peer)))
+                }
                 Some(tls) => {
                     let limits = (protocol.handshake_timeout_ms(), handshake.lost());
                     Box::pin(agree(socket, name, &tls, limits, &served.0)).await
@@ -162,7 +165,7 @@ async fn agree(
 
 fn tls_peer(agreed: Agreed, cert_login: LoginFrom) -> TlsPeer {
     TlsPeer {
-        version: agreed.version.to_owned(),
+        version: agreed.version,
         key_exchange: agreed.key_exchange,
         cipher: agreed.cipher,
         certificate: agreed.certificate.map(|it| PeerCertificate {

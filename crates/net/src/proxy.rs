@@ -2,9 +2,11 @@
 //! who the client is. Knows the socket and time; what the header looks like is told in `header.rs`.
 
 mod header;
+mod tls;
 
 use crate::connection::Name;
 use crate::server::Server;
+use ::tls::Agreed;
 use header::{Forwarded, Parsed, V1_BYTES_MAX, parse};
 use std::fmt;
 use std::io;
@@ -39,8 +41,8 @@ impl fmt::Display for NoHeader {
     }
 }
 
-/// Reads the header, and names the connection by the addresses in it. Time that the header takes is time of
-/// the handshake.
+/// Reads the header: the connection's name by the addresses in it, and how the client's connection to the
+/// proxy is encrypted. Time that the header takes is time of the handshake.
 ///
 /// COMPAT: as with RabbitMQ a socket without a valid header is closed without a word, and the log hears of it
 /// at the level `debug` only: anybody could fill it.
@@ -49,7 +51,7 @@ pub(crate) async fn name_of(
     (peer, local): (SocketAddr, SocketAddr),
     (timeout_ms, displaced): (u64, Arc<Notify>),
     server: &Server,
-) -> Option<Name> {
+) -> Option<(Name, Option<Agreed>)> {
     let patience_ms = timeout_ms.min(HEADER_TIMEOUT_MS);
     let mut stopping = server.stopping.subscribe();
     let header = server.timers.timeout(Duration::from_millis(patience_ms), read(socket));
@@ -59,21 +61,23 @@ pub(crate) async fn name_of(
         _ = stopping.wait_for(|stopping| *stopping) => return None,
         () = displaced.notified() => return None,
     };
-    let name = match read {
-        Ok(Forwarded::Client { source, destination }) => Name::new(source, destination),
-        Ok(Forwarded::Local) => Name::new(peer, local),
-        Ok(Forwarded::Unknown) => Name::new(peer, local).of_unknown_client(),
+    let (name, agreed) = match read {
+        Ok((Forwarded::Client { source, destination }, agreed)) => {
+            (Name::new(source, destination), agreed)
+        }
+        Ok((Forwarded::Local, _)) => (Name::new(peer, local), None),
+        Ok((Forwarded::Unknown, agreed)) => (Name::new(peer, local).of_unknown_client(), agreed),
         Err(reason) => {
             tracing::debug!("closing the connection of {peer}: no PROXY protocol header: {reason}");
             return None;
         }
     };
     tracing::debug!(connection = %name, "forwarded by {peer}");
-    Some(name)
+    Some((name, agreed))
 }
 
 /// Takes the header off the socket, and not a byte more.
-async fn read(socket: &mut TcpStream) -> Result<Forwarded, NoHeader> {
+async fn read(socket: &mut TcpStream) -> Result<(Forwarded, Option<Agreed>), NoHeader> {
     // The longest line; of a binary header everything that is looked at.
     let mut bytes = [0; V1_BYTES_MAX];
     let mut n_taken = 0;
@@ -93,22 +97,12 @@ async fn read(socket: &mut TcpStream) -> Result<Forwarded, NoHeader> {
         socket.read_exact(seen).await.map_err(NoHeader::Io)?;
         n_taken = n_wanted;
         if let Parsed::Header { forwarded, n_bytes } = parsed {
-            skip(socket, n_bytes.saturating_sub(n_taken)).await?;
-            return Ok(forwarded);
+            // All of it is bounded by the longest that is taken.
+            let mut header = bytes.get(..n_taken).unwrap_or_default().to_vec();
+            header.resize(n_bytes.max(n_taken), 0);
+            let rest = header.get_mut(n_taken..).unwrap_or_default();
+            socket.read_exact(rest).await.map_err(NoHeader::Io)?;
+            return Ok((forwarded, tls::agreed(&header)));
         }
     }
-}
-
-/// Drops what a header holds after its addresses.
-async fn skip(socket: &mut TcpStream, mut n_bytes: usize) -> Result<(), NoHeader> {
-    let mut sink = [0; V1_BYTES_MAX];
-    while n_bytes > 0 {
-        let space = sink.get_mut(..n_bytes.min(V1_BYTES_MAX)).unwrap_or_default();
-        match socket.read(space).await {
-            Ok(0) => return Err(NoHeader::Eof),
-            Ok(n) => n_bytes -= n,
-            Err(error) => return Err(NoHeader::Io(error)),
-        }
-    }
-    Ok(())
 }

@@ -41,7 +41,7 @@ pub struct Processed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// RabbitMQ's name of the version.
-    pub version: &'static str,
+    pub version: String,
     /// RabbitMQ's name of the exchange of keys.
     pub key_exchange: String,
     /// RabbitMQ's name of the cipher.
@@ -171,8 +171,8 @@ impl Session {
         let of_peer = self.tls.peer_certificates().and_then(|chain| chain.first());
         Agreed {
             version: match self.tls.protocol_version() {
-                Some(ProtocolVersion::TLSv1_2) => "tlsv1.2",
-                Some(_) | None => "tlsv1.3",
+                Some(ProtocolVersion::TLSv1_2) => "tlsv1.2".to_owned(),
+                Some(_) | None => "tlsv1.3".to_owned(),
             },
             key_exchange,
             cipher,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
-use testing::client::{DEADLINE, HEADER};
+use testing::client::{DEADLINE, HEADER, Login};
 
 /// Certificates in a directory.
 struct Certificates {
@@ -308,6 +308,49 @@ fn a_handshake_that_fails_is_told_in_words() {
         Client::new(address, certificates.config(identity)).mechanisms(),
         "PLAIN AMQPLAIN ANONYMOUS"
     );
+    node.stop();
+}
+
+/// A header of the PROXY protocol, version 2, of a client whose certificate has this name, verified or not.
+fn proxy_header(name: &str, verify: u8) -> Vec<u8> {
+    let field = |kind: u8, value: &[u8]| {
+        let mut bytes = vec![kind];
+        bytes.extend(u16::try_from(value.len()).unwrap().to_be_bytes());
+        bytes.extend(value);
+        bytes
+    };
+    let mut ssl = vec![7, 0, 0, 0, verify];
+    ssl.extend(field(0x21, b"TLSv1.3"));
+    ssl.extend(field(0x22, name.as_bytes()));
+    ssl.extend(field(0x23, b"TLS_AES_256_GCM_SHA384"));
+    let mut rest = vec![127, 0, 0, 1, 127, 0, 0, 1, 1, 2, 3, 4];
+    rest.extend(field(0x20, &ssl));
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11".to_vec();
+    header.extend(u16::try_from(rest.len()).unwrap().to_be_bytes());
+    header.extend(rest);
+    header
+}
+
+#[test]
+fn a_proxy_that_ends_tls_says_who_the_client_is() {
+    let node = Node::start(&[
+        "proxy_protocol=true",
+        "auth_mechanisms.1=EXTERNAL",
+        "ssl_cert_login_from=common_name",
+    ]);
+    let external = Login { mechanism: "EXTERNAL", user: "", password: "", ..Login::default() };
+    let verified = proxy_header("guest", 0);
+    let client =
+        testing::client::Client::login(node.address(), Login { before: &verified, ..external });
+    let listed =
+        node.ctl(&["list_connections", "-q", "user", "ssl", "ssl_protocol", "peer_cert_subject"]);
+    assert!(listed.contains("guest\ttrue\ttlsv1.3\tCN=guest"), "{listed}");
+    client.close();
+    let unverified = proxy_header("guest", 1);
+    let login = Login { before: &unverified, capable: true, ..external };
+    let answer = testing::client::Client::introduced(node.address(), login).next().show();
+    assert!(answer.contains("ACCESS_REFUSED"), "{answer}");
+    node.expect_logged(1, "connection peer presented no TLS (x.509) certificate");
     node.stop();
 }
 

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 START_DEADLINE_S = float(os.environ.get("INTEROP_START_DEADLINE_S", "30"))
 STOP_DEADLINE_S = 30
+# The type of durable queues that do not say one; classic if it is empty.
+QUEUE_TYPE = os.environ.get("INTEROP_QUEUE_TYPE", "")
 
 
 def free_port():
@@ -55,6 +57,8 @@ class Node:
             *("--set", f"stream.listeners.tcp.1={self.host}:{self.stream_port}"),
             *("--set", f"stream.advertised_host={self.host}"),
         ]
+        if QUEUE_TYPE:
+            listeners += ["--set", f"default_queue_type={QUEUE_TYPE}"]
         log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(

@@ -65,6 +65,8 @@ impl Turn<'_> {
         if self.state.publishing.last_number.is_none() {
             let publishers = Items::Slice(&[NODE]);
             self.apply(&Command::PublishersGone { publishers });
+            // They name numbers of the life before.
+            self.work.effects.promises.clear();
         }
         self.state.publishing.last_number.unwrap_or(0) + 1
     }

@@ -123,11 +123,10 @@ impl Rules {
 
     /// These arguments with that policy.
     pub(super) fn with(&self, policy: &Policy) -> Self {
-        // COMPAT: of delivery limits, too, in which a negative one is none.
         Self {
             ttl_ms: smaller(self.ttl_ms, policy.ttl_ms),
             max_length: smaller(self.max_length, policy.max_length),
-            delivery_limit: smaller(self.delivery_limit, policy.delivery_limit),
+            delivery_limit: smaller_limit(self.delivery_limit, policy.delivery_limit),
             retry: self.retry_with(policy),
             ..*self
         }
@@ -176,6 +175,12 @@ impl Rules {
 
 fn smaller<N: Ord>(a: Option<N>, b: Option<N>) -> Option<N> {
     a.into_iter().chain(b).min()
+}
+
+/// The smaller limit; a negative one is none.
+fn smaller_limit(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    let limits = || a.into_iter().chain(b);
+    limits().filter(|limit| *limit >= 0).min().or_else(|| limits().min())
 }
 
 /// A policy for quorum queues.

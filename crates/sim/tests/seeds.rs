@@ -14,8 +14,8 @@ fn n_seeds() -> u64 {
 }
 
 /// Rare seeds: a page that was in its image in part only when the power was lost, while its queue was on its
-/// way into another form; a queue that went while its declaration was being made durable; a confirm of the life
-/// before that came to the first publish of the next.
+/// way into another form; a queue that went while its declaration was being made durable; a confirm of the
+/// life before that came to the first publish of the next.
 const FOUND: [u64; 4] = [4_574, 38_169, 92_037, LOG_QUEUES_FROM + 3_373];
 
 #[test]

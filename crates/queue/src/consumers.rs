@@ -7,7 +7,7 @@ pub use consumer::Consumer;
 
 use crate::active::SingleActive;
 use crate::key::ConsumerKey;
-use crate::round::MANY_CONSUMERS;
+use crate::round::{MANY_CONSUMERS, Round};
 use crate::turns::Turns;
 use consumer::{Move, Role};
 use table::Table;
@@ -209,9 +209,18 @@ impl Consumers {
         settling
     }
 
-    /// As [`Consumers::served`], but it stays at the front of its line as long as it wants more.
-    pub(crate) fn served_in_turn(&mut self, key: ConsumerKey, position: u64) -> AckMode {
+    /// As [`Consumers::served`], but it stays at the front of its line for its turn in a round, as long as it
+    /// wants more.
+    pub(crate) fn served_in_turn(
+        &mut self,
+        key: ConsumerKey,
+        position: u64,
+        round: &Round,
+    ) -> AckMode {
         let Some(consumer) = self.table.get_mut(key) else { return AckMode::Auto };
+        if !consumer.goes_on(round) {
+            return self.served(key, position);
+        }
         let settling = consumer.give(position);
         if settling == AckMode::Manual {
             self.n_held += 1;

@@ -149,11 +149,10 @@ impl Fifo {
         self.messages.put(1, arrival, now_ms, &self.consumers)
     }
 
-    /// The round that is due before messages are given out one to each; none if consumers are few or the
-    /// backlog is shallow.
+    /// The round that is due before messages are given out one to each; none if consumers are few.
     #[must_use]
-    pub fn round(&self) -> Option<Round> {
-        Round::due(self.consumers.n_active(), self.messages.n_ready())
+    pub fn round(&self, now_ms: u64) -> Option<Round> {
+        Round::due(self.consumers.n_active(), self.messages.n_ready(), now_ms)
     }
 
     /// Gives the next message to the consumer whose turn it is.
@@ -168,15 +167,12 @@ impl Fifo {
 
     /// As [`Fifo::next_delivery`], of a round: the consumer keeps its turn until it has had its part, or has
     /// no more credit.
-    pub fn next_of_round(&mut self, round: &mut Round) -> Option<Assigned> {
+    pub fn next_of_round(&mut self, round: &Round) -> Option<Assigned> {
         let Self { messages, consumers } = self;
         let consumer = consumers.next()?;
-        if !round.goes_on(consumer) {
-            return self.next_delivery();
-        }
         let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
         let (position, redelivered) = messages.pop(wished)?;
-        let settling = consumers.served_in_turn(consumer, position);
+        let settling = consumers.served_in_turn(consumer, position, round);
         Some(Assigned { consumer, position, redelivered, settling })
     }
 

@@ -162,7 +162,7 @@ impl Deliveries<'_> {
         wakes: &mut Wakes,
     ) -> bool {
         if giving.n_left == 0 {
-            let round = self.fifo.round();
+            let round = self.fifo.round(queue.services.storage.time.monotonic_ms());
             if self.consumers.is_gathering && !round.is_some_and(|round| round.is_longest()) {
                 return false;
             }
@@ -178,7 +178,7 @@ impl Deliveries<'_> {
     fn assign(&mut self, giving: &mut Giving, queue: &Queue, wakes: &mut Wakes) {
         while giving.n_left > 0 && !self.hand_over.is_full() && !self.fifo.is_waiting() {
             let Some(next) = self.size_of_next() else { break };
-            let assigned = match &mut giving.round {
+            let assigned = match &giving.round {
                 Some(round) if !self.is_asked_before(next.properties_bytes) => {
                     self.fifo.next_of_round(round)
                 }

@@ -1,6 +1,7 @@
 //! One consumer of a queue: its credit, and what it holds.
 
 use super::{AckMode, Checkout, UnackedTracking};
+use crate::round::{Round, Turn};
 use crate::unacked::Unacked;
 use std::collections::HashSet;
 
@@ -55,6 +56,8 @@ pub struct Consumer {
     role: Role,
     /// Whether it stands in line for its turn.
     in_line: bool,
+    /// The last one it had in a round.
+    turn: Turn,
 }
 
 impl Consumer {
@@ -68,6 +71,7 @@ impl Consumer {
             n_unrecorded: 0,
             role,
             in_line: false,
+            turn: Turn::default(),
         }
     }
 
@@ -123,6 +127,15 @@ impl Consumer {
             Held::Counted => self.n_unrecorded += 1,
         }
         AckMode::Manual
+    }
+
+    pub(super) fn goes_on(&mut self, round: &Round) -> bool {
+        if self.by_giving == Held::No {
+            self.turn.forget_shown();
+        }
+        let n_held = self.n_held() as u64;
+        let n_room = u64::from(self.credit).saturating_sub(n_held);
+        self.turn.goes_on(n_held, n_room, round)
     }
 
     pub(super) fn hold(&mut self, position: u64) {

@@ -50,7 +50,7 @@ fn many(n_consumers: u32, prefetch: Option<u32>) -> Fifo {
 }
 
 /// The consumers that get the next `n` messages, of a round if there is one.
-fn takers(fifo: &mut Fifo, round: &mut Option<Round>, n: u64) -> Vec<u32> {
+fn takers(fifo: &mut Fifo, round: &Option<Round>, n: u64) -> Vec<u32> {
     let mut next = || match round {
         Some(round) => fifo.next_of_round(round),
         None => fifo.next_delivery(),
@@ -62,28 +62,121 @@ fn takers(fifo: &mut Fifo, round: &mut Option<Round>, n: u64) -> Vec<u32> {
 fn many_consumers_of_a_deep_backlog_get_several_messages_in_a_turn_and_as_many_each() {
     let mut fifo = many(64, None);
     fifo.enqueue(64 * 8 + 3);
-    let mut round = fifo.round();
+    let round = fifo.round(0);
     assert_eq!(round.map(|round| round.n_messages()), Some(64 * 8));
-    let given = takers(&mut fifo, &mut round, 64 * 8);
+    let given = takers(&mut fifo, &round, 64 * 8);
     assert_eq!(given, (0..64).flat_map(|consumer| [consumer; 8]).collect::<Vec<_>>());
-    assert!(fifo.round().is_none(), "the backlog is shallow");
-    assert_eq!(takers(&mut fifo, &mut None, 4), [0, 1, 2]);
+    let round = fifo.round(0);
+    assert_eq!(takers(&mut fifo, &round, 4), [0, 1, 2], "the backlog is shallow");
     fifo.enqueue(64 * 1_000);
-    let mut round = fifo.round();
+    let round = fifo.round(0);
     assert_eq!(round.map(|round| round.n_messages()), Some(64 * 64), "a turn is not longer");
-    assert_eq!(takers(&mut fifo, &mut round, 65), [vec![3; 64], vec![4]].concat());
-    assert_eq!(takers(&mut fifo, &mut None, 3), [4, 5, 6], "what is left of a turn is forgotten");
+    assert_eq!(takers(&mut fifo, &round, 65), [vec![3; 64], vec![4]].concat());
+    assert_eq!(takers(&mut fifo, &None, 3), [4, 5, 6], "what is left of a turn is forgotten");
     assert_eq!((fifo.consumers().n_held(), fifo.messages().n_ready()), (583, 63_932));
+}
+
+/// Gives out all that is ready, in the rounds that are due; how many each consumer got.
+fn give_all(fifo: &mut Fifo, n_consumers: u32, now_ms: u64) -> Vec<u64> {
+    let mut given = Vec::new();
+    while fifo.messages().n_ready() > 0 {
+        let round = fifo.round(now_ms);
+        let n = round.map_or(u64::MAX, |round| round.n_messages());
+        given.extend(takers(fifo, &round, n));
+    }
+    let n_of = |consumer| given.iter().filter(|key| **key == consumer).count() as u64;
+    (0..n_consumers).map(n_of).collect()
+}
+
+fn settle_all(fifo: &mut Fifo, is_settled: impl Fn(u32) -> bool) {
+    let held: Vec<_> = fifo.consumers().held().filter(|(key, _)| is_settled(key.0)).collect();
+    assert!(held.iter().all(|(key, position)| fifo.settle(*key, *position).is_ok()));
+}
+
+/// A queue whose consumers have settled a flood, each part of it within 10 ms: the time, and the queue.
+fn flooded(n_consumers: u32, is_settled: impl Fn(u32) -> bool) -> (Fifo, u64) {
+    let mut fifo = many(n_consumers, None);
+    for now_ms in (0..200).step_by(10) {
+        fifo.enqueue(u64::from(n_consumers) * 64);
+        give_all(&mut fifo, n_consumers, now_ms);
+        settle_all(&mut fifo, &is_settled);
+    }
+    (fifo, 200)
+}
+
+#[test]
+fn many_consumers_that_settle_a_flood_at_once_have_long_turns_also_of_a_shallow_backlog() {
+    let (mut fifo, now_ms) = flooded(100, |_| true);
+    fifo.enqueue(600);
+    let n_given = give_all(&mut fifo, 100, now_ms);
+    let mut given: Vec<u64> = n_given.into_iter().filter(|n| *n > 0).collect();
+    given.sort_unstable();
+    assert_eq!(given, [88, 128, 128, 128, 128]);
+}
+
+#[test]
+fn in_the_long_run_all_who_settle_at_once_are_given_as_much() {
+    let (mut fifo, now_ms) = flooded(100, |_| true);
+    let mut n_given = vec![0; 100];
+    for step in 0..100 {
+        fifo.enqueue(100 + step * 739 % 3_000);
+        let given = give_all(&mut fifo, 100, now_ms + step * 7);
+        n_given.iter_mut().zip(given).for_each(|(all, n)| *all += n);
+        settle_all(&mut fifo, |_| true);
+    }
+    let (least, most) = (n_given.iter().min().unwrap(), n_given.iter().max().unwrap());
+    assert!(most - least <= 128 && *least > 1_000, "{n_given:?}");
+}
+
+#[test]
+fn a_burst_after_a_flood_is_given_out_equally_if_the_flood_is_over_or_not_settled() {
+    let (mut late, now_ms) = flooded(100, |_| true);
+    let (mut unsettled, _) = flooded(100, |_| false);
+    for (fifo, now_ms) in [(&mut late, now_ms + 200), (&mut unsettled, now_ms)] {
+        fifo.enqueue(300);
+        assert_eq!(give_all(fifo, 100, now_ms), [3; 100]);
+    }
+}
+
+#[test]
+fn a_consumer_that_settles_nothing_has_turns_of_one_message_among_quick_ones() {
+    let (mut fifo, now_ms) = flooded(100, |consumer| consumer % 2 == 0);
+    fifo.enqueue(700);
+    let n_given = give_all(&mut fifo, 100, now_ms);
+    let given: Vec<u64> = n_given.into_iter().filter(|n| *n > 0).collect();
+    assert_eq!(given, [64, 1, 128, 1, 128, 1, 128, 1, 128, 1, 119]);
+}
+
+proptest! {
+    #[test]
+    fn a_burst_to_workers_that_have_settled_nothing_of_it_is_equal_within_one(
+        (n_consumers, acks) in (64..200_u32, any::<bool>()),
+        bursts in prop::collection::vec(1..1_500_u64, 1..6),
+    ) {
+        let mut fifo = Fifo::new();
+        for _ in 0..n_consumers {
+            fifo.consumers_mut().attach(if acks { acking(None) } else { auto_ack() });
+        }
+        let mut n_given = vec![0; n_consumers as usize];
+        for burst in bursts {
+            fifo.enqueue(burst);
+            let given = give_all(&mut fifo, n_consumers, 0);
+            n_given.iter_mut().zip(given).for_each(|(all, n)| *all += n);
+            let (least, most) = (n_given.iter().min().unwrap(), n_given.iter().max().unwrap());
+            prop_assert!(most - least <= 1, "{n_given:?}");
+        }
+    }
 }
 
 #[test]
 fn consumers_take_turns_of_one_message_if_they_are_few_or_the_backlog_is_shallow() {
     let mut few = many(63, None);
     few.enqueue(63 * 1_000);
-    assert!(few.round().is_none());
+    assert!(few.round(0).is_none());
     let mut many = many(64, None);
     many.enqueue(64 * 8 - 1);
-    assert!(many.round().is_none());
+    let round = many.round(0);
+    assert_eq!(takers(&mut many, &round, 65), (0..64).chain([0]).collect::<Vec<_>>());
 }
 
 #[test]
@@ -91,10 +184,10 @@ fn a_turn_ends_with_the_consumer_s_credit_and_the_next_one_has_a_whole_turn() {
     let mut fifo = many(64, Some(10));
     fifo.consumers_mut().set_credit(ConsumerKey(0), 3);
     fifo.enqueue(64 * 8);
-    let mut round = fifo.round();
-    assert_eq!(takers(&mut fifo, &mut round, 12), [vec![0; 3], vec![1; 8], vec![2]].concat());
+    let round = fifo.round(0);
+    assert_eq!(takers(&mut fifo, &round, 12), [vec![0; 3], vec![1; 8], vec![2]].concat());
     fifo.consumers_mut().set_credit(ConsumerKey(2), 0);
-    assert_eq!(takers(&mut fifo, &mut round, 9), [vec![3; 8], vec![4]].concat());
+    assert_eq!(takers(&mut fifo, &round, 9), [vec![3; 8], vec![4]].concat());
     fifo.settle(ConsumerKey(0), 0).unwrap();
     assert_eq!(fifo.consumers().n_held(), 20);
 }

@@ -31,6 +31,8 @@ pub struct SyncJob {
     pub(crate) dirs: Vec<String>,
     pub(crate) end: LogEnd,
     pub(crate) generation: u64,
+    /// Changes of the directory up to its begin.
+    n_dir_changes: u64,
 }
 
 impl SyncJob {
@@ -60,30 +62,37 @@ impl SyncJob {
 pub(crate) struct Pending {
     /// Segments that were left.
     pub(crate) left: Vec<Unsynced>,
-    /// Files were made or removed.
-    pub(crate) is_dir_changed: bool,
+    /// How often files were made or removed, ...
+    n_dir_changes: u64,
+    /// ... and how many of these times are durable: those before the begin of a sync that is done.
+    n_dir_synced: u64,
     /// Rises when chunks are cut off: a sync that began before says nothing any more.
     generation: u64,
 }
 
 impl Pending {
-    pub(crate) const fn new(left: Vec<Unsynced>, is_dir_changed: bool) -> Self {
-        Self { left, is_dir_changed, generation: 0 }
+    pub(crate) fn new(left: Vec<Unsynced>, is_dir_changed: bool) -> Self {
+        Self { left, n_dir_changes: u64::from(is_dir_changed), n_dir_synced: 0, generation: 0 }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.left.is_empty() && !self.is_dir_changed
+        self.left.is_empty() && self.n_dir_changes == self.n_dir_synced
+    }
+
+    /// Files were made or removed.
+    pub(crate) const fn note_dir_change(&mut self) {
+        self.n_dir_changes += 1;
     }
 
     /// Chunks were cut off, or all of them have gone.
     pub(crate) fn forget(&mut self, left: Vec<Unsynced>) {
         self.left = left;
         self.generation += 1;
-        self.is_dir_changed = true;
+        self.note_dir_change();
     }
 
     /// The sync up to `end`, with the tail.
-    pub(crate) fn begin(&mut self, dir: &str, tail: Unsynced, end: LogEnd) -> Result<SyncJob> {
+    pub(crate) fn begin(&self, dir: &str, tail: Unsynced, end: LogEnd) -> Result<SyncJob> {
         let mut segments = self.left.clone();
         segments.push(tail);
         let files = segments.iter().flat_map(|it| {
@@ -93,12 +102,13 @@ impl Pending {
         let files: Result<Vec<_>> =
             files.map(|slot| Ok((slot.file()?, Arc::clone(slot)))).collect();
         let files = files?;
-        let dirs = if std::mem::take(&mut self.is_dir_changed) {
+        let dirs = if self.n_dir_changes > self.n_dir_synced {
             vec![dir.to_owned(), crate::STREAMS_DIR.to_owned(), String::new()]
         } else {
             Vec::new()
         };
-        Ok(SyncJob { segments, files, dirs, end, generation: self.generation })
+        let Self { generation, n_dir_changes, .. } = *self;
+        Ok(SyncJob { segments, files, dirs, end, generation, n_dir_changes })
     }
 
     /// Writes the marks of a job that was done; that of the segment `tail`, if it has one.
@@ -112,6 +122,7 @@ impl Pending {
         if job.generation != self.generation {
             return Ok(of_tail);
         }
+        self.n_dir_synced = self.n_dir_synced.max(job.n_dir_changes);
         for Unsynced { segment, index, mark, with_index, .. } in &job.segments {
             self.left.retain(|left| left.segment != *segment || left.mark != *mark);
             let is_there = shared.state().segment(*segment).is_some();

@@ -277,7 +277,7 @@ impl ChunkLog {
         drop(state);
         self.pending.left.push(self.tail.unsynced(true));
         self.tail = tail;
-        self.pending.is_dir_changed = true;
+        self.pending.note_dir_change();
         Ok(())
     }
 
@@ -303,7 +303,9 @@ impl ChunkLog {
         }
         let removed: Vec<u64> = removed.iter().map(|it| it.first_offset).collect();
         self.pending.left.retain(|left| !removed.contains(&left.segment));
-        self.pending.is_dir_changed |= n > 0;
+        if n > 0 {
+            self.pending.note_dir_change();
+        }
         removed.iter().try_for_each(|segment| remove_files(&self.view.0, *segment))?;
         Ok(n)
     }

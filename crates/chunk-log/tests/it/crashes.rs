@@ -203,3 +203,18 @@ fn after_a_failed_write_or_sync_nothing_is_taken_until_the_next_opening() {
         }
     }
 }
+
+/// Syncs end in any order: the names of files are durable once one is done that has synced them itself.
+#[test]
+fn a_sync_makes_new_files_durable_although_one_begun_before_is_not_done() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&files(&disk), OPTIONS);
+    add(&mut log, &[10]);
+    let _earlier = log.begin_sync().unwrap();
+    let later = log.begin_checkpoint().unwrap();
+    let ran = later.run(&disk);
+    log.finish_sync(&later, ran).unwrap();
+    let end = log.end();
+    let disk = disk.survive(CrashOutcome::OnlySynced);
+    assert_eq!(open(&files(&disk), OPTIONS).1.end, end);
+}

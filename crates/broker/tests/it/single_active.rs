@@ -141,8 +141,9 @@ fn the_first_is_active_and_is_given_chunks_once_it_has_answered() {
     assert_eq!(first.answers(update, None), ["Chunk", "Chunk"]);
     assert_eq!(first.answers(update, None), [""; 0]);
     assert_eq!(first.credits(1, 5), ["Chunk"]);
-    first.client.publish("s", &["d"], Kind::Persistent);
-    assert_eq!(shortened(first.client.resume()), ["Chunk"]);
+    let mut heard = first.client.publish("s", &["d"], Kind::Persistent);
+    heard.extend(first.client.resume());
+    assert_eq!(shortened(heard), ["Chunk"]);
     // The next begins where its client says.
     assert_eq!(first.leaves(1), ["Unsubscribed"]);
     let update = told(&second.heard(), "active");

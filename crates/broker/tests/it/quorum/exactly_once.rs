@@ -140,7 +140,7 @@ fn what_is_known_of_publishers_that_come_and_go_is_bounded() {
     }
     super::confirmed(&mut client, "q", &["sync"], Kind::Persistent);
     let (_disk, broker) = after_crash(&disk);
-    let mut client = confirming(&broker);
+    let mut client = Client::connect(&broker);
     for name in names.iter().rev() {
         put_as(&mut client, name, &[1]);
     }

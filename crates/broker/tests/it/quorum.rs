@@ -322,6 +322,21 @@ fn one_consumer_is_active_and_what_it_holds_stays_its_own() {
 }
 
 #[test]
+fn what_the_active_consumer_held_comes_before_what_was_ready() {
+    let (_disk, broker) = node();
+    let (mut first, mut second) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut first, "q", &[("x-single-active-consumer", Value::Bool(true))]);
+    for consumer in [&mut first, &mut second] {
+        consumer.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
+        assert_eq!(consumer.consume("q", false), ["consuming"]);
+    }
+    assert_eq!(first.publish("q", &["a", "b"], Kind::Transient), ["deliver a"]);
+    first.disconnect();
+    assert_eq!(second.heard(), ["deliver a again"]);
+    assert_eq!(second.settle(1, Outcome::Accepted), ["deliver b"]);
+}
+
+#[test]
 fn an_automatic_acknowledgement_counts_once_it_is_written() {
     let (disk, broker) = node();
     let (mut client, mut consumer) = (Client::connect(&broker), Client::connect(&broker));

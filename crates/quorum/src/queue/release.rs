@@ -71,9 +71,10 @@ impl Release {
     #[must_use]
     pub fn detach(self) -> AfterDetach {
         self.queue.with(|turn| {
-            turn.stop_feeding(self.consumers.iter().map(|(consumer, _)| *consumer));
-            for (consumer, _) in self.consumers {
-                turn.detach(consumer, Return::Failed);
+            let leaving = self.consumers.iter().map(|(consumer, _)| *consumer);
+            let leaving: Vec<_> = leaving.map(|it| (it, give_back_unsent(turn, it))).collect();
+            for (consumer, how) in leaving {
+                turn.detach(consumer, how);
             }
         });
         AfterDetach::Stays
@@ -95,4 +96,16 @@ impl Turn<'_> {
         self.state.members.remove(consumer);
         self.apply(&Command::Detach { consumer, how });
     }
+}
+
+/// Gives back what a consumer that leaves was not sent. It keeps its place, so that nobody takes it before
+/// the rest is back, and is given one message at most. Returns how the rest goes back: what nobody was sent
+/// has not failed.
+fn give_back_unsent(turn: &mut Turn<'_>, consumer: u64) -> Return {
+    let Some(feed) = turn.state.members.take_feed(consumer) else { return Return::Failed };
+    let n_held = turn.state.machine.facts().held(consumer).count();
+    turn.apply(&Command::Prefetch { consumer, prefetch: 1 });
+    let unsent = feed.waiting.iter().map(|assigned| assigned.number);
+    turn.settle(consumer, Outcome::Returned(Return::Released), unsent);
+    if n_held > feed.waiting.len() { Return::Failed } else { Return::Released }
 }

@@ -10,7 +10,7 @@ use perf::process::{self, Usage};
 use perf::{Client, Closed, Link};
 
 use crate::options::TargetOption;
-use crate::own_count::OwnCount;
+use crate::own_count::{Counts, OwnCount};
 use crate::result::{Target, WrittenBy};
 
 /// The channel things are asked on.
@@ -24,7 +24,7 @@ const LEVERET: &str = "Leveret";
 pub(crate) struct Broker {
     pub(crate) option: TargetOption,
     pub(crate) target: Target,
-    /// Leveret's count of what it writes, if it can be asked.
+    /// Leveret's count of what it writes and reads, if it can be asked.
     own_count: Option<OwnCount>,
 }
 
@@ -97,9 +97,9 @@ impl Broker {
         self.target.pid.and_then(process::usage)
     }
 
-    /// Bytes the broker has written so far by its own count, if it can be asked.
-    pub(crate) fn own_written_bytes(&self) -> Option<u64> {
-        self.own_count.as_ref()?.written_bytes()
+    /// Its own counts so far, if it can be asked.
+    pub(crate) fn own_counts(&self) -> Option<Counts> {
+        self.own_count.as_ref()?.counts()
     }
 
     /// Has the broker's command-line tool do something; what it says.

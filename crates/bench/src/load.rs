@@ -174,7 +174,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(&Point),
 ) -> Result<Measurement, Failure> {
     let (lines, news) = channel();
-    let written_before = broker.own_written_bytes();
+    let counts_before = broker.own_counts();
     let started: anyhow::Result<Vec<Generator>> = loads
         .iter()
         .enumerate()
@@ -190,8 +190,9 @@ pub(crate) fn run(
     let nothing = || Failure::Failed("the load generator says nothing at its end".to_owned());
     let mut sum = Summary::sum(&course.summaries).ok_or_else(nothing)?;
     if broker.target.written_by == Some(WrittenBy::Broker) {
-        let counts = broker.own_written_bytes().zip(written_before);
-        sum.written_bytes = counts.map(|(after, before)| after.saturating_sub(before) as f64);
+        let counts = broker.own_counts().zip(counts_before);
+        sum.own = counts.map(|(after, before)| after.since(before));
+        sum.written_bytes = sum.own.map(|own| own.written_bytes);
     }
     let mut series = join(&course.points);
     if loads.iter().all(|load| load.0.iter().any(|word| word == UNTIL_STILL)) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::own_count::Counts;
 use crate::result::{Metric, Point};
 use crate::stats::{longest_pause, ratio};
 
@@ -77,6 +78,8 @@ pub(crate) struct Summary {
     pub(crate) written_bytes: Option<f64>,
     /// Of streams, that were delivered.
     pub(crate) chunks: Option<f64>,
+    /// Leveret's own counts meanwhile.
+    pub(crate) own: Option<Counts>,
 }
 
 impl Summary {
@@ -100,6 +103,7 @@ impl Summary {
             rss_bytes_max: broker("rss_max_bytes"),
             written_bytes: broker("written_bytes"),
             chunks: number("chunks"),
+            own: None,
         })
     }
 
@@ -151,6 +155,7 @@ impl Summary {
         measurement.set(Metric::Duration, seconds);
         measurement.set(Metric::Rate, rate(self.messages));
         measurement.set(Metric::ByteRate, rate(self.bytes));
+        let reads = self.own.filter(|own| own.chunks_read > 0.0);
         let optional = [
             (Metric::SendRate, self.sent.map(rate)),
             (Metric::ReceiveRate, self.received.map(rate)),
@@ -164,6 +169,11 @@ impl Summary {
             (Metric::MemoryPeak, self.rss_bytes_max),
             (Metric::WrittenEach, self.written_bytes.and_then(|bytes| ratio(bytes, self.messages))),
             (Metric::ChunkSize, self.received.zip(self.chunks).and_then(|(n, of)| ratio(n, of))),
+            (Metric::SocketWrites, self.own.map(|own| own.socket_writes)),
+            (Metric::FileReads, reads.map(|own| own.file_reads)),
+            (Metric::FileReadBytes, reads.map(|own| own.file_read_bytes)),
+            (Metric::ChunksPerRead, reads.and_then(|own| ratio(own.chunks_read, own.file_reads))),
+            (Metric::ChunksReadAhead, reads.map(|own| own.chunks_read_ahead)),
         ];
         for (metric, value) in optional {
             if let Some(value) = value {

@@ -1,6 +1,6 @@
-//! The bytes that Leveret has handed to the system, by its own count, asked for over the control socket of a
-//! broker on this machine. The system's count of a process is of pages made dirty: where a page is written
-//! little by little, as that of a log is, it counts many times over.
+//! Counts that Leveret has of what it handed to the system and read of streams, asked for over the control
+//! socket of a broker on this machine. The system's count of a process is of pages made dirty: where a page
+//! is written little by little, as that of a log is, it counts many times over.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -20,6 +20,50 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// The longest wait for it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The counts of a broker, since its start or between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    /// Bytes written to files of the data directory.
+    pub(crate) written_bytes: f64,
+    /// Writes to sockets.
+    pub(crate) socket_writes: f64,
+    /// Reads of the files of streams.
+    pub(crate) file_reads: f64,
+    /// Bytes they brought.
+    pub(crate) file_read_bytes: f64,
+    /// Chunks that consumers were given.
+    pub(crate) chunks_read: f64,
+    /// Of these, chunks that came with a read for an earlier one.
+    pub(crate) chunks_read_ahead: f64,
+}
+
+impl Counts {
+    fn read(status: &Value) -> Option<Self> {
+        let of = |path: &str| status.pointer(path)?.as_f64();
+        let reads = |name: &str| of(&format!("/ok/stream_reads/{name}")).unwrap_or(0.0);
+        Some(Self {
+            written_bytes: of("/ok/file_io/total/write_bytes")?,
+            socket_writes: of("/ok/socket_writes").unwrap_or(0.0),
+            file_reads: reads("file_reads"),
+            file_read_bytes: reads("file_read_bytes"),
+            chunks_read: reads("chunks_read"),
+            chunks_read_ahead: reads("chunks_read_ahead"),
+        })
+    }
+
+    /// The counts after `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            written_bytes: self.written_bytes - before.written_bytes,
+            socket_writes: self.socket_writes - before.socket_writes,
+            file_reads: self.file_reads - before.file_reads,
+            file_read_bytes: self.file_read_bytes - before.file_read_bytes,
+            chunks_read: self.chunks_read - before.chunks_read,
+            chunks_read_ahead: self.chunks_read_ahead - before.chunks_read_ahead,
+        }
+    }
+}
+
 /// The data directory of a running broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnCount {
@@ -37,13 +81,12 @@ impl OwnCount {
             let inside = lock.parent()?.strip_prefix("/").ok()?.to_owned();
             Some(Self { data_dir: PathBuf::from(format!("/proc/{pid}/root")).join(inside) })
         };
-        locks.find_map(|lock| of_lock(lock).filter(|own| own.written_bytes().is_some()))
+        locks.find_map(|lock| of_lock(lock).filter(|own| own.counts().is_some()))
     }
 
-    /// Bytes written to files of the data directory since the broker's start.
-    pub(crate) fn written_bytes(&self) -> Option<u64> {
-        let status = self.ask("status").ok()?;
-        status.pointer("/ok/file_io/total/write_bytes")?.as_u64()
+    /// Its counts since its start.
+    pub(crate) fn counts(&self) -> Option<Counts> {
+        Counts::read(&self.ask("status").ok()?)
     }
 
     fn ask(&self, endpoint: &str) -> std::io::Result<Value> {
@@ -87,18 +130,23 @@ mod tests {
         let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
         // Its name is too long to be bound to.
         fs::rename(dir.path().join(SOCKET), deep.join(SOCKET)).unwrap();
-        let answers = [r#"{"ok": {"file_io": {"total": {"write_bytes": 7}}}}"#, r#"{"ok": {}}"#];
+        let told = r#"{"ok": {"file_io": {"total": {"write_bytes": 7}}, "socket_writes": 4,
+            "stream_reads": {"file_reads": 2, "chunks_read": 6}}}"#;
+        let answers = [told, r#"{"ok": {}}"#];
         let server = std::thread::spawn(move || {
             for answer in [answers[0], answers[0], answers[1], answers[1]] {
                 serve(&listener, answer);
             }
         });
         let own = OwnCount::of(std::process::id()).unwrap();
-        assert_eq!(own.written_bytes(), Some(7));
-        assert_eq!(own.written_bytes(), None);
+        let counts = own.counts().unwrap();
+        assert_eq!((counts.written_bytes, counts.socket_writes), (7.0, 4.0));
+        assert_eq!((counts.file_reads, counts.chunks_read), (2.0, 6.0));
+        assert_eq!(counts.since(counts), Counts::default());
+        assert_eq!(own.counts(), None);
         assert_eq!(OwnCount::of(std::process::id()), None, "it does not tell");
         server.join().unwrap();
-        assert_eq!(own.written_bytes(), None);
+        assert_eq!(own.counts(), None);
         assert_eq!(OwnCount::of(u32::MAX), None);
     }
 }

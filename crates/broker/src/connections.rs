@@ -281,6 +281,8 @@ pub struct Connections {
     /// Whether the node is in maintenance: nobody is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
     disk_turns: DiskTurns,
+    /// Writes to the sockets of those that are gone.
+    n_writes_before: AtomicU64,
 }
 
 impl Connections {
@@ -310,7 +312,19 @@ impl Connections {
     }
 
     pub(crate) fn close(&self, id: ConnectionId) {
-        stdx::lock(&self.by_id).remove(&id);
+        let mut by_id = stdx::lock(&self.by_id);
+        if let Some(gone) = by_id.remove(&id) {
+            self.n_writes_before
+                .fetch_add(gone.sent.n_calls.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Writes to sockets since the start.
+    #[must_use]
+    pub fn n_writes(&self) -> u64 {
+        let by_id = stdx::lock(&self.by_id);
+        let now: u64 = by_id.values().map(|it| it.sent.n_calls.load(Ordering::Relaxed)).sum();
+        self.n_writes_before.load(Ordering::Relaxed) + now
     }
 
     /// All of them, oldest first.

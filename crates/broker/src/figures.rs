@@ -11,6 +11,7 @@ use queue_type::ConsumerView;
 use session::ChannelId;
 use std::collections::BTreeMap;
 use store::blob::BlobStats;
+use stream::ReadCounts;
 
 /// The kinds of files in a data directory that has a log with the default options.
 pub const FILE_KINDS: &[FileKind] = &[
@@ -73,6 +74,12 @@ impl Figures<'_> {
     #[must_use]
     pub fn log(&self) -> log::WalStats {
         self.0.classic.storage().wal().stats()
+    }
+
+    /// Figures of the readers of all streams since the start.
+    #[must_use]
+    pub fn stream_reads(&self) -> ReadCounts {
+        self.0.control_plane.streams.read_counts()
     }
 
     /// Figures of the files of pages: those that survive a restart, and those that do not.

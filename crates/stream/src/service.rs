@@ -5,7 +5,7 @@ use crate::services::{StreamOptions, StreamServices};
 use crate::stream::Stream;
 use crate::writing::Writing;
 use background::Poison;
-use chunk_log::{ChunkLogError, STREAMS_DIR};
+use chunk_log::{ChunkLogError, ReadCounts, STREAMS_DIR};
 use log::{Disk, LogError};
 use meta::{QueueDef, StreamSettings};
 use std::collections::BTreeSet;
@@ -41,6 +41,12 @@ impl StreamService {
             stream.tick();
             Writing(stream).tick();
         }
+    }
+
+    /// Figures of the readers of all streams since the start.
+    #[must_use]
+    pub fn read_counts(&self) -> ReadCounts {
+        self.services.files.read_counts()
     }
 
     /// Whether publishers may go on: not too much waits for the disk.

@@ -30,6 +30,11 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
         Metric::ChunkSize => "messages per chunk",
+        Metric::SocketWrites => "writes to sockets",
+        Metric::FileReads => "reads of streams' files",
+        Metric::FileReadBytes => "bytes read of streams' files",
+        Metric::ChunksPerRead => "chunks per read",
+        Metric::ChunksReadAhead => "chunks read ahead",
         Metric::Relative => "share of the reference row's rate",
         Metric::Gain => "times what the base has",
     }
@@ -61,6 +66,11 @@ pub(crate) fn button(metric: Metric) -> &'static str {
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
         Metric::ChunkSize => "chunk size",
+        Metric::SocketWrites => "socket writes",
+        Metric::FileReads => "file reads",
+        Metric::FileReadBytes => "bytes read",
+        Metric::ChunksPerRead => "chunks per read",
+        Metric::ChunksReadAhead => "read ahead",
         Metric::Relative => "relative",
         Metric::Gain => "gain",
     }
@@ -82,6 +92,11 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
         Metric::SendRate => "nothing is published",
         Metric::OperationRate | Metric::OperationMedian | Metric::OperationP99 => "no operations",
         Metric::ChunkSize => "no chunks are delivered",
+        Metric::SocketWrites
+        | Metric::FileReads
+        | Metric::FileReadBytes
+        | Metric::ChunksPerRead
+        | Metric::ChunksReadAhead => "not counted by the broker, or nothing read",
         Metric::Relative | Metric::Gain => "nothing to compare it with",
         Metric::Rate | Metric::ByteRate | Metric::LongestPause | Metric::Duration => "not measured",
     }

@@ -54,6 +54,16 @@ pub enum Metric {
     Duration,
     /// Messages of a stream's chunk that was delivered: the mean.
     ChunkSize,
+    /// Writes of the broker to sockets, by its own count, as the next four.
+    SocketWrites,
+    /// Reads of the files of streams.
+    FileReads,
+    /// Bytes they brought.
+    FileReadBytes,
+    /// Chunks that consumers were given by such a read: the mean.
+    ChunksPerRead,
+    /// Chunks that came with a read for an earlier one.
+    ChunksReadAhead,
     /// The row's first metric divided by that of the row it is relative to, on the same column.
     Relative,
     /// The row's first metric divided by that of the column that is the scenario's base.
@@ -62,7 +72,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 30] = [
         Self::Rate,
         Self::SendRate,
         Self::ReceiveRate,
@@ -86,6 +96,11 @@ impl Metric {
         Self::LongestPause,
         Self::Duration,
         Self::ChunkSize,
+        Self::SocketWrites,
+        Self::FileReads,
+        Self::FileReadBytes,
+        Self::ChunksPerRead,
+        Self::ChunksReadAhead,
         Self::Relative,
         Self::Gain,
     ];
@@ -116,6 +131,11 @@ impl Metric {
             Self::LongestPause => "longest pause",
             Self::Duration => "duration",
             Self::ChunkSize => "messages per chunk",
+            Self::SocketWrites => "writes to sockets",
+            Self::FileReads => "reads of files",
+            Self::FileReadBytes => "read from files",
+            Self::ChunksPerRead => "chunks per read",
+            Self::ChunksReadAhead => "chunks read ahead",
             Self::Relative => "relative",
             Self::Gain => "gain",
         }
@@ -139,9 +159,17 @@ impl Metric {
             | Self::OperationMedian
             | Self::OperationP99
             | Self::CpuPerOperation => Unit::Microseconds,
-            Self::Memory | Self::MemoryPeak | Self::MemoryEach | Self::WrittenEach => Unit::Bytes,
+            Self::Memory
+            | Self::MemoryPeak
+            | Self::MemoryEach
+            | Self::WrittenEach
+            | Self::FileReadBytes => Unit::Bytes,
             Self::LongestPause | Self::Duration => Unit::Seconds,
-            Self::ChunkSize => Unit::Count,
+            Self::ChunkSize
+            | Self::SocketWrites
+            | Self::FileReads
+            | Self::ChunksPerRead
+            | Self::ChunksReadAhead => Unit::Count,
             Self::Relative | Self::Gain => Unit::Times,
         }
     }
@@ -180,6 +208,11 @@ impl Metric {
             | Self::LongestPause
             | Self::Duration
             | Self::ChunkSize
+            | Self::SocketWrites
+            | Self::FileReads
+            | Self::FileReadBytes
+            | Self::ChunksPerRead
+            | Self::ChunksReadAhead
             | Self::Relative
             | Self::Gain => None,
         }

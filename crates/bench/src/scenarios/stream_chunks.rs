@@ -99,7 +99,17 @@ pub(crate) fn stream_chunks(Settings { scale }: Settings) -> Plan {
             false and one without that. A target's stream=URI says where it speaks the stream protocol.",
         source: "RabbitMQ 4.2: read-ahead for streams (rabbitmq.com, 2025-09-26): 3,000,000 messages of \
             each size and chunk; a cluster of three and a client, all AWS m7i.4xlarge.",
-        metrics: vec![Metric::Rate, Metric::PerCpuSecond, Metric::CpuPerMessage, Metric::ByteRate],
+        metrics: vec![
+            Metric::Rate,
+            Metric::PerCpuSecond,
+            Metric::CpuPerMessage,
+            Metric::ByteRate,
+            Metric::FileReads,
+            Metric::FileReadBytes,
+            Metric::ChunksPerRead,
+            Metric::ChunksReadAhead,
+            Metric::SocketWrites,
+        ],
         charts: SIZES.iter().flat_map(charts).collect(),
         cases: SIZES.iter().flat_map(of_size).collect(),
         ..Plan::default()

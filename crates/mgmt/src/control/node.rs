@@ -74,6 +74,7 @@ fn status(management: &Management) -> Value {
     let view = management.broker.view();
     let descriptors = management.resources.descriptors();
     let losses = management.broker.figures().losses();
+    let reads = management.broker.figures().stream_reads();
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()
     };
@@ -105,6 +106,11 @@ fn status(management: &Management) -> Value {
             "total_used": descriptors.total_used, "total_limit": descriptors.total_limit,
         },
         "file_io": file_io(&management.resources.traffic()),
+        "socket_writes": management.broker.connections.n_writes(),
+        "stream_reads": {
+            "file_reads": reads.file_reads, "file_read_bytes": reads.read_bytes,
+            "chunks_read": reads.chunks, "chunks_read_ahead": reads.chunks_read_ahead,
+        },
         "losses": {
             "messages": losses.n_messages,
             "unreadable_places": losses.n_unreadable,

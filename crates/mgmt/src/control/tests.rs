@@ -332,6 +332,9 @@ async fn the_node_tells_about_itself() {
             "total": {"read_bytes": 3, "write_bytes": 320},
         })
     );
+    let nothing_read =
+        json!({"file_reads": 0, "file_read_bytes": 0, "chunks_read": 0, "chunks_read_ahead": 0});
+    assert_eq!((&status["stream_reads"], &status["socket_writes"]), (&nothing_read, &json!(0)));
     node.ok("set_cluster_name", json!({"name": "c1"})).await;
     assert_eq!(node.ok("cluster_status", json!({})).await["cluster_name"], json!("c1"));
     assert_eq!(node.ok("server_version", json!({})).await, json!("4.3.6"));

@@ -111,6 +111,9 @@ fn all_chunks_come_without_read_ahead_too() {
     let listed = node.ctl(&[&["list_queues", "-q", "-s"], &columns[..]].concat());
     assert!(listed.starts_with(&format!("{}\t0\t", 2 * N)), "{listed}");
     assert!(!listed.ends_with("\t0\n"), "{listed}");
+    let status = node.ctl(&["status", "-q", "--formatter", "json"]);
+    assert!(status.contains(&format!("\"file_reads\":{}", 2 * N)), "{status}");
+    assert!(!status.contains("\"socket_writes\":0"), "{status}");
     node.stop();
 }
 

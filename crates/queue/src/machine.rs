@@ -138,6 +138,9 @@ impl Machine {
     /// what follows, behind what it holds.
     pub fn apply(&mut self, now_ms: u64, command: &Command<'_>, effects: &mut Effects) {
         self.clock_ms = self.clock_ms.max(now_ms);
+        if !self.consumers.table.is_empty() {
+            self.last_used_ms = self.clock_ms;
+        }
         let mut room = DUE_MAX;
         self.expire(&mut room, effects);
         self.wake(&mut room);
@@ -167,10 +170,7 @@ impl Machine {
             Command::Prefetch { consumer, prefetch } => {
                 self.consumers.set_prefetch(consumer, prefetch);
             }
-            Command::Cancel { consumer } => {
-                self.last_used_ms = self.clock_ms;
-                self.consumers.cancel(consumer);
-            }
+            Command::Cancel { consumer } => self.consumers.cancel(consumer),
             Command::Detach { consumer, how } => self.detach(consumer, how, effects),
             Command::Settle { consumer, outcome, numbers } => {
                 let mut positions = std::mem::take(&mut self.scratch);
@@ -308,13 +308,11 @@ impl Machine {
             effects.answers.push(Answer::NotAttached { consumer });
             return;
         }
-        self.last_used_ms = self.clock_ms;
         self.consumers.attach(terms);
         effects.answers.push(Answer::Attached { consumer });
     }
 
     fn detach(&mut self, consumer: u64, how: Return, effects: &mut Effects) {
-        self.last_used_ms = self.clock_ms;
         let mut positions = std::mem::take(&mut self.scratch);
         self.consumers.detach(consumer, |position| positions.push(position));
         self.settle(&mut positions, Outcome::Returned(how), effects);
@@ -494,9 +492,9 @@ impl Machine {
         }
     }
 
-    /// When the queue is unused for too long.
+    /// When the queue is unused for too long: without consumers, and nobody holds its messages.
     fn unused_ms(&self) -> Option<u64> {
-        let expires_ms = self.settings.expires_ms.filter(|_| self.consumers.n_attached == 0)?;
+        let expires_ms = self.settings.expires_ms.filter(|_| self.consumers.table.is_empty())?;
         Some(self.last_used_ms.saturating_add(expires_ms))
     }
 

@@ -145,6 +145,18 @@ impl LogQueues {
         self.harness.queue(queue).is_some()
     }
 
+    /// Whether a queue is there, and cannot expire before it has heard a request.
+    fn is_usable(&self, queue: &str) -> bool {
+        self.is_there(queue) && !self.may_expire(queue)
+    }
+
+    /// Whether nobody uses a queue, for so long that it may be gone.
+    fn may_expire(&self, queue: &str) -> bool {
+        let expires_ms = self.quorum.rules(queue).expires_ms;
+        let used_ms = self.used_ms.get(queue).map_or(0, |(used_ms, _)| *used_ms);
+        expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it) && !self.is_used(queue)
+    }
+
     const fn now_ms(&self) -> u64 {
         self.quorum.now_ms
     }
@@ -175,6 +187,11 @@ impl LogQueues {
     fn consumers_of(&self, queue: &str) -> impl Iterator<Item = &Link> {
         let links = self.peers.values().flat_map(|peer| peer.links.values());
         links.filter(move |link| link.is_consumer && link.queue == queue)
+    }
+
+    /// Whether a queue has consumers, or clients hold messages of it.
+    fn is_used(&self, queue: &str) -> bool {
+        self.consumers_of(queue).next().is_some() || !self.held_of(queue).is_empty()
     }
 
     /// The messages of a queue that clients hold.
@@ -213,7 +230,7 @@ impl LogQueues {
         }
         for (queue, (_, used_ms)) in &self.used_ms {
             let expires_ms = self.quorum.rules(queue).expires_ms;
-            let expires_ms = expires_ms.filter(|_| self.consumers_of(queue).next().is_none());
+            let expires_ms = expires_ms.filter(|_| !self.is_used(queue));
             let is_unused = expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it);
             if is_unused && self.is_there(queue) {
                 fail(format!("{queue} is unused and still there"));
@@ -246,10 +263,7 @@ impl LogQueues {
         if !self.declared.contains(queue) {
             return;
         }
-        let expires_ms = self.quorum.rules(queue).expires_ms;
-        let used_ms = self.used_ms.get(queue).map_or(0, |(used_ms, _)| *used_ms);
-        let is_unused = expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it);
-        if !is_unused || self.consumers_of(queue).next().is_some() {
+        if !self.may_expire(queue) {
             fail(format!("{queue} is gone too early"));
         }
         self.remove(queue);

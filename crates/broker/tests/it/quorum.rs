@@ -410,6 +410,27 @@ fn consumers_that_leave_together_are_not_given_what_the_others_held() {
     assert_eq!(other.last_headers().get(b"x-delivery-count"), Some(&Value::I64(1)));
 }
 
+/// Also if the other consumer would have taken it.
+#[test]
+fn what_consumers_that_leave_together_were_not_sent_was_not_tried() {
+    let (_disk, broker) = node();
+    let (mut client, mut other) = (Client::connect(&broker), Client::connect(&broker));
+    declare(&mut client, "q", &[]);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    client.fill_up(true);
+    assert_eq!(client.consume_with("q", "one", false, &[]), ["consuming", "deliver a"]);
+    assert_eq!(client.consume_with("q", "two", false, &[]), ["consuming"]);
+    client.disconnect();
+    let mut tried = Vec::new();
+    for left in (0..3).rev() {
+        let got = other.get("q").concat();
+        assert!(got.ends_with(&format!(" again left {left}")), "{got}");
+        tried.extend(other.last_headers().get(b"x-delivery-count").map(|_| got));
+    }
+    assert_eq!(tried.len(), 1, "{tried:?}");
+    assert!(tried.concat().starts_with("got a "), "{tried:?}");
+}
+
 /// The first bytes of the message that would be given out as the `nth`.
 fn body_start_at(broker: &Broker, nth: usize) -> String {
     let Some(QueueRef::Quorum(queue)) = broker.queue("/", "q") else { panic!("it is there") };

@@ -16,7 +16,7 @@ pub struct Settings {
     pub retry: Option<Retry>,
     /// `x-message-ttl` in milliseconds, for messages that come from now on.
     pub message_ttl_ms: Option<u64>,
-    /// `x-expires` in milliseconds.
+    /// `x-expires` in milliseconds, of time in which nobody consumes, holds a message, gets or declares.
     pub expires_ms: Option<u64>,
     /// The fate of messages that nobody is to be given any more.
     pub dead_letters: DeadLetters,

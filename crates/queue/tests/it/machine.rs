@@ -209,6 +209,24 @@ fn an_unused_queue_is_told_by_a_tick_alone() {
     assert!(effects.promises.contains(&Promise::Unused));
 }
 
+/// Whoever is done with a queue last has used it then: also with what was fetched, not with nothing.
+#[test]
+fn a_queue_is_used_while_messages_of_it_are_held() {
+    let mut queue = Queue::new(Settings { expires_ms: Some(10), ..Settings::default() });
+    queue.put(1);
+    let mut at = |now_ms, command| {
+        queue.now_ms = now_ms;
+        queue.apply(&command).deadline_ms
+    };
+    let get = Get { request: 1, settles: false, consumer: 7, node: 0, timeout_ms: None };
+    assert_eq!(at(5, Command::Get(get)), None);
+    assert_eq!(at(20, Command::Tick), None);
+    let number = [NumberRange::one(0)];
+    let (consumer, outcome, numbers) = (7, Outcome::Accepted, Items::Slice(&number));
+    assert_eq!(at(30, Command::Settle { consumer, outcome, numbers }), Some(40));
+    assert_eq!(at(35, Command::Detach { consumer, how: Return::Released }), Some(40));
+}
+
 #[test]
 fn a_written_form_that_has_a_message_twice_is_refused() {
     let mut queue = Queue::new(Settings::default());

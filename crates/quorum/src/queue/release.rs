@@ -71,9 +71,18 @@ impl Release {
     #[must_use]
     pub fn detach(self) -> AfterDetach {
         self.queue.with(|turn| {
-            let leaving = self.consumers.iter().map(|(consumer, _)| *consumer);
-            let leaving: Vec<_> = leaving.map(|it| (it, give_back_unsent(turn, it))).collect();
-            for (consumer, how) in leaving {
+            let consumers = self.consumers.iter().map(|(consumer, _)| *consumer);
+            let leaving: Vec<_> = consumers.map(|it| (it, take_unsent(turn, it))).collect();
+            // They keep their places, so that nobody takes anything before all is back, and are given one
+            // message at most.
+            for (consumer, _) in &leaving {
+                turn.apply(&Command::Prefetch { consumer: *consumer, prefetch: 1 });
+            }
+            for (consumer, (unsent, _)) in &leaving {
+                let back = Outcome::Returned(Return::Released);
+                turn.settle(*consumer, back, unsent.iter().copied());
+            }
+            for (consumer, (_, how)) in leaving {
                 turn.detach(consumer, how);
             }
         });
@@ -98,14 +107,13 @@ impl Turn<'_> {
     }
 }
 
-/// Gives back what a consumer that leaves was not sent. It keeps its place, so that nobody takes it before
-/// the rest is back, and is given one message at most. Returns how the rest goes back: what nobody was sent
-/// has not failed.
-fn give_back_unsent(turn: &mut Turn<'_>, consumer: u64) -> Return {
-    let Some(feed) = turn.state.members.take_feed(consumer) else { return Return::Failed };
+/// Gives a consumer that leaves nothing more. Returns what it was not sent, and how the rest of what it holds
+/// goes back: what nobody was sent has not failed.
+fn take_unsent(turn: &mut Turn<'_>, consumer: u64) -> (Vec<u64>, Return) {
+    let Some(feed) = turn.state.members.take_feed(consumer) else {
+        return (Vec::new(), Return::Failed);
+    };
     let n_held = turn.state.machine.facts().held(consumer).count();
-    turn.apply(&Command::Prefetch { consumer, prefetch: 1 });
-    let unsent = feed.waiting.iter().map(|assigned| assigned.number);
-    turn.settle(consumer, Outcome::Returned(Return::Released), unsent);
-    if n_held > feed.waiting.len() { Return::Failed } else { Return::Released }
+    let how = if n_held > feed.waiting.len() { Return::Failed } else { Return::Released };
+    (feed.waiting.iter().map(|assigned| assigned.number).collect(), how)
 }

@@ -141,7 +141,7 @@ impl LogQueues {
 
     /// Checks that no other client holds the message.
     fn check_free(&self, copy: Copy) {
-        let is_one = copy.n_deaths == 0 || self.quorum.past.n_starts == 0;
+        let is_one = copy.n_deaths == 0 || !self.quorum.is_loose(copy);
         let mut held = self.peers.values().flat_map(|peer| peer.held.values());
         if is_one && held.any(|held| *held == copy) {
             fail(format!("m{} of {} is given twice", copy.id, copy.queue));

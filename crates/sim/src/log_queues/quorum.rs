@@ -229,10 +229,10 @@ impl QuorumLedger {
 
     /// Whether there may be several of it: dead letters that a crash has repeated, and messages that were
     /// refused and came again.
-    fn is_loose(&self, copy: Copy) -> bool {
+    pub(super) fn is_loose(&self, copy: Copy) -> bool {
         let sent = self.sent.get(&copy.id);
         let may_be_new = |sent: &Sent| {
-            let rules = self.rules(copy.queue);
+            let rules = self.rules(sent.queue);
             sent.n_attempts > 1 && (rules.may_refuse() || rules.confirms_late)
         };
         (copy.n_deaths > 0 && self.past.n_starts > 0) || sent.is_none_or(may_be_new)
@@ -391,6 +391,14 @@ impl QuorumLedger {
     pub(super) fn remove(&mut self, queue: &'static str) {
         self.past.ever_missing.insert(queue);
         self.past.dropped.extend(self.sent.keys().map(|id| (*id, queue)));
+    }
+
+    /// Whether a queue was declared anew is not known: nor whether it has what was confirmed, and whether
+    /// dead letters found it.
+    pub(super) fn doubt(&mut self, queue: &'static str) {
+        self.past.ever_missing.insert(queue);
+        let of_queue = self.sent.values_mut().filter(|sent| sent.queue == queue);
+        of_queue.for_each(|sent| sent.answer = None);
     }
 
     /// A queue was declared anew: what was in an earlier one is gone for good.

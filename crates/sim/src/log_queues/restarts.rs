@@ -102,13 +102,15 @@ impl LogQueues {
         for queue in self.queues() {
             let (was_there, is_there) = (self.declared.contains(queue), self.is_there(queue));
             // When it was used last is not durable before something else is.
-            let may_expire = self.quorum.rules(queue).expires_ms.is_some();
-            if was_there && !is_there && !may_expire {
+            let expires_ms = self.quorum.rules(queue).expires_ms;
+            if was_there && !is_there && expires_ms.is_none() {
                 fail(format!("{queue} is lost"));
             }
             if is_there {
                 self.declared.insert(queue);
-                self.used_ms.insert(queue, (0, self.now_ms()));
+                // One that was due at the start has as long again.
+                let used_ms = (self.now_ms() + 1).saturating_sub(expires_ms.unwrap_or(0));
+                self.used_ms.insert(queue, (used_ms, self.now_ms()));
             } else if QUORUM_QUEUES.contains(&queue) {
                 self.remove(queue);
             }

@@ -100,6 +100,7 @@ impl LogQueues {
         for copy in std::mem::take(&mut state.held).into_values() {
             if self.streams.retention(copy.queue).is_none() {
                 self.quorum.come_back(copy, true);
+                self.use_queue(copy.queue);
             }
         }
         let is_closed = self.harness.close(session);
@@ -255,6 +256,7 @@ impl LogQueues {
             self.peer_forgets(peer, (link, position));
             if self.streams.retention(copy.queue).is_none() {
                 self.quorum.settle(copy, outcome);
+                self.use_queue(copy.queue);
             }
             read.requests.push(Request::Settle(settle(1, (link, position), outcome)));
         }
@@ -284,7 +286,7 @@ impl LogQueues {
 
     fn consume(&mut self) {
         let Some(peer) = self.some_peer() else { return };
-        let queues: Vec<_> = self.queues().into_iter().filter(|it| self.is_there(it)).collect();
+        let queues: Vec<_> = self.queues().into_iter().filter(|it| self.is_usable(it)).collect();
         let Some(queue) = self.harness.random.choose(&queues) else { return };
         let prefetch_count = self.harness.random.choose(PREFETCHES).unwrap_or(1);
         self.control(peer, Op::SetPrefetch { prefetch_count, global: false });
@@ -320,7 +322,7 @@ impl LogQueues {
 
     fn some_quorum_queue(&mut self) -> Option<&'static str> {
         let queue = self.harness.random.choose(QUORUM_QUEUES)?;
-        self.is_there(queue).then_some(queue)
+        self.is_usable(queue).then_some(queue)
     }
 
     fn get(&mut self) {
@@ -420,8 +422,7 @@ impl LogQueues {
             self.control(peer, bind);
         }
         if self.is_over() {
-            // Whether dead letters found it is not known.
-            self.quorum.past.ever_missing.insert(queue);
+            self.quorum.doubt(queue);
         }
     }
 }

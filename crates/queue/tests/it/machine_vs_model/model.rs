@@ -148,6 +148,9 @@ impl Model {
 
     pub(crate) fn apply(&mut self, now_ms: u64, command: &Command<'_>) -> Vec<Effect> {
         self.clock_ms = self.clock_ms.max(now_ms);
+        if !self.consumers.is_empty() {
+            self.last_used_ms = self.clock_ms;
+        }
         self.expire();
         self.wake();
         self.time_out();
@@ -179,13 +182,11 @@ impl Model {
                 }
             }
             Command::Cancel { consumer } => {
-                self.last_used_ms = self.clock_ms;
                 if let Some(consumer) = self.consumer(consumer) {
                     consumer.is_cancelled = true;
                 }
             }
             Command::Detach { consumer, how } => {
-                self.last_used_ms = self.clock_ms;
                 if let Some(consumer) = self.consumer(consumer) {
                     consumer.is_cancelled = true;
                     consumer.timed_out.clear();
@@ -408,7 +409,6 @@ impl Model {
         if self.is_closed {
             return self.effects.push(Effect::NotAttached(id));
         }
-        self.last_used_ms = self.clock_ms;
         if let Some(known) = self.consumer(id) {
             let has_moved = known.terms.priority != terms.priority;
             (known.terms, known.is_cancelled, known.reach) = (terms, false, Reach::Up);
@@ -758,8 +758,7 @@ impl Model {
     }
 
     fn unused_ms(&self) -> Option<u64> {
-        let is_used = self.consumers.iter().any(|consumer| !consumer.is_cancelled);
-        let expires_ms = self.settings.expires_ms.filter(|_| !is_used)?;
+        let expires_ms = self.settings.expires_ms.filter(|_| self.consumers.is_empty())?;
         Some(self.last_used_ms + expires_ms)
     }
 

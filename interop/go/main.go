@@ -16,6 +16,9 @@ const library = "amqp091-go"
 type scenarioRun struct{ *Run }
 
 func main() {
+	if TLSWanted() {
+		os.Exit(Library{Name: library, Scenarios: TLSScenarios(overTLS), CleanUp: cleanUp}.Run(TLSOrder))
+	}
 	var listed []string
 	for _, list := range []string{"../SCENARIOS.md", "../CONFIRM_ON.md"} {
 		text, err := os.ReadFile(list)

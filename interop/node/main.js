@@ -5,6 +5,11 @@ const fs = require('node:fs');
 const path = require('node:path');
 const harness = require('./harness');
 
+if (process.env.INTEROP_TLS) {
+  const tls = require('./tls');
+  return harness.run(Object.keys(tls), tls).then((status) => process.exit(status));
+}
+
 const scenarios = Object.assign(
   {},
   require('./scenarios/exchanges'),

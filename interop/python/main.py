@@ -9,6 +9,9 @@ import aio_suite
 import broker
 import harness
 import pika_suite
+import tls
+from aio_suite import tls as aio_tls
+from pika_suite import tls as pika_tls
 
 LIBRARIES = [pika_suite.LIBRARY, aio_suite.LIBRARY]
 IN_PLACE_OF_CLASSIC = "## In place of durable classic queues"
@@ -42,6 +45,10 @@ def main():
     parser.add_argument("--library", choices=[library.name for library in LIBRARIES])
     parser.add_argument("scenario", nargs="*")
     options = parser.parse_args()
+    if tls.DIRECTORY:
+        tls.register(pika_suite.LIBRARY, pika_tls.steps, pika_tls.REFUSAL)
+        tls.register(aio_suite.LIBRARY, aio_tls.steps, aio_tls.REFUSAL)
+        return harness.run(LIBRARIES, options.scenario)
     for library in LIBRARIES:
         listed = listed_scenarios(library)
         differing = set(listed) ^ set(library.scenarios)

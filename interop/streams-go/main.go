@@ -47,6 +47,12 @@ var scenarios = map[string]func(*bench){
 
 func main() {
 	log.SetOutput(io.Discard) // where the client tells of each attempt to connect
+	// Each scenario deletes what it has declared.
+	library := Library{Name: "rabbitmq-stream-go-client", CleanUp: func(*Node, []string) {}}
+	if TLSWanted() {
+		library.Scenarios = TLSScenarios(overTLS)
+		os.Exit(library.Run(TLSOrder))
+	}
 	all := map[string]func(*Run){}
 	for id, steps := range scenarios {
 		all[id] = func(run *Run) { steps(newBench(run)) }
@@ -55,7 +61,6 @@ func main() {
 	if len(os.Args) > 1 {
 		chosen = slices.DeleteFunc(order, func(id string) bool { return !slices.Contains(os.Args[1:], id) })
 	}
-	// Each scenario deletes what it has declared.
-	library := Library{Name: "rabbitmq-stream-go-client", Scenarios: all, CleanUp: func(*Node, []string) {}}
+	library.Scenarios = all
 	os.Exit(library.Run(chosen))
 }

@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import harness
+import tls
 from harness import WAIT_S, equal
 from rstream import (
     AMQPMessage,
@@ -19,6 +20,7 @@ from rstream import (
     OffsetType,
     Producer,
     ServerError,
+    SlasMechanism,
     SuperStreamConsumer,
     SuperStreamCreationOption,
     SuperStreamProducer,
@@ -329,4 +331,30 @@ async def restart_kill_9(context):
     equal(await read(context, stream, len(expected)), expected, "messages")
 
 
+def over_tls(context, ssl_context, external):
+    mechanism = SlasMechanism.MechanismExternal if external else SlasMechanism.MechanismPlain
+    where = {
+        **address(context),
+        **{"host": "localhost", "port": tls.port("INTEROP_TLS_STREAM_PORT"), "ssl_context": ssl_context},
+        "sasl_configuration_mechanism": mechanism,
+    }
+    # It does not notice that the connection has gone.
+    deadline_s = 1 if context.is_refused else WAIT_S
+    asyncio.run(asyncio.wait_for(there_and_back(context, where), deadline_s))
+
+
+async def there_and_back(context, where):
+    stream, reader = context.name("s"), Reader()
+    async with Producer(**where) as producer:
+        await producer.create_stream(stream)
+        await publish(producer, stream, [tls.BODY.decode()])
+        async with Consumer(**where) as consumer:
+            first = ConsumerOffsetSpecification(OffsetType.FIRST)
+            await consumer.subscribe(stream, reader.take, decoder=amqp_decoder, offset_specification=first)
+            equal(await reader.wait_for(1) == [tls.BODY.decode()], True, "the body is the same")
+        await producer.delete_stream(stream)
+
+
+if tls.DIRECTORY:
+    tls.register(RSTREAM, over_tls, (OSError, TimeoutError, asyncio.TimeoutError))
 sys.exit(harness.run([RSTREAM], sys.argv[1:]))

@@ -66,7 +66,7 @@ impl SocketReader {
     pub(crate) fn drop_some(&self, sink: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(half) => half.try_read(sink),
-            Self::Tls(it) => it.socket.try_read(sink),
+            Self::Tls(it) => it.drop_some(),
         }
     }
 

@@ -11,6 +11,7 @@ mod queues;
 mod relay;
 mod restarts;
 mod suite;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -19,12 +20,16 @@ const LIBRARY: &str = "rust";
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut suite = suite::Suite::default();
-    exchanges::register(&mut suite);
-    publishing::register(&mut suite);
-    consuming::register(&mut suite);
-    queues::register(&mut suite);
-    connections::register(&mut suite);
-    restarts::register(&mut suite);
+    if std::env::var_os("INTEROP_TLS").is_some() {
+        tls::register(&mut suite);
+    } else {
+        exchanges::register(&mut suite);
+        publishing::register(&mut suite);
+        consuming::register(&mut suite);
+        queues::register(&mut suite);
+        connections::register(&mut suite);
+        restarts::register(&mut suite);
+    }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     match suite.run(&wanted).await {
         Ok(0) => ExitCode::SUCCESS,

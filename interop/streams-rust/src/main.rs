@@ -14,16 +14,21 @@ mod lab;
 mod offsets;
 mod streams;
 mod super_streams;
+mod tls;
 
 const LIBRARY: &str = "rabbitmq-stream-client";
 
 #[tokio::main]
 async fn main() {
     let mut suite = suite::Suite::default();
-    streams::register(&mut suite);
-    offsets::register(&mut suite);
-    super_streams::register(&mut suite);
-    kills::register(&mut suite);
+    if std::env::var_os("INTEROP_TLS").is_some() {
+        tls::register(&mut suite);
+    } else {
+        streams::register(&mut suite);
+        offsets::register(&mut suite);
+        super_streams::register(&mut suite);
+        kills::register(&mut suite);
+    }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let code = match suite.run(&wanted).await {
         Ok(0) => 0,

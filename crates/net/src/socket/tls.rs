@@ -155,6 +155,19 @@ impl TlsSocket {
         Ok(std::mem::take(&mut state.n_unsent))
     }
 
+    /// Reads what nobody is going to look at; 0 once the peer has said that nothing follows: it may wait to be
+    /// told the same.
+    pub(super) fn drop_some(&self) -> io::Result<usize> {
+        let mut state = stdx::lock(&self.state);
+        let read = state.read(&self.socket, READ_BYTES_MIN, None, &mut Some(Hello::default()));
+        state.plain = Vec::new();
+        match read {
+            Ok(Some(Processed { is_ended: true, .. }) | None) => Ok(0),
+            Ok(Some(_)) | Err(ReadError::Tls(_)) => Ok(READ_BYTES_MIN),
+            Err(ReadError::Io(error)) => Err(error),
+        }
+    }
+
     /// Tells the peer that nothing follows, if it can be told without waiting.
     pub(super) fn close(&self) {
         let mut state = stdx::lock(&self.state);

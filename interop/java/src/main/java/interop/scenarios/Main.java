@@ -1,12 +1,16 @@
 package interop.scenarios;
 
 import interop.harness.Suite;
+import interop.harness.Tls;
 
 /** Runs the scenario lists of interop/ with com.rabbitmq:amqp-client. */
 public final class Main {
   private Main() {}
 
   public static void main(String[] wanted) throws Exception {
+    if (Tls.wanted()) {
+      System.exit(Tls.suite("java", OverTls::run).run(wanted));
+    }
     Suite suite = new Suite("java");
     Exchanges.register(suite);
     Publishing.register(suite);

@@ -17,6 +17,10 @@ const GROUPS: &[(&str, &str)] = &[
          observer remote_shell runtime_thread_stats",
     ),
     (
+        "no value of its configuration is encrypted",
+        "decode decrypt_conf_value encode encrypt_conf_value list_ciphers list_hashes",
+    ),
+    (
         "it trusts the authorities of its configuration alone",
         "list_trust_store_certificates refresh_trust_store",
     ),
@@ -29,9 +33,8 @@ const GROUPS: &[(&str, &str)] = &[
         "activate_free_disk_space_monitoring check_if_cluster_has_classic_queue_mirroring_policy \
          check_if_metadata_store_is_initialized check_if_metadata_store_is_initialized_with_data \
          clear_auth_backend_cache command_line_arguments consume_event_stream \
-         deactivate_free_disk_space_monitoring decode decrypt_conf_value directories \
-         disable_auth_attempt_source_tracking enable_auth_attempt_source_tracking encode \
-         encrypt_conf_value list_channel_interceptors list_ciphers list_hashes list_mqtt_connections \
+         deactivate_free_disk_space_monitoring directories disable_auth_attempt_source_tracking \
+         enable_auth_attempt_source_tracking list_channel_interceptors list_mqtt_connections \
          list_network_interfaces list_node_auth_attempt_stats \
          list_operator_policies_with_classic_queue_mirroring \
          list_policies_with_classic_queue_mirroring list_stomp_connections \

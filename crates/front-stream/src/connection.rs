@@ -308,7 +308,11 @@ impl<'a> Reading<'a> {
             | Phase::Open
             | Phase::Opening
             | Phase::Renewing
-            | Phase::Ended => self.life.turn_away(error.to_string()),
+            | Phase::Ended => self.life.turn_away(match self.input {
+                [0x16, 3, ..] => "TLS on a port for connections without it".to_owned(),
+                [b'A', b'M', b'Q', b'P', ..] => "AMQP on a port for streams".to_owned(),
+                _ => error.to_string(),
+            }),
         }
         None
     }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use self::tls::TlsDraft;
+use self::tls::{TlsDraft, TlsOptions};
 use ::tls::LoginFrom;
 use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
@@ -58,7 +58,7 @@ pub(crate) struct Listeners {
     pub(crate) ssl: Vec<ListenAddress>,
     /// The stream protocol with TLS.
     pub(crate) stream_ssl: Vec<ListenAddress>,
-    pub(crate) tls: ::tls::Options,
+    pub(crate) tls: TlsOptions,
     /// The time to agree on keys.
     pub(crate) tls_handshake_timeout_ms: u64,
     /// Connections the kernel may hold before they are accepted.
@@ -481,7 +481,10 @@ fn is_secret(key: &str) -> bool {
 }
 
 fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigError> {
-    if found.option.kind.set(draft, &found.name, &setting.value) {
+    draft.tls.switch(found.own);
+    let is_set = found.option.kind.set(draft, &found.name, &setting.value);
+    draft.tls.switch(found.own);
+    if is_set {
         return Ok(());
     }
     let key = setting.key.join(".");
@@ -634,7 +637,7 @@ impl Default for Config {
                 stream: None,
                 ssl: Vec::new(),
                 stream_ssl: Vec::new(),
-                tls: ::tls::Options::new("ssl_options"),
+                tls: TlsOptions::default(),
                 tls_handshake_timeout_ms: 10_000,
                 backlog: 65_535,
                 nodelay: true,

@@ -219,6 +219,9 @@ fn listen(config: &Config) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Con
     let settings = components::front_settings(config);
     let [amqp091, stream] = services(config, &settings, None);
     let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
+    for own in listeners.tls.own.iter().flatten() {
+        tracing::warn!("`{}`: there is no such listener yet", own.key);
+    }
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
     let tls = has_tls.then(|| tls_context(config)).transpose()?;
     if let Some(tls) = &tls {
@@ -263,7 +266,7 @@ fn services(config: &Config, settings: &Settings, tls: Option<&Arc<tls::Context>
 }
 
 fn tls_context(config: &Config) -> anyhow::Result<Arc<tls::Context>> {
-    let options = config.listeners.tls.clone();
+    let options = config.listeners.tls.shared.clone();
     options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
     Ok(Arc::new(tls::Context::new(options).context("cannot listen for TLS")?))
 }

@@ -194,6 +194,16 @@ fn verifier(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Option<
         CrlCheck::BestEffort => builder.allow_unknown_revocation_status(),
     };
     let inner: Result<Arc<dyn ClientCertVerifier>, server::VerifierBuilderError> = builder.build();
-    let inner = inner.map_err(|error| options.wrong_file("cacertfile", path, error))?;
+    let inner = inner.map_err(|error| match error {
+        server::VerifierBuilderError::InvalidCrl(error) => options.wrong(
+            "crl_sources",
+            format!(
+                "{error:?}: lists have to be of version 2, with a number and their authority's key"
+            ),
+        ),
+        server::VerifierBuilderError::NoRootAnchors | _ => {
+            options.wrong_file("cacertfile", path, error)
+        }
+    })?;
     Ok(Some(Verifier { inner, depth: options.depth }))
 }

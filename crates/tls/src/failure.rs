@@ -155,6 +155,9 @@ fn incompatible(why: &PeerIncompatible, hello: Hello) -> String {
         (PeerIncompatible::NoCipherSuitesInCommon, _) => {
             "client offers no cipher suite that is allowed here".to_owned()
         }
+        (PeerIncompatible::NoKxGroupsInCommon, _) => {
+            "client offers no way to agree on keys that is allowed here (ECDHE is)".to_owned()
+        }
         (other, _) => format!("client offers nothing that is allowed here: {other:?}"),
     }
 }
@@ -181,6 +184,10 @@ fn bad_certificate(why: &CertificateError) -> String {
         }
         CertificateError::InvalidPurposeContext { .. } => {
             "certificate is not for clients".to_owned()
+        }
+        // webpki has no error of rustls' for it.
+        CertificateError::Other(other) if other.to_string().contains("UnsupportedCertVersion") => {
+            "certificate is of X.509 version 1, and has to be of version 3".to_owned()
         }
         other => format!("certificate is not accepted: {other}"),
     }

@@ -44,9 +44,9 @@ pub(crate) fn check_certificate_expiration(
     failed(invocation, &object, Failure::check(lines.join("\n")))
 }
 
-/// One name in each line.
-pub(crate) fn lines(invocation: &Invocation, names: Value) -> Result<Answer, Failure> {
+/// One name in each line, or an object that has them by this key.
+pub(crate) fn lines(invocation: &Invocation, key: &str, names: &Value) -> Result<Answer, Failure> {
     let all: Vec<&str> = names.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let text = all.join("\n");
-    shown(invocation, json!({"result": "ok", "value": names}), text)
+    shown(invocation, json!({key: names}), text)
 }

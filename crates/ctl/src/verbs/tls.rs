@@ -2,7 +2,7 @@
 
 use super::list;
 use crate::failure::{Failure, Invalid};
-use crate::options::{number, text};
+use crate::options::{flag, number, text};
 use crate::output::Answer;
 use crate::render;
 use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
@@ -54,17 +54,26 @@ pub(super) const VERBS: &[Verb] = &[
         ..TLS
     },
     Verb {
-        usage: "cipher_suites",
+        usage: "cipher_suites [--format <openssl>] [--all]",
         description: "Lists cipher suites supported (but not necessarily allowed) on the target node",
+        switches: &[text("format", None), flag("all", None)],
+        check: Some(|invocation| match invocation.text("format") {
+            None | Some("openssl") => Ok(()),
+            Some(_) => Err(Invalid::Other("Format must be openssl".to_owned())),
+        }),
         banner: Banner::Text("Listing available cipher suites in OpenSSL format"),
-        action: Action::Ask("cipher_suites", render::lines),
+        action: Action::Ask("cipher_suites", |invocation, names| {
+            render::lines(invocation, "cipher_suites", &names)
+        }),
         ..TLS
     },
     Verb {
         usage: "tls_versions",
         description: "Lists TLS versions supported (but not necessarily allowed) on the target node",
         banner: Banner::Text("Listing all TLS versions supported by the runtime..."),
-        action: Action::Ask("tls_versions", render::lines),
+        action: Action::Ask("tls_versions", |invocation, names| {
+            render::lines(invocation, "versions", &names)
+        }),
         ..TLS
     },
     Verb {

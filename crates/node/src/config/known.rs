@@ -1,6 +1,6 @@
 //! Keys that exist in RabbitMQ, and the nearest name to one that does not.
 
-use super::option;
+use super::{option, tls};
 use stdx::edit_distance;
 
 const LIST: &str = include_str!("known-keys.txt");
@@ -77,6 +77,8 @@ pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
 
 /// Why a key has nothing to set here.
 pub(super) fn without_effect(key: &str) -> Option<&'static str> {
+    let own = tls::OWN.iter().find_map(|own| key.strip_prefix(own));
+    let key = own.map_or_else(|| key.to_owned(), |rest| format!("{}{rest}", tls::SHARED));
     let begins = |(starts, _): &&(&[&str], &str)| starts.iter().any(|start| key.starts_with(start));
     WITHOUT_EFFECT.iter().find(begins).map(|(_, why)| *why)
 }

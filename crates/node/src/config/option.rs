@@ -1,7 +1,8 @@
 //! One option of the configuration, and how it is found by its key.
 
 use super::kind::Kind;
-use super::options::{OPTIONS, tls};
+use super::options::{self, OPTIONS};
+use super::tls;
 
 /// One row of the table.
 pub(super) struct ConfigOption {
@@ -21,30 +22,39 @@ pub(super) struct Found {
     pub(super) option: &'static ConfigOption,
     /// Empty for a key without a free segment.
     pub(super) name: String,
+    /// The place in [`tls::OWN`] of a key that is one of a listener's own.
+    pub(super) own: Option<usize>,
 }
 
 impl Found {
     /// The same for every way of writing the same setting.
-    pub(super) fn canonical_key(&self) -> (&'static str, String) {
-        (self.option.key, self.name.clone())
+    pub(super) fn canonical_key(&self) -> (Option<usize>, &'static str, String) {
+        (self.own, self.option.key, self.name.clone())
     }
 }
 
 /// Every option, in the order of the documentation.
 pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
-    OPTIONS.iter().chain(tls::OPTIONS)
+    OPTIONS.iter().chain(options::tls::OPTIONS)
 }
 
 /// The option a key belongs to. A key written out wins over one with a free segment.
 pub(super) fn find(key: &[String]) -> Option<Found> {
+    for (at, own) in tls::OWN.iter().enumerate() {
+        let behind = key.split_at_checked(2).filter(|(start, _)| own.split('.').eq(*start));
+        let shared = behind.and_then(|(_, rest)| find(&[&[tls::SHARED.to_owned()], rest].concat()));
+        if let Some(shared) = shared {
+            return Some(Found { own: Some(at), ..shared });
+        }
+    }
     let exact = |option: &&'static ConfigOption| {
         let names = [Some(option.key), option.alias];
         names.into_iter().flatten().any(|name| name.split('.').eq(key.iter()))
     };
     if let Some(option) = all().find(exact) {
-        return Some(Found { option, name: String::new() });
+        return Some(Found { option, name: String::new(), own: None });
     }
-    all().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
+    all().find_map(|option| Some(Found { option, name: free_segment(option.key, key)?, own: None }))
 }
 
 /// The segment of `key` in place of the free segment of `pattern`; `None` if the other segments differ.

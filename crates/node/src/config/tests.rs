@@ -203,7 +203,8 @@ fn tls_finds_its_fields() {
          ssl_options.crl_sources.1 = hash_dir\nssl_options.crl_sources.1.path = /l\n\
          ssl_options.sni.x.certfile = /d\nssl_options.sni.x.keyfile = /e\n\
          ssl_cert_login_from = subject_alternative_name\nssl_cert_login_san_type = email\n\
-         ssl_cert_login_san_index = 3\n",
+         ssl_cert_login_san_index = 3\nprometheus.ssl.certfile = /p\n\
+         prometheus.ssl.keyfile = /q\nprometheus.ssl.versions.1 = tlsv1.2\n",
     );
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let tls = ::tls::Options {
@@ -220,17 +221,25 @@ fn tls_finds_its_fields() {
         crls: (::tls::CrlCheck::Peer, vec!["/l".into()]),
         ..::tls::Options::new("ssl_options")
     };
+    let own = ::tls::Options {
+        identity: Some(("/p".into(), "/q".into())),
+        versions: words(&["tlsv1.2"]),
+        ..::tls::Options::new("prometheus.ssl")
+    };
     let listeners = Listeners {
         ssl: vec![ListenAddress::Every(5671)],
         stream_ssl: vec![ListenAddress::Every(5551)],
         tls_handshake_timeout_ms: 5_000,
-        tls,
+        tls: TlsOptions { shared: tls, own: [None, Some(own)] },
         ..Config::default().listeners
     };
     let cert_login = LoginFrom::San(::tls::SanKind::Email, 3);
     let access = Access { cert_login, ..Config::default().access };
     assert_eq!(changed, Config { listeners, access, ..Config::default() });
     assert!(error("ssl_options.versions.1 = tlsv1.4").contains("expected one of `tlsv1.3`"));
+    assert!(error("management.ssl.depth = x").contains("management.ssl.depth"));
+    let (_, told) = applied("management.ssl.honor_ecc_order = true").unwrap();
+    assert!(matches!(told.as_slice(), [Warning::NoEffect { .. }]), "{told:?}");
 }
 
 #[test]

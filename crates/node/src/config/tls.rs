@@ -5,10 +5,39 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tls::{LoginFrom, Options, SanKind, Verify};
 
+/// The keys that all listeners share.
+pub(super) const SHARED: &str = "ssl_options";
+/// Those that listeners may have in their place, with the same names behind them: of HTTP, of Prometheus.
+pub(super) const OWN: [&str; 2] = ["management.ssl", "prometheus.ssl"];
+
+/// The settings of TLS listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsOptions {
+    pub(crate) shared: Options,
+    /// As in [`OWN`]; `None` where the shared ones count.
+    pub(crate) own: [Option<Options>; OWN.len()],
+}
+
+impl Default for TlsOptions {
+    fn default() -> Self {
+        Self { shared: Options::new(SHARED), own: [None, None] }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct TlsDraft {
     pub(super) listeners: ListenersDraft,
     pub(super) stream_listeners: ListenersDraft,
+    pub(super) login_from: LoginFrom,
+    pub(super) san: (SanKind, usize),
+    /// The keys that are set at the moment: the shared ones, but within [`Self::switch`].
+    pub(super) keys: Keys,
+    own: [Option<Keys>; OWN.len()],
+}
+
+/// The settings behind one beginning of keys.
+#[derive(Debug)]
+pub(super) struct Keys {
     pub(super) certfile: Option<PathBuf>,
     pub(super) keyfile: Option<PathBuf>,
     /// Certificate and key, by the name they have in the configuration.
@@ -17,8 +46,6 @@ pub(super) struct TlsDraft {
     pub(super) versions: BTreeMap<String, String>,
     pub(super) ciphers: BTreeMap<String, String>,
     pub(super) crl_paths: BTreeMap<String, PathBuf>,
-    pub(super) login_from: LoginFrom,
-    pub(super) san: (SanKind, usize),
     /// The settings that depend on no other.
     pub(super) options: Options,
 }
@@ -28,25 +55,27 @@ impl Default for TlsDraft {
         Self {
             listeners: ListenersDraft::default(),
             stream_listeners: ListenersDraft::default(),
-            certfile: None,
-            keyfile: None,
-            by_name: BTreeMap::new(),
-            verifies: false,
-            versions: BTreeMap::new(),
-            ciphers: BTreeMap::new(),
-            crl_paths: BTreeMap::new(),
             login_from: LoginFrom::DistinguishedName,
             san: (SanKind::Dns, 0),
-            options: Options::new("ssl_options"),
+            keys: Keys::new(SHARED),
+            own: [None, None],
         }
     }
 }
 
 impl TlsDraft {
+    /// Puts the keys of a listener's own in the place of the shared ones, or those back.
+    pub(super) fn switch(&mut self, own: Option<usize>) {
+        if let Some((keys, key)) = own.and_then(|at| self.own.get_mut(at).zip(OWN.get(at))) {
+            std::mem::swap(&mut self.keys, keys.get_or_insert_with(|| Keys::new(key)));
+        }
+    }
+
     /// A contradiction.
     pub(super) fn check(&self) -> Option<ConfigError> {
-        let in_vain = self.options.verify == Verify::Always && !self.verifies;
-        in_vain.then_some(ConfigError::Contradiction(
+        let in_vain = |keys: &Keys| keys.options.verify == Verify::Always && !keys.verifies;
+        let is_any = in_vain(&self.keys) || self.own.iter().flatten().any(in_vain);
+        is_any.then_some(ConfigError::Contradiction(
             "`ssl_options.fail_if_no_peer_cert = true` needs `ssl_options.verify = verify_peer`: clients are not \
              asked for certificates otherwise",
         ))
@@ -54,6 +83,32 @@ impl TlsDraft {
 
     /// Puts everything in its place; the part of a certificate that is a user's name.
     pub(super) fn finish(self, listeners: &mut Listeners) -> LoginFrom {
+        let own = self.own.map(|keys| keys.map(Keys::finish));
+        listeners.tls = TlsOptions { shared: self.keys.finish(), own };
+        listeners.ssl = self.listeners.finish().unwrap_or_default();
+        listeners.stream_ssl = self.stream_listeners.finish().unwrap_or_default();
+        match self.login_from {
+            LoginFrom::San(..) => LoginFrom::San(self.san.0, self.san.1),
+            from @ (LoginFrom::DistinguishedName | LoginFrom::CommonName) => from,
+        }
+    }
+}
+
+impl Keys {
+    const fn new(key: &'static str) -> Self {
+        Self {
+            certfile: None,
+            keyfile: None,
+            by_name: BTreeMap::new(),
+            verifies: false,
+            versions: BTreeMap::new(),
+            ciphers: BTreeMap::new(),
+            crl_paths: BTreeMap::new(),
+            options: Options::new(key),
+        }
+    }
+
+    fn finish(self) -> Options {
         let mut options = self.options;
         if self.verifies && options.verify == Verify::No {
             options.verify = Verify::IfShown;
@@ -63,12 +118,6 @@ impl TlsDraft {
         options.versions = self.versions.into_values().collect();
         options.ciphers = self.ciphers.into_values().collect();
         options.crls.1 = self.crl_paths.into_values().collect();
-        listeners.tls = options;
-        listeners.ssl = self.listeners.finish().unwrap_or_default();
-        listeners.stream_ssl = self.stream_listeners.finish().unwrap_or_default();
-        match self.login_from {
-            LoginFrom::San(..) => LoginFrom::San(self.san.0, self.san.1),
-            from @ (LoginFrom::DistinguishedName | LoginFrom::CommonName) => from,
-        }
+        options
     }
 }

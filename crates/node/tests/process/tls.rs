@@ -299,10 +299,12 @@ fn a_handshake_that_fails_is_told_in_words() {
     failed("client does not accept this node's certificate: unknown CA");
 
     // Nobody else was disturbed, and TLS on a port without it is told too.
-    let mut socket = socket(node.address());
-    socket.write_all(&hello).unwrap();
-    drop(socket.read_to_end(&mut Vec::new()));
-    node.expect_logged(1, "refused: TLS on a port for connections without it");
+    for plain in [node.address(), node.stream_address()] {
+        let mut socket = socket(plain);
+        socket.write_all(&hello).unwrap();
+        drop(socket.read_to_end(&mut Vec::new()));
+    }
+    node.expect_logged(2, "refused: TLS on a port for connections without it");
     let identity = Some(certificates.client_identity());
     assert_eq!(
         Client::new(address, certificates.config(identity)).mechanisms(),

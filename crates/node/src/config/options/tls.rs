@@ -67,27 +67,28 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     row(
         "ssl_options.certfile",
         "",
-        Kind::Text(|d, v| d.tls.certfile = Some(v.into())),
+        Kind::Text(|d, v| d.tls.keys.certfile = Some(v.into())),
         "The node's certificate in PEM, with the certificates between it and its authority behind it. This file \
-         and the others are read again when they have changed.",
+         and the others are read again when they have changed. `management.ssl` and `prometheus.ssl` may have \
+         all of these keys for their own listeners.",
     ),
     row(
         "ssl_options.keyfile",
         "",
-        Kind::Text(|d, v| d.tls.keyfile = Some(v.into())),
+        Kind::Text(|d, v| d.tls.keys.keyfile = Some(v.into())),
         "Its private key in PEM, which may be encrypted (PKCS #8).",
     ),
     row(
         "ssl_options.password",
         "",
-        Kind::Text(|d, v| d.tls.options.password = Some(v.to_owned())),
+        Kind::Text(|d, v| d.tls.keys.options.password = Some(v.to_owned())),
         "The password of an encrypted key.",
     ),
     row(
         "ssl_options.sni.$name.certfile",
         "",
         Kind::NamedText(|d, name, v| {
-            d.tls.by_name.entry(name.to_owned()).or_default().0 = v.into();
+            d.tls.keys.by_name.entry(name.to_owned()).or_default().0 = v.into();
         }),
         "A further certificate, for clients that ask for one of the hosts it is for. Any number of names; each \
          needs a `keyfile` too. Leveret's own key.",
@@ -96,33 +97,33 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
         "ssl_options.sni.$name.keyfile",
         "",
         Kind::NamedText(|d, name, v| {
-            d.tls.by_name.entry(name.to_owned()).or_default().1 = v.into();
+            d.tls.keys.by_name.entry(name.to_owned()).or_default().1 = v.into();
         }),
         "Its private key; all encrypted keys have one password. Leveret's own key.",
     ),
     row(
         "ssl_options.cacertfile",
         "",
-        Kind::Text(|d, v| d.tls.options.cacertfile = Some(v.into())),
+        Kind::Text(|d, v| d.tls.keys.options.cacertfile = Some(v.into())),
         "The authorities whose clients are trusted, in PEM.",
     ),
     row(
         "ssl_options.verify",
         "verify_none",
-        Kind::Word(VERIFY, |d, v| d.tls.verifies = v == "verify_peer"),
+        Kind::Word(VERIFY, |d, v| d.tls.keys.verifies = v == "verify_peer"),
         "With `verify_peer` clients are asked for a certificate, which is verified.",
     ),
     row(
         "ssl_options.fail_if_no_peer_cert",
         "false",
-        Kind::Flag(|d, v| d.tls.options.verify = if v { Verify::Always } else { Verify::No }),
+        Kind::Flag(|d, v| d.tls.keys.options.verify = if v { Verify::Always } else { Verify::No }),
         "Whether clients that show no certificate are turned away; needs `verify_peer`.",
     ),
     row(
         "ssl_options.depth",
         "10",
         Kind::Integer(Range { min: 0, max: 100, zero: Zero::Plain }, "certificates", |d, v| {
-            d.tls.options.depth = fits(v)
+            d.tls.keys.options.depth = fits(v)
         }),
         "The certificates that a client may show between its own and its authority's.",
     ),
@@ -130,7 +131,7 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
         "ssl_options.versions.$version",
         "",
         Kind::NamedWord(VERSIONS, |d, name, v| {
-            d.tls.versions.insert(name.to_owned(), v.to_owned());
+            d.tls.keys.versions.insert(name.to_owned(), v.to_owned());
         }),
         "The versions that clients may use; both when not set. There is nothing older than TLS 1.2: what is named \
          of that is told at the start.",
@@ -139,7 +140,7 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
         "ssl_options.ciphers.$cipher",
         "",
         Kind::NamedText(|d, name, v| {
-            d.tls.ciphers.insert(name.to_owned(), v.to_owned());
+            d.tls.keys.ciphers.insert(name.to_owned(), v.to_owned());
         }),
         "The cipher suites that clients may use, in this order, by OpenSSL's names (`leveret ctl cipher_suites`); \
          all there are when not set. What there is not is told at the start.",
@@ -147,13 +148,13 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     row(
         "ssl_options.honor_cipher_order",
         "true",
-        Kind::Flag(|d, v| d.tls.options.prefers_own_order = v),
+        Kind::Flag(|d, v| d.tls.keys.options.prefers_own_order = v),
         "Whether the node's order of cipher suites counts, rather than the client's.",
     ),
     row(
         "ssl_options.reuse_sessions",
         "true",
-        Kind::Flag(|d, v| d.tls.options.resumes = v),
+        Kind::Flag(|d, v| d.tls.keys.options.resumes = v),
         "Whether clients may resume sessions, which is cheaper. Sessions from before certificates were replaced \
          are not resumed.",
     ),
@@ -161,7 +162,7 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
         "ssl_options.crl_check",
         "false",
         Kind::Word(CRL_CHECK, |d, v| {
-            d.tls.options.crls.0 = match v {
+            d.tls.keys.options.crls.0 = match v {
                 "true" => CrlCheck::Chain,
                 "peer" => CrlCheck::Peer,
                 "best_effort" => CrlCheck::BestEffort,
@@ -181,7 +182,7 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
         "ssl_options.crl_sources.$index.path",
         "",
         Kind::NamedText(|d, name, v| {
-            d.tls.crl_paths.insert(name.to_owned(), v.into());
+            d.tls.keys.crl_paths.insert(name.to_owned(), v.into());
         }),
         "A list of revoked certificates in PEM or DER, or a directory of such files.",
     ),

@@ -149,7 +149,8 @@ async fn agree(
         () = displaced.notified() => Err(Failure::new(Reason::TooSlow, DISPLACED_REASON)),
     };
     match agreed {
-        Ok((socket, agreed)) => {
+        Ok(None) => None,
+        Ok(Some((socket, agreed))) => {
             let peer = tls_peer(agreed, server.settings.cert_login);
             Some((socket::encrypted(socket), Some(Arc::new(peer))))
         }

@@ -58,12 +58,13 @@ struct State {
     is_closed: bool,
 }
 
-/// Agrees on keys with the client. Handshakes take `turns`, so that other connections have theirs between.
+/// Agrees on keys with the client; `None` if it goes away without a word, as those do that look whether the
+/// port is open. Handshakes take `turns`, so that other connections have theirs between.
 pub(crate) async fn handshake(
     socket: TcpStream,
     config: Arc<ServerConfig>,
     turns: &Semaphore,
-) -> Result<(TlsSocket, Agreed), Failure> {
+) -> Result<Option<(TlsSocket, Agreed)>, Failure> {
     let lost = |error: io::Error| Failure::new(Reason::Lost, &error.to_string());
     let session = Session::new(config)
         .ok_or_else(|| Failure::new(Reason::Malformed, "the system has no random numbers"))?;
@@ -74,9 +75,11 @@ pub(crate) async fn handshake(
         let turn = turns.acquire().await;
         let read = state.read(&socket, HANDSHAKE_BYTES_MAX, None, &mut hello);
         drop(turn);
+        let is_silent = hello.is_none();
         let hello = hello.unwrap_or_default();
         let is_open = match read {
             Ok(Some(processed)) => processed.is_open,
+            Ok(None) if is_silent => return Ok(None),
             Ok(None) => return Err(Failure::new(Reason::Lost, "client closed the connection")),
             Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(ReadError::Io(error)) => return Err(lost(error)),
@@ -93,7 +96,7 @@ pub(crate) async fn handshake(
         }
         if is_open {
             let agreed = state.session.agreed();
-            return Ok((TlsSocket { socket, state: Mutex::new(state) }, agreed));
+            return Ok(Some((TlsSocket { socket, state: Mutex::new(state) }, agreed)));
         }
         if state.received.len() > HANDSHAKE_BYTES_MAX {
             return Err(Failure::new(Reason::Malformed, "client's certificates are too large"));
@@ -155,8 +158,8 @@ impl TlsSocket {
         Ok(std::mem::take(&mut state.n_unsent))
     }
 
-    /// Reads what nobody is going to look at; 0 once the peer has said that nothing follows: it may wait to be
-    /// told the same.
+    /// Reads what nobody is going to look at; 0 once the peer has said that nothing follows: it may wait to
+    /// be told the same.
     pub(super) fn drop_some(&self) -> io::Result<usize> {
         let mut state = stdx::lock(&self.state);
         let read = state.read(&self.socket, READ_BYTES_MIN, None, &mut Some(Hello::default()));

@@ -267,6 +267,8 @@ fn a_handshake_that_fails_is_told_in_words() {
         // It may be reset instead of closed.
         drop(socket.read_to_end(&mut Vec::new()));
     };
+    // Who looks whether the port is open has not failed.
+    drop(socket(address));
     speak(HEADER);
     failed("plain AMQP on a TLS port");
     speak(b"GET / HTTP/1.1\r\n\r\n");
@@ -298,6 +300,10 @@ fn a_handshake_that_fails_is_told_in_words() {
     Client::new(address, strangers.config(Some(certificates.client_identity()))).refused();
     failed("client does not accept this node's certificate: unknown CA");
 
+    let counted = node.ctl(&["list_tls_failures", "-q"]);
+    for row in ["not_tls\t4", "bad_certificate\t3", "refused_by_client\t1", "lost\t0"] {
+        assert!(counted.contains(row), "{counted}");
+    }
     // Nobody else was disturbed, and TLS on a port without it is told too.
     for plain in [node.address(), node.stream_address()] {
         let mut socket = socket(plain);

@@ -2,7 +2,7 @@
 //! on, and the disk's fdatasync.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -23,6 +23,10 @@ use crate::stats::{median, ratio};
 
 /// The relay's read buffer.
 const RELAY_BYTES: usize = 64 * 1024;
+/// A file that is sent over and over, which the page cache has room for.
+const FILE_BYTES: usize = 64 << 20;
+/// A frame of the stream protocol that gives credit for one chunk.
+const CREDIT_BYTES: usize = 11;
 /// The buffers of source and sink.
 const END_BYTES: usize = 256 * 1024;
 /// Frames of a body are at most that long.
@@ -45,30 +49,74 @@ pub(crate) fn measure(
         BaselineKind::Sink { size } => relay(tools, 1, &publish(size), true, time),
         BaselineKind::Bytes { of_message } => relay(tools, 1, &message(of_message), false, time),
         BaselineKind::OneByOne { of_message } => one_by_one(tools, &message(of_message), time),
+        BaselineKind::Window { of_message, credits } => window(tools, of_message, credits, time),
+        BaselineKind::SendFile { of_message } => send_file(tools, of_message, time),
         BaselineKind::Sync => sync(disk, time),
     }
 }
 
-/// Runs the process that only passes bytes on (or drops them), until its standard input ends.
+/// The process that does the least a broker can do with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Floor {
+    /// Passes bytes on to the connection after it.
+    Pass,
+    /// Drops them.
+    Drop,
+    /// Sends a file to it, over and over.
+    SendFile,
+    /// Sends it a message for each frame of credit.
+    Window,
+}
+
+/// Runs that process, until its standard input ends.
 ///
 /// # Errors
 /// No port to listen on.
-pub(crate) fn serve(drops: bool) -> io::Result<()> {
+pub(crate) fn serve(floor: Floor) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let mut out = io::stdout();
     writeln!(out, "{port}")?;
     out.flush()?;
-    std::thread::spawn(move || accept(&listener, drops));
+    std::thread::spawn(move || accept(&listener, floor));
     io::stdin().read_to_end(&mut Vec::new()).map(drop)
 }
 
-/// Every connection is a source; unless bytes are dropped, every second is the sink of the one before.
-fn accept(listener: &TcpListener, drops: bool) {
+/// Every connection is a client; where bytes are passed on, every second is the sink of the one before.
+fn accept(listener: &TcpListener, floor: Floor) {
     let mut sockets = listener.incoming().map_while(Result::ok);
-    while let Some(source) = sockets.next() {
-        let sink = if drops { None } else { sockets.next() };
-        std::thread::spawn(move || pass(source, sink));
+    while let Some(client) = sockets.next() {
+        let sink = if floor == Floor::Pass { sockets.next() } else { None };
+        std::thread::spawn(move || match floor {
+            Floor::Pass | Floor::Drop => pass(client, sink),
+            // An error is an end: the client sees it.
+            Floor::SendFile => drop(give_file(client)),
+            Floor::Window => drop(give_messages(client)),
+        });
+    }
+}
+
+/// A file of [`FILE_BYTES`], over and over.
+fn give_file(mut client: TcpStream) -> anyhow::Result<()> {
+    let Scratch(mut file) = Scratch::new(&std::env::temp_dir())?;
+    file.write_all(&vec![0x5a; FILE_BYTES])?;
+    loop {
+        file.rewind()?;
+        io::copy(&mut file, &mut client)?;
+    }
+}
+
+/// A message for each frame of credit, as long as the first four bytes say.
+fn give_messages(mut client: TcpStream) -> io::Result<()> {
+    let mut size = [0; 4];
+    client.read_exact(&mut size)?;
+    let message = message(u32::from_be_bytes(size));
+    let (mut buffer, mut n_bytes) = (vec![0; RELAY_BYTES], 0);
+    loop {
+        let n @ 1.. = client.read(&mut buffer)? else { return Ok(()) };
+        n_bytes += n;
+        client.write_all(&message.repeat(n_bytes / CREDIT_BYTES))?;
+        n_bytes %= CREDIT_BYTES;
     }
 }
 
@@ -138,13 +186,61 @@ fn one_by_one(tools: &Tools, message: &[u8], time: Duration) -> anyhow::Result<M
         sink.read_exact(&mut read)?;
         times_us.push(sent.elapsed().as_secs_f64() * 1e6);
     }
-    let (seconds, n) = (began.elapsed().as_secs_f64(), times_us.len() as f64);
+    let mut measurement = passed(times_us.len() as f64, began, relay.cpu_s() - before);
+    measurement.set(Metric::LatencyMedian, median(&times_us).unwrap_or(0.0));
+    Ok(measurement)
+}
+
+/// So many messages since a moment.
+fn passed(n: f64, began: Instant, cpu_s: f64) -> Measurement {
+    let seconds = began.elapsed().as_secs_f64();
     let mut measurement = Measurement { seconds, ..Measurement::default() };
     measurement.set(Metric::Duration, seconds);
     measurement.set(Metric::Rate, n / seconds.max(f64::EPSILON));
-    measurement.set(Metric::LatencyMedian, median(&times_us).unwrap_or(0.0));
-    measurement.set_cpu(Metric::CpuPerMessage, relay.cpu_s() - before, n);
-    Ok(measurement)
+    measurement.set_cpu(Metric::CpuPerMessage, cpu_s, n);
+    let each = measurement.values.get(&Metric::CpuPerMessage);
+    if let Some(rate) = each.and_then(|us| ratio(1e6, *us)) {
+        measurement.set(Metric::PerCpuSecond, rate);
+    }
+    measurement
+}
+
+/// Messages for credit, of which each that comes gives one more, in a frame of its own.
+fn window(
+    tools: &Tools,
+    of_message: u32,
+    credits: u32,
+    time: Duration,
+) -> anyhow::Result<Measurement> {
+    let relay = Relay::start(tools, "window")?;
+    let mut socket = relay.connect()?;
+    let credit = |n: usize| vec![0; n * CREDIT_BYTES];
+    let (before, began) = (relay.cpu_s(), Instant::now());
+    socket.write_all(&of_message.to_be_bytes())?;
+    socket.write_all(&credit(usize::try_from(credits)?))?;
+    let (mut buffer, mut n_bytes) = (vec![0; END_BYTES], 0);
+    let (mut n_messages, size) = (0, usize::try_from(of_message)?);
+    while began.elapsed() < time {
+        n_bytes += socket.read(&mut buffer)?;
+        socket.write_all(&credit(n_bytes / size))?;
+        n_messages += n_bytes / size;
+        n_bytes %= size;
+    }
+    Ok(passed(n_messages as f64, began, relay.cpu_s() - before))
+}
+
+/// A file that is sent by the system.
+fn send_file(tools: &Tools, of_message: u32, time: Duration) -> anyhow::Result<Measurement> {
+    let relay = Relay::start(tools, "send-file")?;
+    let mut socket = relay.connect()?;
+    let mut buffer = vec![0; END_BYTES];
+    // The file is there.
+    socket.read_exact(&mut buffer)?;
+    let (before, began, mut n_bytes) = (relay.cpu_s(), Instant::now(), 0);
+    while began.elapsed() < time {
+        n_bytes += socket.read(&mut buffer)?;
+    }
+    Ok(passed(n_bytes as f64 / f64::from(of_message), began, relay.cpu_s() - before))
 }
 
 /// Messages from `n_pairs` sources through the relay to as many sinks.
@@ -179,18 +275,7 @@ fn relay(
         let received: u64 = sinks.into_iter().filter_map(|thread| thread.join().ok()).sum();
         if drops { sent } else { received }
     });
-    let seconds = began.elapsed().as_secs_f64();
-    let n = n_bytes as f64 / message.len() as f64;
-    let mut measurement = Measurement { seconds, ..Measurement::default() };
-    measurement.set(Metric::Duration, seconds);
-    measurement.set(Metric::Rate, n / seconds.max(f64::EPSILON));
-    measurement.set_cpu(Metric::CpuPerMessage, relay.cpu_s() - before, n);
-    if let Some(rate) =
-        measurement.values.get(&Metric::CpuPerMessage).and_then(|us| ratio(1e6, *us))
-    {
-        measurement.set(Metric::PerCpuSecond, rate);
-    }
-    Ok(measurement)
+    Ok(passed(n_bytes as f64 / message.len() as f64, began, relay.cpu_s() - before))
 }
 
 /// The bytes of one publish, with names as long as the load generator's.
@@ -269,11 +354,12 @@ impl Scratch {
     fn new(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(format!(".leveret-bench-{}", std::process::id()));
         let open = || {
-            let file = File::create(&path)?;
+            let file =
+                File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
             std::fs::remove_file(&path)?;
             io::Result::Ok(file)
         };
-        open().map(Self).with_context(|| format!("no file for fdatasync in {}", folder.display()))
+        open().map(Self).with_context(|| format!("no file in {}", folder.display()))
     }
 }
 
@@ -309,6 +395,28 @@ mod tests {
         relay.join().unwrap();
         assert_eq!(received.join().unwrap(), sent);
         assert!(sent.is_multiple_of(length));
+    }
+
+    #[test]
+    fn a_frame_of_credit_gives_a_message_and_a_file_comes_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let floor = std::thread::spawn(move || {
+            give_messages(listener.accept().unwrap().0).unwrap();
+            give_file(listener.accept().unwrap().0).unwrap_err();
+        });
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&7_u32.to_be_bytes()).unwrap();
+        client.write_all(&[0; 3 * CREDIT_BYTES + 1]).unwrap();
+        client.read_exact(&mut [1; 3 * 7]).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(receive(client), 0, "a part of a frame gives nothing");
+        let mut client = TcpStream::connect(address).unwrap();
+        let mut file = vec![0; FILE_BYTES + 1];
+        client.read_exact(&mut file).unwrap();
+        assert!(file.iter().all(|byte| *byte == 0x5a));
+        drop(client);
+        floor.join().unwrap();
     }
 
     #[test]

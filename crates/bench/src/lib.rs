@@ -48,8 +48,8 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Request::Help) => show(options::HELP),
         Ok(Request::Version) => show(concat!("leveret bench ", env!("CARGO_PKG_VERSION"), "\n")),
         Ok(Request::List(names)) => show(&list::list(&names)),
-        Ok(Request::Relay { drops }) => {
-            exit(baseline::serve(drops).map(|()| true).map_err(Into::into))
+        Ok(Request::Relay(floor)) => {
+            exit(baseline::serve(floor).map(|()| true).map_err(Into::into))
         }
         Ok(Request::Run(options)) => {
             let tools = match tools() {

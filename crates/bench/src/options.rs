@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use perf::Uri;
 
+use crate::baseline::Floor;
 use crate::plan::Scale;
 use crate::scenarios::{self, Settings};
 
@@ -20,11 +21,8 @@ pub(crate) enum Request {
     Version,
     /// Show the scenarios, or all about those named.
     List(Vec<String>),
-    /// Pass bytes on, or drop them: what `limit` compares with.
-    Relay {
-        /// Whether bytes are dropped.
-        drops: bool,
-    },
+    /// Be the process that scenarios with a floor compare with.
+    Relay(Floor),
     /// Measure.
     Run(Options),
 }
@@ -191,9 +189,11 @@ fn scenario(word: String) -> Result<String, Usage> {
 
 fn relay(what: &str) -> Result<Request, Usage> {
     match what {
-        "pass" => Ok(Request::Relay { drops: false }),
-        "drop" => Ok(Request::Relay { drops: true }),
-        _ => Err(refuse("relay", "takes pass or drop")),
+        "pass" => Ok(Request::Relay(Floor::Pass)),
+        "drop" => Ok(Request::Relay(Floor::Drop)),
+        "send-file" => Ok(Request::Relay(Floor::SendFile)),
+        "window" => Ok(Request::Relay(Floor::Window)),
+        _ => Err(refuse("relay", "takes pass, drop, send-file or window")),
     }
 }
 
@@ -346,7 +346,7 @@ mod tests {
         assert!(
             matches!(parsed("--list sizes").unwrap(), Request::List(names) if names == ["sizes"])
         );
-        assert!(matches!(parsed("--relay drop").unwrap(), Request::Relay { drops: true }));
+        assert!(matches!(parsed("--relay drop").unwrap(), Request::Relay(Floor::Drop)));
         assert!(matches!(parsed("--help").unwrap(), Request::Help));
     }
 }

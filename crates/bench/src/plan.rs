@@ -168,6 +168,11 @@ pub(crate) enum BaselineKind {
     Bytes { of_message: u32 },
     /// The same, one at a time: the next one follows once the one before has come.
     OneByOne { of_message: u32 },
+    /// Messages of so many bytes on the wire from a process that sends one for each frame of credit, of which
+    /// so many are on their way.
+    Window { of_message: u32, credits: u32 },
+    /// Messages of so many bytes on the wire from a process that sends a file, over and over.
+    SendFile { of_message: u32 },
     /// One fdatasync after the other.
     Sync,
 }

@@ -22,6 +22,9 @@ const STREAM: &str = "bench-streams";
 const PUBLISHED: u32 = 29;
 const PUBLISHED_ALONE: u32 = 42;
 const DELIVERED: u32 = 86;
+/// Messages of a large chunk, and bytes on the wire of each, of 1,000 B.
+const LARGE: u32 = 500;
+const DELIVERED_LARGE: u32 = 1_012;
 
 /// The plan.
 pub(crate) fn streams(Settings { scale }: Settings) -> Plan {
@@ -36,7 +39,8 @@ pub(crate) fn streams(Settings { scale }: Settings) -> Plan {
         title: "Streams",
         about: "What streams cost beside a process that only passes on as many bytes as are published or \
             delivered (the floor), as much at once as comes. A client with 50 credits has at most 50 \
-            chunks on their way, which the floor has not. Then a crowd at the tail, with as many \
+            chunks on their way, which that has not; beside it is one that sends as many bytes for \
+            each credit. Large chunks are beside a process that sends a file (sendfile). Then a crowd at the tail, with as many \
             deliveries whatever its size: a message is delivered 10 times, and 1,000 times. Last \
             streams that were published to slowly, read from the beginning.",
         source: "Leveret's own.",
@@ -69,15 +73,22 @@ fn floors(scale: Scale) -> Vec<Case> {
     let publish = format!("stream -x 1 -y 0 -s 12 --streams {STREAM}");
     let alone = format!("stream -x 1 -y 1 -s 12 -c 1 -bs 1 --streams {STREAM}");
     let row = |name: &str, metric, times| RowPlan::new(name, metric).goal(Goal::Floor(times));
-    let consume = |name: &str, credits: u32| {
+    let read = |row: RowPlan, credits: u32, fill: Fill, floor| {
         let options = format!(
-            "stream -x 0 -y 1 -o first -ic {credits} -nl --cmessages {n} --streams {STREAM}"
+            "stream -x 0 -y 1 -o first -ic {credits} -nl --cmessages {} --streams {STREAM}",
+            fill.n_messages
         );
         let load = Step::Load { row: Some(0), loads: vec![Load::new(&options)] };
-        let fill = Fill { stream: STREAM, n_messages: n, size: 12, chunk: 1 };
-        Case::of(row(name, Metric::CpuPerMessage, 4.0), vec![Step::Fill(fill), load])
-            .baseline(kind(BaselineKind::Bytes { of_message: DELIVERED }))
+        Case::of(row, vec![Step::Fill(fill), load]).baseline(kind(floor))
     };
+    let consume = |name: &str, credits: u32, floor| {
+        let fill = Fill { stream: STREAM, n_messages: n, size: 12, chunk: 1 };
+        read(row(name, Metric::CpuPerMessage, 4.0), credits, fill, floor)
+    };
+    let bytes = BaselineKind::Bytes { of_message: DELIVERED };
+    let window = BaselineKind::Window { of_message: DELIVERED, credits: 50 };
+    let large = Fill { stream: STREAM, n_messages: n / 3, size: 1_000, chunk: LARGE };
+    let send_file = BaselineKind::SendFile { of_message: DELIVERED_LARGE };
     let cases = [
         row("publish, 12 B, confirms", Metric::CpuPerMessage, 3.0)
             .load(Load::new(&publish).seconds(seconds))
@@ -85,8 +96,15 @@ fn floors(scale: Scale) -> Vec<Case> {
         row("publish and consume, one at a time", Metric::LatencyMedian, 1.5)
             .load(Load::new(&alone).seconds(seconds))
             .baseline(kind(BaselineKind::OneByOne { of_message: PUBLISHED_ALONE })),
-        consume("consume, 12 B, 1 per chunk, 50 credits", 50),
-        consume("consume, 12 B, 1 per chunk, 5,000 credits", 5_000),
+        consume("consume, 12 B, 1 per chunk, 50 credits", 50, bytes),
+        consume("the same beside the same window", 50, window),
+        consume("consume, 12 B, 1 per chunk, 5,000 credits", 5_000, bytes),
+        read(
+            row("consume, 1,000 B, 500 per chunk", Metric::CpuPerMessage, 1.2),
+            50,
+            large,
+            send_file,
+        ),
     ];
     cases.into_iter().map(|case| case.queue(STREAM)).collect()
 }

@@ -82,6 +82,19 @@ impl StreamFiles {
         drop(unread);
     }
 
+    /// Closes the files in a directory that is removed, whoever has their slots still: their space is given
+    /// back.
+    pub(crate) fn close_in(&self, dir: &str) {
+        let is_in = |slot: &Arc<Slot>| slot.name.rsplit_once('/').is_some_and(|(of, _)| of == dir);
+        let slots: Vec<_> = {
+            let opened = self.opened();
+            opened.slots.iter().filter_map(Weak::upgrade).filter(is_in).collect()
+        };
+        for slot in slots {
+            drop(slot.handle().take());
+        }
+    }
+
     /// Whether there are any such files.
     #[must_use]
     pub fn has_removed(&self) -> bool {

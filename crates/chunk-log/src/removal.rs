@@ -10,7 +10,8 @@ use crate::retention::Retention;
 use crate::segment::{FileName, stream_dir};
 use crate::shared::{LogEnd, LogView, Shared};
 
-/// Removes the log of the stream `id`, if there is one. Who still reads it gets errors.
+/// Removes the log of the stream `id`, if there is one, and closes its files. Who still reads it or writes it
+/// gets errors.
 ///
 /// # Errors
 /// The disk's. What is left can be removed by another call.
@@ -21,6 +22,7 @@ pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
         let path = format!("{dir}/{name}");
         files.disk().remove(&path).context("remove", &path)?;
     }
+    files.close_in(&dir);
     match files.disk().remove_dir(&dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => Ok(removed.context("remove", &dir)?),

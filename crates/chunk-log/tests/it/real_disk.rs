@@ -1,5 +1,6 @@
 //! Logs on the file system.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use chunk_log::{
     ChunkBytes, ChunkLog, ChunkLogError, LogOptions, Next, Retention, Start, StreamFiles, Wait,
     delete_log,
 };
-use log::{Disk, FileKind, RealDisk, ReservedDisk};
+use log::{Disk, FileKind, LogError, RealDisk, ReservedDisk};
 
 use crate::parts::*;
 
@@ -41,6 +42,19 @@ fn chunks_are_read_without_waiting_and_sent_from_their_file() {
     add(&mut log, &[1]);
     delete_log(&files, ID).unwrap();
     assert_eq!(disk.list(chunk_log::STREAMS_DIR).unwrap(), [""; 0]);
+    // Writer and reader are still there. The space of the files is not theirs any more.
+    drop(large);
+    assert_eq!((files.n_open(), n_unlinked(dir.path())), (0, 0));
+    let is_gone = |error: ChunkLogError| {
+        matches!(error, ChunkLogError::Disk(LogError::Io { source, .. })
+            if source.kind() == ErrorKind::NotFound)
+    };
+    let mut late = crate::parts::reader(log.view(), Start::First);
+    assert!(late.read_next(Wait::ForDisk).is_err_and(is_gone));
+    let mut bytes = Vec::new();
+    let header = draft(&log, &[1]).encode(&mut bytes);
+    assert!(log.append(&[header], &bytes).is_err_and(is_gone));
+    assert_eq!((files.n_open(), n_unlinked(dir.path())), (0, 0));
 }
 
 /// Closing the last handle of a large file takes as long as giving its space back.

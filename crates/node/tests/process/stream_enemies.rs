@@ -113,11 +113,16 @@ fn a_stream_deleted_under_a_crowd_is_gone_for_each_of_them() {
     let node = Node::start(&[]);
     let mut owner = Client::open(node.stream_address(), "/");
     owner.create("s");
+    let mut publisher = Client::open(node.stream_address(), "/");
+    publisher.declare_publisher(1, "s");
+    let messages = [PublishedMessage { publishing_id: 1, entry: Entry::Message(b"x") }];
+    publisher.says(&Publish { publisher_id: 1, messages: List::of(&messages) });
+    assert!(publisher.hears().contains("PublishConfirm"));
     let n = crowd(1_000) / 10;
     let mut all: Vec<Client> = (0..n).map(|_| Client::open(node.stream_address(), "/")).collect();
     for client in &mut all {
         for id in 0..10 {
-            client.subscribe(id, "s", OffsetSpec::First, 10);
+            client.subscribe(id, "s", OffsetSpec::Next, 10);
         }
     }
     let bystanders = Bystanders::watch(&node);
@@ -129,6 +134,7 @@ fn a_stream_deleted_under_a_crowd_is_gone_for_each_of_them() {
         assert!(client.hears().contains("MetadataResponse"), "and nothing else");
     }
     bystanders.expect_no_wait("a stream deleted under a crowd");
+    wait_until("the space of its files is given back", || !node.holds_removed("/streams/"));
     drop(all);
     node.stop();
 }

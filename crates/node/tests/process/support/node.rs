@@ -190,6 +190,15 @@ impl Node {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
+    /// Whether it has a file open that is removed, with that in its name.
+    pub(crate) fn holds_removed(&self, part: &str) -> bool {
+        let fds = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let mut files = fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        files.any(|it| {
+            it.to_string_lossy().ends_with(" (deleted)") && it.to_string_lossy().contains(part)
+        })
+    }
+
     /// The number its next file descriptor would have.
     pub(crate) fn next_descriptor(&self) -> usize {
         let fds = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();

@@ -73,7 +73,8 @@ pub(crate) async fn handshake(
     loop {
         socket.readable().await.map_err(lost)?;
         let turn = turns.acquire().await;
-        let read = state.read(&socket, HANDSHAKE_BYTES_MAX, None, &mut hello);
+        let n_max = HANDSHAKE_BYTES_MAX - state.received.len();
+        let read = state.read(&socket, n_max, None, &mut hello);
         drop(turn);
         let is_silent = hello.is_none();
         let hello = hello.unwrap_or_default();
@@ -98,7 +99,7 @@ pub(crate) async fn handshake(
             let agreed = state.session.agreed();
             return Ok(Some((TlsSocket { socket, state: Mutex::new(state) }, agreed)));
         }
-        if state.received.len() > HANDSHAKE_BYTES_MAX {
+        if state.received.len() >= HANDSHAKE_BYTES_MAX {
             return Err(Failure::new(Reason::Malformed, "client's certificates are too large"));
         }
     }

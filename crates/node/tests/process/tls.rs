@@ -1,6 +1,7 @@
 //! Listeners with TLS, and certificates as logins.
 
-use super::support::node::Node;
+use super::support::bystander::Bystander;
+use super::support::node::{Node, binary};
 use super::support::wait_until;
 use amqp091::method::{ConnectionOpen, ConnectionStartOk, ConnectionTuneOk};
 use amqp091::{Frame, Method, decode_frame};
@@ -11,6 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -90,13 +92,13 @@ impl Certificates {
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
         let certificate = params.signed_by(&pair, &issuer).unwrap();
         let key = PrivateKeyDer::try_from(pair.serialize_der()).unwrap();
-        (certificate.der().clone(), key)
+        (vec![certificate.der().clone()], key)
     }
 
     fn client_identity(&self) -> Identity {
         let certificate =
             CertificateDer::from_pem_file(self.path("client_certificate.pem")).unwrap();
-        (certificate, PrivateKeyDer::from_pem_file(self.path("client_key.pem")).unwrap())
+        (vec![certificate], PrivateKeyDer::from_pem_file(self.path("client_key.pem")).unwrap())
     }
 
     fn config(&self, identity: Option<Identity>) -> ClientConfig {
@@ -108,15 +110,13 @@ impl Certificates {
             .unwrap()
             .with_root_certificates(roots);
         match identity {
-            Some((certificate, key)) => {
-                builder.with_client_auth_cert(vec![certificate], key).unwrap()
-            }
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
             None => builder.with_no_client_auth(),
         }
     }
 }
 
-type Identity = (CertificateDer<'static>, PrivateKeyDer<'static>);
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// A client of AMQP 0-9-1 that does no more than log in.
 struct Client(StreamOwned<ClientConnection, TcpStream>, Vec<u8>);
@@ -210,12 +210,12 @@ fn clients_log_in_over_both_versions_and_by_their_certificate() {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_file(certificates.path("ca_certificate.pem")).unwrap();
         roots.add(ca).unwrap();
-        let (certificate, key) = certificates.client_identity();
+        let (chain, key) = certificates.client_identity();
         config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[only])
             .unwrap()
             .with_root_certificates(roots)
-            .with_client_auth_cert(vec![certificate], key)
+            .with_client_auth_cert(chain, key)
             .unwrap();
         let mut client = Client::new(node.tls_address(), config);
         assert_eq!(client.mechanisms(), "PLAIN EXTERNAL");
@@ -374,6 +374,47 @@ fn half_a_handshake_ends_in_time() {
 }
 
 #[test]
+fn a_chain_of_certificates_that_is_too_long_is_not_waited_for() {
+    let certificates = Certificates::new();
+    let node = certificates.node(&["ssl_options.verify=verify_peer"]);
+    let authority = CertificateDer::from_pem_file(certificates.path("ca_certificate.pem")).unwrap();
+    let (mut chain, key) = certificates.client_identity();
+    chain.extend(std::iter::repeat_n(authority, 100));
+    Client::new(node.tls_address(), certificates.config(Some((chain, key)))).refused();
+    node.expect_logged(1, "TLS handshake failed: client's certificates are too large");
+    Client::new(node.tls_address(), certificates.config(None)).mechanisms();
+    node.stop();
+}
+
+/// They begin as clients do, have the node make keys and sign, and say nothing more.
+#[test]
+fn a_crowd_of_handshakes_is_forgotten_and_keeps_nobody_waiting() {
+    const CROWD: usize = 500;
+    let certificates = Certificates::new();
+    let node = certificates.node(&["ssl_handshake_timeout=1000"]);
+    let before = node.rss();
+    let bystander = Bystander::watch(node.address());
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientConnection::new(Arc::new(certificates.config(None)), name).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    let crowd: Vec<TcpStream> = (0..CROWD)
+        .map(|_| {
+            let mut socket = socket(node.tls_address());
+            socket.write_all(&hello).unwrap();
+            socket
+        })
+        .collect();
+    let counted = format!("too_slow\t{CROWD}");
+    wait_until("their time is over", || node.ctl(&["list_tls_failures", "-q"]).contains(&counted));
+    bystander.expect_no_wait(&format!("{CROWD} handshakes"));
+    let grown = node.rss().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    drop(crowd);
+    node.stop();
+}
+
+#[test]
 fn what_makes_no_listener_keeps_the_node_from_starting() {
     let certificates = Certificates::new();
     let refused = |others: &[&str], why: &str| {
@@ -424,6 +465,46 @@ fn certificates_are_replaced_while_clients_are_connected() {
         client.0.write_all(HEADER).is_ok()
     });
     assert_eq!(before.log_in("PLAIN", "\0guest\0guest"), "connection.tune");
+    node.stop();
+}
+
+#[test]
+fn certificates_are_replaced_under_load_and_no_message_is_lost() {
+    let certificates = Certificates::new();
+    let node = certificates.node(&[]);
+    let mut load = Command::new(binary())
+        .args(["perf", "-h", &format!("amqps://localhost:{}", node.tls_address().port())])
+        .args([
+            "-x",
+            "2",
+            "-y",
+            "2",
+            "-r",
+            "1000",
+            "-C",
+            "2000",
+            "-D",
+            "2000",
+            "-c",
+            "100",
+            "-f",
+            "persistent",
+        ])
+        .env("SSL_CERT_FILE", certificates.path("ca_certificate.pem"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("all are connected", || {
+        node.ctl(&["list_connections", "-q", "state"]).matches("running").count() >= 4
+    });
+    let mut n_replaced = 0;
+    wait_until("each consumer has had its messages", || {
+        certificates.renew();
+        node.ctl(&["reload_certificates"]);
+        n_replaced += 1;
+        load.try_wait().unwrap().is_some_and(|status| status.success())
+    });
+    eprintln!("{n_replaced} times replaced");
     node.stop();
 }
 

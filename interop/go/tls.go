@@ -10,11 +10,11 @@ import (
 
 func overTLS(run *Run, connect TLSCase) error {
 	s := &scenarioRun{run}
-	config := amqp.Config{TLSClientConfig: connect.Config}
+	dial := amqp.DialTLS
 	if connect.External {
-		config.SASL = []amqp.Authentication{&amqp.ExternalAuth{}}
+		dial = amqp.DialTLS_ExternalAuth
 	}
-	conn, err := amqp.DialConfig("amqps://guest:guest@localhost:"+os.Getenv("INTEROP_TLS_PORT")+"/", config)
+	conn, err := dial("amqps://localhost:"+os.Getenv("INTEROP_TLS_PORT")+"/", connect.Config)
 	if err != nil {
 		return err
 	}

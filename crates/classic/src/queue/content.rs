@@ -5,8 +5,10 @@ use super::content_upkeep::ContentUpkeep;
 use super::durability::{Durability, KeptTogether, LoggedAt};
 use super::{QueueContext, Services};
 use crate::records;
+use crate::storage::Storage;
+use bytes::Bytes;
 use log::{Appended, Owner, SegmentCounts, SegmentId};
-use message::MessageRef;
+use message::{Body, MessageRef};
 use message_store::BodyHome;
 use queue::PositionRange;
 use queue_type::{Any, Incoming};
@@ -115,13 +117,34 @@ impl Content {
         incoming: &Incoming<'_>,
     ) {
         let message = &incoming.message;
-        match incoming.home {
-            Some(home) => self.push_shared(queue, (at, segment), message, home),
-            None => {
-                let body = self.take_coming(at);
+        match (incoming.home, self.take_coming(at)) {
+            (Some(home), _) => self.push_shared(queue, (at, segment), message, home),
+            (None, None) => self.push_own(queue, (at, segment), message),
+            (None, body) => {
                 self.backlog.push(&queue.services.storage.pool, at, message, segment, body);
             }
         }
+    }
+
+    /// Stores a message whose body is stored nowhere else. A large one that the log has goes to the body
+    /// store when its page is written, or a journal gets the message: both have a reference then.
+    pub(super) fn push_own(
+        &mut self,
+        queue: &QueueContext,
+        (at, segment): (u64, Option<SegmentId>),
+        message: &MessageRef<'_>,
+    ) {
+        let Storage { pool, bodies, .. } = &queue.services.storage;
+        if segment.is_none() || !bodies.is_stored(message.body.len()) {
+            return self.backlog.push(pool, at, message, segment, None);
+        }
+        let kept = match message.body {
+            Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Body::Shared(bytes) => bytes.clone(),
+        };
+        let message = MessageRef { body: Body::Shared(&kept), ..*message };
+        let home = BodyHome::new(&queue.bodies, &[], 1);
+        self.backlog.push_shared(pool, at, &message, segment, (home, None));
     }
 
     /// Whether large bodies of messages on their way in go to the body store at once, their entries and pages

@@ -68,7 +68,11 @@ impl ContentUpkeep<'_> {
 
     /// Puts a message of an earlier life back. Positions rise from call to call.
     pub fn restore(&mut self, queued: &Queued<'_>, segment: SegmentId) {
-        self.content.backlog.restore(&self.queue.services.storage.pool, queued, Some(segment));
+        let (content, at) = (&mut *self.content, (queued.position, Some(segment)));
+        match queued.stored {
+            Some(_) => content.backlog.restore(&self.queue.services.storage.pool, queued, at.1),
+            None => content.push_own(self.queue, at, &queued.message),
+        }
     }
 
     /// Puts a page of an earlier life back: what is left of it. Positions rise from call to call. None if the

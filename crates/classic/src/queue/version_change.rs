@@ -20,13 +20,19 @@ struct PageCopy<'a> {
 }
 
 impl PageCopy<'_> {
-    /// Publishes all messages. Those whose bodies are stored name them; the page keeps the references.
-    fn copy<'m>(&self, messages: impl Iterator<Item = Queued<'m>>, end: u64) -> CopyOutcome {
+    /// Publishes all messages. Those whose bodies are stored name them; the page keeps the references. Some
+    /// bytes of them were stored for it.
+    fn copy<'m>(
+        &self,
+        messages: impl Iterator<Item = Queued<'m>>,
+        (end, mut stored_bytes): (u64, usize),
+    ) -> CopyOutcome {
         let wanted = messages.filter(|queued| {
             queued.message.persistent && self.positions.contains(&queued.position)
         });
         for Queued { position, message, stored, .. } in wanted {
-            drop_note(self.journal.publish(position, (&message, stored), 0));
+            let added_bytes = std::mem::take(&mut stored_bytes);
+            drop_note(self.journal.publish(position, (&message, stored), added_bytes));
         }
         if end >= self.positions.end { CopyOutcome::All } else { CopyOutcome::Upto(end) }
     }
@@ -101,14 +107,15 @@ impl VersionChange<'_> {
         if positions.is_empty() {
             return CopyOutcome::All;
         }
-        let state = stdx::lock(&self.0.state);
+        let mut state = stdx::lock(&self.0.state);
         let copy = PageCopy { journal, positions: &positions };
+        let stored_bytes = state.content.backlog.jobs().name_bodies(positions.start);
         match state.content.backlog.pages().part_from(positions.start) {
-            Some(Part::Here(page)) => copy.copy(page.messages(), page.end),
+            Some(Part::Here(page)) => copy.copy(page.messages(), (page.end, stored_bytes)),
             Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match image {
                 Some((of, image)) if *of == blob => {
                     match LoadedPage::read(&self.0.services.storage.pool, image, &wanted) {
-                        Ok(loaded) => copy.copy(loaded.messages(), end),
+                        Ok(loaded) => copy.copy(loaded.messages(), (end, 0)),
                         Err(_) => CopyOutcome::Damaged { next: end },
                     }
                 }

@@ -201,6 +201,16 @@ impl Jobs<'_> {
         }
     }
 
+    /// Gives bodies that are to have a name in the body store one, of the first page at or behind `position`
+    /// if that is in memory. Returns how many bytes that added to the store.
+    pub fn name_bodies(&mut self, position: u64) -> usize {
+        let at = self.pages.slots().partition_point(|slot| slot.end() <= position);
+        match self.pages.get_mut(at).map(|slot| &mut slot.content) {
+            Some(Content::Here(page)) => page.bodies.name_shared(),
+            Some(Content::Cold(_)) | None => 0,
+        }
+    }
+
     fn start_writing(&mut self, pool: &PagePool, at: usize, image: &mut Image) -> Option<Job> {
         let slot = self.pages.get_mut(at)?;
         slot.is_closed = true;

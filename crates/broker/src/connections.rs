@@ -164,11 +164,57 @@ pub enum Interrupt {
     ReviewRights,
 }
 
+/// Counts one more: only the channel's own task does.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// Counts of what clients have published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PublishTotals {
+    /// Messages.
+    pub n_published: u64,
+    /// Those of channels with confirms that were answered.
+    pub n_answered: u64,
+    /// Messages that went back because no queue took them.
+    pub n_returned: u64,
+    /// Messages that no queue took, and that nobody wanted back.
+    pub n_dropped: u64,
+}
+
+impl PublishTotals {
+    /// Both together.
+    pub const fn add(&mut self, other: &Self) {
+        self.n_published += other.n_published;
+        self.n_answered += other.n_answered;
+        self.n_returned += other.n_returned;
+        self.n_dropped += other.n_dropped;
+    }
+}
+
 impl ChannelCounters {
     /// Counts a publish. Only the channel's own session does: a plain addition is enough.
     pub(crate) fn note_published(&self) {
-        let n = self.n_published.load(Ordering::Relaxed);
-        self.n_published.store(n + 1, Ordering::Relaxed);
+        count(&self.n_published);
+    }
+
+    /// A message went to no queue, and back to its publisher if it was mandatory.
+    pub(crate) fn note_unroutable(&self, is_returned: bool) {
+        count(if is_returned { &self.n_returned } else { &self.n_dropped });
+    }
+
+    /// Counts of what was published by now, with so many publishes waiting for confirms.
+    #[must_use]
+    pub fn totals(&self, n_unconfirmed: u64) -> PublishTotals {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let n_published = of(&self.n_published);
+        let confirms = self.confirm.load(Ordering::Relaxed);
+        PublishTotals {
+            n_published,
+            n_answered: if confirms { n_published.saturating_sub(n_unconfirmed) } else { 0 },
+            n_returned: of(&self.n_returned),
+            n_dropped: of(&self.n_dropped),
+        }
     }
 }
 
@@ -185,6 +231,10 @@ pub struct ChannelCounters {
     pub transactional: AtomicBool,
     /// Publishes received.
     pub n_published: AtomicU64,
+    /// Messages that went back because no queue took them.
+    pub n_returned: AtomicU64,
+    /// Messages that no queue took, and that nobody wanted back.
+    pub n_dropped: AtomicU64,
     /// Publishes waiting for `tx.commit`.
     pub n_uncommitted: AtomicU64,
     /// Acknowledgements waiting for `tx.commit`.
@@ -283,6 +333,8 @@ pub struct Connections {
     disk_turns: DiskTurns,
     /// Writes to the sockets of those that are gone.
     n_writes_before: AtomicU64,
+    /// Counts of what channels that are gone have published, by virtual host.
+    ended: Mutex<BTreeMap<String, PublishTotals>>,
 }
 
 impl Connections {
@@ -309,6 +361,33 @@ impl Connections {
         });
         stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));
         connection
+    }
+
+    /// Takes a channel off the lists; what it has published stays counted.
+    pub(crate) fn end_channel(&self, connection: &Connection, channel: ChannelId) {
+        let n_unconfirmed = connection.n_unconfirmed(channel);
+        let mut ended = stdx::lock(&self.ended);
+        let Some(counters) = stdx::lock(&connection.channels).remove(&channel) else { return };
+        let totals = counters.totals(n_unconfirmed);
+        if totals != PublishTotals::default() {
+            ended.entry(connection.identity.vhost.clone()).or_default().add(&totals);
+        }
+    }
+
+    /// Counts of what was published since the node started, by virtual host.
+    #[must_use]
+    pub fn published(&self) -> BTreeMap<String, PublishTotals> {
+        let list = self.list();
+        let ended = stdx::lock(&self.ended);
+        let mut totals = ended.clone();
+        for connection in list {
+            let of_vhost = totals.entry(connection.identity.vhost.clone()).or_default();
+            for (channel, counters) in stdx::lock(&connection.channels).iter() {
+                of_vhost.add(&counters.totals(connection.n_unconfirmed(*channel)));
+            }
+        }
+        drop(ended);
+        totals
     }
 
     pub(crate) fn close(&self, id: ConnectionId) {

@@ -22,8 +22,10 @@ use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueKind, QueueVersion,
     Removed, Resharding, State,
 };
+use queue_type::Counts;
 use quorum::QuorumQueue;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use stream::{Stream, StreamService};
@@ -146,6 +148,8 @@ pub(crate) struct ControlPlane {
     snapshotting: Mutex<()>,
     view: Mutex<Arc<View>>,
     epoch: AtomicU64,
+    /// Counts of what went through queues that are gone, by virtual host.
+    pub(crate) ended: Mutex<BTreeMap<String, Counts>>,
 }
 
 impl ControlPlane {
@@ -172,6 +176,7 @@ impl ControlPlane {
             snapshotting: Mutex::new(()),
             view: Mutex::new(view),
             epoch: AtomicU64::new(1),
+            ended: Mutex::default(),
         }
     }
 
@@ -396,7 +401,14 @@ impl ControlPlane {
         };
         let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
         let ids = removed.filter_map(removed_queue);
-        ids.filter_map(|id| definitions.queues.remove(&id)).collect()
+        let removed: Vec<QueueRef> = ids.filter_map(|id| definitions.queues.remove(&id)).collect();
+        let mut ended = stdx::lock(&self.ended);
+        for queue in &removed {
+            let of_vhost = ended.entry(queue.def().vhost.to_string()).or_default();
+            of_vhost.add(&queue.stat().counts);
+        }
+        drop(ended);
+        removed
     }
 
     fn publish(&self, definitions: &Definitions) {

@@ -7,7 +7,7 @@ use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name};
-use queue_type::ConsumerView;
+use queue_type::{ConsumerView, Counts};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use store::blob::BlobStats;
@@ -36,6 +36,17 @@ impl Broker {
 }
 
 impl Figures<'_> {
+    /// Counts of what went through the queues of each virtual host since the node started.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, Counts> {
+        let mut counts = stdx::lock(&self.0.control_plane.ended).clone();
+        for queue in self.0.view().queues().filter(|queue| !queue.def().is_internal()) {
+            let of_vhost = counts.entry(queue.def().vhost.to_string()).or_default();
+            of_vhost.add(&queue.stat().counts);
+        }
+        counts
+    }
+
     /// The consumers of every queue, with their queue.
     #[must_use]
     pub fn consumers(&self) -> Vec<(QueueRef, ConsumerView)> {

@@ -33,8 +33,8 @@ pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events};
 pub use crate::connections::{
-    ChannelCounters, Connection, Connections, Identity, Interrupt, Login, PeerCertificate, TlsPeer,
-    Traffic,
+    ChannelCounters, Connection, Connections, Identity, Interrupt, Login, PeerCertificate,
+    PublishTotals, TlsPeer, Traffic,
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::figures::{FILE_KINDS, Figures};
@@ -56,7 +56,8 @@ pub use classic::{PagerOptions, StorageOptions};
 pub use log::FileTraffic;
 pub use message::Properties as MessageProperties;
 pub use queue_type::{
-    Activity, ConsumerView, DeleteConditions, PendingConfirms, QueueRefused, QueueStat,
+    Activity, ConsumerView, Count, Counts, DeleteConditions, PendingConfirms, QueueRefused,
+    QueueStat,
 };
 pub use quorum::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection, QuorumQueue};
 pub use stdx::Clock;

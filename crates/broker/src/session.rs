@@ -412,7 +412,7 @@ impl Session {
     async fn release_channel(&mut self, id: ChannelId) {
         self.client.end_replies(id);
         let Some(closed) = self.client.channels.close(id) else { return };
-        stdx::lock(&self.connection().channels).remove(&id);
+        self.client.access.broker().connections.end_channel(self.connection(), id);
         self.client.confirms.forget(id);
         self.transactions.forget(&closed);
         self.links.release(&mut self.client, id, &closed).await;

@@ -5,29 +5,39 @@ use serde_json::{Value, json};
 
 /// An error answer of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiError {
-    pub(crate) kind: Kind,
+pub struct ApiError {
+    /// The kind.
+    pub kind: Kind,
     /// The kind's detail: a name, or a sentence.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// The kinds of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The request lacks something, or is not understood.
     BadRequest,
+    /// There is no such question.
     UnknownQuestion,
     /// The operator means a node of another name; the text is this node's.
     OtherNode,
+    /// A user of that name exists.
     UserExists,
+    /// There is no such user.
     NoSuchUser,
+    /// There is no such virtual host.
     NoSuchVhost,
+    /// The virtual host is protected from deletion.
     VhostProtected,
     /// A queue or connection.
     NotFound,
+    /// There is no such parameter, policy or limit.
     ParameterNotFound,
+    /// A queue has messages.
     NotEmpty,
+    /// Something is in use.
     InUse,
+    /// A queue is exclusive to a connection.
     Locked,
     /// A value that this version does not offer.
     Unsupported,

@@ -3,6 +3,7 @@
 use crate::Management;
 use crate::api_error::{ApiError, Kind};
 use serde_json::{Value, json};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The answer of an endpoint about TLS; `None` for any other endpoint.
 pub(crate) fn answer(management: &Management, endpoint: &str) -> Option<Value> {
@@ -38,6 +39,18 @@ pub(crate) fn answer(management: &Management, endpoint: &str) -> Option<Value> {
         "tls_versions" => json!(tls::VERSIONS.map(|(name, _)| name)),
         _ => return None,
     })
+}
+
+impl Management {
+    /// The certificates in use that are no good any more in so long.
+    #[must_use]
+    pub fn certificates_expiring_within(&self, span: Duration) -> Vec<Value> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let until_s = i64::try_from((now + span).as_secs()).unwrap_or(i64::MAX);
+        let certificates = answer(self, "certificates").unwrap_or_default();
+        let rows = certificates.as_array().into_iter().flatten();
+        rows.filter(|row| row["not_after"].as_i64() < Some(until_s)).cloned().collect()
+    }
 }
 
 /// Reads certificates again because an operator wants it.

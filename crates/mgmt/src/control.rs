@@ -8,6 +8,8 @@ mod operations;
 mod quorum;
 mod streams;
 
+pub use audit::Operator;
+
 use crate::api_error::{ApiError, Kind};
 use crate::node_info::is_same_node;
 use crate::request::Request;
@@ -15,14 +17,13 @@ use crate::{
     ControlSocket, DOCUMENT_BYTES_MAX, Management, certificates, definitions, definitions_io,
     listing, salt,
 };
-use audit::Operator;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ async fn respond(
 ) -> Response {
     let request = management.check_name(headers).and_then(|()| Request::parse(body));
     let answered = match request {
-        Ok(request) => management.answer(operator, endpoint, &request).await,
+        Ok(request) => management.answer(&operator, endpoint, &request).await,
         Err(api_error) => Err(api_error),
     };
     let (status, answer) = match answered {
@@ -98,6 +99,19 @@ async fn respond(
 }
 
 impl Management {
+    /// Answers a question, or does what is asked.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub async fn ask(
+        &self,
+        operator: &Operator,
+        endpoint: &str,
+        fields: Map<String, Value>,
+    ) -> Result<Value, ApiError> {
+        self.answer(operator, endpoint, &Request::of(fields)).await
+    }
+
     /// Refuses what is meant for a node of another name.
     fn check_name(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let own = self.node_info.name.as_str();
@@ -114,7 +128,7 @@ impl Management {
     /// Answers one request.
     async fn answer(
         &self,
-        operator: Operator,
+        operator: &Operator,
         endpoint: &str,
         request: &Request,
     ) -> Result<Value, ApiError> {

@@ -58,20 +58,17 @@ fn user(
     (algorithm, salt): (HashAlgorithm, Salt),
 ) -> Result<Command, ApiError> {
     let user = request.user()?;
-    Ok(match endpoint {
-        "add_user" => {
-            let password = request.text("password")?;
-            let password = if request.flag("pre_hashed_password") {
-                hashed(algorithm, password)?
-            } else {
-                PasswordHash::by(algorithm, salt, password)
-            };
-            Command::CreateUser { user, password, tags: Vec::new() }
+    let password = || {
+        let password = request.text("password")?;
+        if !request.flag("pre_hashed_password") {
+            return Ok(PasswordHash::by(algorithm, salt, password));
         }
-        "change_password" => Command::SetPassword {
-            user,
-            password: PasswordHash::by(algorithm, salt, request.text("password")?),
-        },
+        let named = request.optional("hashing_algorithm").and_then(HashAlgorithm::parse);
+        hashed(named.unwrap_or(algorithm), password)
+    };
+    Ok(match endpoint {
+        "add_user" => Command::CreateUser { user, password: password()?, tags: Vec::new() },
+        "change_password" => Command::SetPassword { user, password: password()? },
         "clear_password" => Command::SetPassword { user, password: PasswordHash::default() },
         "delete_user" => Command::DeleteUser { user },
         _ => Command::SetUserTags { user, tags: request.names("tags") },

@@ -18,13 +18,16 @@ mod salt;
 mod socket;
 mod table;
 
+pub use api_error::{ApiError, Kind};
 pub use certificates::reload_certificates;
-pub use control::serve;
+pub use control::{Operator, serve};
 pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
+pub use listing::{connection_of_pid, connection_value, queue_value};
 pub use logs::Log;
-pub use node_info::{ListenerInfo, NodeInfo};
+pub use node_info::{ListenerInfo, NodeInfo, memory_used_bytes};
 pub use passwords::PasswordRule;
+pub use salt::salt;
 pub use socket::{ControlSocket, SOCKET_FILE};
 
 use auth::Authenticator;
@@ -34,8 +37,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::{Notify, watch};
-
-use salt::salt;
 
 /// The parts of a node that its management reads and changes.
 #[derive(Debug)]
@@ -65,6 +66,12 @@ pub struct Management {
 }
 
 impl Management {
+    /// The listeners that clients can connect to.
+    #[must_use]
+    pub fn open_listeners(&self) -> &[ListenerInfo] {
+        if *self.suspended.borrow() { &[] } else { &self.node_info.listeners }
+    }
+
     /// The open listeners, as objects.
     fn listeners(&self) -> Value {
         if *self.suspended.borrow() { json!([]) } else { self.node_info.listeners() }

@@ -8,8 +8,10 @@ mod quorum;
 mod streams;
 mod tail;
 
+pub use connections::connection_value;
 pub(crate) use definitions::rows_of_definitions;
 pub(crate) use delayed::rows as rows_of_the_delayed;
+pub use queues::queue_value;
 pub(crate) use quorum::{inspected, matching, member_node, peek, replicated};
 pub(crate) use streams::stream_of;
 pub(crate) use tail::rows as rows_of_tail;
@@ -62,7 +64,8 @@ fn queue_pid(node: &str, id: meta::QueueId) -> String {
 }
 
 /// The connection of such a process id.
-pub(crate) fn connection_of_pid(pid: &str) -> Option<ConnectionId> {
+#[must_use]
+pub fn connection_of_pid(pid: &str) -> Option<ConnectionId> {
     let inner = pid.strip_prefix('<')?.strip_suffix('>')?;
     let mut parts = inner.rsplit('.');
     let (last, id, kind) = (parts.next()?, parts.next()?, parts.next()?);

@@ -56,12 +56,15 @@ impl NodeInfo {
         self.listeners.iter().map(object).collect()
     }
 
-    pub(crate) fn uptime_seconds(&self) -> u64 {
+    /// Seconds since the node started.
+    #[must_use]
+    pub fn uptime_seconds(&self) -> u64 {
         self.started.elapsed().as_secs()
     }
 
     /// Free bytes on the disk of the data directory, if the system tells.
-    pub(crate) fn disk_free_bytes(&self) -> Option<u64> {
+    #[must_use]
+    pub fn disk_free_bytes(&self) -> Option<u64> {
         let disk = rustix::fs::statvfs(&self.data_dir).ok()?;
         disk.f_bavail.checked_mul(disk.f_frsize)
     }
@@ -81,7 +84,8 @@ pub(crate) fn is_same_node(left: &str, right: &str) -> bool {
 }
 
 /// Bytes of memory in use by this process, if the system tells.
-pub(crate) fn memory_used_bytes() -> Option<u64> {
+#[must_use]
+pub fn memory_used_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

@@ -9,6 +9,10 @@ use serde_json::{Map, Value};
 pub(crate) struct Request(Map<String, Value>);
 
 impl Request {
+    pub(crate) const fn of(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+
     pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         match serde_json::from_slice(body) {
             Ok(Value::Object(object)) => Ok(Self(object)),

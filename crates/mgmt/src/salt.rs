@@ -5,7 +5,10 @@ use meta::Salt;
 use std::io::Read as _;
 
 /// Fresh random bytes. Reading them never waits once the machine is up.
-pub(crate) fn salt() -> Result<Salt, ApiError> {
+///
+/// # Errors
+/// The system has none to give.
+pub fn salt() -> Result<Salt, ApiError> {
     let mut salt = Salt::default();
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt));
     read.map(|()| salt)

@@ -60,6 +60,28 @@ impl Service {
     }
 }
 
+impl ListenAddress {
+    /// A socket that listens there. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
+        let socket = match self {
+            Self::One(address) => listen(address, backlog)?,
+            Self::Every(port) => {
+                match listen((Ipv6Addr::UNSPECIFIED, port).into(), backlog) {
+                    // A machine without IPv6.
+                    Err(error) if no_such_family(&error) => {
+                        listen((Ipv4Addr::UNSPECIFIED, port).into(), backlog)?
+                    }
+                    other => other?,
+                }
+            }
+        };
+        TcpListener::from_std(socket.into())
+    }
+}
+
 /// A bound and listening TCP socket.
 #[derive(Debug)]
 pub struct Listener {
@@ -76,19 +98,7 @@ impl Listener {
     /// # Errors
     /// What the system answers: the port is in use, the address is not this machine's, and so on.
     pub fn bind(address: ListenAddress, backlog: u32, service: Service) -> io::Result<Self> {
-        let socket = match address {
-            ListenAddress::One(address) => listen(address, backlog)?,
-            ListenAddress::Every(port) => {
-                match listen((Ipv6Addr::UNSPECIFIED, port).into(), backlog) {
-                    // A machine without IPv6.
-                    Err(error) if no_such_family(&error) => {
-                        listen((Ipv4Addr::UNSPECIFIED, port).into(), backlog)?
-                    }
-                    other => other?,
-                }
-            }
-        };
-        let socket = TcpListener::from_std(socket.into())?;
+        let socket = address.listen(backlog)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, backlog, service })
     }

@@ -68,7 +68,7 @@ pub struct Server {
 #[derive(Debug)]
 pub(crate) struct Strangers {
     pub(crate) handshakes: Arc<Places>,
-    pub(crate) throttle: LoginThrottle,
+    pub(crate) throttle: Arc<LoginThrottle>,
     pub(crate) lines: PeerLines,
     /// Turns of handshakes of TLS, which take long to work out.
     pub(crate) tls_turns: Semaphore,
@@ -90,6 +90,12 @@ impl ServerSettings {
 }
 
 impl Server {
+    /// The waits of logins that others' failures cause, which other listeners share.
+    #[must_use]
+    pub fn throttle(&self) -> Arc<LoginThrottle> {
+        Arc::clone(&self.strangers.throttle)
+    }
+
     /// A server that accepts nothing yet.
     #[must_use]
     pub fn new(
@@ -102,7 +108,7 @@ impl Server {
         let for_connections = settings.descriptors.below_reserve();
         let strangers = Strangers {
             handshakes: Places::new(HANDSHAKES_MAX.min(for_connections / 2)),
-            throttle: LoginThrottle::default(),
+            throttle: Arc::default(),
             lines: PeerLines::default(),
             tls_turns: Semaphore::new(TLS_TURNS_MAX),
         };

@@ -32,6 +32,7 @@ pub(crate) use units::{LEVELS, Level};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     pub(crate) listeners: Listeners,
+    pub(crate) http: Http,
     pub(crate) connection: ConnectionLimits,
     pub(crate) limits: NodeLimits,
     pub(crate) access: Access,
@@ -39,8 +40,6 @@ pub(crate) struct Config {
     pub(crate) resources: Resources,
     pub(crate) storage: Storage,
     pub(crate) logging: Logging,
-    /// The name clients and operators see; derived from the host's name when absent.
-    pub(crate) cluster_name: Option<String>,
     pub(crate) messages: Messages,
     pub(crate) streams: Streams,
     /// The settings in effect, by key, as they would be written; secrets are masked.
@@ -73,6 +72,18 @@ pub(crate) struct Listeners {
     pub(crate) send_buffer: Option<usize>,
     /// A socket's receive buffer, bytes; `None` is the system's choice.
     pub(crate) receive_buffer: Option<usize>,
+}
+
+/// The listener of the HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Http {
+    pub(crate) is_enabled: bool,
+    /// `None` where nothing was said: then the usual one, if it is free.
+    pub(crate) port: Option<u16>,
+    /// An address; `None` is all of them.
+    pub(crate) ip: Option<String>,
+    /// Longest body of a request.
+    pub(crate) body_bytes_max: usize,
 }
 
 /// Limits of one connection, and the number of connections.
@@ -150,6 +161,8 @@ pub(crate) enum Validator {
 /// Definitions that the node makes by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Definitions {
+    /// The name clients and operators see; derived from the host's name when absent.
+    pub(crate) cluster_name: Option<String>,
     pub(crate) first_start: FirstStart,
     /// Imported at every start; then nothing of `first_start` is made.
     pub(crate) imported: Option<DefinitionsSource>,
@@ -646,6 +659,7 @@ impl Default for Config {
                 send_buffer: None,
                 receive_buffer: None,
             },
+            http: Http { is_enabled: true, port: None, ip: None, body_bytes_max: 20_000_000 },
             connection: ConnectionLimits {
                 handshake_timeout_ms: Some(10_000),
                 heartbeat_s: 60,
@@ -683,7 +697,6 @@ impl Default for Config {
                 durability: Durability::Fsync,
             },
             logging: Logging { console: Some(Level::Info), file: None, exchange: None },
-            cluster_name: None,
             messages: Messages::default(),
             streams: Streams {
                 frame_max: 1_048_576,

@@ -2,6 +2,7 @@
 //! step fails with one line that says what to do something about, before anything is written.
 
 mod components;
+mod http;
 mod management;
 
 use std::io::Write as _;
@@ -13,10 +14,11 @@ use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
 use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, RealDisk, ReservedDisk};
-use mgmt::Resources as _;
+use mgmt::{ListenerInfo, Resources as _};
 use net::{
     Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
 };
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -94,6 +96,7 @@ async fn serve(
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let (listeners, tls) = listen(config)?;
+    let http = http::listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
@@ -113,13 +116,21 @@ async fn serve(
     if let Some(tls) = tls {
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
-    let control = Control::start((config, args), &broker, handles, &listeners, started)?;
+    let infos = listener_infos(&listeners, http.as_ref());
+    let control = Control::start((config, args), &broker, handles, infos, started)?;
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
-    let ready = announce(&listeners, &args.data_dir, started, first)?;
+    let ready = announce((&listeners, http.as_ref()), &args.data_dir, started, first)?;
     let accepting = Accepting { listeners, suspended: &suspended, descriptors };
     let server = start_accepting(config, &broker, accepting, (clock, timers));
+    let http_ending = Arc::new(tokio::sync::Notify::new());
+    if let Some(listener) = http {
+        let until = Arc::clone(&http_ending);
+        let shared = (server.throttle(), clock);
+        let until = async move { until.notified().await };
+        http::start(listener, config, control.management(), shared, until);
+    }
     control.started();
     manager.ready(&ready);
     let failure = tokio::select! {
@@ -132,6 +143,7 @@ async fn serve(
     };
     tracing::info!("stopping");
     manager.stopping();
+    http_ending.notify_one();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     log_exchange.into_iter().for_each(LogExchange::end);
@@ -142,6 +154,16 @@ async fn serve(
     broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The listeners as listings show them.
+fn listener_infos(listeners: &[Listener], http: Option<&TcpListener>) -> Vec<ListenerInfo> {
+    let of_clients = listeners.iter().map(|listener| ListenerInfo {
+        protocol: listener.service().listener_name(),
+        purpose: listener.service().purpose(),
+        address: listener.address(),
+    });
+    of_clients.chain(http.and_then(http::info)).collect()
 }
 
 /// Tells the broker the time and looks at memory and disk, over and over.
@@ -273,13 +295,14 @@ fn tls_context(config: &Config) -> anyhow::Result<Arc<tls::Context>> {
 
 /// Says on standard output, in one line, that the node can be used, and at its first start how. The line.
 fn announce(
-    listeners: &[Listener],
+    (listeners, http): (&[Listener], Option<&TcpListener>),
     data_dir: &Path,
     started: Instant,
     first: Option<&Config>,
 ) -> anyhow::Result<String> {
-    let addresses: Vec<String> =
-        listeners.iter().map(|listener| listener.address().to_string()).collect();
+    let http = http.and_then(|listener| listener.local_addr().ok());
+    let addresses = listeners.iter().map(Listener::address).chain(http);
+    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
     let addresses = if addresses.is_empty() { "no port".to_owned() } else { addresses.join(", ") };
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
     let line = format!(

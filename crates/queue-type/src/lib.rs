@@ -8,6 +8,7 @@ mod deletion;
 mod global_prefetch;
 mod listing;
 mod publish;
+mod tally;
 mod wakes;
 
 pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled};
@@ -20,4 +21,5 @@ pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};
 pub use crate::publish::{
     Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Named, Publishes, RefusedItem,
 };
+pub use crate::tally::{Count, Counts, Tally};
 pub use crate::wakes::{Wakes, wake_all};

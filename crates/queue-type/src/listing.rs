@@ -1,5 +1,6 @@
 //! A queue and its consumers as listings show them.
 
+use crate::Counts;
 use meta::{ConnectionId, QueueVersion};
 use session::{ChannelId, ShortString, Table};
 
@@ -20,6 +21,8 @@ pub struct QueueStat {
     pub n_confirm_timeouts: u64,
     /// Messages that are gone and still to be dead-lettered.
     pub n_departing: u64,
+    /// Messages that have gone through it.
+    pub counts: Counts,
     /// The version its files have.
     pub version: QueueVersion,
     /// The version that its files are being converted to, and how far that has come, in thousandths.

@@ -35,10 +35,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("front-stream", &["streamproto", "edge"]),
     ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls"]),
     ("mgmt", &["broker", "auth", "tls"]),
+    ("http", &["mgmt"]),
     ("ctl", &["stdx", "tls"]),
     ("perf", &["amqp091", "streamproto", "sub-batch"]),
     ("bench", &["perf"]),
-    ("node", &["net", "mgmt", "ctl", "bench"]),
+    ("node", &["net", "http", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),
     ("sim", &["front-amqp091", "mgmt", "testing"]),
     ("instructions", &["front-amqp091", "queue", "routing", "conversion", "chunk-log", "testing"]),
@@ -49,8 +50,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
-pub(crate) const IO_CRATES: &[&str] =
-    &["log", "tls", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "testing", "sim"];
+pub(crate) const IO_CRATES: &[&str] = &[
+    "log", "tls", "auth", "net", "mgmt", "http", "node", "ctl", "perf", "bench", "testing", "sim",
+];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
 const WAKES_TASKS: &[&str] = &["confirm", "broker"];

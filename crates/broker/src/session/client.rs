@@ -7,8 +7,9 @@ use super::turn::Turn;
 use super::{Handled, Stop};
 use crate::limits;
 use confirm::ConfirmQueue;
+use message::MessageRef;
 use meta::Name;
-use session::{ChannelId, Error, ErrorKind, Event, MethodTag, ShortString};
+use session::{ChannelId, Error, ErrorKind, Event, MethodTag, Publish, ReturnReason, ShortString};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,6 +30,16 @@ impl Client {
         match self.channels.get(channel).and_then(|channel| channel.last_queue.as_ref()) {
             Some(last) => text(last),
             None => Err(Error::new(ErrorKind::NotFound, "no previously declared queue")),
+        }
+    }
+
+    /// No queue takes a message: it goes back if it is mandatory, and is counted.
+    pub(super) fn note_unroutable(&mut self, publish: &Publish, message: MessageRef<'_>) {
+        if let Some(channel) = self.channels.get(publish.channel) {
+            channel.counters.note_unroutable(publish.mandatory);
+        }
+        if publish.mandatory {
+            self.turn.return_message(publish.channel, ReturnReason::Unroutable, message);
         }
     }
 

@@ -153,9 +153,8 @@ impl Publishing {
         let changed = MessageOverrides { body, home, ..MessageOverrides::default() }.boxed();
         let Remembered { route, groups, .. } = remembered;
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
-        if n_queues == 0 && publish.mandatory {
-            let message = message_of(publish, input);
-            client.turn.return_message(publish.channel, ReturnReason::Unroutable, message);
+        if n_queues == 0 {
+            client.note_unroutable(publish, message_of(publish, input));
         }
     }
 
@@ -176,8 +175,8 @@ impl Publishing {
         }
         let delivered = direct_reply_to::token_of(message.routing_key)
             .is_some_and(|token| client.access.broker().replies.deliver(token, message));
-        if !delivered && publish.mandatory {
-            client.turn.return_message(publish.channel, ReturnReason::Unroutable, message);
+        if !delivered {
+            client.note_unroutable(publish, message);
         }
         self.batch.add(numbered.pending(false, None), &[]);
         Ok(())
@@ -282,8 +281,8 @@ impl Publishing {
         let changed = changed.boxed();
         let Remembered { route, groups, .. } = remembered;
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
-        if n_queues == 0 && publish.mandatory {
-            client.turn.return_message(publish.channel, ReturnReason::Unroutable, message);
+        if n_queues == 0 {
+            client.note_unroutable(publish, message);
         }
         Ok(true)
     }
@@ -303,9 +302,10 @@ impl Publishing {
         }
         let Route { queues, absorbed, .. } = &self.router.alone;
         let is_unroutable = queues.is_empty() && !absorbed;
-        if is_unroutable && publish.mandatory {
-            client.turn.return_message(publish.channel, ReturnReason::Unroutable, message);
-        } else if publish.immediate {
+        if is_unroutable {
+            client.note_unroutable(publish, message);
+        }
+        if publish.immediate && !(is_unroutable && publish.mandatory) {
             self.keep_immediate(&client.turn, publish.channel, message);
         }
         let Route { queues, n_durable, .. } = &self.router.alone;

@@ -3,7 +3,7 @@
 use super::Services;
 use super::state::QueueState;
 use meta::{ConfirmOn, QueueVersion};
-use queue_type::QueueStat;
+use queue_type::{QueueStat, Tally};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use store::backlog::Backlog;
 
@@ -28,9 +28,9 @@ pub struct QueueCounters {
     pub(super) n_confirm_timeouts: AtomicU64,
     /// The version in the upper half, the thousandths and one more in the lower; 0 for none.
     pub(super) conversion: AtomicU64,
-    /// Messages given to consumers or `get` since the node started.
-    pub(super) n_delivered: AtomicU64,
-    /// `n_delivered` when a publisher was slowed down last.
+    /// Messages that have gone through since the node started.
+    pub tally: Tally,
+    /// Messages that were given out when a publisher was slowed down last.
     slowed_at: AtomicU64,
     /// See [`Queue::confirm_on`](super::Queue::confirm_on).
     confirm_on: AtomicU8,
@@ -50,6 +50,7 @@ impl QueueCounters {
             n_pending_confirms: of(&self.n_pending_confirms),
             n_departing: of(&self.n_departing),
             n_confirm_timeouts: of(&self.n_confirm_timeouts),
+            counts: self.tally.counts(),
             version,
             conversion: QueueVersion::of_number(conversion >> 32)
                 .map(|to| (to, (conversion & u64::from(u32::MAX)) - 1)),
@@ -76,11 +77,6 @@ impl QueueCounters {
         self.n_consumers.store(n_consumers, Ordering::Relaxed);
         let before = self.message_bytes.swap(backlog.stored_bytes(), Ordering::Relaxed);
         services.pager.count_held(before, backlog.stored_bytes());
-    }
-
-    /// Messages were given to consumers or `get`.
-    pub fn note_delivered(&self, n: u64) {
-        self.n_delivered.fetch_add(n, Ordering::Relaxed);
     }
 
     /// Takes how many messages are gone and still to be dead-lettered.
@@ -128,7 +124,7 @@ impl QueueCounters {
         if !is_deep || self.n_consumers.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let n_delivered = self.n_delivered.load(Ordering::Relaxed);
+        let n_delivered = self.tally.counts().n_delivered();
         let n_taken = n_delivered.wrapping_sub(self.slowed_at.load(Ordering::Relaxed));
         let is_taking = n_taken >= (n_ready / 64).clamp(1, DEEP_MESSAGES / 64);
         if is_taking {

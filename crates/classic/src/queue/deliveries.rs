@@ -12,9 +12,8 @@ use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Queue, position};
 use confirm::DurabilityToken;
 use queue::{AckMode, Assigned, Fifo, PositionRange, Round};
-use queue_type::{Got, Incoming, Publishes, Wakes};
+use queue_type::{Count, Got, Incoming, Publishes, Wakes};
 use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
-use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
 
 /// So many messages that come at once are a flood.
@@ -48,6 +47,7 @@ impl Deliveries<'_> {
         arrivals: Option<&Arrivals>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
+        queue.counters.tally.add(Count::Published, messages.len() as u64);
         self.gather(queue, messages.len(), arrivals.is_none() && !on_consume, wakes);
         if on_consume {
             let now_ms = queue.services.storage.time.monotonic_ms();
@@ -314,6 +314,7 @@ impl Deliveries<'_> {
         }
         let Get { consumer, link, .. } = *get;
         let Some(assigned) = self.fifo.take(consumer.key, consumer.settling) else {
+            queue.counters.tally.add(Count::GotEmpty, 1);
             return Got::Nothing;
         };
         let is_held = assigned.settling == AckMode::Manual;
@@ -348,7 +349,9 @@ impl Deliveries<'_> {
         {
             self.consumers.trace(queue, consumer.key, assigned.redelivered, &message);
         }
-        queue.counters.n_delivered.fetch_add(1, Ordering::Relaxed);
+        let what = if is_held { Count::Got } else { Count::GotAuto };
+        queue.counters.tally.add(what, 1);
+        queue.counters.tally.add(Count::Redelivered, u64::from(assigned.redelivered));
         if is_held {
             self.content.durability.note_delivered(std::iter::once(assigned.position));
         } else {

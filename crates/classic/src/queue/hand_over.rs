@@ -8,9 +8,8 @@ use super::policy::with_counts;
 use super::{Queue, position};
 use message::MessageRef;
 use queue::{AckMode, Assigned, Fifo};
-use queue_type::{Incoming, Wakes};
+use queue_type::{Count, Incoming, Wakes};
 use session::{DELIVERY_BYTES, Delivery, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
-use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
 
 /// Messages assigned before they are handed over: bounds the list.
@@ -110,7 +109,7 @@ impl Deliveries<'_> {
         }
         self.fifo.pass_on(n_passed as u64);
         self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
-        queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
+        queue.counters.tally.add(Count::DeliveredAuto, n_passed as u64);
         n_passed
     }
 
@@ -136,15 +135,24 @@ impl Deliveries<'_> {
         if queue.services.host.is_traced() {
             self.trace_handed(queue, &handed, messages);
         }
-        queue.counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
         let held = |one: &&Assignment| one.assigned.settling == AckMode::Manual;
         let held = handed.iter().filter(held).map(|one| one.assigned.position);
         self.content.durability.note_delivered(held);
+        let (mut n_auto, mut n_again) = (0, 0);
         for one in &handed {
-            if one.assigned.settling == AckMode::Auto && one.incoming.is_none() {
+            n_again += u64::from(one.assigned.redelivered);
+            if one.assigned.settling == AckMode::Manual {
+                continue;
+            }
+            n_auto += 1;
+            if one.incoming.is_none() {
                 self.content.release(&queue.services.storage.pool, one.assigned.position);
             }
         }
+        let tally = &queue.counters.tally;
+        tally.add(Count::Delivered, handed.len() as u64 - n_auto);
+        tally.add(Count::DeliveredAuto, n_auto);
+        tally.add(Count::Redelivered, n_again);
         handed.clear();
         self.hand_over.0 = handed;
     }

@@ -18,7 +18,7 @@ use confirm::DurabilityToken;
 use meta::QueueSettings;
 use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
 use queue_type::{
-    AfterDetach, Attach, AttachRefused, DeleteConditions, Got, Incoming, Owner, Publishes,
+    AfterDetach, Attach, AttachRefused, Count, DeleteConditions, Got, Incoming, Owner, Publishes,
     QueueRefused, RefusedItem, Settled, Wakes,
 };
 use session::{Event, Outcome, Settle, Sink};
@@ -255,12 +255,13 @@ impl QueueState {
         wakes: &mut Wakes,
     ) -> Settled {
         let mut settled = Settled::All;
-        let (mut gone, mut any_back) = (Vec::new(), false);
+        let (mut gone, mut any_back, mut n_acked) = (Vec::new(), false, 0);
         for settle in settles {
             let at = settle.position.0;
             match settle.outcome {
                 Outcome::Accepted => {
                     if self.fifo.settle(consumer, at).is_ok() {
+                        n_acked += 1;
                         self.content.release(&queue.services.storage.pool, at);
                         self.confirms.consumed(at);
                     }
@@ -289,6 +290,7 @@ impl QueueState {
                 }
             }
         }
+        queue.counters.tally.add(Count::Acked, n_acked);
         if any_back || !gone.is_empty() {
             self.leaving().after_return(queue, &gone);
         }

@@ -42,7 +42,7 @@ fn value_to_json(value: &Value) -> Json {
 ///
 /// # Errors
 /// A key is too long for AMQP, or it is no object.
-pub(super) fn from_json(arguments: Option<&Json>) -> Result<Table, String> {
+pub fn from_json(arguments: Option<&Json>) -> Result<Table, String> {
     match arguments {
         None | Some(Json::Null) => Ok(Table::new()),
         Some(Json::Array(items)) if items.is_empty() => Ok(Table::new()),

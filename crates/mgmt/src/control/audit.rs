@@ -4,6 +4,7 @@ use crate::request::Request;
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use std::fmt;
+use std::net::IpAddr;
 use tokio::net::UnixListener;
 
 /// Fields that say which object a change is about, in the order in which they are told. Passwords,
@@ -31,28 +32,32 @@ const OBJECT_FIELDS: [&str; 20] = [
     "tags",
 ];
 
-/// The user at the other end of a connection to the control socket, as the system says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Operator {
-    uid: Option<u32>,
-    pid: Option<i32>,
+/// Who changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// A process of this machine, by the control socket: its user's number and its own, as far as known.
+    Local(Option<u32>, Option<i32>),
+    /// A user, by HTTP, from an address.
+    User(String, IpAddr),
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Operator {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        stream.io().peer_cred().map_or_else(
-            |_| Self::default(),
-            |peer| Self { uid: Some(peer.uid()), pid: peer.pid() },
-        )
+        let peer = stream.io().peer_cred().ok();
+        Self::Local(peer.map(|peer| peer.uid()), peer.and_then(|peer| peer.pid()))
     }
 }
 
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(uid) = self.uid else { return f.write_str("an unknown user") };
+        let (uid, pid) = match self {
+            Self::User(name, peer) => return write!(f, "user {name:?} from {peer}"),
+            Self::Local(None, _) => return f.write_str("an unknown user"),
+            Self::Local(Some(uid), pid) => (*uid, pid),
+        };
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         write!(f, "user {} (uid {uid}", name_of(uid, &users).unwrap_or("without a name"))?;
-        match self.pid {
+        match pid {
             Some(pid) => write!(f, ", pid {pid})"),
             None => f.write_str(")"),
         }
@@ -70,7 +75,7 @@ fn name_of(uid: u32, users: &str) -> Option<&str> {
 }
 
 /// Writes the line of a change that was made.
-pub(super) fn note(operator: Operator, endpoint: &str, request: &Request) {
+pub(super) fn note(operator: &Operator, endpoint: &str, request: &Request) {
     tracing::info!("management: {operator}: {endpoint}{}", object(request));
 }
 
@@ -90,7 +95,7 @@ mod tests {
         assert_eq!(name_of(0, users), Some("root"));
         assert_eq!(name_of(999, users), Some("rabbitmq"));
         assert_eq!(name_of(9, users), None);
-        assert_eq!(Operator::default().to_string(), "an unknown user");
+        assert_eq!(Operator::Local(None, None).to_string(), "an unknown user");
     }
 
     #[test]

@@ -18,7 +18,9 @@ pub(super) fn connections(management: &Management, request: &Request) -> Value {
         .collect()
 }
 
-pub(super) fn connection_value(node: &str, connection: &Connection, column: &str) -> Option<Value> {
+/// The value of a column of a connection; none where it says nothing.
+#[must_use]
+pub fn connection_value(node: &str, connection: &Connection, column: &str) -> Option<Value> {
     let identity = &connection.identity;
     let blocked = connection.blocked.load(Ordering::Relaxed);
     Some(match column {

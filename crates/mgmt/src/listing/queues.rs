@@ -37,6 +37,18 @@ pub(super) fn queues(management: &Management, vhost: &str, request: &Request) ->
         .collect()
 }
 
+/// The value of a column of a queue, but for those of its consumers; none where it says nothing of queues of
+/// the type.
+#[must_use]
+pub fn queue_value(
+    management: &Management,
+    vhost: &Vhost,
+    (queue, stat): (&QueueRef, QueueStat),
+    column: &str,
+) -> Option<Value> {
+    Shown { management, vhost, queue, stat, exclusive: None }.value(column)
+}
+
 fn exclusive_consumer<'c>(
     consumers: &'c [(QueueRef, ConsumerView)],
     queue: &QueueRef,

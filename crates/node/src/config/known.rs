@@ -159,6 +159,7 @@ mod tests {
             "amqp091.immediate",
             "backlog_memory",
             "durability",
+            "management.enabled",
             "queue_index_max_journal_entries",
             "ssl_options.sni.$name.certfile",
             "ssl_options.sni.$name.keyfile",

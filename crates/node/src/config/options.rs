@@ -1,6 +1,7 @@
 //! The table of options: one row per option with its key, kind, default and meaning.
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
+pub(super) mod http;
 pub(super) mod tls;
 
 use super::Draft;
@@ -777,7 +778,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "cluster_name",
         "",
-        Kind::Text(|d, v| d.config.cluster_name = Some(v.to_owned())),
+        Kind::Text(|d, v| d.config.definitions.cluster_name = Some(v.to_owned())),
         "The name clients and operators see; derived from the host's name when not set.",
     ),
 ];

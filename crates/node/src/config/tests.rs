@@ -114,7 +114,11 @@ fn every_option_finds_its_field() {
             anonymous_pass: "x".to_owned(),
             ..Config::default().access
         },
-        definitions: Definitions { first_start: first_start_of_v(), ..Definitions::default() },
+        definitions: Definitions {
+            cluster_name: Some("hutch".to_owned()),
+            first_start: first_start_of_v(),
+            ..Definitions::default()
+        },
         resources: Resources {
             memory_high: Threshold::Bytes(1 << 30),
             disk_free: Threshold::OfMemory(1.5),
@@ -131,7 +135,6 @@ fn every_option_finds_its_field() {
             file: Some(("leveret.log".into(), Level::Debug)),
             exchange: None,
         },
-        cluster_name: Some("hutch".to_owned()),
         ..Config::default()
     };
     assert_eq!(changed, expected);

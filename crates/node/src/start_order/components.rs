@@ -272,7 +272,11 @@ pub(crate) fn front_settings(config: &Config) -> Settings {
     let limits = &config.connection;
     let settings = Settings::default();
     Settings {
-        cluster_name: config.cluster_name.clone().unwrap_or_else(|| settings.cluster_name.clone()),
+        cluster_name: config
+            .definitions
+            .cluster_name
+            .clone()
+            .unwrap_or_else(|| settings.cluster_name.clone()),
         mechanisms: mechanisms(config),
         channel_max: limits.channel_max,
         frame_max: limits.frame_max,

@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use broker::Broker;
 use ctl::environment;
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
-use net::Listener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -41,7 +40,7 @@ impl Control {
         (config, args): (&Config, &ServerArgs),
         broker: &Arc<Broker>,
         handles: RuntimeHandles<'_>,
-        listeners: &[Listener],
+        listeners: Vec<ListenerInfo>,
         started: Instant,
     ) -> anyhow::Result<Self> {
         let socket = ControlSocket::bind(&args.data_dir)
@@ -67,6 +66,11 @@ impl Control {
     }
 
     /// Clients can connect from now on.
+    /// What it serves.
+    pub(crate) fn management(&self) -> Arc<Management> {
+        Arc::clone(&self.management)
+    }
+
     pub(crate) fn started(&self) {
         self.management.running.store(true, Ordering::Relaxed);
     }
@@ -91,7 +95,7 @@ impl Control {
 
 fn node_info(
     (config, args): (&Config, &ServerArgs),
-    listeners: &[Listener],
+    listeners: Vec<ListenerInfo>,
     started: Instant,
 ) -> NodeInfo {
     let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
@@ -103,14 +107,7 @@ fn node_info(
         data_dir,
         config_files: args.config.clone(),
         log_files: log_file.into_iter().collect(),
-        listeners: listeners
-            .iter()
-            .map(|listener| ListenerInfo {
-                protocol: listener.service().listener_name(),
-                purpose: listener.service().purpose(),
-                address: listener.address(),
-            })
-            .collect(),
+        listeners,
         settings: config.settings.clone(),
         permits: config.limits.permits.clone(),
         started,

@@ -41,7 +41,8 @@ impl Node {
     fn start_in_with(data_dir: TempDir, settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
         command.arg("server").arg("--data-dir").arg(data_dir.path());
-        for setting in ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp=none"] {
+        let no_http = "management.enabled=false";
+        for setting in ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp=none", no_http] {
             command.args(["--set", setting]);
         }
         for setting in settings {

@@ -25,6 +25,7 @@ mod events;
 mod frames;
 mod guessing;
 mod hostile;
+mod http_api;
 mod malformed_frames;
 mod missing;
 mod perf_streams;

@@ -3,7 +3,7 @@
 use super::QuorumQueue;
 use queue::Return;
 use queue::machine::{Command, Outcome};
-use queue_type::{AfterDetach, AttachRefused, Got, Settled, Wakes};
+use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Wakes};
 use session::{ChannelId, LinkId, Outbox, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -92,6 +92,9 @@ impl Consumer {
                     session::Outcome::Modified => Outcome::Returned(Return::Failed),
                     session::Outcome::Released => Outcome::Returned(Return::Released),
                 };
+                if outcome == Outcome::Accepted {
+                    self.queue.counters.tally.add(Count::Acked, run.len() as u64);
+                }
                 turn.settle(self.id, outcome, run.iter().map(|settle| settle.position.0));
             }
         });

@@ -10,7 +10,7 @@ use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
 };
 use queue::{AckMode, DeliveryCounts, Return};
-use queue_type::{Attach, AttachRefused, Got};
+use queue_type::{Attach, AttachRefused, Count, Got};
 use session::{
     Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
 };
@@ -114,7 +114,7 @@ impl Turn<'_> {
         let settled_by_write = feed.checkout.settling == AckMode::Auto;
         let host = queue.context.services().host();
         let owner = host.is_traced().then_some((feed.connection, feed.channel));
-        let (mut n_given, mut lost) = (0, Vec::new());
+        let (mut n_given, mut n_again, mut lost) = (0, 0, Vec::new());
         let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
             while let Some(next) = feed.waiting.front() {
                 let message = match backlog.get(next.position) {
@@ -145,6 +145,7 @@ impl Turn<'_> {
                 }
                 feed.waiting.pop_front();
                 n_given += 1;
+                n_again += u64::from(redelivered);
                 if room == Room::Full {
                     feed.is_full = true;
                     return;
@@ -152,7 +153,9 @@ impl Turn<'_> {
             }
         });
         self.wakes.extend(waker);
-        queue.counters.note_delivered(n_given);
+        let what = if settled_by_write { Count::DeliveredAuto } else { Count::Delivered };
+        queue.counters.tally.add(what, n_given);
+        queue.counters.tally.add(Count::Redelivered, n_again);
         // Damaged messages are nobody's.
         self.settle(consumer, Outcome::Accepted, lost.into_iter());
     }
@@ -222,7 +225,10 @@ impl Turn<'_> {
             let (assigned, n_ready) = match self.take_answer() {
                 Some(Answer::Got { assigned, n_ready, .. }) => (assigned, n_ready),
                 Some(Answer::SingleActive { .. }) => return Err(self.refuse_get()),
-                _ => return Ok(Got::Nothing),
+                _ => {
+                    self.queue.counters.tally.add(Count::GotEmpty, 1);
+                    return Ok(Got::Nothing);
+                }
             };
             let number = std::iter::once(assigned.number);
             match self.give_got(consumer, (link, &**outbox), &assigned, n_ready) {
@@ -230,7 +236,8 @@ impl Turn<'_> {
                     if consumer.is_no_ack() {
                         self.settle(consumer.id, Outcome::Accepted, number);
                     }
-                    self.queue.counters.note_delivered(1);
+                    let what = if consumer.is_no_ack() { Count::GotAuto } else { Count::Got };
+                    self.queue.counters.tally.add(what, 1);
                     return Ok(Got::Message);
                 }
                 // It was not the one that was expected: others have expired meanwhile.

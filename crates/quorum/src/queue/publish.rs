@@ -4,7 +4,7 @@ use super::turn::Turn;
 use confirm::DurabilityToken;
 use message::MessageRef;
 use queue::machine::{Arrival, Command, Items, Named, PRIORITY_DEFAULT, Promise, Put, Run};
-use queue_type::{Confirm, Incoming, Publishes, RefusedItem};
+use queue_type::{Confirm, Count, Incoming, Publishes, RefusedItem};
 
 /// The only publisher that the machine knows: this node, which puts in what all its clients publish.
 pub(crate) const NODE: u64 = 0;
@@ -45,6 +45,7 @@ impl Turn<'_> {
 
     /// Puts messages in, the first of which gets that number.
     fn put(&mut self, messages: &mut [Incoming<'_>], first: u64, may_expire: bool) {
+        self.queue.counters.tally.add(Count::Published, messages.len() as u64);
         let mut arrivals = std::mem::take(&mut self.work.arrivals);
         for incoming in &mut *messages {
             incoming.message.persistent = true;

@@ -122,6 +122,7 @@ impl Node {
         for setting in ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp.1=127.0.0.1:0"] {
             command.args(["--set", setting]);
         }
+        command.args(["--set", "management.enabled=false"]);
         command.args(["--set", "log.file=node.log", "--set", "log.console=false"]);
         for setting in &settings {
             command.args(["--set", setting]);
@@ -149,6 +150,11 @@ impl Node {
     /// The address of the first listener with TLS.
     pub(crate) fn tls_address(&self) -> SocketAddr {
         *self.others.first().expect("it listens for TLS")
+    }
+
+    /// The address of the HTTP API.
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        *self.others.last().expect("it has an HTTP API")
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {

@@ -1,0 +1,92 @@
+//! One request, as handlers see it, and what they make of it.
+
+use crate::Api;
+use crate::caller::Caller;
+use crate::list::{Listing, Row, Rows};
+use crate::query::Query;
+use crate::refusal::Refusal;
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+use meta::{Name, State, Vhost};
+use mgmt::Operator;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A request that was let in.
+pub(crate) struct Call {
+    pub(crate) api: Arc<Api>,
+    pub(crate) caller: Caller,
+    /// Parameters of the template, as the address has them.
+    pub(crate) params: Vec<(String, String)>,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// The end of a handler.
+pub(crate) type Outcome = Result<Answer, Refusal>;
+
+/// An answer.
+pub(crate) enum Answer {
+    Json(Value),
+    /// The same, with another status.
+    Status(StatusCode, Value),
+    /// One after the other, written as they are made.
+    Rows(Rows),
+    Text(String),
+    NoContent,
+    /// Nothing was there before; where it is.
+    Created(Option<String>),
+}
+
+impl Answer {
+    /// 201 for what was not there, 204 for what was.
+    pub(crate) const fn put(was_there: bool) -> Self {
+        if was_there { Self::NoContent } else { Self::Created(None) }
+    }
+}
+
+impl Call {
+    /// A parameter of the template.
+    pub(crate) fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn name(&self, name: &str) -> Name {
+        Name::from(self.param(name))
+    }
+
+    pub(crate) fn view(&self) -> Arc<broker::View> {
+        self.api.management.broker.view()
+    }
+
+    /// The body, an object; an empty one if there is none.
+    pub(crate) fn object(&self) -> Result<Map<String, Value>, Refusal> {
+        if self.body.trim_ascii().is_empty() {
+            return Ok(Map::new());
+        }
+        match serde_json::from_slice(&self.body) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(_) => Err(Refusal::bad_request("body must be a JSON object")),
+            // COMPAT: the code comes first, the place after it.
+            Err(error) => Err(Refusal::bad_request(format!("not_json: {error}"))),
+        }
+    }
+
+    /// Asks what the command line tool asks, in the caller's name.
+    pub(crate) async fn ask(&self, endpoint: &str, fields: Value) -> Result<Value, Refusal> {
+        let by = Operator::User(self.caller.user.clone(), self.caller.peer);
+        let Value::Object(fields) = fields else { return Err(Refusal::bad_request("no fields")) };
+        Ok(self.api.management.ask(&by, endpoint, fields).await?)
+    }
+
+    /// A list of objects, as the request wants it shown.
+    pub(crate) fn list<R: Row>(&self, rows: Vec<R>) -> Outcome {
+        Listing::of(&self.query)?.show(rows).map(Answer::Rows)
+    }
+}
+
+/// The virtual host of the address.
+pub(crate) fn vhost<'s>(state: &'s State, call: &Call) -> Result<&'s Vhost, Refusal> {
+    state.vhost(call.param("vhost")).ok_or_else(Refusal::not_found)
+}

@@ -1,0 +1,67 @@
+//! The HTTP API of a node, RabbitMQ's: logins, routes, lists, answers.
+//! Never how a queue does it, never a client protocol: it reads snapshots and figures, and changes things as
+//! an operator or, in a user's name, as a client would.
+//! Start reading at `routes`, then [`serve`].
+
+mod call;
+mod caller;
+mod list;
+mod objects;
+mod query;
+mod refusal;
+mod routes;
+mod server;
+mod stats;
+mod stream;
+mod user_session;
+
+pub use server::serve;
+
+use auth::LoginThrottle;
+use mgmt::Management;
+use std::sync::Arc;
+use stdx::Now;
+
+/// Tells the time.
+pub type Clock = Box<dyn Fn() -> Now + Send + Sync>;
+
+/// The parts that requests of all connections share.
+pub struct Api {
+    management: Arc<Management>,
+    throttle: Arc<LoginThrottle>,
+    limits: Limits,
+    clock: Clock,
+    stats: stats::Stats,
+}
+
+/// Limits of the API.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest body of a request, but for definitions.
+    pub body_bytes_max: usize,
+    /// Most connections of clients, if there is a limit.
+    pub connections_max: Option<u64>,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// The API of a node. `throttle` is that of its other listeners.
+    #[must_use]
+    pub fn new(
+        management: Arc<Management>,
+        throttle: Arc<LoginThrottle>,
+        limits: Limits,
+        clock: Clock,
+    ) -> Arc<Self> {
+        Arc::new(Self { management, throttle, limits, clock, stats: stats::Stats::default() })
+    }
+
+    fn now(&self) -> Now {
+        (self.clock)()
+    }
+}

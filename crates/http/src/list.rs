@@ -1,0 +1,273 @@
+//! Lists: filter, order, pages, columns. Pure: rows and a query in, rows out.
+//! Columns of a row are worked out when somebody asks for them: to order a hundred thousand rows takes one
+//! column of each, to show a page all columns of a hundred.
+
+use crate::query::Query;
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+use regex::Regex;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// Rows of a page if the query does not say.
+const PAGE_SIZE: usize = 100;
+/// Rows of the largest page.
+const PAGE_SIZE_MAX: usize = 500;
+/// Longest regular expression, characters.
+const REGEX_CHARS_MAX: usize = 1_024;
+/// Most columns that a query may name.
+const COLUMNS_MAX: usize = 256;
+
+/// One row of a list.
+pub(crate) trait Row: Send + 'static {
+    /// Its columns, in the order in which they are shown.
+    fn columns(&self) -> Cow<'static, [&'static str]>;
+
+    /// The value of one; none if it is left out of this row.
+    fn value(&self, column: &str) -> Option<Value>;
+
+    /// The name that filters look at.
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    /// All of it.
+    fn object(&self) -> Value {
+        let field = |column: &&'static str| Some(((*column).to_owned(), self.value(column)?));
+        Value::Object(self.columns().iter().filter_map(field).collect())
+    }
+}
+
+/// A row that is an object already.
+impl Row for Value {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        Cow::Borrowed(&[])
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        self.get(column).cloned()
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.get("name").and_then(Self::as_str).unwrap_or_default())
+    }
+
+    fn object(&self) -> Value {
+        self.clone()
+    }
+}
+
+/// Rows on their way out, and the text around them.
+pub(crate) struct Rows {
+    pub(crate) head: String,
+    pub(crate) items: Box<dyn Iterator<Item = Value> + Send>,
+    pub(crate) tail: String,
+}
+
+/// A query's wishes of a list.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// Number and size.
+    page: Option<(usize, usize)>,
+    filter: Filter,
+    /// Each as a path.
+    columns: Option<Vec<Vec<String>>>,
+    sort: Option<Vec<String>>,
+    reverse: bool,
+}
+
+#[derive(Debug)]
+enum Filter {
+    All,
+    Contains(String),
+    Matches(Regex),
+}
+
+impl Listing {
+    pub(crate) fn of(query: &Query) -> Result<Self, Refusal> {
+        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let columns = query.get("columns").map(|columns| columns.split(',').map(path).collect());
+        if columns.as_ref().is_some_and(|columns: &Vec<_>| columns.len() > COLUMNS_MAX) {
+            return Err(Refusal::bad_request(format!("there are more than {COLUMNS_MAX} columns")));
+        }
+        let page = page_of(query)?;
+        Ok(Self {
+            // COMPAT: only pages are filtered.
+            filter: if page.is_some() { Filter::of(query)? } else { Filter::All },
+            page,
+            columns,
+            sort: query.get("sort").filter(|sort| !sort.is_empty()).map(path),
+            reverse: query.flag("sort_reverse"),
+        })
+    }
+
+    /// The rows that the query wants.
+    pub(crate) fn show<R: Row>(self, mut rows: Vec<R>) -> Result<Rows, Refusal> {
+        let n_total = rows.len();
+        rows.retain(|row| self.filter.takes(&row.name()));
+        let n_filtered = rows.len();
+        let (mut head, mut tail) = (String::from("["), String::from("]"));
+        let mut range = 0..n_filtered;
+        if let Some((number, size)) = self.page {
+            let n_pages = n_filtered.div_ceil(size);
+            if number > n_pages.max(1) {
+                let text = format!(
+                    "Page out of range, page: {number} page size: {size}, len: {n_filtered}"
+                );
+                let status = StatusCode::BAD_REQUEST;
+                return Err(Refusal::of_status(status, "page_out_of_range", text));
+            }
+            let start = ((number - 1) * size).min(n_filtered);
+            range = start..(start + size).min(n_filtered);
+            head = format!(
+                "{{\"filtered_count\":{n_filtered},\"item_count\":{},\"page\":{number},\
+                 \"page_count\":{n_pages},\"page_size\":{size},\"total_count\":{n_total},\"items\":[",
+                range.len()
+            );
+            tail = String::from("]}");
+        }
+        if let Some(path) = &self.sort {
+            rows = sorted(rows, path, self.reverse, range.end);
+        } else if self.reverse {
+            rows.reverse();
+        }
+        let columns = self.columns;
+        let items = rows.into_iter().take(range.end).skip(range.start);
+        let items = Box::new(items.map(move |row| chosen(&row, columns.as_deref())));
+        Ok(Rows { head, items, tail })
+    }
+}
+
+fn page_of(query: &Query) -> Result<Option<(usize, usize)>, Refusal> {
+    let (page, size) = (query.get("page"), query.get("page_size"));
+    if page.is_none() && size.is_none() {
+        return Ok(None);
+    }
+    let number = page.map_or(Some(1), |page| page.parse().ok()).filter(|number| *number > 0);
+    let most = |size: &usize| (1..=PAGE_SIZE_MAX).contains(size);
+    let size_given = size.map_or(Some(PAGE_SIZE), |size| size.parse().ok()).filter(most);
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    if ![page, size].into_iter().flatten().all(is_number) {
+        return Err(Refusal::bad_request("Pagination parameters are invalid"));
+    }
+    match (number, size_given) {
+        (Some(number), Some(given)) => Ok(Some((number, given))),
+        _ => Err(Refusal::of_status(
+            StatusCode::BAD_REQUEST,
+            "invalid_pagination_parameters",
+            format!(
+                "Invalid pagination parameters: page number {}, page size {}",
+                page.unwrap_or("1"),
+                size.unwrap_or("undefined")
+            ),
+        )),
+    }
+}
+
+impl Filter {
+    fn of(query: &Query) -> Result<Self, Refusal> {
+        let Some(name) = query.get("name").filter(|name| !name.is_empty()) else {
+            return Ok(Self::All);
+        };
+        if !query.flag("use_regex") {
+            return Ok(Self::Contains(name.to_lowercase()));
+        }
+        if name.chars().count() > REGEX_CHARS_MAX {
+            let text = format!("the regular expression has more than {REGEX_CHARS_MAX} characters");
+            return Err(Refusal::bad_request(text));
+        }
+        let compiled = regex::RegexBuilder::new(name).case_insensitive(true).build();
+        compiled.map(Self::Matches).map_err(|error| Refusal::bad_request(error.to_string()))
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Contains(text) => name.to_lowercase().contains(text),
+            Self::Matches(regex) => regex.is_match(name),
+        }
+    }
+}
+
+/// The rows in order as far as the first `n`, which are all that is shown.
+fn sorted<R: Row>(rows: Vec<R>, path: &[String], reverse: bool, n: usize) -> Vec<R> {
+    let key = |row: &R| at(row, path).unwrap_or(Value::Null);
+    let mut keyed: Vec<(usize, Value, R)> =
+        rows.into_iter().enumerate().map(|(at, row)| (at, key(&row), row)).collect();
+    let order = |left: &(usize, Value, R), right: &(usize, Value, R)| {
+        let by_value = compare(&left.1, &right.1);
+        let by_value = if reverse { by_value.reverse() } else { by_value };
+        by_value.then(left.0.cmp(&right.0))
+    };
+    if (1..keyed.len()).contains(&n) {
+        keyed.select_nth_unstable_by(n - 1, order);
+        keyed.truncate(n);
+    }
+    keyed.sort_unstable_by(order);
+    keyed.into_iter().map(|(_, _, row)| row).collect()
+}
+
+/// The value at a path into a row.
+fn at<R: Row>(row: &R, path: &[String]) -> Option<Value> {
+    let (first, rest) = path.split_first()?;
+    let mut value = row.value(first)?;
+    for step in rest {
+        value = value.get_mut(step)?.take();
+    }
+    Some(value)
+}
+
+/// COMPAT: Erlang's order of terms, as far as columns have them: what is not there, numbers, words, lists,
+/// texts.
+fn compare(left: &Value, right: &Value) -> Ordering {
+    const fn rank(value: &Value) -> u8 {
+        match value {
+            Value::Null => 0,
+            Value::Number(_) => 1,
+            Value::Bool(_) => 2,
+            Value::Object(_) => 3,
+            Value::Array(_) => 4,
+            Value::String(_) => 5,
+        }
+    }
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => {
+            let real = |number: &serde_json::Number| number.as_f64().unwrap_or_default();
+            match (left.as_i64(), right.as_i64()) {
+                (Some(left), Some(right)) => left.cmp(&right),
+                _ => real(left).total_cmp(&real(right)),
+            }
+        }
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        _ => rank(left).cmp(&rank(right)),
+    }
+}
+
+/// The row with the columns that were asked for.
+fn chosen<R: Row>(row: &R, columns: Option<&[Vec<String>]>) -> Value {
+    let Some(columns) = columns else { return row.object() };
+    let mut object = Map::new();
+    for path in columns {
+        if let Some(value) = at(row, path) {
+            put_at(&mut object, path, value);
+        }
+    }
+    Value::Object(object)
+}
+
+fn put_at(object: &mut Map<String, Value>, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else { return };
+    if rest.is_empty() {
+        object.insert(first.clone(), value);
+        return;
+    }
+    let inner = object.entry(first.clone()).or_insert_with(|| json!({}));
+    if let Value::Object(inner) = inner {
+        put_at(inner, rest, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

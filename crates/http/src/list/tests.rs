@@ -1,0 +1,96 @@
+use super::*;
+use proptest::prelude::*;
+
+fn query(pairs: &[(&str, &str)]) -> Query {
+    Query(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+}
+
+fn shown(pairs: &[(&str, &str)], rows: Vec<Value>) -> Result<Value, Refusal> {
+    let Rows { head, items, tail } = Listing::of(&query(pairs))?.show(rows)?;
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    Ok(serde_json::from_str(&format!("{head}{}{tail}", items.join(","))).unwrap())
+}
+
+fn named(names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| json!({"name": name, "deep": {"n": name.len()}})).collect()
+}
+
+#[test]
+fn without_a_page_there_is_a_bare_list() {
+    assert_eq!(shown(&[], named(&["a", "b"])).unwrap().as_array().unwrap().len(), 2);
+    assert_eq!(shown(&[("name", "a")], named(&["a", "b"])).unwrap().as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_page_says_what_it_is_of() {
+    let found =
+        shown(&[("page", "2"), ("page_size", "2"), ("name", "A")], named(&["a", "ba", "ca", "d"]));
+    assert_eq!(
+        found.unwrap(),
+        json!({
+            "filtered_count": 3, "item_count": 1, "page": 2, "page_count": 2, "page_size": 2,
+            "total_count": 4, "items": [{"name": "ca", "deep": {"n": 2}}],
+        })
+    );
+}
+
+#[test]
+fn columns_are_paths() {
+    let found = shown(&[("columns", "deep.n,none")], named(&["abc"])).unwrap();
+    assert_eq!(found, json!([{"deep": {"n": 3}}]));
+}
+
+#[test]
+fn wrong_queries_are_told() {
+    let error = |pairs: &[(&str, &str)]| shown(pairs, named(&["a"])).unwrap_err();
+    assert_eq!(
+        error(&[("page", "0")]).reason,
+        "Invalid pagination parameters: page number 0, page size undefined"
+    );
+    assert_eq!(
+        error(&[("page", "1"), ("page_size", "501")]).error,
+        "invalid_pagination_parameters"
+    );
+    assert_eq!(error(&[("page", "9")]).reason, "Page out of range, page: 9 page size: 100, len: 1");
+    let regex = [("page", "1"), ("use_regex", "true"), ("name", "(")];
+    assert_eq!(error(&regex).error, "bad_request");
+    let long = "a".repeat(REGEX_CHARS_MAX + 1);
+    assert_eq!(
+        error(&[("page", "1"), ("use_regex", "true"), ("name", &long)]).error,
+        "bad_request"
+    );
+}
+
+proptest! {
+    /// Against filtering, sorting and cutting one after the other.
+    #[test]
+    fn pages_are_those_of_a_naive_list(
+        rows in prop::collection::vec(("[a-c]{0,3}", 0_i64..5), 0..40),
+        (number, size) in (1_usize..6, 1_usize..12),
+        name in "[a-c]{0,1}",
+        reverse: bool,
+    ) {
+        let objects: Vec<Value> =
+            rows.iter().map(|(name, n)| json!({"name": name, "n": n})).collect();
+        let mut naive: Vec<(usize, &Value)> = objects.iter().enumerate()
+            .filter(|(_, it)| it["name"].as_str().unwrap().contains(&name)).collect();
+        naive.sort_by_key(|(at, it)| {
+            let n = it["n"].as_i64().unwrap();
+            (if reverse { -n } else { n }, *at)
+        });
+        let wanted: Vec<Value> = naive.iter()
+            .skip((number - 1) * size).take(size).map(|(_, it)| (*it).clone()).collect();
+        let (number_text, size_text) = (number.to_string(), size.to_string());
+        let pairs = [
+            ("page", number_text.as_str()), ("page_size", &size_text), ("name", &name),
+            ("sort", "n"), ("sort_reverse", if reverse { "true" } else { "false" }),
+        ];
+        match shown(&pairs, objects.clone()) {
+            Ok(found) => prop_assert_eq!(found["items"].as_array().unwrap(), &wanted),
+            Err(refusal) => {
+                prop_assert_eq!(refusal.error, "page_out_of_range");
+                prop_assert!(wanted.is_empty());
+            }
+        }
+    }
+}

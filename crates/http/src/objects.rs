@@ -1,0 +1,76 @@
+//! The objects of the API: what each shows, and what can be done to it.
+
+pub(crate) mod access;
+pub(crate) mod bindings;
+pub(crate) mod clients;
+pub(crate) mod definitions;
+pub(crate) mod exchanges;
+pub(crate) mod health;
+pub(crate) mod messages;
+pub(crate) mod node;
+pub(crate) mod policies;
+pub(crate) mod queues;
+pub(crate) mod streams;
+pub(crate) mod vhosts;
+
+use crate::call::{Call, vhost};
+use crate::refusal::Refusal;
+use meta::definitions::table_from_json;
+use meta::{State, Vhost};
+use serde_json::{Map, Value};
+use session::{ShortString, Table};
+
+/// The virtual hosts that a list is of: that of the address, or all that the caller sees.
+fn vhosts<'s>(state: &'s State, call: &Call) -> Result<Vec<&'s Vhost>, Refusal> {
+    if call.params.iter().any(|(name, _)| name == "vhost") {
+        return Ok(vec![vhost(state, call)?]);
+    }
+    Ok(state.vhosts().filter(|vhost| call.caller.sees(state, vhost.name())).collect())
+}
+
+/// A field of an object; `null` if it is not there.
+fn field<'v>(object: &'v Value, name: &str) -> &'v Value {
+    object.get(name).unwrap_or(&Value::Null)
+}
+
+/// Puts a field into an object.
+fn put_field(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(object) = object {
+        object.insert(name.to_owned(), value);
+    }
+}
+
+/// Refuses an object without one of the fields.
+fn check_keys(object: &Map<String, Value>, keys: &[&str]) -> Result<(), Refusal> {
+    let lacking: Vec<&str> =
+        keys.iter().copied().filter(|key| !object.contains_key(*key)).collect();
+    if lacking.is_empty() { Ok(()) } else { Err(Refusal::key_missing(&lacking)) }
+}
+
+/// A name, as AMQP 0-9-1 takes it.
+fn short(text: &str) -> Result<ShortString, Refusal> {
+    ShortString::new(text)
+        .map_err(|_| Refusal::bad_request(format!("{text:.32}... is longer than 255 bytes")))
+}
+
+/// A flag of a body; absent means no.
+fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Refusal> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        // COMPAT: forms and older tools send texts.
+        Some(Value::String(text)) if text == "true" => Ok(true),
+        Some(Value::String(text)) if text == "false" => Ok(false),
+        Some(other) => Err(Refusal::bad_request(format!("{field} is no boolean: {other}"))),
+    }
+}
+
+/// A text of a body that has to be there.
+fn text<'o>(object: &'o Map<String, Value>, field: &str) -> Result<&'o str, Refusal> {
+    let found = object.get(field).and_then(Value::as_str);
+    found.ok_or_else(|| Refusal::key_missing(&[field]))
+}
+
+fn arguments(object: &Map<String, Value>) -> Result<Table, Refusal> {
+    table_from_json(object.get("arguments")).map_err(Refusal::bad_request)
+}

@@ -1,0 +1,194 @@
+//! Bindings, by what they bind; one by its key of properties.
+
+use super::queues::as_client;
+use super::{arguments, short, vhosts};
+use crate::call::{Answer, Call, Outcome, vhost};
+use crate::refusal::Refusal;
+use meta::definitions::table_to_json;
+use meta::{BindingView, DestinationName, Name, Vhost};
+use serde_json::{Value, json};
+use session::{ExchangeBinding, Op, QueueBinding};
+
+fn object(vhost: &Vhost, binding: &BindingView) -> Value {
+    let (destination, kind) = destination(binding);
+    json!({
+        "source": binding.source.as_str(),
+        "vhost": vhost.name().as_str(),
+        "destination": destination.as_str(),
+        "destination_type": kind,
+        "routing_key": binding.key.to_text(),
+        "arguments": table_to_json(&binding.arguments),
+        "properties_key": properties_key(binding),
+    })
+}
+
+const fn destination(binding: &BindingView) -> (&Name, &'static str) {
+    match &binding.destination {
+        DestinationName::Queue(name) => (name, "queue"),
+        DestinationName::Exchange(name) => (name, "exchange"),
+    }
+}
+
+/// The mark of a binding among others between the same two: the key, and after a tilde a hash of the
+/// arguments, if there are any. COMPAT: RabbitMQ's hash is another; clients pass it back as it is.
+fn properties_key(binding: &BindingView) -> String {
+    let key = percent_encoded(binding.key.as_bytes());
+    if binding.arguments.is_empty() {
+        return if key.is_empty() { "~".to_owned() } else { key };
+    }
+    // FNV-1a.
+    let arguments = table_to_json(&binding.arguments).to_string();
+    let hash = arguments
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("{key}~{hash:08x}")
+}
+
+/// As a part of an address.
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+                text.push(char::from(*byte));
+            }
+            other => text.push_str(&format!("%{other:02X}")),
+        }
+    }
+    text
+}
+
+/// The bindings of the virtual hosts of the address that are wanted.
+fn rows(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Result<Vec<Value>, Refusal> {
+    let view = call.view();
+    let mut rows = Vec::new();
+    for vhost in vhosts(&view.meta, call)? {
+        let bindings = view.meta.bindings(vhost).filter(&wanted);
+        rows.extend(bindings.map(|binding| object(vhost, &binding)));
+    }
+    Ok(rows)
+}
+
+pub(crate) fn list(call: &Call) -> Outcome {
+    call.list(rows(call, |_| true)?)
+}
+
+pub(crate) fn of_queue(call: &Call) -> Outcome {
+    let view = call.view();
+    vhost(&view.meta, call)?.queue(call.param("name")).ok_or_else(Refusal::not_found)?;
+    let is_it = |binding: &BindingView| match &binding.destination {
+        DestinationName::Queue(name) => name == call.param("name"),
+        DestinationName::Exchange(_) => false,
+    };
+    call.list(rows(call, is_it)?)
+}
+
+fn of_exchange(call: &Call, wanted: impl Fn(&BindingView, &str) -> bool) -> Outcome {
+    let (view, name) = (call.view(), super::exchanges::name(call));
+    vhost(&view.meta, call)?.exchange(name).ok_or_else(Refusal::not_found)?;
+    call.list(rows(call, |binding| wanted(binding, name))?)
+}
+
+pub(crate) fn from_exchange(call: &Call) -> Outcome {
+    of_exchange(call, |binding, name| binding.source == name)
+}
+
+pub(crate) fn to_exchange(call: &Call) -> Outcome {
+    of_exchange(call, |binding, name| match &binding.destination {
+        DestinationName::Exchange(found) => found == name,
+        DestinationName::Queue(_) => false,
+    })
+}
+
+/// Whether a binding is between the two that the address names.
+fn is_between(call: &Call, binding: &BindingView) -> bool {
+    let source = match call.param("source") {
+        "amq.default" => "",
+        name => name,
+    };
+    let (destination, kind) = destination(binding);
+    binding.source == source
+        && destination == call.param("destination")
+        && kind.starts_with(call.param("kind"))
+}
+
+fn check_kind(call: &Call) -> Result<(), Refusal> {
+    if matches!(call.param("kind"), "q" | "e") { Ok(()) } else { Err(Refusal::not_found()) }
+}
+
+pub(crate) fn between(call: &Call) -> Outcome {
+    check_kind(call)?;
+    call.list(rows(call, |binding| is_between(call, binding))?)
+}
+
+fn found(call: &Call) -> Result<BindingView, Refusal> {
+    check_kind(call)?;
+    let view = call.view();
+    // The address has been decoded once.
+    let wanted = call.param("props");
+    let is_it = |binding: &BindingView| {
+        let key = properties_key(binding);
+        is_between(call, binding) && (key == wanted || decoded(&key) == wanted)
+    };
+    view.meta.bindings(vhost(&view.meta, call)?).find(is_it).ok_or_else(Refusal::not_found)
+}
+
+fn decoded(key: &str) -> String {
+    let mut bytes = Vec::with_capacity(key.len());
+    let mut rest = key.bytes();
+    while let Some(byte) = rest.next() {
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        if byte == b'%'
+            && let (Some(high), Some(low)) = (digit(rest.next()), digit(rest.next()))
+        {
+            bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+pub(crate) fn get(call: &Call) -> Outcome {
+    let (view, binding) = (call.view(), found(call)?);
+    Ok(Answer::Json(object(vhost(&view.meta, call)?, &binding)))
+}
+
+pub(crate) async fn add(call: &Call) -> Outcome {
+    check_kind(call)?;
+    let body = call.object()?;
+    let arguments = arguments(&body)?;
+    let key = body.get("routing_key").and_then(Value::as_str).unwrap_or_default();
+    let op = binding_op(call, (key, arguments.clone()), true)?;
+    as_client(call, op).await?;
+    let binding = BindingView {
+        source: call.name("source"),
+        destination: DestinationName::Queue(call.name("destination")),
+        key: meta::RoutingKey::from(key),
+        arguments,
+    };
+    let place = format!("{}/{}", call.param("destination"), properties_key(&binding));
+    Ok(Answer::Created(Some(place)))
+}
+
+pub(crate) async fn delete(call: &Call) -> Outcome {
+    let binding = found(call)?;
+    let key = binding.key.to_text().into_owned();
+    as_client(call, binding_op(call, (&key, binding.arguments), false)?).await?;
+    Ok(Answer::NoContent)
+}
+
+fn binding_op(
+    call: &Call,
+    (key, arguments): (&str, session::Table),
+    binds: bool,
+) -> Result<Op, Refusal> {
+    let (source, destination) = (short(call.param("source"))?, short(call.param("destination"))?);
+    let routing_key = short(key)?;
+    if call.param("kind") == "q" {
+        let binding = QueueBinding { queue: destination, exchange: source, routing_key, arguments };
+        return Ok(if binds { Op::BindQueue(binding) } else { Op::UnbindQueue(binding) });
+    }
+    let binding = ExchangeBinding { destination, source, routing_key, arguments };
+    Ok(if binds { Op::BindExchange(binding) } else { Op::UnbindExchange(binding) })
+}

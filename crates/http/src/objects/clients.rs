@@ -1,0 +1,337 @@
+//! Connections, channels and consumers. Who does not monitor sees its own.
+
+use super::vhosts;
+use crate::Api;
+use crate::call::{Answer, Call, Outcome};
+use crate::list::Row;
+use crate::refusal::Refusal;
+use crate::stats::Stats;
+use broker::{Activity, ChannelCounters, Connection, ConsumerView, QueueRef};
+use meta::ConnectionId;
+use meta::definitions::table_to_json;
+use serde_json::{Value, json};
+use session::ChannelId;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The reason that clients are given where the request has none.
+const CLOSE_REASON: &str = "Closed via management plugin";
+/// COMPAT: time that consumers have to acknowledge, where nobody says otherwise, milliseconds.
+const CONSUMER_TIMEOUT_MS: u64 = 1_800_000;
+
+/// A connection in a list.
+struct ConnectionRow {
+    api: Arc<Api>,
+    connection: Arc<Connection>,
+}
+
+const CONNECTION: &[&str] = &[
+    "auth_mechanism",
+    "channel_max",
+    "channels",
+    "client_properties",
+    "connected_at",
+    "frame_max",
+    "host",
+    "name",
+    "node",
+    "peer_cert_issuer",
+    "peer_cert_serial_number",
+    "peer_cert_subject",
+    "peer_cert_validity",
+    "peer_host",
+    "peer_port",
+    "port",
+    "protocol",
+    "recv_cnt",
+    "recv_oct",
+    "recv_oct_details",
+    "send_cnt",
+    "send_oct",
+    "send_oct_details",
+    "send_pend",
+    "ssl",
+    "ssl_cipher",
+    "ssl_hash",
+    "ssl_key_exchange",
+    "ssl_protocol",
+    "state",
+    "timeout",
+    "type",
+    "user",
+    "user_provided_name",
+    "user_who_performed_action",
+    "vhost",
+];
+
+impl Row for ConnectionRow {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        Cow::Borrowed(CONNECTION)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.connection.identity.name)
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        let identity = &self.connection.identity;
+        let rate =
+            |what| json!({"rate": self.api.stats.rate_of_connection(self.connection.id, what)});
+        Some(match column {
+            "client_properties" => table_to_json(&identity.client_properties),
+            "node" => json!(self.api.management.node_info.name),
+            "recv_oct_details" | "send_oct_details" => rate(column),
+            "type" if identity.protocol.starts_with("Direct") => json!("direct"),
+            "type" => json!("network"),
+            "user_provided_name" => {
+                table_to_json(&identity.client_properties).get("connection_name")?.clone()
+            }
+            "user_who_performed_action" => json!(identity.user),
+            _ => {
+                let node = &self.api.management.node_info.name;
+                let value = mgmt::connection_value(node, &self.connection, column);
+                // COMPAT: facts of TLS are there without it.
+                value.unwrap_or(Value::Null)
+            }
+        })
+    }
+}
+
+/// Whether the caller sees a client of a user in a virtual host.
+fn sees(call: &Call, connection: &Connection) -> bool {
+    call.caller.is_monitor() || connection.identity.user == call.caller.user
+}
+
+fn connections(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Vec<ConnectionRow> {
+    let list = call.api.management.broker.connections.list();
+    let seen = list.into_iter().filter(|one| sees(call, one) && wanted(one));
+    seen.map(|connection| ConnectionRow { api: Arc::clone(&call.api), connection }).collect()
+}
+
+pub(crate) fn list(call: &Call) -> Outcome {
+    call.list(connections(call, |_| true))
+}
+
+pub(crate) fn list_in_vhost(call: &Call) -> Outcome {
+    call.list(connections(call, |one| one.identity.vhost == call.param("vhost")))
+}
+
+pub(crate) fn list_of_streams(call: &Call) -> Outcome {
+    let vhost = call.param("vhost");
+    let is_in = |one: &Connection| vhost.is_empty() || one.identity.vhost == vhost;
+    call.list(connections(call, |one| one.identity.is_of_streams() && is_in(one)))
+}
+
+pub(crate) fn list_of_user(call: &Call) -> Outcome {
+    call.list(connections(call, |one| one.identity.user == call.param("user")))
+}
+
+/// The connection that the address names.
+fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
+    let name = call.param("name");
+    let found = connections(call, |one| one.identity.name == name);
+    found.into_iter().next().ok_or_else(Refusal::not_found)
+}
+
+pub(crate) fn get(call: &Call) -> Outcome {
+    Ok(Answer::Json(found(call)?.object()))
+}
+
+fn reason(call: &Call) -> &str {
+    let given = call.headers.get("x-reason").and_then(|reason| reason.to_str().ok());
+    given.unwrap_or(CLOSE_REASON)
+}
+
+pub(crate) async fn close(call: &Call) -> Outcome {
+    let row = found(call)?;
+    close_one(call, &row.connection).await?;
+    Ok(Answer::NoContent)
+}
+
+async fn close_one(call: &Call, connection: &Connection) -> Result<(), Refusal> {
+    let fields = json!({"pid": connection.identity.name, "explanation": reason(call)});
+    call.ask("close_connection", fields).await.map(|_| ())
+}
+
+pub(crate) async fn close_of_user(call: &Call) -> Outcome {
+    for row in connections(call, |one| one.identity.user == call.param("user")) {
+        // It may have gone meanwhile.
+        let _gone = close_one(call, &row.connection).await;
+    }
+    Ok(Answer::NoContent)
+}
+
+/// A channel in a list.
+struct ChannelRow {
+    api: Arc<Api>,
+    connection: Arc<Connection>,
+    channel: ChannelId,
+    counters: Arc<ChannelCounters>,
+    n_unacked: u64,
+    has_consumers: bool,
+}
+
+const CHANNEL: &[&str] = &[
+    "acks_uncommitted",
+    "confirm",
+    "connection_details",
+    "consumer_count",
+    "consumer_details",
+    "message_stats",
+    "messages_unacknowledged",
+    "messages_uncommitted",
+    "messages_unconfirmed",
+    "name",
+    "node",
+    "number",
+    "prefetch_count",
+    "state",
+    "transactional",
+    "user",
+    "user_who_performed_action",
+    "vhost",
+];
+
+impl Row for ChannelRow {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        Cow::Borrowed(CHANNEL)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Owned(channel_name(&self.connection, self.channel))
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        let (identity, counters) = (&self.connection.identity, &self.counters);
+        let number =
+            |counter: &std::sync::atomic::AtomicU64| json!(counter.load(Ordering::Relaxed));
+        Some(match column {
+            "acks_uncommitted" => number(&counters.n_uncommitted_acks),
+            "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
+            "connection_details" => json!({
+                "name": identity.name, "peer_host": identity.peer_host,
+                "peer_port": identity.peer_port,
+            }),
+            "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
+            "consumer_details" if self.has_consumers => {
+                let is_its = |one: &ConsumerView| {
+                    (one.connection, one.channel) == (self.connection.id, self.channel)
+                };
+                let consumers = self.api.management.broker.figures().consumers();
+                let its = consumers.iter().filter(|(_, consumer)| is_its(consumer));
+                its.map(|(queue, one)| consumer(&self.api, queue, one)).collect()
+            }
+            "message_stats" => {
+                Stats::of_channel(counters, self.connection.n_unconfirmed(self.channel))?
+            }
+            "messages_unacknowledged" => json!(self.n_unacked),
+            "messages_uncommitted" => number(&counters.n_uncommitted),
+            "messages_unconfirmed" => json!(self.connection.n_unconfirmed(self.channel)),
+            "name" => json!(self.name()),
+            "node" => json!(self.api.management.node_info.name),
+            "number" => json!(self.channel.0),
+            "prefetch_count" => json!(counters.prefetch_count.load(Ordering::Relaxed)),
+            "state" => json!("running"),
+            "transactional" => json!(counters.transactional.load(Ordering::Relaxed)),
+            "user" | "user_who_performed_action" => json!(identity.user),
+            "vhost" => json!(identity.vhost),
+            _ => return None,
+        })
+    }
+}
+
+fn channel_name(connection: &Connection, channel: ChannelId) -> String {
+    format!("{} ({})", connection.identity.name, channel.0)
+}
+
+fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Vec<ChannelRow> {
+    let broker = &call.api.management.broker;
+    let unacked: BTreeMap<_, u64> = broker.figures().unacked_by_channel();
+    let mut rows = Vec::new();
+    for connection in broker.connections.list() {
+        if !sees(call, &connection) || !wanted(&connection) {
+            continue;
+        }
+        for (channel, counters) in stdx::lock(&connection.channels).iter() {
+            rows.push(ChannelRow {
+                api: Arc::clone(&call.api),
+                connection: Arc::clone(&connection),
+                channel: *channel,
+                counters: Arc::clone(counters),
+                n_unacked: unacked.get(&(connection.id, *channel)).copied().unwrap_or(0),
+                has_consumers: false,
+            });
+        }
+    }
+    rows
+}
+
+pub(crate) fn list_channels(call: &Call) -> Outcome {
+    call.list(channels(call, |_| true))
+}
+
+pub(crate) fn channels_in_vhost(call: &Call) -> Outcome {
+    call.list(channels(call, |one| one.identity.vhost == call.param("vhost")))
+}
+
+pub(crate) fn channels_of_connection(call: &Call) -> Outcome {
+    let row = found(call)?;
+    call.list(channels(call, |one| one.id == row.connection.id))
+}
+
+pub(crate) fn get_channel(call: &Call) -> Outcome {
+    let name = call.param("name");
+    let found = channels(call, |_| true).into_iter().find(|row| row.name() == name);
+    let row = ChannelRow { has_consumers: true, ..found.ok_or_else(Refusal::not_found)? };
+    Ok(Answer::Json(row.object()))
+}
+
+/// COMPAT: connections of AMQP 0-9-1 have no sessions.
+pub(crate) fn sessions(call: &Call) -> Outcome {
+    found(call)?;
+    Err(Refusal::bad_request("connection does not use AMQP 1.0"))
+}
+
+/// A consumer as an object.
+pub(super) fn consumer(api: &Api, queue: &QueueRef, consumer: &ConsumerView) -> Value {
+    let def = queue.def();
+    json!({
+        "arguments": table_to_json(&consumer.arguments),
+        "ack_required": consumer.ack_required,
+        "active": consumer.activity != Activity::Waiting,
+        "activity_status": consumer.activity.as_str(),
+        "channel_details": channel_details(api, consumer.connection, consumer.channel),
+        "consumer_tag": consumer.consumer_tag.to_text(),
+        "consumer_timeout": CONSUMER_TIMEOUT_MS,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": consumer.prefetch_count,
+        "queue": {"name": def.name.as_str(), "vhost": def.vhost.as_str()},
+    })
+}
+
+fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
+    let Some(connection) = api.management.broker.connections.get(connection) else {
+        return json!({});
+    };
+    let identity = &connection.identity;
+    json!({
+        "connection_name": identity.name,
+        "name": channel_name(&connection, channel),
+        "node": api.management.node_info.name,
+        "number": channel.0,
+        "peer_host": identity.peer_host,
+        "peer_port": identity.peer_port,
+        "user": identity.user,
+    })
+}
+
+pub(crate) fn consumers(call: &Call) -> Outcome {
+    let view = call.view();
+    let seen = vhosts(&view.meta, call)?;
+    let is_seen = |queue: &QueueRef| seen.iter().any(|vhost| *vhost.name() == queue.def().vhost);
+    let consumers = call.api.management.broker.figures().consumers();
+    let rows = consumers.iter().filter(|(queue, _)| is_seen(queue));
+    call.list(rows.map(|(queue, one)| consumer(&call.api, queue, one)).collect::<Vec<_>>())
+}

@@ -1,0 +1,47 @@
+//! Definitions as a document, whole or of one virtual host.
+
+use super::put_field;
+use crate::call::{Answer, Call, Outcome};
+use crate::refusal::Refusal;
+use axum::http::header;
+use serde_json::{Value, json};
+
+fn fields(call: &Call) -> Value {
+    match call.param("vhost") {
+        "" => json!({}),
+        vhost => json!({"vhost": vhost}),
+    }
+}
+
+pub(crate) async fn export(call: &Call) -> Outcome {
+    Ok(Answer::Json(call.ask("export_definitions", fields(call)).await?))
+}
+
+pub(crate) async fn import(call: &Call) -> Outcome {
+    let document = document(call)?;
+    let text = String::from_utf8(document)
+        .map_err(|_| Refusal::bad_request("not_json: the document is not UTF-8"))?;
+    let mut fields = fields(call);
+    put_field(&mut fields, "definitions", json!(text));
+    call.ask("import_definitions", fields).await?;
+    Ok(Answer::NoContent)
+}
+
+/// The document: the body, or the file of a form.
+fn document(call: &Call) -> Result<Vec<u8>, Refusal> {
+    let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let Some(boundary) = kind.and_then(|kind| kind.strip_prefix("multipart/form-data")) else {
+        return Ok(call.body.to_vec());
+    };
+    let boundary = boundary.split("boundary=").nth(1).unwrap_or_default().trim_matches('"');
+    part(&call.body, boundary).ok_or_else(|| Refusal::bad_request("the form has no file"))
+}
+
+/// The content of the form's part that is a file, or of its only one.
+fn part(body: &[u8], boundary: &str) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(body).ok()?;
+    let delimiter = format!("--{boundary}");
+    let mut parts = text.split(delimiter.as_str()).filter_map(|part| part.split_once("\r\n\r\n"));
+    let (_, content) = parts.find(|(head, _)| head.contains("name=\"file\""))?;
+    Some(content.strip_suffix("\r\n").unwrap_or(content).as_bytes().to_vec())
+}

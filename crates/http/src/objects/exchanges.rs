@@ -1,0 +1,82 @@
+//! Exchanges: what they show, their declaration and deletion.
+
+use super::queues::as_client;
+use super::{arguments, flag, put_field, short, vhosts};
+use crate::call::{Answer, Call, Outcome, vhost};
+use crate::refusal::Refusal;
+use meta::definitions::table_to_json;
+use meta::{ExchangeDef, PolicyScope, Vhost};
+use serde_json::{Value, json};
+use session::{ExchangeDeclaration, Op};
+
+fn object(vhost: &Vhost, exchange: &ExchangeDef) -> Value {
+    let mut object = json!({
+        "arguments": table_to_json(&exchange.arguments),
+        "auto_delete": exchange.auto_delete,
+        "durable": exchange.durable,
+        "internal": exchange.internal,
+        "name": exchange.name.as_str(),
+        "type": exchange.kind.as_str(),
+        "user_who_performed_action": "rmq-internal",
+        "vhost": vhost.name().as_str(),
+    });
+    if let Some(policy) = vhost.policies().of_exchange(PolicyScope::User, &exchange.name) {
+        put_field(&mut object, "policy", json!(policy.spec().name.as_str()));
+    }
+    object
+}
+
+pub(crate) fn list(call: &Call) -> Outcome {
+    let view = call.view();
+    let mut rows = Vec::new();
+    for vhost in vhosts(&view.meta, call)? {
+        rows.extend(vhost.exchanges().map(|exchange| object(vhost, exchange)));
+    }
+    call.list(rows)
+}
+
+pub(crate) fn get(call: &Call) -> Outcome {
+    let view = call.view();
+    let vhost = vhost(&view.meta, call)?;
+    let exchange = vhost.exchange(name(call)).ok_or_else(Refusal::not_found)?;
+    let mut object = object(vhost, exchange);
+    put_field(&mut object, "incoming", json!([]));
+    put_field(&mut object, "outgoing", json!([]));
+    Ok(Answer::Json(object))
+}
+
+/// COMPAT: the default exchange has a name in addresses.
+pub(crate) fn name(call: &Call) -> &str {
+    match call.param("name") {
+        "amq.default" => "",
+        name => name,
+    }
+}
+
+pub(crate) async fn declare(call: &Call) -> Outcome {
+    let object = call.object()?;
+    let was_there = call.view().meta.exchange(call.param("vhost"), call.param("name")).is_some();
+    let durable = object.get("durable").is_none() || flag(&object, "durable")?;
+    let declaration = ExchangeDeclaration {
+        exchange: short(call.param("name"))?,
+        kind: short(object.get("type").and_then(Value::as_str).unwrap_or("direct"))?,
+        passive: false,
+        durable,
+        auto_delete: flag(&object, "auto_delete")?,
+        internal: flag(&object, "internal")?,
+        arguments: arguments(&object)?,
+    };
+    as_client(call, Op::DeclareExchange(declaration)).await?;
+    Ok(Answer::put(was_there))
+}
+
+pub(crate) async fn delete(call: &Call) -> Outcome {
+    let exchange = short(call.param("name"))?;
+    let is_there = call.view().meta.exchange(call.param("vhost"), call.param("name")).is_some();
+    if !is_there {
+        return Err(Refusal::not_found());
+    }
+    let if_unused = call.query.flag("if-unused");
+    as_client(call, Op::DeleteExchange { exchange, if_unused }).await?;
+    Ok(Answer::NoContent)
+}

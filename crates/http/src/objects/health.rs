@@ -1,0 +1,133 @@
+//! Health checks: 200, or 503 with what is wrong. Never from anything that was kept.
+
+use crate::call::{Answer, Call, Outcome};
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+use broker::Alarm;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// All is well.
+fn ok() -> Outcome {
+    Ok(Answer::Json(json!({"status": "ok"})))
+}
+
+fn failed(reason: &str, more: Value) -> Outcome {
+    let mut object = json!({"status": "failed", "reason": reason});
+    if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
+        object.extend(more);
+    }
+    Ok(Answer::Status(StatusCode::SERVICE_UNAVAILABLE, object))
+}
+
+/// A check that only a cluster or a dying node could fail.
+pub(crate) fn passes(_: &Call) -> Outcome {
+    ok()
+}
+
+pub(crate) fn alarms(call: &Call) -> Outcome {
+    let management = &call.api.management;
+    let node = &management.node_info.name;
+    let descriptors = management.resources.descriptors().is_alarm_on;
+    let on = [(Alarm::Memory, "memory"), (Alarm::Disk, "disk")]
+        .into_iter()
+        .filter(|(alarm, _)| management.broker.alarms.is_on(*alarm))
+        .map(|(_, resource)| resource)
+        .chain(descriptors.then_some("file_descriptor_limit"));
+    let alarms: Vec<Value> =
+        on.map(|resource| json!({"node": node, "resource": resource})).collect();
+    if alarms.is_empty() {
+        return ok();
+    }
+    failed("There are alarms in effect in the cluster", json!({"alarms": alarms}))
+}
+
+pub(crate) fn port_listener(call: &Call) -> Outcome {
+    let port: u16 = call.param("port").parse().map_err(|_| Refusal::bad_request("Invalid port"))?;
+    let listeners = call.api.management.open_listeners();
+    let ports: Vec<u16> = listeners.iter().map(|listener| listener.address.port()).collect();
+    if ports.contains(&port) {
+        return Ok(Answer::Json(json!({"status": "ok", "port": port})));
+    }
+    failed("No active listener", json!({"missing": port, "ports": ports}))
+}
+
+pub(crate) fn protocol_listener(call: &Call) -> Outcome {
+    let listeners = call.api.management.open_listeners();
+    let open: Vec<&str> = listeners.iter().map(|listener| listener.protocol).collect();
+    let wanted = call.param("protocols").split(',').map(|word| word.trim().to_lowercase());
+    let missing: Vec<String> =
+        wanted.filter(|protocol| !open.contains(&protocol_name(protocol))).collect();
+    if missing.is_empty() {
+        return Ok(Answer::Json(json!({"status": "ok", "protocols": open})));
+    }
+    failed("No active listener", json!({"missing": missing, "protocols": open}))
+}
+
+/// COMPAT: names that people use for a protocol.
+fn protocol_name(word: &str) -> &str {
+    match word {
+        "amqp091" | "amqp0.9.1" | "amqp0-9-1" | "amqp10" | "amqp1.0" | "amqp1-0" => "amqp",
+        "amqps" | "amqp091/ssl" | "amqp+ssl" => "amqp/ssl",
+        other => other,
+    }
+}
+
+pub(crate) fn certificates(call: &Call) -> Outcome {
+    let within: u64 = call
+        .param("within")
+        .parse()
+        .map_err(|_| Refusal::bad_request("Invalid expiration value."))?;
+    let days = match call.param("unit") {
+        "days" => 1,
+        "weeks" => 7,
+        "months" => 30,
+        "years" => 365,
+        _ => {
+            let text = "Time unit not recognised. Supported units: days, weeks, months, years.";
+            return Err(Refusal::bad_request(text));
+        }
+    };
+    let span = Duration::from_secs(within.saturating_mul(days * 24 * 3600));
+    let expired = call.api.management.certificates_expiring_within(span);
+    if expired.is_empty() {
+        return ok();
+    }
+    failed("Certificates expiring", json!({"expired": expired}))
+}
+
+pub(crate) fn below_connection_limit(call: &Call) -> Outcome {
+    let broker = &call.api.management.broker;
+    let (current, limit) = (broker.connections.len() as u64, call.api.limits.connections_max);
+    if limit.is_none_or(|limit| current < limit) {
+        return ok();
+    }
+    failed("node connection limit is reached", json!({"limit": limit, "connections": current}))
+}
+
+pub(crate) fn ready_to_serve(call: &Call) -> Outcome {
+    let management = &call.api.management;
+    if !management.running.load(Ordering::Relaxed) {
+        return failed("the rabbit node is not running", json!({}));
+    }
+    if management.open_listeners().is_empty() {
+        return failed("the rabbit node is in maintenance mode", json!({}));
+    }
+    ok()
+}
+
+pub(crate) fn in_service(call: &Call) -> Outcome {
+    if call.api.management.broker.connections.in_maintenance.load(Ordering::Relaxed) {
+        return failed("this rabbit node is in maintenance mode", json!({}));
+    }
+    ready_to_serve(call)
+}
+
+pub(crate) fn without_leaders(call: &Call) -> Outcome {
+    let pattern = call.param("pattern");
+    if !pattern.is_empty() {
+        meta::Pattern::new(pattern)?;
+    }
+    ok()
+}

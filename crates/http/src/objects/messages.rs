@@ -1,0 +1,238 @@
+//! Messages: published to an exchange, fetched from a queue. Properties and bodies as JSON has them.
+
+use super::{check_keys, text};
+use crate::call::{Answer, Call, Outcome as Answered};
+use crate::refusal::Refusal;
+use crate::user_session::{Got, Told, UserSession, unexpected};
+use axum::body::Bytes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use broker::MessageProperties as Properties;
+use meta::definitions::{table_from_json, table_to_json};
+use serde_json::{Map, Value, json};
+use session::{Op, Outcome, ShortString};
+
+/// Messages of one request.
+const GET_MAX: u64 = 50_000;
+/// Bytes of bodies of one answer: what is beyond stays in the queue.
+const GET_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Texts among the properties, by the names that JSON has for them.
+type TextOf = fn(&mut Properties) -> &mut Option<ShortString>;
+const TEXTS: [(&str, TextOf); 10] = [
+    ("type", |it| &mut it.kind),
+    ("content_type", |it| &mut it.content_type),
+    ("content_encoding", |it| &mut it.content_encoding),
+    ("correlation_id", |it| &mut it.correlation_id),
+    ("reply_to", |it| &mut it.reply_to),
+    ("expiration", |it| &mut it.expiration),
+    ("message_id", |it| &mut it.message_id),
+    ("user_id", |it| &mut it.user_id),
+    ("app_id", |it| &mut it.app_id),
+    ("cluster_id", |it| &mut it.cluster_id),
+];
+
+fn properties_of(object: &Map<String, Value>) -> Result<Properties, Refusal> {
+    let invalid = |name: &str| Refusal::bad_request(format!("invalid property: {name}"));
+    let mut properties = Properties::default();
+    for (name, part) in TEXTS {
+        let Some(value) = object.get(name).filter(|value| !value.is_null()) else { continue };
+        let text = value.as_str().ok_or_else(|| invalid(name))?;
+        *part(&mut properties) = Some(super::short(text)?);
+    }
+    let number = |name: &str, most: u64| match object.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let found = value.as_u64().filter(|found| *found <= most);
+            found.map(Some).ok_or_else(|| invalid(name))
+        }
+    };
+    let byte = |name| Ok::<_, Refusal>(number(name, 255)?.and_then(|it| u8::try_from(it).ok()));
+    properties.delivery_mode = byte("delivery_mode")?;
+    properties.priority = byte("priority")?;
+    properties.timestamp = number("timestamp", u64::MAX)?;
+    if let headers @ Some(_) = object.get("headers") {
+        properties.headers = Some(table_from_json(headers).map_err(Refusal::bad_request)?);
+    }
+    Ok(properties)
+}
+
+/// COMPAT: no properties are an empty list.
+fn properties_json(mut properties: Properties) -> Value {
+    let mut object = Map::new();
+    for (name, part) in TEXTS {
+        if let Some(text) = part(&mut properties) {
+            object.insert(name.to_owned(), json!(text.to_text()));
+        }
+    }
+    let numbers = [
+        ("delivery_mode", properties.delivery_mode.map(u64::from)),
+        ("priority", properties.priority.map(u64::from)),
+        ("timestamp", properties.timestamp),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            object.insert(name.to_owned(), json!(number));
+        }
+    }
+    if let Some(headers) = &properties.headers {
+        object.insert("headers".to_owned(), table_to_json(headers));
+    }
+    if object.is_empty() { json!([]) } else { Value::Object(object) }
+}
+
+pub(crate) async fn publish(call: &Call) -> Answered {
+    let exchange = super::exchanges::name(call);
+    if call.view().meta.exchange(call.param("vhost"), exchange).is_none() {
+        return Err(Refusal::lacks("exchange_not_found"));
+    }
+    let body = call.object()?;
+    check_keys(&body, &["routing_key", "properties", "payload", "payload_encoding"])?;
+    let payload = text(&body, "payload")?;
+    let payload = match text(&body, "payload_encoding")? {
+        "string" => payload.as_bytes().to_vec(),
+        "base64" => {
+            STANDARD.decode(payload).map_err(|_| Refusal::bad_request("payload is not base64"))?
+        }
+        other => return Err(Refusal::bad_request(format!("unsupported encoding: {other}"))),
+    };
+    let none = Map::new();
+    let properties = match body.get("properties") {
+        Some(Value::Object(properties)) => properties,
+        _ => &none,
+    };
+    let mut encoded = Vec::new();
+    properties_of(properties)?.encode(&mut encoded);
+    let key = text(&body, "routing_key")?;
+    super::short(key)?;
+    let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
+    let routed = routed(&mut session, (exchange, key), &encoded, Bytes::from(payload)).await;
+    session.close().await;
+    Ok(Answer::Json(json!({"routed": routed?})))
+}
+
+async fn routed(
+    session: &mut UserSession,
+    address: (&str, &str),
+    properties: &[u8],
+    body: Bytes,
+) -> Result<bool, Refusal> {
+    session.ask(Op::EnableConfirms).await?;
+    session.publish(address, properties, body).await
+}
+
+/// The fate of a message that was fetched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AckMode {
+    Taken,
+    Settled(Outcome),
+}
+
+impl AckMode {
+    fn of(word: &str) -> Result<Self, Refusal> {
+        Ok(match word {
+            "ack_requeue_false" => Self::Taken,
+            "ack_requeue_true" => Self::Settled(Outcome::Released),
+            "reject_requeue_true" => Self::Settled(Outcome::Modified),
+            "reject_requeue_false" => Self::Settled(Outcome::Rejected),
+            other => {
+                return Err(Refusal::bad_request(format!(
+                    "Invalid ackmode value: {other}. Valid values are: ack_requeue_true, \
+                     ack_requeue_false, reject_requeue_true, reject_requeue_false"
+                )));
+            }
+        })
+    }
+}
+
+/// How bodies are shown.
+struct Shown {
+    in_base64: bool,
+    bytes_max: usize,
+}
+
+pub(crate) async fn get(call: &Call) -> Answered {
+    let body = call.object()?;
+    let view = call.view();
+    let vhost = crate::call::vhost(&view.meta, call)?;
+    vhost.queue(call.param("name")).ok_or_else(|| Refusal::lacks("queue_not_found"))?;
+    check_keys(&body, &["ackmode", "count", "encoding"])?;
+    let mode = AckMode::of(text(&body, "ackmode")?)?;
+    let number = |field: &str| match body.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => text.parse().map(Some).map_err(|_| field.to_owned()),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| field.to_owned()),
+    };
+    let invalid = |field: String| Refusal::bad_request(format!("{field} is no number"));
+    let count = number("count").map_err(invalid)?.unwrap_or(1).min(GET_MAX);
+    let truncate = number("truncate").map_err(invalid)?;
+    let in_base64 = match text(&body, "encoding")? {
+        "auto" => false,
+        "base64" => true,
+        _ => {
+            let text = "Unsupported encoding. Please use auto or base64.";
+            return Err(Refusal::bad_request(text));
+        }
+    };
+    let bytes_max = truncate.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let shown = Shown { in_base64, bytes_max };
+    let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
+    let fetched = fetch(&mut session, call.param("name"), (count, mode), &shown).await;
+    session.close().await;
+    Ok(Answer::Json(Value::Array(fetched?)))
+}
+
+async fn fetch(
+    session: &mut UserSession,
+    queue: &str,
+    (count, mode): (u64, AckMode),
+    shown: &Shown,
+) -> Result<Vec<Value>, Refusal> {
+    let (mut rows, mut held, mut n_bytes) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..count {
+        let queue = super::short(queue)?;
+        let got = match session.ask(Op::Get { queue, no_ack: mode == AckMode::Taken }).await? {
+            Told::Empty => break,
+            Told::Got(got) => got,
+            other @ (Told::Done | Told::Confirmed(_) | Told::Refused(_)) => {
+                return unexpected(&other);
+            }
+        };
+        n_bytes += got.message.size_bytes().min(shown.bytes_max);
+        rows.push(row(&got, shown));
+        if matches!(mode, AckMode::Settled(_)) {
+            // What is left of it is where it is.
+            held.push((got.link, got.position));
+        }
+        if n_bytes > GET_BYTES_MAX {
+            break;
+        }
+    }
+    if let AckMode::Settled(outcome) = mode {
+        for place in held {
+            session.settle(place, outcome).await;
+        }
+    }
+    Ok(rows)
+}
+
+fn row(got: &Got, shown: &Shown) -> Value {
+    let message = got.message.message();
+    let body = message.body.bytes();
+    let start = body.get(..shown.bytes_max).unwrap_or(body);
+    let (payload, encoding) = match std::str::from_utf8(start) {
+        Ok(text) if !shown.in_base64 => (text.to_owned(), "string"),
+        _ => (STANDARD.encode(start), "base64"),
+    };
+    let properties = message.view().to_properties().unwrap_or_default();
+    json!({
+        "payload_bytes": body.len(),
+        "redelivered": got.redelivered,
+        "exchange": String::from_utf8_lossy(message.exchange),
+        "routing_key": String::from_utf8_lossy(message.routing_key),
+        "message_count": got.n_ready,
+        "properties": properties_json(properties),
+        "payload": payload,
+        "payload_encoding": encoding,
+    })
+}

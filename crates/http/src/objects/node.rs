@@ -1,0 +1,321 @@
+//! The node and the whole of it: overview, nodes, names, flags.
+
+use super::{put_field, text};
+use crate::call::{Answer, Call, Outcome};
+use crate::refusal::Refusal;
+use broker::Alarm;
+use mgmt::{ListenerInfo, memory_used_bytes};
+use serde_json::{Value, json};
+
+/// COMPAT: what clients see as the Erlang that RabbitMQ 4.3.6 runs on.
+const ERLANG: &str = "27.3";
+
+/// Exchange types, with RabbitMQ's descriptions.
+const EXCHANGE_TYPES: [(&str, &str); 11] = [
+    ("direct", "AMQP direct exchange, as per the AMQP specification"),
+    ("fanout", "AMQP fanout exchange, as per the AMQP specification"),
+    ("headers", "AMQP headers exchange, as per the AMQP specification"),
+    ("topic", "AMQP topic exchange, as per the AMQP specification"),
+    ("x-local-random", "Picks one random local binding (queue) to route via (to)."),
+    ("x-modulus-hash", "Modulus Hashing Exchange"),
+    ("x-consistent-hash", "Consistent Hashing Exchange"),
+    ("x-random", "AMQP random exchange."),
+    ("x-recent-history", "Recent History Exchange."),
+    ("x-jms-topic", "JMS topic exchange"),
+    ("x-delayed-message", "Delayed Message Exchange."),
+];
+
+fn exchange_types() -> Value {
+    let object = |(name, description): &(&str, &str)| json!({"name": name, "description": description, "enabled": true});
+    EXCHANGE_TYPES.iter().map(object).collect()
+}
+
+fn cluster_name(call: &Call) -> Value {
+    let view = call.view();
+    let name = view.meta.global_parameters().get("cluster_name").map(meta::Json::value);
+    name.unwrap_or_else(|| json!(call.api.management.node_info.name))
+}
+
+fn listeners(call: &Call) -> Value {
+    let object = |listener: &ListenerInfo| {
+        json!({
+            "node": call.api.management.node_info.name,
+            "protocol": listener.protocol,
+            "ip_address": listener.address.ip().to_string(),
+            "port": listener.address.port(),
+            "socket_opts": [],
+            "tls": listener.protocol.contains("ssl") || listener.protocol == "https",
+        })
+    };
+    call.api.management.open_listeners().iter().map(object).collect()
+}
+
+pub(crate) fn overview(call: &Call) -> Outcome {
+    let (management, view) = (&call.api.management, call.view());
+    let vhosts = super::vhosts(&view.meta, call)?;
+    let n_queues: usize =
+        vhosts.iter().map(|vhost| vhost.queues().filter(|def| !def.is_internal()).count()).sum();
+    let n_exchanges: usize = vhosts.iter().map(|vhost| vhost.exchanges().len()).sum();
+    let connections = management.broker.connections.list();
+    let n_consumers: u64 = view.queues().map(|queue| queue.stat().n_consumers).sum();
+    let mut object = json!({
+        "management_version": management.node_info.rabbitmq_version,
+        "rates_mode": "basic",
+        "sample_retention_policies": {
+            "global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600],
+        },
+        "exchange_types": exchange_types(),
+        "product_version": management.node_info.version,
+        "product_name": "Leveret",
+        "rabbitmq_version": management.node_info.rabbitmq_version,
+        "cluster_name": cluster_name(call),
+        "cluster_tags": {},
+        "node_tags": {},
+        "erlang_version": ERLANG,
+        "erlang_full_version": format!("none: Leveret {}", management.node_info.version),
+        "crypto_lib_version": "aws-lc-rs",
+        "disable_stats": false,
+        "default_queue_type": "classic",
+        "is_op_policy_updating_enabled": true,
+        "enable_queue_totals": false,
+        "require_definition_json_extension": false,
+        "object_totals": {
+            "channels": connections.iter().map(|one| one.n_channels()).sum::<usize>(),
+            "consumers": n_consumers,
+            "exchanges": n_exchanges,
+            "queues": n_queues,
+            "connections": connections.len(),
+        },
+        "statistics_db_event_queue": 0,
+    });
+    if call.caller.is_monitor() {
+        put_field(&mut object, "node", json!(management.node_info.name));
+        put_field(&mut object, "listeners", listeners(call));
+        put_field(&mut object, "contexts", contexts(call));
+    }
+    let is_wanted = |name: &str| vhosts.iter().any(|vhost| vhost.name() == name);
+    if let Value::Object(object) = &mut object {
+        object.extend(call.api.stats.overview(is_wanted));
+    }
+    Ok(Answer::Json(object))
+}
+
+fn contexts(call: &Call) -> Value {
+    let listeners = call.api.management.open_listeners().iter();
+    let object = |listener: &ListenerInfo| {
+        json!({
+            "ssl_opts": [], "node": call.api.management.node_info.name,
+            "description": "RabbitMQ Management", "path": "/", "cowboy_opts": "[]",
+            "ip": listener.address.ip().to_string(),
+            "port": listener.address.port().to_string(),
+        })
+    };
+    listeners.filter(|listener| listener.protocol.starts_with("http")).map(object).collect()
+}
+
+fn node_object(call: &Call) -> Value {
+    let management = &call.api.management;
+    let (node_info, limits) = (&management.node_info, management.resources.limits());
+    let descriptors = management.resources.descriptors();
+    let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
+        list.iter().map(|path| path.display().to_string()).collect()
+    };
+    let mechanism =
+        |name: &str, enabled| json!({"name": name, "description": "", "enabled": enabled});
+    let is_on = |alarm| management.broker.alarms.is_on(alarm);
+    let (memory, disk) = (memory_used_bytes(), node_info.disk_free_bytes());
+    let n_connections = management.broker.connections.len();
+    let traffic = management.resources.traffic();
+    let n_read: u64 = traffic.iter().map(|it| it.read_bytes).sum();
+    let n_written: u64 = traffic.iter().map(|it| it.write_bytes).sum();
+    json!({
+        "partitions": [],
+        "os_pid": std::process::id().to_string(),
+        "fd_total": descriptors.total_limit,
+        "sockets_total": descriptors.total_limit,
+        "mem_limit": limits.memory_high_bytes(),
+        "mem_alarm": is_on(Alarm::Memory),
+        "disk_free_limit": limits.disk_free_bytes(),
+        "disk_free_alarm": is_on(Alarm::Disk),
+        "proc_total": 1_048_576,
+        "rates_mode": "basic",
+        "uptime": node_info.uptime_seconds() * 1_000,
+        "run_queue": 0,
+        "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            mechanism("PLAIN", true), mechanism("AMQPLAIN", true), mechanism("ANONYMOUS", true),
+        ],
+        "applications": [{
+            "name": "leveret", "description": "Leveret", "version": node_info.version,
+        }],
+        "contexts": contexts(call),
+        "log_files": paths(&node_info.log_files),
+        "db_dir": node_info.data_dir.display().to_string(),
+        "config_files": paths(&node_info.config_files),
+        "net_ticktime": 60,
+        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_stream"],
+        "mem_calculation_strategy": "rss",
+        "ra_open_file_metrics": {},
+        "rabbitmq_version": node_info.rabbitmq_version,
+        "erlang_version": ERLANG,
+        "crypto_lib_version": "aws-lc-rs",
+        "name": node_info.name,
+        "type": "disc",
+        "running": true,
+        "being_drained": management.open_listeners().is_empty(),
+        "mem_used": memory,
+        "fd_used": descriptors.total_used,
+        "sockets_used": n_connections,
+        "proc_used": n_connections,
+        "disk_free": disk,
+        "io_read_bytes": n_read,
+        "io_write_bytes": n_written,
+        "cluster_links": [],
+        "metrics_gc_queue_length": {},
+    })
+}
+
+pub(crate) fn list(call: &Call) -> Outcome {
+    call.list(vec![node_object(call)])
+}
+
+/// Refuses a node that is not this one, which is all of its cluster.
+fn check_node(call: &Call) -> Result<(), Refusal> {
+    let is_here = call.param("node") == call.api.management.node_info.name;
+    if is_here { Ok(()) } else { Err(Refusal::not_found()) }
+}
+
+pub(crate) fn get(call: &Call) -> Outcome {
+    check_node(call)?;
+    Ok(Answer::Json(node_object(call)))
+}
+
+/// Bytes of memory by what they are for, as far as that is known.
+fn memory_parts(call: &Call) -> [(&'static str, u64); 2] {
+    let messages = call.api.management.broker.figures().message_bytes();
+    let total = memory_used_bytes().unwrap_or_default();
+    [("queue_procs", messages), ("other_proc", total.saturating_sub(messages))]
+}
+
+pub(crate) fn memory(call: &Call) -> Outcome {
+    check_node(call)?;
+    let total = memory_used_bytes().unwrap_or_default();
+    let mut parts = json!({
+        "strategy": "rss", "total": {"erlang": total, "rss": total, "allocated": total},
+    });
+    for (name, bytes) in memory_parts(call) {
+        put_field(&mut parts, name, json!(bytes));
+    }
+    Ok(Answer::Json(json!({"memory": parts})))
+}
+
+pub(crate) fn memory_relative(call: &Call) -> Outcome {
+    check_node(call)?;
+    let total = memory_used_bytes().unwrap_or(1).max(1);
+    let mut parts = json!({"total": 100});
+    for (name, bytes) in memory_parts(call) {
+        put_field(&mut parts, name, json!(bytes * 100 / total));
+    }
+    Ok(Answer::Json(json!({"memory": parts})))
+}
+
+/// COMPAT: there are no tables of Erlang.
+pub(crate) fn memory_ets(call: &Call) -> Outcome {
+    check_node(call)?;
+    Ok(Answer::Json(json!({"ets": {"total": 0}})))
+}
+
+pub(crate) fn get_cluster_name(call: &Call) -> Outcome {
+    Ok(Answer::Json(json!({"name": cluster_name(call)})))
+}
+
+pub(crate) async fn put_cluster_name(call: &Call) -> Outcome {
+    let body = call.object()?;
+    call.ask("set_cluster_name", json!({"name": text(&body, "name")?})).await?;
+    Ok(Answer::NoContent)
+}
+
+pub(crate) fn extensions(_: &Call) -> Outcome {
+    Ok(Answer::Json(json!([{"javascript": "dispatcher.js"}])))
+}
+
+pub(crate) fn version(call: &Call) -> Outcome {
+    Ok(Answer::Json(json!(call.api.management.node_info.rabbitmq_version)))
+}
+
+pub(crate) fn effective_config(call: &Call) -> Outcome {
+    let settings = call.api.management.node_info.settings.iter();
+    Ok(Answer::Text(settings.map(|(key, value)| format!("{key} = {value}\n")).collect()))
+}
+
+pub(crate) async fn feature_flags(call: &Call) -> Outcome {
+    let flags = call.ask("list_feature_flags", json!({})).await?;
+    call.list(flags.as_array().cloned().unwrap_or_default())
+}
+
+/// COMPAT: all there are are on.
+pub(crate) async fn enable_feature_flag(call: &Call) -> Outcome {
+    let flags = call.ask("list_feature_flags", json!({})).await?;
+    let mut flags = flags.as_array().into_iter().flatten();
+    if flags.any(|flag| flag["name"] == call.param("name")) {
+        return Ok(Answer::NoContent);
+    }
+    Err(Refusal::bad_request("unsupported"))
+}
+
+async fn deprecated(call: &Call, used: bool) -> Outcome {
+    let columns = ["name", "state", "desc", "deprecation_phase", "doc_url", "provided_by"];
+    let fields = json!({"columns": columns, "used": used});
+    let features = call.ask("list_deprecated_features", fields).await?;
+    call.list(features.as_array().cloned().unwrap_or_default())
+}
+
+pub(crate) async fn deprecated_features(call: &Call) -> Outcome {
+    deprecated(call, false).await
+}
+
+pub(crate) async fn used_deprecated_features(call: &Call) -> Outcome {
+    deprecated(call, true).await
+}
+
+pub(crate) async fn hash_password(call: &Call) -> Outcome {
+    let salt = mgmt::salt()?;
+    let hash = meta::PasswordHash::by(call.api.management.hashing, salt, call.param("password"));
+    Ok(Answer::Json(json!({"ok": hash.to_base64()})))
+}
+
+/// COMPAT: attempts are not counted by protocol.
+pub(crate) fn auth_attempts(call: &Call) -> Outcome {
+    check_node(call)?;
+    Ok(Answer::Json(json!([])))
+}
+
+/// For what is done by nothing being done.
+pub(crate) async fn nothing(_: &Call) -> Outcome {
+    Ok(Answer::NoContent)
+}
+
+/// For lists that only a cluster, federation or shovels fill.
+pub(crate) fn empty(call: &Call) -> Outcome {
+    call.list::<Value>(Vec::new())
+}
+
+/// For one of what there are none.
+pub(crate) fn none(_: &Call) -> Outcome {
+    Err(Refusal::not_found())
+}
+
+pub(crate) async fn none_to_change(_: &Call) -> Outcome {
+    Err(Refusal::not_found())
+}
+
+pub(crate) async fn aliveness(call: &Call) -> Outcome {
+    crate::call::vhost(&call.view().meta, call)?;
+    Ok(Answer::Json(json!({"status": "ok"})))
+}
+
+/// Traces are not written to files here.
+pub(crate) async fn no_traces(_: &Call) -> Outcome {
+    Err(Refusal::bad_request("traces are not written to files: bind a queue to amq.rabbitmq.trace"))
+}

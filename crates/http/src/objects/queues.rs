@@ -1,0 +1,384 @@
+//! Queues: what they show, and their declaration, deletion and purge.
+
+use super::{arguments, field, flag, put_field, short, text, vhosts};
+use crate::Api;
+use crate::call::{Answer, Call, Outcome, vhost};
+use crate::list::Row;
+use crate::objects::clients;
+use crate::refusal::Refusal;
+use crate::user_session::UserSession;
+use axum::http::StatusCode;
+use broker::{QueueRef, QueueStat, View};
+use meta::QueueKind;
+use meta::definitions::table_to_json;
+use serde_json::{Value, json};
+use session::{Flag, Op, QueueDeclaration};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The columns of a list, in the order of RabbitMQ's.
+const COLUMNS: &[&str] = &[
+    "arguments",
+    "auto_delete",
+    "consumer_capacity",
+    "consumer_utilisation",
+    "consumers",
+    "delivery_limit",
+    "durable",
+    "effective_policy_definition",
+    "exclusive",
+    "internal",
+    "internal_owner",
+    "leader",
+    "members",
+    "memory",
+    "message_bytes",
+    "message_bytes_dlx",
+    "message_bytes_persistent",
+    "message_bytes_ram",
+    "message_bytes_ready",
+    "message_bytes_unacknowledged",
+    "message_stats",
+    "messages",
+    "messages_active_priorities",
+    "messages_by_priority",
+    "messages_delayed",
+    "messages_details",
+    "messages_dlx",
+    "messages_persistent",
+    "messages_ram",
+    "messages_ready",
+    "messages_ready_details",
+    "messages_ready_ram",
+    "messages_unacknowledged",
+    "messages_unacknowledged_details",
+    "messages_unacknowledged_ram",
+    "name",
+    "next_delayed_at",
+    "last_delayed_at",
+    "node",
+    "online",
+    "operator_policy",
+    "policy",
+    "readers",
+    "segments",
+    "state",
+    "storage_version",
+    "type",
+    "vhost",
+    "confirm_on",
+    "messages_unconfirmed",
+    "confirms_timed_out",
+];
+/// Columns that one queue shows besides.
+const MORE: &[&str] = &[
+    "consumer_details",
+    "deliveries",
+    "exclusive_consumer_tag",
+    "head_message_timestamp",
+    "incoming",
+    "owner_pid_details",
+    "single_active_consumer_tag",
+];
+/// Columns that are left with `disable_stats`.
+const PLAIN: &[&str] = &[
+    "arguments",
+    "auto_delete",
+    "durable",
+    "exclusive",
+    "leader",
+    "members",
+    "name",
+    "node",
+    "online",
+    "operator_policy",
+    "policy",
+    "state",
+    "type",
+    "vhost",
+];
+
+/// A queue in a list, or by itself.
+struct QueueRow {
+    api: Arc<Api>,
+    view: Arc<View>,
+    queue: QueueRef,
+    stat: QueueStat,
+    columns: Cow<'static, [&'static str]>,
+}
+
+impl Row for QueueRow {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        self.columns.clone()
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.queue.def().name.as_str())
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        let (def, stat) = (self.queue.def(), &self.stat);
+        let rate = |what| self.api.stats.rate_of_queue(def.id, what);
+        Some(match column {
+            "name" => json!(def.name.as_str()),
+            "vhost" => json!(def.vhost.as_str()),
+            "messages" => json!(stat.n_ready + stat.n_unacked),
+            "messages_ready" => json!(stat.n_ready),
+            "messages_unacknowledged" => json!(stat.n_unacked),
+            "consumers" => json!(stat.n_consumers),
+            "arguments" => self.arguments(),
+            "node" => json!(self.api.management.node_info.name),
+            "internal" | "internal_owner" => json!(false),
+            "message_stats" => self.api.stats.of_queue(def.id, stat)?,
+            "messages_details" | "messages_ready_details" | "messages_unacknowledged_details" => {
+                json!({"rate": rate(column)})
+            }
+            "message_bytes_ready" | "message_bytes_unacknowledged"
+                if def.kind == QueueKind::Stream =>
+            {
+                return None;
+            }
+            "message_bytes_ready" => json!(self.ready_bytes()),
+            "message_bytes_unacknowledged" => json!(stat.message_bytes - self.ready_bytes()),
+            "policy" | "operator_policy" => {
+                let name = self.of_definition(column)?;
+                if name == "" { Value::Null } else { name }
+            }
+            "effective_policy_definition" => {
+                let settings = self.of_definition(column)?;
+                if settings.is_array() { json!({}) } else { settings }
+            }
+            "readers" => {
+                let readers = self.of_definition(column)?;
+                json!({&*self.api.management.node_info.name: readers})
+            }
+            "consumer_details" => self.consumers().collect(),
+            "deliveries" | "incoming" => json!([]),
+            "exclusive" => json!(def.exclusive_owner.is_some()),
+            "storage_version" | "head_message_timestamp" | "exclusive_consumer_tag"
+                if def.kind != QueueKind::Classic =>
+            {
+                return None;
+            }
+            "exclusive_consumer_tag" => self.tag_of(|one| one["exclusive"] == true),
+            "single_active_consumer_tag" => {
+                self.tag_of(|one| one["activity_status"] == "single_active")
+            }
+            "head_message_timestamp" => json!(self.queue.head_timestamp()),
+            "owner_pid_details" => {
+                let owner = self.api.management.broker.connections.get(def.exclusive_owner?)?;
+                let identity = &owner.identity;
+                json!({
+                    "name": identity.name, "peer_host": identity.peer_host,
+                    "peer_port": identity.peer_port,
+                })
+            }
+            _ => return self.of_definition(column),
+        })
+    }
+}
+
+impl QueueRow {
+    fn of_definition(&self, column: &str) -> Option<Value> {
+        let vhost = self.view.meta.vhost(&self.queue.def().vhost)?;
+        mgmt::queue_value(&self.api.management, vhost, (&self.queue, self.stat), column)
+    }
+
+    /// COMPAT: a queue of the default type shows the type among its arguments.
+    fn arguments(&self) -> Value {
+        let def = self.queue.def();
+        let mut arguments = table_to_json(&def.arguments);
+        if let Value::Object(arguments) = &mut arguments {
+            arguments.entry("x-queue-type").or_insert_with(|| json!(def.kind.as_str()));
+        }
+        arguments
+    }
+
+    /// Bytes of what is ready, by the mean size of what is there.
+    const fn ready_bytes(&self) -> u64 {
+        let n = self.stat.n_ready + self.stat.n_unacked;
+        match self.stat.message_bytes.checked_div(n) {
+            Some(mean) => mean * self.stat.n_ready,
+            None => 0,
+        }
+    }
+
+    fn consumers(&self) -> impl Iterator<Item = Value> {
+        let of = |consumer| clients::consumer(&self.api, &self.queue, &consumer);
+        self.queue.consumers().into_iter().map(of)
+    }
+
+    fn tag_of(&self, which: impl Fn(&Value) -> bool) -> Value {
+        self.consumers().find(which).map_or(Value::Null, |one| field(&one, "consumer_tag").clone())
+    }
+}
+
+fn rows(call: &Call, columns: &'static [&'static str]) -> Result<Vec<QueueRow>, Refusal> {
+    let view = call.view();
+    let mut rows = Vec::new();
+    for vhost in vhosts(&view.meta, call)? {
+        let queues = vhost.queues().filter(|def| !def.is_internal());
+        rows.extend(queues.filter_map(|def| view.queue_by_id(def.id)).map(|queue| QueueRow {
+            api: Arc::clone(&call.api),
+            view: Arc::clone(&view),
+            stat: queue.stat(),
+            queue,
+            columns: Cow::Borrowed(columns),
+        }));
+    }
+    Ok(rows)
+}
+
+pub(crate) fn list(call: &Call) -> Outcome {
+    let columns = match (call.query.flag("disable_stats"), call.query.flag("enable_queue_totals")) {
+        (true, false) => PLAIN,
+        (true, true) => return call.list(with_totals(call)?),
+        (false, _) => COLUMNS,
+    };
+    call.list(rows(call, columns)?)
+}
+
+fn with_totals(call: &Call) -> Result<Vec<QueueRow>, Refusal> {
+    let mut rows = rows(call, PLAIN)?;
+    let totals = ["messages", "messages_ready", "messages_unacknowledged"];
+    rows.iter_mut().for_each(|row| row.columns.to_mut().extend(totals));
+    Ok(rows)
+}
+
+pub(crate) fn list_detailed(call: &Call) -> Outcome {
+    let mut rows = rows(call, COLUMNS)?;
+    rows.iter_mut().for_each(|row| row.columns.to_mut().extend(MORE));
+    call.list(rows)
+}
+
+fn found(call: &Call) -> Result<QueueRow, Refusal> {
+    let view = call.view();
+    let def = vhost(&view.meta, call)?.queue(call.param("name")).ok_or_else(Refusal::not_found)?;
+    let queue = view.queue_by_id(def.id).filter(|_| !def.is_internal());
+    let queue = queue.ok_or_else(Refusal::not_found)?;
+    let stat = queue.stat();
+    let columns = Cow::Owned([COLUMNS, MORE].concat());
+    Ok(QueueRow { api: Arc::clone(&call.api), view, queue, stat, columns })
+}
+
+pub(crate) fn get(call: &Call) -> Outcome {
+    Ok(Answer::Json(found(call)?.object()))
+}
+
+pub(crate) fn quorum_status(call: &Call) -> Outcome {
+    let row = found(call)?;
+    if row.queue.def().kind != QueueKind::Quorum {
+        return Err(Refusal::not_found());
+    }
+    let node = &call.api.management.node_info.name;
+    Ok(Answer::Json(json!([{
+        "Node Name": node, "Raft State": "leader", "Membership": "voter", "Term": 1,
+    }])))
+}
+
+/// The virtual host and the queue of the address, as endpoints name them.
+fn address(call: &Call) -> Value {
+    json!({"vhost": call.param("vhost"), "name": call.param("name")})
+}
+
+pub(crate) async fn declare(call: &Call) -> Outcome {
+    let object = call.object()?;
+    let mut arguments = arguments(&object)?;
+    if object.get("type").is_some() {
+        let key = short("x-queue-type")?;
+        arguments.push(key, session::Value::from(text(&object, "type")?));
+    }
+    let was_there = call.api.management.broker.queue(call.param("vhost"), call.param("name"));
+    let durable = object.get("durable").is_none() || flag(&object, "durable")?;
+    let declaration = QueueDeclaration {
+        queue: short(call.param("name"))?,
+        passive: false,
+        durable,
+        exclusive: flag(&object, "exclusive")?,
+        auto_delete: flag(&object, "auto_delete")?,
+        arguments,
+    };
+    as_client(call, Op::DeclareQueue(declaration)).await?;
+    Ok(Answer::put(was_there.is_some()))
+}
+
+pub(crate) async fn delete(call: &Call) -> Outcome {
+    let queue = short(call.param("name"))?;
+    found(call)?;
+    let wants = |name| Flag::from_bool(call.query.flag(name));
+    let (if_unused, if_empty) = (wants("if-unused"), wants("if-empty"));
+    as_client(call, Op::DeleteQueue { queue, if_unused, if_empty }).await?;
+    Ok(Answer::NoContent)
+}
+
+pub(crate) async fn purge(call: &Call) -> Outcome {
+    found(call)?;
+    as_client(call, Op::PurgeQueue { queue: short(call.param("name"))? }).await?;
+    Ok(Answer::NoContent)
+}
+
+/// COMPAT: there is nothing to synchronise, and saying so is no error.
+pub(crate) async fn act(call: &Call) -> Outcome {
+    found(call)?;
+    match text(&call.object()?, "action")? {
+        "sync" | "cancel_sync" => Ok(Answer::NoContent),
+        other => Err(Refusal::bad_request(format!("unknown action: {other}"))),
+    }
+}
+
+/// Does something in the caller's name, as its client would.
+pub(super) async fn as_client(call: &Call, op: Op) -> Result<(), Refusal> {
+    let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
+    let told = session.ask(op).await;
+    session.close().await;
+    told.map(|_| ()).map_err(|refusal| match refusal.status {
+        // COMPAT: what exactly is not allowed is in the log.
+        StatusCode::UNAUTHORIZED => {
+            tracing::info!("HTTP: {}", refusal.reason);
+            Refusal::not_authorised("Access refused.")
+        }
+        _ => refusal,
+    })
+}
+
+pub(crate) async fn add_replica(call: &Call) -> Outcome {
+    replicas(call, "add_member").await
+}
+
+pub(crate) async fn delete_replica(call: &Call) -> Outcome {
+    replicas(call, "delete_member").await
+}
+
+async fn replicas(call: &Call, endpoint: &str) -> Outcome {
+    let mut fields = address(call);
+    put_field(&mut fields, "node", json!(text(&call.object()?, "node")?));
+    call.ask(endpoint, fields).await?;
+    Ok(Answer::NoContent)
+}
+
+pub(crate) async fn grow(call: &Call) -> Outcome {
+    let object = call.object()?;
+    let given = |name, default: &str| object.get(name).cloned().unwrap_or_else(|| json!(default));
+    call.ask(
+        "grow",
+        json!({
+            "node": call.param("node"),
+            "strategy": given("strategy", "all"),
+            "vhost_pattern": given("vhost_pattern", ".*"),
+            "queue_pattern": given("queue_pattern", ".*"),
+        }),
+    )
+    .await?;
+    Ok(Answer::NoContent)
+}
+
+pub(crate) async fn shrink(call: &Call) -> Outcome {
+    call.ask("shrink", json!({"node": call.param("node")})).await?;
+    Ok(Answer::NoContent)
+}
+
+pub(crate) async fn rebalance(call: &Call) -> Outcome {
+    let all = json!({"type": "all", "vhost_pattern": ".*", "queue_pattern": ".*"});
+    call.ask("rebalance", all).await?;
+    Ok(Answer::NoContent)
+}

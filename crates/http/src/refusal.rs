@@ -1,0 +1,122 @@
+//! Why a request is refused: status, and the two texts of RabbitMQ's answers.
+
+use axum::http::StatusCode;
+use meta::{ErrorKind as MetaErrorKind, MetaError};
+use mgmt::{ApiError, Kind};
+use serde_json::{Value, json};
+use session::{Error, ErrorKind};
+
+/// A refused request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// The kind, as programs look at it.
+    pub(crate) error: &'static str,
+    /// The reason, for people; empty where there is no body.
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn bad_request(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, error: "bad_request", reason: reason.into() }
+    }
+
+    /// COMPAT: the names of what lacks, as a list of Erlang's.
+    pub(crate) fn key_missing(keys: &[&str]) -> Self {
+        let lacking: Vec<String> =
+            keys.iter().map(|key| format!("{{key_missing,{key}}}")).collect();
+        Self::bad_request(format!("[{}]", lacking.join(",")))
+    }
+
+    /// Something that a change needs is not there.
+    pub(crate) fn lacks(reason: impl Into<String>) -> Self {
+        Self::of_status(StatusCode::NOT_FOUND, "not_found", reason)
+    }
+
+    /// COMPAT: too few rights are 401 too, spelled otherwise than a wrong password.
+    pub(crate) fn not_authorised(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, error: "not_authorised", reason: reason.into() }
+    }
+
+    pub(crate) fn not_found() -> Self {
+        let (status, reason) = (StatusCode::NOT_FOUND, "Not Found".to_owned());
+        Self { status, error: "Object Not Found", reason }
+    }
+
+    pub(crate) fn of_status(
+        status: StatusCode,
+        error: &'static str,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self { status, error, reason: reason.into() }
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"error": self.error, "reason": self.reason})
+    }
+}
+
+impl From<MetaError> for Refusal {
+    fn from(error: MetaError) -> Self {
+        if let MetaError::VhostProtected(_) = error {
+            let status = StatusCode::PRECONDITION_FAILED;
+            return Self::of_status(status, "precondition_failed", error.to_string());
+        }
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "everything else is the request's fault"
+        )]
+        match error.kind() {
+            MetaErrorKind::NotFound => Self::not_found(),
+            MetaErrorKind::AccessRefused => Self::not_authorised(error.to_string()),
+            _ => Self::bad_request(error.to_string()),
+        }
+    }
+}
+
+impl From<ApiError> for Refusal {
+    fn from(refused: ApiError) -> Self {
+        match refused.kind {
+            Kind::NoSuchUser | Kind::NoSuchVhost | Kind::NotFound | Kind::ParameterNotFound => {
+                Self::not_found()
+            }
+            Kind::VhostProtected => {
+                let vhost = &refused.text;
+                let text = format!(
+                    "Refusing to delete virtual host '{vhost}' because it is protected from deletion"
+                );
+                Self::of_status(StatusCode::PRECONDITION_FAILED, "precondition_failed", text)
+            }
+            Kind::Refused => Self::not_authorised(refused.text),
+            Kind::BadRequest
+            | Kind::UnknownQuestion
+            | Kind::OtherNode
+            | Kind::UserExists
+            | Kind::NotEmpty
+            | Kind::InUse
+            | Kind::Locked
+            | Kind::Unsupported
+            | Kind::Limit
+            | Kind::Invalid => Self::bad_request(refused.text),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    /// The close that a channel or connection of AMQP 0-9-1 would see.
+    fn from(error: Error) -> Self {
+        let text = error.text.into_owned();
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "everything else is the request's fault"
+        )]
+        match error.kind {
+            ErrorKind::NotFound => Self::lacks(text),
+            ErrorKind::AccessRefused | ErrorKind::NotAllowed => Self::not_authorised(text),
+            ErrorKind::ConnectionForced => {
+                Self::of_status(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", text)
+            }
+            _ => Self::bad_request(text),
+        }
+    }
+}

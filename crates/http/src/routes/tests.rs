@@ -1,0 +1,50 @@
+use super::*;
+use std::collections::BTreeSet;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md");
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a page of the repository")]
+fn the_page_is_up_to_date() {
+    if std::env::var_os("LEVERET_WRITE_DOCS").is_some() {
+        std::fs::write(PAGE, markdown()).unwrap();
+    }
+    let committed = std::fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(committed == markdown(), "docs/http-api.md is stale: run `cargo xtask docs`");
+}
+
+#[test]
+fn every_line_is_there_once() {
+    let mut seen = BTreeSet::new();
+    for route in ROUTES {
+        assert!(seen.insert((route.method.as_str(), route.template)), "{}", route.template);
+        assert!(route.template.starts_with('/') && !route.template.ends_with('/'));
+        assert!(!route.summary.is_empty());
+    }
+}
+
+const PAGE_HEAD: &str = "\
+# HTTP API
+
+Generated from the table of routes (`crates/http/src/routes.rs`). Requests, answers and errors are RabbitMQ's:
+see its [reference](https://www.rabbitmq.com/docs/http-api-reference); what differs is in
+[compatibility](compatibility.md). `OPTIONS` and `Allow` name the methods of an address, `HEAD` goes wherever
+`GET` does, and `/api/openapi.json` is this table for programs. *needs* is the least tag of a user, and
+*virtual host* some permission in that of the address.
+";
+
+/// The page `docs/http-api.md`.
+fn markdown() -> String {
+    let mut page = String::from(PAGE_HEAD);
+    let groups: BTreeSet<&str> = ROUTES.iter().map(|route| route.group).collect();
+    for group in groups {
+        let head = format!("\n## {group}\n\n| request | needs | |\n|---|---|---|\n");
+        page.push_str(&head);
+        for route in ROUTES.iter().filter(|route| route.group == group) {
+            let Route { method, template, needs, summary, .. } = route;
+            let needs = needs.as_str();
+            page.push_str(&format!("| `{method} /api{template}` | {needs} | {summary} |\n"));
+        }
+    }
+    page
+}

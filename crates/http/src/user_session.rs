@@ -1,0 +1,248 @@
+//! A client in the process: what a user asks by HTTP for queues, exchanges and messages is done as if the
+//! user had asked for it over AMQP, by a session of its own that lasts for the request. So rights, checks
+//! and texts are the same.
+
+use crate::Api;
+use crate::caller::Caller;
+use crate::refusal::Refusal;
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use broker::{Identity, Login, Session};
+use message::OwnedMessage;
+use session::{
+    ChannelId, Confirmation, Content, Control, Delivery, Error, Event, LinkId, MethodTag, Op,
+    Outbox, Outcome, OwnedContent, Position, Publish, Request, Room, Settle, Sink, Span,
+    UnsettledSince,
+};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The channel that requests go by.
+const CHANNEL: ChannelId = ChannelId(1);
+/// Time that the broker has for one request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Words of the broker to the session.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The request is done.
+    Done,
+    /// A queue has no message.
+    Empty,
+    Got(Box<Got>),
+    /// A message was confirmed or refused.
+    Confirmed(Confirmation),
+    Refused(Error),
+}
+
+/// A message that was fetched.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) link: LinkId,
+    pub(crate) position: Position,
+    pub(crate) redelivered: bool,
+    /// Messages that are ready behind it.
+    pub(crate) n_ready: u64,
+    pub(crate) message: OwnedMessage,
+}
+
+/// A session of a user in a virtual host.
+pub(crate) struct UserSession {
+    session: Session,
+    inbox: Arc<Inbox>,
+}
+
+impl UserSession {
+    pub(crate) async fn open(api: &Api, caller: &Caller, vhost: &str) -> Result<Self, Refusal> {
+        let inbox = Arc::new(Inbox::default());
+        let identity = Identity {
+            user: caller.user.clone(),
+            vhost: vhost.to_owned(),
+            name: format!("HTTP API for {}", caller.peer),
+            peer_host: caller.peer.to_string(),
+            protocol: "Direct 0-9-1",
+            login: Login { mechanism: "PLAIN".to_owned(), tls: None },
+            connected_at_ms: api.now().unix_ms,
+            ..Identity::default()
+        };
+        let outbox = Arc::clone(&inbox) as Arc<dyn Outbox>;
+        let broker = Arc::clone(&api.management.broker);
+        let mut this = Self { session: Session::open(broker, identity, outbox)?, inbox };
+        this.ask(Op::OpenChannel).await?;
+        Ok(this)
+    }
+
+    /// Asks for something, and waits for the answer.
+    pub(crate) async fn ask(&mut self, op: Op) -> Result<Told, Refusal> {
+        let control = Control { channel: CHANNEL, origin: MethodTag::default(), nowait: false, op };
+        self.submit(&[], Request::Control(Box::new(control))).await;
+        self.inbox.next().await
+    }
+
+    /// Publishes, with confirms on, and waits for the confirm; whether it came back as unroutable.
+    pub(crate) async fn publish(
+        &mut self,
+        (exchange, key): (&str, &str),
+        properties: &[u8],
+        body: Bytes,
+    ) -> Result<bool, Refusal> {
+        let head = [exchange.as_bytes(), key.as_bytes(), properties].concat();
+        let span = |start: usize, len: usize| Span {
+            start: u32::try_from(start).unwrap_or(u32::MAX),
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+        };
+        let persistent = message::View::of(properties).is_persistent();
+        let publish = Publish {
+            channel: CHANNEL,
+            exchange: span(0, exchange.len()),
+            routing_key: span(exchange.len(), key.len()),
+            properties: span(exchange.len() + key.len(), properties.len()),
+            content: Content::Owned(Box::new(OwnedContent { head: Bytes::from(head), body })),
+            mandatory: true,
+            immediate: false,
+            persistent,
+            inspect: true,
+        };
+        self.submit(&[], Request::Publish(publish)).await;
+        match self.inbox.next().await? {
+            Told::Confirmed(Confirmation::Ack) => Ok(!self.inbox.take_returned()),
+            Told::Confirmed(Confirmation::Nack) => {
+                Err(Refusal::bad_request("the message was refused by a queue"))
+            }
+            other @ (Told::Done | Told::Empty | Told::Got(_) | Told::Refused(_)) => {
+                unexpected(&other)
+            }
+        }
+    }
+
+    /// Settles what was fetched.
+    pub(crate) async fn settle(&mut self, (link, position): (LinkId, Position), outcome: Outcome) {
+        let settle = Settle { channel: CHANNEL, link, position, outcome };
+        self.submit(&[], Request::Settle(settle)).await;
+    }
+
+    async fn submit(&mut self, input: &[u8], request: Request) {
+        // Why it stops, if it does, stands in the inbox.
+        let _stops = self.session.submit(input, &mut vec![request]).await;
+        self.session.wake();
+    }
+
+    pub(crate) async fn close(self) {
+        self.session.close().await;
+    }
+}
+
+/// The answer does not belong to what was asked.
+pub(crate) fn unexpected<T>(told: &Told) -> Result<T, Refusal> {
+    tracing::error!("an answer that was not asked for: {told:?}");
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    Err(Refusal::of_status(status, "internal_error", "the request could not be answered"))
+}
+
+/// Words of the broker until they are read.
+#[derive(Debug, Default)]
+struct Inbox {
+    told: Mutex<Letters>,
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Letters {
+    told: VecDeque<Told>,
+    was_returned: bool,
+}
+
+impl Inbox {
+    async fn next(&self) -> Result<Told, Refusal> {
+        let next = async {
+            loop {
+                let arrived = self.arrived.notified();
+                if let Some(told) = stdx::lock(&self.told).told.pop_front() {
+                    return told;
+                }
+                arrived.await;
+            }
+        };
+        match tokio::time::timeout(ANSWER_TIMEOUT, next).await {
+            Ok(Told::Refused(error)) => Err(error.into()),
+            Ok(told) => Ok(told),
+            Err(_) => {
+                let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the broker did not answer");
+                Err(Refusal::of_status(status, "timeout", text))
+            }
+        }
+    }
+
+    fn take_returned(&self) -> bool {
+        std::mem::take(&mut stdx::lock(&self.told).was_returned)
+    }
+}
+
+impl Outbox for Inbox {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        fill(&mut *stdx::lock(&self.told));
+        self.arrived.notify_one();
+        None
+    }
+
+    fn unsettled(&self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        Vec::new()
+    }
+
+    fn unsettled_since(&self, _link: LinkId) -> Option<UnsettledSince> {
+        None
+    }
+}
+
+impl Sink for Letters {
+    fn deliver(&mut self, _link: LinkId, _delivery: Delivery<'_>) -> Room {
+        Room::Full
+    }
+
+    fn room_bytes(&self) -> usize {
+        0
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        let told = match event {
+            Event::ChannelOpened(_)
+            | Event::Done { .. }
+            | Event::QueueDeclared { .. }
+            | Event::QueuePurged { .. }
+            | Event::QueueDeleted { .. } => Told::Done,
+            Event::ChannelFailed { error, .. } | Event::ConnectionFailed { error, .. } => {
+                Told::Refused(error)
+            }
+            Event::GetEmpty(_) => Told::Empty,
+            Event::Got { link, delivery, n_ready, .. } => Told::Got(Box::new(Got {
+                link,
+                position: delivery.position,
+                redelivered: delivery.redelivered,
+                n_ready,
+                message: OwnedMessage::new(delivery.message),
+            })),
+            Event::Returned { .. } => {
+                self.was_returned = true;
+                return;
+            }
+            Event::ChannelClosed(_)
+            | Event::ConnectionClosed
+            | Event::Blocked { .. }
+            | Event::Unblocked
+            | Event::Attached { .. }
+            | Event::Detached { .. }
+            | Event::ConsumerCancelled { .. }
+            | Event::Stream(_) => return,
+        };
+        self.told.push_back(told);
+    }
+
+    fn confirm(&mut self, _channel: ChannelId, _first: u64, _last: u64, answer: Confirmation) {
+        self.told.push_back(Told::Confirmed(answer));
+    }
+
+    fn readable(&mut self, _link: LinkId) {}
+}

@@ -1,0 +1,238 @@
+//! The HTTP API, over sockets.
+
+use super::support::node::Node;
+use super::support::wait_until;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use testing::client::{Client, DEADLINE};
+
+const HTTP: [&str; 3] =
+    ["management.enabled=true", "management.tcp.ip=127.0.0.1", "management.tcp.port=0"];
+
+/// An answer.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: Value,
+}
+
+/// One request on a connection of its own.
+fn ask(address: SocketAddr, login: &str, request: &str, body: &str) -> Answer {
+    let (method, path) = request.split_once(' ').unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let login = match login {
+        "" => String::new(),
+        login => format!("authorization: Basic {}\r\n", STANDARD.encode(login)),
+    };
+    let text = format!(
+        "{method} /api{path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{login}\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let body =
+        if head.contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
+    let body = serde_json::from_str(&body).unwrap_or(Value::Null);
+    Answer { status, head: head.to_owned(), body }
+}
+
+fn unchunked(mut text: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = text.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body.push_str(&rest[..size]);
+        text = rest[size..].trim_start_matches("\r\n");
+        if size == 0 {
+            break;
+        }
+    }
+    body
+}
+
+/// A node, and what guest asks of it.
+struct Api(Node);
+
+impl Api {
+    fn start() -> Self {
+        Self(Node::start(&HTTP))
+    }
+
+    fn ask(&self, request: &str, body: &str) -> Answer {
+        ask(self.0.http_address(), "guest:guest", request, body)
+    }
+
+    fn expect(&self, status: u16, request: &str, body: &str) -> Value {
+        let answer = self.ask(request, body);
+        assert_eq!(answer.status, status, "{request}: {} {}", answer.head, answer.body);
+        answer.body
+    }
+}
+
+/// Every line of the table, with parameters that name what is there.
+#[test]
+fn every_route_answers() {
+    let api = Api::start();
+    let node = api.expect(200, "GET /overview", "")["node"].as_str().unwrap().to_owned();
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    let table = api.expect(200, "GET /openapi.json", "");
+    let paths = table["paths"].as_object().unwrap();
+    let n_routes: usize = paths.values().map(|methods| methods.as_object().unwrap().len()).sum();
+    assert!(n_routes >= 152, "{n_routes}");
+    for (path, methods) in paths {
+        let template = path.strip_prefix("/api").unwrap();
+        let mut address = template.replace("{vhost}", "%2F").replace("{node}", &node);
+        for (name, value) in [
+            ("{user}", "guest"),
+            ("{queue}", "q"),
+            ("{kind}", "q"),
+            ("{source}", "amq.direct"),
+            ("{within}", "1"),
+            ("{unit}", "days"),
+            ("{port}", "1"),
+            ("{exchange}", "amq.topic"),
+        ] {
+            address = address.replace(name, value);
+        }
+        while let Some((before, rest)) = address.split_once('{') {
+            address = format!("{before}q{}", rest.split_once('}').unwrap().1);
+        }
+        for method in methods.as_object().unwrap().keys() {
+            if ["/reset", "/users/guest", "/vhosts/%2F", "/permissions/%2F/guest"]
+                .contains(&&*address)
+            {
+                continue;
+            }
+            let request = format!("{} {address}", method.to_uppercase());
+            let answer = api.ask(&request, "");
+            assert!(answer.status < 500 || answer.status == 503, "{request}: {}", answer.head);
+            assert_ne!(answer.status, 405, "{request}");
+            assert!(answer.head.contains("allow: "), "{request}: no route: {}", answer.head);
+        }
+    }
+    api.expect(404, "GET /nonsense", "");
+    api.0.stop();
+}
+
+#[test]
+fn a_queue_lives_its_life() {
+    let api = Api::start();
+    api.expect(
+        201,
+        "PUT /queues/%2F/a%2Fb",
+        r#"{"durable": true, "arguments": {"x-max-length": 5}}"#,
+    );
+    api.expect(
+        204,
+        "PUT /queues/%2F/a%2Fb/",
+        r#"{"durable": true, "arguments": {"x-max-length": 5}}"#,
+    );
+    let refused = api.expect(400, "PUT /queues/%2F/a%2Fb", r#"{"durable": true}"#);
+    assert!(refused["reason"].as_str().unwrap().starts_with("inequivalent arg"), "{refused}");
+    let place = api.ask("POST /bindings/%2F/e/amq.topic/q/a%2Fb", r##"{"routing_key": "x.#"}"##);
+    assert_eq!(place.status, 201, "{}", place.head);
+    assert!(place.head.contains("location: "), "{}", place.head);
+    let message = json!({
+        "properties": {"headers": {"n": 1}, "delivery_mode": 2}, "routing_key": "x.y",
+        "payload": "aGVsbG8=", "payload_encoding": "base64",
+    });
+    let publish = "POST /exchanges/%2F/amq.topic/publish";
+    assert_eq!(api.expect(200, publish, &message.to_string())["routed"], true);
+    let get = r#"{"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}"#;
+    let got = api.expect(200, "POST /queues/%2F/a%2Fb/get", get);
+    assert_eq!(got[0]["payload"], "hello");
+    assert_eq!(got[0]["properties"], json!({"headers": {"n": 1}, "delivery_mode": 2}));
+    let queue = api.expect(200, "GET /queues/%2F/a%2Fb", "");
+    assert_eq!((&queue["messages"], &queue["message_stats"]["publish"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        api.expect(200, "GET /bindings/%2F/e/amq.topic/q/a%2Fb/x.%23", "")["routing_key"],
+        "x.#"
+    );
+    api.expect(400, "DELETE /queues/%2F/a%2Fb?if-empty=true", "");
+    api.expect(204, "DELETE /queues/%2F/a%2Fb/contents", "");
+    api.expect(204, "DELETE /queues/%2F/a%2Fb?if-empty=true", "");
+    api.expect(404, "GET /queues/%2F/a%2Fb", "");
+    api.0.stop();
+}
+
+#[test]
+fn each_tag_sees_its_own() {
+    let api = Api::start();
+    let address = api.0.http_address();
+    for (user, tags) in [("nobody", ""), ("ann", "management"), ("mon", "monitoring")] {
+        let body = json!({"password": "p", "tags": tags}).to_string();
+        api.expect(201, &format!("PUT /users/{user}"), &body);
+    }
+    api.expect(201, "PUT /vhosts/other", "{}");
+    let all = r#"{"configure": ".*", "write": ".*", "read": ".*"}"#;
+    api.expect(201, "PUT /permissions/other/ann", all);
+    let status = |login: &str, request: &str| ask(address, login, request, "").status;
+    assert_eq!(status("", "GET /whoami"), 401);
+    assert_eq!(status("guest:wrong", "GET /whoami"), 401);
+    assert_eq!(status("nobody:p", "GET /whoami"), 401);
+    assert_eq!(status("ann:p", "GET /whoami"), 200);
+    assert_eq!(status("ann:p", "GET /nodes"), 401);
+    assert_eq!(status("mon:p", "GET /nodes"), 200);
+    assert_eq!(status("mon:p", "GET /users"), 401);
+    assert_eq!(status("ann:p", "GET /queues/%2F"), 401);
+    assert_eq!(ask(address, "ann:p", "GET /vhosts", "").body.as_array().unwrap().len(), 1);
+    assert_eq!(ask(address, "ann:p", "PUT /queues/other/q", "{}").status, 201);
+    // What is taken away is gone from the next request on.
+    api.expect(204, "DELETE /users/ann", "");
+    assert_eq!(status("ann:p", "GET /whoami"), 401);
+    api.0.stop();
+}
+
+#[test]
+fn a_connection_is_closed_with_a_reason_and_counted() {
+    let api = Api::start();
+    let mut client = Client::guest(api.0.address());
+    let mut list = Value::Null;
+    wait_until("a connection in the list", || {
+        list = api.expect(200, "GET /connections", "");
+        list.as_array().unwrap().len() == 1
+    });
+    let name = list[0]["name"].as_str().unwrap().replace(' ', "%20").replace('>', "%3E");
+    api.expect(204, &format!("DELETE /connections/{name}"), "");
+    let closed = client.next().show();
+    assert!(closed.contains("CONNECTION_FORCED - Closed via management plugin"), "{closed}");
+    api.0.expect_logged(1, "management: user \"guest\" from 127.0.0.1: close_connection");
+    api.0.stop();
+}
+
+/// More rows than fit into a piece come in several.
+#[test]
+fn long_lists_come_whole() {
+    let api = Api::start();
+    let queue = |n: usize| json!({"name": format!("q{n:04}"), "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}});
+    let queues: Vec<Value> = (0..2_000).map(queue).collect();
+    api.expect(204, "POST /definitions", &json!({"queues": queues}).to_string());
+    let all = api.expect(200, "GET /queues", "");
+    assert_eq!(all.as_array().unwrap().len(), 2_000);
+    let page = api.expect(200, "GET /queues?page=20&sort=name&sort_reverse=true&columns=name", "");
+    assert_eq!(page["items"][99], json!({"name": "q0000"}));
+    let answer = api.ask("GET /queues?page=21", "");
+    assert_eq!((answer.status, &answer.body["error"]), (400, &json!("page_out_of_range")));
+    api.0.stop();
+}
+
+#[test]
+fn a_request_that_does_not_come_is_not_waited_for() {
+    let api = Api::start();
+    let mut half = TcpStream::connect(api.0.http_address()).unwrap();
+    half.set_read_timeout(Some(DEADLINE)).unwrap();
+    half.write_all(b"GET /api/overview HTTP/1.1\r\nhost: he").unwrap();
+    let mut rest = Vec::new();
+    // Closed by the node, with or without a word.
+    drop(half.read_to_end(&mut rest));
+    api.expect(200, "GET /whoami", "");
+    api.0.stop();
+}

@@ -1,0 +1,92 @@
+//! Counts of messages that have gone through a queue since its node started, for rates.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The kinds of count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Messages that came.
+    Published,
+    /// Deliveries that are to be settled.
+    Delivered,
+    /// Deliveries that are not.
+    DeliveredAuto,
+    /// Messages fetched that are to be settled.
+    Got,
+    /// Messages fetched that are not.
+    GotAuto,
+    /// Fetches that found nothing.
+    GotEmpty,
+    /// Deliveries that were not the message's first.
+    Redelivered,
+    /// Messages that were acknowledged.
+    Acked,
+}
+
+/// The number of kinds.
+const KINDS: usize = 8;
+
+/// Counters that are written under their queue's lock alone, and read by anybody.
+#[derive(Debug, Default)]
+pub struct Tally([AtomicU64; KINDS]);
+
+impl Tally {
+    /// Counts so many more.
+    pub fn add(&self, what: Count, n: u64) {
+        if let Some(counter) = self.0.get(what as usize)
+            && n > 0
+        {
+            counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        }
+    }
+
+    /// The figures as of now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts(std::array::from_fn(|at| self.0.get(at).map_or(0, |it| it.load(Ordering::Relaxed))))
+    }
+}
+
+/// The figures of a [`Tally`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([u64; KINDS]);
+
+impl Counts {
+    /// Nothing but messages that came.
+    #[must_use]
+    pub fn published(n: u64) -> Self {
+        let of = |at| if at == Count::Published as usize { n } else { 0 };
+        Self(std::array::from_fn(of))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn of(&self, what: Count) -> u64 {
+        self.0.get(what as usize).copied().unwrap_or_default()
+    }
+
+    /// Everything that went to consumers and fetchers.
+    #[must_use]
+    pub fn n_delivered(&self) -> u64 {
+        [Count::Delivered, Count::DeliveredAuto, Count::Got, Count::GotAuto]
+            .into_iter()
+            .map(|what| self.of(what))
+            .sum()
+    }
+
+    /// The difference to an earlier moment.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |(now, before): (&u64, &u64)| now.saturating_sub(*before);
+        let mut counts = Self::default();
+        for (slot, both) in counts.0.iter_mut().zip(self.0.iter().zip(&earlier.0)) {
+            *slot = difference(both);
+        }
+        counts
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(slot, more)| *slot += more);
+    }
+}

@@ -69,7 +69,9 @@ impl Context {
     /// # Errors
     /// The setting or file that is wrong: everything stays as it was.
     pub fn reload(&self) -> Result<(), Error> {
-        *stdx::lock(&self.tried) = Stamps::of(&self.options);
+        // Held: of two that read at once the one that began last is to have the last word.
+        let mut tried = stdx::lock(&self.tried);
+        *tried = Stamps::of(&self.options);
         let loaded = Arc::new(load(&self.options)?);
         *stdx::lock(&self.current) = loaded;
         Ok(())

@@ -135,8 +135,12 @@ impl QuorumRecovery<'_> {
                 turn.apply(&Command::Reopen);
             }
             let settings = turn.state.terms.settings;
-            let is_made = turn.state.machine.is_made();
-            if is_made && *turn.state.machine.facts().settings() != settings {
+            if !turn.state.machine.is_made() && settings.expires_ms.is_some() {
+                // The log has its declaration, and not that it was used by that.
+                turn.apply(&Command::Declared);
+            } else if turn.state.machine.is_made()
+                && *turn.state.machine.facts().settings() != settings
+            {
                 turn.apply(&Command::Settings(settings));
             }
             if turn.state.machine.get().deadline_ms().is_some() {

@@ -174,7 +174,9 @@ fn count(counter: &AtomicU64) {
 pub struct PublishTotals {
     /// Messages.
     pub n_published: u64,
-    /// Those of channels with confirms that were answered.
+    /// Those of channels with confirms.
+    pub n_confirming: u64,
+    /// Those that were answered.
     pub n_answered: u64,
     /// Messages that went back because no queue took them.
     pub n_returned: u64,
@@ -186,6 +188,7 @@ impl PublishTotals {
     /// Both together.
     pub const fn add(&mut self, other: &Self) {
         self.n_published += other.n_published;
+        self.n_confirming += other.n_confirming;
         self.n_answered += other.n_answered;
         self.n_returned += other.n_returned;
         self.n_dropped += other.n_dropped;
@@ -211,6 +214,7 @@ impl ChannelCounters {
         let confirms = self.confirm.load(Ordering::Relaxed);
         PublishTotals {
             n_published,
+            n_confirming: if confirms { n_published } else { 0 },
             n_answered: if confirms { n_published.saturating_sub(n_unconfirmed) } else { 0 },
             n_returned: of(&self.n_returned),
             n_dropped: of(&self.n_dropped),
@@ -298,7 +302,9 @@ impl Connection {
     }
 
     /// Whether anything was published on the channels it has now.
-    pub(crate) fn has_published(&self) -> bool {
+    /// Whether it has published anything.
+    #[must_use]
+    pub fn has_published(&self) -> bool {
         let channels = stdx::lock(&self.channels);
         channels.values().any(|channel| channel.n_published.load(Ordering::Relaxed) > 0)
     }
@@ -328,6 +334,7 @@ impl Default for DiskTurns {
 pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     last_id: AtomicU64,
+    n_channels_opened: AtomicU64,
     /// Whether the node is in maintenance: nobody is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
     disk_turns: DiskTurns,
@@ -372,6 +379,16 @@ impl Connections {
         if totals != PublishTotals::default() {
             ended.entry(connection.identity.vhost.clone()).or_default().add(&totals);
         }
+    }
+
+    /// Connections opened since the node started, and channels.
+    #[must_use]
+    pub fn n_opened(&self) -> (u64, u64) {
+        (self.last_id.load(Ordering::Relaxed), self.n_channels_opened.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn note_channel_opened(&self) {
+        self.n_channels_opened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts of what was published since the node started, by virtual host.

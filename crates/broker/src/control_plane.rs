@@ -132,6 +132,32 @@ pub(crate) struct Changed<'c> {
     pub(crate) upto: Lsn,
 }
 
+/// Queues that came and went since the node started.
+#[derive(Debug, Default)]
+pub(crate) struct QueueChurn {
+    pub(crate) n_created: AtomicU64,
+    pub(crate) n_deleted: AtomicU64,
+    /// Declarations by clients, of what was there too.
+    pub(crate) n_declared: AtomicU64,
+    /// Counts of what went through queues that are gone, by virtual host and type.
+    pub(crate) ended: Mutex<BTreeMap<(String, QueueKind), Counts>>,
+}
+
+impl QueueChurn {
+    pub(crate) fn note_declared(&self) {
+        self.n_declared.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn note_ended(&self, gone: &[QueueRef]) {
+        self.n_deleted.fetch_add(gone.len() as u64, Ordering::Relaxed);
+        let mut ended = stdx::lock(&self.ended);
+        for queue in gone {
+            let key = (queue.def().vhost.to_string(), queue.def().kind);
+            ended.entry(key).or_default().add(&queue.stat().counts);
+        }
+    }
+}
+
 /// The control plane of a node.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
@@ -148,8 +174,7 @@ pub(crate) struct ControlPlane {
     snapshotting: Mutex<()>,
     view: Mutex<Arc<View>>,
     epoch: AtomicU64,
-    /// Counts of what went through queues that are gone, by virtual host.
-    pub(crate) ended: Mutex<BTreeMap<String, Counts>>,
+    pub(crate) churn: QueueChurn,
 }
 
 impl ControlPlane {
@@ -176,7 +201,7 @@ impl ControlPlane {
             snapshotting: Mutex::new(()),
             view: Mutex::new(view),
             epoch: AtomicU64::new(1),
-            ended: Mutex::default(),
+            churn: QueueChurn::default(),
         }
     }
 
@@ -389,6 +414,7 @@ impl ControlPlane {
         made: &Made<'_>,
         new_queues: Vec<QueueRef>,
     ) -> Vec<QueueRef> {
+        self.churn.n_created.fetch_add(new_queues.len() as u64, Ordering::Relaxed);
         for queue in new_queues {
             definitions.queues.insert(queue.id(), queue);
         }
@@ -402,12 +428,7 @@ impl ControlPlane {
         let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
         let ids = removed.filter_map(removed_queue);
         let removed: Vec<QueueRef> = ids.filter_map(|id| definitions.queues.remove(&id)).collect();
-        let mut ended = stdx::lock(&self.ended);
-        for queue in &removed {
-            let of_vhost = ended.entry(queue.def().vhost.to_string()).or_default();
-            of_vhost.add(&queue.stat().counts);
-        }
-        drop(ended);
+        self.churn.note_ended(&removed);
         removed
     }
 

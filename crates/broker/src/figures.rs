@@ -6,10 +6,11 @@ use crate::queue_ref::QueueRef;
 use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
-use meta::{ConnectionId, Name};
+use meta::{ConnectionId, Name, QueueKind};
 use queue_type::{ConsumerView, Counts};
 use session::ChannelId;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use store::blob::BlobStats;
 use stream::ReadCounts;
 
@@ -36,15 +37,22 @@ impl Broker {
 }
 
 impl Figures<'_> {
-    /// Counts of what went through the queues of each virtual host since the node started.
+    /// Counts of what went through the queues of each virtual host and type since the node started.
     #[must_use]
-    pub fn counts(&self) -> BTreeMap<String, Counts> {
-        let mut counts = stdx::lock(&self.0.control_plane.ended).clone();
+    pub fn counts(&self) -> BTreeMap<(String, QueueKind), Counts> {
+        let mut counts = stdx::lock(&self.0.control_plane.churn.ended).clone();
         for queue in self.0.view().queues().filter(|queue| !queue.def().is_internal()) {
-            let of_vhost = counts.entry(queue.def().vhost.to_string()).or_default();
-            of_vhost.add(&queue.stat().counts);
+            let key = (queue.def().vhost.to_string(), queue.def().kind);
+            counts.entry(key).or_default().add(&queue.stat().counts);
         }
         counts
+    }
+
+    /// Queues created, declared by clients, and deleted since the node started.
+    #[must_use]
+    pub fn queue_churn(&self) -> [u64; 3] {
+        let churn = &self.0.control_plane.churn;
+        [&churn.n_created, &churn.n_declared, &churn.n_deleted].map(|n| n.load(Ordering::Relaxed))
     }
 
     /// The consumers of every queue, with their queue.

@@ -10,12 +10,13 @@ mod objects;
 mod query;
 mod refusal;
 mod routes;
+mod scrape;
 mod server;
 mod stats;
 mod stream;
 mod user_session;
 
-pub use server::serve;
+pub use server::{serve, serve_metrics};
 
 use auth::LoginThrottle;
 use mgmt::Management;
@@ -41,6 +42,8 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Most connections of clients, if there is a limit.
     pub connections_max: Option<u64>,
+    /// Whether `/metrics` names objects.
+    pub metrics_per_object: bool,
 }
 
 impl std::fmt::Debug for Api {

@@ -6,6 +6,7 @@ use crate::caller::caller;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
+use crate::scrape;
 use crate::stream;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
@@ -37,32 +38,43 @@ const CONNECTIONS_MAX: usize = 20_000;
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
-/// Serves a listener until `until` resolves.
+/// Serves the HTTP API until `until` resolves.
 pub async fn serve(listener: TcpListener, api: Arc<Api>, until: impl Future<Output = ()>) {
-    let router = TowerToHyperService::new(router(Arc::clone(&api)));
-    let turns = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let accepting = async {
-        loop {
-            let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-            match listener.accept().await {
-                Ok((socket, peer)) => {
-                    let router = router.clone();
-                    tokio::spawn(async move {
-                        serve_one(socket, peer, router).await;
-                        drop(turn);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!("the HTTP listener cannot accept: {error}");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    };
     tokio::select! {
-        () = accepting => {}
+        () = accept(listener, router(Arc::clone(&api))) => {}
         () = look_often(&api) => {}
         () = until => {}
+    }
+}
+
+/// Serves Prometheus until `until` resolves.
+pub async fn serve_metrics(listener: TcpListener, api: Arc<Api>, until: impl Future<Output = ()>) {
+    let compressed = CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES));
+    tokio::select! {
+        () = accept(listener, scrape::router(api).layer(compressed)) => {}
+        () = until => {}
+    }
+}
+
+/// Accepts connections for ever.
+async fn accept(listener: TcpListener, router: Router) {
+    let router = TowerToHyperService::new(router);
+    let turns = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    serve_one(socket, peer, router).await;
+                    drop(turn);
+                });
+            }
+            Err(error) => {
+                tracing::warn!("the HTTP listener cannot accept: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
     }
 }
 
@@ -184,9 +196,8 @@ async fn answer(
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
     caller.check(route.needs, &api.management.broker.view().meta, vhost)?;
     let body = body_of_request(body, api.limits.body_bytes_max).await?;
-    let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&head.uri)
-        .map_err(|rejection| Refusal::bad_request(rejection.to_string()))?;
-    let call = Call { api, caller, params, query: Query(query.0), headers: head.headers, body };
+    let query = Query::parse(head.uri.query().unwrap_or_default())?;
+    let call = Call { api, caller, params, query, headers: head.headers, body };
     match route.run {
         Run::Read(read) => stream::answered(call, read).await,
         Run::Change(change) => change(&call).await.map(stream::whole),

@@ -135,8 +135,8 @@ impl Stats {
                 queues.push((queue.id(), look));
             }
         }
-        for (vhost, counts) in broker.figures().counts() {
-            vhosts.entry(vhost).or_default().queues.counts = counts;
+        for ((vhost, _), counts) in broker.figures().counts() {
+            vhosts.entry(vhost).or_default().queues.counts.add(&counts);
         }
         for (vhost, totals) in broker.connections.published() {
             vhosts.entry(vhost).or_default().published = totals;

@@ -60,6 +60,18 @@ fn json(body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
+/// Text that is written in pieces on a thread of its own.
+pub(crate) fn written(
+    content_type: &'static str,
+    write: impl FnOnce(&mut dyn FnMut(String) -> bool) + Send + 'static,
+) -> Response {
+    let (writer, reader) = mpsc::channel(PIECES_MAX);
+    tokio::task::spawn_blocking(move || {
+        write(&mut |piece| writer.blocking_send(Bytes::from(piece)).is_ok());
+    });
+    ([(header::CONTENT_TYPE, content_type)], Body::from_stream(Reader(reader))).into_response()
+}
+
 /// Short lists are one answer; of others the rest is made while the client reads.
 fn write_rows(rows: Rows, tell: oneshot::Sender<Result<Response, Refusal>>) {
     let mut pieces = Pieces::new(rows);

@@ -1,7 +1,7 @@
 //! The types of queue and what they can do, the format one is stored in, the connection it may belong to.
 
 /// The types of queue that this node offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueKind {
     /// On one node.
     Classic,

@@ -84,6 +84,25 @@ pub(crate) struct Http {
     pub(crate) ip: Option<String>,
     /// Longest body of a request.
     pub(crate) body_bytes_max: usize,
+    pub(crate) metrics: Metrics,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        let metrics = Metrics { is_enabled: true, port: None, ip: None, per_object: false };
+        Self { is_enabled: true, port: None, ip: None, body_bytes_max: 20_000_000, metrics }
+    }
+}
+
+/// The listener for Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Metrics {
+    pub(crate) is_enabled: bool,
+    /// As for the HTTP API.
+    pub(crate) port: Option<u16>,
+    pub(crate) ip: Option<String>,
+    /// Whether `/metrics` names objects.
+    pub(crate) per_object: bool,
 }
 
 /// Limits of one connection, and the number of connections.
@@ -659,7 +678,7 @@ impl Default for Config {
                 send_buffer: None,
                 receive_buffer: None,
             },
-            http: Http { is_enabled: true, port: None, ip: None, body_bytes_max: 20_000_000 },
+            http: Http::default(),
             connection: ConnectionLimits {
                 handshake_timeout_ms: Some(10_000),
                 heartbeat_s: 60,

@@ -18,7 +18,6 @@ use mgmt::{ListenerInfo, Resources as _};
 use net::{
     Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
 };
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -96,7 +95,7 @@ async fn serve(
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let (listeners, tls) = listen(config)?;
-    let http = http::listen(config)?;
+    let http = http::Listeners::bind(&config.http)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
@@ -116,21 +115,15 @@ async fn serve(
     if let Some(tls) = tls {
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
-    let infos = listener_infos(&listeners, http.as_ref());
+    let infos = listener_infos(&listeners, &http);
     let control = Control::start((config, args), &broker, handles, infos, started)?;
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
-    let ready = announce((&listeners, http.as_ref()), &args.data_dir, started, first)?;
+    let ready = announce((&listeners, &http), &args.data_dir, started, first)?;
     let accepting = Accepting { listeners, suspended: &suspended, descriptors };
     let server = start_accepting(config, &broker, accepting, (clock, timers));
-    let http_ending = Arc::new(tokio::sync::Notify::new());
-    if let Some(listener) = http {
-        let until = Arc::clone(&http_ending);
-        let shared = (server.throttle(), clock);
-        let until = async move { until.notified().await };
-        http::start(listener, config, control.management(), shared, until);
-    }
+    let http_ending = http.start(config, control.management(), (server.throttle(), clock));
     control.started();
     manager.ready(&ready);
     let failure = tokio::select! {
@@ -143,7 +136,7 @@ async fn serve(
     };
     tracing::info!("stopping");
     manager.stopping();
-    http_ending.notify_one();
+    http_ending.notify_waiters();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     log_exchange.into_iter().for_each(LogExchange::end);
@@ -157,13 +150,13 @@ async fn serve(
 }
 
 /// The listeners as listings show them.
-fn listener_infos(listeners: &[Listener], http: Option<&TcpListener>) -> Vec<ListenerInfo> {
+fn listener_infos(listeners: &[Listener], http: &http::Listeners) -> Vec<ListenerInfo> {
     let of_clients = listeners.iter().map(|listener| ListenerInfo {
         protocol: listener.service().listener_name(),
         purpose: listener.service().purpose(),
         address: listener.address(),
     });
-    of_clients.chain(http.and_then(http::info)).collect()
+    of_clients.chain(http.infos()).collect()
 }
 
 /// Tells the broker the time and looks at memory and disk, over and over.
@@ -295,12 +288,12 @@ fn tls_context(config: &Config) -> anyhow::Result<Arc<tls::Context>> {
 
 /// Says on standard output, in one line, that the node can be used, and at its first start how. The line.
 fn announce(
-    (listeners, http): (&[Listener], Option<&TcpListener>),
+    (listeners, http): (&[Listener], &http::Listeners),
     data_dir: &Path,
     started: Instant,
     first: Option<&Config>,
 ) -> anyhow::Result<String> {
-    let http = http.and_then(|listener| listener.local_addr().ok());
+    let http = http.infos().map(|info| info.address);
     let addresses = listeners.iter().map(Listener::address).chain(http);
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
     let addresses = if addresses.is_empty() { "no port".to_owned() } else { addresses.join(", ") };

@@ -33,8 +33,19 @@ pub(crate) fn test() -> bool {
 /// Writes the generated files.
 pub(crate) fn docs() -> anyhow::Result<()> {
     quotes::copy()?;
-    let mut routes = cargo(&["test", "--quiet", "--package", "leveret-http", "the_page"]);
-    anyhow::ensure!(routes.env("LEVERET_WRITE_DOCS", "1").status()?.success(), "docs/http-api.md");
+    let mut routes = cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "leveret-http",
+        "--package",
+        "metrics",
+        "the_page",
+    ]);
+    anyhow::ensure!(
+        routes.env("LEVERET_WRITE_DOCS", "1").status()?.success(),
+        "pages of routes and metrics"
+    );
     write_help("--help-config=markdown", "docs/configuration.md")?;
     write_help("--help-config=sample", "docs/rabbitmq.conf.example")
 }

@@ -52,6 +52,7 @@ impl Client {
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
         stdx::lock(&self.access.connection().channels).insert(channel, counters);
+        self.access.broker().connections.note_channel_opened();
         self.access.broker().events().channel("channel.created", self.access.connection(), channel);
         self.turn.answer(Event::ChannelOpened(channel))
     }

@@ -205,6 +205,7 @@ impl<'c> DefinitionRequests<'c> {
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
             return self.client.turn.answer(declared);
         }
+        self.client.access.broker().control_plane.churn.note_declared();
         let (name, queue) = if declare.passive {
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
             let name = self.client.queue_to_declare(text(&declare.queue)?);

@@ -160,6 +160,7 @@ mod tests {
             "backlog_memory",
             "durability",
             "management.enabled",
+            "prometheus.enabled",
             "queue_index_max_journal_entries",
             "ssl_options.sni.$name.certfile",
             "ssl_options.sni.$name.keyfile",

@@ -1,6 +1,6 @@
-//! The listener of the HTTP API.
+//! The listeners of the HTTP API and of Prometheus.
 
-use crate::config::Config;
+use crate::config::{Config, Http};
 use anyhow::Context as _;
 use auth::LoginThrottle;
 use http::{Api, Limits};
@@ -9,60 +9,96 @@ use net::{Clock, ListenAddress};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
-/// The port if nothing was said of one. Nobody has asked for it: with the port in use, as by another node on
+/// The ports if nothing was said of one. Nobody has asked for them: with one in use, as by another node on
 /// this machine, the node starts without.
-const PORT: u16 = 15_672;
+const API_PORT: u16 = 15_672;
+const METRICS_PORT: u16 = 15_692;
 /// Connections the kernel may hold before they are accepted.
 const BACKLOG: u32 = 1_024;
 
-/// Binds it, if there is to be one.
-pub(super) fn listen(config: &Config) -> anyhow::Result<Option<TcpListener>> {
-    let http = &config.http;
-    if !http.is_enabled {
+/// Sockets that are listened on; none where there is to be none.
+pub(super) struct Listeners {
+    api: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    pub(super) fn bind(Http { is_enabled, port, ip, metrics, .. }: &Http) -> anyhow::Result<Self> {
+        let api = listen("management", *is_enabled, (ip.as_deref(), *port, API_PORT))?;
+        let address = (metrics.ip.as_deref(), metrics.port, METRICS_PORT);
+        Ok(Self { api, metrics: listen("prometheus", metrics.is_enabled, address)? })
+    }
+
+    /// As listings show them.
+    pub(super) fn infos(&self) -> impl Iterator<Item = ListenerInfo> {
+        let of = |listener: &Option<TcpListener>, protocol, purpose| {
+            let address = listener.as_ref()?.local_addr().ok()?;
+            Some(ListenerInfo { protocol, purpose, address })
+        };
+        let api = of(&self.api, "http", "HTTP API");
+        api.into_iter().chain(of(
+            &self.metrics,
+            "http/prometheus",
+            "Prometheus exporter API over HTTP",
+        ))
+    }
+
+    /// Serves them until told to end.
+    pub(super) fn start(
+        self,
+        config: &Config,
+        management: Arc<Management>,
+        (throttle, clock): (Arc<LoginThrottle>, Clock),
+    ) -> Arc<Notify> {
+        let limits = Limits {
+            body_bytes_max: config.http.body_bytes_max,
+            connections_max: config.connection.max_connections,
+            metrics_per_object: config.http.metrics.per_object,
+        };
+        let api = Api::new(management, throttle, limits, Box::new(move || clock.now()));
+        let ending = Arc::new(Notify::new());
+        let until = |ending: &Arc<Notify>| {
+            let ending = Arc::clone(ending);
+            async move { ending.notified().await }
+        };
+        if let Some(listener) = self.api {
+            tokio::spawn(http::serve(listener, Arc::clone(&api), until(&ending)));
+        }
+        if let Some(listener) = self.metrics {
+            tokio::spawn(http::serve_metrics(listener, api, until(&ending)));
+        }
+        ending
+    }
+}
+
+fn listen(
+    key: &str,
+    is_enabled: bool,
+    (ip, port, usual): (Option<&str>, Option<u16>, u16),
+) -> anyhow::Result<Option<TcpListener>> {
+    if !is_enabled {
         return Ok(None);
     }
-    let port = http.port.unwrap_or(PORT);
-    let address = match &http.ip {
-        None => ListenAddress::Every(port),
+    let number = port.unwrap_or(usual);
+    let address = match ip {
+        None => ListenAddress::Every(number),
         Some(ip) => {
-            let ip: IpAddr = ip
-                .parse()
-                .with_context(|| format!("`management.tcp.ip = {ip}` is no IP address"))?;
-            ListenAddress::One(SocketAddr::new(ip, port))
+            let ip: IpAddr =
+                ip.parse().with_context(|| format!("`{key}.tcp.ip = {ip}` is no IP address"))?;
+            ListenAddress::One(SocketAddr::new(ip, number))
         }
     };
     match address.listen(BACKLOG) {
         Ok(listener) => Ok(Some(listener)),
-        Err(error) if http.port.is_none() => {
+        Err(error) if port.is_none() => {
             tracing::warn!(
-                "no HTTP API: cannot listen on {address}: {error}; `management.tcp.port` says where \
-                 else, `management.enabled = false` that there is none"
+                "no listener on {address}: {error}; `{key}.tcp.port` says where else, \
+                 `{key}.enabled = false` that there is none"
             );
             Ok(None)
         }
         Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
     }
-}
-
-/// As listings show it.
-pub(super) fn info(listener: &TcpListener) -> Option<ListenerInfo> {
-    let address = listener.local_addr().ok()?;
-    Some(ListenerInfo { protocol: "http", purpose: "HTTP API", address })
-}
-
-/// Serves it until `until` resolves.
-pub(super) fn start(
-    listener: TcpListener,
-    config: &Config,
-    management: Arc<Management>,
-    (throttle, clock): (Arc<LoginThrottle>, Clock),
-    until: impl Future<Output = ()> + Send + 'static,
-) {
-    let limits = Limits {
-        body_bytes_max: config.http.body_bytes_max,
-        connections_max: config.connection.max_connections,
-    };
-    let api = Api::new(management, throttle, limits, Box::new(move || clock.now()));
-    tokio::spawn(http::serve(listener, api, until));
 }

@@ -41,8 +41,9 @@ impl Node {
     fn start_in_with(data_dir: TempDir, settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
         command.arg("server").arg("--data-dir").arg(data_dir.path());
-        let no_http = "management.enabled=false";
-        for setting in ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp=none", no_http] {
+        let no_http = ["management.enabled=false", "prometheus.enabled=false"];
+        let listeners = ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp=none"];
+        for setting in listeners.into_iter().chain(no_http) {
             command.args(["--set", setting]);
         }
         for setting in settings {

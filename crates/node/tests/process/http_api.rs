@@ -236,3 +236,60 @@ fn a_request_that_does_not_come_is_not_waited_for() {
     api.expect(200, "GET /whoami", "");
     api.0.stop();
 }
+
+/// Figures are there with their types, and none is told twice.
+#[test]
+fn metrics_are_scraped() {
+    let node = Node::start(&[
+        "prometheus.enabled=true",
+        "prometheus.tcp.ip=127.0.0.1",
+        "prometheus.tcp.port=0",
+    ]);
+    let mut client = Client::guest(node.address());
+    client.round_trip();
+    let scrape = |path: &str| {
+        let mut socket = TcpStream::connect(node.http_address()).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let chunked = head.contains("transfer-encoding: chunked");
+        (head.to_owned(), if chunked { unchunked(body) } else { body.to_owned() })
+    };
+    for path in [
+        "/metrics",
+        "/metrics/per-object",
+        "/metrics/memory-breakdown",
+        "/metrics/detailed?family=queue_metrics&family=queue_coarse_metrics&family=vhost_status",
+    ] {
+        let (head, body) = scrape(path);
+        assert!(
+            head.starts_with("HTTP/1.1 200") && head.contains("text/plain; version=0.0.4"),
+            "{head}"
+        );
+        let types: Vec<&str> =
+            body.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let mut once = types.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), types.len(), "{path}");
+        assert_eq!(body.matches("\nrabbitmq_identity_info{").count(), 1, "{path}");
+    }
+    let (_, body) = scrape("/metrics");
+    for line in [
+        "# TYPE rabbitmq_connections_opened_total counter",
+        "rabbitmq_connections 1\n",
+        "rabbitmq_channels 1\n",
+        "# TYPE rabbitmq_queue_messages_ready gauge",
+        "rabbitmq_global_messages_received_total{protocol=\"amqp091\"} ",
+        "rabbitmq_global_messages_acknowledged_total{protocol=\"amqp091\",queue_type=\"rabbit_quorum_queue\"} 0\n",
+    ] {
+        assert!(body.contains(line), "{line} is not in\n{body}");
+    }
+    assert!(scrape("/metrics/nonsense").0.starts_with("HTTP/1.1 404"));
+    assert!(scrape("/metrics/detailed?queue=(").0.starts_with("HTTP/1.1 400"));
+    client.close();
+    node.stop();
+}

@@ -23,7 +23,7 @@ fn server(data_dir: &Path) -> Command {
     let mut command = leveret();
     command.arg("server").arg("--data-dir").arg(data_dir);
     command.args(["--set", "listeners.tcp.1=127.0.0.1:0", "--set", "stream.listeners.tcp=none"]);
-    command.args(["--set", "management.enabled=false"]);
+    command.args(["--set", "management.enabled=false", "--set", "prometheus.enabled=false"]);
     command
 }
 

@@ -35,4 +35,28 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
         }),
         "Longest body of a request of the HTTP API.",
     ),
+    row(
+        "prometheus.enabled",
+        "true",
+        Kind::Flag(|d, v| d.config.http.metrics.is_enabled = v),
+        "Whether there is a listener for Prometheus.",
+    ),
+    row(
+        "prometheus.tcp.port",
+        "",
+        Kind::Integer(PORT, "", |d, v| d.config.http.metrics.port = Some(fits(v))),
+        "The port of `/metrics`. If none is given it is 15692; in use, that does not keep the node from starting.",
+    ),
+    row(
+        "prometheus.tcp.ip",
+        "",
+        Kind::Text(|d, v| d.config.http.metrics.ip = Some(v.to_owned())),
+        "The address that `/metrics` is on; all of them when not set.",
+    ),
+    row(
+        "prometheus.return_per_object_metrics",
+        "false",
+        Kind::Flag(|d, v| d.config.http.metrics.per_object = v),
+        "Whether `/metrics` answers as `/metrics/per-object` does.",
+    ),
 ];

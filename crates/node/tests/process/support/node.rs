@@ -122,7 +122,7 @@ impl Node {
         for setting in ["listeners.tcp.1=127.0.0.1:0", "stream.listeners.tcp.1=127.0.0.1:0"] {
             command.args(["--set", setting]);
         }
-        command.args(["--set", "management.enabled=false"]);
+        command.args(["--set", "management.enabled=false", "--set", "prometheus.enabled=false"]);
         command.args(["--set", "log.file=node.log", "--set", "log.console=false"]);
         for setting in &settings {
             command.args(["--set", setting]);

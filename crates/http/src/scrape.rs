@@ -1,0 +1,71 @@
+//! The endpoints of Prometheus.
+
+use crate::Api;
+use crate::query::Query;
+use crate::refusal::Refusal;
+use crate::stream;
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape};
+use regex::Regex;
+use std::sync::Arc;
+
+/// The type of what is written.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+
+pub(crate) fn router(api: Arc<Api>) -> Router {
+    let plain = |State(api): State<Arc<Api>>| async move {
+        let per_object = api.limits.metrics_per_object;
+        written(api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
+    };
+    let of_kind = |State(api): State<Arc<Api>>, Path(kind): Path<String>, query: RawQuery| async move {
+        match scrape(&kind, query) {
+            Ok(Some(scrape)) => written(api, scrape),
+            Ok(None) => StatusCode::NOT_FOUND.into_response(),
+            Err(refusal) => (refusal.status, refusal.reason).into_response(),
+        }
+    };
+    let not_found = || async { StatusCode::NOT_FOUND };
+    Router::new()
+        .route("/metrics", get(plain))
+        .route("/metrics/{kind}", get(of_kind))
+        .fallback(not_found)
+        .with_state(api)
+}
+
+fn written(api: Arc<Api>, scrape: Scrape) -> Response {
+    stream::written(CONTENT_TYPE, move |take| scrape.write(&api.management, take))
+}
+
+fn scrape(kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scrape>, Refusal> {
+    Ok(Some(match kind {
+        "per-object" => Scrape::PerObject,
+        "memory-breakdown" => Scrape::Memory,
+        "detailed" => {
+            let query = Query::parse(query.as_deref().unwrap_or_default())?;
+            let all = |name| query.all(name).map(str::to_owned).collect();
+            Scrape::Detailed {
+                families: all("family"),
+                vhosts: all("vhost"),
+                queues: queue_regex(&query)?,
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn queue_regex(query: &Query) -> Result<Option<Regex>, Refusal> {
+    let mut patterns = query.all("queue");
+    let Some(pattern) = patterns.next() else { return Ok(None) };
+    if patterns.next().is_some() {
+        return Err(Refusal::bad_request("there is more than one `queue`"));
+    }
+    if pattern.chars().count() > QUEUE_REGEX_CHARS_MAX {
+        let text = format!("`queue` has more than {QUEUE_REGEX_CHARS_MAX} characters");
+        return Err(Refusal::bad_request(text));
+    }
+    Regex::new(pattern).map(Some).map_err(|error| Refusal::bad_request(error.to_string()))
+}

@@ -1,0 +1,82 @@
+//! The node's figures in the text format of Prometheus, under the names that RabbitMQ's dashboards and rules
+//! ask for. Never sockets; nothing is named that no figure stands behind.
+//! Start reading at [`Scrape`], then `table`.
+
+mod objects;
+mod snapshot;
+mod table;
+mod text;
+
+use mgmt::Management;
+use objects::Selection;
+use regex::Regex;
+use snapshot::Snapshot;
+use text::Writer;
+
+/// Longest regular expression for names of queues, characters.
+pub const QUEUE_REGEX_CHARS_MAX: usize = 2_000;
+
+/// The wishes of a scrape.
+#[derive(Debug)]
+pub enum Scrape {
+    /// Figures of the node; no object is named.
+    Aggregated,
+    /// The same, and figures of each object.
+    PerObject,
+    /// The families of figures of each object that are wanted.
+    Detailed {
+        /// By RabbitMQ's names; unknown ones are passed over.
+        families: Vec<String>,
+        /// Those wanted; none for all.
+        vhosts: Vec<String>,
+        /// The names of queues wanted.
+        queues: Option<Regex>,
+    },
+    /// Memory by its use.
+    Memory,
+}
+
+impl Scrape {
+    /// Writes the figures in pieces, until `take` wants no more.
+    pub fn write(&self, management: &Management, take: &mut dyn FnMut(String) -> bool) {
+        let mut writer = Writer::new(self.prefix(), take);
+        let snapshot = Snapshot::of(management);
+        table::identity(&mut writer, management, self.endpoint());
+        match self {
+            Self::Aggregated => table::node(&mut writer, &snapshot, |_| true),
+            Self::PerObject => {
+                // Of figures that objects have those are told.
+                table::node(&mut writer, &snapshot, |name| !objects::have(name));
+                let families: Vec<String> =
+                    objects::ALL.iter().map(|family| (*family).to_owned()).collect();
+                Selection { families: &families, vhosts: &[], queues: None }
+                    .write(&mut writer, management);
+            }
+            Self::Detailed { families, vhosts, queues } => {
+                Selection { families, vhosts, queues: queues.as_ref() }
+                    .write(&mut writer, management);
+            }
+            Self::Memory => table::memory(&mut writer, &snapshot),
+        }
+        writer.end();
+    }
+
+    const fn prefix(&self) -> &'static str {
+        match self {
+            Self::Aggregated | Self::PerObject | Self::Memory => "rabbitmq_",
+            Self::Detailed { .. } => "rabbitmq_detailed_",
+        }
+    }
+
+    const fn endpoint(&self) -> &'static str {
+        match self {
+            Self::Aggregated => "aggregated",
+            Self::PerObject => "per-object",
+            Self::Detailed { .. } => "detailed",
+            Self::Memory => "memory-breakdown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! The figures of the node, each a row.
+
+use crate::snapshot::Snapshot;
+use crate::text::{Kind, Writer};
+use broker::{Count, Counts};
+use meta::{Json, QueueKind};
+use mgmt::Management;
+
+/// A figure of the node: its value may be unknown.
+type Of = fn(&Snapshot) -> Option<u64>;
+
+/// One row: name, type, value, meaning.
+pub(crate) type Row = (&'static str, Kind, Of, &'static str);
+
+use Kind::{Counter, Gauge, Untyped};
+
+pub(crate) const NODE: &[Row] = &[
+    ("connections", Gauge, |it| Some(it.clients.n_connections), "Connections currently open"),
+    (
+        "connections_opened_total",
+        Counter,
+        |it| Some(it.clients.n_connections_opened),
+        "Connections opened",
+    ),
+    (
+        "connections_closed_total",
+        Counter,
+        |it| it.clients.n_connections_opened.checked_sub(it.clients.n_connections),
+        "Connections closed",
+    ),
+    ("channels", Gauge, |it| Some(it.clients.n_channels), "Channels currently open"),
+    ("channels_opened_total", Counter, |it| Some(it.clients.n_channels_opened), "Channels opened"),
+    (
+        "channels_closed_total",
+        Counter,
+        |it| it.clients.n_channels_opened.checked_sub(it.clients.n_channels),
+        "Channels closed",
+    ),
+    ("consumers", Gauge, |it| Some(it.clients.n_consumers), "Consumers currently connected"),
+    ("queues", Gauge, |it| Some(it.queues.n), "Queues available"),
+    ("queues_created_total", Counter, |it| Some(it.queues.n_created), "Queues created"),
+    ("queues_declared_total", Counter, |it| Some(it.queues.n_declared), "Queues declared"),
+    ("queues_deleted_total", Counter, |it| Some(it.queues.n_deleted), "Queues deleted"),
+    ("queue_messages_ready", Gauge, |it| Some(it.queues.n_ready), "Messages ready for consumers"),
+    (
+        "queue_messages_unacked",
+        Gauge,
+        |it| Some(it.queues.n_unacked),
+        "Messages delivered and not yet acknowledged",
+    ),
+    (
+        "queue_messages",
+        Gauge,
+        |it| Some(it.queues.n_ready + it.queues.n_unacked),
+        "Messages ready and unacknowledged",
+    ),
+    (
+        "channel_messages_unroutable_returned_total",
+        Counter,
+        |it| Some(it.clients.published.n_returned),
+        "Messages returned as unroutable",
+    ),
+    (
+        "channel_messages_unroutable_dropped_total",
+        Counter,
+        |it| Some(it.clients.published.n_dropped),
+        "Messages dropped as unroutable",
+    ),
+    ("process_open_fds", Gauge, |it| it.system.n_descriptors, "Open file descriptors"),
+    ("process_max_fds", Gauge, |it| Some(it.system.n_descriptors_max), "Most file descriptors"),
+    ("process_resident_memory_bytes", Gauge, |it| it.system.memory_bytes, "Memory used, bytes"),
+    (
+        "resident_memory_limit_bytes",
+        Gauge,
+        |it| Some(it.system.memory_limit_bytes),
+        "Memory above which publishers wait, bytes",
+    ),
+    (
+        "disk_space_available_bytes",
+        Gauge,
+        |it| it.system.disk_free_bytes,
+        "Disk space available, bytes",
+    ),
+    (
+        "disk_space_available_limit_bytes",
+        Gauge,
+        |it| Some(it.system.disk_free_limit_bytes),
+        "Disk space below which publishers wait, bytes",
+    ),
+    ("erlang_uptime_seconds", Gauge, |it| Some(it.system.uptime_seconds), "Uptime of the node"),
+    ("io_read_bytes_total", Counter, |it| Some(it.system.read_bytes), "Bytes read from files"),
+    ("io_write_bytes_total", Counter, |it| Some(it.system.written_bytes), "Bytes written to files"),
+    (
+        "alarms_memory_used_watermark",
+        Untyped,
+        |it| Some(it.system.memory_alarm.into()),
+        "1 while the memory alarm is on",
+    ),
+    (
+        "alarms_free_disk_space_watermark",
+        Untyped,
+        |it| Some(it.system.disk_alarm.into()),
+        "1 while the disk alarm is on",
+    ),
+    (
+        "alarms_file_descriptor_limit",
+        Untyped,
+        |it| Some(it.system.descriptor_alarm.into()),
+        "1 while file descriptors are short",
+    ),
+    ("unreachable_cluster_peers_count", Gauge, |_| Some(0), "Peers that cannot be reached"),
+    (
+        "leveret_pending_confirms",
+        Gauge,
+        |it| Some(it.queues.n_pending_confirms),
+        "Publishes that wait for consumers",
+    ),
+    (
+        "leveret_dead_letters_waiting",
+        Gauge,
+        |it| Some(it.queues.n_departing),
+        "Messages on their way to a dead letter exchange",
+    ),
+    (
+        "leveret_message_bytes",
+        Gauge,
+        |it| Some(it.queues.message_bytes),
+        "Bytes of messages in memory",
+    ),
+    ("leveret_wal_syncs_total", Counter, |it| Some(it.log.syncs), "Syncs of the log"),
+    (
+        "leveret_wal_bytes_written_total",
+        Counter,
+        |it| Some(it.log.written_bytes),
+        "Bytes written to the log",
+    ),
+    ("leveret_wal_segments", Gauge, |it| Some(it.log.segments), "Segments of the log in use"),
+    (
+        "leveret_wal_needed_bytes",
+        Gauge,
+        |it| Some(it.log.live_bytes),
+        "Bytes of the log that are still needed, estimated",
+    ),
+];
+
+/// Messages that went through queues, by their type.
+pub(crate) const BY_QUEUE_TYPE: [(&str, &[Count], &str); 9] = [
+    (
+        "global_messages_delivered_total",
+        &[Count::Delivered, Count::DeliveredAuto, Count::Got, Count::GotAuto],
+        "Messages delivered",
+    ),
+    (
+        "global_messages_delivered_consume_manual_ack_total",
+        &[Count::Delivered],
+        "Messages delivered to consumers that acknowledge",
+    ),
+    (
+        "global_messages_delivered_consume_auto_ack_total",
+        &[Count::DeliveredAuto],
+        "Messages delivered to consumers that do not acknowledge",
+    ),
+    (
+        "global_messages_delivered_get_manual_ack_total",
+        &[Count::Got],
+        "Messages fetched, to be acknowledged",
+    ),
+    (
+        "global_messages_delivered_get_auto_ack_total",
+        &[Count::GotAuto],
+        "Messages fetched for good",
+    ),
+    ("global_messages_get_empty_total", &[Count::GotEmpty], "Fetches that found nothing"),
+    ("global_messages_redelivered_total", &[Count::Redelivered], "Messages delivered again"),
+    ("global_messages_acknowledged_total", &[Count::Acked], "Messages acknowledged"),
+    ("leveret_queue_messages_published_total", &[Count::Published], "Messages put into queues"),
+];
+
+/// COMPAT: modules of RabbitMQ.
+const TYPES: [(QueueKind, &str); 3] = [
+    (QueueKind::Classic, "rabbit_classic_queue"),
+    (QueueKind::Quorum, "rabbit_quorum_queue"),
+    (QueueKind::Stream, "rabbit_stream_queue"),
+];
+
+/// Messages that clients of AMQP 0-9-1 published.
+pub(crate) const BY_PROTOCOL: &[Row] = &[
+    (
+        "global_messages_received_total",
+        Counter,
+        |it| Some(it.clients.published.n_published),
+        "Messages received from publishers",
+    ),
+    (
+        "global_messages_received_confirm_total",
+        Counter,
+        |it| Some(it.clients.published.n_confirming),
+        "Messages received on channels with confirms",
+    ),
+    (
+        "global_messages_confirmed_total",
+        Counter,
+        |it| Some(it.clients.published.n_answered),
+        "Messages whose publishers were answered",
+    ),
+    (
+        "global_messages_routed_total",
+        Counter,
+        |it| {
+            let it = &it.clients.published;
+            it.n_published.checked_sub(it.n_returned + it.n_dropped)
+        },
+        "Messages that went to a queue",
+    ),
+    (
+        "global_messages_unroutable_returned_total",
+        Counter,
+        |it| Some(it.clients.published.n_returned),
+        "Messages returned as unroutable",
+    ),
+    (
+        "global_messages_unroutable_dropped_total",
+        Counter,
+        |it| Some(it.clients.published.n_dropped),
+        "Messages dropped as unroutable",
+    ),
+    ("global_publishers", Gauge, |it| Some(it.clients.n_publishers), "Publishers connected"),
+    ("global_consumers", Gauge, |it| Some(it.clients.n_consumers), "Consumers connected"),
+];
+
+/// Who this is: dashboards join everything with it.
+pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoint: &str) {
+    let (node_info, view) = (&management.node_info, management.broker.view());
+    let parameter = |name| view.meta.global_parameters().get(name).map(Json::value);
+    let text = |name| parameter(name).and_then(|value| value.as_str().map(str::to_owned));
+    let cluster = text("cluster_name").unwrap_or_else(|| node_info.name.clone());
+    let id = text("internal_cluster_id").unwrap_or_default();
+    writer.begin("rabbitmq_identity_info", Untyped, "Node and cluster").value(
+        &[
+            ("rabbitmq_node", &node_info.name),
+            ("rabbitmq_cluster", &cluster),
+            ("rabbitmq_cluster_permanent_id", &id),
+            ("rabbitmq_endpoint", endpoint),
+        ],
+        1,
+    );
+    writer.begin("rabbitmq_build_info", Untyped, "Versions").value(
+        &[
+            ("rabbitmq_version", &node_info.rabbitmq_version),
+            ("prometheus_plugin_version", &node_info.rabbitmq_version),
+            ("prometheus_client_version", "none"),
+            ("erlang_version", "none"),
+            ("product_name", "Leveret"),
+            ("product_version", &node_info.version),
+        ],
+        1,
+    );
+}
+
+fn write_rows<'r>(
+    writer: &mut Writer<'_>,
+    rows: impl Iterator<Item = &'r Row>,
+    labels: &[(&str, &str)],
+    snapshot: &Snapshot,
+) {
+    for (name, kind, of, help) in rows {
+        if let Some(value) = of(snapshot) {
+            writer.begin(name, *kind, help).value(labels, value);
+        }
+    }
+}
+
+/// The node's figures.
+pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) {
+    write_rows(writer, NODE.iter().filter(|row| is_wanted(row.0)), &[], snapshot);
+    write_rows(writer, BY_PROTOCOL.iter(), &[("protocol", "amqp091")], snapshot);
+    for (name, counts, help) in BY_QUEUE_TYPE.into_iter().filter(|row| is_wanted(row.0)) {
+        let mut metric = writer.begin(name, Counter, help);
+        for (kind, module) in TYPES {
+            let of_kind = snapshot.queues.counts.get(&kind).copied().unwrap_or_default();
+            let value: u64 = counts.iter().map(|what| Counts::of(&of_kind, *what)).sum();
+            metric.value(&[("protocol", "amqp091"), ("queue_type", module)], value);
+        }
+    }
+}
+
+/// Memory by its use, as far as that is known.
+pub(crate) fn memory(writer: &mut Writer<'_>, snapshot: &Snapshot) {
+    let messages = snapshot.queues.message_bytes;
+    let total = snapshot.system.memory_bytes.unwrap_or_default();
+    writer.begin("memory_queue_procs_bytes", Gauge, "Messages of queues").value(&[], messages);
+    let other = total.saturating_sub(messages);
+    writer.begin("memory_other_proc_bytes", Gauge, "Everything else").value(&[], other);
+}

@@ -1,0 +1,154 @@
+//! The text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+
+use std::fmt::Write as _;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The types of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+    Untyped,
+}
+
+impl Kind {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Untyped => "untyped",
+        }
+    }
+}
+
+/// Writes figures, and hands them on in pieces.
+pub(crate) struct Writer<'w> {
+    /// Before the name of each figure.
+    prefix: &'static str,
+    text: String,
+    take: &'w mut dyn FnMut(String) -> bool,
+    is_wanted: bool,
+}
+
+impl<'w> Writer<'w> {
+    pub(crate) const fn new(prefix: &'static str, take: &'w mut dyn FnMut(String) -> bool) -> Self {
+        Self { prefix, text: String::new(), take, is_wanted: true }
+    }
+
+    /// Begins a figure. Names with a prefix of their own have it.
+    pub(crate) fn begin(&mut self, name: &'static str, kind: Kind, help: &str) -> Metric<'_, 'w> {
+        let prefix = match name.split('_').next() {
+            Some("rabbitmq" | "leveret" | "process") => "",
+            _ => self.prefix,
+        };
+        let kind = kind.as_str();
+        // Writing to a string never fails.
+        let _ok = writeln!(self.text, "# TYPE {prefix}{name} {kind}\n# HELP {prefix}{name} {help}");
+        Metric { writer: self, prefix, name }
+    }
+
+    fn flush(&mut self) {
+        if self.is_wanted {
+            self.is_wanted = (self.take)(std::mem::take(&mut self.text));
+        }
+        self.text.clear();
+    }
+
+    pub(crate) fn end(mut self) {
+        self.flush();
+    }
+}
+
+/// A figure whose values are written.
+pub(crate) struct Metric<'m, 'w> {
+    writer: &'m mut Writer<'w>,
+    prefix: &'static str,
+    name: &'static str,
+}
+
+impl Metric<'_, '_> {
+    pub(crate) fn value(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let text = &mut self.writer.text;
+        text.push_str(self.prefix);
+        text.push_str(self.name);
+        for (at, (label, value)) in labels.iter().enumerate() {
+            text.push(if at == 0 { '{' } else { ',' });
+            text.push_str(label);
+            text.push_str("=\"");
+            escape(text, value);
+            text.push('"');
+        }
+        if !labels.is_empty() {
+            text.push('}');
+        }
+        let _ok = writeln!(text, " {value}");
+        if text.len() >= PIECE_BYTES {
+            self.writer.flush();
+        }
+    }
+}
+
+fn escape(text: &mut String, value: &str) {
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<String> {
+        let mut pieces = Vec::new();
+        let mut take = |piece| {
+            pieces.push(piece);
+            true
+        };
+        let mut writer = Writer::new("rabbitmq_", &mut take);
+        write(&mut writer);
+        writer.end();
+        pieces
+    }
+
+    #[test]
+    fn labels_are_escaped_and_prefixes_kept() {
+        let pieces = written(|writer| {
+            let mut metric = writer.begin("queues", Kind::Gauge, "Queues");
+            metric.value(&[], 3);
+            metric.value(&[("queue", "a\"b\\c\nd"), ("vhost", "/")], 1.5);
+            writer.begin("leveret_x_total", Kind::Counter, "X").value(&[], 1);
+        });
+        assert_eq!(
+            pieces.concat(),
+            "# TYPE rabbitmq_queues gauge\n# HELP rabbitmq_queues Queues\nrabbitmq_queues 3\n\
+             rabbitmq_queues{queue=\"a\\\"b\\\\c\\nd\",vhost=\"/\"} 1.5\n\
+             # TYPE leveret_x_total counter\n# HELP leveret_x_total X\nleveret_x_total 1\n"
+        );
+    }
+
+    #[test]
+    fn what_is_long_comes_in_pieces_and_ends_when_nobody_wants_it() {
+        let lines = |writer: &mut Writer<'_>| {
+            let mut metric = writer.begin("queues", Kind::Gauge, "Queues");
+            (0..100_000).for_each(|n| metric.value(&[], n));
+        };
+        let pieces = written(lines);
+        assert!(pieces.len() > 10 && pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 100));
+        let mut n = 0;
+        let mut counted = |_| {
+            n += 1;
+            false
+        };
+        let mut writer = Writer::new("", &mut counted);
+        lines(&mut writer);
+        writer.end();
+        assert_eq!(n, 1);
+    }
+}

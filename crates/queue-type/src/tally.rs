@@ -1,5 +1,6 @@
 //! Counts of messages that have gone through a queue since its node started, for rates.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The kinds of count.
@@ -26,16 +27,25 @@ pub enum Count {
 /// The number of kinds.
 const KINDS: usize = 8;
 
-/// Counters that are written under their queue's lock alone, and read by anybody.
+/// Counters that are written under their queue's lock alone, and read by anybody. A queue that was never used
+/// has none.
 #[derive(Debug, Default)]
-pub struct Tally([AtomicU64; KINDS]);
+pub struct Tally(OnceLock<Box<Counters>>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    counts: [AtomicU64; KINDS],
+    /// Messages that had been given out at the last mark.
+    mark: AtomicU64,
+}
 
 impl Tally {
     /// Counts so many more.
     pub fn add(&self, what: Count, n: u64) {
-        if let Some(counter) = self.0.get(what as usize)
-            && n > 0
-        {
+        if n == 0 {
+            return;
+        }
+        if let Some(counter) = self.0.get_or_init(Box::default).counts.get(what as usize) {
             counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         }
     }
@@ -43,7 +53,19 @@ impl Tally {
     /// The figures as of now.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts(std::array::from_fn(|at| self.0.get(at).map_or(0, |it| it.load(Ordering::Relaxed))))
+        let Some(counters) = self.0.get() else { return Counts::default() };
+        Counts(counters.counts.each_ref().map(|it| it.load(Ordering::Relaxed)))
+    }
+
+    /// Sets a mark, if `n` messages or more have been given out since the last.
+    pub fn mark_after(&self, n: u64) -> bool {
+        let Some(counters) = self.0.get() else { return false };
+        let n_delivered = self.counts().n_delivered();
+        let is_due = n_delivered.wrapping_sub(counters.mark.load(Ordering::Relaxed)) >= n;
+        if is_due {
+            counters.mark.store(n_delivered, Ordering::Relaxed);
+        }
+        is_due
     }
 }
 

@@ -30,8 +30,6 @@ pub struct QueueCounters {
     pub(super) conversion: AtomicU64,
     /// Messages that have gone through since the node started.
     pub tally: Tally,
-    /// Messages that were given out when a publisher was slowed down last.
-    slowed_at: AtomicU64,
     /// See [`Queue::confirm_on`](super::Queue::confirm_on).
     confirm_on: AtomicU8,
 }
@@ -124,12 +122,6 @@ impl QueueCounters {
         if !is_deep || self.n_consumers.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let n_delivered = self.tally.counts().n_delivered();
-        let n_taken = n_delivered.wrapping_sub(self.slowed_at.load(Ordering::Relaxed));
-        let is_taking = n_taken >= (n_ready / 64).clamp(1, DEEP_MESSAGES / 64);
-        if is_taking {
-            self.slowed_at.store(n_delivered, Ordering::Relaxed);
-        }
-        is_taking
+        self.tally.mark_after((n_ready / 64).clamp(1, DEEP_MESSAGES / 64))
     }
 }

@@ -21,6 +21,35 @@ const OF_QUEUES: [(&str, Count); 8] = [
     ("ack", Count::Acked),
 ];
 
+/// Names of what comes and goes.
+const CHURN: [&str; 7] = [
+    "connection_created",
+    "connection_closed",
+    "channel_created",
+    "channel_closed",
+    "queue_created",
+    "queue_declared",
+    "queue_deleted",
+];
+
+/// Counts of what has come and gone since the node started, in the order of [`CHURN`].
+fn churn(broker: &Broker) -> [u64; CHURN.len()] {
+    let (n_connections, n_channels) = broker.connections.n_opened();
+    let list = broker.connections.list();
+    let n_open: usize = list.iter().map(|one| one.n_channels()).sum();
+    let [n_created, n_declared, n_deleted] = broker.figures().queue_churn();
+    let closed = |opened: u64, now: usize| opened.saturating_sub(now as u64);
+    [
+        n_connections,
+        closed(n_connections, list.len()),
+        n_channels,
+        closed(n_channels, n_open),
+        n_created,
+        n_declared,
+        n_deleted,
+    ]
+}
+
 /// A figure of several.
 type Of<T> = fn(&T) -> u64;
 
@@ -68,6 +97,7 @@ struct Looks {
     at_ms: u64,
     queues: HashMap<QueueId, Twice<QueueLook>>,
     vhosts: BTreeMap<String, Twice<VhostLook>>,
+    churn: Twice<[u64; CHURN.len()]>,
     /// Bytes received and sent.
     connections: HashMap<ConnectionId, (Twice<u64>, Twice<u64>)>,
 }
@@ -141,7 +171,9 @@ impl Stats {
         for (vhost, totals) in broker.connections.published() {
             vhosts.entry(vhost).or_default().published = totals;
         }
+        let churn = churn(broker);
         let mut looks = stdx::lock(&self.0);
+        looks.churn.look(churn);
         looks.span_ms = now.monotonic_ms.saturating_sub(looks.at_ms);
         looks.at_ms = now.monotonic_ms;
         let (last, is_first) = (std::mem::take(&mut looks.queues), looks.vhosts.is_empty());
@@ -224,6 +256,17 @@ impl Stats {
         let bytes = (now.sent_bytes, before.sent_bytes);
         looks.put(&mut object, "send_oct", now.sent_bytes, bytes);
         object.insert("message_stats".to_owned(), looks.message_stats(&twice));
+        object
+    }
+
+    /// Connections, channels and queues that come and go, as fields.
+    pub(crate) fn churn(&self, broker: &Broker) -> Map<String, Value> {
+        let (now, looks) = (churn(broker), stdx::lock(&self.0));
+        let mut object = Map::new();
+        let both = looks.churn.now.iter().zip(&looks.churn.before);
+        for ((name, value), (last, before)) in CHURN.iter().zip(now).zip(both) {
+            looks.put(&mut object, name, value, (*last, *before));
+        }
         object
     }
 

@@ -96,6 +96,8 @@ pub(crate) fn overview(call: &Call) -> Outcome {
     let is_wanted = |name: &str| vhosts.iter().any(|vhost| vhost.name() == name);
     if let Value::Object(object) = &mut object {
         object.extend(call.api.stats.overview(is_wanted));
+        let churn = call.api.stats.churn(&management.broker);
+        object.insert("churn_rates".to_owned(), Value::Object(churn));
     }
     Ok(Answer::Json(object))
 }
@@ -128,7 +130,7 @@ fn node_object(call: &Call) -> Value {
     let traffic = management.resources.traffic();
     let n_read: u64 = traffic.iter().map(|it| it.read_bytes).sum();
     let n_written: u64 = traffic.iter().map(|it| it.write_bytes).sum();
-    json!({
+    let mut object = json!({
         "partitions": [],
         "os_pid": std::process::id().to_string(),
         "fd_total": descriptors.total_limit,
@@ -173,7 +175,11 @@ fn node_object(call: &Call) -> Value {
         "io_write_bytes": n_written,
         "cluster_links": [],
         "metrics_gc_queue_length": {},
-    })
+    });
+    if let Value::Object(object) = &mut object {
+        object.extend(call.api.stats.churn(&management.broker));
+    }
+    object
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
@@ -191,33 +197,59 @@ pub(crate) fn get(call: &Call) -> Outcome {
     Ok(Answer::Json(node_object(call)))
 }
 
-/// Bytes of memory by what they are for, as far as that is known.
-fn memory_parts(call: &Call) -> [(&'static str, u64); 2] {
+/// COMPAT: the parts of an Erlang node's memory. Tools want all of them; nothing is in most.
+const MEMORY_PARTS: [&str; 25] = [
+    "connection_readers",
+    "connection_writers",
+    "connection_channels",
+    "connection_other",
+    "stream_queue_procs",
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "quorum_queue_procs",
+    "quorum_queue_dlx_procs",
+    "plugins",
+    "metadata_store",
+    "metrics",
+    "mgmt_db",
+    "quorum_ets",
+    "mnesia",
+    "metadata_store_ets",
+    "other_ets",
+    "binary",
+    "msg_index",
+    "code",
+    "atom",
+    "other_system",
+    "allocated_unused",
+    "reserved_unallocated",
+    "other_proc",
+];
+
+/// Messages are told apart, everything else is `other_proc`; in bytes, or shares of `whole`.
+fn memory_of(call: &Call, total: Value, share: impl Fn(u64) -> Value) -> Outcome {
+    check_node(call)?;
+    let used = memory_used_bytes().unwrap_or_default();
     let messages = call.api.management.broker.figures().message_bytes();
-    let total = memory_used_bytes().unwrap_or_default();
-    [("queue_procs", messages), ("other_proc", total.saturating_sub(messages))]
+    let mut parts = json!({"queue_procs": share(messages), "total": total});
+    for name in MEMORY_PARTS {
+        let bytes = if name == "other_proc" { used.saturating_sub(messages) } else { 0 };
+        put_field(&mut parts, name, share(bytes));
+    }
+    put_field(&mut parts, "strategy", json!("rss"));
+    Ok(Answer::Json(json!({"memory": parts})))
 }
 
 pub(crate) fn memory(call: &Call) -> Outcome {
-    check_node(call)?;
-    let total = memory_used_bytes().unwrap_or_default();
-    let mut parts = json!({
-        "strategy": "rss", "total": {"erlang": total, "rss": total, "allocated": total},
-    });
-    for (name, bytes) in memory_parts(call) {
-        put_field(&mut parts, name, json!(bytes));
-    }
-    Ok(Answer::Json(json!({"memory": parts})))
+    let used = memory_used_bytes();
+    let total = json!({"erlang": used, "rss": used, "allocated": used});
+    memory_of(call, total, |bytes| json!(bytes))
 }
 
 pub(crate) fn memory_relative(call: &Call) -> Outcome {
-    check_node(call)?;
-    let total = memory_used_bytes().unwrap_or(1).max(1);
-    let mut parts = json!({"total": 100});
-    for (name, bytes) in memory_parts(call) {
-        put_field(&mut parts, name, json!(bytes * 100 / total));
-    }
-    Ok(Answer::Json(json!({"memory": parts})))
+    let used = memory_used_bytes().unwrap_or(1).max(1);
+    let share = |bytes: u64| json!(bytes.saturating_mul(100) / used);
+    memory_of(call, json!(100), share)
 }
 
 /// COMPAT: there are no tables of Erlang.

@@ -141,7 +141,12 @@ impl Row for QueueRow {
             "message_bytes_ready" => json!(self.ready_bytes()),
             "message_bytes_unacknowledged" => json!(stat.message_bytes - self.ready_bytes()),
             "policy" | "operator_policy" => {
+                // COMPAT: lists leave out what one queue shows as null.
+                let is_alone = self.columns.contains(&"consumer_details");
                 let name = self.of_definition(column)?;
+                if name == "" && !is_alone {
+                    return None;
+                }
                 if name == "" { Value::Null } else { name }
             }
             "effective_policy_definition" => {

@@ -12,6 +12,9 @@ use mgmt::Operator;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// Levels of lists and objects in each other.
+const DEPTH_MAX: usize = 64;
+
 /// A request that was let in.
 pub(crate) struct Call {
     pub(crate) api: Arc<Api>,
@@ -66,7 +69,12 @@ impl Call {
             return Ok(Map::new());
         }
         match serde_json::from_slice(&self.body) {
-            Ok(Value::Object(object)) => Ok(object),
+            Ok(Value::Object(object)) if object.values().all(|value| is_flat(value, DEPTH_MAX)) => {
+                Ok(object)
+            }
+            Ok(Value::Object(_)) => {
+                Err(Refusal::bad_request(format!("more than {DEPTH_MAX} levels are in each other")))
+            }
             Ok(_) => Err(Refusal::bad_request("body must be a JSON object")),
             // COMPAT: the code comes first, the place after it.
             Err(error) => Err(Refusal::bad_request(format!("not_json: {error}"))),
@@ -83,6 +91,16 @@ impl Call {
     /// A list of objects, as the request wants it shown.
     pub(crate) fn list<R: Row>(&self, rows: Vec<R>) -> Outcome {
         Listing::of(&self.query)?.show(rows).map(Answer::Rows)
+    }
+}
+
+/// Whether a value has so many levels or fewer.
+fn is_flat(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return false };
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_flat(item, below)),
+        Value::Object(fields) => fields.values().all(|field| is_flat(field, below)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
 

@@ -12,6 +12,7 @@ mod refusal;
 mod routes;
 mod scrape;
 mod server;
+mod slow;
 mod stats;
 mod stream;
 mod user_session;
@@ -33,6 +34,7 @@ pub struct Api {
     limits: Limits,
     clock: Clock,
     stats: stats::Stats,
+    turns: stream::Turns,
 }
 
 /// Limits of the API.
@@ -61,7 +63,14 @@ impl Api {
         limits: Limits,
         clock: Clock,
     ) -> Arc<Self> {
-        Arc::new(Self { management, throttle, limits, clock, stats: stats::Stats::default() })
+        Arc::new(Self {
+            management,
+            throttle,
+            limits,
+            clock,
+            stats: stats::Stats::default(),
+            turns: stream::Turns::default(),
+        })
     }
 
     fn now(&self) -> Now {

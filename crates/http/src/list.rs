@@ -63,6 +63,8 @@ pub(crate) struct Rows {
     pub(crate) head: String,
     pub(crate) items: Box<dyn Iterator<Item = Value> + Send>,
     pub(crate) tail: String,
+    /// Whether it is so short that it is answered in one piece.
+    pub(crate) is_page: bool,
 }
 
 /// A query's wishes of a list.
@@ -135,7 +137,7 @@ impl Listing {
         let columns = self.columns;
         let items = rows.into_iter().take(range.end).skip(range.start);
         let items = Box::new(items.map(move |row| chosen(&row, columns.as_deref())));
-        Ok(Rows { head, items, tail })
+        Ok(Rows { head, items, tail, is_page: self.page.is_some() })
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::Api;
 use crate::query::Query;
 use crate::refusal::Refusal;
-use crate::stream;
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
@@ -19,11 +18,11 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let plain = |State(api): State<Arc<Api>>| async move {
         let per_object = api.limits.metrics_per_object;
-        written(api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
+        written(&api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
     };
     let of_kind = |State(api): State<Arc<Api>>, Path(kind): Path<String>, query: RawQuery| async move {
         match scrape(&kind, query) {
-            Ok(Some(scrape)) => written(api, scrape),
+            Ok(Some(scrape)) => written(&api, scrape),
             Ok(None) => StatusCode::NOT_FOUND.into_response(),
             Err(refusal) => (refusal.status, refusal.reason).into_response(),
         }
@@ -36,8 +35,10 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-fn written(api: Arc<Api>, scrape: Scrape) -> Response {
-    stream::written(CONTENT_TYPE, move |take| scrape.write(&api.management, take))
+fn written(api: &Api, scrape: Scrape) -> Response {
+    let management = Arc::clone(&api.management);
+    let written = api.turns.written(CONTENT_TYPE, move |take| scrape.write(&management, take));
+    written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())
 }
 
 fn scrape(kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scrape>, Refusal> {

@@ -7,6 +7,7 @@ use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
 use crate::scrape;
+use crate::slow::Impatient;
 use crate::stream;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
@@ -33,6 +34,8 @@ use tower_http::compression::predicate::SizeAbove;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of looks at the figures.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Longest head of a request, bytes.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 20_000;
 /// Answers shorter than this are not compressed, bytes.
@@ -99,7 +102,8 @@ async fn serve_one(socket: TcpStream, peer: SocketAddr, router: TowerToHyperServ
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
-        .serve_connection(TokioIo::new(socket), service)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(Impatient::new(socket)), service)
         .await;
     if let Err(error) = served {
         tracing::debug!("a connection of the HTTP API ends: {error}");
@@ -199,7 +203,12 @@ async fn answer(
     let query = Query::parse(head.uri.query().unwrap_or_default())?;
     let call = Call { api, caller, params, query, headers: head.headers, body };
     match route.run {
-        Run::Read(read) => stream::answered(call, read).await,
+        // Whoever asks how the node is waits for nobody.
+        Run::Read(read) if route.group == "health" => read(&call).map(stream::whole),
+        Run::Read(read) => {
+            let api = Arc::clone(&call.api);
+            api.turns.answered(call, read).await
+        }
         Run::Change(change) => change(&call).await.map(stream::whole),
     }
 }

@@ -1,5 +1,5 @@
-//! Answers on their way out. What reads runs on a thread for it, which also writes long lists, in pieces: the
-//! next is made when the client has taken the one before.
+//! Answers on their way out. What reads runs beside the threads that serve sockets; a long list is made in
+//! pieces, the next when the client has taken the one before, and holds no thread in between.
 
 use crate::call::{Answer, Call, Outcome};
 use crate::list::Rows;
@@ -11,28 +11,106 @@ use futures_core::Stream;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Pieces that wait for the client.
 const PIECES_MAX: usize = 2;
+/// Requests that read at a time.
+const READS_MAX: usize = 8;
+/// Long lists and texts on their way out at a time: each holds what it is made of.
+const LONG_MAX: usize = 32;
 
-/// Runs what reads beside the threads that serve sockets.
-pub(crate) async fn answered(call: Call, read: fn(&Call) -> Outcome) -> Result<Response, Refusal> {
-    let (tell, told) = oneshot::channel();
-    tokio::task::spawn_blocking(move || match read(&call) {
-        Ok(Answer::Rows(rows)) => write_rows(rows, tell),
-        outcome => {
-            // Who asked is gone otherwise.
-            let _gone = tell.send(outcome.map(whole));
+/// Turns of requests.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    reads: Semaphore,
+    long: Arc<Semaphore>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { reads: Semaphore::new(READS_MAX), long: Arc::new(Semaphore::new(LONG_MAX)) }
+    }
+}
+
+impl Turns {
+    /// Runs what reads, as soon as it is its turn.
+    pub(crate) async fn answered(
+        &self,
+        call: Call,
+        read: fn(&Call) -> Outcome,
+    ) -> Result<Response, Refusal> {
+        let _turn = self.reads.acquire().await;
+        let made = match spawn_blocking(move || made(&call, read)).await {
+            Ok(made) => made?,
+            Err(_) => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                let text = "the request could not be answered";
+                return Err(Refusal::of_status(status, "internal_error", text));
+            }
+        };
+        match made {
+            Made::Whole(response) => Ok(response),
+            Made::Begun(first, pieces) => {
+                let (turn, next) = (self.long()?, Next::Rests(pieces));
+                Ok(json(Body::from_stream(List { first: Some(first), next, turn })))
+            }
         }
-    });
-    told.await.unwrap_or_else(|_| {
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Err(Refusal::of_status(status, "internal_error", "the request could not be answered"))
-    })
+    }
+
+    /// The turn of what is long.
+    fn long(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.long).try_acquire_owned().map_err(|_| {
+            let text =
+                format!("{LONG_MAX} long answers are on their way: ask for a page, or later");
+            Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
+        })
+    }
+
+    /// Text that is written in pieces on a thread of its own.
+    pub(crate) fn written(
+        &self,
+        content_type: &'static str,
+        write: impl FnOnce(&mut dyn FnMut(String) -> bool) + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let turn = self.long()?;
+        let (writer, reader) = mpsc::channel(PIECES_MAX);
+        spawn_blocking(move || {
+            write(&mut |piece| writer.blocking_send(Bytes::from(piece)).is_ok());
+            drop(turn);
+        });
+        let body = Body::from_stream(Reader(reader));
+        Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
+    }
+}
+
+/// An answer, or a list that begins with a text.
+enum Made {
+    Whole(Response),
+    Begun(String, Pieces),
+}
+
+fn made(call: &Call, read: fn(&Call) -> Outcome) -> Result<Made, Refusal> {
+    let rows = match read(call)? {
+        Answer::Rows(rows) => rows,
+        answer @ (Answer::Json(_)
+        | Answer::Status(..)
+        | Answer::Text(_)
+        | Answer::NoContent
+        | Answer::Created(_)) => return Ok(Made::Whole(whole(answer))),
+    };
+    let is_page = rows.is_page;
+    let mut pieces = Pieces::new(rows);
+    let mut first = pieces.next_piece();
+    while is_page && !pieces.is_over() {
+        first.push_str(&pieces.next_piece());
+    }
+    Ok(if pieces.is_over() { Made::Whole(json(first)) } else { Made::Begun(first, pieces) })
 }
 
 /// An answer in one piece.
@@ -48,8 +126,8 @@ pub(crate) fn whole(answer: Answer) -> Response {
         }
         Answer::Rows(rows) => {
             let (mut pieces, mut text) = (Pieces::new(rows), String::new());
-            while let Some(piece) = pieces.next_piece() {
-                text.push_str(&piece);
+            while !pieces.is_over() {
+                text.push_str(&pieces.next_piece());
             }
             json(text)
         }
@@ -58,39 +136,6 @@ pub(crate) fn whole(answer: Answer) -> Response {
 
 fn json(body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
-}
-
-/// Text that is written in pieces on a thread of its own.
-pub(crate) fn written(
-    content_type: &'static str,
-    write: impl FnOnce(&mut dyn FnMut(String) -> bool) + Send + 'static,
-) -> Response {
-    let (writer, reader) = mpsc::channel(PIECES_MAX);
-    tokio::task::spawn_blocking(move || {
-        write(&mut |piece| writer.blocking_send(Bytes::from(piece)).is_ok());
-    });
-    ([(header::CONTENT_TYPE, content_type)], Body::from_stream(Reader(reader))).into_response()
-}
-
-/// Short lists are one answer; of others the rest is made while the client reads.
-fn write_rows(rows: Rows, tell: oneshot::Sender<Result<Response, Refusal>>) {
-    let mut pieces = Pieces::new(rows);
-    let first = pieces.next_piece().unwrap_or_default();
-    if pieces.is_over() {
-        let _gone = tell.send(Ok(json(first)));
-        return;
-    }
-    let (writer, reader) = mpsc::channel(PIECES_MAX);
-    if tell.send(Ok(json(Body::from_stream(Reader(reader))))).is_err() {
-        return;
-    }
-    let mut piece = Some(first);
-    while let Some(text) = piece {
-        if writer.blocking_send(Bytes::from(text)).is_err() {
-            return;
-        }
-        piece = pieces.next_piece();
-    }
 }
 
 /// The text of a list, a piece at a time.
@@ -103,7 +148,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(Rows { head, mut items, tail }: Rows) -> Self {
+    fn new(Rows { head, mut items, tail, .. }: Rows) -> Self {
         let next = items.next();
         Self { before: Some(head), items, next, tail: Some(tail) }
     }
@@ -112,8 +157,8 @@ impl Pieces {
         self.tail.is_none()
     }
 
-    fn next_piece(&mut self) -> Option<String> {
-        self.tail.as_ref()?;
+    /// The next; empty at the end.
+    fn next_piece(&mut self) -> String {
         let mut text = self.before.take().unwrap_or_default();
         while text.len() < PIECE_BYTES {
             let Some(item) = self.next.take() else {
@@ -126,7 +171,50 @@ impl Pieces {
                 text.push(',');
             }
         }
-        Some(text)
+        text
+    }
+}
+
+/// A list as a body.
+struct List {
+    first: Option<String>,
+    next: Next,
+    #[expect(dead_code, reason = "held as long as the list")]
+    turn: OwnedSemaphorePermit,
+}
+
+/// The rest of a list.
+enum Next {
+    Rests(Pieces),
+    IsMade(JoinHandle<(String, Pieces)>),
+    IsOver,
+}
+
+impl Stream for List {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Bytes::from(first))));
+        }
+        let mut making = match std::mem::replace(&mut self.next, Next::IsOver) {
+            Next::IsOver => return Poll::Ready(None),
+            Next::Rests(pieces) if pieces.is_over() => return Poll::Ready(None),
+            Next::Rests(mut pieces) => spawn_blocking(move || (pieces.next_piece(), pieces)),
+            Next::IsMade(making) => making,
+        };
+        match Pin::new(&mut making).poll(context) {
+            Poll::Pending => {
+                self.next = Next::IsMade(making);
+                Poll::Pending
+            }
+            Poll::Ready(Ok((piece, pieces))) => {
+                self.next = Next::Rests(pieces);
+                Poll::Ready(Some(Ok(Bytes::from(piece))))
+            }
+            // The runtime ends.
+            Poll::Ready(Err(_)) => Poll::Ready(None),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ fn query(pairs: &[(&str, &str)]) -> Query {
 }
 
 fn shown(pairs: &[(&str, &str)], rows: Vec<Value>) -> Result<Value, Refusal> {
-    let Rows { head, items, tail } = Listing::of(&query(pairs))?.show(rows)?;
+    let Rows { head, items, tail, .. } = Listing::of(&query(pairs))?.show(rows)?;
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     Ok(serde_json::from_str(&format!("{head}{}{tail}", items.join(","))).unwrap())
 }

@@ -112,7 +112,7 @@ fn contexts(call: &Call) -> Value {
             "port": listener.address.port().to_string(),
         })
     };
-    listeners.filter(|listener| listener.protocol.starts_with("http")).map(object).collect()
+    listeners.filter(|listener| listener.protocol == "http").map(object).collect()
 }
 
 fn node_object(call: &Call) -> Value {

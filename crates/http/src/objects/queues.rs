@@ -98,18 +98,22 @@ const PLAIN: &[&str] = &[
     "vhost",
 ];
 
-/// A queue in a list, or by itself.
+/// A queue in a list, or by itself. Lists can be long: it is small.
 struct QueueRow {
+    shown: Arc<Shown>,
+    queue: QueueRef,
+}
+
+/// The parts that all rows of a list share.
+struct Shown {
     api: Arc<Api>,
     view: Arc<View>,
-    queue: QueueRef,
-    stat: QueueStat,
     columns: Cow<'static, [&'static str]>,
 }
 
 impl Row for QueueRow {
     fn columns(&self) -> Cow<'static, [&'static str]> {
-        self.columns.clone()
+        self.shown.columns.clone()
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -117,8 +121,9 @@ impl Row for QueueRow {
     }
 
     fn value(&self, column: &str) -> Option<Value> {
-        let (def, stat) = (self.queue.def(), &self.stat);
-        let rate = |what| self.api.stats.rate_of_queue(def.id, what);
+        let (def, stat) = (self.queue.def(), &self.queue.stat());
+        let api = &self.shown.api;
+        let rate = |what| api.stats.rate_of_queue(def.id, what);
         Some(match column {
             "name" => json!(def.name.as_str()),
             "vhost" => json!(def.vhost.as_str()),
@@ -127,9 +132,9 @@ impl Row for QueueRow {
             "messages_unacknowledged" => json!(stat.n_unacked),
             "consumers" => json!(stat.n_consumers),
             "arguments" => self.arguments(),
-            "node" => json!(self.api.management.node_info.name),
+            "node" => json!(api.management.node_info.name),
             "internal" | "internal_owner" => json!(false),
-            "message_stats" => self.api.stats.of_queue(def.id, stat)?,
+            "message_stats" => api.stats.of_queue(def.id, stat)?,
             "messages_details" | "messages_ready_details" | "messages_unacknowledged_details" => {
                 json!({"rate": rate(column)})
             }
@@ -138,11 +143,11 @@ impl Row for QueueRow {
             {
                 return None;
             }
-            "message_bytes_ready" => json!(self.ready_bytes()),
-            "message_bytes_unacknowledged" => json!(stat.message_bytes - self.ready_bytes()),
+            "message_bytes_ready" => json!(ready_bytes(stat)),
+            "message_bytes_unacknowledged" => json!(stat.message_bytes - ready_bytes(stat)),
             "policy" | "operator_policy" => {
                 // COMPAT: lists leave out what one queue shows as null.
-                let is_alone = self.columns.contains(&"consumer_details");
+                let is_alone = self.shown.columns.contains(&"consumer_details");
                 let name = self.of_definition(column)?;
                 if name == "" && !is_alone {
                     return None;
@@ -155,7 +160,7 @@ impl Row for QueueRow {
             }
             "readers" => {
                 let readers = self.of_definition(column)?;
-                json!({&*self.api.management.node_info.name: readers})
+                json!({&*api.management.node_info.name: readers})
             }
             "consumer_details" => self.consumers().collect(),
             "deliveries" | "incoming" => json!([]),
@@ -171,7 +176,7 @@ impl Row for QueueRow {
             }
             "head_message_timestamp" => json!(self.queue.head_timestamp()),
             "owner_pid_details" => {
-                let owner = self.api.management.broker.connections.get(def.exclusive_owner?)?;
+                let owner = api.management.broker.connections.get(def.exclusive_owner?)?;
                 let identity = &owner.identity;
                 json!({
                     "name": identity.name, "peer_host": identity.peer_host,
@@ -185,8 +190,9 @@ impl Row for QueueRow {
 
 impl QueueRow {
     fn of_definition(&self, column: &str) -> Option<Value> {
-        let vhost = self.view.meta.vhost(&self.queue.def().vhost)?;
-        mgmt::queue_value(&self.api.management, vhost, (&self.queue, self.stat), column)
+        let Shown { api, view, .. } = &*self.shown;
+        let vhost = view.meta.vhost(&self.queue.def().vhost)?;
+        mgmt::queue_value(&api.management, vhost, (&self.queue, self.queue.stat()), column)
     }
 
     /// COMPAT: a queue of the default type shows the type among its arguments.
@@ -199,17 +205,8 @@ impl QueueRow {
         arguments
     }
 
-    /// Bytes of what is ready, by the mean size of what is there.
-    const fn ready_bytes(&self) -> u64 {
-        let n = self.stat.n_ready + self.stat.n_unacked;
-        match self.stat.message_bytes.checked_div(n) {
-            Some(mean) => mean * self.stat.n_ready,
-            None => 0,
-        }
-    }
-
     fn consumers(&self) -> impl Iterator<Item = Value> {
-        let of = |consumer| clients::consumer(&self.api, &self.queue, &consumer);
+        let of = |consumer| clients::consumer(&self.shown.api, &self.queue, &consumer);
         self.queue.consumers().into_iter().map(of)
     }
 
@@ -218,52 +215,51 @@ impl QueueRow {
     }
 }
 
-fn rows(call: &Call, columns: &'static [&'static str]) -> Result<Vec<QueueRow>, Refusal> {
-    let view = call.view();
-    let mut rows = Vec::new();
-    for vhost in vhosts(&view.meta, call)? {
-        let queues = vhost.queues().filter(|def| !def.is_internal());
-        rows.extend(queues.filter_map(|def| view.queue_by_id(def.id)).map(|queue| QueueRow {
-            api: Arc::clone(&call.api),
-            view: Arc::clone(&view),
-            stat: queue.stat(),
-            queue,
-            columns: Cow::Borrowed(columns),
-        }));
+/// Bytes of what is ready, by the mean size of what is there.
+const fn ready_bytes(stat: &QueueStat) -> u64 {
+    match stat.message_bytes.checked_div(stat.n_ready + stat.n_unacked) {
+        Some(mean) => mean * stat.n_ready,
+        None => 0,
     }
-    Ok(rows)
 }
 
-pub(crate) fn list(call: &Call) -> Outcome {
-    let columns = match (call.query.flag("disable_stats"), call.query.flag("enable_queue_totals")) {
-        (true, false) => PLAIN,
-        (true, true) => return call.list(with_totals(call)?),
-        (false, _) => COLUMNS,
-    };
-    call.list(rows(call, columns)?)
+fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Arc<Shown> {
+    Arc::new(Shown { api: Arc::clone(&call.api), view: call.view(), columns })
 }
 
-fn with_totals(call: &Call) -> Result<Vec<QueueRow>, Refusal> {
-    let mut rows = rows(call, PLAIN)?;
-    let totals = ["messages", "messages_ready", "messages_unacknowledged"];
-    rows.iter_mut().for_each(|row| row.columns.to_mut().extend(totals));
-    Ok(rows)
-}
-
-pub(crate) fn list_detailed(call: &Call) -> Outcome {
-    let mut rows = rows(call, COLUMNS)?;
-    rows.iter_mut().for_each(|row| row.columns.to_mut().extend(MORE));
+/// The queues of the virtual hosts of the address.
+fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
+    let shown = shown(call, columns);
+    let mut rows = Vec::new();
+    for vhost in vhosts(&shown.view.meta, call)? {
+        let queues = vhost.queues().filter(|def| !def.is_internal());
+        let queues = queues.filter_map(|def| shown.view.queue_by_id(def.id));
+        rows.extend(queues.map(|queue| QueueRow { shown: Arc::clone(&shown), queue }));
+    }
     call.list(rows)
 }
 
+pub(crate) fn list(call: &Call) -> Outcome {
+    let totals = ["messages", "messages_ready", "messages_unacknowledged"];
+    let columns = match (call.query.flag("disable_stats"), call.query.flag("enable_queue_totals")) {
+        (true, false) => Cow::Borrowed(PLAIN),
+        (true, true) => Cow::Owned([PLAIN, &totals].concat()),
+        (false, _) => Cow::Borrowed(COLUMNS),
+    };
+    rows(call, columns)
+}
+
+pub(crate) fn list_detailed(call: &Call) -> Outcome {
+    rows(call, Cow::Owned([COLUMNS, MORE].concat()))
+}
+
 fn found(call: &Call) -> Result<QueueRow, Refusal> {
-    let view = call.view();
-    let def = vhost(&view.meta, call)?.queue(call.param("name")).ok_or_else(Refusal::not_found)?;
-    let queue = view.queue_by_id(def.id).filter(|_| !def.is_internal());
+    let shown = shown(call, Cow::Owned([COLUMNS, MORE].concat()));
+    let vhost = vhost(&shown.view.meta, call)?;
+    let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
+    let queue = def.and_then(|def| shown.view.queue_by_id(def.id));
     let queue = queue.ok_or_else(Refusal::not_found)?;
-    let stat = queue.stat();
-    let columns = Cow::Owned([COLUMNS, MORE].concat());
-    Ok(QueueRow { api: Arc::clone(&call.api), view, queue, stat, columns })
+    Ok(QueueRow { shown, queue })
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {

@@ -9,15 +9,22 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 /// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 15] = [
+    ("rabbitmq_auth_mechanism_ssl", "RabbitMQ SSL authentication (SASL EXTERNAL)"),
     ("rabbitmq_consistent_hash_exchange", "Consistent Hash Exchange Type"),
     ("rabbitmq_delayed_message_exchange", "Delayed Message Exchange"),
     ("rabbitmq_event_exchange", "Event Exchange Type"),
     ("rabbitmq_jms_topic_exchange", "JMS topic selector exchange"),
+    ("rabbitmq_management", "RabbitMQ Management Console"),
+    ("rabbitmq_management_agent", "RabbitMQ Management Agent"),
     ("rabbitmq_message_deduplication", "Message Deduplication"),
+    ("rabbitmq_prometheus", "Prometheus metrics for RabbitMQ"),
     ("rabbitmq_random_exchange", "Random Exchange"),
     ("rabbitmq_recent_history_exchange", "Recent History Exchange"),
     ("rabbitmq_sharding", "RabbitMQ Sharding Plugin"),
+    ("rabbitmq_stream", "RabbitMQ Stream"),
+    ("rabbitmq_stream_management", "RabbitMQ Stream Management"),
+    ("rabbitmq_web_dispatch", "RabbitMQ Web Dispatcher"),
 ];
 
 /// Whether the node has what this plugin of RabbitMQ does.

@@ -43,10 +43,14 @@ impl Scrape {
         let snapshot = Snapshot::of(management);
         table::identity(&mut writer, management, self.endpoint());
         match self {
-            Self::Aggregated => table::node(&mut writer, &snapshot, |_| true),
+            Self::Aggregated => {
+                table::node(&mut writer, &snapshot, |_| true);
+                table::certificates(&mut writer, management);
+            }
             Self::PerObject => {
                 // Of figures that objects have those are told.
                 table::node(&mut writer, &snapshot, |name| !objects::have(name));
+                table::certificates(&mut writer, management);
                 let families: Vec<String> =
                     objects::ALL.iter().map(|family| (*family).to_owned()).collect();
                 Selection { families: &families, vhosts: &[], queues: None }

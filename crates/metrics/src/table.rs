@@ -228,6 +228,10 @@ pub(crate) const BY_PROTOCOL: &[Row] = &[
     ("global_consumers", Gauge, |it| Some(it.clients.n_consumers), "Consumers connected"),
 ];
 
+/// The figure of certificates: name and meaning.
+pub(crate) const CERTIFICATES: (&str, &str) =
+    ("leveret_certificate_not_after_seconds", "End of a certificate, seconds since 1970");
+
 /// Who this is: dashboards join everything with it.
 pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoint: &str) {
     let (node_info, view) = (&management.node_info, management.broker.view());
@@ -281,6 +285,19 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
             let value: u64 = counts.iter().map(|what| Counts::of(&of_kind, *what)).sum();
             metric.value(&[("protocol", "amqp091"), ("queue_type", module)], value);
         }
+    }
+}
+
+/// The ends of certificates; nothing without TLS.
+pub(crate) fn certificates(writer: &mut Writer<'_>, management: &Management) {
+    let ends = management.certificate_ends();
+    if ends.is_empty() {
+        return;
+    }
+    let (name, help) = CERTIFICATES;
+    let mut metric = writer.begin(name, Gauge, help);
+    for (file, not_after_s) in ends {
+        metric.value(&[("file", &file)], not_after_s);
     }
 }
 

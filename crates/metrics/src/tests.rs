@@ -1,7 +1,7 @@
 //! The page that lists the figures.
 
 use crate::objects::QUEUES;
-use crate::table::{BY_PROTOCOL, BY_QUEUE_TYPE, NODE};
+use crate::table::{BY_PROTOCOL, BY_QUEUE_TYPE, CERTIFICATES, NODE};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 
@@ -45,6 +45,7 @@ fn page() -> String {
     section("By protocol", BY_PROTOCOL.iter().map(row).collect());
     let rows = BY_QUEUE_TYPE.map(|(name, _, help)| (name, "counter", help)).to_vec();
     section("By protocol and type of queue", rows);
+    section("Certificates, by file", vec![(CERTIFICATES.0, "gauge", CERTIFICATES.1)]);
     for (family, rows) in QUEUES {
         let rows = rows.iter().map(|(name, kind, _, help)| (*name, kind.as_str(), *help));
         section(&format!("Queues: `{family}`"), rows.collect());

@@ -42,6 +42,14 @@ pub(crate) fn answer(management: &Management, endpoint: &str) -> Option<Value> {
 }
 
 impl Management {
+    /// The files of the certificates in use, and the end of each, seconds since 1970.
+    #[must_use]
+    pub fn certificate_ends(&self) -> Vec<(String, i64)> {
+        let current = self.tls.iter().map(|tls| tls.current());
+        let certificates = current.flat_map(|it| it.certificates.clone());
+        certificates.map(|(file, it)| (file.display().to_string(), it.not_after_s)).collect()
+    }
+
     /// The certificates in use that are no good any more in so long.
     #[must_use]
     pub fn certificates_expiring_within(&self, span: Duration) -> Vec<Value> {

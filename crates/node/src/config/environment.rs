@@ -316,10 +316,10 @@ mod tests {
         assert_eq!(missing.files, [""; 0].map(PathBuf::from));
         assert!(missing.warnings.iter().any(|text| text.contains("/nowhere/rabbitmq.conf")));
         let plugins = dir.path().join("enabled_plugins");
-        let text = "% comment\n[rabbitmq_management,rabbitmq_event_exchange].\n";
+        let text = "% comment\n[rabbitmq_mqtt,rabbitmq_event_exchange].\n";
         std::fs::write(&plugins, text).unwrap();
         let warnings = of(&[("RABBITMQ_ENABLED_PLUGINS_FILE", plugins.to_str().unwrap())]).warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings.iter().all(|text| text.contains("enables rabbitmq_management")));
+        assert!(warnings.iter().all(|text| text.contains("enables rabbitmq_mqtt")));
     }
 }

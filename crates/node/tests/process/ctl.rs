@@ -489,16 +489,18 @@ fn names_of_rabbitmq_are_answered_and_none_starts_a_node_by_mistake() {
 fn plugins_are_built_in_or_refused() {
     let node = Node::start();
     let plugins = |args: &[&str]| called("rabbitmq-plugins", node.data_dir.path(), args);
-    let built_in = "rabbitmq_consistent_hash_exchange\nrabbitmq_delayed_message_exchange\n\
-                    rabbitmq_event_exchange\nrabbitmq_jms_topic_exchange\n\
-                    rabbitmq_message_deduplication\nrabbitmq_random_exchange\n\
-                    rabbitmq_recent_history_exchange\nrabbitmq_sharding\n";
+    let built_in = "rabbitmq_auth_mechanism_ssl\nrabbitmq_consistent_hash_exchange\n\
+                    rabbitmq_delayed_message_exchange\nrabbitmq_event_exchange\n\
+                    rabbitmq_jms_topic_exchange\nrabbitmq_management\nrabbitmq_management_agent\n\
+                    rabbitmq_message_deduplication\nrabbitmq_prometheus\nrabbitmq_random_exchange\n\
+                    rabbitmq_recent_history_exchange\nrabbitmq_sharding\nrabbitmq_stream\n\
+                    rabbitmq_stream_management\nrabbitmq_web_dispatch\n";
     for options in [&["-E", "-m", "-q"][..], &["--enabled", "--minimal", "--quiet"], &["-Em", "-s"]]
     {
         let ran = plugins(&[&["list"], options].concat());
         assert_eq!((ran.code, ran.output.as_str()), (0, built_in), "{options:?}");
     }
-    let ran = plugins(&["list", "-m", "-e", "-q", "rabbitmq_management"]);
+    let ran = plugins(&["list", "-m", "-e", "-q", "rabbitmq_mqtt"]);
     assert_eq!((ran.code, ran.output.as_str()), (0, ""));
     let ran = plugins(&["list", "^rabbitmq_(random|event)"]);
     assert_eq!(
@@ -519,9 +521,9 @@ fn plugins_are_built_in_or_refused() {
         let ran = plugins(&["disable", mode, "rabbitmq_event_exchange"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.output.contains("stays enabled"), "{ran:?}");
-        let ran = plugins(&["enable", mode, "rabbitmq_management"]);
+        let ran = plugins(&["enable", mode, "rabbitmq_mqtt"]);
         assert_eq!(ran.code, 70);
-        assert!(ran.error.starts_with("Error:\n{:plugins_not_found, [:rabbitmq_management]}"));
+        assert!(ran.error.starts_with("Error:\n{:plugins_not_found, [:rabbitmq_mqtt]}"));
     }
     let ran = plugins(&["-q", "is_enabled", "rabbitmq_event_exchange"]);
     let text = "Plugin rabbitmq_event_exchange is enabled on node rabbit@box\n";

@@ -185,6 +185,12 @@ pub struct PublishTotals {
 }
 
 impl PublishTotals {
+    /// Messages that went to a queue, or to who waited for a direct reply.
+    #[must_use]
+    pub const fn n_routed(&self) -> u64 {
+        self.n_published.saturating_sub(self.n_returned + self.n_dropped)
+    }
+
     /// Both together.
     pub const fn add(&mut self, other: &Self) {
         self.n_published += other.n_published;

@@ -12,7 +12,7 @@ use crate::stream;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request as AnyRequest, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
@@ -194,6 +194,9 @@ async fn answer(
     request: AnyRequest,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
+    if head.method != Method::GET && head.method != Method::HEAD {
+        check_origin(&head.headers)?;
+    }
     let caller = caller(&api, &head.headers, peer.ip()).await?;
     let params: Vec<(String, String)> =
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -211,6 +214,18 @@ async fn answer(
         }
         Run::Change(change) => change(&call).await.map(stream::whole),
     }
+}
+
+/// Refuses changes that a page of another place has its browser ask for, which may know a login.
+fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
+    let place = origin.split_once("://").map(|(_, place)| place);
+    if place.is_some() && place == text(header::HOST) {
+        return Ok(());
+    }
+    let reason = format!("requests from pages of {origin} are not allowed");
+    Err(Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", reason))
 }
 
 async fn body_of_request(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {

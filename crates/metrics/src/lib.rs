@@ -3,6 +3,7 @@
 //! Start reading at [`Scrape`], then `table`.
 
 mod objects;
+mod rows;
 mod snapshot;
 mod table;
 mod text;

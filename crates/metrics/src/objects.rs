@@ -1,5 +1,6 @@
 //! Figures of each queue, connection, channel and virtual host, by RabbitMQ's families.
 
+use crate::rows::rows;
 use crate::text::{Kind, Writer};
 use broker::{Count, QueueRef, QueueStat};
 use meta::Vhost;
@@ -26,72 +27,37 @@ type QueueRow = (&'static str, Kind, OfQueue, &'static str);
 pub(crate) const QUEUES: &[(&str, &[QueueRow])] = &[
     (
         "queue_coarse_metrics",
-        &[
-            ("queue_messages_ready", Kind::Gauge, |it| it.n_ready, "Messages ready for consumers"),
-            ("queue_messages_unacked", Kind::Gauge, |it| it.n_unacked, "Messages unacknowledged"),
-            ("queue_messages", Kind::Gauge, |it| it.n_ready + it.n_unacked, "Messages"),
-        ],
+        rows! {
+            Gauge queue_messages_ready |it| it.n_ready => "Messages ready for consumers";
+            Gauge queue_messages_unacked |it| it.n_unacked => "Messages unacknowledged";
+            Gauge queue_messages |it| it.n_ready + it.n_unacked => "Messages";
+        },
     ),
-    ("queue_consumer_count", &[("queue_consumers", Kind::Gauge, |it| it.n_consumers, "Consumers")]),
+    (
+        "queue_consumer_count",
+        rows! {
+            Gauge queue_consumers |it| it.n_consumers => "Consumers";
+        },
+    ),
     (
         "queue_metrics",
-        &[
-            ("queue_consumers", Kind::Gauge, |it| it.n_consumers, "Consumers"),
-            ("queue_messages_bytes", Kind::Gauge, |it| it.message_bytes, "Bytes of messages"),
-        ],
+        rows! {
+            Gauge queue_consumers |it| it.n_consumers => "Consumers";
+            Gauge queue_messages_bytes |it| it.message_bytes => "Bytes of messages";
+        },
     ),
     (
         "queue_delivery_metrics",
-        &[
-            (
-                "queue_messages_delivered_ack_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::Delivered),
-                "Messages delivered to consumers that acknowledge",
-            ),
-            (
-                "queue_messages_delivered_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::DeliveredAuto),
-                "Messages delivered to consumers that do not acknowledge",
-            ),
-            (
-                "queue_get_ack_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::Got),
-                "Messages fetched, to be acknowledged",
-            ),
-            (
-                "queue_get_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::GotAuto),
-                "Messages fetched for good",
-            ),
-            (
-                "queue_get_empty_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::GotEmpty),
-                "Fetches that found nothing",
-            ),
-            (
-                "queue_messages_redelivered_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::Redelivered),
-                "Messages delivered again",
-            ),
-            (
-                "queue_messages_acked_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::Acked),
-                "Messages acknowledged",
-            ),
-            (
-                "leveret_queue_messages_published_total",
-                Kind::Counter,
-                |it| it.counts.of(Count::Published),
-                "Messages put into the queue",
-            ),
-        ],
+        rows! {
+            Counter queue_messages_delivered_ack_total |it| it.counts.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
+            Counter queue_messages_delivered_total |it| it.counts.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
+            Counter queue_get_ack_total |it| it.counts.of(Count::Got) => "Messages fetched, to be acknowledged";
+            Counter queue_get_total |it| it.counts.of(Count::GotAuto) => "Messages fetched for good";
+            Counter queue_get_empty_total |it| it.counts.of(Count::GotEmpty) => "Fetches that found nothing";
+            Counter queue_messages_redelivered_total |it| it.counts.of(Count::Redelivered) => "Messages delivered again";
+            Counter queue_messages_acked_total |it| it.counts.of(Count::Acked) => "Messages acknowledged";
+            Counter leveret_queue_messages_published_total |it| it.counts.of(Count::Published) => "Messages put into the queue";
+        },
     ),
 ];
 

@@ -1,5 +1,6 @@
 //! The figures of the node, each a row.
 
+use crate::rows::rows;
 use crate::snapshot::Snapshot;
 use crate::text::{Kind, Writer};
 use broker::{Count, Counts};
@@ -14,134 +15,44 @@ pub(crate) type Row = (&'static str, Kind, Of, &'static str);
 
 use Kind::{Counter, Gauge, Untyped};
 
-pub(crate) const NODE: &[Row] = &[
-    ("connections", Gauge, |it| Some(it.clients.n_connections), "Connections currently open"),
-    (
-        "connections_opened_total",
-        Counter,
-        |it| Some(it.clients.n_connections_opened),
-        "Connections opened",
-    ),
-    (
-        "connections_closed_total",
-        Counter,
-        |it| it.clients.n_connections_opened.checked_sub(it.clients.n_connections),
-        "Connections closed",
-    ),
-    ("channels", Gauge, |it| Some(it.clients.n_channels), "Channels currently open"),
-    ("channels_opened_total", Counter, |it| Some(it.clients.n_channels_opened), "Channels opened"),
-    (
-        "channels_closed_total",
-        Counter,
-        |it| it.clients.n_channels_opened.checked_sub(it.clients.n_channels),
-        "Channels closed",
-    ),
-    ("consumers", Gauge, |it| Some(it.clients.n_consumers), "Consumers currently connected"),
-    ("queues", Gauge, |it| Some(it.queues.n), "Queues available"),
-    ("queues_created_total", Counter, |it| Some(it.queues.n_created), "Queues created"),
-    ("queues_declared_total", Counter, |it| Some(it.queues.n_declared), "Queues declared"),
-    ("queues_deleted_total", Counter, |it| Some(it.queues.n_deleted), "Queues deleted"),
-    ("queue_messages_ready", Gauge, |it| Some(it.queues.n_ready), "Messages ready for consumers"),
-    (
-        "queue_messages_unacked",
-        Gauge,
-        |it| Some(it.queues.n_unacked),
-        "Messages delivered and not yet acknowledged",
-    ),
-    (
-        "queue_messages",
-        Gauge,
-        |it| Some(it.queues.n_ready + it.queues.n_unacked),
-        "Messages ready and unacknowledged",
-    ),
-    (
-        "channel_messages_unroutable_returned_total",
-        Counter,
-        |it| Some(it.clients.published.n_returned),
-        "Messages returned as unroutable",
-    ),
-    (
-        "channel_messages_unroutable_dropped_total",
-        Counter,
-        |it| Some(it.clients.published.n_dropped),
-        "Messages dropped as unroutable",
-    ),
-    ("process_open_fds", Gauge, |it| it.system.n_descriptors, "Open file descriptors"),
-    ("process_max_fds", Gauge, |it| Some(it.system.n_descriptors_max), "Most file descriptors"),
-    ("process_resident_memory_bytes", Gauge, |it| it.system.memory_bytes, "Memory used, bytes"),
-    (
-        "resident_memory_limit_bytes",
-        Gauge,
-        |it| Some(it.system.memory_limit_bytes),
-        "Memory above which publishers wait, bytes",
-    ),
-    (
-        "disk_space_available_bytes",
-        Gauge,
-        |it| it.system.disk_free_bytes,
-        "Disk space available, bytes",
-    ),
-    (
-        "disk_space_available_limit_bytes",
-        Gauge,
-        |it| Some(it.system.disk_free_limit_bytes),
-        "Disk space below which publishers wait, bytes",
-    ),
-    ("erlang_uptime_seconds", Gauge, |it| Some(it.system.uptime_seconds), "Uptime of the node"),
-    ("io_read_bytes_total", Counter, |it| Some(it.system.read_bytes), "Bytes read from files"),
-    ("io_write_bytes_total", Counter, |it| Some(it.system.written_bytes), "Bytes written to files"),
-    (
-        "alarms_memory_used_watermark",
-        Untyped,
-        |it| Some(it.system.memory_alarm.into()),
-        "1 while the memory alarm is on",
-    ),
-    (
-        "alarms_free_disk_space_watermark",
-        Untyped,
-        |it| Some(it.system.disk_alarm.into()),
-        "1 while the disk alarm is on",
-    ),
-    (
-        "alarms_file_descriptor_limit",
-        Untyped,
-        |it| Some(it.system.descriptor_alarm.into()),
-        "1 while file descriptors are short",
-    ),
-    ("unreachable_cluster_peers_count", Gauge, |_| Some(0), "Peers that cannot be reached"),
-    (
-        "leveret_pending_confirms",
-        Gauge,
-        |it| Some(it.queues.n_pending_confirms),
-        "Publishes that wait for consumers",
-    ),
-    (
-        "leveret_dead_letters_waiting",
-        Gauge,
-        |it| Some(it.queues.n_departing),
-        "Messages on their way to a dead letter exchange",
-    ),
-    (
-        "leveret_message_bytes",
-        Gauge,
-        |it| Some(it.queues.message_bytes),
-        "Bytes of messages in memory",
-    ),
-    ("leveret_wal_syncs_total", Counter, |it| Some(it.log.syncs), "Syncs of the log"),
-    (
-        "leveret_wal_bytes_written_total",
-        Counter,
-        |it| Some(it.log.written_bytes),
-        "Bytes written to the log",
-    ),
-    ("leveret_wal_segments", Gauge, |it| Some(it.log.segments), "Segments of the log in use"),
-    (
-        "leveret_wal_needed_bytes",
-        Gauge,
-        |it| Some(it.log.live_bytes),
-        "Bytes of the log that are still needed, estimated",
-    ),
-];
+pub(crate) const NODE: &[Row] = rows! {
+    Gauge connections |it| Some(it.clients.n_connections) => "Connections currently open";
+    Counter connections_opened_total |it| Some(it.clients.n_connections_opened) => "Connections opened";
+    Counter connections_closed_total |it| it.clients.n_connections_opened.checked_sub(it.clients.n_connections) => "Connections closed";
+    Gauge channels |it| Some(it.clients.n_channels) => "Channels currently open";
+    Counter channels_opened_total |it| Some(it.clients.n_channels_opened) => "Channels opened";
+    Counter channels_closed_total |it| it.clients.n_channels_opened.checked_sub(it.clients.n_channels) => "Channels closed";
+    Gauge consumers |it| Some(it.clients.n_consumers) => "Consumers currently connected";
+    Gauge queues |it| Some(it.queues.n) => "Queues available";
+    Counter queues_created_total |it| Some(it.queues.n_created) => "Queues created";
+    Counter queues_declared_total |it| Some(it.queues.n_declared) => "Queues declared";
+    Counter queues_deleted_total |it| Some(it.queues.n_deleted) => "Queues deleted";
+    Gauge queue_messages_ready |it| Some(it.queues.n_ready) => "Messages ready for consumers";
+    Gauge queue_messages_unacked |it| Some(it.queues.n_unacked) => "Messages delivered and not yet acknowledged";
+    Gauge queue_messages |it| Some(it.queues.n_ready + it.queues.n_unacked) => "Messages ready and unacknowledged";
+    Counter channel_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
+    Counter channel_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
+    Gauge process_open_fds |it| it.system.n_descriptors => "Open file descriptors";
+    Gauge process_max_fds |it| Some(it.system.n_descriptors_max) => "Most file descriptors";
+    Gauge process_resident_memory_bytes |it| it.system.memory_bytes => "Memory used, bytes";
+    Gauge resident_memory_limit_bytes |it| Some(it.system.memory_limit_bytes) => "Memory above which publishers wait, bytes";
+    Gauge disk_space_available_bytes |it| it.system.disk_free_bytes => "Disk space available, bytes";
+    Gauge disk_space_available_limit_bytes |it| Some(it.system.disk_free_limit_bytes) => "Disk space below which publishers wait, bytes";
+    Gauge erlang_uptime_seconds |it| Some(it.system.uptime_seconds) => "Uptime of the node";
+    Counter io_read_bytes_total |it| Some(it.system.read_bytes) => "Bytes read from files";
+    Counter io_write_bytes_total |it| Some(it.system.written_bytes) => "Bytes written to files";
+    Untyped alarms_memory_used_watermark |it| Some(it.system.memory_alarm.into()) => "1 while the memory alarm is on";
+    Untyped alarms_free_disk_space_watermark |it| Some(it.system.disk_alarm.into()) => "1 while the disk alarm is on";
+    Untyped alarms_file_descriptor_limit |it| Some(it.system.descriptor_alarm.into()) => "1 while file descriptors are short";
+    Gauge unreachable_cluster_peers_count |_| Some(0) => "Peers that cannot be reached";
+    Gauge leveret_pending_confirms |it| Some(it.queues.n_pending_confirms) => "Publishes that wait for consumers";
+    Gauge leveret_dead_letters_waiting |it| Some(it.queues.n_departing) => "Messages on their way to a dead letter exchange";
+    Gauge leveret_message_bytes |it| Some(it.queues.message_bytes) => "Bytes of messages in memory";
+    Counter leveret_wal_syncs_total |it| Some(it.log.syncs) => "Syncs of the log";
+    Counter leveret_wal_bytes_written_total |it| Some(it.log.written_bytes) => "Bytes written to the log";
+    Gauge leveret_wal_segments |it| Some(it.log.segments) => "Segments of the log in use";
+    Gauge leveret_wal_needed_bytes |it| Some(it.log.live_bytes) => "Bytes of the log that are still needed, estimated";
+};
 
 /// Messages that went through queues, by their type.
 pub(crate) const BY_QUEUE_TYPE: [(&str, &[Count], &str); 9] = [
@@ -184,49 +95,16 @@ const TYPES: [(QueueKind, &str); 3] = [
 ];
 
 /// Messages that clients of AMQP 0-9-1 published.
-pub(crate) const BY_PROTOCOL: &[Row] = &[
-    (
-        "global_messages_received_total",
-        Counter,
-        |it| Some(it.clients.published.n_published),
-        "Messages received from publishers",
-    ),
-    (
-        "global_messages_received_confirm_total",
-        Counter,
-        |it| Some(it.clients.published.n_confirming),
-        "Messages received on channels with confirms",
-    ),
-    (
-        "global_messages_confirmed_total",
-        Counter,
-        |it| Some(it.clients.published.n_answered),
-        "Messages whose publishers were answered",
-    ),
-    (
-        "global_messages_routed_total",
-        Counter,
-        |it| {
-            let it = &it.clients.published;
-            it.n_published.checked_sub(it.n_returned + it.n_dropped)
-        },
-        "Messages that went to a queue",
-    ),
-    (
-        "global_messages_unroutable_returned_total",
-        Counter,
-        |it| Some(it.clients.published.n_returned),
-        "Messages returned as unroutable",
-    ),
-    (
-        "global_messages_unroutable_dropped_total",
-        Counter,
-        |it| Some(it.clients.published.n_dropped),
-        "Messages dropped as unroutable",
-    ),
-    ("global_publishers", Gauge, |it| Some(it.clients.n_publishers), "Publishers connected"),
-    ("global_consumers", Gauge, |it| Some(it.clients.n_consumers), "Consumers connected"),
-];
+pub(crate) const BY_PROTOCOL: &[Row] = rows! {
+    Counter global_messages_received_total |it| Some(it.clients.published.n_published) => "Messages received from publishers";
+    Counter global_messages_received_confirm_total |it| Some(it.clients.published.n_confirming) => "Messages received on channels with confirms";
+    Counter global_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
+    Counter global_messages_routed_total |it| Some(it.clients.published.n_routed()) => "Messages that went to a queue";
+    Counter global_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
+    Counter global_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
+    Gauge global_publishers |it| Some(it.clients.n_publishers) => "Publishers connected";
+    Gauge global_consumers |it| Some(it.clients.n_consumers) => "Consumers connected";
+};
 
 /// The figure of certificates: name and meaning.
 pub(crate) const CERTIFICATES: (&str, &str) =

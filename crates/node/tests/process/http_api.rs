@@ -22,6 +22,16 @@ struct Answer {
 
 /// One request on a connection of its own.
 fn ask(address: SocketAddr, login: &str, request: &str, body: &str) -> Answer {
+    ask_with(address, login, request, ("", body))
+}
+
+/// As [`ask`], with more headers.
+fn ask_with(
+    address: SocketAddr,
+    login: &str,
+    request: &str,
+    (headers, body): (&str, &str),
+) -> Answer {
     let (method, path) = request.split_once(' ').unwrap();
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -30,7 +40,7 @@ fn ask(address: SocketAddr, login: &str, request: &str, body: &str) -> Answer {
         login => format!("authorization: Basic {}\r\n", STANDARD.encode(login)),
     };
     let text = format!(
-        "{method} /api{path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{login}\
+        "{method} /api{path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{login}{headers}\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
@@ -221,6 +231,22 @@ fn long_lists_come_whole() {
     assert_eq!(page["items"][99], json!({"name": "q0000"}));
     let answer = api.ask("GET /queues?page=21", "");
     assert_eq!((answer.status, &answer.body["error"]), (400, &json!("page_out_of_range")));
+    api.0.stop();
+}
+
+/// A page elsewhere cannot have a browser change something.
+#[test]
+fn changes_come_from_here() {
+    let api = Api::start();
+    let status = |method: &str, origin: &str| {
+        let request = format!("{method} /queues/%2F/q");
+        let headers = format!("origin: {origin}\r\n");
+        ask_with(api.0.http_address(), "guest:guest", &request, (&headers, "{}")).status
+    };
+    assert_eq!(status("PUT", "http://elsewhere.example"), 403);
+    assert_eq!(status("PUT", "null"), 403);
+    assert_eq!(status("PUT", "http://here"), 201);
+    assert_eq!(status("GET", "http://elsewhere.example"), 200);
     api.0.stop();
 }
 

@@ -3,6 +3,7 @@ package interop.streams;
 import static interop.harness.Expect.WAIT_SECONDS;
 import static interop.harness.Expect.that;
 
+import com.rabbitmq.stream.Consumer;
 import com.rabbitmq.stream.Environment;
 import com.rabbitmq.stream.EnvironmentBuilder;
 import com.rabbitmq.stream.OffsetSpecification;
@@ -39,9 +40,11 @@ final class OverTls {
       try (Producer producer = environment.producerBuilder().stream(stream).build()) {
         producer.send(producer.messageBuilder().addData(Tls.BODY).build(),
             status -> that(status.isConfirmed(), "not confirmed"));
-        environment.consumerBuilder().stream(stream).offset(OffsetSpecification.first())
-            .messageHandler((context, message) -> bodies.add(message.getBodyAsBinary())).build();
-        that(Arrays.equals(Tls.BODY, bodies.poll(WAIT_SECONDS, TimeUnit.SECONDS)), "another body");
+        // Closed before its stream goes: the client would look for the stream elsewhere, and be closed late.
+        try (Consumer consumer = environment.consumerBuilder().stream(stream).offset(OffsetSpecification.first())
+            .messageHandler((context, message) -> bodies.add(message.getBodyAsBinary())).build()) {
+          that(Arrays.equals(Tls.BODY, bodies.poll(WAIT_SECONDS, TimeUnit.SECONDS)), "another body");
+        }
       }
       environment.deleteStream(stream);
     }

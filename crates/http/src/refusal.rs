@@ -33,6 +33,12 @@ impl Refusal {
         Self::of_status(StatusCode::NOT_FOUND, "not_found", reason)
     }
 
+    /// The fault is the node's.
+    pub(crate) fn internal() -> Self {
+        let text = "the request could not be answered";
+        Self::of_status(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", text)
+    }
+
     /// COMPAT: too few rights are 401 too, spelled otherwise than a wrong password.
     pub(crate) fn not_authorised(reason: impl Into<String>) -> Self {
         Self { status: StatusCode::UNAUTHORIZED, error: "not_authorised", reason: reason.into() }

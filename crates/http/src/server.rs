@@ -212,7 +212,11 @@ async fn answer(
             let api = Arc::clone(&call.api);
             api.turns.answered(call, read).await
         }
-        Run::Change(change) => change(&call).await.map(stream::whole),
+        // A client that goes in the middle leaves no session, and nothing half done, behind.
+        Run::Change(change) => {
+            let changed = tokio::spawn(async move { change(&call).await });
+            changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
+        }
     }
 }
 

@@ -48,11 +48,7 @@ impl Turns {
         let _turn = self.reads.acquire().await;
         let made = match spawn_blocking(move || made(&call, read)).await {
             Ok(made) => made?,
-            Err(_) => {
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                let text = "the request could not be answered";
-                return Err(Refusal::of_status(status, "internal_error", text));
-            }
+            Err(_) => return Err(Refusal::internal()),
         };
         match made {
             Made::Whole(response) => Ok(response),

@@ -71,7 +71,10 @@ impl UserSession {
         let outbox = Arc::clone(&inbox) as Arc<dyn Outbox>;
         let broker = Arc::clone(&api.management.broker);
         let mut this = Self { session: Session::open(broker, identity, outbox)?, inbox };
-        this.ask(Op::OpenChannel).await?;
+        if let Err(refusal) = this.ask(Op::OpenChannel).await {
+            this.close().await;
+            return Err(refusal);
+        }
         Ok(this)
     }
 
@@ -138,8 +141,7 @@ impl UserSession {
 /// The answer does not belong to what was asked.
 pub(crate) fn unexpected<T>(told: &Told) -> Result<T, Refusal> {
     tracing::error!("an answer that was not asked for: {told:?}");
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    Err(Refusal::of_status(status, "internal_error", "the request could not be answered"))
+    Err(Refusal::internal())
 }
 
 /// Words of the broker until they are read.

@@ -21,7 +21,6 @@ pub(crate) struct Clients {
     pub(crate) n_connections_opened: u64,
     pub(crate) n_channels: u64,
     pub(crate) n_channels_opened: u64,
-    pub(crate) n_consumers: u64,
     /// Connections that have published.
     pub(crate) n_publishers: u64,
     pub(crate) published: PublishTotals,
@@ -33,6 +32,7 @@ pub(crate) struct Queues {
     pub(crate) n: u64,
     pub(crate) n_ready: u64,
     pub(crate) n_unacked: u64,
+    pub(crate) n_consumers: u64,
     pub(crate) n_pending_confirms: u64,
     pub(crate) n_departing: u64,
     pub(crate) n_created: u64,
@@ -61,10 +61,7 @@ pub(crate) struct System {
 
 impl Snapshot {
     pub(crate) fn of(management: &Management) -> Self {
-        let queues = Queues::of(management);
-        let mut clients = Clients::of(management);
-        clients.n_consumers =
-            management.broker.view().queues().map(|it| it.stat().n_consumers).sum();
+        let (clients, queues) = (Clients::of(management), Queues::of(management));
         let log = management.broker.figures().log();
         Self { clients, queues, system: System::of(management), log }
     }
@@ -82,7 +79,6 @@ impl Clients {
             n_connections_opened,
             n_channels: list.iter().map(|one| one.n_channels() as u64).sum(),
             n_channels_opened,
-            n_consumers: 0,
             n_publishers: list.iter().filter(|one| one.has_published()).count() as u64,
             published,
         }
@@ -99,6 +95,7 @@ impl Queues {
             this.n += 1;
             this.n_ready += stat.n_ready;
             this.n_unacked += stat.n_unacked;
+            this.n_consumers += stat.n_consumers;
             this.n_pending_confirms += stat.n_pending_confirms;
             this.n_departing += stat.n_departing;
         }

@@ -13,7 +13,10 @@ type Of = fn(&Snapshot) -> Option<u64>;
 /// One row: name, type, value, meaning.
 pub(crate) type Row = (&'static str, Kind, Of, &'static str);
 
-use Kind::{Counter, Gauge, Untyped};
+/// One row of what went through queues.
+pub(crate) type CountRow = (&'static str, Kind, fn(&Counts) -> u64, &'static str);
+
+use Kind::{Gauge, Untyped};
 
 pub(crate) const NODE: &[Row] = rows! {
     Gauge connections |it| Some(it.clients.n_connections) => "Connections currently open";
@@ -22,7 +25,7 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge channels |it| Some(it.clients.n_channels) => "Channels currently open";
     Counter channels_opened_total |it| Some(it.clients.n_channels_opened) => "Channels opened";
     Counter channels_closed_total |it| it.clients.n_channels_opened.checked_sub(it.clients.n_channels) => "Channels closed";
-    Gauge consumers |it| Some(it.clients.n_consumers) => "Consumers currently connected";
+    Gauge consumers |it| Some(it.queues.n_consumers) => "Consumers currently connected";
     Gauge queues |it| Some(it.queues.n) => "Queues available";
     Counter queues_created_total |it| Some(it.queues.n_created) => "Queues created";
     Counter queues_declared_total |it| Some(it.queues.n_declared) => "Queues declared";
@@ -55,37 +58,17 @@ pub(crate) const NODE: &[Row] = rows! {
 };
 
 /// Messages that went through queues, by their type.
-pub(crate) const BY_QUEUE_TYPE: [(&str, &[Count], &str); 9] = [
-    (
-        "global_messages_delivered_total",
-        &[Count::Delivered, Count::DeliveredAuto, Count::Got, Count::GotAuto],
-        "Messages delivered",
-    ),
-    (
-        "global_messages_delivered_consume_manual_ack_total",
-        &[Count::Delivered],
-        "Messages delivered to consumers that acknowledge",
-    ),
-    (
-        "global_messages_delivered_consume_auto_ack_total",
-        &[Count::DeliveredAuto],
-        "Messages delivered to consumers that do not acknowledge",
-    ),
-    (
-        "global_messages_delivered_get_manual_ack_total",
-        &[Count::Got],
-        "Messages fetched, to be acknowledged",
-    ),
-    (
-        "global_messages_delivered_get_auto_ack_total",
-        &[Count::GotAuto],
-        "Messages fetched for good",
-    ),
-    ("global_messages_get_empty_total", &[Count::GotEmpty], "Fetches that found nothing"),
-    ("global_messages_redelivered_total", &[Count::Redelivered], "Messages delivered again"),
-    ("global_messages_acknowledged_total", &[Count::Acked], "Messages acknowledged"),
-    ("leveret_queue_messages_published_total", &[Count::Published], "Messages put into queues"),
-];
+pub(crate) const BY_QUEUE_TYPE: &[CountRow] = rows! {
+    Counter global_messages_delivered_total |it| it.n_delivered() => "Messages delivered";
+    Counter global_messages_delivered_consume_manual_ack_total |it| it.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
+    Counter global_messages_delivered_consume_auto_ack_total |it| it.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
+    Counter global_messages_delivered_get_manual_ack_total |it| it.of(Count::Got) => "Messages fetched, to be acknowledged";
+    Counter global_messages_delivered_get_auto_ack_total |it| it.of(Count::GotAuto) => "Messages fetched for good";
+    Counter global_messages_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches that found nothing";
+    Counter global_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages delivered again";
+    Counter global_messages_acknowledged_total |it| it.of(Count::Acked) => "Messages acknowledged";
+    Counter leveret_queue_messages_published_total |it| it.of(Count::Published) => "Messages put into queues";
+};
 
 /// COMPAT: modules of RabbitMQ.
 const TYPES: [(QueueKind, &str); 3] = [
@@ -103,7 +86,7 @@ pub(crate) const BY_PROTOCOL: &[Row] = rows! {
     Counter global_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
     Counter global_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
     Gauge global_publishers |it| Some(it.clients.n_publishers) => "Publishers connected";
-    Gauge global_consumers |it| Some(it.clients.n_consumers) => "Consumers connected";
+    Gauge global_consumers |it| Some(it.queues.n_consumers) => "Consumers connected";
 };
 
 /// The figure of certificates: name and meaning.
@@ -156,11 +139,11 @@ fn write_rows<'r>(
 pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) {
     write_rows(writer, NODE.iter().filter(|row| is_wanted(row.0)), &[], snapshot);
     write_rows(writer, BY_PROTOCOL.iter(), &[("protocol", "amqp091")], snapshot);
-    for (name, counts, help) in BY_QUEUE_TYPE.into_iter().filter(|row| is_wanted(row.0)) {
-        let mut metric = writer.begin(name, Counter, help);
-        for (kind, module) in TYPES {
-            let of_kind = snapshot.queues.counts.get(&kind).copied().unwrap_or_default();
-            let value: u64 = counts.iter().map(|what| Counts::of(&of_kind, *what)).sum();
+    for (name, kind, of, help) in BY_QUEUE_TYPE.iter().filter(|row| is_wanted(row.0)) {
+        let mut metric = writer.begin(name, *kind, help);
+        for (queue_kind, module) in TYPES {
+            let of_kind = snapshot.queues.counts.get(&queue_kind).copied().unwrap_or_default();
+            let value = of(&of_kind);
             metric.value(&[("protocol", "amqp091"), ("queue_type", module)], value);
         }
     }

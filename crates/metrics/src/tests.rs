@@ -43,8 +43,8 @@ fn page() -> String {
     let row = |(name, kind, _, help): &crate::table::Row| (*name, kind.as_str(), *help);
     section("The node", NODE.iter().map(row).collect());
     section("By protocol", BY_PROTOCOL.iter().map(row).collect());
-    let rows = BY_QUEUE_TYPE.map(|(name, _, help)| (name, "counter", help)).to_vec();
-    section("By protocol and type of queue", rows);
+    let rows = BY_QUEUE_TYPE.iter().map(|(name, kind, _, help)| (*name, kind.as_str(), *help));
+    section("By protocol and type of queue", rows.collect());
     section("Certificates, by file", vec![(CERTIFICATES.0, "gauge", CERTIFICATES.1)]);
     for (family, rows) in QUEUES {
         let rows = rows.iter().map(|(name, kind, _, help)| (*name, kind.as_str(), *help));

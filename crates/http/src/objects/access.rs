@@ -3,45 +3,23 @@
 use super::{check_keys, put_field, text};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
-use meta::{Permissions, TopicPermissions, User, UserLimits};
+use meta::{Permissions, TopicPermissions, User, definitions};
 use serde_json::{Map, Value, json};
 
-fn object(user: &User) -> Value {
-    let tags: Vec<&str> = user.tags().iter().map(|tag| tag.as_str()).collect();
-    json!({
-        "hashing_algorithm": user.password().algorithm().as_str(),
-        "limits": limits(user.limits()),
-        "name": user.name().as_str(),
-        "password_hash": user.password().to_base64(),
-        "tags": tags,
-    })
-}
-
-/// Those that are set.
-pub(super) fn limits(UserLimits { max_connections, max_channels }: UserLimits) -> Value {
-    set_limits([("max-connections", max_connections), ("max-channels", max_channels)])
-}
-
-/// Limits that are set, as an object.
-pub(super) fn set_limits(limits: [(&str, Option<i64>); 2]) -> Value {
-    let set = limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?.into())));
-    Value::Object(set.collect::<Map<_, _>>())
-}
-
 pub(crate) fn list(call: &Call) -> Outcome {
-    call.list(call.view().meta.users().iter().map(object).collect())
+    call.list(call.view().meta.users().iter().map(definitions::user).collect())
 }
 
 pub(crate) fn without_permissions(call: &Call) -> Outcome {
     let view = call.view();
     let lonely = view.meta.users().iter().filter(|user| user.permissions().next().is_none());
-    call.list(lonely.map(object).collect())
+    call.list(lonely.map(definitions::user).collect())
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
     let view = call.view();
     let user = view.meta.user(call.param("user")).ok_or_else(Refusal::not_found)?;
-    Ok(Answer::Json(object(user)))
+    Ok(Answer::Json(definitions::user(user)))
 }
 
 pub(crate) async fn put(call: &Call) -> Outcome {

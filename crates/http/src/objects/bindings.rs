@@ -32,7 +32,10 @@ const fn destination(binding: &BindingView) -> (&Name, &'static str) {
 /// The mark of a binding among others between the same two: the key, and after a tilde a hash of the
 /// arguments, if there are any. COMPAT: RabbitMQ's hash is another; clients pass it back as it is.
 fn properties_key(binding: &BindingView) -> String {
-    let key = percent_encoded(binding.key.as_bytes());
+    marked(percent_encoded(binding.key.as_bytes()), binding)
+}
+
+fn marked(key: String, binding: &BindingView) -> String {
     if binding.arguments.is_empty() {
         return if key.is_empty() { "~".to_owned() } else { key };
     }
@@ -127,26 +130,10 @@ fn found(call: &Call) -> Result<BindingView, Refusal> {
     // The address has been decoded once.
     let wanted = call.param("props");
     let is_it = |binding: &BindingView| {
-        let key = properties_key(binding);
-        is_between(call, binding) && (key == wanted || decoded(&key) == wanted)
+        let plain = || marked(binding.key.to_text().into_owned(), binding);
+        is_between(call, binding) && (properties_key(binding) == wanted || plain() == wanted)
     };
     view.meta.bindings(vhost(&view.meta, call)?).find(is_it).ok_or_else(Refusal::not_found)
-}
-
-fn decoded(key: &str) -> String {
-    let mut bytes = Vec::with_capacity(key.len());
-    let mut rest = key.bytes();
-    while let Some(byte) = rest.next() {
-        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-        if byte == b'%'
-            && let (Some(high), Some(low)) = (digit(rest.next()), digit(rest.next()))
-        {
-            bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {

@@ -3,26 +3,15 @@
 use super::{put_field, text, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use meta::{Policy, PolicyScope, Vhost};
+use meta::PolicyScope;
+use meta::definitions::policy;
 use serde_json::{Value, json};
-
-fn object(vhost: &Vhost, policy: &Policy) -> Value {
-    let spec = policy.spec();
-    json!({
-        "vhost": vhost.name().as_str(),
-        "name": spec.name.as_str(),
-        "pattern": spec.pattern,
-        "apply-to": spec.apply_to.as_str(),
-        "definition": spec.definition.value(),
-        "priority": spec.priority,
-    })
-}
 
 fn list_of(call: &Call, scope: PolicyScope) -> Outcome {
     let view = call.view();
     let mut rows = Vec::new();
     for vhost in vhosts(&view.meta, call)? {
-        rows.extend(vhost.policies().iter(scope).map(|policy| object(vhost, policy)));
+        rows.extend(vhost.policies().iter(scope).map(|it| policy(vhost, it)));
     }
     call.list(rows)
 }
@@ -30,8 +19,8 @@ fn list_of(call: &Call, scope: PolicyScope) -> Outcome {
 fn get_of(call: &Call, scope: PolicyScope) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
-    let policy = vhost.policies().get(scope, call.param("name")).ok_or_else(Refusal::not_found)?;
-    Ok(Answer::Json(object(vhost, policy)))
+    let found = vhost.policies().get(scope, call.param("name")).ok_or_else(Refusal::not_found)?;
+    Ok(Answer::Json(policy(vhost, found)))
 }
 
 async fn put_of(call: &Call, scope: PolicyScope, verb: &str) -> Outcome {

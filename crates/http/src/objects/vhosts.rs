@@ -1,9 +1,9 @@
 //! Virtual hosts, and their limits.
 
-use super::access::set_limits;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use meta::{Vhost, VhostLimits};
+use meta::Vhost;
+use meta::definitions::{user_limits, vhost_limits};
 use serde_json::{Map, Value, json};
 
 fn object(call: &Call, vhost: &Vhost) -> Value {
@@ -93,10 +93,6 @@ pub(crate) async fn start(call: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-fn vhost_limits(VhostLimits { max_connections, max_queues }: VhostLimits) -> Value {
-    set_limits([("max-connections", max_connections), ("max-queues", max_queues)])
-}
-
 /// Rows of limits, but for those without any.
 fn limit_rows<'n>(
     call: &Call,
@@ -111,7 +107,7 @@ fn limit_rows<'n>(
 pub(crate) fn list_limits(call: &Call) -> Outcome {
     let view = call.view();
     let vhosts = super::vhosts(&view.meta, call)?;
-    let limits = vhosts.into_iter().map(|it| (it.name().as_str(), vhost_limits(it.limits())));
+    let limits = vhosts.into_iter().map(|it| (it.name().as_str(), vhost_limits(it)));
     limit_rows(call, "vhost", limits)
 }
 
@@ -123,7 +119,7 @@ pub(crate) fn list_user_limits(call: &Call) -> Outcome {
     }
     let users = view.meta.users().iter();
     let users = users.filter(|user| wanted.is_empty() || user.name() == wanted);
-    let limits = users.map(|it| (it.name().as_str(), super::access::limits(it.limits())));
+    let limits = users.map(|it| (it.name().as_str(), user_limits(it)));
     limit_rows(call, "user", limits)
 }
 
@@ -156,7 +152,7 @@ fn value(object: &Map<String, Value>) -> Result<Value, Refusal> {
 }
 
 async fn change_vhost_limit(call: &Call, value: Option<Value>) -> Outcome {
-    let before = vhost_limits(vhost(&call.view().meta, call)?.limits());
+    let before = vhost_limits(vhost(&call.view().meta, call)?);
     change(call, ("set_vhost_limits", "clear_vhost_limits"), ("vhost", before), value).await
 }
 
@@ -171,7 +167,7 @@ pub(crate) async fn delete_limit(call: &Call) -> Outcome {
 async fn change_user_limit(call: &Call, value: Option<Value>) -> Outcome {
     let view = call.view();
     let user = view.meta.user(call.param("user")).ok_or_else(Refusal::not_found)?;
-    let before = super::access::limits(user.limits());
+    let before = user_limits(user);
     change(call, ("set_user_limits", "clear_user_limits"), ("user", before), value).await
 }
 

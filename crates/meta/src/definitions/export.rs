@@ -101,18 +101,28 @@ fn limits(limits: [(&str, Option<i64>); 2]) -> Value {
     Value::Object(limits.into_iter().filter_map(set).collect())
 }
 
-fn user(user: &User) -> Value {
+/// The limits of a user that are set, by name.
+#[must_use]
+pub fn user_limits(user: &User) -> Value {
     let UserLimits { max_connections, max_channels } = user.limits();
+    limits([("max-connections", max_connections), ("max-channels", max_channels)])
+}
+
+/// A user as documents have it, with the hash of its password.
+#[must_use]
+pub fn user(user: &User) -> Value {
     json!({
         "name": user.name().as_str(),
         "password_hash": user.password().to_base64(),
         "hashing_algorithm": user.password().algorithm().as_str(),
         "tags": texts(user.tags()),
-        "limits": limits([("max-connections", max_connections), ("max-channels", max_channels)]),
+        "limits": user_limits(user),
     })
 }
 
-fn vhost_limits(vhost: &Vhost) -> Value {
+/// The limits of a virtual host that are set, by name.
+#[must_use]
+pub fn vhost_limits(vhost: &Vhost) -> Value {
     let VhostLimits { max_connections, max_queues } = vhost.limits();
     limits([("max-connections", max_connections), ("max-queues", max_queues)])
 }
@@ -197,15 +207,18 @@ fn policy_value(policy: &Policy) -> Value {
     })
 }
 
+/// A policy of a virtual host as documents have it.
+#[must_use]
+pub fn policy(vhost: &Vhost, policy: &Policy) -> Value {
+    let mut value = policy_value(policy);
+    if let Some(value) = value.as_object_mut() {
+        value.insert("vhost".to_owned(), json!(vhost.name().as_str()));
+    }
+    value
+}
+
 fn policies(_: &State, vhost: &Vhost) -> Vec<Value> {
-    let object = |policy: &Policy| {
-        let mut value = policy_value(policy);
-        if let Some(value) = value.as_object_mut() {
-            value.insert("vhost".to_owned(), json!(vhost.name().as_str()));
-        }
-        value
-    };
-    vhost.policies().iter(PolicyScope::User).map(|policy| object(policy)).collect()
+    vhost.policies().iter(PolicyScope::User).map(|it| policy(vhost, it)).collect()
 }
 
 fn is_exported(queue: &QueueDef) -> bool {

@@ -8,7 +8,6 @@ use crate::refusal::Refusal;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use meta::{Name, State, Vhost};
-use mgmt::Operator;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -83,9 +82,8 @@ impl Call {
 
     /// Asks what the command line tool asks, in the caller's name.
     pub(crate) async fn ask(&self, endpoint: &str, fields: Value) -> Result<Value, Refusal> {
-        let by = Operator::User(self.caller.user.clone(), self.caller.peer);
         let Value::Object(fields) = fields else { return Err(Refusal::bad_request("no fields")) };
-        Ok(self.api.management.ask(&by, endpoint, fields).await?)
+        Ok(self.api.management.ask(&self.caller.operator, endpoint, fields).await?)
     }
 
     /// A list of objects, as the request wants it shown.

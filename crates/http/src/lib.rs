@@ -6,6 +6,7 @@
 mod call;
 mod caller;
 mod list;
+mod local;
 mod objects;
 mod query;
 mod refusal;
@@ -17,6 +18,7 @@ mod stats;
 mod stream;
 mod user_session;
 
+pub use local::serve_local;
 pub use server::{serve, serve_metrics};
 
 use auth::LoginThrottle;

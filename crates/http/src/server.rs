@@ -2,7 +2,7 @@
 
 use crate::Api;
 use crate::call::Call;
-use crate::caller::caller;
+use crate::caller::{Caller, caller};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
@@ -11,7 +11,7 @@ use crate::slow::Impatient;
 use crate::stream;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, Request as AnyRequest, State};
+use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
@@ -22,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use mgmt::Operator;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +124,7 @@ fn trim_slash(uri: &mut Uri) {
     }
 }
 
-fn router(api: Arc<Api>) -> Router {
+pub(crate) fn router(api: Arc<Api>) -> Router {
     let mut router = Router::new();
     for routes in templates() {
         let template = format!("/api{}", routes.first().map_or("", |route| route.template));
@@ -197,7 +198,10 @@ async fn answer(
     if head.method != Method::GET && head.method != Method::HEAD {
         check_origin(&head.headers)?;
     }
-    let caller = caller(&api, &head.headers, peer.ip()).await?;
+    let caller = match head.extensions.get() {
+        Some(ConnectInfo(operator)) => Caller::operator(Operator::clone(operator), peer.ip()),
+        None => caller(&api, &head.headers, peer.ip()).await?,
+    };
     let params: Vec<(String, String)> =
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);

@@ -14,8 +14,7 @@ use crate::api_error::{ApiError, Kind};
 use crate::node_info::is_same_node;
 use crate::request::Request;
 use crate::{
-    ControlSocket, DOCUMENT_BYTES_MAX, Management, certificates, definitions, definitions_io,
-    listing, salt,
+    DOCUMENT_BYTES_MAX, Management, certificates, definitions, definitions_io, listing, salt,
 };
 use axum::Router;
 use axum::body::Bytes;
@@ -24,7 +23,6 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Map, Value, json};
-use std::future::Future;
 use std::sync::Arc;
 
 /// Names the node that the operator means.
@@ -32,28 +30,16 @@ const NODE_HEADER: &str = "leveret-node";
 /// Longest request, bytes: twice the longest text that definitions hold.
 const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Answers questions until `until` resolves; then those that are being answered are finished.
-///
-/// # Errors
-/// The system's.
-pub async fn serve(
-    socket: ControlSocket,
-    management: Arc<Management>,
-    until: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let router = Router::new()
+/// The router of the questions.
+pub fn questions(management: Arc<Management>) -> Router {
+    Router::new()
         .route("/ctl/{endpoint}", post(answer))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .route(
             "/ctl/import_definitions",
             post(import).layer(DefaultBodyLimit::max(DOCUMENT_BYTES_MAX)),
         )
-        .with_state(management);
-    let router = router.into_make_service_with_connect_info::<Operator>();
-    let ControlSocket { listener, file } = socket;
-    let served = axum::serve(listener, router).with_graceful_shutdown(until).await;
-    drop(file);
-    served
+        .with_state(management)
 }
 
 async fn answer(

@@ -20,7 +20,7 @@ mod table;
 
 pub use api_error::{ApiError, Kind};
 pub use certificates::reload_certificates;
-pub use control::{Operator, serve};
+pub use control::{Operator, questions};
 pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{connection_of_pid, connection_value, queue_value};
@@ -28,7 +28,7 @@ pub use logs::Log;
 pub use node_info::{ListenerInfo, NodeInfo, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use salt::salt;
-pub use socket::{ControlSocket, SOCKET_FILE};
+pub use socket::{ControlSocket, SOCKET_FILE, SocketFile};
 
 use auth::Authenticator;
 use broker::Broker;

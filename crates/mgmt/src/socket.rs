@@ -21,14 +21,15 @@ const ADDRESS_BYTES_MAX: usize = 100;
 /// A control socket that is listened on. Its file goes with it.
 #[derive(Debug)]
 pub struct ControlSocket {
-    pub(crate) listener: UnixListener,
+    /// Itself.
+    pub listener: UnixListener,
     /// Removes the file.
-    pub(crate) file: SocketFile,
+    pub file: SocketFile,
 }
 
 /// The socket's file; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub struct SocketFile(PathBuf);
 
 impl ControlSocket {
     /// Listens in `data_dir`. The caller has the directory to itself: a socket that lies there is

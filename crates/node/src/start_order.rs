@@ -116,14 +116,17 @@ async fn serve(
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
     let infos = listener_infos(&listeners, &http);
-    let control = Control::start((config, args), &broker, handles, infos, started)?;
+    let server = server(config, &broker, descriptors, (clock, timers.clone()));
+    let shared = (server.throttle(), clock);
+    let control = Control::start((config, args), &broker, handles, (infos, started), shared)?;
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
     let ready = announce((&listeners, &http), &args.data_dir, started, first)?;
-    let accepting = Accepting { listeners, suspended: &suspended, descriptors };
-    let server = start_accepting(config, &broker, accepting, (clock, timers));
-    let http_ending = http.start(config, control.management(), (server.throttle(), clock));
+    for listener in listeners {
+        tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
+    }
+    let http_ending = http.start(control.api());
     control.started();
     manager.ready(&ready);
     let failure = tokio::select! {
@@ -194,18 +197,11 @@ async fn watch_certificates(tls: Arc<tls::Context>, timers: Timers) {
     }
 }
 
-/// The listeners, and the means to suspend them.
-struct Accepting<'a> {
-    listeners: Vec<Listener>,
-    /// Whether nobody is to connect for now.
-    suspended: &'a watch::Sender<bool>,
-    descriptors: Arc<Descriptors>,
-}
-
-fn start_accepting(
+/// Serves clients, as soon as it is given listeners.
+fn server(
     config: &Config,
     broker: &Arc<Broker>,
-    Accepting { listeners, suspended, descriptors }: Accepting<'_>,
+    descriptors: Arc<Descriptors>,
     (clock, timers): (Clock, Timers),
 ) -> Arc<Server> {
     let settings = ServerSettings {
@@ -220,11 +216,7 @@ fn start_accepting(
         descriptors,
     };
     let auth = components::authenticator(config);
-    let server = Server::new(Arc::clone(broker), auth, settings, clock, timers);
-    for listener in listeners {
-        tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
-    }
-    server
+    Server::new(Arc::clone(broker), auth, settings, clock, timers)
 }
 
 /// Binds everything, and what all TLS listeners have in common, if there are any.

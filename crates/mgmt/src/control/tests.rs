@@ -2,7 +2,9 @@ mod quorum;
 mod streams;
 
 use super::*;
-use crate::{FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold};
+use crate::{
+    ControlSocket, FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold,
+};
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, FileTraffic, Identity, Interrupt, Session};
 use log::WalOptions;
@@ -102,8 +104,13 @@ async fn start() -> Node {
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),
     });
-    let socket = ControlSocket::bind(dir.path()).unwrap();
-    tokio::spawn(serve(socket, Arc::clone(&management), std::future::pending()));
+    let ControlSocket { listener, file } = ControlSocket::bind(dir.path()).unwrap();
+    let router = questions(Arc::clone(&management));
+    let router = router.into_make_service_with_connect_info::<Operator>();
+    tokio::spawn(async move {
+        let _file = file;
+        axum::serve(listener, router).await
+    });
     let node = Node { dir, management };
     node.ok("add_vhost", json!({"vhost": "/"})).await;
     node.ok("add_user", json!({"user": "ada", "password": "x"})).await;

@@ -1,11 +1,10 @@
 //! The listeners of the HTTP API and of Prometheus.
 
-use crate::config::{Config, Http};
+use crate::config::Http;
 use anyhow::Context as _;
-use auth::LoginThrottle;
-use http::{Api, Limits};
-use mgmt::{ListenerInfo, Management};
-use net::{Clock, ListenAddress};
+use http::Api;
+use mgmt::ListenerInfo;
+use net::ListenAddress;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -46,18 +45,7 @@ impl Listeners {
     }
 
     /// Serves them until told to end.
-    pub(super) fn start(
-        self,
-        config: &Config,
-        management: Arc<Management>,
-        (throttle, clock): (Arc<LoginThrottle>, Clock),
-    ) -> Arc<Notify> {
-        let limits = Limits {
-            body_bytes_max: config.http.body_bytes_max,
-            connections_max: config.connection.max_connections,
-            metrics_per_object: config.http.metrics.per_object,
-        };
-        let api = Api::new(management, throttle, limits, Box::new(move || clock.now()));
+    pub(super) fn start(self, api: Arc<Api>) -> Arc<Notify> {
         let ending = Arc::new(Notify::new());
         let until = |ending: &Arc<Notify>| {
             let ending = Arc::clone(ending);

@@ -6,9 +6,12 @@ use crate::config::Config;
 use crate::logging::Log;
 use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
+use auth::LoginThrottle;
 use broker::Broker;
 use ctl::environment;
+use http::{Api, Limits};
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
+use net::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +33,7 @@ pub(crate) struct RuntimeHandles<'s> {
 /// The control socket while it is served.
 pub(crate) struct Control {
     management: Arc<Management>,
+    api: Arc<Api>,
     ending: Arc<Notify>,
     task: JoinHandle<std::io::Result<()>>,
 }
@@ -40,8 +44,8 @@ impl Control {
         (config, args): (&Config, &ServerArgs),
         broker: &Arc<Broker>,
         handles: RuntimeHandles<'_>,
-        listeners: Vec<ListenerInfo>,
-        started: Instant,
+        (listeners, started): (Vec<ListenerInfo>, Instant),
+        (throttle, clock): (Arc<LoginThrottle>, Clock),
     ) -> anyhow::Result<Self> {
         let socket = ControlSocket::bind(&args.data_dir)
             .with_context(|| format!("cannot make a socket in {}", args.data_dir.display()))?;
@@ -58,19 +62,26 @@ impl Control {
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });
+        let limits = Limits {
+            body_bytes_max: config.http.body_bytes_max,
+            connections_max: config.connection.max_connections,
+            metrics_per_object: config.http.metrics.per_object,
+        };
+        let clock = Box::new(move || clock.now());
+        let api = Api::new(Arc::clone(&management), throttle, limits, clock);
         let ending = Arc::new(Notify::new());
         let until = Arc::clone(&ending);
         let until = async move { until.notified().await };
-        let task = tokio::spawn(mgmt::serve(socket, Arc::clone(&management), until));
-        Ok(Self { management, ending, task })
+        let task = tokio::spawn(http::serve_local(socket, Arc::clone(&api), until));
+        Ok(Self { management, api, ending, task })
+    }
+
+    /// The API that it serves.
+    pub(crate) fn api(&self) -> Arc<Api> {
+        Arc::clone(&self.api)
     }
 
     /// Clients can connect from now on.
-    /// What it serves.
-    pub(crate) fn management(&self) -> Arc<Management> {
-        Arc::clone(&self.management)
-    }
-
     pub(crate) fn started(&self) {
         self.management.running.store(true, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@
 mod internal;
 mod throttle;
 
-pub use throttle::{Admission, LoginThrottle};
+pub use throttle::{Admission, Attempts, LoginThrottle};
 
 use meta::{Name, State};
 use std::net::IpAddr;

@@ -6,7 +6,8 @@
 //! before does not wait for what others at that address do wrong: many clients may share it. Time is an
 //! argument; whoever asks does the waiting.
 
-use std::collections::HashMap;
+use crate::{AuthenticatedUser, Refused, shown};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
@@ -45,6 +46,16 @@ pub struct LoginThrottle {
     /// Its keys are random: nobody can make up names that share a place in a table.
     hasher: RandomState,
     records: Mutex<Records>,
+    attempts: Mutex<BTreeMap<&'static str, Attempts>>,
+}
+
+/// Counts of logins that were tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Those that were accepted.
+    pub n_succeeded: u64,
+    /// Those that were not.
+    pub n_failed: u64,
 }
 
 #[derive(Debug)]
@@ -73,6 +84,50 @@ struct Recent<V> {
 }
 
 impl LoginThrottle {
+    /// A login in its turn: `pause` waits for so many milliseconds, `login` looks at the password.
+    ///
+    /// # Errors
+    /// The end of the pause, if it ends otherwise.
+    pub async fn in_turn<E, P: Future<Output = Result<(), E>>>(
+        &self,
+        (peer, user): (IpAddr, &[u8]),
+        now_ms: impl Fn() -> u64,
+        pause: impl FnOnce(u64) -> P,
+        login: impl Future<Output = Result<AuthenticatedUser, Refused>>,
+    ) -> Result<Result<AuthenticatedUser, Refused>, E> {
+        match self.admit(peer, user, now_ms()) {
+            Admission::After(0) => {}
+            Admission::After(wait_ms) => pause(wait_ms).await?,
+            Admission::RefuseAfter(wait_ms) => {
+                pause(wait_ms).await?;
+                return Ok(Err(Refused::TooManyFailures(shown(user))));
+            }
+        }
+        let result = login.await;
+        match &result {
+            Ok(_) => self.succeeded(peer, user),
+            Err(_) => self.failed(peer, user, now_ms()),
+        }
+        Ok(result)
+    }
+
+    /// Counts a login over a protocol of that name.
+    pub fn count(&self, protocol: &'static str, is_accepted: bool) {
+        let mut attempts = stdx::lock(&self.attempts);
+        let Attempts { n_succeeded, n_failed } = attempts.entry(protocol).or_default();
+        *if is_accepted { n_succeeded } else { n_failed } += 1;
+    }
+
+    /// The logins that were tried, by protocol.
+    pub fn attempts(&self) -> BTreeMap<&'static str, Attempts> {
+        stdx::lock(&self.attempts).clone()
+    }
+
+    /// Forgets what was tried.
+    pub fn forget_attempts(&self) {
+        stdx::lock(&self.attempts).clear();
+    }
+
     /// A user wants to log in from `peer`: reserves its turn.
     pub fn admit(&self, peer: IpAddr, user: &[u8], now_ms: u64) -> Admission {
         let (address, pair) = self.keys(peer, user);

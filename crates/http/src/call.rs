@@ -37,6 +37,8 @@ pub(crate) enum Answer {
     Rows(Rows),
     Text(String),
     NoContent,
+    /// The cookie goes.
+    LoggedOut(String),
     /// Nothing was there before; where it is.
     Created(Option<String>),
 }
@@ -78,6 +80,13 @@ impl Call {
             // COMPAT: the code comes first, the place after it.
             Err(error) => Err(Refusal::bad_request(format!("not_json: {error}"))),
         }
+    }
+
+    /// Whether lists of queues are without figures, and have their messages' all the same.
+    pub(crate) fn wants_plain(&self) -> (bool, bool) {
+        let settings = &self.api.settings;
+        let flag = |name, set| self.query.get(name).map_or(set, |value| value == "true");
+        (flag("disable_stats", settings.is_plain), flag("enable_queue_totals", settings.has_totals))
     }
 
     /// Asks what the command line tool asks, in the caller's name.

@@ -1,23 +1,26 @@
-//! Who asks: name and password of each request, and what the user's tags allow.
+//! Who asks: name and password of each request, or a cookie, and what the user's tags allow.
 //! Definitions are looked at anew for each request: what was taken from a user counts from the next on.
 
 use crate::Api;
+use crate::connection::Peer;
+use crate::login;
 use crate::refusal::Refusal;
-use auth::{Admission, Credentials};
+use auth::{AuthenticatedUser, Credentials, Refused};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meta::State;
 use mgmt::Operator;
-use std::net::IpAddr;
+use std::convert::Infallible;
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// A user that has shown who it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) user: String,
     pub(crate) tags: Vec<String>,
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: Peer,
     /// It, for the log of changes.
     pub(crate) operator: Operator,
 }
@@ -25,6 +28,8 @@ pub(crate) struct Caller {
 /// The least that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
+    /// To show who it is.
+    Nothing,
     /// Any tag at all that lets a user in here.
     Management,
     /// That, and some permission in the virtual host of the address.
@@ -39,6 +44,7 @@ impl Needs {
     /// As documents name it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
+            Self::Nothing => "nothing",
             Self::Management => "management",
             Self::Vhost => "management, virtual host",
             Self::Policymaker => "policymaker, virtual host",
@@ -50,8 +56,15 @@ impl Needs {
 
 impl Caller {
     /// An operator of this machine, who has no user's name.
-    pub(crate) fn operator(operator: Operator, peer: IpAddr) -> Self {
+    pub(crate) fn operator(operator: Operator, peer: Peer) -> Self {
         Self { user: String::new(), tags: vec!["administrator".to_owned()], peer, operator }
+    }
+
+    fn of(user: AuthenticatedUser, peer: Peer) -> Self {
+        let tags = user.tags.iter().map(|tag| tag.as_str().to_owned()).collect();
+        let user = user.name.as_str().to_owned();
+        let operator = Operator::User(user.clone(), peer.address.ip());
+        Self { user, tags, peer, operator }
     }
 
     pub(crate) const fn is_local(&self) -> bool {
@@ -81,6 +94,7 @@ impl Caller {
         let is_in = || state.users().may_enter(&self.user, vhost);
         let vhost_is_there = || vhost.is_empty() || state.vhost(vhost).is_some();
         let lacks = match needs {
+            Needs::Nothing => return Ok(()),
             _ if self.is_local() => return Ok(()),
             _ if !self.has(&["administrator", "monitoring", "policymaker", "management"]) => {
                 "Not management user"
@@ -93,9 +107,11 @@ impl Caller {
             Needs::Vhost | Needs::Policymaker if !vhost_is_there() => {
                 return Err(match needs {
                     Needs::Policymaker => Refusal::lacks("vhost_not_found"),
-                    Needs::Management | Needs::Vhost | Needs::Monitoring | Needs::Administrator => {
-                        Refusal::not_found()
-                    }
+                    Needs::Nothing
+                    | Needs::Management
+                    | Needs::Vhost
+                    | Needs::Monitoring
+                    | Needs::Administrator => Refusal::not_found(),
                 });
             }
             Needs::Vhost | Needs::Policymaker
@@ -117,46 +133,55 @@ impl Caller {
 pub(crate) async fn caller(
     api: &Api,
     headers: &HeaderMap,
-    peer: IpAddr,
+    peer: Peer,
+    changes: bool,
 ) -> Result<Caller, Refusal> {
-    let Some((user, password)) =
-        headers.get(header::AUTHORIZATION).and_then(|it| basic(it.as_bytes()))
-    else {
-        // An empty reason: browsers ask, others are told by the header.
-        return Err(Refusal::of_status(StatusCode::UNAUTHORIZED, "not_authorized", ""));
-    };
-    let state = &api.management.broker.view().meta;
-    let credentials = Credentials::Password { username: &user, password: &password };
-    let now_ms = api.now().monotonic_ms;
-    let admission = api.throttle.admit(peer, &user, now_ms);
-    let (wait_ms, is_refused) = match admission {
-        Admission::After(wait_ms) => (wait_ms, false),
-        Admission::RefuseAfter(wait_ms) => (wait_ms, true),
-    };
-    if wait_ms > 0 {
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+    let header = headers.get(header::AUTHORIZATION);
+    if let Some((user, password)) = header.and_then(|it| basic(it.as_bytes())) {
+        return log_in(api, (&user, &password), peer).await;
     }
-    if is_refused {
-        let text = "too many logins from this address have failed";
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        return Err(Refusal::of_status(status, "too_many_requests", text));
-    }
-    match api.management.authenticator.login(credentials, Some(peer), state).await {
-        Ok(known) => {
-            api.throttle.succeeded(peer, &user);
-            let tags = known.tags.iter().map(|tag| tag.as_str().to_owned()).collect();
-            let user = known.name.as_str().to_owned();
-            let operator = Operator::User(user.clone(), peer);
-            Ok(Caller { user, tags, peer, operator })
+    let by_cookie = login::caller(api, headers, peer, changes).await?;
+    by_cookie.ok_or_else(Refusal::unauthorized)
+}
+
+/// Looks at a name and a password, in turn with others who guess.
+pub(crate) async fn log_in(
+    api: &Api,
+    (username, password): (&[u8], &[u8]),
+    peer: Peer,
+) -> Result<Caller, Refusal> {
+    let view = api.management.broker.view();
+    let (from, credentials) = (peer.address.ip(), Credentials::Password { username, password });
+    let pause = |wait_ms| async move {
+        sleep(Duration::from_millis(wait_ms)).await;
+        Ok::<_, Infallible>(())
+    };
+    let login = api.management.authenticator.login(credentials, Some(from), &view.meta);
+    let now_ms = || api.now().monotonic_ms;
+    let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
+    api.throttle.count("http", result.is_ok());
+    result.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
+}
+
+/// Somebody who has shown before who it is.
+pub(crate) async fn known(api: &Api, user: &str, peer: Peer) -> Result<Caller, Refusal> {
+    let view = api.management.broker.view();
+    let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(user)));
+    let known = api.management.authenticator.login(credentials, from, &view.meta).await;
+    known.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
+}
+
+fn of(refused: &Refused) -> Refusal {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nobody is told more")]
+    match refused {
+        Refused::NotLoopback(_) => Refusal::not_authorised("User can only log in via localhost"),
+        Refused::TooManyFailures(_) => {
+            let text = "too many logins from this address have failed";
+            Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
         }
-        Err(auth::Refused::NotLoopback(_)) => {
-            Err(Refusal::not_authorised("User can only log in via localhost"))
-        }
-        Err(refused) => {
+        refused => {
             tracing::warn!("HTTP access denied: {refused}");
-            api.throttle.failed(peer, &user, now_ms);
-            let (status, text) = (StatusCode::UNAUTHORIZED, "Not_Authorized");
-            Err(Refusal::of_status(status, "not_authorized", text))
+            Refusal::of_status(StatusCode::UNAUTHORIZED, "not_authorized", "Not_Authorized")
         }
     }
 }

@@ -5,21 +5,27 @@
 
 mod call;
 mod caller;
+mod connection;
 mod list;
 mod local;
+mod login;
 mod objects;
+mod origins;
 mod query;
 mod refusal;
 mod routes;
 mod scrape;
 mod server;
+mod settings;
 mod slow;
 mod stats;
 mod stream;
 mod user_session;
 
+pub use connection::Listener;
 pub use local::serve_local;
 pub use server::{serve, serve_metrics};
+pub use settings::Settings;
 
 use auth::LoginThrottle;
 use mgmt::Management;
@@ -33,26 +39,18 @@ pub type Clock = Box<dyn Fn() -> Now + Send + Sync>;
 pub struct Api {
     management: Arc<Management>,
     throttle: Arc<LoginThrottle>,
-    limits: Limits,
+    settings: Settings,
+    /// Most connections of clients, if there is a limit.
+    connections_max: Option<u64>,
     clock: Clock,
+    logins: login::Logins,
     stats: stats::Stats,
     turns: stream::Turns,
 }
 
-/// Limits of the API.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Longest body of a request, but for definitions.
-    pub body_bytes_max: usize,
-    /// Most connections of clients, if there is a limit.
-    pub connections_max: Option<u64>,
-    /// Whether `/metrics` names objects.
-    pub metrics_per_object: bool,
-}
-
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Api").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -62,14 +60,17 @@ impl Api {
     pub fn new(
         management: Arc<Management>,
         throttle: Arc<LoginThrottle>,
-        limits: Limits,
+        settings: Settings,
+        connections_max: Option<u64>,
         clock: Clock,
     ) -> Arc<Self> {
         Arc::new(Self {
             management,
             throttle,
-            limits,
+            settings,
+            connections_max,
             clock,
+            logins: login::Logins::default(),
             stats: stats::Stats::default(),
             turns: stream::Turns::default(),
         })

@@ -2,6 +2,7 @@
 //! everything, as RabbitMQ's tools may that know its cookie.
 
 use crate::Api;
+use crate::connection::Peer;
 use crate::server::router;
 use axum::Extension;
 use mgmt::{ControlSocket, Operator};
@@ -19,8 +20,8 @@ pub async fn serve_local(
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let questions = mgmt::questions(Arc::clone(&api.management));
-    let here = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
-    let router = router(api).merge(questions).layer(Extension(here));
+    let here = Peer { address: SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), is_encrypted: false };
+    let router = router(api, "").merge(questions).layer(Extension(here));
     let router = router.into_make_service_with_connect_info::<Operator>();
     let served = axum::serve(listener, router).with_graceful_shutdown(until).await;
     drop(file);

@@ -44,6 +44,11 @@ impl Refusal {
         Self { status: StatusCode::UNAUTHORIZED, error: "not_authorised", reason: reason.into() }
     }
 
+    /// Nobody has said who asks. An empty reason: browsers ask, others are told by the header.
+    pub(crate) fn unauthorized() -> Self {
+        Self::of_status(StatusCode::UNAUTHORIZED, "not_authorized", "")
+    }
+
     pub(crate) fn not_found() -> Self {
         let (status, reason) = (StatusCode::NOT_FOUND, "Not Found".to_owned());
         Self { status, error: "Object Not Found", reason }

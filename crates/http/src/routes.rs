@@ -5,6 +5,7 @@ mod openapi;
 
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
+use crate::login;
 use crate::objects::{
     access, bindings, clients, definitions, exchanges, health, messages, node, policies, queues,
     streams, vhosts,
@@ -30,6 +31,8 @@ pub(crate) enum Run {
     Read(fn(&Call) -> Outcome),
     /// By changing or asking something that takes its time.
     Change(for<'c> fn(&'c Call) -> Work<'c>),
+    /// By who asks.
+    LogIn,
 }
 
 /// The course of a change.
@@ -55,6 +58,9 @@ pub(crate) fn templates() -> Vec<Vec<&'static Route>> {
 macro_rules! routes {
     (@run change $module:ident $handler:ident) => {
         Run::Change(|call| Box::pin($module::$handler(call)))
+    };
+    (@run log_in $module:ident $handler:ident) => {
+        Run::LogIn
     };
     (@run read $module:ident $handler:ident) => {
         Run::Read($module::$handler)
@@ -95,13 +101,15 @@ routes! {
     GET "/deprecated-features" Administrator change node::deprecated_features, "Deprecated features";
     GET "/deprecated-features/used" Administrator change node::used_deprecated_features, "Deprecated features in use";
     GET "/whoami" Management read access::whoami, "Who asks";
+    POST "/login" Nothing log_in login::begin, "Log in by a form, for a cookie";
+    DELETE "/login" Management change login::end, "Log out";
     DELETE "/reset" Administrator change node::nothing, "Forget statistics";
     DELETE "/reset/{node}" Administrator change node::nothing, "Forget statistics of a node";
     POST "/rebalance/queues" Administrator change queues::rebalance, "Spread leaders over the nodes";
     GET "/auth/attempts/{node}" Monitoring read node::auth_attempts, "Attempts to log in";
-    DELETE "/auth/attempts/{node}" Monitoring change node::nothing, "Forget attempts to log in";
-    GET "/auth/attempts/{node}/source" Monitoring read node::auth_attempts, "Attempts to log in";
-    DELETE "/auth/attempts/{node}/source" Monitoring change node::nothing, "Forget attempts to log in";
+    DELETE "/auth/attempts/{node}" Monitoring change node::forget_auth_attempts, "Forget attempts to log in";
+    GET "/auth/attempts/{node}/source" Monitoring read node::empty, "None: attempts are not counted by address";
+    DELETE "/auth/attempts/{node}/source" Monitoring change node::nothing, "Nothing to forget";
     GET "/auth/hash_password/{password}" Administrator change node::hash_password, "The salted hash of a password";
     GET "/config/effective" Administrator read node::effective_config, "The settings in force";
     GET "/openapi.json" Management read openapi::answer, "This table, for programs";

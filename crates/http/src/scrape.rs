@@ -17,7 +17,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let plain = |State(api): State<Arc<Api>>| async move {
-        let per_object = api.limits.metrics_per_object;
+        let per_object = api.settings.metrics_per_object;
         written(&api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
     };
     let of_kind = |State(api): State<Arc<Api>>, Path(kind): Path<String>, query: RawQuery| async move {

@@ -6,20 +6,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// Time that a client may read nothing while it is being answered.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A socket, and the end of the wait for its client.
-pub(crate) struct Impatient {
-    socket: TcpStream,
+pub(crate) struct Impatient<S> {
+    socket: S,
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
-    pub(crate) const fn new(socket: TcpStream) -> Self {
+impl<S> Impatient<S> {
+    pub(crate) const fn new(socket: S) -> Self {
         Self { socket, late: None }
     }
 
@@ -41,7 +40,7 @@ impl Impatient {
     }
 }
 
-impl AsyncRead for Impatient {
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -51,7 +50,7 @@ impl AsyncRead for Impatient {
     }
 }
 
-impl AsyncWrite for Impatient {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

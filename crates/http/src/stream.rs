@@ -98,6 +98,7 @@ fn made(call: &Call, read: fn(&Call) -> Outcome) -> Result<Made, Refusal> {
         | Answer::Status(..)
         | Answer::Text(_)
         | Answer::NoContent
+        | Answer::LoggedOut(_)
         | Answer::Created(_)) => return Ok(Made::Whole(whole(answer))),
     };
     let is_page = rows.is_page;
@@ -116,6 +117,9 @@ pub(crate) fn whole(answer: Answer) -> Response {
         Answer::Status(status, value) => (status, json(value.to_string())).into_response(),
         Answer::Text(text) => ([(header::CONTENT_TYPE, "text/plain")], text).into_response(),
         Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
+        Answer::LoggedOut(cookie) => {
+            (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
+        }
         Answer::Created(None) => StatusCode::CREATED.into_response(),
         Answer::Created(Some(place)) => {
             (StatusCode::CREATED, [(header::LOCATION, place)]).into_response()

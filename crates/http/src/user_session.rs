@@ -61,8 +61,8 @@ impl UserSession {
         let identity = Identity {
             user: caller.user.clone(),
             vhost: vhost.to_owned(),
-            name: format!("HTTP API for {}", caller.peer),
-            peer_host: caller.peer.to_string(),
+            name: format!("HTTP API for {}", caller.peer.address.ip()),
+            peer_host: caller.peer.address.ip().to_string(),
             protocol: "Direct 0-9-1",
             login: Login { mechanism: "PLAIN".to_owned(), tls: None },
             connected_at_ms: api.now().unix_ms,

@@ -3,11 +3,12 @@
 use crate::Management;
 use crate::api_error::{ApiError, Kind};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The answer of an endpoint about TLS; `None` for any other endpoint.
 pub(crate) fn answer(management: &Management, endpoint: &str) -> Option<Value> {
-    let tls = management.tls.as_ref();
+    let tls = &management.tls;
     Some(match endpoint {
         "certificates" => tls
             .iter()
@@ -47,7 +48,9 @@ impl Management {
     pub fn certificate_ends(&self) -> Vec<(String, i64)> {
         let current = self.tls.iter().map(|tls| tls.current());
         let certificates = current.flat_map(|it| it.certificates.clone());
-        certificates.map(|(file, it)| (file.display().to_string(), it.not_after_s)).collect()
+        let ends = certificates.map(|(file, it)| (file.display().to_string(), it.not_after_s));
+        // Listeners may have the same file.
+        ends.collect::<BTreeMap<_, _>>().into_iter().collect()
     }
 
     /// The certificates in use that are no good any more in so long.
@@ -63,13 +66,16 @@ impl Management {
 
 /// Reads certificates again because an operator wants it.
 pub(crate) fn reload(management: &Management) -> Result<Value, ApiError> {
-    match &management.tls {
-        None => Err(ApiError::new(Kind::NotFound, "there is no TLS listener".to_owned())),
-        Some(tls) => match reload_certificates(tls) {
-            Ok(()) => Ok(Value::Null),
-            Err(error) => Err(ApiError::new(Kind::Invalid, error.to_string())),
-        },
+    if management.tls.is_empty() {
+        return Err(ApiError::new(Kind::NotFound, "there is no TLS listener".to_owned()));
     }
+    // All of them are tried, whatever becomes of one.
+    let tried = management.tls.iter().filter_map(|tls| reload_certificates(tls).err());
+    let failed: Vec<String> = tried.map(|error| error.to_string()).collect();
+    if failed.is_empty() {
+        return Ok(Value::Null);
+    }
+    Err(ApiError::new(Kind::Invalid, failed.join("; ")))
 }
 
 /// Reads certificates again, and says in the log what came of it.

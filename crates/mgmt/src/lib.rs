@@ -27,7 +27,7 @@ pub use listing::{connection_of_pid, connection_value, queue_value};
 pub use logs::Log;
 pub use node_info::{ListenerInfo, NodeInfo, memory_used_bytes};
 pub use passwords::PasswordRule;
-pub use salt::salt;
+pub use salt::{random, salt};
 pub use socket::{ControlSocket, SOCKET_FILE, SocketFile};
 
 use auth::Authenticator;
@@ -56,7 +56,7 @@ pub struct Management {
     /// The log's level and file, which an operator may change.
     pub log: Arc<dyn Log>,
     /// The certificates of TLS listeners, if there are any, which may be read again.
-    pub tls: Option<Arc<tls::Context>>,
+    pub tls: Vec<Arc<tls::Context>>,
     /// Told whether nobody is to connect any more, for as long as an operator wants it so.
     pub suspended: watch::Sender<bool>,
     /// Whether clients can connect; the node says so when it has started.

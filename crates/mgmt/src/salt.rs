@@ -1,4 +1,4 @@
-//! Randomness for passwords.
+//! Randomness.
 
 use crate::api_error::{ApiError, Kind};
 use meta::Salt;
@@ -8,9 +8,17 @@ use std::io::Read as _;
 ///
 /// # Errors
 /// The system has none to give.
+pub fn random<const N: usize>() -> Result<[u8; N], ApiError> {
+    let mut bytes = [0; N];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map(|()| bytes)
+        .map_err(|error| ApiError::new(Kind::Invalid, format!("there is no randomness: {error}")))
+}
+
+/// A fresh salt.
+///
+/// # Errors
+/// As [`random`].
 pub fn salt() -> Result<Salt, ApiError> {
-    let mut salt = Salt::default();
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt));
-    read.map(|()| salt)
-        .map_err(|error| ApiError::new(Kind::Invalid, format!("no randomness for a salt: {error}")))
+    random()
 }

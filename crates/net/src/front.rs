@@ -69,6 +69,14 @@ impl Front {
         }
     }
 
+    /// The protocol's name where logins are counted.
+    pub(crate) const fn counted_as(&self) -> &'static str {
+        match self {
+            Self::Amqp091(_) => "amqp091",
+            Self::Stream(_) => "stream",
+        }
+    }
+
     pub(crate) fn outbox(&self) -> Arc<dyn TaskOutbox> {
         match self {
             Self::Amqp091(front) => front.outbox(),

@@ -74,35 +74,33 @@ pub(crate) struct Listeners {
     pub(crate) receive_buffer: Option<usize>,
 }
 
-/// The listener of the HTTP API.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The HTTP API and Prometheus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Http {
-    pub(crate) is_enabled: bool,
-    /// `None` where nothing was said: then the usual one, if it is free.
-    pub(crate) port: Option<u16>,
-    /// An address; `None` is all of them.
-    pub(crate) ip: Option<String>,
-    /// Longest body of a request.
-    pub(crate) body_bytes_max: usize,
-    pub(crate) metrics: Metrics,
+    pub(crate) api: HttpListeners,
+    pub(crate) metrics: HttpListeners,
+    pub(crate) settings: http::Settings,
 }
 
-impl Default for Http {
-    fn default() -> Self {
-        let metrics = Metrics { is_enabled: true, port: None, ip: None, per_object: false };
-        Self { is_enabled: true, port: None, ip: None, body_bytes_max: 20_000_000, metrics }
-    }
-}
-
-/// The listener for Prometheus.
+/// The listeners of one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Metrics {
+pub(crate) struct HttpListeners {
     pub(crate) is_enabled: bool,
-    /// As for the HTTP API.
-    pub(crate) port: Option<u16>,
+    pub(crate) tcp: HttpAddress,
+    pub(crate) ssl: HttpAddress,
+}
+
+/// An address and a port, where something was said of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HttpAddress {
     pub(crate) ip: Option<String>,
-    /// Whether `/metrics` names objects.
-    pub(crate) per_object: bool,
+    pub(crate) port: Option<u16>,
+}
+
+impl Default for HttpListeners {
+    fn default() -> Self {
+        Self { is_enabled: true, tcp: HttpAddress::default(), ssl: HttpAddress::default() }
+    }
 }
 
 /// Limits of one connection, and the number of connections.

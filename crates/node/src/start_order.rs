@@ -95,7 +95,7 @@ async fn serve(
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let (listeners, tls) = listen(config)?;
-    let http = http::Listeners::bind(&config.http)?;
+    let http = http::Listeners::bind(config, tls.as_ref())?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
@@ -110,9 +110,10 @@ async fn serve(
     let clock = components::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
+    let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
     let handles =
         RuntimeHandles { monitor: &monitor, log, tls: tls.clone(), suspended: suspended.clone() };
-    if let Some(tls) = tls {
+    if !tls.is_empty() {
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
     let infos = listener_infos(&listeners, &http);
@@ -184,14 +185,15 @@ async fn keep_time(
 }
 
 /// Reads certificates again when their files have changed.
-async fn watch_certificates(tls: Arc<tls::Context>, timers: Timers) {
+async fn watch_certificates(tls: Vec<Arc<tls::Context>>, timers: Timers) {
     let mut ticks = timers.interval(CERTIFICATES_TICK);
     loop {
         ticks.tick().await;
-        let tls = Arc::clone(&tls);
+        let tls = tls.clone();
         let looked = tokio::task::spawn_blocking(move || {
+            let outdated = tls.iter().filter(|tls| tls.is_outdated());
             // What is wrong is in the log, once for each change.
-            tls.is_outdated().then(|| mgmt::reload_certificates(&tls).is_ok())
+            outdated.filter(|tls| mgmt::reload_certificates(tls).is_ok()).count()
         });
         let _has_changed = looked.await.is_ok();
     }
@@ -226,11 +228,9 @@ fn listen(config: &Config) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Con
     let settings = components::front_settings(config);
     let [amqp091, stream] = services(config, &settings, None);
     let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
-    for own in listeners.tls.own.iter().flatten() {
-        tracing::warn!("`{}`: there is no such listener yet", own.key);
-    }
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
-    let tls = has_tls.then(|| tls_context(config)).transpose()?;
+    let has_tls = has_tls || http::shares_certificates(config);
+    let tls = has_tls.then(|| tls_context(&listeners.tls.shared)).transpose()?;
     if let Some(tls) = &tls {
         let [amqp091, stream] = services(config, &settings, Some(tls));
         wanted.extend([(listeners.ssl.as_slice(), amqp091), (&listeners.stream_ssl, stream)]);
@@ -272,10 +272,9 @@ fn services(config: &Config, settings: &Settings, tls: Option<&Arc<tls::Context>
     protocols.map(|protocol| Service { protocol, tls: tls.cloned() })
 }
 
-fn tls_context(config: &Config) -> anyhow::Result<Arc<tls::Context>> {
-    let options = config.listeners.tls.shared.clone();
+fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
-    Ok(Arc::new(tls::Context::new(options).context("cannot listen for TLS")?))
+    Ok(Arc::new(tls::Context::new(options.clone()).context("cannot listen for TLS")?))
 }
 
 /// Says on standard output, in one line, that the node can be used, and at its first start how. The line.

@@ -67,7 +67,8 @@ pub struct Failure {
 }
 
 impl Hello {
-    const BYTES: usize = 11;
+    /// The bytes that are looked at.
+    pub const BYTES: usize = 11;
 
     /// From what a client has sent so far.
     #[must_use]

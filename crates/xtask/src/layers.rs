@@ -36,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls"]),
     ("mgmt", &["broker", "auth", "tls"]),
     ("metrics", &["mgmt"]),
-    ("http", &["metrics"]),
+    ("http", &["metrics", "tls"]),
     ("ctl", &["stdx", "tls"]),
     ("perf", &["amqp091", "streamproto", "sub-batch"]),
     ("bench", &["perf"]),

@@ -99,7 +99,7 @@ pub(crate) fn certificates(call: &Call) -> Outcome {
 
 pub(crate) fn below_connection_limit(call: &Call) -> Outcome {
     let broker = &call.api.management.broker;
-    let (current, limit) = (broker.connections.len() as u64, call.api.limits.connections_max);
+    let (current, limit) = (broker.connections.len() as u64, call.api.connections_max);
     if limit.is_none_or(|limit| current < limit) {
         return ok();
     }

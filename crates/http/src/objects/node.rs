@@ -44,7 +44,7 @@ fn listeners(call: &Call) -> Value {
             "ip_address": listener.address.ip().to_string(),
             "port": listener.address.port(),
             "socket_opts": [],
-            "tls": listener.protocol.contains("ssl") || listener.protocol == "https",
+            "tls": listener.protocol.contains("ssl") || listener.protocol.starts_with("https"),
         })
     };
     call.api.management.open_listeners().iter().map(object).collect()
@@ -58,6 +58,7 @@ pub(crate) fn overview(call: &Call) -> Outcome {
     let n_exchanges: usize = vhosts.iter().map(|vhost| vhost.exchanges().len()).sum();
     let connections = management.broker.connections.list();
     let n_consumers: u64 = view.queues().map(|queue| queue.stat().n_consumers).sum();
+    let (is_plain, has_totals) = call.wants_plain();
     let mut object = json!({
         "management_version": management.node_info.rabbitmq_version,
         "rates_mode": "basic",
@@ -74,10 +75,10 @@ pub(crate) fn overview(call: &Call) -> Outcome {
         "erlang_version": ERLANG,
         "erlang_full_version": format!("none: Leveret {}", management.node_info.version),
         "crypto_lib_version": "aws-lc-rs",
-        "disable_stats": false,
+        "disable_stats": is_plain,
         "default_queue_type": "classic",
-        "is_op_policy_updating_enabled": true,
-        "enable_queue_totals": false,
+        "is_op_policy_updating_enabled": !call.api.settings.keeps_operator_policies,
+        "enable_queue_totals": has_totals,
         "require_definition_json_extension": false,
         "object_totals": {
             "channels": connections.iter().map(|one| one.n_channels()).sum::<usize>(),
@@ -107,12 +108,15 @@ fn contexts(call: &Call) -> Value {
     let object = |listener: &ListenerInfo| {
         json!({
             "ssl_opts": [], "node": call.api.management.node_info.name,
-            "description": "RabbitMQ Management", "path": "/", "cowboy_opts": "[]",
+            "description": "RabbitMQ Management", "path": format!("{}/", call.api.settings.path_prefix), "cowboy_opts": "[]",
             "ip": listener.address.ip().to_string(),
             "port": listener.address.port().to_string(),
         })
     };
-    listeners.filter(|listener| listener.protocol == "http").map(object).collect()
+    listeners
+        .filter(|listener| ["http", "https"].contains(&listener.protocol))
+        .map(object)
+        .collect()
 }
 
 fn node_object(call: &Call) -> Value {
@@ -317,10 +321,23 @@ pub(crate) async fn hash_password(call: &Call) -> Outcome {
     Ok(Answer::Json(json!({"ok": hash.to_base64()})))
 }
 
-/// COMPAT: attempts are not counted by protocol.
 pub(crate) fn auth_attempts(call: &Call) -> Outcome {
     check_node(call)?;
-    Ok(Answer::Json(json!([])))
+    let row = |(protocol, it): (&str, auth::Attempts)| {
+        json!({
+            "protocol": protocol,
+            "auth_attempts": it.n_succeeded + it.n_failed,
+            "auth_attempts_failed": it.n_failed,
+            "auth_attempts_succeeded": it.n_succeeded,
+        })
+    };
+    call.list(call.api.throttle.attempts().into_iter().map(row).collect())
+}
+
+pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {
+    check_node(call)?;
+    call.api.throttle.forget_attempts();
+    Ok(Answer::NoContent)
 }
 
 /// For what is done by nothing being done.

@@ -241,7 +241,7 @@ fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
 
 pub(crate) fn list(call: &Call) -> Outcome {
     let totals = ["messages", "messages_ready", "messages_unacknowledged"];
-    let columns = match (call.query.flag("disable_stats"), call.query.flag("enable_queue_totals")) {
+    let columns = match call.wants_plain() {
         (true, false) => Cow::Borrowed(PLAIN),
         (true, true) => Cow::Owned([PLAIN, &totals].concat()),
         (false, _) => Cow::Borrowed(COLUMNS),

@@ -99,7 +99,7 @@ async fn start() -> Node {
             Threshold::Bytes(50_000_000),
         ))),
         log: Arc::new(Levels),
-        tls: None,
+        tls: Vec::new(),
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),

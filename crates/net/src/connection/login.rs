@@ -3,8 +3,8 @@
 use super::{Disconnect, Task, canonical};
 use crate::front::Front;
 use crate::places::Place;
-use crate::server::{Server, Strangers};
-use auth::{Admission, AuthenticatedUser, Credentials, NoName, Refused};
+use crate::server::Server;
+use auth::{AuthenticatedUser, Credentials, NoName, Refused};
 use broker::{Identity, Interrupt, Session, TlsPeer};
 use edge::{AuthFailure, Login, Mechanism, TaskOutbox};
 use session::{Error, ErrorKind, Table};
@@ -68,6 +68,7 @@ impl Entry {
 impl Task {
     pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Disconnect> {
         let result = self.check(&login).await?;
+        self.server.strangers.throttle.count(self.front.counted_as(), result.is_ok());
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
         let from = (connection.as_str(), self.front.told_as());
@@ -115,29 +116,23 @@ impl Task {
             }
             Some(password) => Credentials::Password { username: user, password },
         };
-        let now_ms = self.server.clock.now().monotonic_ms;
-        match self.server.strangers.throttle.admit(peer, user, now_ms) {
-            Admission::After(wait_ms) => self.pause(wait_ms).await?,
-            Admission::RefuseAfter(wait_ms) => {
-                self.pause(wait_ms).await?;
-                return Ok(Err(Refused::TooManyFailures(auth::shown(user))));
-            }
-        }
-        let Server { auth, broker, strangers: Strangers { throttle, .. }, clock, .. } =
-            &*self.server;
-        let result = auth.login(credentials, Some(peer), &broker.view().meta).await;
-        match &result {
-            Ok(_) => throttle.succeeded(peer, user),
-            Err(_) => throttle.failed(peer, user, clock.now().monotonic_ms),
-        }
-        Ok(result)
+        let server = Arc::clone(&self.server);
+        let view = server.broker.view();
+        let task = &mut *self;
+        server
+            .strangers
+            .throttle
+            .in_turn(
+                (peer, user),
+                || server.clock.now().monotonic_ms,
+                move |wait_ms| task.pause(wait_ms),
+                server.auth.login(credentials, Some(peer), &view.meta),
+            )
+            .await
     }
 
     /// Waits, unless the connection has to end.
     async fn pause(&mut self, ms: u64) -> Result<(), Disconnect> {
-        if ms == 0 {
-            return Ok(());
-        }
         let disconnect = self.server.timers.sleep(Duration::from_millis(ms));
         let Some(interrupt) = &mut self.interrupt else {
             disconnect.await;

@@ -8,6 +8,19 @@ const LIST: &str = include_str!("known-keys.txt");
 /// Keys that have nothing to set here, and the reason: what they begin with.
 pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
     (
+        &["management.rates_mode", "management_agent.disable_metrics_collector"],
+        "figures are taken from counters that are there anyway",
+    ),
+    (
+        &["management.db_cache_multiplier", "management.delegate_count"],
+        "answers are made from what is in this node's memory, each time",
+    ),
+    (
+        &["management.restrictions.quorum_queue_replica_operations"],
+        "a quorum queue's one member neither comes nor goes",
+    ),
+    (&["management.require_auth_for_api_reference"], "there is no such page"),
+    (
         &[
             "quorum_queue.compute_checksums",
             "quorum_queue.segment_compute_checksums",

@@ -1,8 +1,8 @@
 //! The listeners of the HTTP API and of Prometheus.
 
-use crate::config::Http;
+use crate::config::{Config, HttpAddress, HttpListeners};
 use anyhow::Context as _;
-use http::Api;
+use http::{Api, Listener};
 use mgmt::ListenerInfo;
 use net::ListenAddress;
 use std::net::{IpAddr, SocketAddr};
@@ -10,74 +10,143 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-/// The ports if nothing was said of one. Nobody has asked for them: with one in use, as by another node on
-/// this machine, the node starts without.
-const API_PORT: u16 = 15_672;
-const METRICS_PORT: u16 = 15_692;
+/// The two that listen: beginning of their keys, usual ports, names and purpose in listings.
+struct Kind {
+    key: &'static str,
+    /// Nobody has asked for this one: with it in use, as by another node on this machine, the node starts
+    /// without.
+    port: u16,
+    tls_port: u16,
+    names: [&'static str; 2],
+    purpose: &'static str,
+}
+
+/// In the order of the places that their settings of TLS have.
+const KINDS: [Kind; 2] = [
+    Kind {
+        key: "management",
+        port: 15_672,
+        tls_port: 15_671,
+        names: ["http", "https"],
+        purpose: "HTTP API",
+    },
+    Kind {
+        key: "prometheus",
+        port: 15_692,
+        tls_port: 15_691,
+        names: ["http/prometheus", "https/prometheus"],
+        purpose: "Prometheus exporter API over HTTP",
+    },
+];
+
 /// Connections the kernel may hold before they are accepted.
 const BACKLOG: u32 = 1_024;
 
-/// Sockets that are listened on; none where there is to be none.
+/// Sockets that are listened on, of each kind, and the certificates that are theirs alone.
+#[derive(Default)]
 pub(super) struct Listeners {
-    api: Option<TcpListener>,
-    metrics: Option<TcpListener>,
+    of_kinds: [Vec<Listener>; KINDS.len()],
+    pub(super) own_tls: Vec<Arc<tls::Context>>,
 }
 
 impl Listeners {
-    pub(super) fn bind(Http { is_enabled, port, ip, metrics, .. }: &Http) -> anyhow::Result<Self> {
-        let api = listen("management", *is_enabled, (ip.as_deref(), *port, API_PORT))?;
-        let address = (metrics.ip.as_deref(), metrics.port, METRICS_PORT);
-        Ok(Self { api, metrics: listen("prometheus", metrics.is_enabled, address)? })
+    /// `shared` are the certificates of those that name none.
+    pub(super) fn bind(
+        config: &Config,
+        shared: Option<&Arc<tls::Context>>,
+    ) -> anyhow::Result<Self> {
+        let mut bound = Self::default();
+        let kinds = KINDS.iter().zip(wanted(config));
+        for ((kind, wanted), listeners) in kinds.zip(&mut bound.of_kinds) {
+            let own;
+            (*listeners, own) = bind(kind, wanted, shared)?;
+            bound.own_tls.extend(own);
+        }
+        Ok(bound)
     }
 
     /// As listings show them.
     pub(super) fn infos(&self) -> impl Iterator<Item = ListenerInfo> {
-        let of = |listener: &Option<TcpListener>, protocol, purpose| {
-            let address = listener.as_ref()?.local_addr().ok()?;
-            Some(ListenerInfo { protocol, purpose, address })
+        let of = |(kind, listeners): (&'static Kind, &Vec<Listener>)| {
+            let info = |Listener { socket, tls }: &Listener| {
+                let [plain, encrypted] = kind.names;
+                let protocol = if tls.is_some() { encrypted } else { plain };
+                let address = socket.local_addr().ok()?;
+                Some(ListenerInfo { protocol, purpose: kind.purpose, address })
+            };
+            listeners.iter().filter_map(info).collect::<Vec<_>>()
         };
-        let api = of(&self.api, "http", "HTTP API");
-        api.into_iter().chain(of(
-            &self.metrics,
-            "http/prometheus",
-            "Prometheus exporter API over HTTP",
-        ))
+        KINDS.iter().zip(&self.of_kinds).flat_map(of)
     }
 
     /// Serves them until told to end.
     pub(super) fn start(self, api: Arc<Api>) -> Arc<Notify> {
+        let [of_api, of_metrics] = self.of_kinds;
         let ending = Arc::new(Notify::new());
         let until = |ending: &Arc<Notify>| {
             let ending = Arc::clone(ending);
             async move { ending.notified().await }
         };
-        if let Some(listener) = self.api {
-            tokio::spawn(http::serve(listener, Arc::clone(&api), until(&ending)));
+        if !of_api.is_empty() {
+            tokio::spawn(http::serve(of_api, Arc::clone(&api), until(&ending)));
         }
-        if let Some(listener) = self.metrics {
-            tokio::spawn(http::serve_metrics(listener, api, until(&ending)));
+        if !of_metrics.is_empty() {
+            tokio::spawn(http::serve_metrics(of_metrics, api, until(&ending)));
         }
         ending
     }
 }
 
-fn listen(
-    key: &str,
-    is_enabled: bool,
-    (ip, port, usual): (Option<&str>, Option<u16>, u16),
-) -> anyhow::Result<Option<TcpListener>> {
-    if !is_enabled {
-        return Ok(None);
-    }
-    let number = port.unwrap_or(usual);
-    let address = match ip {
-        None => ListenAddress::Every(number),
-        Some(ip) => {
-            let ip: IpAddr =
-                ip.parse().with_context(|| format!("`{key}.tcp.ip = {ip}` is no IP address"))?;
-            ListenAddress::One(SocketAddr::new(ip, number))
-        }
+/// The listeners that are wanted, with settings of TLS that are theirs alone.
+fn wanted(config: &Config) -> [(&HttpListeners, Option<&tls::Options>); KINDS.len()] {
+    let [of_api, of_metrics] = &config.listeners.tls.own;
+    [(&config.http.api, of_api.as_ref()), (&config.http.metrics, of_metrics.as_ref())]
+}
+
+/// Whether there is one with TLS that has no settings of its own.
+pub(super) fn shares_certificates(config: &Config) -> bool {
+    let shares = |(wanted, own): &(&HttpListeners, Option<_>)| {
+        wanted.is_enabled && own.is_none() && wanted.ssl != HttpAddress::default()
     };
+    wanted(config).iter().any(shares)
+}
+
+/// COMPAT: with TLS there is no port without, unless something is said of it.
+fn bind(
+    kind: &Kind,
+    (HttpListeners { is_enabled, tcp, ssl }, own): (&HttpListeners, Option<&tls::Options>),
+    shared: Option<&Arc<tls::Context>>,
+) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
+    if !is_enabled {
+        return Ok((Vec::new(), None));
+    }
+    let own = own.map(super::tls_context).transpose()?;
+    let has_tls = own.is_some() || *ssl != HttpAddress::default();
+    let mut listeners = Vec::new();
+    if let Some(tls) = own.as_ref().or(shared).filter(|_| has_tls) {
+        let HttpAddress { ip, port } = ssl;
+        let address = address(&format!("{}.ssl", kind.key), ip, port.unwrap_or(kind.tls_port))?;
+        let socket =
+            address.listen(BACKLOG).with_context(|| format!("cannot listen on {address}"))?;
+        listeners.push(Listener { socket, tls: Some(Arc::clone(tls)) });
+    }
+    if !has_tls || *tcp != HttpAddress::default() {
+        listeners.extend(listen(kind, tcp)?.map(|socket| Listener { socket, tls: None }));
+    }
+    Ok((listeners, own))
+}
+
+fn address(key: &str, ip: &Option<String>, port: u16) -> anyhow::Result<ListenAddress> {
+    let Some(ip) = ip else { return Ok(ListenAddress::Every(port)) };
+    let ip: IpAddr = ip.parse().with_context(|| format!("`{key}.ip = {ip}` is no IP address"))?;
+    Ok(ListenAddress::One(SocketAddr::new(ip, port)))
+}
+
+fn listen(
+    Kind { key, port: usual, .. }: &Kind,
+    HttpAddress { ip, port }: &HttpAddress,
+) -> anyhow::Result<Option<TcpListener>> {
+    let address = address(&format!("{key}.tcp"), ip, port.unwrap_or(*usual))?;
     match address.listen(BACKLOG) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if port.is_none() => {

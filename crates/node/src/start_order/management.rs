@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use auth::LoginThrottle;
 use broker::Broker;
 use ctl::environment;
-use http::{Api, Limits};
+use http::Api;
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Clock;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) struct RuntimeHandles<'s> {
     pub(crate) monitor: &'s Arc<ResourceMonitor>,
     pub(crate) log: Arc<Log>,
-    pub(crate) tls: Option<Arc<tls::Context>>,
+    pub(crate) tls: Vec<Arc<tls::Context>>,
     /// Told whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
 }
@@ -49,6 +49,10 @@ impl Control {
     ) -> anyhow::Result<Self> {
         let socket = ControlSocket::bind(&args.data_dir)
             .with_context(|| format!("cannot make a socket in {}", args.data_dir.display()))?;
+        let mut settings = config.http.settings.clone();
+        if !listeners.iter().any(|listener| listener.protocol == "http") {
+            settings.expect_tls();
+        }
         let management = Arc::new(Management {
             broker: Arc::clone(broker),
             authenticator: components::authenticator(config),
@@ -62,13 +66,9 @@ impl Control {
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });
-        let limits = Limits {
-            body_bytes_max: config.http.body_bytes_max,
-            connections_max: config.connection.max_connections,
-            metrics_per_object: config.http.metrics.per_object,
-        };
+        let connections_max = config.connection.max_connections;
         let clock = Box::new(move || clock.now());
-        let api = Api::new(Arc::clone(&management), throttle, limits, clock);
+        let api = Api::new(Arc::clone(&management), throttle, settings, connections_max, clock);
         let ending = Arc::new(Notify::new());
         let until = Arc::clone(&ending);
         let until = async move { until.notified().await };

@@ -26,7 +26,12 @@ fn ask(address: SocketAddr, login: &str, request: &str, body: &str) -> Answer {
 }
 
 /// As [`ask`], with more headers.
-fn ask_with(
+fn ask_with(address: SocketAddr, login: &str, request: &str, more: (&str, &str)) -> Answer {
+    ask_at(address, login, &request.replacen(' ', " /api", 1), more)
+}
+
+/// As [`ask_with`], with the whole path.
+fn ask_at(
     address: SocketAddr,
     login: &str,
     request: &str,
@@ -40,7 +45,7 @@ fn ask_with(
         login => format!("authorization: Basic {}\r\n", STANDARD.encode(login)),
     };
     let text = format!(
-        "{method} /api{path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{login}{headers}\
+        "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{login}{headers}\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
@@ -248,6 +253,75 @@ fn changes_come_from_here() {
     assert_eq!(status("PUT", "http://here"), 201);
     assert_eq!(status("GET", "http://elsewhere.example"), 200);
     api.0.stop();
+}
+
+/// A cookie is as good as a password until it is given back, or the password changes; with it only pages of
+/// the node's own change something.
+#[test]
+fn a_login_with_a_cookie_holds_for_own_pages() {
+    let api = Api::start();
+    let address = api.0.http_address();
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    api.expect(201, "PUT /users/ann", r#"{"password": "p%40=", "tags": "administrator"}"#);
+    let log_in = |body: &str| ask_with(address, "", "POST /login", (form, body));
+    let cookie = || {
+        let begun = log_in("username=ann&password=p%2540%3D");
+        let cookie = begun.head.split("set-cookie: ").nth(1).unwrap().lines().next().unwrap();
+        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+        format!("cookie: a=b; {}\r\n", cookie.split(';').next().unwrap())
+    };
+    assert_eq!(log_in("username=ann&password=wrong").status, 401);
+    assert_eq!(ask(address, "", "POST /login", "username=ann").status, 415);
+    let first = cookie();
+    let status =
+        |request: &str, headers: &str| ask_with(address, "", request, (headers, "{}")).status;
+    let own = format!("{first}origin: http://here\r\n");
+    assert_eq!(status("GET /whoami", &first), 200);
+    assert_eq!(status("PUT /vhosts/v", &first), 403);
+    assert_eq!(status("PUT /vhosts/v", &format!("{first}origin: http://there\r\n")), 403);
+    assert_eq!(status("PUT /vhosts/v", &own), 201);
+    assert_eq!(status("DELETE /login", &own), 204);
+    assert_eq!(status("GET /whoami", &first), 401);
+    let second = cookie();
+    api.expect(204, "PUT /users/ann", r#"{"password": "other", "tags": "administrator"}"#);
+    assert_eq!(status("GET /whoami", &second), 401);
+    let node = api.expect(200, "GET /overview", "")["node"].as_str().unwrap().to_owned();
+    let tried = &api.expect(200, &format!("GET /auth/attempts/{node}"), "")[0];
+    assert_eq!((&tried["protocol"], &tried["auth_attempts_failed"]), (&json!("http"), &json!(1)));
+    api.0.stop();
+}
+
+/// Behind a prefix, with a place whose pages may ask.
+#[test]
+fn answers_are_for_those_who_may_read_them() {
+    let others = [
+        "management.path_prefix=a/",
+        "management.cors.allow_origins.1=https://tools.example",
+        "management.headers.frame_options=DENY",
+        "management.csp.policy=default-src 'self'",
+    ];
+    let settings: Vec<&str> = HTTP.into_iter().chain(others).collect();
+    let node = Node::start(&settings);
+    let ask = |request: &str, origin: &str| {
+        let headers = format!("origin: {origin}\r\naccess-control-request-headers: x\r\n");
+        ask_at(node.http_address(), "guest:guest", request, (&headers, ""))
+    };
+    assert_eq!(ask("GET /api/whoami", "https://tools.example").status, 404);
+    let told = ask("OPTIONS /a/api/queues/%2F/q", "https://tools.example");
+    for header in [
+        "access-control-allow-origin: https://tools.example",
+        "access-control-allow-headers: x",
+        "access-control-allow-methods: HEAD, GET, PUT, DELETE, OPTIONS",
+        "access-control-max-age: 1800",
+        "x-frame-options: DENY",
+        "content-security-policy: default-src 'self'",
+    ] {
+        assert!(told.head.contains(header), "{header} is not in {}", told.head);
+    }
+    assert_eq!(ask("PUT /a/api/vhosts/v", "https://tools.example").status, 201);
+    let other = ask("GET /a/api/whoami", "https://elsewhere.example");
+    assert!(other.status == 200 && !other.head.contains("access-control"), "{}", other.head);
+    node.stop();
 }
 
 #[test]

@@ -469,6 +469,51 @@ fn certificates_are_replaced_while_clients_are_connected() {
     node.stop();
 }
 
+/// Of the API and of Prometheus, with certificates of one's own or those of all.
+#[test]
+fn http_is_encrypted() {
+    let certificates = Certificates::new();
+    let own = |key: &str, file: &str| {
+        certificates.setting(key, file).replace("ssl_options", "management.ssl")
+    };
+    let node = certificates.node(&[
+        "listeners.ssl=none",
+        "management.enabled=true",
+        "management.ssl.ip=127.0.0.1",
+        "management.ssl.port=0",
+        &own("certfile", "server_certificate.pem"),
+        &own("keyfile", "server_key.pem"),
+        "prometheus.enabled=true",
+        "prometheus.ssl.ip=127.0.0.1",
+        "prometheus.ssl.port=0",
+    ]);
+    let ask = |address: SocketAddr, path: &str| {
+        let mut client = Client::new(address, certificates.config(None)).0;
+        let login = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
+        write!(client, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{login}\r\n\r\n")?;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer)?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let shown = ask(node.tls_address(), "/api/overview").unwrap();
+    for part in ["HTTP/1.1 200", "\"https\"", "strict-transport-security: max-age="] {
+        assert!(shown.contains(part), "no {part} in {shown}");
+    }
+    let shown = ask(node.http_address(), "/metrics").unwrap();
+    assert!(shown.contains("leveret_certificate_not_after_seconds"), "{shown}");
+    certificates.renew();
+    wait_until("both show the new certificates", || {
+        let is_shown = |address, path| ask(address, path).is_ok();
+        is_shown(node.tls_address(), "/api/whoami") && is_shown(node.http_address(), "/metrics")
+    });
+    // Who does not speak TLS is counted.
+    socket(node.tls_address()).write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    wait_until("it is counted", || {
+        node.ctl(&["list_tls_failures", "-q"]).contains("management.ssl\tnot_tls\t1")
+    });
+    node.stop();
+}
+
 #[test]
 fn certificates_are_replaced_under_load_and_no_message_is_lost() {
     let certificates = Certificates::new();

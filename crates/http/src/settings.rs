@@ -1,0 +1,100 @@
+//! The settings of the API, and what of them stands in the headers of every answer.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// Settings of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting that is on or off")]
+pub struct Settings {
+    /// Longest body of a request.
+    pub body_bytes_max: usize,
+    /// Whether `/metrics` names objects.
+    pub metrics_per_object: bool,
+    /// The beginning of all addresses: empty, or a slash and more.
+    pub(crate) path_prefix: String,
+    /// Places whose pages may ask, beside the node's own; `*` are all.
+    pub origins: Vec<String>,
+    /// Time that browsers may remember that, seconds.
+    pub origins_age_s: u64,
+    /// Whether answers say which methods their address has.
+    pub shows_allowed: bool,
+    /// Time that a login with a cookie holds, milliseconds.
+    pub login_ms: u64,
+    /// Whether lists of queues are without figures.
+    pub is_plain: bool,
+    /// Whether they have their messages' all the same.
+    pub has_totals: bool,
+    /// Whether operator policies stay as they are.
+    pub keeps_operator_policies: bool,
+    /// Headers of every answer; that of HSTS goes over TLS alone.
+    headers: HeaderMap,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let headers = [
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::CONTENT_SECURITY_POLICY, "script-src 'self'; object-src 'self'"),
+            (header::REFERRER_POLICY, "same-origin"),
+            (header::VARY, "accept, accept-encoding, origin"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        ];
+        Self {
+            body_bytes_max: 20_000_000,
+            metrics_per_object: false,
+            path_prefix: String::new(),
+            origins: Vec::new(),
+            origins_age_s: 1_800,
+            shows_allowed: true,
+            login_ms: 8 * 3_600_000,
+            is_plain: false,
+            has_totals: false,
+            keeps_operator_policies: false,
+            headers: headers
+                .map(|(name, it)| (name, HeaderValue::from_static(it)))
+                .into_iter()
+                .collect(),
+        }
+    }
+}
+
+impl Settings {
+    /// Puts a header into every answer.
+    pub fn set_header(&mut self, name: &'static str, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+
+    /// Tells browsers to come with TLS, unless something else is set: there is no other way.
+    pub fn expect_tls(&mut self) {
+        let policy = HeaderValue::from_static("max-age=31536000");
+        self.headers.entry(header::STRICT_TRANSPORT_SECURITY).or_insert(policy);
+    }
+
+    /// Sets the beginning of all addresses.
+    pub fn set_prefix(&mut self, prefix: &str) {
+        let prefix = prefix.trim_matches('/');
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        self.path_prefix = format!("{slash}{prefix}");
+    }
+
+    /// Whether what is at a template may not be changed.
+    pub(crate) fn restricts(&self, template: &str) -> bool {
+        self.keeps_operator_policies && template.starts_with("/operator-policies")
+    }
+
+    /// The headers that an answer has not set itself.
+    pub(crate) fn fill(&self, headers: &mut HeaderMap, is_encrypted: bool) {
+        for (name, value) in &self.headers {
+            if is_encrypted || name != header::STRICT_TRANSPORT_SECURITY {
+                headers.entry(name).or_insert_with(|| value.clone());
+            }
+        }
+    }
+
+    /// Whether pages of that place may ask here.
+    pub(crate) fn allows(&self, origin: &str) -> bool {
+        origin != "null" && self.origins.iter().any(|allowed| allowed == "*" || allowed == origin)
+    }
+}

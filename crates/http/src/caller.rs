@@ -3,7 +3,7 @@
 
 use crate::Api;
 use crate::connection::Peer;
-use crate::login;
+use crate::origins;
 use crate::refusal::Refusal;
 use auth::{AuthenticatedUser, Credentials, Refused};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -140,8 +140,16 @@ pub(crate) async fn caller(
     if let Some((user, password)) = header.and_then(|it| basic(it.as_bytes())) {
         return log_in(api, (&user, &password), peer).await;
     }
-    let by_cookie = login::caller(api, headers, peer, changes).await?;
-    by_cookie.ok_or_else(Refusal::unauthorized)
+    let view = api.management.broker.view();
+    let user = api.logins.user(headers, &view.meta, api.now().monotonic_ms);
+    let user = user.ok_or_else(Refusal::unauthorized)?;
+    if changes {
+        origins::check_cookie(headers)?;
+    }
+    // Who it is was shown before.
+    let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(&user)));
+    let known = api.management.authenticator.login(credentials, from, &view.meta).await;
+    known.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
 }
 
 /// Looks at a name and a password, in turn with others who guess.
@@ -161,14 +169,6 @@ pub(crate) async fn log_in(
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
     api.throttle.count("http", result.is_ok());
     result.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
-}
-
-/// Somebody who has shown before who it is.
-pub(crate) async fn known(api: &Api, user: &str, peer: Peer) -> Result<Caller, Refusal> {
-    let view = api.management.broker.view();
-    let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(user)));
-    let known = api.management.authenticator.login(credentials, from, &view.meta).await;
-    known.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
 }
 
 fn of(refused: &Refused) -> Refusal {

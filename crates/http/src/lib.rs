@@ -6,9 +6,11 @@
 mod call;
 mod caller;
 mod connection;
+mod cookie;
 mod list;
 mod local;
 mod login;
+mod negotiation;
 mod objects;
 mod origins;
 mod query;
@@ -43,7 +45,7 @@ pub struct Api {
     /// Most connections of clients, if there is a limit.
     connections_max: Option<u64>,
     clock: Clock,
-    logins: login::Logins,
+    logins: cookie::Logins,
     stats: stats::Stats,
     turns: stream::Turns,
 }
@@ -70,7 +72,7 @@ impl Api {
             settings,
             connections_max,
             clock,
-            logins: login::Logins::default(),
+            logins: cookie::Logins::default(),
             stats: stats::Stats::default(),
             turns: stream::Turns::default(),
         })

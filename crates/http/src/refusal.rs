@@ -44,6 +44,11 @@ impl Refusal {
         Self { status: StatusCode::UNAUTHORIZED, error: "not_authorised", reason: reason.into() }
     }
 
+    /// A body of another kind than is expected.
+    pub(crate) fn media_type(reason: &str) -> Self {
+        Self::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", reason)
+    }
+
     /// Nobody has said who asks. An empty reason: browsers ask, others are told by the header.
     pub(crate) fn unauthorized() -> Self {
         Self::of_status(StatusCode::UNAUTHORIZED, "not_authorized", "")

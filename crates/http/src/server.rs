@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::caller::{Caller, caller};
 use crate::connection::{Listener, Peer, REQUEST_TIMEOUT, accept};
 use crate::login;
+use crate::negotiation;
 use crate::origins;
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -20,12 +21,15 @@ use axum::routing::any;
 use axum::{Extension, Router};
 use mgmt::Operator;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
 
 /// Interval of looks at the figures.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Time after which a request may be tried again that was one too many, seconds.
+const RETRY_AFTER_S: &str = "5";
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
@@ -104,6 +108,9 @@ async fn respond(
         None => Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()),
     };
     let mut response = answered.unwrap_or_else(|refusal| refused(&refusal));
+    if method == Method::GET {
+        response = negotiation::tagged(&asked, response).await;
+    }
     let headers = response.headers_mut();
     origins::fill(headers, &api.settings, (&asked, &method, &allowed));
     if let Some(allowed) =
@@ -145,6 +152,14 @@ async fn answer(
         Some(ConnectInfo(operator)) => Caller::operator(Operator::clone(operator), peer),
         None => caller(&api, &head.headers, peer, changes).await?,
     };
+    if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
+        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the node is stopping");
+        return Err(Refusal::of_status(status, "service_unavailable", text));
+    }
+    if !negotiation::takes_json(&head.headers) {
+        let text = "answers are application/json";
+        return Err(Refusal::of_status(StatusCode::NOT_ACCEPTABLE, "not_acceptable", text));
+    }
     let params: Vec<(String, String)> =
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
@@ -185,5 +200,9 @@ fn refused(refusal: &Refusal) -> Response {
         return (refusal.status, [ask]).into_response();
     }
     let json = [(header::CONTENT_TYPE, "application/json")];
-    (refusal.status, json, refusal.to_json().to_string()).into_response()
+    let mut response = (refusal.status, json, refusal.to_json().to_string()).into_response();
+    if refusal.status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+    }
+    response
 }

@@ -291,6 +291,34 @@ fn a_login_with_a_cookie_holds_for_own_pages() {
     api.0.stop();
 }
 
+/// A client that has an answer is not sent it again until it changes.
+#[test]
+fn what_a_client_has_is_not_sent_again() {
+    let api = Api::start();
+    let ask = |request: &str, headers: &str| {
+        ask_with(api.0.http_address(), "guest:guest", request, (headers, ""))
+    };
+    let first = ask("GET /definitions", "");
+    let tag = first.head.split("etag: ").nth(1).unwrap().lines().next().unwrap();
+    let known = format!("if-none-match: \"other\", {tag}\r\n");
+    let second = ask("GET /definitions", &known);
+    assert_eq!((second.status, &second.body), (304, &Value::Null), "{}", second.head);
+    api.expect(201, "PUT /vhosts/v", "{}");
+    assert_eq!(ask("GET /definitions", &known).status, 200);
+    let head = ask("HEAD /definitions", "");
+    assert!(head.head.contains("content-length: ") && head.body == Value::Null, "{}", head.head);
+    assert_eq!(ask("GET /whoami", "accept: text/html, application/xml\r\n").status, 406);
+    assert_eq!(ask("GET /whoami", "accept: text/html, */*;q=0.5\r\n").status, 200);
+    assert_eq!(ask("POST /definitions", "content-type: text/plain\r\n").status, 415);
+    let form = "--x y\r\nContent-Disposition: form-data; name=\"file\"; filename=\"d.json\"\r\n\r\n\
+                {\"vhosts\": [{\"name\": \"of a form\"}]}\r\n--x y--\r\n";
+    let kind = "content-type: multipart/form-data; boundary=\"x y\"\r\n";
+    let taken = ask_with(api.0.http_address(), "guest:guest", "POST /definitions", (kind, form));
+    assert_eq!(taken.status, 204, "{}", taken.body);
+    api.expect(200, "GET /vhosts/of%20a%20form", "");
+    api.0.stop();
+}
+
 /// Behind a prefix, with a place whose pages may ask.
 #[test]
 fn answers_are_for_those_who_may_read_them() {

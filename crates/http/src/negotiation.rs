@@ -1,0 +1,59 @@
+//! Negotiation of answers: the forms a client takes, and what it has already.
+
+use axum::body::{Bytes, HttpBody as _, to_bytes};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use std::hash::{DefaultHasher, Hasher as _};
+use tokio::task::spawn_blocking;
+
+/// An answer that is longer is tagged beside the threads that serve sockets, bytes.
+const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
+
+/// Whether a client takes JSON.
+pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
+    let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
+    let mut ranges = ranges.flat_map(|it| it.split(',')).peekable();
+    let fits = |range: &str| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        ["*/*", "application/*", "application/json", ""].contains(&range)
+    };
+    ranges.peek().is_none() || ranges.any(fits)
+}
+
+/// An answer with its tag, or with nothing where the client has it.
+pub(crate) async fn tagged(asked: &HeaderMap, response: Response) -> Response {
+    let is_whole = response.body().size_hint().exact().is_some();
+    if response.status() != StatusCode::OK || !is_whole {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    // It is there already.
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let tag = tag(body.clone()).await;
+    let has = |known: &HeaderValue| {
+        let known = known.to_str().unwrap_or_default();
+        known.split(',').any(|it| it.trim() == "*" || it.trim().trim_start_matches("W/") == tag)
+    };
+    let is_known = asked.get_all(header::IF_NONE_MATCH).iter().any(has);
+    if let Ok(value) = HeaderValue::from_str(&format!("W/{tag}")) {
+        head.headers.insert(header::ETAG, value);
+    }
+    if is_known {
+        head.status = StatusCode::NOT_MODIFIED;
+        head.headers.remove(header::CONTENT_TYPE);
+        return (head, ()).into_response();
+    }
+    Response::from_parts(head, body.into())
+}
+
+async fn tag(body: Bytes) -> String {
+    let is_short = body.len() <= TAGGED_AT_ONCE_BYTES;
+    let hash = move || {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&body);
+        format!("\"{:016x}\"", hasher.finish())
+    };
+    if is_short { hash() } else { spawn_blocking(hash).await.unwrap_or_default() }
+}

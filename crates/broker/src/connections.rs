@@ -10,6 +10,7 @@ use session::{ChannelId, Error};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use stdx::{Histogram, HistogramCounts, count};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// Who a connection belongs to and where it comes from.
@@ -164,16 +165,17 @@ pub enum Interrupt {
     ReviewRights,
 }
 
-/// Counts one more: only the channel's own task does.
-fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-}
+/// Sizes of messages by which they are counted, bytes. COMPAT: RabbitMQ's.
+pub const MESSAGE_SIZES: [u64; 9] =
+    [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000, u64::MAX];
 
 /// Counts of what clients have published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishTotals {
     /// Messages.
     pub n_published: u64,
+    /// They by [`MESSAGE_SIZES`].
+    pub sizes: HistogramCounts<9>,
     /// Those of channels with confirms.
     pub n_confirming: u64,
     /// Those that were answered.
@@ -192,8 +194,9 @@ impl PublishTotals {
     }
 
     /// Both together.
-    pub const fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.n_published += other.n_published;
+        self.sizes.add(&other.sizes);
         self.n_confirming += other.n_confirming;
         self.n_answered += other.n_answered;
         self.n_returned += other.n_returned;
@@ -203,23 +206,26 @@ impl PublishTotals {
 
 impl ChannelCounters {
     /// Counts a publish. Only the channel's own session does: a plain addition is enough.
-    pub(crate) fn note_published(&self) {
-        count(&self.n_published);
+    #[inline]
+    pub(crate) fn note_published(&self, n_bytes: u64) {
+        self.published.note(&MESSAGE_SIZES, n_bytes);
     }
 
     /// A message went to no queue, and back to its publisher if it was mandatory.
     pub(crate) fn note_unroutable(&self, is_returned: bool) {
-        count(if is_returned { &self.n_returned } else { &self.n_dropped });
+        count(if is_returned { &self.n_returned } else { &self.n_dropped }, 1);
     }
 
     /// Counts of what was published by now, with so many publishes waiting for confirms.
     #[must_use]
     pub fn totals(&self, n_unconfirmed: u64) -> PublishTotals {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let n_published = of(&self.n_published);
+        let sizes = self.published.counts();
+        let n_published = sizes.n();
         let confirms = self.confirm.load(Ordering::Relaxed);
         PublishTotals {
             n_published,
+            sizes,
             n_confirming: if confirms { n_published } else { 0 },
             n_answered: if confirms { n_published.saturating_sub(n_unconfirmed) } else { 0 },
             n_returned: of(&self.n_returned),
@@ -239,8 +245,8 @@ pub struct ChannelCounters {
     pub confirm: AtomicBool,
     /// Whether it is transactional.
     pub transactional: AtomicBool,
-    /// Publishes received.
-    pub n_published: AtomicU64,
+    /// Publishes received, by [`MESSAGE_SIZES`].
+    pub published: Histogram<9>,
     /// Messages that went back because no queue took them.
     pub n_returned: AtomicU64,
     /// Messages that no queue took, and that nobody wanted back.
@@ -308,11 +314,10 @@ impl Connection {
     }
 
     /// Whether anything was published on the channels it has now.
-    /// Whether it has published anything.
     #[must_use]
     pub fn has_published(&self) -> bool {
         let channels = stdx::lock(&self.channels);
-        channels.values().any(|channel| channel.n_published.load(Ordering::Relaxed) > 0)
+        channels.values().any(|channel| channel.published.counts().n() > 0)
     }
 
     /// The number of its channels.

@@ -23,7 +23,7 @@ use meta::{
     Removed, Resharding, State,
 };
 use queue_type::Counts;
-use quorum::QuorumQueue;
+use quorum::{LogFigures, QuorumInspection, QuorumQueue};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,6 +141,8 @@ pub(crate) struct QueueChurn {
     pub(crate) n_declared: AtomicU64,
     /// Counts of what went through queues that are gone, by virtual host and type.
     pub(crate) ended: Mutex<BTreeMap<(String, QueueKind), Counts>>,
+    /// Entries in the log of quorum queues that are gone.
+    pub(crate) ended_entries: Mutex<LogFigures>,
 }
 
 impl QueueChurn {
@@ -154,6 +156,9 @@ impl QueueChurn {
         for queue in gone {
             let key = (queue.def().vhost.to_string(), queue.def().kind);
             ended.entry(key).or_default().add(&queue.stat().counts);
+            if let QueueRef::Quorum(queue) = queue {
+                stdx::lock(&self.ended_entries).add(&QuorumInspection::of(queue).log_figures());
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueKind};
 use queue_type::{ConsumerView, Counts};
+use quorum::{LogFigures, QuorumInspection};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -46,6 +47,16 @@ impl Figures<'_> {
             counts.entry(key).or_default().add(&queue.stat().counts);
         }
         counts
+    }
+
+    /// Entries in the log of all quorum queues since the node started.
+    #[must_use]
+    pub fn quorum_log(&self) -> LogFigures {
+        let mut sum = *stdx::lock(&self.0.control_plane.churn.ended_entries);
+        let view = self.0.view();
+        let queues = view.quorum_queues();
+        queues.for_each(|queue| sum.add(&QuorumInspection::of(queue).log_figures()));
+        sum
     }
 
     /// Queues created, declared by clients, and deleted since the node started.

@@ -33,8 +33,8 @@ pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events};
 pub use crate::connections::{
-    ChannelCounters, Connection, Connections, Identity, Interrupt, Login, PeerCertificate,
-    PublishTotals, TlsPeer, Traffic,
+    ChannelCounters, Connection, Connections, Identity, Interrupt, Login, MESSAGE_SIZES,
+    PeerCertificate, PublishTotals, TlsPeer, Traffic,
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::figures::{FILE_KINDS, Figures};
@@ -59,8 +59,11 @@ pub use queue_type::{
     Activity, ConsumerView, Count, Counts, DeleteConditions, PendingConfirms, QueueRefused,
     QueueStat,
 };
-pub use quorum::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection, QuorumQueue};
+pub use quorum::{
+    BODY_START_BYTES, LogFigures, Peeked, QuorumFigures, QuorumInspection, QuorumQueue,
+};
 pub use stdx::Clock;
+pub use store::blob::BlobStats;
 pub use stream::{
     GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDurability, StreamMessage,
     StreamOptions, SubscriptionView, Tail, TrackedValue,

@@ -10,11 +10,11 @@ use crate::outbox::{ClientOutbox, Locked, SILENT_CLOSE_DELAY_MS};
 use crate::settings::FRAME_BYTES_MAX;
 use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick, Timers};
 use handshake::Handshake;
-use session::{Error, ErrorKind, Negotiated, Op, Request};
+use session::{Error, ErrorKind, Negotiated, Op, Request, StreamCounter};
 use std::sync::Arc;
 use stdx::Now;
 use streamproto::spec::FRAME_SIZE_BYTES;
-use streamproto::{Key, ToServer, WireError, decode_frame};
+use streamproto::{Key, ResponseCode, ToServer, WireError, decode_frame};
 
 /// Requests made in one go, as other fronts do.
 const REQUESTS_PER_READ_MAX: usize = 256;
@@ -65,6 +65,7 @@ struct Lifecycle {
     failure: Option<String>,
     /// The answer to a client that is refused, until it is said.
     withheld: Vec<u8>,
+    counter: Arc<StreamCounter>,
 }
 
 impl Lifecycle {
@@ -81,12 +82,19 @@ impl Lifecycle {
 
     /// Refuses a client. COMPAT: as with RabbitMQ it is told so in a while, before the connection ends, and
     /// not listened to until then: who guesses is slowed down, and nobody else.
-    fn refuse(&mut self, now: Now, reason: String, answer: impl FnOnce(&mut Vec<u8>)) {
+    fn refuse(
+        &mut self,
+        now: Now,
+        (code, reason): (ResponseCode, String),
+        answer: impl FnOnce(&mut Vec<u8>),
+    ) {
         self.failure = Some(reason);
         self.phase = Phase::Refused;
         self.timers.refused(now, SILENT_CLOSE_DELAY_MS);
         answer(&mut self.withheld);
-        self.outbox.lock().forget_links();
+        let mut locked = self.outbox.lock();
+        locked.forget_links();
+        locked.note_refused(code);
     }
 
     fn tell_refusal(&mut self) {
@@ -114,13 +122,24 @@ impl Connection {
     pub fn new(settings: Arc<Settings>, port: u16, now: Now) -> Self {
         let advertised =
             (settings.advertised_host.clone(), settings.advertised_port.unwrap_or(port));
-        let outbox = Arc::new(ClientOutbox::new(Locked::new(&settings.budget, advertised)));
+        let counter = Arc::new(settings.totals.open());
+        let locked = Locked::new(&settings.budget, advertised, Arc::clone(&counter));
+        let outbox = Arc::new(ClientOutbox::new(locked));
         let timers = Timers::new(now, settings.handshake_timeout_ms);
         let frame_max = smaller(settings.initial_frame_max, settings.frame_max);
         let negotiated = Negotiated { channel_max: 0, frame_max, heartbeat_s: 0 };
         let (phase, failure, withheld) = (Phase::PeerProperties, None, Vec::new());
-        let life =
-            Lifecycle { settings, outbox, phase, frame_max, negotiated, timers, failure, withheld };
+        let life = Lifecycle {
+            settings,
+            outbox,
+            phase,
+            frame_max,
+            negotiated,
+            timers,
+            failure,
+            withheld,
+            counter,
+        };
         Self { life, handshake: Handshake::default() }
     }
 

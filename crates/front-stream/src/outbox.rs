@@ -7,12 +7,13 @@ mod answers;
 mod deliver;
 mod events;
 
+use crate::reply::refusal_code;
 use answers::AppendAnswers;
 use deliver::Links;
 use edge::{CloseMode, Closing, OutboxBudget, OutboxState, Outgoing, SharedOutbox, WriteBatch};
 use session::{
     ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Position, PublisherId, Room,
-    Sink, StreamRefusal, UnsettledSince,
+    Sink, StreamCounter, StreamRefusal, UnsettledSince,
 };
 use std::sync::Arc;
 use streamproto::command::{Close, Heartbeat};
@@ -38,6 +39,7 @@ pub struct Locked {
     close_asked: Option<u32>,
     /// The host and port that clients are to connect to.
     advertised: (String, u16),
+    counter: Arc<StreamCounter>,
 }
 
 impl OutboxState for Locked {
@@ -108,8 +110,8 @@ impl Sink for Locked {
     }
 
     fn deliver_chunk(&mut self, link: LinkId, chunk: &ChunkDelivery<'_>) -> Room {
-        let Self { links, out, .. } = self;
-        links.deliver(out, link, chunk)
+        let Self { links, out, counter, .. } = self;
+        links.deliver(out, link, chunk, counter)
     }
 
     fn answer_append(
@@ -120,6 +122,11 @@ impl Sink for Locked {
         answer: Result<(), StreamRefusal>,
     ) {
         if self.out.closing() == Closing::No {
+            let n = (last - first).saturating_add(1);
+            match answer {
+                Ok(()) => self.counter.note_confirmed(n),
+                Err(why) => self.counter.note_refused(refusal_code(why).0, n),
+            }
             self.answers.add(publisher, first, last, answer);
         }
     }
@@ -127,14 +134,24 @@ impl Sink for Locked {
 
 impl Locked {
     /// Nothing yet, for a client that is to connect there.
-    pub(crate) fn new(budget: &Arc<OutboxBudget>, advertised: (String, u16)) -> Self {
+    pub(crate) fn new(
+        budget: &Arc<OutboxBudget>,
+        advertised: (String, u16),
+        counter: Arc<StreamCounter>,
+    ) -> Self {
         Self {
             out: Outgoing::new(budget),
             links: Links::default(),
             answers: AppendAnswers::default(),
             close_asked: None,
             advertised,
+            counter,
         }
+    }
+
+    /// The client is told this code, which counts if it is an error.
+    pub(crate) fn note_refused(&self, code: ResponseCode) {
+        self.counter.note_refused(code.0, 1);
     }
 
     /// The client has room for what it asks for now. The task is awake: nobody needs to wake it.
@@ -176,6 +193,7 @@ impl Locked {
             return;
         }
         self.tell_answers();
+        self.note_refused(code);
         let close = Close { correlation_id: CLOSE_CORRELATION_ID, code, reason };
         close.encode_frame(self.out.rope().bytes());
         self.links.clear();

@@ -1,6 +1,7 @@
 //! The operator's settings of connections of the stream protocol.
 
 use edge::{Mechanism, OutboxBudget};
+use session::StreamTotals;
 use std::sync::Arc;
 use streamproto::spec;
 
@@ -32,6 +33,8 @@ pub struct Settings {
     pub handshake_timeout_ms: u64,
     /// The outboxes of all connections, whatever their listener.
     pub budget: Arc<OutboxBudget>,
+    /// Counts what all connections do, whatever their listener.
+    pub totals: Arc<StreamTotals>,
 }
 
 impl Default for Settings {
@@ -48,6 +51,7 @@ impl Default for Settings {
             max_connections: None,
             handshake_timeout_ms: 10_000,
             budget: Arc::default(),
+            totals: Arc::default(),
         }
     }
 }

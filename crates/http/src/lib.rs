@@ -47,6 +47,7 @@ pub struct Api {
     clock: Clock,
     logins: cookie::Logins,
     stats: stats::Stats,
+    ages: metrics::Ages,
     turns: stream::Turns,
 }
 
@@ -74,6 +75,7 @@ impl Api {
             clock,
             logins: cookie::Logins::default(),
             stats: stats::Stats::default(),
+            ages: metrics::Ages::default(),
             turns: stream::Turns::default(),
         })
     }

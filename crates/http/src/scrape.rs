@@ -8,7 +8,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape};
+use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape, Source};
 use regex::Regex;
 use std::sync::Arc;
 
@@ -35,9 +35,13 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-fn written(api: &Api, scrape: Scrape) -> Response {
-    let management = Arc::clone(&api.management);
-    let written = api.turns.written(CONTENT_TYPE, move |take| scrape.write(&management, take));
+fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
+    let source = Arc::clone(api);
+    let write = move |take: &mut dyn FnMut(String) -> bool| {
+        let Api { management, throttle, ages, .. } = &*source;
+        scrape.write(&Source { management, throttle, ages, now: source.now() }, take);
+    };
+    let written = api.turns.written(CONTENT_TYPE, write);
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())
 }
 

@@ -25,8 +25,8 @@ pub use snapshot::{read_snapshot, read_stamped, salvage_snapshot, write_snapshot
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
     Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, Identities, LOG_FILE,
-    MAX_APPEND_BYTES, OnFailure, Salvaged, SegmentCounts, SegmentState, Stepper, Tail, Wal,
-    WalFound, WalOptions, WalStats,
+    MAX_APPEND_BYTES, OnFailure, SYNC_MICROS, Salvaged, SegmentCounts, SegmentState, Stepper, Tail,
+    Wal, WalFound, WalOptions, WalStats,
 };
 
 // The unit tests' disk, from its source: the one of the crate `testing` is a disk of the log without tests.

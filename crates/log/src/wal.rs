@@ -20,6 +20,8 @@ use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use stdx::{Histogram, HistogramCounts};
+
 use crate::disk::Disk;
 use crate::error::{LogError, Refused, Result};
 use crate::position::{EntryAddress, Lsn, NodeId, Owner, SegmentId};
@@ -227,9 +229,29 @@ pub struct WalStats {
     pub blocks: u64,
     /// Bytes written since the start.
     pub written_bytes: u64,
-    /// Syncs of segment files since the start.
-    pub syncs: u64,
+    /// Syncs of segment files since the start, by the time they took: by [`SYNC_MICROS`].
+    pub sync_micros: HistogramCounts<14>,
+    /// The time that a write with its sync took lately, microseconds.
+    pub commit_micros: u64,
 }
+
+/// Times of syncs by which they are counted, microseconds.
+pub const SYNC_MICROS: [u64; 14] = [
+    50,
+    100,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    1_000_000,
+    u64::MAX,
+];
 
 /// Counters the commit thread keeps and anybody reads.
 #[derive(Debug, Default)]
@@ -237,7 +259,8 @@ struct Counters {
     spare_segments: AtomicU64,
     blocks: AtomicU64,
     written_bytes: AtomicU64,
-    syncs: AtomicU64,
+    sync_micros: Histogram<14>,
+    commit_micros: AtomicU64,
 }
 
 struct Shared {
@@ -550,7 +573,8 @@ impl Wal {
             spare_segments: counters.spare_segments.load(Ordering::Relaxed),
             blocks: counters.blocks.load(Ordering::Relaxed),
             written_bytes: counters.written_bytes.load(Ordering::Relaxed),
-            syncs: counters.syncs.load(Ordering::Relaxed),
+            sync_micros: counters.sync_micros.counts(),
+            commit_micros: counters.commit_micros.load(Ordering::Relaxed),
             ..state.stats()
         }
     }

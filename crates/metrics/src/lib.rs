@@ -2,20 +2,38 @@
 //! ask for. Never sockets; nothing is named that no figure stands behind.
 //! Start reading at [`Scrape`], then `table`.
 
+mod ages;
 mod objects;
 mod rows;
 mod snapshot;
 mod table;
 mod text;
 
+pub use ages::Ages;
+
+use auth::LoginThrottle;
 use mgmt::Management;
 use objects::Selection;
 use regex::Regex;
 use snapshot::Snapshot;
+use stdx::Now;
 use text::Writer;
 
 /// Longest regular expression for names of queues, characters.
 pub const QUEUE_REGEX_CHARS_MAX: usize = 2_000;
+
+/// The node that figures are told of.
+#[derive(Debug)]
+pub struct Source<'s> {
+    /// The node.
+    pub management: &'s Management,
+    /// The throttle of logins, which counts them.
+    pub throttle: &'s LoginThrottle,
+    /// How long messages have waited.
+    pub ages: &'s Ages,
+    /// The time.
+    pub now: Now,
+}
 
 /// The wishes of a scrape.
 #[derive(Debug)]
@@ -39,13 +57,16 @@ pub enum Scrape {
 
 impl Scrape {
     /// Writes the figures in pieces, until `take` wants no more.
-    pub fn write(&self, management: &Management, take: &mut dyn FnMut(String) -> bool) {
+    pub fn write(&self, source: &Source<'_>, take: &mut dyn FnMut(String) -> bool) {
         let mut writer = Writer::new(self.prefix(), take);
-        let snapshot = Snapshot::of(management);
+        let management = source.management;
+        let snapshot = Snapshot::of(source);
         table::identity(&mut writer, management, self.endpoint());
         match self {
             Self::Aggregated => {
                 table::node(&mut writer, &snapshot, |_| true);
+                table::quorum_log(&mut writer, &snapshot);
+                table::oldest_message(&mut writer, source);
                 table::certificates(&mut writer, management);
             }
             Self::PerObject => {
@@ -55,11 +76,10 @@ impl Scrape {
                 let families: Vec<String> =
                     objects::ALL.iter().map(|family| (*family).to_owned()).collect();
                 Selection { families: &families, vhosts: &[], queues: None }
-                    .write(&mut writer, management);
+                    .write(&mut writer, source);
             }
             Self::Detailed { families, vhosts, queues } => {
-                Selection { families, vhosts, queues: queues.as_ref() }
-                    .write(&mut writer, management);
+                Selection { families, vhosts, queues: queues.as_ref() }.write(&mut writer, source);
             }
             Self::Memory => table::memory(&mut writer, &snapshot),
         }

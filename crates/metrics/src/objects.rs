@@ -1,24 +1,48 @@
 //! Figures of each queue, connection, channel and virtual host, by RabbitMQ's families.
 
+use crate::Source;
 use crate::rows::rows;
+use crate::table::{COMMIT_LATENCY, OLDEST, QUORUM_LOG, commit_latency_seconds, module};
 use crate::text::{Kind, Writer};
-use broker::{Count, QueueRef, QueueStat};
-use meta::Vhost;
+use broker::{
+    ChannelCounters, Connection, Count, Inspection, QueueRef, QueueStat, QuorumInspection,
+};
+use meta::{QueueDef, Vhost};
 use mgmt::Management;
 use regex::Regex;
-use std::sync::atomic::Ordering;
+use session::ChannelId;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The figure that tells the type of each queue: name and meaning.
+const QUEUE_INFO: (&str, &str) = ("queue_info", "1 for each queue");
 
 /// The families that the endpoint of all objects has.
-pub(crate) const ALL: [&str; 5] = [
+pub(crate) const ALL: [&str; 9] = [
     "queue_coarse_metrics",
     "queue_metrics",
     "queue_delivery_metrics",
+    "stream_consumer_metrics",
+    "ra_metrics",
+    QUEUE_AGE,
     "connection_coarse_metrics",
+    "connection_metrics",
     "channel_metrics",
 ];
 
+/// The family of the ages of messages.
+const QUEUE_AGE: &str = "leveret_queue_age";
+
 /// A figure of a queue.
 type OfQueue = fn(&QueueStat) -> u64;
+
+/// A figure of a connection.
+type OfConnection = fn(&Connection) -> u64;
+
+/// One row of connections.
+type ConnectionRow = (&'static str, Kind, OfConnection, &'static str);
+
+/// A figure of a channel.
+type OfChannel = fn(&Connection, ChannelId, &ChannelCounters) -> u64;
 
 /// One row: name, type, value, meaning.
 type QueueRow = (&'static str, Kind, OfQueue, &'static str);
@@ -61,6 +85,67 @@ pub(crate) const QUEUES: &[(&str, &[QueueRow])] = &[
     ),
 ];
 
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// The rows of connections, by family.
+pub(crate) const CONNECTIONS: &[(&str, &[ConnectionRow])] = &[
+    (
+        "connection_coarse_metrics",
+        rows! {
+            Counter connection_incoming_bytes_total |it| read(&it.received.bytes) => "Bytes received";
+            Counter connection_outgoing_bytes_total |it| read(&it.sent.bytes) => "Bytes sent";
+        },
+    ),
+    (
+        "connection_metrics",
+        rows! {
+            Counter connection_incoming_packets_total |it| read(&it.received.n_calls) => "Reads of the socket";
+            Counter connection_outgoing_packets_total |it| read(&it.sent.n_calls) => "Writes to the socket";
+            Gauge connection_channels |it| it.n_channels() as u64 => "Channels";
+        },
+    ),
+];
+
+/// The rows of channels.
+pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = &[
+    (
+        "channel_consumers",
+        Kind::Gauge,
+        |_, _, it| it.n_consumers.load(Ordering::Relaxed).into(),
+        "Consumers",
+    ),
+    (
+        "channel_messages_unconfirmed",
+        Kind::Gauge,
+        |of, id, _| of.n_unconfirmed(id),
+        "Publishes that wait to be confirmed",
+    ),
+    (
+        "channel_messages_uncommitted",
+        Kind::Gauge,
+        |_, _, it| read(&it.n_uncommitted),
+        "Publishes that wait for their transaction",
+    ),
+    (
+        "channel_acks_uncommitted",
+        Kind::Gauge,
+        |_, _, it| read(&it.n_uncommitted_acks),
+        "Acknowledgements that wait for their transaction",
+    ),
+    (
+        "consumer_prefetch",
+        Kind::Gauge,
+        |_, _, it| it.prefetch_count.load(Ordering::Relaxed).into(),
+        "Prefetch limit of new consumers",
+    ),
+];
+
+/// The rows of streams.
+pub(crate) const STREAMS: (&str, &str) =
+    ("stream_consumer_max_offset_lag", "Messages that the slowest subscription has not been given");
+
 /// Whether queues have a figure of the name.
 pub(crate) fn have(name: &str) -> bool {
     QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name)
@@ -83,10 +168,15 @@ impl Selection<'_> {
         self.vhosts.is_empty() || self.vhosts.iter().any(|wanted| wanted == vhost)
     }
 
-    pub(crate) fn write(&self, writer: &mut Writer<'_>, management: &Management) {
+    pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
+        let management = source.management;
         self.write_queues(writer, management);
-        if self.wants("connection_coarse_metrics") {
-            write_connections(writer, management);
+        self.write_log_queues(writer, management);
+        if self.wants(QUEUE_AGE) {
+            self.write_ages(writer, source);
+        }
+        for (_, rows) in CONNECTIONS.iter().filter(|(family, _)| self.wants(family)) {
+            write_connections(writer, management, rows);
         }
         if self.wants("channel_metrics") {
             write_channels(writer, management);
@@ -104,14 +194,15 @@ impl Selection<'_> {
         }
     }
 
+    fn wants_queue(&self, def: &QueueDef) -> bool {
+        !def.is_internal()
+            && self.wants_vhost(&def.vhost)
+            && self.queues.is_none_or(|regex| regex.is_match(&def.name))
+    }
+
     fn write_queues(&self, writer: &mut Writer<'_>, management: &Management) {
         let view = management.broker.view();
-        let is_wanted = |queue: &&QueueRef| {
-            let def = queue.def();
-            !def.is_internal()
-                && self.wants_vhost(&def.vhost)
-                && self.queues.is_none_or(|regex| regex.is_match(&def.name))
-        };
+        let is_wanted = |queue: &&QueueRef| self.wants_queue(queue.def());
         // Consumers come with either family, once.
         let is_counted_twice =
             |family: &str| family == "queue_consumer_count" && self.wants("queue_metrics");
@@ -122,11 +213,56 @@ impl Selection<'_> {
             for (name, kind, of, help) in *rows {
                 let mut metric = writer.begin(name, *kind, help);
                 for queue in view.queues().filter(is_wanted) {
-                    let def = queue.def();
-                    let labels = [("vhost", def.vhost.as_str()), ("queue", def.name.as_str())];
-                    metric.value(&labels, of(&queue.stat()));
+                    metric.value(&labels(queue.def()), of(&queue.stat()));
                 }
             }
+        }
+        if ["queue_coarse_metrics", "queue_consumer_count", "queue_metrics"]
+            .iter()
+            .any(|it| self.wants(it))
+        {
+            let mut metric = writer.begin(QUEUE_INFO.0, Kind::Gauge, QUEUE_INFO.1);
+            for queue in view.queues().filter(is_wanted) {
+                let [vhost, name] = labels(queue.def());
+                let module = ("queue_type", module(queue.def().kind));
+                metric.value(&[vhost, name, module, ("membership", "leader")], 1);
+            }
+        }
+    }
+
+    /// Figures of streams and of quorum queues.
+    fn write_log_queues(&self, writer: &mut Writer<'_>, management: &Management) {
+        let view = management.broker.view();
+        if self.wants("stream_consumer_metrics") {
+            let mut metric = writer.begin(STREAMS.0, Kind::Gauge, STREAMS.1);
+            for stream in view.streams().filter(|it| self.wants_queue(it.def())) {
+                let inspection = Inspection::of(stream);
+                let next = u64::try_from(inspection.figures().committed_offset + 1).unwrap_or(0);
+                let lags = inspection.subscriptions();
+                let lags = lags.iter().map(|it| next.saturating_sub(it.figures.next_offset));
+                metric.value(&labels(stream.def()), lags.max().unwrap_or(0));
+            }
+        }
+        if !self.wants("ra_metrics") {
+            return;
+        }
+        let of_queues = || view.quorum_queues().filter(|it| self.wants_queue(it.def()));
+        for (name, kind, of, help) in QUORUM_LOG {
+            let mut metric = writer.begin(name, *kind, help);
+            of_queues().for_each(|it| {
+                metric.value(&labels(it.def()), of(&QuorumInspection::of(it).log_figures()))
+            });
+        }
+        let seconds = commit_latency_seconds(&management.broker.figures().log());
+        let mut metric = writer.begin(COMMIT_LATENCY.0, Kind::Gauge, COMMIT_LATENCY.1);
+        of_queues().for_each(|it| metric.value(&labels(it.def()), seconds));
+    }
+
+    fn write_ages(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
+        let (view, ages) = (source.management.broker.view(), source.ages.seconds(source.now));
+        let mut metric = writer.begin(OLDEST.0, Kind::Gauge, OLDEST.1);
+        for queue in view.queues().filter(|queue| self.wants_queue(queue.def())) {
+            metric.value(&labels(queue.def()), ages.get(&queue.id()).copied().unwrap_or(0.0));
         }
     }
 
@@ -148,28 +284,28 @@ impl Selection<'_> {
     }
 }
 
-fn write_connections(writer: &mut Writer<'_>, management: &Management) {
+/// The labels of a queue.
+fn labels(def: &QueueDef) -> [(&'static str, &str); 2] {
+    [("vhost", def.vhost.as_str()), ("queue", def.name.as_str())]
+}
+
+fn write_connections(writer: &mut Writer<'_>, management: &Management, rows: &[ConnectionRow]) {
     let list = management.broker.connections.list();
-    for (name, is_received) in
-        [("connection_incoming_bytes_total", true), ("connection_outgoing_bytes_total", false)]
-    {
-        let mut metric = writer.begin(name, Kind::Counter, "Bytes on the socket");
-        for connection in &list {
-            let traffic = if is_received { &connection.received } else { &connection.sent };
-            let name = &connection.identity.name;
-            metric.value(&[("channel", name)], traffic.bytes.load(Ordering::Relaxed));
-        }
+    for (name, kind, of, help) in rows {
+        let mut metric = writer.begin(name, *kind, help);
+        list.iter().for_each(|it| metric.value(&[("channel", &it.identity.name)], of(it)));
     }
 }
 
 fn write_channels(writer: &mut Writer<'_>, management: &Management) {
     let list = management.broker.connections.list();
-    let mut metric = writer.begin("channel_consumers", Kind::Gauge, "Consumers of a channel");
-    for connection in &list {
-        for (channel, counters) in stdx::lock(&connection.channels).iter() {
-            let name = format!("{} ({})", connection.identity.name, channel.0);
-            let n_consumers = counters.n_consumers.load(Ordering::Relaxed);
-            metric.value(&[("channel", &name)], n_consumers);
+    for (name, kind, of, help) in CHANNELS {
+        let mut metric = writer.begin(name, *kind, help);
+        for connection in &list {
+            for (id, counters) in stdx::lock(&connection.channels).iter() {
+                let channel = format!("{} ({})", connection.identity.name, id.0);
+                metric.value(&[("channel", &channel)], of(connection, *id, counters));
+            }
         }
     }
 }

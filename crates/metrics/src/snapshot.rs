@@ -1,8 +1,11 @@
 //! The figures of the node at one moment.
 
-use broker::{Alarm, Counts, PublishTotals};
+use crate::Source;
+use auth::Attempts;
+use broker::{Alarm, BlobStats, Counts, Inspection, LogFigures, PublishTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
+use session::StreamCounts;
 use std::collections::BTreeMap;
 
 /// Everything that is told of the node as a whole.
@@ -12,6 +15,8 @@ pub(crate) struct Snapshot {
     pub(crate) queues: Queues,
     pub(crate) system: System,
     pub(crate) log: log::WalStats,
+    pub(crate) storage: Storage,
+    pub(crate) streams: Streams,
 }
 
 /// Connections and channels.
@@ -24,6 +29,8 @@ pub(crate) struct Clients {
     /// Connections that have published.
     pub(crate) n_publishers: u64,
     pub(crate) published: PublishTotals,
+    pub(crate) logins: BTreeMap<&'static str, Attempts>,
+    pub(crate) held_bytes: u64,
 }
 
 /// Queues, all together.
@@ -38,8 +45,31 @@ pub(crate) struct Queues {
     pub(crate) n_created: u64,
     pub(crate) n_declared: u64,
     pub(crate) n_deleted: u64,
+    pub(crate) n_converting: u64,
+    pub(crate) n_confirm_timeouts: u64,
     pub(crate) counts: BTreeMap<QueueKind, Counts>,
+}
+
+/// Messages in memory and on disk.
+#[derive(Debug, Default)]
+pub(crate) struct Storage {
+    /// Bytes of messages in memory, and as many as they may take.
     pub(crate) message_bytes: u64,
+    /// Files of pages, those that survive a restart and those that do not.
+    pub(crate) pages: BlobStats,
+    /// Files of bodies of all virtual hosts.
+    pub(crate) bodies: BlobStats,
+    /// Messages and places in files that could not be read.
+    pub(crate) n_lost: u64,
+    pub(crate) quorum_log: LogFigures,
+}
+
+/// Clients of the stream protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    pub(crate) counts: StreamCounts,
+    pub(crate) n_publishers: u64,
+    pub(crate) n_subscriptions: u64,
 }
 
 /// The machine, and what the node uses of it.
@@ -60,16 +90,18 @@ pub(crate) struct System {
 }
 
 impl Snapshot {
-    pub(crate) fn of(management: &Management) -> Self {
-        let (clients, queues) = (Clients::of(management), Queues::of(management));
+    pub(crate) fn of(source: &Source<'_>) -> Self {
+        let management = source.management;
+        let (clients, queues) = (Clients::of(source), Queues::look(management));
         let log = management.broker.figures().log();
-        Self { clients, queues, system: System::of(management), log }
+        let (system, storage) = (System::of(management), Storage::of(management));
+        Self { clients, queues, system, log, storage, streams: Streams::of(management) }
     }
 }
 
 impl Clients {
-    fn of(management: &Management) -> Self {
-        let connections = &management.broker.connections;
+    fn of(source: &Source<'_>) -> Self {
+        let connections = &source.management.broker.connections;
         let list = connections.list();
         let (n_connections_opened, n_channels_opened) = connections.n_opened();
         let mut published = PublishTotals::default();
@@ -81,12 +113,19 @@ impl Clients {
             n_channels_opened,
             n_publishers: list.iter().filter(|one| one.has_published()).count() as u64,
             published,
+            logins: source.throttle.attempts(),
+            held_bytes: list.iter().map(|one| one.held_bytes()).sum(),
         }
     }
 }
 
 impl Queues {
-    fn of(management: &Management) -> Self {
+    /// Counts of messages that went through those of a type.
+    pub(crate) fn of(&self, kind: QueueKind) -> Counts {
+        self.counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    fn look(management: &Management) -> Self {
         let (broker, view) = (&management.broker, management.broker.view());
         let [n_created, n_declared, n_deleted] = broker.figures().queue_churn();
         let mut this = Self { n_created, n_declared, n_deleted, ..Self::default() };
@@ -98,11 +137,50 @@ impl Queues {
             this.n_consumers += stat.n_consumers;
             this.n_pending_confirms += stat.n_pending_confirms;
             this.n_departing += stat.n_departing;
+            this.n_confirm_timeouts += stat.n_confirm_timeouts;
+            this.n_converting += u64::from(stat.conversion.is_some());
         }
         for ((_, kind), counts) in broker.figures().counts() {
             this.counts.entry(kind).or_default().add(&counts);
         }
-        this.message_bytes = broker.figures().message_bytes();
+        this
+    }
+}
+
+impl Storage {
+    fn of(management: &Management) -> Self {
+        let figures = management.broker.figures();
+        let (lasting, passing) = figures.pages();
+        let bodies = figures.bodies();
+        Self {
+            message_bytes: figures.message_bytes(),
+            pages: sum([lasting, passing]),
+            bodies: sum(bodies.into_iter().map(|(_, stats)| stats)),
+            n_lost: figures.losses().n_messages,
+            quorum_log: figures.quorum_log(),
+        }
+    }
+}
+
+fn sum(stats: impl IntoIterator<Item = BlobStats>) -> BlobStats {
+    stats.into_iter().fold(BlobStats::default(), |sum, it| BlobStats {
+        files: sum.files + it.files,
+        file_bytes: sum.file_bytes + it.file_bytes,
+        live_bytes: sum.live_bytes + it.live_bytes,
+        appended_bytes: sum.appended_bytes + it.appended_bytes,
+        ..sum
+    })
+}
+
+impl Streams {
+    fn of(management: &Management) -> Self {
+        let mut this = Self { counts: management.stream_totals.counts(), ..Self::default() };
+        let view = management.broker.view();
+        for stream in view.streams() {
+            let inspection = Inspection::of(stream);
+            this.n_publishers += inspection.publishers().len() as u64;
+            this.n_subscriptions += inspection.subscriptions().len() as u64;
+        }
         this
     }
 }

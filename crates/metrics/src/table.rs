@@ -1,9 +1,12 @@
 //! The figures of the node, each a row.
 
+use crate::Source;
 use crate::rows::rows;
 use crate::snapshot::Snapshot;
 use crate::text::{Kind, Writer};
-use broker::{Count, Counts};
+use auth::Attempts;
+use broker::{Count, Counts, LogFigures, MESSAGE_SIZES};
+use log::{SYNC_MICROS, WalStats};
 use meta::{Json, QueueKind};
 use mgmt::Management;
 
@@ -13,10 +16,20 @@ type Of = fn(&Snapshot) -> Option<u64>;
 /// One row: name, type, value, meaning.
 pub(crate) type Row = (&'static str, Kind, Of, &'static str);
 
+/// One row of figures that there are for each of [`PROTOCOLS`].
+pub(crate) type ProtocolRow =
+    (&'static str, Kind, fn(&Snapshot) -> [Option<u64>; PROTOCOLS.len()], &'static str);
+
+/// One row of logins.
+pub(crate) type LoginRow = (&'static str, Kind, fn(&Attempts) -> u64, &'static str);
+
+/// One row of a quorum queue's log.
+pub(crate) type QuorumRow = (&'static str, Kind, fn(&LogFigures) -> u64, &'static str);
+
 /// One row of what went through queues.
 pub(crate) type CountRow = (&'static str, Kind, fn(&Counts) -> u64, &'static str);
 
-use Kind::{Gauge, Untyped};
+use Kind::{Counter, Gauge, Histogram, Untyped};
 
 pub(crate) const NODE: &[Row] = rows! {
     Gauge connections |it| Some(it.clients.n_connections) => "Connections currently open";
@@ -33,6 +46,8 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge queue_messages_ready |it| Some(it.queues.n_ready) => "Messages ready for consumers";
     Gauge queue_messages_unacked |it| Some(it.queues.n_unacked) => "Messages delivered and not yet acknowledged";
     Gauge queue_messages |it| Some(it.queues.n_ready + it.queues.n_unacked) => "Messages ready and unacknowledged";
+    Counter channel_messages_published_total |it| Some(it.clients.published.n_published) => "Messages published";
+    Counter channel_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
     Counter channel_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
     Counter channel_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
     Gauge process_open_fds |it| it.system.n_descriptors => "Open file descriptors";
@@ -49,13 +64,34 @@ pub(crate) const NODE: &[Row] = rows! {
     Untyped alarms_file_descriptor_limit |it| Some(it.system.descriptor_alarm.into()) => "1 while file descriptors are short";
     Gauge unreachable_cluster_peers_count |_| Some(0) => "Peers that cannot be reached";
     Gauge leveret_pending_confirms |it| Some(it.queues.n_pending_confirms) => "Publishes that wait for consumers";
+    Counter leveret_confirm_timeouts_total |it| Some(it.queues.n_confirm_timeouts) => "Publishes that waited for consumers for too long";
     Gauge leveret_dead_letters_waiting |it| Some(it.queues.n_departing) => "Messages on their way to a dead letter exchange";
-    Gauge leveret_message_bytes |it| Some(it.queues.message_bytes) => "Bytes of messages in memory";
-    Counter leveret_wal_syncs_total |it| Some(it.log.syncs) => "Syncs of the log";
+    Gauge leveret_message_bytes |it| Some(it.storage.message_bytes) => "Bytes of messages in memory";
+    Gauge leveret_queue_conversions |it| Some(it.queues.n_converting) => "Queues whose files are being converted";
     Counter leveret_wal_bytes_written_total |it| Some(it.log.written_bytes) => "Bytes written to the log";
+    Gauge leveret_wal_unsynced_bytes |it| Some(it.log.unsynced_bytes) => "Bytes appended to the log and not yet synced";
     Gauge leveret_wal_segments |it| Some(it.log.segments) => "Segments of the log in use";
     Gauge leveret_wal_needed_bytes |it| Some(it.log.live_bytes) => "Bytes of the log that are still needed, estimated";
+    Gauge leveret_page_files |it| Some(it.storage.pages.files) => "Files of pages of backlogs";
+    Gauge leveret_page_file_bytes |it| Some(it.storage.pages.file_bytes) => "Bytes of these files";
+    Gauge leveret_page_needed_bytes |it| Some(it.storage.pages.live_bytes) => "Bytes of pages that are still needed";
+    Counter leveret_page_bytes_written_total |it| Some(it.storage.pages.appended_bytes) => "Bytes of pages written";
+    Gauge leveret_message_store_files |it| Some(it.storage.bodies.files) => "Files of bodies that several queues have, or that are large";
+    Gauge leveret_message_store_file_bytes |it| Some(it.storage.bodies.file_bytes) => "Bytes of these files";
+    Gauge leveret_message_store_needed_bytes |it| Some(it.storage.bodies.live_bytes) => "Bytes of bodies that are still needed";
+    Counter leveret_messages_lost_total |it| Some(it.storage.n_lost) => "Messages in files that could not be read";
 };
+
+/// Entries of quorum queues in the log, of each queue and of all.
+pub(crate) const QUORUM_LOG: &[QuorumRow] = rows! {
+    Counter raft_last_written_index |it| it.n_appended => "Entries in the log since the start";
+    Counter raft_commit_index |it| it.n_durable => "Entries that are durable";
+    Counter raft_snapshot_index |it| it.n_in_form => "Entries that the last snapshot stands for";
+};
+
+/// The commit latency of quorum queues: name and meaning.
+pub(crate) const COMMIT_LATENCY: (&str, &str) =
+    ("raft_commit_latency_seconds", "Time that a write to the log with its sync took lately");
 
 /// Messages that went through queues, by their type.
 pub(crate) const BY_QUEUE_TYPE: &[CountRow] = rows! {
@@ -67,8 +103,16 @@ pub(crate) const BY_QUEUE_TYPE: &[CountRow] = rows! {
     Counter global_messages_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches that found nothing";
     Counter global_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages delivered again";
     Counter global_messages_acknowledged_total |it| it.of(Count::Acked) => "Messages acknowledged";
-    Counter leveret_queue_messages_published_total |it| it.of(Count::Published) => "Messages put into queues";
 };
+
+/// Messages put into queues, by their type: name and meaning.
+pub(crate) const PUBLISHED: (&str, &str) =
+    ("leveret_queue_messages_published_total", "Messages put into queues");
+
+/// The row that the stream protocol has a value in, too.
+const DELIVERED: &str = "global_messages_delivered_total";
+/// The meaning of [`STREAM_ERRORS`].
+pub(crate) const STREAM_ERROR: &str = "Errors told to clients of the stream protocol";
 
 /// COMPAT: modules of RabbitMQ.
 const TYPES: [(QueueKind, &str); 3] = [
@@ -77,17 +121,61 @@ const TYPES: [(QueueKind, &str); 3] = [
     (QueueKind::Stream, "rabbit_stream_queue"),
 ];
 
-/// Messages that clients of AMQP 0-9-1 published.
-pub(crate) const BY_PROTOCOL: &[Row] = rows! {
-    Counter global_messages_received_total |it| Some(it.clients.published.n_published) => "Messages received from publishers";
-    Counter global_messages_received_confirm_total |it| Some(it.clients.published.n_confirming) => "Messages received on channels with confirms";
-    Counter global_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
-    Counter global_messages_routed_total |it| Some(it.clients.published.n_routed()) => "Messages that went to a queue";
-    Counter global_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
-    Counter global_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
-    Gauge global_publishers |it| Some(it.clients.n_publishers) => "Publishers connected";
-    Gauge global_consumers |it| Some(it.queues.n_consumers) => "Consumers connected";
+/// The protocols, in the order of [`ProtocolRow`].
+const PROTOCOLS: [&str; 2] = ["amqp091", "stream"];
+
+/// The module of a type of queue.
+pub(crate) fn module(kind: QueueKind) -> &'static str {
+    TYPES.iter().find(|(known, _)| *known == kind).map_or("", |(_, module)| module)
+}
+
+/// Messages that clients published, and who is connected, by protocol. COMPAT: of the stream protocol
+/// RabbitMQ counts neither what was routed nor what was not.
+pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
+    Counter global_messages_received_total |it| [Some(it.clients.published.n_published), Some(it.streams.counts.n_received)] => "Messages received from publishers";
+    Counter global_messages_received_confirm_total |it| [Some(it.clients.published.n_confirming), Some(it.streams.counts.n_received)] => "Messages received on channels with confirms";
+    Counter global_messages_confirmed_total |it| [Some(it.clients.published.n_answered), Some(it.streams.counts.n_confirmed)] => "Messages whose publishers were answered";
+    Counter global_messages_routed_total |it| [Some(it.clients.published.n_routed()), None] => "Messages that went to a queue";
+    Counter global_messages_unroutable_returned_total |it| [Some(it.clients.published.n_returned), None] => "Messages returned as unroutable";
+    Counter global_messages_unroutable_dropped_total |it| [Some(it.clients.published.n_dropped), None] => "Messages dropped as unroutable";
+    Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.streams.n_publishers)] => "Publishers connected";
+    Gauge global_consumers |it| [it.queues.n_consumers.checked_sub(it.streams.n_subscriptions), Some(it.streams.n_subscriptions)] => "Consumers connected";
 };
+
+/// Errors told to clients of the stream protocol, by response code.
+pub(crate) const STREAM_ERRORS: [(&str, u16); 17] = [
+    ("global_stream_error_stream_does_not_exist_total", 0x02),
+    ("global_stream_error_subscription_id_already_exists_total", 0x03),
+    ("global_stream_error_subscription_id_does_not_exist_total", 0x04),
+    ("global_stream_error_stream_already_exists_total", 0x05),
+    ("global_stream_error_stream_not_available_total", 0x06),
+    ("global_stream_error_sasl_mechanism_not_supported_total", 0x07),
+    ("global_stream_error_authentication_failure_total", 0x08),
+    ("global_stream_error_sasl_error_total", 0x09),
+    ("global_stream_error_sasl_challenge_total", 0x0a),
+    ("global_stream_error_sasl_authentication_failure_loopback_total", 0x0b),
+    ("global_stream_error_vhost_access_failure_total", 0x0c),
+    ("global_stream_error_unknown_frame_total", 0x0d),
+    ("global_stream_error_frame_too_large_total", 0x0e),
+    ("global_stream_error_internal_error_total", 0x0f),
+    ("global_stream_error_access_refused_total", 0x10),
+    ("global_stream_error_precondition_failed_total", 0x11),
+    ("global_stream_error_publisher_does_not_exist_total", 0x12),
+];
+
+/// Logins by protocol.
+pub(crate) const LOGINS: &[LoginRow] = rows! {
+    Counter auth_attempts_total |it| it.n_succeeded + it.n_failed => "Attempts to log in";
+    Counter auth_attempts_succeeded_total |it| it.n_succeeded => "Attempts to log in that succeeded";
+    Counter auth_attempts_failed_total |it| it.n_failed => "Attempts to log in that failed";
+};
+
+/// Distributions: name and meaning.
+pub(crate) const MESSAGE_SIZE: (&str, &str) =
+    ("message_size_bytes", "Sizes of messages received from publishers");
+/// As [`MESSAGE_SIZE`].
+pub(crate) const SYNC_TIME: (&str, &str) =
+    ("leveret_wal_fsync_seconds", "Times of syncs of the log");
 
 /// The figure of certificates: name and meaning.
 pub(crate) const CERTIFICATES: (&str, &str) =
@@ -122,31 +210,90 @@ pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoin
     );
 }
 
-fn write_rows<'r>(
-    writer: &mut Writer<'_>,
-    rows: impl Iterator<Item = &'r Row>,
-    labels: &[(&str, &str)],
-    snapshot: &Snapshot,
-) {
-    for (name, kind, of, help) in rows {
+/// The node's figures.
+pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) {
+    for (name, kind, of, help) in NODE.iter().filter(|row| is_wanted(row.0)) {
         if let Some(value) = of(snapshot) {
-            writer.begin(name, *kind, help).value(labels, value);
+            writer.begin(name, *kind, help).value(&[], value);
+        }
+    }
+    for (name, kind, of, help) in BY_PROTOCOL {
+        let mut metric = writer.begin(name, *kind, help);
+        for (protocol, value) in PROTOCOLS.iter().zip(of(snapshot)) {
+            value.into_iter().for_each(|value| metric.value(&[("protocol", protocol)], value));
+        }
+    }
+    queue_types(writer, snapshot);
+    if is_wanted(PUBLISHED.0) {
+        let mut metric = writer.begin(PUBLISHED.0, Counter, PUBLISHED.1);
+        for (kind, module) in TYPES {
+            let n = snapshot.queues.of(kind).of(Count::Published);
+            metric.value(&[("queue_type", module)], n);
+        }
+    }
+    distributions(writer, snapshot);
+    for (name, code) in STREAM_ERRORS {
+        let value = snapshot.streams.counts.n_refused(code);
+        writer.begin(name, Counter, STREAM_ERROR).value(&[("protocol", "stream")], value);
+    }
+    for (name, kind, of, help) in LOGINS {
+        let mut metric = writer.begin(name, *kind, help);
+        for (protocol, counts) in &snapshot.clients.logins {
+            metric.value(&[("protocol", protocol)], of(counts));
         }
     }
 }
 
-/// The node's figures.
-pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) {
-    write_rows(writer, NODE.iter().filter(|row| is_wanted(row.0)), &[], snapshot);
-    write_rows(writer, BY_PROTOCOL.iter(), &[("protocol", "amqp091")], snapshot);
-    for (name, kind, of, help) in BY_QUEUE_TYPE.iter().filter(|row| is_wanted(row.0)) {
+/// Figures of messages that went through queues, by type of queue.
+fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
+    for (name, kind, of, help) in BY_QUEUE_TYPE {
         let mut metric = writer.begin(name, *kind, help);
         for (queue_kind, module) in TYPES {
-            let of_kind = snapshot.queues.counts.get(&queue_kind).copied().unwrap_or_default();
-            let value = of(&of_kind);
-            metric.value(&[("protocol", "amqp091"), ("queue_type", module)], value);
+            let labels = [("protocol", "amqp091"), ("queue_type", module)];
+            metric.value(&labels, of(&snapshot.queues.of(queue_kind)));
+        }
+        if *name == DELIVERED {
+            let labels = [("protocol", "stream"), ("queue_type", "rabbit_stream_queue")];
+            metric.value(&labels, snapshot.streams.counts.n_delivered);
         }
     }
+}
+
+fn distributions(writer: &mut Writer<'_>, snapshot: &Snapshot) {
+    let (name, help) = MESSAGE_SIZE;
+    let sizes = &snapshot.clients.published.sizes;
+    let mut metric = writer.begin(name, Histogram, help);
+    metric.histogram(("protocol", "amqp091"), (&MESSAGE_SIZES, 1.0), sizes);
+    let (name, help) = SYNC_TIME;
+    let mut metric = writer.begin(name, Histogram, help);
+    metric.histogram(("", ""), (&SYNC_MICROS, 1e6), &snapshot.log.sync_micros);
+}
+
+/// Figures of the log that quorum queues have together.
+pub(crate) fn quorum_log(writer: &mut Writer<'_>, snapshot: &Snapshot) {
+    let labels = [("module", "ra_server"), ("ra_system", "quorum_queues")];
+    for (name, kind, of, help) in QUORUM_LOG {
+        writer.begin(name, *kind, help).value(&labels, of(&snapshot.storage.quorum_log));
+    }
+    let seconds = commit_latency_seconds(&snapshot.log);
+    writer.begin(COMMIT_LATENCY.0, Gauge, COMMIT_LATENCY.1).value(&labels, seconds);
+}
+
+/// See [`COMMIT_LATENCY`].
+pub(crate) fn commit_latency_seconds(log: &WalStats) -> f64 {
+    log.commit_micros as f64 / 1e6
+}
+
+/// The age of the oldest message: name and meaning.
+pub(crate) const OLDEST: (&str, &str) = (
+    "leveret_queue_oldest_message_age_seconds",
+    "Time that the oldest message has waited, but for streams, as near as a few seconds",
+);
+
+/// The age of the oldest message of all queues.
+pub(crate) fn oldest_message(writer: &mut Writer<'_>, source: &Source<'_>) {
+    let seconds = source.ages.seconds(source.now).into_values().fold(0.0, f64::max);
+    writer.begin(OLDEST.0, Gauge, OLDEST.1).value(&[], seconds);
 }
 
 /// The ends of certificates; nothing without TLS.
@@ -163,10 +310,15 @@ pub(crate) fn certificates(writer: &mut Writer<'_>, management: &Management) {
 }
 
 /// Memory by its use, as far as that is known.
+pub(crate) const MEMORY: &[Row] = rows! {
+    Gauge memory_binary_heap_bytes |it| Some(it.storage.message_bytes) => "Messages of queues";
+    Gauge memory_client_connection_other_bytes |it| Some(it.clients.held_bytes) => "What clients have begun, or do not read";
+    Gauge memory_other_system_bytes |it| it.system.memory_bytes?.checked_sub(it.storage.message_bytes + it.clients.held_bytes) => "Everything else";
+};
+
+/// See [`MEMORY`].
 pub(crate) fn memory(writer: &mut Writer<'_>, snapshot: &Snapshot) {
-    let messages = snapshot.queues.message_bytes;
-    let total = snapshot.system.memory_bytes.unwrap_or_default();
-    writer.begin("memory_queue_procs_bytes", Gauge, "Messages of queues").value(&[], messages);
-    let other = total.saturating_sub(messages);
-    writer.begin("memory_other_proc_bytes", Gauge, "Everything else").value(&[], other);
+    for (name, kind, of, help) in MEMORY {
+        of(snapshot).into_iter().for_each(|it| writer.begin(name, *kind, help).value(&[], it));
+    }
 }

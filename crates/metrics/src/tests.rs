@@ -1,7 +1,9 @@
-//! The page that lists the figures.
+//! The page that lists the figures, and what is made of them.
 
-use crate::objects::QUEUES;
-use crate::table::{BY_PROTOCOL, BY_QUEUE_TYPE, CERTIFICATES, NODE};
+mod monitoring;
+
+use crate::objects::{CHANNELS, CONNECTIONS, QUEUES, STREAMS};
+use crate::table::*;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 
@@ -19,10 +21,21 @@ those of RabbitMQ's plugin, so that its dashboards and rules find them, and begi
   queues that the regular expression in `queue=` matches.
 - `/metrics/memory-breakdown`: memory by its use, as far as that is known.
 
-Each scrape has one `rabbitmq_identity_info` and one `rabbitmq_build_info`, which dashboards join with. A figure
-that nothing here stands behind is left out rather than made up: all that is Erlang's, sizes of messages, errors
-of the stream protocol, figures of exchanges, of Raft, and of attempts to log in. Messages of the stream protocol
-are not among `rabbitmq_global_messages_received_total` yet. Counters never go down while a node runs.
+Each scrape has one `rabbitmq_identity_info` and one `rabbitmq_build_info`, which dashboards join with. Counters
+never go down while a node runs. A figure that nothing here stands behind is left out rather than made up:
+
+| left out | because |
+|---|---|
+| all that is the Erlang machine's: `erlang_vm_*`, `*_reductions_total`, `erlang_gc_*`, ... | there is none |
+| `raft_term`, `raft_max_num_segments`, `raft_wal_*` | a quorum queue has one member, which is never elected, and shares the node's log: `leveret_wal_*` |
+| `schema_db_*`, `io_seek_*`, `io_reopen_*`, `queue_index_*`, `msg_store_*`, the times and numbers of reads and writes | files are used in another way: `leveret_wal_*`, `leveret_page_*`, `leveret_message_store_*` |
+| `queue_messages_ram*`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
+| `queue_head_message_timestamp`, `channel_messages_unacked` | they would take queues' locks; the HTTP API has them |
+| `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
+| figures of exchanges: `exchange_metrics`, `channel_exchange_metrics`, `queue_exchange_metrics`, `channel_queue_metrics` | what is published is counted by channel and by queue |
+| `global_messages_dead_lettered_*` | not counted yet; `leveret_dead_letters_waiting` tells of those on their way |
+| `auth_attempts_detailed_*` | addresses and names of whoever knocks are not kept |
+| `shovel_*`, `federation_links`, `erlang_vm_dist_*` | there are no such links yet |
 
 | key of the configuration | default | |
 |---|---|---|
@@ -32,33 +45,73 @@ are not among `rabbitmq_global_messages_received_total` yet. Counters never go d
 | `prometheus.return_per_object_metrics` | `false` | |
 ";
 
+/// Name, type and meaning of each row.
+macro_rules! all {
+    ($rows:expr) => {
+        $rows.iter().map(|(name, kind, _, help)| (*name, kind.as_str(), *help)).collect()
+    };
+}
+
+/// A figure: name, type, meaning.
+type Shown = (&'static str, &'static str, &'static str);
+
+/// The figures of `/metrics`, by section.
+fn sections() -> Vec<(&'static str, Vec<Shown>)> {
+    let of = |(name, help): (&'static str, &'static str), kind| (name, kind, help);
+    let errors = STREAM_ERRORS.iter().map(|(name, _)| (*name, "counter", STREAM_ERROR));
+    let mut quorum: Vec<_> = all!(QUORUM_LOG);
+    quorum.push(of(COMMIT_LATENCY, "gauge"));
+    vec![
+        ("The node", all!(NODE)),
+        ("The node, more of it", vec![of(SYNC_TIME, "histogram"), of(OLDEST, "gauge")]),
+        ("By protocol", all!(BY_PROTOCOL)),
+        ("By protocol, of AMQP 0-9-1", vec![of(MESSAGE_SIZE, "histogram")]),
+        ("By protocol, of streams", errors.collect()),
+        ("Logins, by protocol", all!(LOGINS)),
+        ("By protocol and type of queue", all!(BY_QUEUE_TYPE)),
+        ("By type of queue", vec![of(PUBLISHED, "counter")]),
+        ("Certificates, by file", vec![of(CERTIFICATES, "gauge")]),
+        ("Quorum queues together, and each with `ra_metrics`", quorum),
+    ]
+}
+
+fn all_rows() -> Vec<Shown> {
+    sections().into_iter().flat_map(|(_, rows)| rows).collect()
+}
+
 fn page() -> String {
     let mut page = String::from(HEAD);
-    let mut section = |title: &str, rows: Vec<(&str, &str, &str)>| {
+    let mut section = |title: &str, rows: Vec<Shown>| {
         page.push_str(&format!("\n## {title}\n\n| name | type | |\n|---|---|---|\n"));
         for (name, kind, help) in rows {
             page.push_str(&format!("| `{name}` | {kind} | {help} |\n"));
         }
     };
-    let row = |(name, kind, _, help): &crate::table::Row| (*name, kind.as_str(), *help);
-    section("The node", NODE.iter().map(row).collect());
-    section("By protocol", BY_PROTOCOL.iter().map(row).collect());
-    let rows = BY_QUEUE_TYPE.iter().map(|(name, kind, _, help)| (*name, kind.as_str(), *help));
-    section("By protocol and type of queue", rows.collect());
-    section("Certificates, by file", vec![(CERTIFICATES.0, "gauge", CERTIFICATES.1)]);
+    sections().into_iter().for_each(|(title, rows)| section(title, rows));
     for (family, rows) in QUEUES {
-        let rows = rows.iter().map(|(name, kind, _, help)| (*name, kind.as_str(), *help));
-        section(&format!("Queues: `{family}`"), rows.collect());
+        section(&format!("Queues: `{family}`"), all!(rows));
     }
+    section("Queues: `leveret_queue_age`", vec![(OLDEST.0, "gauge", OLDEST.1)]);
+    section("Streams: `stream_consumer_metrics`", vec![(STREAMS.0, "gauge", STREAMS.1)]);
+    for (family, rows) in CONNECTIONS {
+        section(&format!("Connections: `{family}`"), all!(rows));
+    }
+    section("Channels: `channel_metrics`", all!(CHANNELS));
+    section("`/metrics/memory-breakdown`", all!(MEMORY));
     page
 }
 
-#[test]
-#[expect(clippy::disallowed_methods, reason = "a page of the repository")]
-fn the_page_is_up_to_date() {
+/// A file of the repository is as it is generated.
+#[expect(clippy::disallowed_methods, reason = "a file of the repository")]
+fn committed(path: &str, generated: &str) {
     if std::env::var_os("LEVERET_WRITE_DOCS").is_some() {
-        std::fs::write(PAGE, page()).unwrap();
+        std::fs::write(path, generated).unwrap();
     }
-    let committed = std::fs::read_to_string(PAGE).unwrap_or_default();
-    assert!(committed == page(), "docs/metrics.md is stale: run `cargo xtask docs`");
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == generated, "{path} is stale: run `cargo xtask docs`");
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    committed(PAGE, &page());
 }

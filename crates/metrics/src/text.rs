@@ -1,6 +1,7 @@
 //! The text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+use stdx::HistogramCounts;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -10,6 +11,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(crate) enum Kind {
     Counter,
     Gauge,
+    Histogram,
     Untyped,
 }
 
@@ -18,6 +20,7 @@ impl Kind {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
             Self::Untyped => "untyped",
         }
     }
@@ -40,7 +43,7 @@ impl<'w> Writer<'w> {
     /// Begins a figure. Names with a prefix of their own have it.
     pub(crate) fn begin(&mut self, name: &'static str, kind: Kind, help: &str) -> Metric<'_, 'w> {
         let prefix = match name.split('_').next() {
-            Some("rabbitmq" | "leveret" | "process") => "",
+            Some("rabbitmq" | "leveret") => "",
             _ => self.prefix,
         };
         let kind = kind.as_str();
@@ -69,18 +72,46 @@ pub(crate) struct Metric<'m, 'w> {
 }
 
 impl Metric<'_, '_> {
-    pub(crate) fn value(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    pub(crate) fn value(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.sample("", labels, value);
+    }
+
+    /// Values by limits, each of which is `unit` times as much as what is written.
+    pub(crate) fn histogram<const N: usize>(
+        &mut self,
+        label: (&str, &str),
+        (limits, unit): (&[u64; N], f64),
+        values: &HistogramCounts<N>,
+    ) {
+        let scaled = |value: u64| value as f64 / unit;
+        let mut n = 0;
+        for (limit, count) in limits.iter().zip(values.counts) {
+            n += count;
+            let is_last = *limit == u64::MAX;
+            let le = if is_last { "+Inf".to_owned() } else { scaled(*limit).to_string() };
+            self.sample("_bucket", &[label, ("le", &le)], n);
+        }
+        self.sample("_sum", &[label], scaled(values.sum));
+        self.sample("_count", &[label], n);
+    }
+
+    fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let text = &mut self.writer.text;
         text.push_str(self.prefix);
         text.push_str(self.name);
-        for (at, (label, value)) in labels.iter().enumerate() {
-            text.push(if at == 0 { '{' } else { ',' });
+        text.push_str(suffix);
+        // A label without a name is none.
+        let labels = labels.iter().filter(|(label, _)| !label.is_empty());
+        let mut is_any = false;
+        for (label, value) in labels {
+            text.push(if is_any { ',' } else { '{' });
+            is_any = true;
             text.push_str(label);
             text.push_str("=\"");
             escape(text, value);
             text.push('"');
         }
-        if !labels.is_empty() {
+        if is_any {
             text.push('}');
         }
         let _ok = writeln!(text, " {value}");

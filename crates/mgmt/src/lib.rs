@@ -34,6 +34,7 @@ use auth::Authenticator;
 use broker::Broker;
 use meta::HashAlgorithm;
 use serde_json::{Value, json};
+use session::StreamTotals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::{Notify, watch};
@@ -53,6 +54,8 @@ pub struct Management {
     pub node_info: NodeInfo,
     /// Memory and disk, and their limits, which an operator may change.
     pub resources: Arc<dyn Resources>,
+    /// Counts of what clients of the stream protocol do.
+    pub stream_totals: Arc<StreamTotals>,
     /// The log's level and file, which an operator may change.
     pub log: Arc<dyn Log>,
     /// The certificates of TLS listeners, if there are any, which may be read again.

@@ -18,6 +18,7 @@ use mgmt::{ListenerInfo, Resources as _};
 use net::{
     Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
 };
+use session::StreamTotals;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -94,7 +95,8 @@ async fn serve(
     let manager = Arc::new(Notify::from_environment());
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
-    let (listeners, tls) = listen(config)?;
+    let stream_totals = Arc::default();
+    let (listeners, tls) = listen(config, &stream_totals)?;
     let http = http::Listeners::bind(config, tls.as_ref())?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
@@ -111,8 +113,13 @@ async fn serve(
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
-    let handles =
-        RuntimeHandles { monitor: &monitor, log, tls: tls.clone(), suspended: suspended.clone() };
+    let handles = RuntimeHandles {
+        monitor: &monitor,
+        log,
+        tls: tls.clone(),
+        suspended: suspended.clone(),
+        stream_totals,
+    };
     if !tls.is_empty() {
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
@@ -222,17 +229,21 @@ fn server(
 }
 
 /// Binds everything, and what all TLS listeners have in common, if there are any.
-fn listen(config: &Config) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
+fn listen(
+    config: &Config,
+    stream_totals: &Arc<StreamTotals>,
+) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
     let listeners = &config.listeners;
     let of_stream = listeners.stream.as_deref().unwrap_or_default();
     let settings = components::front_settings(config);
-    let [amqp091, stream] = services(config, &settings, None);
+    let services = |tls| services(config, (&settings, stream_totals), tls);
+    let [amqp091, stream] = services(None);
     let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
     let has_tls = has_tls || http::shares_certificates(config);
     let tls = has_tls.then(|| tls_context(&listeners.tls.shared)).transpose()?;
     if let Some(tls) = &tls {
-        let [amqp091, stream] = services(config, &settings, Some(tls));
+        let [amqp091, stream] = services(Some(tls));
         wanted.extend([(listeners.ssl.as_slice(), amqp091), (&listeners.stream_ssl, stream)]);
     }
     let bind = |address, service: &Service| {
@@ -257,7 +268,11 @@ fn listen(config: &Config) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Con
 }
 
 /// AMQP 0-9-1 and the stream protocol, with TLS or without.
-fn services(config: &Config, settings: &Settings, tls: Option<&Arc<tls::Context>>) -> [Service; 2] {
+fn services(
+    config: &Config,
+    (settings, stream_totals): (&Settings, &Arc<StreamTotals>),
+    tls: Option<&Arc<tls::Context>>,
+) -> [Service; 2] {
     let mut amqp091 = settings.clone();
     let mut advertised = config.streams.advertised.clone();
     if tls.is_some() {
@@ -267,7 +282,8 @@ fn services(config: &Config, settings: &Settings, tls: Option<&Arc<tls::Context>
         // COMPAT: nobody has a certificate there.
         amqp091.mechanisms.retain(|mechanism| *mechanism != Mechanism::External);
     }
-    let stream = components::stream_settings(config, &amqp091, &advertised);
+    let mut stream = components::stream_settings(config, &amqp091, &advertised);
+    stream.totals = Arc::clone(stream_totals);
     let protocols = [Protocol::Amqp091(Arc::new(amqp091)), Protocol::Stream(Arc::new(stream))];
     protocols.map(|protocol| Service { protocol, tls: tls.cloned() })
 }

@@ -74,11 +74,16 @@ impl Tally {
 pub struct Counts([u64; KINDS]);
 
 impl Counts {
-    /// Nothing but messages that came.
+    /// These, and nothing else.
     #[must_use]
-    pub fn published(n: u64) -> Self {
-        let of = |at| if at == Count::Published as usize { n } else { 0 };
-        Self(std::array::from_fn(of))
+    pub fn these(counts: &[(Count, u64)]) -> Self {
+        let mut this = Self::default();
+        for (what, n) in counts {
+            if let Some(slot) = this.0.get_mut(*what as usize) {
+                *slot = *n;
+            }
+        }
+        this
     }
 
     /// One of them.

@@ -1,13 +1,82 @@
 //! The place of a queue's machine in the log: its last written form, and the commands since.
 
 use classic::{QueueContext, append_machine};
-use log::{Appended, Owner, SegmentCounts, SegmentId};
+use log::{Appended, Lsn, Owner, SegmentCounts, SegmentId};
 use queue::machine::Machine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A machine is written anew when the commands since, with their messages, take more than this in the log ...
 const COMMAND_BYTES_MIN: u64 = 1 << 20;
 /// ... and more than so many times what its written form takes.
 const FORM_FACTOR: u64 = 4;
+
+/// Counts of a queue's entries in the log since its node started, for figures. Written under the queue's
+/// lock, read by anybody.
+#[derive(Debug, Default)]
+pub(crate) struct LogEntries {
+    n_appended: AtomicU64,
+    /// Those before the last written form.
+    n_in_form: AtomicU64,
+    /// Those that were durable at the last look.
+    n_durable: AtomicU64,
+    /// The position of the last entry.
+    last: AtomicU64,
+    /// An entry that was not durable at the last look: its position, and the entries up to it.
+    mark: [AtomicU64; 2],
+}
+
+/// Figures of a queue's entries in the log since its node started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogFigures {
+    /// Entries.
+    pub n_appended: u64,
+    /// Those that are durable; some of the last ones may be missing.
+    pub n_durable: u64,
+    /// Those that the queue's last written form stands for.
+    pub n_in_form: u64,
+}
+
+impl LogFigures {
+    /// Both together.
+    pub const fn add(&mut self, other: &Self) {
+        self.n_appended += other.n_appended;
+        self.n_durable += other.n_durable;
+        self.n_in_form += other.n_in_form;
+    }
+}
+
+impl LogEntries {
+    /// One more is appended, while the log is durable up to `durable`.
+    fn note(&self, upto: Lsn, durable: Lsn) {
+        let n_appended = self.n_appended.load(Ordering::Relaxed);
+        let [mark, n_marked] = &self.mark;
+        let is_mark_durable = mark.load(Ordering::Relaxed) <= durable.0;
+        if self.last.load(Ordering::Relaxed) <= durable.0 {
+            self.n_durable.store(n_appended, Ordering::Release);
+        } else if is_mark_durable {
+            self.n_durable.store(n_marked.load(Ordering::Relaxed), Ordering::Release);
+        }
+        if is_mark_durable {
+            mark.store(upto.0, Ordering::Relaxed);
+            n_marked.store(n_appended + 1, Ordering::Relaxed);
+        }
+        // Readers look at these two in the opposite order: what they take for durable is.
+        self.last.store(upto.0, Ordering::Release);
+        self.n_appended.store(n_appended + 1, Ordering::Release);
+    }
+
+    pub(crate) fn figures(&self, durable: Lsn) -> LogFigures {
+        let n_appended = self.n_appended.load(Ordering::Acquire);
+        let is_all_durable = self.last.load(Ordering::Acquire) <= durable.0;
+        let n_durable = self.n_durable.load(Ordering::Acquire);
+        LogFigures {
+            n_appended,
+            n_durable: if is_all_durable { n_appended } else { n_durable },
+            n_in_form: self.n_in_form.load(Ordering::Relaxed),
+        }
+    }
+}
 
 /// The place of a queue's machine in the log.
 #[derive(Debug, Default)]
@@ -17,16 +86,17 @@ pub(crate) struct CommandLog {
     /// Where the commands since lie.
     commands: SegmentCounts,
     command_bytes: u64,
+    pub(crate) entries: Arc<LogEntries>,
 }
 
 impl CommandLog {
     /// As it was found.
-    pub(crate) const fn recovered(
+    pub(crate) fn recovered(
         form: Option<(SegmentId, u64)>,
         commands: SegmentCounts,
         command_bytes: u64,
     ) -> Self {
-        Self { form, commands, command_bytes }
+        Self { form, commands, command_bytes, entries: Arc::default() }
     }
 
     /// Whether the log has nothing.
@@ -42,6 +112,7 @@ impl CommandLog {
             queue.services().storage().wal().retain(segment, Owner(queue.id().0), 1);
         }
         self.command_bytes += appended.bytes as u64;
+        self.entries.note(appended.upto, queue.services().storage().wal().durable_upto());
     }
 
     /// Whether the machine is to be written anew.
@@ -63,6 +134,8 @@ impl CommandLog {
         let appended = append_machine(wal, queue.id().0, &form);
         self.release(queue);
         self.form = Some((appended.at.segment, form.len() as u64));
+        let n_appended = self.entries.n_appended.load(Ordering::Relaxed);
+        self.entries.n_in_form.store(n_appended, Ordering::Relaxed);
     }
 
     /// The log need not have any of it.
@@ -73,5 +146,24 @@ impl CommandLog {
         if let Some((segment, _)) = self.form.take() {
             wal.release(segment, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_count_as_durable_once_the_log_is_and_never_less() {
+        let entries = LogEntries::default();
+        let durable = |upto| entries.figures(Lsn(upto)).n_durable;
+        entries.note(Lsn(10), Lsn(5));
+        assert_eq!((durable(9), durable(10)), (0, 1));
+        entries.note(Lsn(20), Lsn(10));
+        assert_eq!((durable(10), durable(20)), (1, 2));
+        // What is appended meanwhile hides nothing for long.
+        (3..=9).for_each(|n| entries.note(Lsn(n * 10), Lsn((n - 2) * 10)));
+        assert!((6..=7).contains(&durable(70)), "{}", durable(70));
+        assert_eq!(entries.figures(Lsn(90)).n_durable, 9);
     }
 }

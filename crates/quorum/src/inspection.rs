@@ -1,5 +1,6 @@
 //! A quorum queue as operators see and steer it. Never what follows from commands.
 
+use crate::command_log::LogFigures;
 use crate::queue::QuorumQueue;
 use message::{MessageRef, Properties};
 use queue::machine::{Facts, VERSION};
@@ -66,6 +67,13 @@ impl<'q> QuorumInspection<'q> {
             n_departing: facts.n_departing(),
             machine_version: VERSION,
         })
+    }
+
+    /// Its entries in the log, without its lock.
+    #[must_use]
+    pub fn log_figures(&self) -> LogFigures {
+        let queue = self.0;
+        queue.entries.figures(queue.context.services().storage().wal().durable_upto())
     }
 
     fn facts<T>(&self, ask: impl FnOnce(Facts<'_>) -> T) -> T {

@@ -9,6 +9,7 @@ mod lazy_machine;
 mod queue;
 mod settings;
 
+pub use crate::command_log::LogFigures;
 pub use crate::inspection::{BODY_START_BYTES, Peeked, QuorumFigures, QuorumInspection};
 pub use crate::queue::{
     Consumer, LoggedMachine, QuorumQueue, QuorumRecovery, Release, WaitingPublishers,

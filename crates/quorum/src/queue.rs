@@ -3,6 +3,7 @@
 //! Lock order: a queue's lock, then the log's append lock, a `ConfirmQueue`'s or an outbox's. Never two
 //! queues at a time, nothing awaited under the lock, wakers are called after it is given back.
 
+use crate::command_log::LogEntries;
 use crate::settings::{confirm_on, dead_letter_to, machine_settings};
 use state::QueueState;
 use turn::Turn;
@@ -46,6 +47,7 @@ pub struct QuorumQueue {
     pub(crate) context: QueueContext,
     pub(crate) state: Mutex<QueueState>,
     pub(crate) counters: QueueCounters,
+    pub(crate) entries: Arc<LogEntries>,
 }
 
 impl QuorumQueue {
@@ -65,6 +67,7 @@ impl QuorumQueue {
         let context = QueueContext::new(def, services);
         Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
+            entries: Arc::clone(&state.log.entries),
             context,
             state: Mutex::new(state),
             counters: QueueCounters::default(),

@@ -9,6 +9,7 @@ mod file_part;
 mod outbox;
 mod request;
 mod stream;
+mod stream_counts;
 
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
@@ -26,6 +27,7 @@ pub use stream::{
     PublisherId, StreamCredit, StreamEvent, StreamOffset, StreamOp, StreamRefusal,
     StreamSubscription, SubscriptionId, SuperStream,
 };
+pub use stream_counts::{StreamCounter, StreamCounts, StreamTotals};
 
 pub use amqp091::table::{ShortString, Table, TableRef, Value};
 

@@ -73,6 +73,17 @@ pub enum Content {
     Owned(Box<OwnedContent>),
 }
 
+impl Content {
+    /// Bytes of the body.
+    #[must_use]
+    pub fn n_bytes(&self) -> u64 {
+        match self {
+            Self::Inline(span) => u64::from(span.len),
+            Self::Owned(owned) => owned.body.len() as u64,
+        }
+    }
+}
+
 /// Content that was gathered from several reads.
 #[derive(Debug)]
 pub struct OwnedContent {

@@ -1,11 +1,12 @@
-//! Small helpers every crate may use: time as a value, reading and writing of internal records, marks
-//! along the walk of a message.
+//! Small helpers every crate may use: time as a value, reading and writing of internal records, counts by
+//! size, marks along the walk of a message.
 //! Knows integers and bytes. Never sockets, files, queues; of clocks only the functions it is given.
 //! Start reading at [`Now`] and [`record`].
 
 mod clock;
 mod duration;
 mod edit_distance;
+mod histogram;
 pub mod record;
 mod time;
 pub mod walk;
@@ -13,6 +14,7 @@ pub mod walk;
 pub use clock::{Clock, TimeScale, WallClock};
 pub use duration::duration_s;
 pub use edit_distance::edit_distance;
+pub use histogram::{Histogram, HistogramCounts, count};
 pub use time::{Civil, Now};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

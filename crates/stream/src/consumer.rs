@@ -132,6 +132,7 @@ impl Consumer {
             let n = state.n_unacked.min(settles.len() as u64);
             state.n_unacked -= n;
             self.stream.readers.remove_unacked(n);
+            self.stream.readers.note_acked(n);
         }
         wakes.extend(self.read_on());
         Settled::All

@@ -3,7 +3,7 @@
 use crate::follower::Follower;
 use crate::listed::{PublisherView, Registered, SubscriptionView};
 use meta::ConnectionId;
-use queue_type::{ConsumerView, Owner, Wakes};
+use queue_type::{ConsumerView, Count, Counts, Owner, Wakes};
 use session::{Event, LinkId, Outbox, PublisherId, StreamEvent};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -53,6 +53,9 @@ const READ_HERE_MAX: usize = 1024;
 pub(crate) struct Readers {
     state: Mutex<State>,
     n_unacked: AtomicU64,
+    /// Messages that consumers of single messages were given, and have settled, since the node started.
+    n_delivered: AtomicU64,
+    n_acked: AtomicU64,
 }
 
 #[derive(Default)]
@@ -216,6 +219,20 @@ impl Readers {
 
     pub(crate) fn add_unacked(&self, n: u64) {
         self.n_unacked.fetch_add(n, Ordering::Relaxed);
+        self.n_delivered.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_acked(&self, n: u64) {
+        self.n_acked.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Counts of messages, of which so many were published.
+    pub(crate) fn counts(&self, n_published: u64) -> Counts {
+        Counts::these(&[
+            (Count::Published, n_published),
+            (Count::Delivered, self.n_delivered.load(Ordering::Relaxed)),
+            (Count::Acked, self.n_acked.load(Ordering::Relaxed)),
+        ])
     }
 
     pub(crate) fn remove_unacked(&self, n: u64) {

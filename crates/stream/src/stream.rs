@@ -7,8 +7,7 @@ use crate::writer::Writer;
 use chunk_log::{ChunkLog, ChunkLogError, LogOptions, LogView, Retention};
 use meta::{ConnectionId, QueueDef, QueueId, StreamSettings};
 use queue_type::{
-    AttachRefused, ConsumerView, Counts, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes,
-    wake_all,
+    AttachRefused, ConsumerView, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
 };
 use session::{ChunkSelection, LinkId, StreamOffset};
 use std::collections::BTreeMap;
@@ -115,7 +114,7 @@ impl Stream {
             n_ready: self.view.next_offset().saturating_sub(self.view.first_offset()),
             n_unacked: self.readers.n_unacked(),
             n_consumers: self.readers.len() as u64,
-            counts: Counts::published(self.view.next_offset()),
+            counts: self.readers.counts(self.view.next_offset()),
             ..QueueStat::default()
         }
     }

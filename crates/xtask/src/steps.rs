@@ -40,7 +40,7 @@ pub(crate) fn docs() -> anyhow::Result<()> {
         "leveret-http",
         "--package",
         "metrics",
-        "the_page",
+        "up_to_date",
     ]);
     anyhow::ensure!(
         routes.env("LEVERET_WRITE_DOCS", "1").status()?.success(),

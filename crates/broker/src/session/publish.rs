@@ -92,7 +92,7 @@ impl Publishing {
         input: &[u8],
     ) -> Result<(), Error> {
         let Some(channel) = client.channels.get_mut(publish.channel) else { return Ok(()) };
-        channel.counters.note_published();
+        channel.counters.note_published(publish.content.n_bytes());
         stdx::walk::step("route");
         let numbered = Numbered { index, publish, sequence: channel.next_sequence() };
         let (exchange, routing_key) = address_of(publish, input);

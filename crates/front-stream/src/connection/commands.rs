@@ -88,6 +88,7 @@ impl Reading<'_> {
         let start = self.at + FRAME_SIZE_BYTES + PUBLISH_HEAD_BYTES;
         let span = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let len = frame_bytes.saturating_sub(PUBLISH_HEAD_BYTES);
+        self.life.counter.note_received(n_entries as u64);
         self.requests.push(Request::Append(Append {
             publisher: PublisherId(publisher),
             has_filter_values: filtered,

@@ -108,7 +108,7 @@ impl Handshake {
             let correlation_id = self.correlation_id;
             let code = ResponseCode::SASL_CHALLENGE;
             let answer = SaslAuthenticateResponse { correlation_id, code, data: challenge };
-            life.outbox.lock().put(|out| answer.encode_frame(out));
+            put_counted(life, code, |out| answer.encode_frame(out));
             self.challenged = Some(Box::new(login));
             return None;
         }
@@ -156,7 +156,7 @@ impl Handshake {
             }
         };
         let answer = login_answer(self.correlation_id, code);
-        life.refuse(now, reason, |out| answer.encode_frame(out));
+        life.refuse(now, (code, reason), |out| answer.encode_frame(out));
     }
 
     /// A client that runs brings new credentials: the same mechanism, the same user.
@@ -169,10 +169,10 @@ impl Handshake {
         let Some((mechanism, user)) = self.logged_in.clone() else { return Some(Step::Close) };
         self.correlation_id = request.correlation_id;
         if request.mechanism != mechanism.name() {
-            let answer =
-                login_answer(self.correlation_id, ResponseCode::SASL_CANNOT_CHANGE_MECHANISM);
+            let code = ResponseCode::SASL_CANNOT_CHANGE_MECHANISM;
+            let answer = login_answer(self.correlation_id, code);
             let reason = format!("the mechanism {} cannot be changed", mechanism.name());
-            life.refuse(now, reason, |out| answer.encode_frame(out));
+            life.refuse(now, (code, reason), |out| answer.encode_frame(out));
             return None;
         }
         life.phase = Phase::Authenticate;
@@ -182,7 +182,7 @@ impl Handshake {
                 let code = ResponseCode::SASL_CANNOT_CHANGE_USERNAME;
                 let answer = login_answer(self.correlation_id, code);
                 let reason = "the user cannot be changed".to_owned();
-                life.refuse(now, reason, |out| answer.encode_frame(out));
+                life.refuse(now, (code, reason), |out| answer.encode_frame(out));
                 None
             }
             Some(step) => {
@@ -218,7 +218,7 @@ impl Handshake {
         if let Err(error) = result {
             let code = ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE;
             let response = OpenResponse { correlation_id, code, properties: List::default() };
-            life.refuse(now, error.text.to_string(), |out| response.encode_frame(out));
+            life.refuse(now, (code, error.text.to_string()), |out| response.encode_frame(out));
             return;
         }
         let mut locked = life.outbox.lock();
@@ -257,7 +257,13 @@ const fn login_answer(correlation_id: u32, code: ResponseCode) -> CodeResponse {
 
 fn put_login_answer(life: &Lifecycle, correlation_id: u32, code: ResponseCode) {
     let answer = login_answer(correlation_id, code);
-    life.outbox.lock().put(|out| answer.encode_frame(out));
+    put_counted(life, code, |out| answer.encode_frame(out));
+}
+
+fn put_counted(life: &Lifecycle, code: ResponseCode, encode: impl FnOnce(&mut Vec<u8>)) {
+    let mut locked = life.outbox.lock();
+    locked.note_refused(code);
+    locked.put(encode);
 }
 
 fn put_mechanisms(life: &Lifecycle, correlation_id: u32) {

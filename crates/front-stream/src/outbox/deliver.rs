@@ -5,8 +5,10 @@
 //! ```
 
 use edge::{Closing, Outgoing};
-use session::{CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, LinkId, Room, SubscriptionId};
-use streamproto::{deliver_prefix, deliver_v2_prefix};
+use session::{
+    CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, LinkId, Room, StreamCounter, SubscriptionId,
+};
+use streamproto::{ChunkType, deliver_prefix, deliver_v2_prefix};
 
 /// Shared data from this size on is spliced into the output instead of copied.
 const SPLICE_BYTES_MIN: usize = 8 * 1024;
@@ -64,6 +66,7 @@ impl Links {
         out: &mut Outgoing,
         id: LinkId,
         chunk: &ChunkDelivery<'_>,
+        counter: &StreamCounter,
     ) -> Room {
         let tells_committed = self.tells_committed;
         // Its subscription is gone.
@@ -71,6 +74,10 @@ impl Links {
             return Room::Full;
         };
         let SubscriptionId(subscription) = link.subscription;
+        let [_, chunk_type, n0, n1, ..] = *chunk.header;
+        if ChunkType(chunk_type) == ChunkType::USER {
+            counter.note_delivered(u64::from(u16::from_be_bytes([n0, n1])));
+        }
         let n_bytes = u32::try_from(CHUNK_HEADER_BYTES + chunk.data.len()).unwrap_or(u32::MAX);
         let rope = out.rope();
         let bytes = rope.bytes();

@@ -62,6 +62,7 @@ impl Locked {
             StreamEvent::Refused { origin, why } => self.answer(origin, refusal_code(why)),
             StreamEvent::CreditRefused { subscription, why } => {
                 let (code, subscription_id) = (refusal_code(why), subscription.0);
+                self.note_refused(code);
                 self.put_frame(&CreditResponse { code, subscription_id });
             }
             StreamEvent::Subscribed { origin, link, subscription } => {
@@ -101,6 +102,7 @@ impl Locked {
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others are answered by a code")]
     fn answer(&mut self, origin: MethodTag, code: ResponseCode) {
         let Some(Asked { key, correlation_id }) = Asked::of(origin) else { return };
+        self.note_refused(code);
         match key {
             Key::QueryPublisherSequence => {
                 self.put_frame(&QueryPublisherSequenceResponse {

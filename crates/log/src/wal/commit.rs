@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::segment::SegmentFiles;
 use super::state::{Need, Work};
-use super::{CommitListener, Durability, Shared};
+use super::{CommitListener, Durability, SYNC_MICROS, Shared};
 use crate::error::{LogError, Result};
 
 /// Buffers below this keep their memory for good.
@@ -180,9 +180,11 @@ impl Committer {
         };
         if sync {
             stdx::walk::step("sync");
+            let sync_began = Instant::now();
             synced += self.files.sync()?;
             self.sync_time = lately(self.sync_time, began.elapsed());
-            counters.syncs.fetch_add(1, Ordering::Relaxed);
+            counters.sync_micros.note(&SYNC_MICROS, micros(sync_began.elapsed()));
+            counters.commit_micros.store(micros(self.sync_time), Ordering::Relaxed);
         }
         Ok(synced)
     }
@@ -247,6 +249,10 @@ impl Committer {
         }
         self.work.buffer = buffer;
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A moving average: what was lately, and now.

@@ -98,6 +98,7 @@ async fn start() -> Node {
             Threshold::Bytes(1 << 30),
             Threshold::Bytes(50_000_000),
         ))),
+        stream_totals: Arc::default(),
         log: Arc::new(Levels),
         tls: Vec::new(),
         suspended: watch::Sender::new(false),

@@ -12,6 +12,7 @@ use ctl::environment;
 use http::Api;
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Clock;
+use session::StreamTotals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ pub(crate) struct RuntimeHandles<'s> {
     pub(crate) tls: Vec<Arc<tls::Context>>,
     /// Told whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
+    pub(crate) stream_totals: Arc<StreamTotals>,
 }
 
 /// The control socket while it is served.
@@ -56,6 +58,7 @@ impl Control {
         let management = Arc::new(Management {
             broker: Arc::clone(broker),
             authenticator: components::authenticator(config),
+            stream_totals: handles.stream_totals,
             password_rule: components::password_rule(config)?,
             hashing: config.access.hashing,
             node_info: node_info((config, args), listeners, started),

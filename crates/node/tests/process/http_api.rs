@@ -413,6 +413,12 @@ fn metrics_are_scraped() {
         "# TYPE rabbitmq_queue_messages_ready gauge",
         "rabbitmq_global_messages_received_total{protocol=\"amqp091\"} ",
         "rabbitmq_global_messages_acknowledged_total{protocol=\"amqp091\",queue_type=\"rabbit_quorum_queue\"} 0\n",
+        "rabbitmq_global_messages_received_total{protocol=\"stream\"} 0\n",
+        "rabbitmq_message_size_bytes_bucket{protocol=\"amqp091\",le=\"1000000\"} ",
+        "rabbitmq_message_size_bytes_bucket{protocol=\"amqp091\",le=\"+Inf\"} ",
+        "rabbitmq_auth_attempts_succeeded_total{protocol=\"amqp091\"} 1\n",
+        "rabbitmq_global_stream_error_unknown_frame_total{protocol=\"stream\"} 0\n",
+        "# TYPE leveret_wal_fsync_seconds histogram",
     ] {
         assert!(body.contains(line), "{line} is not in\n{body}");
     }

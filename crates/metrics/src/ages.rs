@@ -1,0 +1,114 @@
+//! How long the oldest message of each queue has waited. No queue notes when a message came: looks at how
+//! many have come so far, one every few seconds, tell between which two looks the oldest did.
+
+use broker::{Broker, QueueStat};
+use meta::QueueId;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+use stdx::Now;
+
+/// Looks at a queue that are remembered: of the older ones then every second is forgotten, which is still
+/// near enough for as old a message.
+const LOOKS_MAX: usize = 32;
+
+/// Looks at queues that have messages.
+#[derive(Debug, Default)]
+pub struct Ages(Mutex<HashMap<QueueId, Looks>>);
+
+/// Times, in milliseconds, and messages that had come by then; the oldest message came after the first.
+#[derive(Debug, Default)]
+struct Looks(VecDeque<(u64, u64)>);
+
+impl Looks {
+    fn look(&mut self, now_ms: u64, n_come: u64, n_messages: u64) {
+        let n_before = n_come.saturating_sub(n_messages);
+        while self.0.get(1).is_some_and(|(_, n)| *n <= n_before) {
+            self.0.pop_front();
+        }
+        self.0.push_back((now_ms, n_come));
+        if self.0.len() > LOOKS_MAX {
+            let mut at = 0;
+            self.0.retain(|_| {
+                at += 1;
+                at == 1 || at % 2 == 0 || at > LOOKS_MAX / 2
+            });
+        }
+    }
+
+    fn age_ms(&self, now_ms: u64) -> u64 {
+        self.0.front().map_or(0, |(at_ms, _)| now_ms.saturating_sub(*at_ms))
+    }
+}
+
+impl Ages {
+    /// Looks at everything.
+    pub fn look(&self, broker: &Broker, now: Now) {
+        let view = broker.view();
+        let mut before = std::mem::take(&mut *stdx::lock(&self.0));
+        let of = |stat: &QueueStat| (stat.counts.of(broker::Count::Published), n_messages(stat));
+        // A stream's messages stay; their age says nothing.
+        let waiting = view
+            .queues()
+            .filter(|queue| {
+                !queue.def().is_internal() && queue.def().kind != meta::QueueKind::Stream
+            })
+            .map(|queue| (queue.id(), of(&queue.stat())))
+            .filter(|(_, (_, n_messages))| *n_messages > 0);
+        let looked = waiting.map(|(id, (n_come, n_messages))| {
+            let mut looks = before.remove(&id).unwrap_or_default();
+            looks.look(now.monotonic_ms, n_come, n_messages);
+            (id, looks)
+        });
+        let looked = looked.collect();
+        *stdx::lock(&self.0) = looked;
+    }
+
+    /// Of each queue that had messages at the last look, in seconds.
+    pub(crate) fn seconds(&self, now: Now) -> HashMap<QueueId, f64> {
+        let looks = stdx::lock(&self.0);
+        let age = |looks: &Looks| looks.age_ms(now.monotonic_ms) as f64 / 1e3;
+        looks.iter().map(|(id, looks)| (*id, age(looks))).collect()
+    }
+}
+
+const fn n_messages(stat: &QueueStat) -> u64 {
+    stat.n_ready + stat.n_unacked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten messages a second come and as many go, and ever more stay: the age is never less than what it is,
+    /// and not much more.
+    #[test]
+    fn the_oldest_is_as_old_as_the_looks_tell() {
+        let mut looks = Looks::default();
+        for second in 1..=100_000_u64 {
+            let (n_come, n_gone) = (second * 10, second * 5);
+            looks.look(second * 1_000, n_come, n_come - n_gone);
+            let came_ms = n_gone * 100;
+            let age_ms = second * 1_000 - came_ms;
+            let estimated_ms = looks.age_ms(second * 1_000);
+            assert!(looks.0.len() <= LOOKS_MAX);
+            assert!(
+                second == 1 || (age_ms..=age_ms * 3 / 2 + 1_000).contains(&estimated_ms),
+                "{second}: {age_ms} {estimated_ms}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_there_first_is_as_old_as_the_first_look_at_least() {
+        let mut looks = Looks::default();
+        looks.look(1_000, 0, 7);
+        looks.look(6_000, 10, 10);
+        assert_eq!(looks.age_ms(7_000), 6_000);
+        // The seven are gone, and so are three of the ten.
+        looks.look(11_000, 10, 7);
+        looks.look(16_000, 10, 7);
+        assert_eq!(looks.age_ms(16_000), 15_000);
+        looks.look(21_000, 15, 5);
+        assert_eq!(looks.age_ms(21_000), 5_000);
+    }
+}

@@ -320,11 +320,22 @@ impl Connection {
         channels.values().any(|channel| channel.published.counts().n() > 0)
     }
 
+    /// Bytes that it has received and sent.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; 2] {
+        [&self.received, &self.sent].map(|it| it.bytes.load(Ordering::Relaxed))
+    }
+
     /// The number of its channels.
     #[must_use]
     pub fn n_channels(&self) -> usize {
         stdx::lock(&self.channels).len()
     }
+}
+
+fn add_bytes(bytes: &mut BTreeMap<String, [u64; 2]>, connection: &Connection) {
+    let sums = bytes.entry(connection.identity.vhost.clone()).or_default();
+    sums.iter_mut().zip(connection.bytes()).for_each(|(sum, more)| *sum += more);
 }
 
 /// Clients whose own threads wait for the disk at a time. Threads are left for others, who come in by them.
@@ -351,6 +362,8 @@ pub struct Connections {
     disk_turns: DiskTurns,
     /// Writes to the sockets of those that are gone.
     n_writes_before: AtomicU64,
+    /// Bytes that those received and sent, by virtual host.
+    bytes_before: Mutex<BTreeMap<String, [u64; 2]>>,
     /// Counts of what channels that are gone have published, by virtual host.
     ended: Mutex<BTreeMap<String, PublishTotals>>,
 }
@@ -423,7 +436,18 @@ impl Connections {
         if let Some(gone) = by_id.remove(&id) {
             self.n_writes_before
                 .fetch_add(gone.sent.n_calls.load(Ordering::Relaxed), Ordering::Relaxed);
+            let mut before = stdx::lock(&self.bytes_before);
+            add_bytes(&mut before, &gone);
         }
+    }
+
+    /// Bytes received and sent since the node started, by virtual host.
+    #[must_use]
+    pub fn traffic(&self) -> BTreeMap<String, [u64; 2]> {
+        let by_id = stdx::lock(&self.by_id);
+        let mut bytes = stdx::lock(&self.bytes_before).clone();
+        by_id.values().for_each(|connection| add_bytes(&mut bytes, connection));
+        bytes
     }
 
     /// Writes to sockets since the start.

@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::list::{Listing, Row, Rows};
 use crate::query::Query;
 use crate::refusal::Refusal;
+use crate::stats::Ranges;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use meta::{Name, State, Vhost};
@@ -80,6 +81,11 @@ impl Call {
             // COMPAT: the code comes first, the place after it.
             Err(error) => Err(Refusal::bad_request(format!("not_json: {error}"))),
         }
+    }
+
+    /// The samples that are wanted.
+    pub(crate) fn ranges(&self) -> Result<Ranges, Refusal> {
+        Ranges::of(&self.query)
     }
 
     /// Whether lists of queues are without figures, and have their messages' all the same.

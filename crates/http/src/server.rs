@@ -62,7 +62,7 @@ async fn look_often(api: &Arc<Api>) {
         ticks.tick().await;
         let api = Arc::clone(api);
         let look = move || {
-            api.stats.look(&api.management.broker, api.now());
+            api.stats.look(&api.management, api.now());
             api.ages.look(&api.management.broker, api.now());
         };
         let _ended = tokio::task::spawn_blocking(look).await;

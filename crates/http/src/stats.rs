@@ -1,13 +1,24 @@
-//! Figures and rates. Counters say what was done since the node started; a sampler looks at them every few
-//! seconds, and the difference of the last two looks is a rate. Queues that are empty and unused take no
-//! memory.
+//! Figures, rates and what both were before. Counters say what was done since the node started; a sampler
+//! looks at them every few seconds, and the difference of the last two looks is a rate. Queues that are empty
+//! and unused take no memory.
 
-use broker::{Broker, ChannelCounters, Count, Counts, PublishTotals, QueueStat};
+mod series;
+
+pub(crate) use series::Ranges;
+
+use broker::{Broker, Count, Counts, PublishTotals, QueueStat};
 use meta::{ConnectionId, QueueId};
+use mgmt::{Management, memory_used_bytes};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
+use series::{History, LONG, Moments, Range, SHORT, details};
+use session::ChannelId;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use stdx::Now;
+
+/// Memory of the past of all queues, and of all objects of one other kind, bytes.
+const QUEUE_BYTES_MAX: usize = 24 << 20;
+const OTHER_BYTES_MAX: usize = 2 << 20;
 
 /// Names of what is counted, as RabbitMQ's message_stats have them.
 const OF_QUEUES: [(&str, Count); 8] = [
@@ -20,6 +31,14 @@ const OF_QUEUES: [(&str, Count); 8] = [
     ("redeliver", Count::Redelivered),
     ("ack", Count::Acked),
 ];
+/// The places of those that are deliveries.
+const DELIVERED: std::ops::Range<usize> = 1..5;
+/// The places of what a queue holds, behind those.
+const READY: usize = 8;
+const UNACKED: usize = 9;
+
+/// Names of what clients publish.
+const OF_CHANNELS: [&str; 4] = ["publish", "confirm", "return_unroutable", "drop_unroutable"];
 
 /// Names of what comes and goes.
 const CHURN: [&str; 7] = [
@@ -50,100 +69,183 @@ fn churn(broker: &Broker) -> [u64; CHURN.len()] {
     ]
 }
 
-/// A figure of several.
-type Of<T> = fn(&T) -> u64;
+/// A queue at one look: in the order of [`OF_QUEUES`], then what it holds.
+type QueueLook = [u64; 10];
+/// A virtual host's queues, what was published in it ([`OF_CHANNELS`]), bytes received and sent.
+type VhostLook = [u64; 16];
+/// The places of what was published, and of bytes, behind those of queues.
+const PUBLISHED: usize = 10;
+const RECEIVED: usize = 14;
 
-/// Two looks at a figure.
-#[derive(Clone, Copy, Debug, Default)]
-struct Twice<T> {
-    now: T,
-    before: T,
+fn of_counts(counts: &Counts) -> [u64; 8] {
+    OF_QUEUES.map(|(_, what)| counts.of(what))
 }
 
-impl<T> Twice<T> {
-    fn look(&mut self, value: T) {
-        self.before = std::mem::replace(&mut self.now, value);
+fn of_queue(stat: &QueueStat) -> QueueLook {
+    let [a, b, c, d, e, f, g, h] = of_counts(&stat.counts);
+    [a, b, c, d, e, f, g, h, stat.n_ready, stat.n_unacked]
+}
+
+const fn of_channel(totals: &PublishTotals) -> [u64; 4] {
+    [totals.n_published, totals.n_answered, totals.n_returned, totals.n_dropped]
+}
+
+fn add(sums: &mut [u64], more: &[u64]) {
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+/// The virtual hosts as they are now.
+fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
+    let mut vhosts: BTreeMap<String, VhostLook> = BTreeMap::new();
+    let mut put = |vhost: String, at: usize, figures: &[u64]| {
+        let sums = vhosts.entry(vhost).or_default();
+        add(sums.get_mut(at..).unwrap_or_default(), figures);
+    };
+    for queue in broker.view().queues().filter(|queue| !queue.def().is_internal()) {
+        let stat = queue.stat();
+        put(queue.def().vhost.to_string(), READY, &[stat.n_ready, stat.n_unacked]);
     }
-}
-
-/// A queue at one look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct QueueLook {
-    counts: Counts,
-    n_ready: u64,
-    n_unacked: u64,
-}
-
-impl QueueLook {
-    const fn of(stat: &QueueStat) -> Self {
-        Self { counts: stat.counts, n_ready: stat.n_ready, n_unacked: stat.n_unacked }
+    for ((vhost, _), counts) in broker.figures().counts() {
+        put(vhost, 0, &of_counts(&counts));
     }
+    for (vhost, totals) in broker.connections.published() {
+        put(vhost, PUBLISHED, &of_channel(&totals));
+    }
+    for (vhost, bytes) in broker.connections.traffic() {
+        put(vhost, RECEIVED, &bytes);
+    }
+    vhosts
 }
 
-/// A virtual host at one look.
-#[derive(Clone, Copy, Debug, Default)]
-struct VhostLook {
-    queues: QueueLook,
-    published: PublishTotals,
-    received_bytes: u64,
-    sent_bytes: u64,
+/// Names of the node's own figures.
+const OF_NODE: [&str; 7] = [
+    "mem_used",
+    "fd_used",
+    "sockets_used",
+    "proc_used",
+    "disk_free",
+    "io_read_bytes",
+    "io_write_bytes",
+];
+
+fn of_node(management: &Management) -> [u64; OF_NODE.len()] {
+    let n_connections = management.broker.connections.len() as u64;
+    let traffic = management.resources.traffic();
+    [
+        memory_used_bytes().unwrap_or_default(),
+        management.resources.descriptors().total_used.unwrap_or_default() as u64,
+        n_connections,
+        n_connections,
+        management.node_info.disk_free_bytes().unwrap_or_default(),
+        traffic.iter().map(|it| it.read_bytes).sum(),
+        traffic.iter().map(|it| it.write_bytes).sum(),
+    ]
 }
 
-/// Everything at the last two looks.
-#[derive(Debug, Default)]
+/// Everything over time.
+#[derive(Debug)]
 struct Looks {
-    /// Milliseconds between them.
-    span_ms: u64,
-    at_ms: u64,
-    queues: HashMap<QueueId, Twice<QueueLook>>,
-    vhosts: BTreeMap<String, Twice<VhostLook>>,
-    churn: Twice<[u64; CHURN.len()]>,
+    moments: Moments,
+    queues: History<QueueId, 10>,
+    vhosts: History<String, 16>,
     /// Bytes received and sent.
-    connections: HashMap<ConnectionId, (Twice<u64>, Twice<u64>)>,
+    connections: History<ConnectionId, 2>,
+    channels: History<(ConnectionId, ChannelId), 4>,
+    churn: History<(), { CHURN.len() }>,
+    node: History<(), { OF_NODE.len() }>,
 }
 
-impl Looks {
-    #[expect(clippy::cast_precision_loss, reason = "a rate is shown with a digit behind the point")]
-    fn rate(&self, now: u64, before: u64) -> f64 {
-        if self.span_ms == 0 {
-            return 0.0;
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            moments: Moments::default(),
+            queues: History::new(SHORT, QUEUE_BYTES_MAX),
+            vhosts: History::new(LONG, OTHER_BYTES_MAX),
+            connections: History::new(SHORT, OTHER_BYTES_MAX),
+            channels: History::new(SHORT, OTHER_BYTES_MAX),
+            churn: History::new(LONG, OTHER_BYTES_MAX),
+            node: History::new(LONG, OTHER_BYTES_MAX),
         }
-        let (now, before) = (now as f64, before as f64);
-        ((now - before) * 10_000.0 / self.span_ms as f64).round() / 10.0
+    }
+}
+
+/// Figures of one object over time, on their way into an answer.
+struct Past<'l, const N: usize> {
+    moments: &'l Moments,
+    at: &'l dyn Fn(u64) -> Option<[u64; N]>,
+    range: Option<Range>,
+}
+
+impl<const N: usize> Past<'_, N> {
+    fn now(&self) -> [u64; N] {
+        (self.at)(self.moments.now_ms).unwrap_or([0; N])
     }
 
-    fn put(&self, object: &mut Map<String, Value>, name: &str, value: u64, twice: (u64, u64)) {
-        object.insert(name.to_owned(), json!(value));
-        let rate = self.rate(twice.0, twice.1);
-        object.insert(format!("{name}_details"), json!({"rate": rate}));
+    /// The rate of the sum of what is at these places, and its samples.
+    fn details(&self, places: std::ops::Range<usize>) -> Value {
+        let sum = |it: [u64; N]| it.get(places.clone()).unwrap_or_default().iter().sum();
+        details(self.moments, self.range, |moment_ms| (self.at)(moment_ms).map(sum))
     }
 
-    /// The `message_stats` of what went through queues.
-    fn put_counts(&self, object: &mut Map<String, Value>, counts: &Counts, looks: Twice<Counts>) {
-        for (name, what) in OF_QUEUES {
-            self.put(object, name, counts.of(what), (looks.now.of(what), looks.before.of(what)));
-        }
-        let all = [&looks.now, &looks.before].map(Counts::n_delivered);
-        self.put(object, "deliver_get", counts.n_delivered(), (all[0], all[1]));
-    }
-
-    fn put_published(
+    /// Puts a figure and its details.
+    fn put(
         &self,
         object: &mut Map<String, Value>,
-        totals: &PublishTotals,
-        looks: Twice<PublishTotals>,
+        (name, value): (&str, u64),
+        places: std::ops::Range<usize>,
     ) {
-        let figures: [(&str, Of<PublishTotals>); 4] = [
-            ("publish", |it| it.n_published),
-            ("confirm", |it| it.n_answered),
-            ("return_unroutable", |it| it.n_returned),
-            ("drop_unroutable", |it| it.n_dropped),
-        ];
-        for (name, of) in figures {
-            self.put(object, name, of(totals), (of(&looks.now), of(&looks.before)));
+        object.insert(name.to_owned(), json!(value));
+        object.insert(format!("{name}_details"), self.details(places));
+    }
+
+    /// Puts figures that stand at one place after the other.
+    fn put_all<'n>(
+        &self,
+        object: &mut Map<String, Value>,
+        named: impl Iterator<Item = (&'n str, u64)>,
+        first: usize,
+    ) {
+        for (at, named) in named.enumerate() {
+            self.put(object, named, first + at..first + at + 1);
         }
     }
+
+    /// Puts the `message_stats` of what went through queues.
+    fn put_counts(&self, object: &mut Map<String, Value>, counts: &[u64]) {
+        let names = OF_QUEUES.iter().map(|(name, _)| *name);
+        self.put_all(object, names.zip(counts.iter().copied()), 0);
+        let n_delivered = counts.get(DELIVERED).unwrap_or_default().iter().sum();
+        self.put(object, ("deliver_get", n_delivered), DELIVERED);
+    }
 }
+
+impl Past<'_, 16> {
+    /// Puts what queues hold.
+    fn put_lengths(&self, object: &mut Map<String, Value>) {
+        let now = self.now();
+        let sum =
+            |places| now.get::<std::ops::Range<usize>>(places).unwrap_or_default().iter().sum();
+        for (name, places) in LENGTHS {
+            self.put(object, (name, sum(places.clone())), places);
+        }
+    }
+
+    fn message_stats(&self) -> Value {
+        let (mut stats, now) = (Map::new(), self.now());
+        self.put_counts(&mut stats, &now);
+        // What clients published, rather than what came to queues.
+        let published = now.into_iter().skip(PUBLISHED);
+        self.put_all(&mut stats, OF_CHANNELS.into_iter().zip(published), PUBLISHED);
+        Value::Object(stats)
+    }
+}
+
+/// Lengths of queues, by name and places.
+const LENGTHS: [(&str, std::ops::Range<usize>); 3] = [
+    ("messages", READY..UNACKED + 1),
+    ("messages_ready", READY..READY + 1),
+    ("messages_unacknowledged", UNACKED..UNACKED + 1),
+];
 
 /// The node's figures over time.
 #[derive(Debug, Default)]
@@ -151,168 +253,143 @@ pub(crate) struct Stats(Mutex<Looks>);
 
 impl Stats {
     /// Looks at everything.
-    pub(crate) fn look(&self, broker: &Broker, now: Now) {
-        let view = broker.view();
-        let mut vhosts: BTreeMap<String, VhostLook> = BTreeMap::new();
-        let mut queues = Vec::new();
-        for queue in view.queues().filter(|queue| !queue.def().is_internal()) {
-            let stat = queue.stat();
-            let of_vhost = vhosts.entry(queue.def().vhost.to_string()).or_default();
-            of_vhost.queues.n_ready += stat.n_ready;
-            of_vhost.queues.n_unacked += stat.n_unacked;
-            let look = QueueLook::of(&stat);
-            if look != QueueLook::default() {
-                queues.push((queue.id(), look));
+    pub(crate) fn look(&self, management: &Management, now: Now) {
+        let broker = &management.broker;
+        let (vhosts, churn, node) = (vhosts(broker), churn(broker), of_node(management));
+        let mut looks = stdx::lock(&self.0);
+        let Looks { moments, queues, vhosts: of_vhosts, connections, channels, .. } = &mut *looks;
+        moments.advance(now);
+        for queue in broker.view().queues().filter(|queue| !queue.def().is_internal()) {
+            queues.look(queue.id(), of_queue(&queue.stat()), moments);
+        }
+        queues.end_look(moments);
+        vhosts.into_iter().for_each(|(vhost, figures)| of_vhosts.look(vhost, figures, moments));
+        of_vhosts.end_look(moments);
+        for connection in broker.connections.list() {
+            connections.look(connection.id, connection.bytes(), moments);
+            for (channel, counters) in stdx::lock(&connection.channels).iter() {
+                let totals = counters.totals(connection.n_unconfirmed(*channel));
+                channels.look((connection.id, *channel), of_channel(&totals), moments);
             }
         }
-        for ((vhost, _), counts) in broker.figures().counts() {
-            vhosts.entry(vhost).or_default().queues.counts.add(&counts);
-        }
-        for (vhost, totals) in broker.connections.published() {
-            vhosts.entry(vhost).or_default().published = totals;
-        }
-        let churn = churn(broker);
-        let mut looks = stdx::lock(&self.0);
-        looks.churn.look(churn);
-        looks.span_ms = now.monotonic_ms.saturating_sub(looks.at_ms);
-        looks.at_ms = now.monotonic_ms;
-        let (last, is_first) = (std::mem::take(&mut looks.queues), looks.vhosts.is_empty());
-        let twice = |(id, now): (QueueId, QueueLook)| {
-            // What was there at the start did not come since.
-            let unseen = if is_first { now } else { QueueLook::default() };
-            (id, Twice { now, before: last.get(&id).map_or(unseen, |twice| twice.now) })
-        };
-        looks.queues = queues.into_iter().map(twice).collect();
-        let connections = std::mem::take(&mut looks.connections);
-        for connection in broker.connections.list() {
-            let bytes = [&connection.received, &connection.sent]
-                .map(|it| it.bytes.load(std::sync::atomic::Ordering::Relaxed));
-            let of_vhost = vhosts.entry(connection.identity.vhost.clone()).or_default();
-            of_vhost.received_bytes += bytes[0];
-            of_vhost.sent_bytes += bytes[1];
-            let mut twice = connections.get(&connection.id).copied().unwrap_or_default();
-            twice.0.look(bytes[0]);
-            twice.1.look(bytes[1]);
-            looks.connections.insert(connection.id, twice);
-        }
-        for (vhost, look) in vhosts {
-            let unseen = if is_first { look } else { VhostLook::default() };
-            let twice = looks.vhosts.entry(vhost).or_insert(Twice { now: unseen, before: unseen });
-            twice.look(look);
-        }
+        connections.end_look(moments);
+        channels.end_look(moments);
+        let moments = looks.moments;
+        looks.churn.look((), churn, &moments);
+        looks.node.look((), node, &moments);
     }
 
-    pub(crate) fn rate_of_queue(&self, queue: QueueId, column: &str) -> f64 {
+    /// The details of a queue's column.
+    pub(crate) fn details_of_queue(&self, queue: QueueId, column: &str, ranges: &Ranges) -> Value {
         let looks = stdx::lock(&self.0);
-        let Some(Twice { now, before }) = looks.queues.get(&queue) else { return 0.0 };
-        let of = |look: &QueueLook| match column {
-            "messages_ready_details" => look.n_ready,
-            "messages_unacknowledged_details" => look.n_unacked,
-            _ => look.n_ready + look.n_unacked,
-        };
-        looks.rate(of(now), of(before))
+        let (moments, at) = (&looks.moments, &|ms| looks.queues.at(&queue, ms));
+        let name = column.trim_end_matches("_details");
+        let places = LENGTHS.into_iter().find(|(known, _)| *known == name);
+        let past = Past { moments, at, range: ranges.lengths };
+        past.details(places.map_or(0..0, |(_, places)| places))
     }
 
     /// None for a queue that nothing was done to.
-    pub(crate) fn of_queue(&self, queue: QueueId, stat: &QueueStat) -> Option<Value> {
+    pub(crate) fn of_queue(
+        &self,
+        queue: QueueId,
+        stat: &QueueStat,
+        ranges: &Ranges,
+    ) -> Option<Value> {
         if stat.counts == Counts::default() {
             return None;
         }
         let looks = stdx::lock(&self.0);
-        let twice = looks.queues.get(&queue).map(|it| (it.now.counts, it.before.counts));
-        let (now, before) = twice.unwrap_or_default();
+        let (moments, at) = (&looks.moments, &|ms| looks.queues.at(&queue, ms));
         let mut object = Map::new();
-        looks.put_counts(&mut object, &stat.counts, Twice { now, before });
+        let past = Past { moments, at, range: ranges.msg_rates };
+        past.put_counts(&mut object, &of_counts(&stat.counts));
         Some(Value::Object(object))
     }
 
-    pub(crate) fn rate_of_connection(&self, connection: ConnectionId, column: &str) -> f64 {
+    /// The details of a connection's bytes received, or sent.
+    pub(crate) fn details_of_connection(
+        &self,
+        connection: ConnectionId,
+        is_sent: bool,
+        ranges: &Ranges,
+    ) -> Value {
         let looks = stdx::lock(&self.0);
-        let Some((received, sent)) = looks.connections.get(&connection) else { return 0.0 };
-        let twice = if column == "recv_oct_details" { received } else { sent };
-        looks.rate(twice.now, twice.before)
+        let (moments, at) = (&looks.moments, &|ms| looks.connections.at(&connection, ms));
+        let place = usize::from(is_sent);
+        Past { moments, at, range: ranges.data_rates }.details(place..place + 1)
     }
 
     /// None for a channel that has published nothing.
-    pub(crate) fn of_channel(counters: &ChannelCounters, n_unconfirmed: u64) -> Option<Value> {
-        let totals = counters.totals(n_unconfirmed);
-        (totals != PublishTotals::default()).then(|| {
-            json!({
-                "publish": totals.n_published, "confirm": totals.n_answered,
-                "return_unroutable": totals.n_returned, "drop_unroutable": totals.n_dropped,
-            })
-        })
+    pub(crate) fn of_channel(
+        &self,
+        key: (ConnectionId, ChannelId),
+        totals: &PublishTotals,
+        ranges: &Ranges,
+    ) -> Option<Value> {
+        if *totals == PublishTotals::default() {
+            return None;
+        }
+        let looks = stdx::lock(&self.0);
+        let (moments, at) = (&looks.moments, &|ms| looks.channels.at(&key, ms));
+        let mut object = Map::new();
+        let past = Past { moments, at, range: ranges.msg_rates };
+        past.put_all(&mut object, OF_CHANNELS.into_iter().zip(of_channel(totals)), 0);
+        Some(Value::Object(object))
     }
 
     /// The figures of a virtual host as fields of its object.
-    pub(crate) fn of_vhost(&self, vhost: &str) -> Map<String, Value> {
-        let looks = stdx::lock(&self.0);
-        let twice = looks.vhosts.get(vhost).copied().unwrap_or_default();
-        let mut object = Map::new();
-        looks.put_messages(&mut object, &twice);
-        let Twice { now, before } = twice;
-        let bytes = (now.received_bytes, before.received_bytes);
-        looks.put(&mut object, "recv_oct", now.received_bytes, bytes);
-        let bytes = (now.sent_bytes, before.sent_bytes);
-        looks.put(&mut object, "send_oct", now.sent_bytes, bytes);
-        object.insert("message_stats".to_owned(), looks.message_stats(&twice));
-        object
-    }
-
-    /// Connections, channels and queues that come and go, as fields.
-    pub(crate) fn churn(&self, broker: &Broker) -> Map<String, Value> {
-        let (now, looks) = (churn(broker), stdx::lock(&self.0));
-        let mut object = Map::new();
-        let both = looks.churn.now.iter().zip(&looks.churn.before);
-        for ((name, value), (last, before)) in CHURN.iter().zip(now).zip(both) {
-            looks.put(&mut object, name, value, (*last, *before));
-        }
+    pub(crate) fn of_vhost(&self, vhost: &str, ranges: &Ranges) -> Map<String, Value> {
+        let (looks, vhost) = (stdx::lock(&self.0), vhost.to_owned());
+        let (moments, at) = (&looks.moments, &|ms| looks.vhosts.at(&vhost, ms));
+        let past = |range| Past { moments, at, range };
+        let (mut object, bytes) = (Map::new(), past(ranges.data_rates));
+        past(ranges.lengths).put_lengths(&mut object);
+        let named =
+            ["recv_oct", "send_oct"].into_iter().zip(bytes.now().into_iter().skip(RECEIVED));
+        bytes.put_all(&mut object, named, RECEIVED);
+        object.insert("message_stats".to_owned(), past(ranges.msg_rates).message_stats());
         object
     }
 
     /// Those of all virtual hosts together that are wanted.
-    pub(crate) fn overview(&self, wanted: impl Fn(&str) -> bool) -> Map<String, Value> {
+    pub(crate) fn overview(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+        ranges: &Ranges,
+    ) -> Map<String, Value> {
         let looks = stdx::lock(&self.0);
-        let mut all = Twice::<VhostLook>::default();
-        for (_, twice) in looks.vhosts.iter().filter(|(vhost, _)| wanted(vhost)) {
-            add(&mut all.now, &twice.now);
-            add(&mut all.before, &twice.before);
-        }
+        let keys: Vec<&String> = looks.vhosts.keys().filter(|vhost| wanted(vhost)).collect();
+        let at = |moment_ms| {
+            let figures = keys.iter().filter_map(|vhost| looks.vhosts.at(vhost, moment_ms));
+            figures.reduce(|mut sums, more| {
+                add(&mut sums, &more);
+                sums
+            })
+        };
+        let past = |range| Past { moments: &looks.moments, at: &at, range };
         let (mut object, mut totals) = (Map::new(), Map::new());
-        looks.put_messages(&mut totals, &all);
+        past(ranges.lengths).put_lengths(&mut totals);
         object.insert("queue_totals".to_owned(), Value::Object(totals));
-        object.insert("message_stats".to_owned(), looks.message_stats(&all));
+        object.insert("message_stats".to_owned(), past(ranges.msg_rates).message_stats());
         object
     }
-}
 
-impl Looks {
-    fn put_messages(&self, object: &mut Map<String, Value>, twice: &Twice<VhostLook>) {
-        let figures: [(&str, Of<QueueLook>); 3] = [
-            ("messages", |it| it.n_ready + it.n_unacked),
-            ("messages_ready", |it| it.n_ready),
-            ("messages_unacknowledged", |it| it.n_unacked),
-        ];
-        for (name, of) in figures {
-            let (now, before) = (of(&twice.now.queues), of(&twice.before.queues));
-            self.put(object, name, now, (now, before));
-        }
+    /// Connections, channels and queues that come and go, as fields.
+    pub(crate) fn churn(&self, broker: &Broker, ranges: &Ranges) -> Map<String, Value> {
+        let (now, looks, mut object) = (churn(broker), stdx::lock(&self.0), Map::new());
+        let (moments, at) = (&looks.moments, &|ms| looks.churn.at(&(), ms));
+        let past = Past { moments, at, range: ranges.node_stats };
+        past.put_all(&mut object, CHURN.into_iter().zip(now), 0);
+        object
     }
 
-    fn message_stats(&self, twice: &Twice<VhostLook>) -> Value {
-        let mut stats = Map::new();
-        let counts = Twice { now: twice.now.queues.counts, before: twice.before.queues.counts };
-        self.put_counts(&mut stats, &counts.now, counts);
-        // What clients published, rather than what came to queues.
-        let published = Twice { now: twice.now.published, before: twice.before.published };
-        self.put_published(&mut stats, &published.now, published);
-        Value::Object(stats)
+    /// The node's own figures, as fields.
+    pub(crate) fn of_node(&self, management: &Management, ranges: &Ranges) -> Map<String, Value> {
+        let (now, looks, mut object) = (of_node(management), stdx::lock(&self.0), Map::new());
+        let (moments, at) = (&looks.moments, &|ms| looks.node.at(&(), ms));
+        let past = Past { moments, at, range: ranges.node_stats };
+        past.put_all(&mut object, OF_NODE.into_iter().zip(now), 0);
+        object
     }
-}
-
-fn add(all: &mut VhostLook, one: &VhostLook) {
-    all.queues.counts.add(&one.queues.counts);
-    all.queues.n_ready += one.queues.n_ready;
-    all.queues.n_unacked += one.queues.n_unacked;
-    all.published.add(&one.published);
 }

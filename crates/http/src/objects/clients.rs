@@ -5,7 +5,7 @@ use crate::Api;
 use crate::call::{Answer, Call, Outcome};
 use crate::list::Row;
 use crate::refusal::Refusal;
-use crate::stats::Stats;
+use crate::stats::Ranges;
 use broker::{Activity, ChannelCounters, Connection, ConsumerView, QueueRef};
 use meta::ConnectionId;
 use meta::definitions::table_to_json;
@@ -25,6 +25,7 @@ const CONSUMER_TIMEOUT_MS: u64 = 1_800_000;
 struct ConnectionRow {
     api: Arc<Api>,
     connection: Arc<Connection>,
+    ranges: Ranges,
 }
 
 const CONNECTION: &[&str] = &[
@@ -77,12 +78,12 @@ impl Row for ConnectionRow {
 
     fn value(&self, column: &str) -> Option<Value> {
         let identity = &self.connection.identity;
-        let rate =
-            |what| json!({"rate": self.api.stats.rate_of_connection(self.connection.id, what)});
+        let (id, stats) = (self.connection.id, &self.api.stats);
         Some(match column {
             "client_properties" => table_to_json(&identity.client_properties),
             "node" => json!(self.api.management.node_info.name),
-            "recv_oct_details" | "send_oct_details" => rate(column),
+            "recv_oct_details" => stats.details_of_connection(id, false, &self.ranges),
+            "send_oct_details" => stats.details_of_connection(id, true, &self.ranges),
             "type" if identity.protocol.starts_with("Direct") => json!("direct"),
             "type" => json!("network"),
             "user_provided_name" => {
@@ -104,34 +105,39 @@ fn sees(call: &Call, connection: &Connection) -> bool {
     call.caller.is_monitor() || connection.identity.user == call.caller.user
 }
 
-fn connections(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Vec<ConnectionRow> {
+fn connections(
+    call: &Call,
+    wanted: impl Fn(&Connection) -> bool,
+) -> Result<Vec<ConnectionRow>, Refusal> {
+    let ranges = call.ranges()?;
     let list = call.api.management.broker.connections.list();
     let seen = list.into_iter().filter(|one| sees(call, one) && wanted(one));
-    seen.map(|connection| ConnectionRow { api: Arc::clone(&call.api), connection }).collect()
+    let row = |connection| ConnectionRow { api: Arc::clone(&call.api), connection, ranges };
+    Ok(seen.map(row).collect())
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    call.list(connections(call, |_| true))
+    call.list(connections(call, |_| true)?)
 }
 
 pub(crate) fn list_in_vhost(call: &Call) -> Outcome {
-    call.list(connections(call, |one| one.identity.vhost == call.param("vhost")))
+    call.list(connections(call, |one| one.identity.vhost == call.param("vhost"))?)
 }
 
 pub(crate) fn list_of_streams(call: &Call) -> Outcome {
     let vhost = call.param("vhost");
     let is_in = |one: &Connection| vhost.is_empty() || one.identity.vhost == vhost;
-    call.list(connections(call, |one| one.identity.is_of_streams() && is_in(one)))
+    call.list(connections(call, |one| one.identity.is_of_streams() && is_in(one))?)
 }
 
 pub(crate) fn list_of_user(call: &Call) -> Outcome {
-    call.list(connections(call, |one| one.identity.user == call.param("user")))
+    call.list(connections(call, |one| one.identity.user == call.param("user"))?)
 }
 
 /// The connection that the address names.
 fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
     let name = call.param("name");
-    let found = connections(call, |one| one.identity.name == name);
+    let found = connections(call, |one| one.identity.name == name)?;
     found.into_iter().next().ok_or_else(Refusal::not_found)
 }
 
@@ -156,7 +162,7 @@ async fn close_one(call: &Call, connection: &Connection) -> Result<(), Refusal> 
 }
 
 pub(crate) async fn close_of_user(call: &Call) -> Outcome {
-    for row in connections(call, |one| one.identity.user == call.param("user")) {
+    for row in connections(call, |one| one.identity.user == call.param("user"))? {
         // It may have gone meanwhile.
         let _gone = close_one(call, &row.connection).await;
     }
@@ -171,6 +177,7 @@ struct ChannelRow {
     counters: Arc<ChannelCounters>,
     n_unacked: u64,
     has_consumers: bool,
+    ranges: Ranges,
 }
 
 const CHANNEL: &[&str] = &[
@@ -224,7 +231,9 @@ impl Row for ChannelRow {
                 its.map(|(queue, one)| consumer(&self.api, queue, one)).collect()
             }
             "message_stats" => {
-                Stats::of_channel(counters, self.connection.n_unconfirmed(self.channel))?
+                let (id, channel) = (self.connection.id, self.channel);
+                let totals = counters.totals(self.connection.n_unconfirmed(channel));
+                self.api.stats.of_channel((id, channel), &totals, &self.ranges)?
             }
             "messages_unacknowledged" => json!(self.n_unacked),
             "messages_uncommitted" => number(&counters.n_uncommitted),
@@ -246,7 +255,8 @@ fn channel_name(connection: &Connection, channel: ChannelId) -> String {
     format!("{} ({})", connection.identity.name, channel.0)
 }
 
-fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Vec<ChannelRow> {
+fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Result<Vec<ChannelRow>, Refusal> {
+    let ranges = call.ranges()?;
     let broker = &call.api.management.broker;
     let unacked: BTreeMap<_, u64> = broker.figures().unacked_by_channel();
     let mut rows = Vec::new();
@@ -262,28 +272,29 @@ fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Vec<ChannelRow
                 counters: Arc::clone(counters),
                 n_unacked: unacked.get(&(connection.id, *channel)).copied().unwrap_or(0),
                 has_consumers: false,
+                ranges,
             });
         }
     }
-    rows
+    Ok(rows)
 }
 
 pub(crate) fn list_channels(call: &Call) -> Outcome {
-    call.list(channels(call, |_| true))
+    call.list(channels(call, |_| true)?)
 }
 
 pub(crate) fn channels_in_vhost(call: &Call) -> Outcome {
-    call.list(channels(call, |one| one.identity.vhost == call.param("vhost")))
+    call.list(channels(call, |one| one.identity.vhost == call.param("vhost"))?)
 }
 
 pub(crate) fn channels_of_connection(call: &Call) -> Outcome {
     let row = found(call)?;
-    call.list(channels(call, |one| one.id == row.connection.id))
+    call.list(channels(call, |one| one.id == row.connection.id)?)
 }
 
 pub(crate) fn get_channel(call: &Call) -> Outcome {
     let name = call.param("name");
-    let found = channels(call, |_| true).into_iter().find(|row| row.name() == name);
+    let found = channels(call, |_| true)?.into_iter().find(|row| row.name() == name);
     let row = ChannelRow { has_consumers: true, ..found.ok_or_else(Refusal::not_found)? };
     Ok(Answer::Json(row.object()))
 }

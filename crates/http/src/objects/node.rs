@@ -58,7 +58,7 @@ pub(crate) fn overview(call: &Call) -> Outcome {
     let n_exchanges: usize = vhosts.iter().map(|vhost| vhost.exchanges().len()).sum();
     let connections = management.broker.connections.list();
     let n_consumers: u64 = view.queues().map(|queue| queue.stat().n_consumers).sum();
-    let (is_plain, has_totals) = call.wants_plain();
+    let ((is_plain, has_totals), ranges) = (call.wants_plain(), call.ranges()?);
     let mut object = json!({
         "management_version": management.node_info.rabbitmq_version,
         "rates_mode": "basic",
@@ -96,8 +96,8 @@ pub(crate) fn overview(call: &Call) -> Outcome {
     }
     let is_wanted = |name: &str| vhosts.iter().any(|vhost| vhost.name() == name);
     if let Value::Object(object) = &mut object {
-        object.extend(call.api.stats.overview(is_wanted));
-        let churn = call.api.stats.churn(&management.broker);
+        object.extend(call.api.stats.overview(is_wanted, &ranges));
+        let churn = call.api.stats.churn(&management.broker, &ranges);
         object.insert("churn_rates".to_owned(), Value::Object(churn));
     }
     Ok(Answer::Json(object))
@@ -119,7 +119,7 @@ fn contexts(call: &Call) -> Value {
         .collect()
 }
 
-fn node_object(call: &Call) -> Value {
+fn node_object(call: &Call) -> Result<Value, Refusal> {
     let management = &call.api.management;
     let (node_info, limits) = (&management.node_info, management.resources.limits());
     let descriptors = management.resources.descriptors();
@@ -129,11 +129,6 @@ fn node_object(call: &Call) -> Value {
     let mechanism =
         |name: &str, enabled| json!({"name": name, "description": "", "enabled": enabled});
     let is_on = |alarm| management.broker.alarms.is_on(alarm);
-    let (memory, disk) = (memory_used_bytes(), node_info.disk_free_bytes());
-    let n_connections = management.broker.connections.len();
-    let traffic = management.resources.traffic();
-    let n_read: u64 = traffic.iter().map(|it| it.read_bytes).sum();
-    let n_written: u64 = traffic.iter().map(|it| it.write_bytes).sum();
     let mut object = json!({
         "partitions": [],
         "os_pid": std::process::id().to_string(),
@@ -170,24 +165,19 @@ fn node_object(call: &Call) -> Value {
         "type": "disc",
         "running": true,
         "being_drained": management.open_listeners().is_empty(),
-        "mem_used": memory,
-        "fd_used": descriptors.total_used,
-        "sockets_used": n_connections,
-        "proc_used": n_connections,
-        "disk_free": disk,
-        "io_read_bytes": n_read,
-        "io_write_bytes": n_written,
         "cluster_links": [],
         "metrics_gc_queue_length": {},
     });
     if let Value::Object(object) = &mut object {
-        object.extend(call.api.stats.churn(&management.broker));
+        let ranges = call.ranges()?;
+        object.extend(call.api.stats.of_node(management, &ranges));
+        object.extend(call.api.stats.churn(&management.broker, &ranges));
     }
-    object
+    Ok(object)
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    call.list(vec![node_object(call)])
+    call.list(vec![node_object(call)?])
 }
 
 /// Refuses a node that is not this one, which is all of its cluster.
@@ -198,7 +188,7 @@ fn check_node(call: &Call) -> Result<(), Refusal> {
 
 pub(crate) fn get(call: &Call) -> Outcome {
     check_node(call)?;
-    Ok(Answer::Json(node_object(call)))
+    Ok(Answer::Json(node_object(call)?))
 }
 
 /// COMPAT: the parts of an Erlang node's memory. Tools want all of them; nothing is in most.

@@ -6,6 +6,7 @@ use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::Row;
 use crate::objects::clients;
 use crate::refusal::Refusal;
+use crate::stats::Ranges;
 use crate::user_session::UserSession;
 use axum::http::StatusCode;
 use broker::{QueueRef, QueueStat, View};
@@ -109,6 +110,7 @@ struct Shown {
     api: Arc<Api>,
     view: Arc<View>,
     columns: Cow<'static, [&'static str]>,
+    ranges: Ranges,
 }
 
 impl Row for QueueRow {
@@ -123,7 +125,7 @@ impl Row for QueueRow {
     fn value(&self, column: &str) -> Option<Value> {
         let (def, stat) = (self.queue.def(), &self.queue.stat());
         let api = &self.shown.api;
-        let rate = |what| api.stats.rate_of_queue(def.id, what);
+        let ranges = &self.shown.ranges;
         Some(match column {
             "name" => json!(def.name.as_str()),
             "vhost" => json!(def.vhost.as_str()),
@@ -134,9 +136,9 @@ impl Row for QueueRow {
             "arguments" => self.arguments(),
             "node" => json!(api.management.node_info.name),
             "internal" | "internal_owner" => json!(false),
-            "message_stats" => api.stats.of_queue(def.id, stat)?,
+            "message_stats" => api.stats.of_queue(def.id, stat, ranges)?,
             "messages_details" | "messages_ready_details" | "messages_unacknowledged_details" => {
-                json!({"rate": rate(column)})
+                api.stats.details_of_queue(def.id, column, ranges)
             }
             "message_bytes_ready" | "message_bytes_unacknowledged"
                 if def.kind == QueueKind::Stream =>
@@ -223,13 +225,14 @@ const fn ready_bytes(stat: &QueueStat) -> u64 {
     }
 }
 
-fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Arc<Shown> {
-    Arc::new(Shown { api: Arc::clone(&call.api), view: call.view(), columns })
+fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Arc<Shown>, Refusal> {
+    let ranges = call.ranges()?;
+    Ok(Arc::new(Shown { api: Arc::clone(&call.api), view: call.view(), columns, ranges }))
 }
 
 /// The queues of the virtual hosts of the address.
 fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
-    let shown = shown(call, columns);
+    let shown = shown(call, columns)?;
     let mut rows = Vec::new();
     for vhost in vhosts(&shown.view.meta, call)? {
         let queues = vhost.queues().filter(|def| !def.is_internal());
@@ -254,7 +257,7 @@ pub(crate) fn list_detailed(call: &Call) -> Outcome {
 }
 
 fn found(call: &Call) -> Result<QueueRow, Refusal> {
-    let shown = shown(call, Cow::Owned([COLUMNS, MORE].concat()));
+    let shown = shown(call, Cow::Owned([COLUMNS, MORE].concat()))?;
     let vhost = vhost(&shown.view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| shown.view.queue_by_id(def.id));

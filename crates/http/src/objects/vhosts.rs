@@ -2,11 +2,12 @@
 
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
+use crate::stats::Ranges;
 use meta::Vhost;
 use meta::definitions::{user_limits, vhost_limits};
 use serde_json::{Map, Value, json};
 
-fn object(call: &Call, vhost: &Vhost) -> Value {
+fn object(call: &Call, vhost: &Vhost, ranges: &Ranges) -> Value {
     let (metadata, api) = (vhost.metadata(), &call.api);
     let kind = metadata.default_queue_type.as_ref().map_or("classic", |kind| kind.as_str());
     let tags: Vec<&str> = metadata.tags.iter().map(|tag| tag.as_str()).collect();
@@ -23,20 +24,20 @@ fn object(call: &Call, vhost: &Vhost) -> Value {
         "cluster_state": {&*api.management.node_info.name: "running"},
     });
     if let Value::Object(object) = &mut object {
-        object.extend(api.stats.of_vhost(vhost.name()));
+        object.extend(api.stats.of_vhost(vhost.name(), ranges));
     }
     object
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    let view = call.view();
+    let (view, ranges) = (call.view(), call.ranges()?);
     let seen = view.meta.vhosts().filter(|vhost| call.caller.sees(&view.meta, vhost.name()));
-    call.list(seen.map(|vhost| object(call, vhost)).collect())
+    call.list(seen.map(|vhost| object(call, vhost, &ranges)).collect())
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
     let view = call.view();
-    Ok(Answer::Json(object(call, vhost(&view.meta, call)?)))
+    Ok(Answer::Json(object(call, vhost(&view.meta, call)?, &call.ranges()?)))
 }
 
 pub(crate) async fn put(call: &Call) -> Outcome {

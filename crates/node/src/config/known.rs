@@ -16,6 +16,10 @@ pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
         "answers are made from what is in this node's memory, each time",
     ),
     (
+        &["management.sample_retention_policies."],
+        "samples are kept for ten minutes, rarer ones for an hour, and of the whole for a day",
+    ),
+    (
         &["management.restrictions.quorum_queue_replica_operations"],
         "a quorum queue's one member neither comes nor goes",
     ),

@@ -1,0 +1,226 @@
+//! Figures over time. Each look at them is a sample; samples grow rarer with their age, and what has not
+//! changed takes none. Pure: time is an argument.
+
+use crate::query::Query;
+use crate::refusal::Refusal;
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use stdx::Now;
+
+/// Distance of samples and the age up to which they are kept, milliseconds: of everything, and behind the
+/// second of what there are few of alone.
+const LEVELS: [(u64, u64); 4] =
+    [(0, 605_000), (60_000, 3_660_000), (600_000, 29_400_000), (1_800_000, 88_200_000)];
+/// The levels of what there may be many of.
+pub(super) const SHORT: usize = 2;
+/// The levels of what there are few of.
+pub(super) const LONG: usize = LEVELS.len();
+/// A look counts for a moment that it came so much too late for, milliseconds.
+const SLACK_MS: u64 = 1_000;
+/// Most samples of an answer's figure.
+const SAMPLES_MAX: u64 = 1_000;
+
+/// Figures at one moment.
+type Sample<const N: usize> = (u64, [u64; N]);
+
+/// Figures of one object over time.
+#[derive(Debug, Default)]
+struct Series<const N: usize> {
+    levels: Vec<VecDeque<Sample<N>>>,
+    seen_ms: u64,
+}
+
+impl<const N: usize> Series<N> {
+    fn push(&mut self, now_ms: u64, figures: [u64; N]) {
+        for (level, (step_ms, age_ms)) in self.levels.iter_mut().zip(LEVELS) {
+            let step = |at_ms: u64| at_ms.checked_div(step_ms).unwrap_or(at_ms);
+            let is_due =
+                |(at_ms, last): &Sample<N>| step(*at_ms) < step(now_ms) && *last != figures;
+            if level.back().is_none_or(is_due) {
+                level.push_back((now_ms, figures));
+            }
+            // The last one of before tells what there was since.
+            while level.get(1).is_some_and(|(at_ms, _)| at_ms + age_ms < now_ms) {
+                level.pop_front();
+            }
+        }
+        self.seen_ms = now_ms;
+    }
+
+    /// The figures at a moment, if that is not too long ago.
+    fn at(&self, moment_ms: u64) -> Option<[u64; N]> {
+        self.levels.iter().find_map(|level| {
+            let n_before = level.partition_point(|(at_ms, _)| *at_ms <= moment_ms);
+            level.get(n_before.checked_sub(1)?).map(|(_, figures)| *figures)
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.levels.iter().map(VecDeque::len).sum()
+    }
+
+    /// Forgets the oldest of each level but so many.
+    fn shorten(&mut self, n: usize) {
+        for level in &mut self.levels {
+            level.drain(..level.len().saturating_sub(n));
+            level.shrink_to_fit();
+        }
+    }
+}
+
+/// The moments of the last two looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moments {
+    pub(super) now_ms: u64,
+    pub(super) before_ms: u64,
+    /// The time of day at the last, milliseconds.
+    unix_ms: u64,
+    n_looks: u64,
+}
+
+impl Moments {
+    pub(super) const fn advance(&mut self, now: Now) {
+        self.before_ms = self.now_ms;
+        self.now_ms = now.monotonic_ms;
+        self.unix_ms = now.unix_ms;
+        self.n_looks += 1;
+    }
+}
+
+/// Figures of objects of one kind over time.
+#[derive(Debug)]
+pub(super) struct History<K, const N: usize> {
+    series: HashMap<K, Series<N>>,
+    n_levels: usize,
+    samples_max: usize,
+}
+
+impl<K: Eq + Hash, const N: usize> History<K, N> {
+    /// For samples of so many bytes altogether.
+    pub(super) fn new(n_levels: usize, bytes_max: usize) -> Self {
+        let samples_max = bytes_max / size_of::<Sample<N>>();
+        Self { series: HashMap::new(), n_levels, samples_max }
+    }
+
+    /// Notes the figures of one; those that were never anything but 0 take no room.
+    pub(super) fn look(&mut self, key: K, figures: [u64; N], moments: &Moments) {
+        let n_levels = self.n_levels;
+        if !self.series.contains_key(&key) && figures == [0; N] {
+            return;
+        }
+        let series = self.series.entry(key).or_insert_with(|| {
+            let mut series = Series { levels: vec![VecDeque::new(); n_levels], seen_ms: 0 };
+            // What is there at the first look did not come since.
+            if moments.n_looks > 1 {
+                series.push(moments.before_ms, [0; N]);
+            }
+            series
+        });
+        series.push(moments.now_ms, figures);
+    }
+
+    /// Forgets what was not seen in this look, and what there is no room for.
+    pub(super) fn end_look(&mut self, moments: &Moments) {
+        self.series.retain(|_, series| series.seen_ms == moments.now_ms);
+        let n_samples: usize = self.series.values().map(Series::len).sum();
+        if n_samples > self.samples_max {
+            // Two are a rate.
+            let n = (self.samples_max / self.series.len().max(1) / self.n_levels).max(2);
+            self.series.values_mut().for_each(|series| series.shorten(n));
+        }
+    }
+
+    pub(super) fn at(&self, key: &K, moment_ms: u64) -> Option<[u64; N]> {
+        self.series.get(key)?.at(moment_ms)
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.series.keys()
+    }
+}
+
+/// A wish for samples: how far back, and how far apart, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    age_ms: u64,
+    step_ms: u64,
+}
+
+/// A query's wishes, by the kind of figure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ranges {
+    pub(crate) lengths: Option<Range>,
+    pub(crate) msg_rates: Option<Range>,
+    pub(crate) data_rates: Option<Range>,
+    pub(crate) node_stats: Option<Range>,
+}
+
+impl Ranges {
+    pub(crate) fn of(query: &Query) -> Result<Self, Refusal> {
+        let number = |name: &str, what: &str| {
+            let name = format!("{name}_{what}");
+            let wrong = |_| Refusal::bad_request(format!("{name} is no number"));
+            query.get(&name).map(|text| text.parse::<u32>().map_err(wrong)).transpose()
+        };
+        let range = |name| {
+            let (Some(age), Some(step)) = (number(name, "age")?, number(name, "incr")?) else {
+                return Ok(None);
+            };
+            let range = Range { age_ms: u64::from(age) * 1_000, step_ms: u64::from(step) * 1_000 };
+            if range.age_ms.checked_div(range.step_ms).is_none_or(|n| n > SAMPLES_MAX) {
+                let text = format!("{name}_age has more than {SAMPLES_MAX} times {name}_incr");
+                return Err(Refusal::bad_request(text));
+            }
+            Ok(Some(range))
+        };
+        Ok(Self {
+            lengths: range("lengths")?,
+            msg_rates: range("msg_rates")?,
+            data_rates: range("data_rates")?,
+            node_stats: range("node_stats")?,
+        })
+    }
+}
+
+/// The rate of a figure, and its samples where they are wanted.
+pub(super) fn details(
+    moments: &Moments,
+    range: Option<Range>,
+    at: impl Fn(u64) -> Option<u64>,
+) -> Value {
+    let (now, before) = (at(moments.now_ms), at(moments.before_ms));
+    let rate = rate(before.or(now), now, moments.now_ms - moments.before_ms);
+    let Some(Range { age_ms, step_ms }) = range else { return json!({"rate": rate}) };
+    let samples: Vec<(u64, u64)> = (0..=age_ms / step_ms)
+        .filter_map(|n| {
+            let moment_ms = moments.now_ms.checked_sub(n * step_ms)?;
+            Some((n * step_ms, at(moment_ms + SLACK_MS)?))
+        })
+        .collect();
+    let sum: u64 = samples.iter().map(|(_, value)| value).sum();
+    let (oldest, newest) = (samples.last(), samples.first());
+    let span_ms = oldest.map_or(0, |(ago_ms, _)| *ago_ms);
+    let avg_rate = self::rate(oldest.map(|it| it.1), newest.map(|it| it.1), span_ms);
+    let sample = |(ago_ms, value): &(u64, u64)| json!({"sample": value, "timestamp": moments.unix_ms - ago_ms});
+    json!({
+        "rate": rate,
+        "samples": samples.iter().map(sample).collect::<Vec<_>>(),
+        "avg_rate": avg_rate,
+        "avg": mean(sum, samples.len()),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is shown with a digit behind the point")]
+fn rate(before: Option<u64>, now: Option<u64>, span_ms: u64) -> f64 {
+    let (Some(before), Some(now), 1..) = (before, now, span_ms) else { return 0.0 };
+    ((now as f64 - before as f64) * 10_000.0 / span_ms as f64).round() / 10.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a mean is shown with a digit behind the point")]
+fn mean(sum: u64, n: usize) -> f64 {
+    (sum as f64 * 10.0 / n.max(1) as f64).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use super::*;
+
+/// Looks at what `figure` says, every five seconds for so many of them.
+fn looked(n_levels: usize, n_looks: u64, figure: impl Fn(u64) -> u64) -> (History<u8, 1>, Moments) {
+    let (mut history, mut moments) = (History::new(n_levels, 1 << 20), Moments::default());
+    for n in 1..=n_looks {
+        // Looks come a little late.
+        let at_ms = n * 5_000 + n * 7 % 10;
+        moments.advance(Now { monotonic_ms: at_ms, unix_ms: 1_000_000 + at_ms });
+        history.look(7, [figure(n)], &moments);
+        history.end_look(&moments);
+    }
+    (history, moments)
+}
+
+fn shown(of: &(History<u8, 1>, Moments), age_s: &str, step_s: &str) -> Value {
+    let query = [("lengths_age", age_s), ("lengths_incr", step_s)];
+    let query = Query(query.map(|(name, it)| (name.to_owned(), it.to_owned())).to_vec());
+    let range = Ranges::of(&query).unwrap().lengths;
+    details(&of.1, range, |ms| of.0.at(&7, ms).map(|[it]| it))
+}
+
+#[test]
+fn a_figure_that_grows_has_a_rate_and_samples() {
+    let found = shown(&looked(SHORT, 20, |n| n * 10), "10", "5");
+    let sample = |value: u64, at: u64| json!({"sample": value, "timestamp": 1_000_000 + at});
+    assert_eq!(
+        found,
+        json!({
+            "rate": 2.0, "avg_rate": 2.0, "avg": 190.0,
+            "samples": [sample(200, 100_000), sample(190, 95_000), sample(180, 90_000)],
+        })
+    );
+}
+
+#[test]
+fn what_does_not_change_takes_no_room_and_is_known_all_the_same() {
+    let of = looked(SHORT, 100, |n| n.min(3));
+    assert!(of.0.series[&7].len() <= 5, "{:?}", of.0.series[&7]);
+    let found = shown(&of, "300", "60");
+    assert!(found["samples"].as_array().unwrap().iter().all(|it| it["sample"] == 3), "{found}");
+    assert_eq!((&found["rate"], &found["avg_rate"]), (&json!(0.0), &json!(0.0)));
+}
+
+#[test]
+fn samples_grow_rarer_with_their_age_and_end() {
+    let a_day = looked(LONG, 86_400 / 5 + 1_000, |n| n);
+    assert!(a_day.0.series[&7].len() < 300, "{}", a_day.0.series[&7].len());
+    let found = shown(&a_day, "86400", "1800");
+    let samples = found["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 49);
+    assert!(samples.is_sorted_by_key(|it| std::cmp::Reverse(it["sample"].as_u64().unwrap())));
+    let short = shown(&looked(SHORT, 10_000, |n| n), "86400", "1800");
+    assert_eq!(short["samples"].as_array().unwrap().len(), 3, "an hour and what was before it");
+}
+
+#[test]
+fn what_is_there_at_the_first_look_did_not_come_since() {
+    assert_eq!(shown(&looked(SHORT, 1, |_| 50), "5", "5")["rate"], 0.0);
+    let later = looked(SHORT, 2, |n| if n == 1 { 0 } else { 50 });
+    assert_eq!(shown(&later, "5", "5")["rate"], 10.0);
+}
+
+#[test]
+fn many_objects_share_the_room() {
+    let (mut history, mut moments) =
+        (History::<u32, 1>::new(SHORT, 16 * 1_000), Moments::default());
+    for n in 1..=500 {
+        moments.advance(Now { monotonic_ms: n * 5_000, unix_ms: 0 });
+        (0..100).for_each(|key| history.look(key, [n], &moments));
+        history.end_look(&moments);
+        let n_samples: usize = history.series.values().map(Series::len).sum();
+        assert!(n_samples <= 1_000, "{n_samples}");
+    }
+    assert_eq!(history.at(&3, moments.before_ms), Some([499]));
+}
+
+#[test]
+fn wishes_that_make_no_sense_are_refused() {
+    let of = |age: &str, step: &str| {
+        let query = [("msg_rates_age", age), ("msg_rates_incr", step)];
+        Ranges::of(&Query(query.map(|(name, it)| (name.to_owned(), it.to_owned())).to_vec())).err()
+    };
+    assert!(of("60", "5").is_none());
+    for (age, step) in [("60", "0"), ("x", "5"), ("60", "-1"), ("100000", "5")] {
+        assert!(of(age, step).is_some(), "{age} {step}");
+    }
+}

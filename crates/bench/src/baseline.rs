@@ -186,9 +186,14 @@ fn one_by_one(tools: &Tools, message: &[u8], time: Duration) -> anyhow::Result<M
         sink.read_exact(&mut read)?;
         times_us.push(sent.elapsed().as_secs_f64() * 1e6);
     }
-    let mut measurement = passed(times_us.len() as f64, began, relay.cpu_s() - before);
-    measurement.set(Metric::LatencyMedian, median(&times_us).unwrap_or(0.0));
-    Ok(measurement)
+    Ok(one_at_a_time(&times_us, began, relay.cpu_s() - before))
+}
+
+/// Messages of which each was awaited before the next, since a moment.
+pub(crate) fn one_at_a_time(times_us: &[f64], began: Instant, cpu_s: f64) -> Measurement {
+    let mut measurement = passed(times_us.len() as f64, began, cpu_s);
+    measurement.set(Metric::LatencyMedian, median(times_us).unwrap_or(0.0));
+    measurement
 }
 
 /// So many messages since a moment.

@@ -7,6 +7,7 @@ use crate::churn;
 use crate::conversion::VersionPolicy;
 use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
+use crate::one_by_one;
 use crate::plan::{Case, Load, RowPlan, Step};
 use crate::result::Point;
 use crate::sharding::ShardedExchange;
@@ -110,6 +111,9 @@ impl<'b> Place<'b> {
             Step::Fill(fill) => {
                 load::fill(self.tools, self.broker, *fill)?;
                 return Ok(None);
+            }
+            Step::OneByOne { row, stream, seconds } => {
+                (Some(*row), one_by_one::measure(self.broker, stream, *seconds)?)
             }
             Step::Churn { row, kind, n_clients, seconds } => {
                 (Some(*row), churn::churn(self.broker, *kind, *n_clients, *seconds)?)

@@ -11,6 +11,7 @@ mod list;
 mod load;
 mod machine;
 mod measurement;
+mod one_by_one;
 mod options;
 mod own_count;
 mod plan;

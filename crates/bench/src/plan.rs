@@ -100,6 +100,8 @@ pub(crate) enum Step {
     Convert { row: Option<usize>, queues: conversion::Queues },
     /// A stream with chunks of one size.
     Fill(Fill),
+    /// One message at a time through a stream.
+    OneByOne { row: usize, stream: &'static str, seconds: f64 },
     /// Making and unmaking, over and over.
     Churn { row: usize, kind: Kind, n_clients: u32, seconds: f64 },
 }
@@ -342,6 +344,12 @@ impl Step {
                 let seconds = number(*seconds);
                 Some(vec![format!("# {n_clients} clients: {} for {seconds} s", kind.what())])
             }
+            Self::OneByOne { row, stream, seconds } if is_ours(Some(*row)) => {
+                let seconds = number(*seconds);
+                Some(vec![format!(
+                    "# for {seconds} s: publish to {stream}, wait until it is delivered"
+                )])
+            }
             Self::Shards(shards) => {
                 let set = |line: Vec<String>| format!("CTL '{}'", line.join("' '"));
                 let set = shards.set_policies().into_iter().map(set);
@@ -361,6 +369,7 @@ impl Step {
             | Self::Queues { .. }
             | Self::Convert { .. }
             | Self::Connections { .. }
+            | Self::OneByOne { .. }
             | Self::Churn { .. } => None,
         }
     }

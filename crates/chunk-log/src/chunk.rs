@@ -35,6 +35,15 @@ pub enum ChunkBytes {
     File(FileRange),
 }
 
+/// A small chunk in a reader's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkAtHand<'a> {
+    /// The fixed part in front.
+    pub header: ChunkHeader,
+    /// The whole chunk as it is stored.
+    pub(crate) stored: &'a [u8],
+}
+
 /// Bytes of a file that stays open as long as this is held. Whoever holds many of them holds as many
 /// open files.
 #[derive(Clone, Debug)]
@@ -58,11 +67,7 @@ impl StoredChunk {
             ChunkBytes::Memory(stored) => stored.first_chunk().copied(),
             ChunkBytes::File(_) => None,
         };
-        let mut bytes = stored.unwrap_or_else(encoded);
-        if let Some(seal) = bytes.get_mut(SEAL_AT..) {
-            seal.fill(0);
-        }
-        bytes
+        unsealed(stored.unwrap_or_else(encoded))
     }
 
     /// The chunk with its parts, if it is in memory.
@@ -85,6 +90,34 @@ impl StoredChunk {
         let from = size(self.header.data_at());
         let to = from.saturating_add(size(u64::from(self.header.data_bytes)));
         (to <= stored.len()).then(|| stored.slice(from..to))
+    }
+}
+
+/// A header as clients are sent it.
+#[inline]
+fn unsealed(mut header: [u8; CHUNK_HEADER_BYTES]) -> [u8; CHUNK_HEADER_BYTES] {
+    if let Some(seal) = header.get_mut(SEAL_AT..) {
+        seal.fill(0);
+    }
+    header
+}
+
+impl<'a> ChunkAtHand<'a> {
+    /// As [`StoredChunk::header_bytes`].
+    #[inline]
+    #[must_use]
+    pub fn header_bytes(&self) -> [u8; CHUNK_HEADER_BYTES] {
+        unsealed(self.stored.first_chunk().copied().unwrap_or([0; CHUNK_HEADER_BYTES]))
+    }
+
+    /// The entries, and the trailer behind them if that is wanted.
+    #[inline]
+    #[must_use]
+    pub fn data(&self, with_trailer: bool) -> &'a [u8] {
+        let trailer_bytes = if with_trailer { self.header.trailer_bytes } else { 0 };
+        let from = size(self.header.data_at());
+        let to = from + size(u64::from(self.header.data_bytes) + u64::from(trailer_bytes));
+        self.stored.get(from..to).unwrap_or_default()
     }
 }
 

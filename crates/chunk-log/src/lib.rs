@@ -43,7 +43,7 @@ mod window;
 mod writer;
 
 pub use bloom::{Filter, FilterMatcher};
-pub use chunk::{ChunkBytes, FileRange, StoredChunk};
+pub use chunk::{ChunkAtHand, ChunkBytes, FileRange, StoredChunk};
 pub use counters::ReadCounts;
 pub use error::{ChunkLogError, Refused, Result};
 pub use files::StreamFiles;

@@ -10,6 +10,7 @@
 //! file is closed before; whoever comes back then goes on with the first chunk there is.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -17,7 +18,7 @@ use log::{DiskFile, IoContext as _};
 use streamproto::ChunkHeader;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 
-use crate::chunk::{ChunkBytes, FileRange, StoredChunk};
+use crate::chunk::{ChunkAtHand, ChunkBytes, FileRange, StoredChunk};
 use crate::counters::ReadCounts;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
@@ -28,6 +29,8 @@ use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::shared::{Fresh, LogEnd, LogView, State};
 use crate::window::{SMALL_CHUNK_BYTES_MAX, Window};
 
+/// Chunks up to this size are given at hand, to be copied; larger ones as parts of the buffer.
+const AT_HAND_BYTES_MAX: u64 = 8 << 10;
 /// So many chunks are passed over in one call.
 const PASSED_OVER_MAX: u32 = 1024;
 
@@ -86,7 +89,7 @@ struct Buffer {
 
 impl Buffer {
     /// The bytes from a position on: `n`, if so many are there.
-    fn get(&self, position: u64, n: u64) -> Option<std::ops::Range<usize>> {
+    fn get(&self, position: u64, n: u64) -> Option<Range<usize>> {
         let from = size(position.checked_sub(self.at)?);
         let to = from.checked_add(size(n))?;
         (to <= self.bytes.len()).then_some(from..to)
@@ -147,6 +150,41 @@ impl Reader {
             Ok(Next::End) => self.release(),
         }
         next
+    }
+
+    /// Whether there is a next chunk at hand.
+    #[must_use]
+    pub fn has_at_hand(&self) -> bool {
+        self.at_hand().is_some()
+    }
+
+    /// The next chunk, if it is small, and all of it was read together with one before; none of any other:
+    /// [`Reader::read_next`] gives that.
+    #[inline]
+    pub fn next_at_hand(&mut self) -> Option<ChunkAtHand<'_>> {
+        let (header, range) = self.at_hand()?;
+        self.counts.chunks += 1;
+        self.counts.chunks_read_ahead += u64::from(self.buffer.at < self.position);
+        self.window.note(&header);
+        self.position += header.stored_bytes();
+        self.next_offset = header.next_offset();
+        Some(ChunkAtHand { header, stored: self.buffer.bytes.get(range)? })
+    }
+
+    #[inline]
+    fn at_hand(&self) -> Option<(ChunkHeader, Range<usize>)> {
+        if !self.options.is_plain() {
+            return None;
+        }
+        let from = size(self.position.checked_sub(self.buffer.at)?);
+        let header = ChunkHeader::decode(self.buffer.bytes.get(from..)?.first_chunk()?).ok()?;
+        let bytes_max = AT_HAND_BYTES_MAX.min(self.end.saturating_sub(self.position));
+        let range = self.buffer.get(self.position, header.stored_bytes())?;
+        let is_wanted = header.chunk_id == self.next_offset
+            && header.n_records > 0
+            && header.stored_bytes() <= bytes_max
+            && self.options.selector.takes(header.chunk_type);
+        is_wanted.then_some((header, range))
     }
 
     /// Gives the buffer and the file back: for consumers that are idle or stalled.

@@ -66,3 +66,10 @@ impl Default for ReaderOptions {
         }
     }
 }
+
+impl ReaderOptions {
+    /// Whether chunks are read ahead, and none of them passed over for its filter.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.filter.is_none() && self.read_ahead != ReadAhead::Off
+    }
+}

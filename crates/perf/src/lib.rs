@@ -42,6 +42,7 @@ use run::End;
 
 pub use client::{Client, Closed, Unreachable};
 pub use config::Link;
+pub use stream::OneByOne;
 pub use uri::Uri;
 
 /// The run failed, or `--verify` found something.

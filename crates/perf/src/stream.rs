@@ -9,6 +9,7 @@ mod consumer;
 mod fill;
 mod message;
 mod monitor;
+mod one_by_one;
 mod options;
 mod producer;
 mod setup;
@@ -19,3 +20,4 @@ mod worker;
 
 pub(crate) use fill::fill;
 pub(crate) use monitor::run;
+pub use one_by_one::OneByOne;

@@ -114,14 +114,13 @@ impl Making {
         std::mem::replace(&mut self.added_bytes, 0)
     }
 
-    /// Adds an entry as it came.
+    /// Adds an entry of so many messages as it came.
     #[inline]
-    pub(crate) fn add(&mut self, entry: &Entry<'_>, filter_value: Option<&[u8]>) {
+    pub(crate) fn add(&mut self, entry: &[u8], n_records: u32, filter_value: Option<&[u8]>) {
         self.make_room();
-        let before = self.open.data.len();
-        entry.put(&mut self.open.data);
-        self.added_bytes += (self.open.data.len() - before) as u64;
-        self.count(u32::from(entry.n_records()), filter_value);
+        self.open.data.extend_from_slice(entry);
+        self.added_bytes += entry.len() as u64;
+        self.count(n_records, filter_value);
     }
 
     /// Adds a message that `encode` appends.

@@ -47,6 +47,8 @@ struct Published<'a> {
     id: u64,
     filter_value: Option<&'a [u8]>,
     entry: Entry<'a>,
+    /// The entry as it came, and is stored.
+    bytes: &'a [u8],
 }
 
 impl<'a> Published<'a> {
@@ -58,7 +60,10 @@ impl<'a> Published<'a> {
             true => Option::<&[u8]>::read(rest).ok()?,
             false => None,
         };
-        Some(Self { id, filter_value, entry: Entry::read(rest).ok()? })
+        let from = *rest;
+        let entry = Entry::read(rest).ok()?;
+        let bytes = from.get(..from.len() - rest.len())?;
+        Some(Self { id, filter_value, entry, bytes })
     }
 
     fn is_refused(&self, sub_batch_bytes_max: u32) -> bool {
@@ -201,7 +206,8 @@ impl StreamPublisher {
             if is_known {
                 continue;
             }
-            writer.making.add(&published.entry, published.filter_value);
+            let Published { entry, bytes, filter_value, .. } = published;
+            writer.making.add(bytes, u32::from(entry.n_records()), filter_value);
             n_added += 1;
             if let Some(reference) = reference {
                 writer.making.note_sequence(&mut self.place, reference, published.id);

@@ -2,7 +2,7 @@
 //! A thread of streams reads whatever is not in memory, and has the reader meanwhile.
 
 use crate::services::StreamServices;
-use chunk_log::{ChunkBytes, ChunkLogError, FileRange, Next, Reader, Wait};
+use chunk_log::{ChunkAtHand, ChunkBytes, ChunkLogError, FileRange, Next, Reader, Wait};
 use session::FileBytes;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -64,6 +64,18 @@ impl Source {
             Err(ChunkLogError::WouldBlock) => Ok(None),
             next => next.map(Some),
         }
+    }
+
+    /// Whether there is a next chunk at hand.
+    pub(crate) fn has_at_hand(&self) -> bool {
+        self.fetched.is_none() && self.reader.as_ref().is_some_and(|it| it.has_at_hand())
+    }
+
+    /// The next chunk, if it is small and was read together with one before; [`Source::next`] knows of all
+    /// others.
+    #[inline]
+    pub(crate) fn at_hand(&mut self) -> Option<ChunkAtHand<'_>> {
+        self.reader.as_mut()?.next_at_hand()
     }
 
     /// The reader, for a thread; none if one has it.

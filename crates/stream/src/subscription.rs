@@ -21,9 +21,7 @@ use session::{
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-
-/// Chunks are read until they have so many bytes, and then given to their client together.
-const GATHERED_BYTES_MAX: usize = 64 * 1024;
+use streamproto::ChunkHeader;
 
 /// A subscription on its way in.
 pub struct Subscribe<'a> {
@@ -60,10 +58,12 @@ pub struct Subscription {
     state: Mutex<State>,
 }
 
-/// A chunk on its way to its client.
-struct Gathered {
-    header: [u8; CHUNK_HEADER_BYTES],
-    data: ChunkData<'static>,
+/// The next chunk for its client.
+enum NextChunk {
+    /// One that was read, or lies in its file.
+    Read { header: [u8; CHUNK_HEADER_BYTES], data: ChunkData<'static> },
+    /// One that its reader has at hand.
+    AtHand,
 }
 
 struct State {
@@ -72,6 +72,19 @@ struct State {
     credit: i64,
     figures: SubscriptionFigures,
     has_ended: bool,
+}
+
+impl State {
+    const fn may_be_given(&self) -> bool {
+        self.credit > 0 && !self.has_ended
+    }
+
+    /// It is given a chunk.
+    fn note(&mut self, header: &ChunkHeader) {
+        self.credit -= 1;
+        self.figures.next_offset = header.next_offset();
+        self.figures.n_messages += u64::from(header.n_records);
+    }
 }
 
 impl fmt::Debug for Subscription {
@@ -258,52 +271,45 @@ impl Subscription {
     fn read_on(self: &Arc<Self>) -> Option<Waker> {
         let mut state = stdx::lock(&self.state);
         let mut waker = None;
-        loop {
-            let gathered = self.gather(&mut state);
-            let damaged = gathered.as_ref().err().map(|damaged| damaged.0.clone());
-            let chunks = gathered.unwrap_or_default();
-            if chunks.is_empty() {
-                return damaged.and_then(|it| self.fail(&mut state, &it)).or(waker);
-            }
-            let (room, woken) = self.deliver(chunks);
+        while state.may_be_given() {
+            let next = match self.next(&mut state) {
+                Ok(Some(next)) => next,
+                Ok(None) => break,
+                Err(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
+            };
+            let (room, woken) = self.deliver(next, &mut state);
             waker = woken.or(waker);
             if room == Room::Full {
-                return waker;
+                break;
             }
         }
+        waker
     }
 
-    /// The next chunks that it may be given; none if there are none yet.
-    fn gather(self: &Arc<Self>, state: &mut State) -> Result<Vec<Gathered>, Damaged> {
-        let (mut chunks, mut bytes) = (Vec::new(), 0);
-        let bytes_max = if self.is_one_by_one() { 1 } else { GATHERED_BYTES_MAX };
-        while state.credit > 0 && !state.has_ended && bytes < bytes_max {
-            let chunk = match state.source.next() {
-                // It is met again by the next call.
-                Err(_) if !chunks.is_empty() => break,
-                Err(error) => return Err(error.into()),
-                Ok(None) => {
+    /// The next thing to give; none if there is nothing yet.
+    fn next(self: &Arc<Self>, state: &mut State) -> Result<Option<NextChunk>, Damaged> {
+        loop {
+            if state.source.has_at_hand() {
+                return Ok(Some(NextChunk::AtHand));
+            }
+            match state.source.next()? {
+                None => {
                     self.fetch(state);
-                    break;
+                    return Ok(None);
                 }
-                Ok(Some(Next::Chunk(chunk))) => chunk,
-                Ok(Some(Next::PassedOver)) => continue,
+                Some(Next::Chunk(chunk)) => {
+                    state.note(&chunk.header);
+                    let header = chunk.header_bytes();
+                    return Ok(Some(NextChunk::Read { header, data: self.data(chunk)? }));
+                }
+                Some(Next::PassedOver) => {}
                 // Those that are committed in between are seen now, or told.
-                Ok(Some(Next::End)) if self.follower.begins_to_wait() => {
+                Some(Next::End) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
-                    continue;
                 }
-                Ok(Some(Next::End)) => break,
-            };
-            state.figures.next_offset = chunk.header.next_offset();
-            let (header, n_records) = (chunk.header_bytes(), chunk.header.n_records);
-            let data = self.data(chunk)?;
-            bytes += data.len() + CHUNK_HEADER_BYTES;
-            state.credit -= 1;
-            state.figures.n_messages += u64::from(n_records);
-            chunks.push(Gathered { header, data });
+                Some(Next::End) => return Ok(None),
+            }
         }
-        Ok(chunks)
     }
 
     /// Has a thread read what is not in memory, unless one does.
@@ -324,15 +330,26 @@ impl Subscription {
         self.stream.services.options.read_ahead == ReadAhead::Off
     }
 
-    /// Gives its client chunks, all of them.
-    fn deliver(&self, mut chunks: Vec<Gathered>) -> (Room, Option<Waker>) {
+    /// Gives its client a chunk, and those at hand behind it as far as credit and room go.
+    fn deliver(&self, next: NextChunk, state: &mut State) -> (Room, Option<Waker>) {
         let committed_chunk_id = self.stream.last_chunk_id();
         let (link, mut room) = (self.follower.link(), Room::Full);
         let waker = self.follower.batch(&mut |sink| {
-            for Gathered { header, data } in chunks.drain(..) {
-                let header = &header;
+            let mut give = |header: &[u8; CHUNK_HEADER_BYTES], data: ChunkData<'_>| {
                 room =
                     sink.deliver_chunk(link, &ChunkDelivery { header, data, committed_chunk_id });
+                room != Room::Full
+            };
+            let mut goes_on = match &next {
+                NextChunk::Read { header, data } => give(header, data.clone()),
+                NextChunk::AtHand => true,
+            };
+            while goes_on && state.may_be_given() {
+                let Some(chunk) = state.source.at_hand() else { break };
+                goes_on =
+                    give(&chunk.header_bytes(), ChunkData::Borrowed(chunk.data(self.with_trailer)));
+                let header = chunk.header;
+                state.note(&header);
             }
             if self.is_one_by_one() {
                 sink.readable(link);

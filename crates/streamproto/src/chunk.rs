@@ -75,6 +75,7 @@ impl ChunkHeader {
     ///
     /// # Errors
     /// Another magic or version; more entries than the size of the data allows.
+    #[inline]
     pub fn decode(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Result<Self, ChunkError> {
         let [magic] = field(bytes, 0);
         if magic != MAGIC {

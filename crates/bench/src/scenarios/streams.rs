@@ -71,7 +71,6 @@ fn floors(scale: Scale) -> Vec<Case> {
     let kind = |kind| Baseline { kind, seconds };
     let n = scale.count(MESSAGES);
     let publish = format!("stream -x 1 -y 0 -s 12 --streams {STREAM}");
-    let alone = format!("stream -x 1 -y 1 -s 12 -c 1 -bs 1 --streams {STREAM}");
     let row = |name: &str, metric, times| RowPlan::new(name, metric).goal(Goal::Floor(times));
     let read = |row: RowPlan, credits: u32, fill: Fill, floor| {
         let options = format!(
@@ -93,9 +92,11 @@ fn floors(scale: Scale) -> Vec<Case> {
         row("publish, 12 B, confirms", Metric::CpuPerMessage, 3.0)
             .load(Load::new(&publish).seconds(seconds))
             .baseline(kind(BaselineKind::Bytes { of_message: PUBLISHED })),
-        row("publish and consume, one at a time", Metric::LatencyMedian, 1.5)
-            .load(Load::new(&alone).seconds(seconds))
-            .baseline(kind(BaselineKind::OneByOne { of_message: PUBLISHED_ALONE })),
+        Case::of(
+            row("publish and consume, one at a time", Metric::LatencyMedian, 1.5),
+            vec![Step::OneByOne { row: 0, stream: STREAM, seconds }],
+        )
+        .baseline(kind(BaselineKind::OneByOne { of_message: PUBLISHED_ALONE })),
         consume("consume, 12 B, 1 per chunk, 50 credits", 50, bytes),
         consume("the same beside the same window", 50, window),
         consume("consume, 12 B, 1 per chunk, 5,000 credits", 5_000, bytes),

@@ -85,7 +85,7 @@ fn measured_steps_come_in_the_order_of_their_rows() {
                 | Step::Queues { row, .. }
                 | Step::Connections { row, .. }
                 | Step::Convert { row, .. } => *row,
-                Step::Churn { row, .. } => Some(*row),
+                Step::OneByOne { row, .. } | Step::Churn { row, .. } => Some(*row),
                 Step::Background(_) | Step::Shards(_) | Step::Fill(_) => None,
             })
             .collect();

@@ -53,6 +53,49 @@ fn one_read_brings_hundreds_of_small_chunks_or_two_bring_one() {
     assert!(matches!(reader.read_next(Wait::Never).unwrap(), Next::Chunk(_)));
 }
 
+proptest! {
+    /// Chunks at hand are those that come next, whatever their sizes and kinds.
+    #[test]
+    fn chunks_at_hand_are_the_next_ones(
+        sizes in prop::collection::vec(prop_oneof![4 => 1..200_usize, 1 => 1..20_000_usize, 1 => Just(80_000)], 1..60),
+        at_hand_of_eight in 1..8_u8,
+    ) {
+        let disk = MemoryDisk::new();
+        let (mut log, _) = open(&files(&disk), LogOptions::default());
+        for (at, size) in sizes.iter().enumerate() {
+            let mut chunk = draft(&log, &[*size]);
+            if at % 7 == 3 {
+                chunk.header.chunk_type = ENGINE_CHUNK;
+            }
+            append(&mut log, chunk);
+        }
+        let mut plain = reader(log.view(), Start::First);
+        let mut mixed = reader(log.view(), Start::First);
+        let mut n_at_hand = 0;
+        for turn in 0_u8.. {
+            let Next::Chunk(expected) = plain.read_next(Wait::ForDisk).unwrap() else { break };
+            let is_asked = turn % 8 < at_hand_of_eight;
+            let at_hand = if is_asked { mixed.next_at_hand() } else { None };
+            match at_hand {
+                Some(chunk) => {
+                    n_at_hand += 1;
+                    prop_assert_eq!(chunk.header, expected.header);
+                    prop_assert_eq!(chunk.header_bytes(), expected.header_bytes());
+                    prop_assert_eq!(chunk.data(false), &data(&expected)[..]);
+                }
+                None => {
+                    let Next::Chunk(next) = mixed.read_next(Wait::ForDisk).unwrap() else { panic!("an end") };
+                    prop_assert_eq!(next.header, expected.header);
+                    prop_assert_eq!(data(&next), data(&expected));
+                }
+            }
+            prop_assert_eq!(mixed.next_offset(), plain.next_offset());
+        }
+        prop_assert!(matches!(mixed.read_next(Wait::ForDisk).unwrap(), Next::End));
+        prop_assert!(mixed.next_at_hand().is_none() && n_at_hand <= sizes.len());
+    }
+}
+
 #[test]
 fn no_size_of_chunks_is_a_cliff() {
     for size in [100, 1_000, 3_900, 4_000, 4_100, 5_000, 10_000, 30_000, 60_000] {

@@ -58,10 +58,9 @@ impl Reading<'_> {
                 let n = publish.messages.len();
                 self.append(publish.publisher_id, n, frame_bytes, true);
             }
-            ToServer::Credit(credit) => self.requests.push(Request::Credit(StreamCredit {
-                subscription: SubscriptionId(credit.subscription_id),
-                n_chunks: credit.credit.cast_signed(),
-            })),
+            ToServer::Credit(credit) => {
+                self.credit(SubscriptionId(credit.subscription_id), credit.credit.cast_signed());
+            }
             ToServer::SaslAuthenticate(request) => {
                 return handshake.renew(self.life, self.now, request);
             }
@@ -82,6 +81,18 @@ impl Reading<'_> {
             },
         }
         None
+    }
+
+    /// Credit; clients ask for one chunk after the other, which comes down to as many at once.
+    fn credit(&mut self, subscription: SubscriptionId, n_chunks: i16) {
+        if let Some(Request::Credit(before)) = self.requests.last_mut()
+            && before.subscription == subscription
+            && let Some(sum) = before.n_chunks.checked_add(n_chunks)
+        {
+            before.n_chunks = sum;
+            return;
+        }
+        self.requests.push(Request::Credit(StreamCredit { subscription, n_chunks }));
     }
 
     fn append(&mut self, publisher: u8, n_entries: usize, frame_bytes: usize, filtered: bool) {

@@ -257,13 +257,23 @@ fn the_brokers_close_waits_for_its_answer() {
 #[test]
 fn many_requests_come_in_portions() {
     let mut talk = Talk::open(Settings::default());
-    let credit = frame(&Credit { subscription_id: 1, credit: 1 });
-    let input = credit.repeat(1_000);
+    let credit = |subscription_id| frame(&Credit { subscription_id, credit: 1 });
+    let input = [credit(1), credit(2)].concat().repeat(500);
     let mut requests = Vec::new();
     let progress = talk.front.read(crate::harness::START, &input, &mut requests);
     assert!(matches!(progress.step, edge::Step::Again));
-    assert_eq!((requests.len(), progress.consumed), (256, 256 * credit.len()));
+    assert_eq!((requests.len(), progress.consumed), (256, 256 * credit(1).len()));
     talk.sends(&[]);
+}
+
+#[test]
+fn credit_that_comes_piece_by_piece_is_given_at_once() {
+    let mut talk = Talk::open(Settings::default());
+    let credit = |subscription_id, credit| frame(&Credit { subscription_id, credit });
+    let most = i16::MAX.cast_unsigned();
+    let input = [credit(1, 1), credit(1, 1), credit(2, 3), credit(2, most), credit(2, 1)].concat();
+    talk.sends(&input);
+    assert_eq!(talk.asked, ["credit 1 2", "credit 2 3", "credit 2 32767", "credit 2 1"]);
 }
 
 #[test]

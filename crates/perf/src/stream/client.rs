@@ -140,7 +140,13 @@ impl StreamClient {
     }
 
     /// The first frame that is `wanted`; others are held for whoever takes the connection over.
-    fn await_frame(&mut self, wanted: impl Fn(CommandId) -> bool) -> anyhow::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// The broker closes the connection, or says what cannot be read.
+    pub(super) fn await_frame(
+        &mut self,
+        wanted: impl Fn(CommandId) -> bool,
+    ) -> anyhow::Result<Vec<u8>> {
         loop {
             let Some((frame, used)) = decode_frame(&self.input, self.frame_max)? else {
                 self.read_more()?;

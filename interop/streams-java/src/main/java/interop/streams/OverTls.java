@@ -40,7 +40,8 @@ final class OverTls {
       try (Producer producer = environment.producerBuilder().stream(stream).build()) {
         producer.send(producer.messageBuilder().addData(Tls.BODY).build(),
             status -> that(status.isConfirmed(), "not confirmed"));
-        // Closed before its stream goes: the client would look for the stream elsewhere, and be closed late.
+        // Closed before its stream goes. The client may close it while it handles the metadata update: one thread
+        // awaits the answer of Unsubscribe under a lock that the thread which reads answers waits for, 10 s a try.
         try (Consumer consumer = environment.consumerBuilder().stream(stream).offset(OffsetSpecification.first())
             .messageHandler((context, message) -> bodies.add(message.getBodyAsBinary())).build()) {
           that(Arrays.equals(Tls.BODY, bodies.poll(WAIT_SECONDS, TimeUnit.SECONDS)), "another body");

@@ -1,8 +1,11 @@
 //! The node's connections as listings and operators see them.
 
 mod held;
+mod published;
 
 pub(crate) use held::Held;
+pub use published::ByExchange;
+pub(crate) use published::{ExchangeTally, Exchanges};
 
 use confirm::ConfirmQueue;
 use meta::ConnectionId;
@@ -102,6 +105,7 @@ pub struct Connection {
     pub sent: Traffic,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
+    pub(crate) exchanges: Exchanges,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     pub(crate) held: Held,
     interrupts: Mutex<Interrupts>,
@@ -364,6 +368,8 @@ pub struct Connections {
     n_writes_before: AtomicU64,
     /// Bytes that those received and sent, by virtual host.
     bytes_before: Mutex<BTreeMap<String, [u64; 2]>>,
+    /// Their messages, by virtual host and exchange.
+    exchanges_before: Mutex<ByExchange>,
     /// Counts of what channels that are gone have published, by virtual host.
     ended: Mutex<BTreeMap<String, PublishTotals>>,
 }
@@ -385,6 +391,7 @@ impl Connections {
             received: Traffic::default(),
             sent: Traffic::default(),
             blocked: AtomicBool::new(false),
+            exchanges: Exchanges::default(),
             confirms: OnceLock::new(),
             held: Held::default(),
             interrupts: Mutex::default(),
@@ -436,9 +443,22 @@ impl Connections {
         if let Some(gone) = by_id.remove(&id) {
             self.n_writes_before
                 .fetch_add(gone.sent.n_calls.load(Ordering::Relaxed), Ordering::Relaxed);
-            let mut before = stdx::lock(&self.bytes_before);
-            add_bytes(&mut before, &gone);
+            add_bytes(&mut stdx::lock(&self.bytes_before), &gone);
+            gone.exchanges.add_to(&mut stdx::lock(&self.exchanges_before), &gone.identity.vhost);
         }
+    }
+
+    /// Messages that were published to exchanges since the node started, and copies of them that went to
+    /// queues; of exchanges that are gone nothing is kept.
+    #[must_use]
+    pub fn by_exchange(&self, is_there: impl Fn(&str, &[u8]) -> bool) -> ByExchange {
+        let by_id = stdx::lock(&self.by_id);
+        let mut before = stdx::lock(&self.exchanges_before);
+        before.retain(|(vhost, exchange), _| is_there(vhost, exchange));
+        let mut sums = before.clone();
+        let mut add = |it: &Connection| it.exchanges.add_to(&mut sums, &it.identity.vhost);
+        by_id.values().for_each(|connection| add(connection));
+        sums
     }
 
     /// Bytes received and sent since the node started, by virtual host.

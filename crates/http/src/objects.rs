@@ -65,6 +65,18 @@ fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Refusal> {
     }
 }
 
+/// A text of a body, if it is there.
+fn optional_text<'o>(
+    object: &'o Map<String, Value>,
+    field: &str,
+) -> Result<Option<&'o str>, Refusal> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(Refusal::bad_request(format!("{field} is no text: {other}"))),
+    }
+}
+
 /// A text of a body that has to be there.
 fn text<'o>(object: &'o Map<String, Value>, field: &str) -> Result<&'o str, Refusal> {
     let found = object.get(field).and_then(Value::as_str);

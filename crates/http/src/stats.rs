@@ -6,7 +6,7 @@ mod series;
 
 pub(crate) use series::Ranges;
 
-use broker::{Broker, Count, Counts, PublishTotals, QueueStat};
+use broker::{Broker, ByExchange, Count, Counts, PublishTotals, QueueStat};
 use meta::{ConnectionId, QueueId};
 use mgmt::{Management, memory_used_bytes};
 use serde_json::{Map, Value, json};
@@ -117,6 +117,14 @@ fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
     vhosts
 }
 
+/// Messages published to the exchanges that are there.
+pub(crate) fn by_exchange(broker: &Broker) -> ByExchange {
+    let view = broker.view();
+    broker.connections.by_exchange(|vhost, exchange| {
+        std::str::from_utf8(exchange).is_ok_and(|name| view.meta.exchange(vhost, name).is_some())
+    })
+}
+
 /// Names of the node's own figures.
 const OF_NODE: [&str; 7] = [
     "mem_used",
@@ -142,6 +150,9 @@ fn of_node(management: &Management) -> [u64; OF_NODE.len()] {
     ]
 }
 
+/// Virtual host and exchange.
+type ExchangeKey = (String, Box<[u8]>);
+
 /// Everything over time.
 #[derive(Debug)]
 struct Looks {
@@ -151,6 +162,8 @@ struct Looks {
     /// Bytes received and sent.
     connections: History<ConnectionId, 2>,
     channels: History<(ConnectionId, ChannelId), 4>,
+    /// Messages that came, and copies that went to queues.
+    exchanges: History<ExchangeKey, 2>,
     churn: History<(), { CHURN.len() }>,
     node: History<(), { OF_NODE.len() }>,
 }
@@ -163,6 +176,7 @@ impl Default for Looks {
             vhosts: History::new(LONG, OTHER_BYTES_MAX),
             connections: History::new(SHORT, OTHER_BYTES_MAX),
             channels: History::new(SHORT, OTHER_BYTES_MAX),
+            exchanges: History::new(SHORT, OTHER_BYTES_MAX),
             churn: History::new(LONG, OTHER_BYTES_MAX),
             node: History::new(LONG, OTHER_BYTES_MAX),
         }
@@ -256,6 +270,7 @@ impl Stats {
     pub(crate) fn look(&self, management: &Management, now: Now) {
         let broker = &management.broker;
         let (vhosts, churn, node) = (vhosts(broker), churn(broker), of_node(management));
+        let exchanges = by_exchange(broker);
         let mut looks = stdx::lock(&self.0);
         let Looks { moments, queues, vhosts: of_vhosts, connections, channels, .. } = &mut *looks;
         moments.advance(now);
@@ -275,6 +290,8 @@ impl Stats {
         connections.end_look(moments);
         channels.end_look(moments);
         let moments = looks.moments;
+        exchanges.into_iter().for_each(|(key, both)| looks.exchanges.look(key, both, &moments));
+        looks.exchanges.end_look(&moments);
         looks.churn.look((), churn, &moments);
         looks.node.look((), node, &moments);
     }
@@ -336,6 +353,19 @@ impl Stats {
         let past = Past { moments, at, range: ranges.msg_rates };
         past.put_all(&mut object, OF_CHANNELS.into_iter().zip(of_channel(totals)), 0);
         Some(Value::Object(object))
+    }
+
+    /// None for an exchange that nothing was published to; `key` has the figures as they are now.
+    pub(crate) fn of_exchange(
+        &self,
+        (key, now): (&ExchangeKey, [u64; 2]),
+        ranges: &Ranges,
+    ) -> Value {
+        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let (moments, at) = (&looks.moments, &|ms| looks.exchanges.at(key, ms));
+        let past = Past { moments, at, range: ranges.msg_rates };
+        past.put_all(&mut object, ["publish_in", "publish_out"].into_iter().zip(now), 0);
+        Value::Object(object)
     }
 
     /// The figures of a virtual host as fields of its object.

@@ -152,6 +152,7 @@ impl Publishing {
         };
         let changed = MessageOverrides { body, home, ..MessageOverrides::default() }.boxed();
         let Remembered { route, groups, .. } = remembered;
+        route.count();
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
         if n_queues == 0 {
             client.note_unroutable(publish, message_of(publish, input));
@@ -280,6 +281,7 @@ impl Publishing {
             MessageOverrides { properties, body, home, named, ..MessageOverrides::default() };
         let changed = changed.boxed();
         let Remembered { route, groups, .. } = remembered;
+        route.count();
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
         if n_queues == 0 {
             client.note_unroutable(publish, message);
@@ -308,6 +310,7 @@ impl Publishing {
         if publish.immediate && !(is_unroutable && publish.mandatory) {
             self.keep_immediate(&client.turn, publish.channel, message);
         }
+        self.router.alone.count();
         let Route { queues, n_durable, .. } = &self.router.alone;
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };

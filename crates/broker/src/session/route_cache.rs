@@ -1,11 +1,13 @@
 //! The routes a session remembers: for each exchange and key it used lately, the queues.
 
+use crate::connections::ExchangeTally;
 use crate::publish::BatchGroups;
 use crate::queue_ref::QueueRef;
 use routing::ExchangeVersion;
 use session::Error;
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Routes kept per session; past this the memory is cleared and fills anew.
 const ROUTES_MAX: usize = 1_024;
@@ -38,8 +40,20 @@ pub(crate) struct Route {
     /// unroutable, even without a queue.
     pub(crate) absorbed: bool,
     pub(crate) basis: RouteBasis,
+    /// Where its messages are counted.
+    pub(crate) tally: Option<Arc<ExchangeTally>>,
     /// The reason against remembering it.
     pub(crate) special: Option<Uncacheable>,
+}
+
+impl Route {
+    /// Counts a message.
+    #[inline]
+    pub(crate) fn count(&self) {
+        if let Some(tally) = &self.tally {
+            tally.note(self.queues.len());
+        }
+    }
 }
 
 /// Why messages with one exchange and routing key have no route in common.

@@ -17,6 +17,8 @@ pub(super) struct Router {
     routes: RouteCache,
     /// The route of one message that is not remembered; kept for the memory it has.
     pub(super) alone: Route,
+    /// The exchange that the last such message was published to.
+    alone_exchange: Vec<u8>,
     ids: Vec<QueueId>,
     /// Exchanges that are to remember the message that was routed last.
     pub(super) remembering: Vec<Arc<WatchedExchange>>,
@@ -31,6 +33,7 @@ impl Router {
         Self {
             routes: RouteCache::default(),
             alone: Route::default(),
+            alone_exchange: Vec::new(),
             ids: Vec::new(),
             remembering: Vec::new(),
             chance,
@@ -103,6 +106,10 @@ impl Router {
         message: &Message<'_>,
     ) {
         self.alone.queues.clear();
+        if self.alone.tally.is_none() || self.alone_exchange != exchange {
+            self.alone.tally = client.access.connection().exchanges.tally(exchange);
+            exchange.clone_into(&mut self.alone_exchange);
+        }
         let (broker, view) = (client.access.broker(), client.access.view());
         let vhost = &client.access.connection().identity.vhost;
         let Some(routes) = view.meta.routes(vhost) else { return };
@@ -185,6 +192,7 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
     }
     route.queues.extend(ids.iter().filter_map(|id| access.view().queue_by_id(*id)));
     route.n_durable = n_durable(&route.queues);
+    route.tally = access.connection().exchanges.tally(exchange);
     if routed.is_by_first && route.queues.len() == ids.len() {
         let version = routes.version(exchange).map(RouteBasis::Exchange);
         route.basis = version.unwrap_or(RouteBasis::QueueName);

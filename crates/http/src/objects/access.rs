@@ -1,6 +1,6 @@
 //! Users, their tags and permissions.
 
-use super::{check_keys, put_field, text};
+use super::{check_keys, optional_text, put_field, text};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use meta::{Permissions, TopicPermissions, User, definitions};
@@ -27,8 +27,8 @@ pub(crate) async fn put(call: &Call) -> Outcome {
     let tags = tags(&body)?;
     let was_there = call.view().meta.user(user).is_some();
     let verb = if was_there { "change_password" } else { "add_user" };
-    let given = |field: &str| body.get(field).and_then(Value::as_str);
-    match (given("password"), given("password_hash")) {
+    let given = |field| optional_text(&body, field);
+    match (given("password")?, given("password_hash")?) {
         (Some(_), Some(_)) => {
             return Err(Refusal::bad_request("both_password_and_password_hash_are_provided"));
         }
@@ -40,12 +40,12 @@ pub(crate) async fn put(call: &Call) -> Outcome {
             if !was_there {
                 let empty = json!({"user": user, "password": "", "pre_hashed_password": true});
                 call.ask("add_user", empty).await?;
-            } else if given("password_hash").is_some() {
+            } else if given("password_hash")?.is_some() {
                 call.ask("clear_password", json!({"user": user})).await?;
             }
         }
         (None, Some(hash)) => {
-            let algorithm = given("hashing_algorithm");
+            let algorithm = given("hashing_algorithm")?;
             let fields = json!({
                 "user": user, "password": hash, "pre_hashed_password": true,
                 "hashing_algorithm": algorithm,

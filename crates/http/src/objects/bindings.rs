@@ -1,7 +1,7 @@
 //! Bindings, by what they bind; one by its key of properties.
 
 use super::queues::as_client;
-use super::{arguments, short, vhosts};
+use super::{arguments, optional_text, short, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::definitions::table_to_json;
@@ -145,7 +145,7 @@ pub(crate) async fn add(call: &Call) -> Outcome {
     check_kind(call)?;
     let body = call.object()?;
     let arguments = arguments(&body)?;
-    let key = body.get("routing_key").and_then(Value::as_str).unwrap_or_default();
+    let key = optional_text(&body, "routing_key")?.unwrap_or_default();
     let op = binding_op(call, (key, arguments.clone()), true)?;
     as_client(call, op).await?;
     let binding = BindingView {

@@ -2,14 +2,31 @@
 
 use super::queues::as_client;
 use super::{arguments, flag, put_field, short, vhosts};
+use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
+use crate::stats::{Ranges, by_exchange};
+use broker::ByExchange;
 use meta::definitions::table_to_json;
 use meta::{ExchangeDef, PolicyScope, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeDeclaration, Op};
 
-fn object(vhost: &Vhost, exchange: &ExchangeDef) -> Value {
+/// Counts of published messages, and the samples that are wanted of them.
+struct Figures<'c> {
+    api: &'c Api,
+    published: ByExchange,
+    ranges: Ranges,
+}
+
+impl<'c> Figures<'c> {
+    fn of(call: &'c Call) -> Result<Self, Refusal> {
+        let published = by_exchange(&call.api.management.broker);
+        Ok(Self { api: &call.api, published, ranges: call.ranges()? })
+    }
+}
+
+fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value {
     let mut object = json!({
         "arguments": table_to_json(&exchange.arguments),
         "auto_delete": exchange.auto_delete,
@@ -20,6 +37,11 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef) -> Value {
         "user_who_performed_action": "rmq-internal",
         "vhost": vhost.name().as_str(),
     });
+    let key = (vhost.name().to_string(), exchange.name.as_bytes().into());
+    if let Some(now) = figures.published.get(&key) {
+        let stats = figures.api.stats.of_exchange((&key, *now), &figures.ranges);
+        put_field(&mut object, "message_stats", stats);
+    }
     if let Some(policy) = vhost.policies().of_exchange(PolicyScope::User, &exchange.name) {
         put_field(&mut object, "policy", json!(policy.spec().name.as_str()));
     }
@@ -27,10 +49,10 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef) -> Value {
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    let view = call.view();
+    let (view, figures) = (call.view(), Figures::of(call)?);
     let mut rows = Vec::new();
     for vhost in vhosts(&view.meta, call)? {
-        rows.extend(vhost.exchanges().map(|exchange| object(vhost, exchange)));
+        rows.extend(vhost.exchanges().map(|exchange| object(vhost, exchange, &figures)));
     }
     call.list(rows)
 }
@@ -39,7 +61,7 @@ pub(crate) fn get(call: &Call) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
     let exchange = vhost.exchange(name(call)).ok_or_else(Refusal::not_found)?;
-    let mut object = object(vhost, exchange);
+    let mut object = object(vhost, exchange, &Figures::of(call)?);
     put_field(&mut object, "incoming", json!([]));
     put_field(&mut object, "outgoing", json!([]));
     Ok(Answer::Json(object))

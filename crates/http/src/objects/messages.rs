@@ -99,7 +99,9 @@ pub(crate) async fn publish(call: &Call) -> Answered {
     let none = Map::new();
     let properties = match body.get("properties") {
         Some(Value::Object(properties)) => properties,
-        _ => &none,
+        // COMPAT: no properties are an empty list.
+        Some(Value::Array(properties)) if properties.is_empty() => &none,
+        _ => return Err(Refusal::bad_request("properties are no object")),
     };
     let mut encoded = Vec::new();
     properties_of(properties)?.encode(&mut encoded);

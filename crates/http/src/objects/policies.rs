@@ -29,10 +29,12 @@ async fn put_of(call: &Call, scope: PolicyScope, verb: &str) -> Outcome {
     let definition = body.get("definition");
     let definition = definition.ok_or_else(|| Refusal::key_missing(&["definition"]))?;
     let priority = match body.get("priority") {
+        None | Some(Value::Null) => Some(0),
         // COMPAT: forms send texts.
-        Some(Value::String(text)) => json!(text.parse::<i64>().unwrap_or_default()),
-        other => other.cloned().unwrap_or_else(|| json!(0)),
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(other) => other.as_i64(),
     };
+    let priority = priority.ok_or_else(|| Refusal::bad_request("priority is no number"))?;
     let fields = json!({
         "vhost": call.param("vhost"), "name": call.param("name"),
         "pattern": text(&body, "pattern")?, "definition": definition.to_string(),

@@ -112,7 +112,11 @@ pub(crate) async fn put_super_stream(call: &Call) -> Outcome {
             let keys: Vec<&str> = keys.split(',').map(str::trim).collect();
             put_field(&mut fields, "binding_keys", json!(keys));
         }
-        (Some(partitions), None) => put_field(&mut fields, "partitions", partitions.clone()),
+        (Some(partitions), None) => {
+            let n = partitions.as_u64().filter(|n| *n > 0);
+            let n = n.ok_or_else(|| Refusal::bad_request("partitions is no number over 0"))?;
+            put_field(&mut fields, "partitions", json!(n));
+        }
         (None, None) => {
             let text = "Specify partitions or binding-keys, not both, and one of them";
             return Err(Refusal::bad_request(text));

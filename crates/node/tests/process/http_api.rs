@@ -161,6 +161,9 @@ fn a_queue_lives_its_life() {
     });
     let publish = "POST /exchanges/%2F/amq.topic/publish";
     assert_eq!(api.expect(200, publish, &message.to_string())["routed"], true);
+    // The connection that has published is gone, and what it did is counted all the same.
+    let stats = &api.expect(200, "GET /exchanges/%2F/amq.topic", "")["message_stats"];
+    assert_eq!((&stats["publish_in"], &stats["publish_out"]), (&json!(1), &json!(1)));
     let get = r#"{"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}"#;
     let got = api.expect(200, "POST /queues/%2F/a%2Fb/get", get);
     assert_eq!(got[0]["payload"], "hello");
@@ -220,6 +223,102 @@ fn a_connection_is_closed_with_a_reason_and_counted() {
     let closed = client.next().show();
     assert!(closed.contains("CONNECTION_FORCED - Closed via management plugin"), "{closed}");
     api.0.expect_logged(1, "management: user \"guest\" from 127.0.0.1: close_connection");
+    api.0.stop();
+}
+
+/// Requests that make no sense, one by one.
+#[test]
+fn bad_requests_are_told_what_is_wrong() {
+    let api = Api::start();
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    let deep = format!("{{\"arguments\": {}1{}}}", "{\"a\": ".repeat(65), "}".repeat(65));
+    let message = |more: &str| format!("{{\"routing_key\": \"q\", \"payload\": \"x\", {more}}}");
+    let properties =
+        |it: &str| message(&format!("\"properties\": {it}, \"payload_encoding\": \"string\""));
+    let long = "n".repeat(256);
+    let bodies: &[(&str, &str, &str)] = &[
+        (
+            "PUT /queues/%2F/x",
+            "{\"durable\": tru",
+            "not_json: EOF while parsing a value at line 1 column 15",
+        ),
+        ("PUT /queues/%2F/x", "[1]", "body must be a JSON object"),
+        ("PUT /queues/%2F/x", &deep, "more than 64 levels"),
+        ("PUT /queues/%2F/x", r#"{"durable": "maybe"}"#, "durable is no boolean"),
+        ("PUT /queues/%2F/x", r#"{"arguments": 5}"#, "arguments must be an object"),
+        ("PUT /queues/%2F/%FF", "{}", "Invalid UTF-8"),
+        ("PUT /users/u", r#"{"password": 5, "tags": ""}"#, "password is no text"),
+        (
+            "PUT /policies/%2F/p",
+            r#"{"pattern": "", "definition": {"max-length": 1}, "priority": "x"}"#,
+            "priority is no number",
+        ),
+        ("POST /bindings/%2F/e/amq.direct/q/q", r#"{"routing_key": 5}"#, "routing_key is no text"),
+        (
+            "POST /queues/%2F/q/get",
+            r#"{"count": -1, "ackmode": "ack_requeue_true", "encoding": "auto"}"#,
+            "count is no number",
+        ),
+        ("POST /exchanges/%2F/amq.default/publish", &properties("5"), "properties are no object"),
+        (
+            "POST /exchanges/%2F/amq.default/publish",
+            &properties(r#"{"priority": 300}"#),
+            "invalid property: priority",
+        ),
+        (
+            "PUT /stream/super-streams/%2F/s",
+            r#"{"partitions": 0}"#,
+            "partitions is no number over 0",
+        ),
+        ("GET /queues?page=0", "", "Invalid pagination parameters"),
+        ("GET /queues?page=2", "", "Page out of range"),
+        ("GET /queues?page=1&page_size=501", "", "Invalid pagination parameters"),
+        ("GET /queues?page=1&use_regex=true&name=(%3F%3Da)", "", "look-around"),
+        ("GET /queues?lengths_age=60&lengths_incr=0", "", "more than 1000 times"),
+    ];
+    for (request, body, reason) in bodies {
+        let told = api.expect(400, request, body);
+        assert!(told["reason"].as_str().unwrap().contains(reason), "{request}: {told}");
+    }
+    api.expect(400, &format!("PUT /queues/%2F/{long}"), "{}");
+    api.expect(404, "DELETE /bindings/%2F/e/amq.direct/q/q/~~", "");
+    api.expect(405, "PATCH /queues/%2F/q", "");
+    api.0.stop();
+}
+
+/// Clients that go in the middle of a fetch leave the queue as it was, and nobody who fetches.
+#[test]
+fn clients_that_go_leave_nothing_behind() {
+    const MESSAGES: usize = 50;
+    let api = Api::start();
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    let message = json!({
+        "properties": {}, "routing_key": "q", "payload": "x".repeat(1_000),
+        "payload_encoding": "string",
+    });
+    for _ in 0..MESSAGES {
+        api.expect(200, "POST /exchanges/%2F/amq.default/publish", &message.to_string());
+    }
+    let get = r#"{"count": 50, "ackmode": "ack_requeue_true", "encoding": "auto"}"#;
+    for _ in 0..20 {
+        let mut socket = TcpStream::connect(api.0.http_address()).unwrap();
+        let head = format!(
+            "POST /api/queues/%2F/q/get HTTP/1.1\r\nhost: here\r\nauthorization: Basic {}\r\n\
+             content-length: {}\r\n\r\n{get}",
+            STANDARD.encode("guest:guest"),
+            get.len()
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+    }
+    wait_until("everything is as it was", || {
+        let queue = api.expect(200, "GET /queues/%2F/q", "");
+        let connections = api.expect(200, "GET /connections", "");
+        (&queue["messages_ready"], &queue["messages_unacknowledged"], connections)
+            == (&json!(MESSAGES), &json!(0), json!([]))
+    });
+    wait_until("all can be fetched", || {
+        api.expect(200, "POST /queues/%2F/q/get", get).as_array().unwrap().len() == MESSAGES
+    });
     api.0.stop();
 }
 

@@ -17,6 +17,7 @@ pub(crate) struct Snapshot {
     pub(crate) log: log::WalStats,
     pub(crate) storage: Storage,
     pub(crate) streams: Streams,
+    pub(crate) n_log_lines_dropped: u64,
 }
 
 /// Connections and channels.
@@ -95,7 +96,9 @@ impl Snapshot {
         let (clients, queues) = (Clients::of(source), Queues::look(management));
         let log = management.broker.figures().log();
         let (system, storage) = (System::of(management), Storage::of(management));
-        Self { clients, queues, system, log, storage, streams: Streams::of(management) }
+        let streams = Streams::of(management);
+        let n_log_lines_dropped = management.log.n_dropped();
+        Self { clients, queues, system, log, storage, streams, n_log_lines_dropped }
     }
 }
 

@@ -15,6 +15,9 @@ pub trait Log: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// It cannot be opened; what was open stays in use.
     fn reopen(&self) -> io::Result<()>;
+
+    /// Lines that were dropped because too many waited to be written.
+    fn n_dropped(&self) -> u64;
 }
 
 /// Sets the log's level until the next start, as RabbitMQ does; the configured level counts then.

@@ -4,9 +4,11 @@
 mod environment;
 mod kind;
 mod known;
+mod logging;
 mod option;
 mod options;
 mod render;
+mod rotation;
 mod syntax;
 mod tls;
 mod units;
@@ -19,13 +21,17 @@ use std::path::{Path, PathBuf};
 
 use self::tls::{TlsDraft, TlsOptions};
 use ::tls::LoginFrom;
+use logging::LogDraft;
 use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use option::Found;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
 pub(crate) use environment::Environment;
+pub(crate) use logging::{Category, Formatter, LogPlace, Logging, Rotation, SyslogSettings};
 pub(crate) use render::{help_text, markdown, sample};
+#[cfg(test)]
+pub(crate) use rotation::Period;
 pub(crate) use units::{LEVELS, Level};
 
 /// Everything that can be configured. Built by [`load`] and not changed afterwards.
@@ -284,17 +290,6 @@ pub(crate) enum Durability {
     Fsync,
     /// The message survives the death of the process, as with RabbitMQ.
     Write,
-}
-
-/// The log: its lines, levels and destinations.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Logging {
-    /// `None`: nothing to standard error.
-    pub(crate) console: Option<Level>,
-    /// A relative path is inside the data directory.
-    pub(crate) file: Option<(PathBuf, Level)>,
-    /// `None`: nothing to an exchange.
-    pub(crate) exchange: Option<Level>,
 }
 
 /// The error of a configuration that cannot be used. Displays as one line.
@@ -558,40 +553,6 @@ impl ListenersDraft {
     }
 }
 
-/// The log's settings; levels that are not set are the default one.
-#[derive(Debug, Default)]
-struct LogDraft {
-    /// Whether it was said that nothing goes to standard error.
-    no_console: bool,
-    console_level: Option<Level>,
-    file: Option<PathBuf>,
-    /// Whether it was said that there is none.
-    no_file: bool,
-    dir: Option<PathBuf>,
-    file_level: Option<Level>,
-    exchange: bool,
-    exchange_level: Option<Level>,
-    default_level: Level,
-}
-
-impl LogDraft {
-    fn finish(self) -> Logging {
-        let level = |own: Option<Level>| own.unwrap_or(self.default_level);
-        let node = || ctl::environment::node_name(&ctl::environment::of_process);
-        let name = || PathBuf::from(format!("{}.log", node()));
-        let file = match (self.dir, self.file) {
-            (None, file) => file,
-            (Some(_), None) if self.no_file => None,
-            (Some(dir), file) => Some(dir.join(file.unwrap_or_else(name))),
-        };
-        Logging {
-            console: (!self.no_console).then(|| level(self.console_level)),
-            file: file.map(|path| (path, level(self.file_level))),
-            exchange: self.exchange.then(|| level(self.exchange_level)),
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct DefinitionsDraft {
     path: Option<PathBuf>,
@@ -713,7 +674,7 @@ impl Default for Config {
                 backlog_bytes: 32 << 20,
                 durability: Durability::Fsync,
             },
-            logging: Logging { console: Some(Level::Info), file: None, exchange: None },
+            logging: Logging { console: Some(LogPlace::default()), ..Logging::default() },
             messages: Messages::default(),
             streams: Streams {
                 frame_max: 1_048_576,

@@ -1,92 +1,134 @@
-//! Log lines as RabbitMQ writes them, one per event: `2026-11-21 08:00:00.123456+00:00 [info] text`.
+//! The log: what is said on the way is put together where it is said, and written by a thread of its own
+//! (`writer`), to standard error, a file, an exchange, a syslog server and the journal.
 
+mod category;
 mod exchange;
 mod file;
-
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use stdx::Civil;
-use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::{Filtered, LevelFilter};
-use tracing_subscriber::fmt::format::{DefaultFields, FormatEvent, FormatFields, Writer};
-use tracing_subscriber::fmt::writer::MakeWriterExt as _;
-use tracing_subscriber::fmt::{self, FmtContext, MakeWriter};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer as _, reload};
-
-use crate::config::{LEVELS, Level, Logging};
-use exchange::{Lines, ToExchange};
-use file::LogFile;
+mod journald;
+mod record;
+mod syslog;
+mod writer;
 
 pub(crate) use exchange::LogExchange;
 
-/// The text of a line takes no more bytes than this: what peers say stands in it.
-const LINE_BYTES_MAX: usize = 4096;
+use crate::config::{Category, LEVELS, Logging};
+use category::Levels;
+use ctl::environment;
+use exchange::Lines;
+use file::LogFile;
+use journald::Journal;
+use record::Record;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use syslog::Syslog;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, reload};
+use writer::{Output, Queue};
 
 /// The target of events that the console shows anyway: they go to the other places only.
 pub(crate) const NOT_TO_CONSOLE: &str = "not_to_console";
 
 /// The log of this process, once it has started.
 pub(crate) struct Log {
-    /// Changes the least level of each place that is logged to.
-    levels: Vec<SetLevel>,
+    shared: Arc<Shared>,
+    /// Changes the least level of all.
+    lowest: reload::Handle<LevelFilter, Registry>,
     file: Option<Arc<LogFile>>,
     lines: Option<Arc<Lines>>,
 }
 
-type SetLevel = Box<dyn Fn(LevelFilter) + Send + Sync>;
+#[derive(Debug)]
+struct Shared {
+    queue: Queue,
+    levels: RwLock<Levels>,
+    /// The places that are the console, a bit each.
+    console: u8,
+}
 
-/// A place that is logged to: its layer, and how to change its level.
-type Place<S, W> =
-    (Filtered<fmt::Layer<S, DefaultFields, Line, W>, reload::Layer<LevelFilter, S>, S>, SetLevel);
+/// Puts events into the queue.
+struct ToQueue(Arc<Shared>);
+
+impl<S: Subscriber> Layer<S> for ToQueue {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let Shared { queue, levels, console } = &*self.0;
+        let metadata = event.metadata();
+        let category = Category::of(metadata.target());
+        let levels = levels.read().unwrap_or_else(PoisonError::into_inner);
+        let mut places = levels.places(category, *metadata.level());
+        drop(levels);
+        if metadata.target() == NOT_TO_CONSOLE {
+            places &= !console;
+        }
+        if places != 0 {
+            queue.put(Record::of(event, category), places);
+        }
+    }
+}
 
 /// Starts logging for the whole process; once. Relative paths are inside `data_dir`.
 ///
 /// # Errors
-/// The log file and why it cannot be opened.
+/// The file or socket that cannot be opened, and why.
 pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf, io::Error)> {
-    let stderr = (io::stderr as fn() -> io::Stderr)
-        .with_filter(|event: &tracing::Metadata<'_>| event.target() != NOT_TO_CONSOLE);
-    let (console, console_level) = logging.console.map(|level| place(stderr, level, true)).unzip();
-    let file = match &logging.file {
-        None => None,
-        Some((path, level)) => {
-            let path = data_dir.join(path);
-            let file = LogFile::open(path.clone()).map_err(|error| (path, error))?;
-            Some((Arc::new(file), *level))
-        }
-    };
-    let (to_file, file_level) = file.clone().map(|(file, level)| place(file, level, false)).unzip();
-    let lines = logging.exchange.map(|level| (Arc::new(Lines::default()), level));
-    let (to_exchange, exchange_level) =
-        lines.clone().map(|(lines, level)| place(ToExchange(lines), level, false)).unzip();
-    tracing_subscriber::registry().with(console).with(to_file).with(to_exchange).init();
-    let levels = [console_level, file_level, exchange_level].into_iter().flatten().collect();
-    Ok(Log { levels, file: file.map(|(file, _)| file), lines: lines.map(|(lines, _)| lines) })
-}
-
-fn place<S, W>(writer: W, level: Level, ansi: bool) -> Place<S, W>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    W: for<'w> MakeWriter<'w> + 'static,
-{
-    let (filter, handle) = reload::Layer::new(filter(level));
-    let layer = fmt::layer().event_format(Line).with_writer(writer);
-    let layer = if ansi { layer } else { layer.with_ansi(false) };
-    // There is nobody to tell of an error: it says that the log is gone.
-    let set_level = move |level| drop(handle.reload(level));
-    (layer.with_filter(filter), Box::new(set_level))
+    let mut places = Vec::new();
+    places.extend(logging.console.map(|place| (place, Output::Console)));
+    let console = places.len();
+    let mut file = None;
+    if let Some((path, place)) = &logging.file {
+        let path = data_dir.join(path);
+        let opened = LogFile::open(path.clone(), logging.rotation.clone());
+        let opened = Arc::new(opened.map_err(|error| (path, error))?);
+        places.push((*place, Output::File(Arc::clone(&opened))));
+        file = Some(opened);
+    }
+    let lines = logging.exchange.as_ref().map(|place| {
+        let lines = Arc::<Lines>::default();
+        places.push((*place, Output::Exchange(Arc::clone(&lines))));
+        lines
+    });
+    if let Some((settings, place)) = &logging.syslog {
+        let node = environment::node_name(&environment::of_process);
+        let host = node.split_once('@').map_or("-", |(_, host)| host).to_owned();
+        places.push((*place, Output::Syslog(Syslog::new(settings.clone(), host))));
+    }
+    if let Some(place) = &logging.journald {
+        let socket = Path::new(journald::SOCKET);
+        let journal = Journal::open(socket).map_err(|error| (socket.to_owned(), error))?;
+        places.push((*place, Output::Journal(journal)));
+    }
+    let levels = Levels::new(logging, places.iter().map(|(place, _)| place.level).collect());
+    let (filter, lowest) = reload::Layer::new(levels.lowest());
+    let console = (1 << console) - 1;
+    let shared = Arc::new(Shared { queue: Queue::default(), levels: RwLock::new(levels), console });
+    let outputs = places.into_iter().map(|(place, output)| (output, place.formatter)).collect();
+    let writer = Arc::clone(&shared);
+    std::thread::Builder::new()
+        .name("log".to_owned())
+        .spawn(move || writer.queue.write_all(outputs))
+        .map_err(|error| (PathBuf::new(), error))?;
+    tracing_subscriber::registry().with(filter).with(ToQueue(Arc::clone(&shared))).init();
+    Ok(Log { shared, lowest, file, lines })
 }
 
 impl Log {
     /// The lines that wait for the log's exchange, if there is to be one.
     pub(crate) fn lines(&self) -> Option<Arc<Lines>> {
         self.lines.clone()
+    }
+
+    /// Publishes what was said until now, and nothing more.
+    pub(crate) fn end_exchange(&self, exchange: Option<LogExchange>) {
+        self.flush();
+        exchange.into_iter().for_each(LogExchange::end);
+    }
+
+    /// Waits until everything is written that was said.
+    pub(crate) fn flush(&self) {
+        self.shared.queue.flush();
     }
 }
 
@@ -99,114 +141,22 @@ impl std::fmt::Debug for Log {
 impl mgmt::Log for Log {
     fn set_level(&self, level: &str) -> bool {
         let Some((_, level)) = LEVELS.iter().find(|(word, _)| *word == level) else { return false };
-        self.levels.iter().for_each(|set| set(filter(*level)));
+        let mut levels = self.shared.levels.write().unwrap_or_else(PoisonError::into_inner);
+        levels.set(*level);
+        let lowest = levels.lowest();
+        drop(levels);
+        // There is nobody to tell of an error: it says that the log is gone.
+        drop(self.lowest.reload(lowest));
         true
     }
 
     fn reopen(&self) -> io::Result<()> {
+        // What was said before goes to the file as it was.
+        self.flush();
         self.file.as_ref().map_or(Ok(()), |file| file.reopen())
     }
-}
 
-const fn filter(level: Level) -> LevelFilter {
-    match level {
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Info | Level::Notice => LevelFilter::INFO,
-        Level::Warning => LevelFilter::WARN,
-        Level::Error => LevelFilter::ERROR,
-        Level::Nothing => LevelFilter::OFF,
-    }
-}
-
-struct Line;
-
-impl<S, N> FormatEvent<S, N> for Line
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> std::fmt::Result {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        write_time(&mut writer, since_1970.as_secs(), since_1970.subsec_micros())?;
-        write!(writer, " [{}] ", name(*event.metadata().level()))?;
-        let mut text = String::new();
-        context.format_fields(Writer::new(&mut text), event)?;
-        write_on_one_line(&mut writer, &text)?;
-        writer.write_char('\n')
-    }
-}
-
-fn name(level: tracing::Level) -> &'static str {
-    match level {
-        tracing::Level::ERROR => "error",
-        tracing::Level::WARN => "warning",
-        tracing::Level::INFO => "info",
-        tracing::Level::DEBUG | tracing::Level::TRACE => "debug",
-    }
-}
-
-/// Names come from clients: a line break in one must not look like a log line of its own, and a long one is
-/// cut.
-fn write_on_one_line(out: &mut impl std::fmt::Write, text: &str) -> std::fmt::Result {
-    let mut n_bytes = 0;
-    for (at, c) in text.char_indices() {
-        n_bytes += if c.is_control() { c.escape_default().len() } else { c.len_utf8() };
-        if n_bytes > LINE_BYTES_MAX {
-            return write!(out, "... ({} bytes are left out)", text.len() - at);
-        }
-        if c.is_control() { write!(out, "{}", c.escape_default())? } else { out.write_char(c)? }
-    }
-    Ok(())
-}
-
-/// Writes the UTC time `seconds` after 1970 as `2026-11-21 08:00:00.123456+00:00`.
-fn write_time(out: &mut impl std::fmt::Write, seconds: u64, micros: u32) -> std::fmt::Result {
-    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
-    write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}+00:00")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn time(seconds: u64, micros: u32) -> String {
-        let mut out = String::new();
-        write_time(&mut out, seconds, micros).unwrap();
-        out
-    }
-
-    #[test]
-    fn times_are_dates_in_utc() {
-        assert_eq!(time(0, 0), "1970-01-01 00:00:00.000000+00:00");
-        assert_eq!(time(951_827_696, 7), "2000-02-29 12:34:56.000007+00:00");
-        assert_eq!(time(1_709_164_799, 999_999), "2024-02-28 23:59:59.999999+00:00");
-        assert_eq!(time(1_709_251_200, 0), "2024-03-01 00:00:00.000000+00:00");
-        assert_eq!(time(4_107_542_399, 0), "2100-02-28 23:59:59.000000+00:00");
-        assert_eq!(time(4_107_542_400, 0), "2100-03-01 00:00:00.000000+00:00");
-    }
-
-    #[test]
-    fn control_characters_do_not_break_the_line() {
-        let mut out = String::new();
-        write_on_one_line(&mut out, "queue 'a\r\n[error] é\u{1b}[31m'").unwrap();
-        assert_eq!(out, "queue 'a\\r\\n[error] é\\u{1b}[31m'");
-    }
-
-    #[test]
-    fn long_lines_are_cut() {
-        let mut out = String::new();
-        write_on_one_line(&mut out, &"\u{1}".repeat(8_000)).unwrap();
-        let n_whole = LINE_BYTES_MAX / "\\u{1}".len();
-        let rest = format!("... ({} bytes are left out)", 8_000 - n_whole);
-        assert_eq!(out, "\\u{1}".repeat(n_whole) + &rest);
-        out.clear();
-        let longest = "x".repeat(LINE_BYTES_MAX);
-        write_on_one_line(&mut out, &longest).unwrap();
-        assert_eq!(out, longest);
+    fn n_dropped(&self) -> u64 {
+        self.shared.queue.n_dropped()
     }
 }

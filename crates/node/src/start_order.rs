@@ -26,7 +26,7 @@ use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::definitions;
 use crate::descriptors;
-use crate::logging::{self, Log, LogExchange};
+use crate::logging::{self, Log};
 use crate::notify::Notify;
 use crate::resources::ResourceMonitor;
 use crate::signals::{self, StopSignals};
@@ -64,8 +64,11 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let ended = runtime.block_on(serve(&config, args, (&data_dir, &disk), started, Arc::new(log)));
+    let log = Arc::new(log);
+    let serving = serve(&config, args, (&data_dir, &disk), started, Arc::clone(&log));
+    let ended = runtime.block_on(serving);
     runtime.shutdown_timeout(STOP_TIMEOUT);
+    log.flush();
     // Nothing of this node writes any more: another may have the directory.
     drop(data_dir);
     ended
@@ -115,7 +118,7 @@ async fn serve(
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
     let handles = RuntimeHandles {
         monitor: &monitor,
-        log,
+        log: Arc::clone(&log),
         tls: tls.clone(),
         suspended: suspended.clone(),
         stream_totals,
@@ -150,7 +153,7 @@ async fn serve(
     http_ending.notify_waiters();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
-    log_exchange.into_iter().for_each(LogExchange::end);
+    log.end_exchange(log_exchange);
     disk.end_waiting();
     if let Some(failure) = failure {
         anyhow::bail!("the log has failed: {failure}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use meta::{ApplyTo, HashAlgorithm, Pattern, QueueKind};
 use net::ListenAddress;
 
+use super::rotation::Period;
 use super::units::{self, LEVELS, Level};
 use super::{Draft, Durability, Immediate, Validator};
 
@@ -38,6 +39,8 @@ pub(super) enum Kind {
     /// The only value is `none`.
     Nothing(fn(&mut Draft)),
     Level(fn(&mut Draft, Level)),
+    /// When a log file is moved away.
+    Period(fn(&mut Draft, Option<Period>)),
     FileOrFalse(fn(&mut Draft, Option<PathBuf>)),
     Mechanism(fn(&mut Draft, &str, &str)),
     Durability(fn(&mut Draft, Durability)),
@@ -126,6 +129,7 @@ impl Kind {
             Self::Address(set) => set(draft, name, units::listen_address(value)?),
             Self::Nothing(set) => (value == "none").then(|| set(draft))?,
             Self::Level(set) => set(draft, LEVELS.iter().find(|(word, _)| *word == value)?.1),
+            Self::Period(set) => set(draft, Period::parse_any(value)?),
             Self::FileOrFalse(set) => {
                 set(draft, (value != "false").then(|| PathBuf::from(value)));
             }
@@ -197,6 +201,7 @@ impl Kind {
                     LEVELS.iter().map(|(word, _)| format!("`{word}`")).collect();
                 format!("one of {}", names.join(", "))
             }
+            Self::Period(_) => "a time such as `$D0`, `$H30`, `$W0D23` or `$M1D0`".to_owned(),
             Self::FileOrFalse(_) => "a path, or `false`".to_owned(),
             Self::Mechanism(_) => format!("one of `{}`", MECHANISMS.join("`, `")),
             Self::PathOrNone(_) => "a path, or `none`".to_owned(),

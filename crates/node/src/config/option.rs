@@ -35,7 +35,11 @@ impl Found {
 
 /// Every option, in the order of the documentation.
 pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
-    OPTIONS.iter().chain(options::tls::OPTIONS).chain(options::http::OPTIONS)
+    OPTIONS
+        .iter()
+        .chain(options::log::OPTIONS)
+        .chain(options::tls::OPTIONS)
+        .chain(options::http::OPTIONS)
 }
 
 /// The option a key belongs to. A key written out wins over one with a free segment.

@@ -2,6 +2,7 @@
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
 pub(super) mod http;
+pub(super) mod log;
 pub(super) mod tls;
 
 use super::Draft;
@@ -724,56 +725,6 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "When a persistent message is confirmed: `fsync` once it would survive loss of power, \
          `write` once it would survive the death of the process, as with RabbitMQ. Leveret's own \
          key.",
-    ),
-    row("log.console", "true", Kind::Flag(|d, v| d.log.no_console = !v), "Log to standard error."),
-    row(
-        "log.console.level",
-        "",
-        Kind::Level(|d, v| d.log.console_level = Some(v)),
-        "The least level logged there; `log.default.level` when not set.",
-    ),
-    row(
-        "log.file",
-        "false",
-        Kind::FileOrFalse(|d, v| {
-            d.log.no_file = v.is_none();
-            d.log.file = v;
-        }),
-        "Log to this file. A relative path is inside `log.dir`, or the data directory. After it was moved \
-         away SIGHUP or `leveret ctl rotate_logs` begins a new one.",
-    ),
-    row(
-        "log.dir",
-        "",
-        Kind::Text(|d, v| d.log.dir = Some(v.into())),
-        "The directory of the log file; the data directory when not set. If it is set and `log.file` is \
-         not, the file has the node's name, as in `rabbit@host.log`.",
-    ),
-    row(
-        "log.file.level",
-        "",
-        Kind::Level(|d, v| d.log.file_level = Some(v)),
-        "The least level logged there; `log.default.level` when not set.",
-    ),
-    row(
-        "log.exchange",
-        "false",
-        Kind::Flag(|d, v| d.log.exchange = v),
-        "Publish the log to the exchange `amq.rabbitmq.log` of the virtual host `default_vhost`, a message for \
-         each line, with its level as the routing key: `debug`, `info`, `warning` or `error`. Lines that no \
-         queue is bound for, and those beyond 1 MiB that wait, are not published.",
-    ),
-    row(
-        "log.exchange.level",
-        "",
-        Kind::Level(|d, v| d.log.exchange_level = Some(v)),
-        "The least level published there; `log.default.level` when not set.",
-    ),
-    row(
-        "log.default.level",
-        "info",
-        Kind::Level(|d, v| d.log.default_level = v),
-        "The least level logged where nothing else is said.",
     ),
     row(
         "cluster_name",

@@ -131,9 +131,9 @@ fn every_option_finds_its_field() {
             durability: Durability::Write,
         },
         logging: Logging {
-            console: None,
-            file: Some(("leveret.log".into(), Level::Debug)),
-            exchange: None,
+            file: Some(("leveret.log".into(), LogPlace::default())),
+            default_level: Level::Debug,
+            ..Logging::default()
         },
         ..Config::default()
     };
@@ -384,17 +384,19 @@ fn the_last_setting_counts_under_either_name() {
 #[test]
 fn levels_fall_back_to_the_default_level() {
     let config = config("log.default.level = error\nlog.file = f\nlog.file.level = alert");
-    assert_eq!(config.logging.console, Some(Level::Error));
-    assert_eq!(config.logging.file, Some(("f".into(), Level::Error)));
+    assert_eq!(config.logging.default_level, Level::Error);
+    assert_eq!(config.logging.console, Some(LogPlace::default()));
+    let place = LogPlace { level: Some(Level::Error), ..LogPlace::default() };
+    assert_eq!(config.logging.file, Some(("f".into(), place)));
     assert_eq!(config.logging.exchange, None);
 }
 
 #[test]
 fn the_log_may_go_to_an_exchange() {
     let exchange = |text: &str| config(text).logging.exchange;
-    assert_eq!(exchange("log.exchange = true"), Some(Level::Info));
-    assert_eq!(exchange("log.exchange = true\nlog.default.level = error"), Some(Level::Error));
-    assert_eq!(exchange("log.exchange = true\nlog.exchange.level = debug"), Some(Level::Debug));
+    assert_eq!(exchange("log.exchange = true"), Some(LogPlace::default()));
+    let place = LogPlace { level: Some(Level::Debug), ..LogPlace::default() };
+    assert_eq!(exchange("log.exchange = true\nlog.exchange.level = debug"), Some(place));
     assert_eq!(exchange("log.exchange = false\nlog.exchange.level = debug"), None);
 }
 

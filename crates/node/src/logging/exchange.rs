@@ -1,19 +1,15 @@
 //! Log lines on their way to the exchange `amq.rabbitmq.log`.
 //!
-//! Whoever logs may hold any lock of the broker, so lines only wait here, in a list of limited size that is
-//! locked for nothing else; a thread of their own publishes them. What that thread logs goes everywhere but
+//! Publishing takes locks of the broker, for which the log's thread is not to wait: lines wait here, in a
+//! list of limited size, and a thread of their own publishes them. What that thread logs goes everywhere but
 //! to the exchange: else a line could lead to the next one, without an end.
 
-use super::name;
 use broker::{Broker, LogLine};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
-use tracing::Metadata;
-use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that wait may take so many bytes; more are dropped, and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -22,6 +18,11 @@ const LINE_BYTES: usize = size_of::<LogLine>();
 
 thread_local! {
     static IS_PUBLISHER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread publishes the log.
+pub(super) fn is_publisher() -> bool {
+    IS_PUBLISHER.get()
 }
 
 /// Lines that wait to be published.
@@ -57,10 +58,7 @@ struct Taken {
 }
 
 impl Lines {
-    fn put(&self, level: &'static str, text: &[u8], unix_s: u64) {
-        if IS_PUBLISHER.get() {
-            return;
-        }
+    pub(super) fn put(&self, level: &'static str, text: &[u8], unix_s: u64) {
         let mut waiting = stdx::lock(&self.waiting);
         if waiting.phase != Phase::Open {
             return;
@@ -93,42 +91,6 @@ impl Lines {
         waiting.n_bytes = 0;
         let n_dropped = std::mem::take(&mut waiting.n_dropped);
         Some(Taken { lines: std::mem::take(&mut waiting.lines), n_dropped })
-    }
-}
-
-/// The log's writer for the exchange.
-#[derive(Debug)]
-pub(super) struct ToExchange(pub(super) Arc<Lines>);
-
-/// Takes one line.
-#[derive(Debug)]
-pub(super) struct OneLine<'l> {
-    lines: &'l Lines,
-    level: &'static str,
-}
-
-impl<'w> MakeWriter<'w> for ToExchange {
-    type Writer = OneLine<'w>;
-
-    fn make_writer(&'w self) -> Self::Writer {
-        OneLine { lines: &self.0, level: name(tracing::Level::INFO) }
-    }
-
-    fn make_writer_for(&'w self, about: &Metadata<'_>) -> Self::Writer {
-        OneLine { lines: &self.0, level: name(*about.level()) }
-    }
-}
-
-impl io::Write for OneLine<'_> {
-    /// A line comes in one piece.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.lines.put(self.level, bytes, since_1970.as_secs());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -224,20 +186,5 @@ mod tests {
         assert_eq!((taken.lines.len(), taken.n_dropped), (2, 4));
         put(&lines, "again");
         assert_eq!(lines.take(), Some(Taken { lines: [line("again")].into(), n_dropped: 0 }));
-    }
-
-    #[test]
-    fn what_the_publisher_logs_is_not_published() {
-        let lines = Lines::default();
-        lines.enter(Phase::Open);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                IS_PUBLISHER.set(true);
-                put(&lines, "about a publish");
-            });
-        });
-        put(&lines, "about something else");
-        let taken = lines.take().unwrap();
-        assert_eq!(taken.lines, [line("about something else")]);
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::support::wait_until;
 use amqp091::method::BasicConsume;
 use tempfile::TempDir;
 use testing::client::{Client, DEADLINE};
@@ -180,11 +181,14 @@ fn the_log_is_more_or_less_and_its_file_may_be_moved() {
     assert!(!log().contains("[debug]"), "{}", log());
     assert_eq!(node.told(&["set_log_level", "debug"]), "Setting log level to \"debug\" ...\n");
     drop(Client::guest(node.address));
-    assert!(log().contains("[debug] accepted"), "{}", log());
+    wait_until("details in the log", || log().contains("[debug] accepted"));
     node.told(&["set_log_level", "none"]);
+    // What was said before is written.
+    node.told(&["rotate_logs"]);
     let n_lines = log().lines().count();
     drop(Client::guest(node.address));
     node.told(&["add_vhost", "silent"]);
+    node.told(&["rotate_logs"]);
     assert_eq!(log().lines().count(), n_lines);
     let wrong = node.ctl(&["set_log_level", "loud"]);
     assert_ne!(wrong.code, 0);
@@ -195,7 +199,7 @@ fn the_log_is_more_or_less_and_its_file_may_be_moved() {
     std::fs::rename(&path, &moved).unwrap();
     node.told(&["rotate_logs"]);
     node.told(&["add_vhost", "loud"]);
-    assert!(log().contains(": add_vhost vhost=\"loud\""), "{}", log());
+    wait_until("the change in the log", || log().contains(": add_vhost vhost=\"loud\""));
     assert!(!std::fs::read_to_string(moved).unwrap().contains("add_vhost"));
 }
 

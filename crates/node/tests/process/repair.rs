@@ -125,7 +125,7 @@ fn messages_whose_bodies_are_missing_are_told_of_and_go() {
     assert!(told.contains("lost: queue 'older' in vhost '/': up to 1 messages\n"), "{told}");
     let mut node = Node::start_in(home);
     assert_eq!(counts(&node), [N_DEEP, N_OLDER - 1, 0, 0]);
-    assert!(node.log().contains("1 messages are lost queue=older"));
+    node.expect_logged(1, "1 messages are lost queue=older");
     std::fs::write(node.data_dir().join("node.log"), "").unwrap();
     node.stop_and_start();
     assert_eq!(counts(&node), [N_DEEP, N_OLDER - 1, 0, 0]);

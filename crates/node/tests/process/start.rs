@@ -448,11 +448,11 @@ fn variables_of_rabbitmq_are_honoured() {
     assert_eq!(ctl(&["-s", "list_permissions", "-p", "burrow"]), "bugs\t.*\t.*\t.*\n");
     assert!(ctl(&["authenticate_user", "bugs", "carrot"]).contains("Success"));
     assert!(ctl(&["environment"]).contains("17"));
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
     let log = std::fs::read_to_string(dir.path().join("log/hare@box.log")).unwrap();
     assert!(!log.contains("[info]"), "{log}");
     assert!(log.contains("[warning] RABBITMQ_ERLANG_COOKIE has no effect: "), "{log}");
     assert!(!log.contains("secret") && !log.contains("carrot"), "{log}");
-    assert_eq!(node.stop(Signal::TERM).0, Some(0));
 }
 
 #[test]

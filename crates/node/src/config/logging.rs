@@ -1,0 +1,174 @@
+//! The settings of the log.
+
+use super::rotation::Period;
+use super::units::Level;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The log: its lines, levels and destinations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Logging {
+    /// `None`: nothing to standard error.
+    pub(crate) console: Option<LogPlace>,
+    /// A relative path is inside the data directory.
+    pub(crate) file: Option<(PathBuf, LogPlace)>,
+    pub(crate) rotation: Rotation,
+    /// `None`: nothing to an exchange.
+    pub(crate) exchange: Option<LogPlace>,
+    pub(crate) syslog: Option<(SyslogSettings, LogPlace)>,
+    pub(crate) journald: Option<LogPlace>,
+    pub(crate) default_level: Level,
+    pub(crate) categories: BTreeMap<Category, Level>,
+}
+
+/// One place that lines go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    /// None for that of the category.
+    pub(crate) level: Option<Level>,
+    pub(crate) formatter: Formatter,
+}
+
+/// The forms of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Formatter {
+    /// `2026-11-21 08:00:00.123456+00:00 [info] text`.
+    #[default]
+    Plain,
+    /// An object. COMPAT: with RabbitMQ's keys.
+    Json,
+}
+
+/// COMPAT: RabbitMQ's categories, as far as there is something to say in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Category {
+    Connection,
+    Channel,
+    Queue,
+    Default,
+}
+
+/// Old files kept where nothing else is said.
+const KEPT_FILES: u64 = 10;
+
+/// When a file is moved away, and what becomes of it. COMPAT: RabbitMQ's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// Bytes from which on it is; 0 for any.
+    pub(crate) bytes: u64,
+    pub(crate) period: Option<Period>,
+    /// Old files that are kept.
+    pub(crate) count: u64,
+    /// Whether they are compressed.
+    pub(crate) compress: bool,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self { bytes: 0, period: None, count: KEPT_FILES, compress: false }
+    }
+}
+
+/// Facilities by their numbers (RFC 5424, 6.2.1).
+pub(crate) const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
+    "ftp", "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4",
+    "local5", "local6", "local7",
+];
+
+/// A server, and how it is spoken to. COMPAT: RabbitMQ's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyslogSettings {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) is_tcp: bool,
+    /// RFC 5424; RFC 3164 else.
+    pub(crate) is_rfc5424: bool,
+    pub(crate) facility: usize,
+    pub(crate) identity: String,
+}
+
+impl Default for SyslogSettings {
+    fn default() -> Self {
+        Self {
+            host: "localhost".to_owned(),
+            port: 514,
+            is_tcp: false,
+            is_rfc5424: false,
+            facility: 3,
+            identity: "rabbitmq-server".to_owned(),
+        }
+    }
+}
+
+/// A place, and whether lines go there.
+#[derive(Debug, Default)]
+pub(super) struct PlaceDraft {
+    pub(super) is_on: bool,
+    pub(super) place: LogPlace,
+}
+
+impl PlaceDraft {
+    const fn finish(&self) -> Option<LogPlace> {
+        if self.is_on { Some(self.place) } else { None }
+    }
+}
+
+/// The log's settings as they are read.
+#[derive(Debug)]
+pub(super) struct LogDraft {
+    pub(super) console: PlaceDraft,
+    pub(super) path: Option<PathBuf>,
+    /// Whether it was said that there is no file.
+    pub(super) no_file: bool,
+    pub(super) dir: Option<PathBuf>,
+    pub(super) file: LogPlace,
+    pub(super) rotation: Rotation,
+    pub(super) exchange: PlaceDraft,
+    pub(super) syslog: PlaceDraft,
+    pub(super) syslog_settings: SyslogSettings,
+    pub(super) journald: PlaceDraft,
+    pub(super) default_level: Level,
+    pub(super) categories: BTreeMap<Category, Level>,
+}
+
+impl Default for LogDraft {
+    fn default() -> Self {
+        Self {
+            console: PlaceDraft { is_on: true, ..PlaceDraft::default() },
+            path: None,
+            no_file: false,
+            dir: None,
+            file: LogPlace::default(),
+            rotation: Rotation::default(),
+            exchange: PlaceDraft::default(),
+            syslog: PlaceDraft::default(),
+            syslog_settings: SyslogSettings::default(),
+            journald: PlaceDraft::default(),
+            default_level: Level::default(),
+            categories: BTreeMap::new(),
+        }
+    }
+}
+
+impl LogDraft {
+    pub(super) fn finish(self) -> Logging {
+        let node = || ctl::environment::node_name(&ctl::environment::of_process);
+        let name = || PathBuf::from(format!("{}.log", node()));
+        let path = match (self.dir, self.path) {
+            (None, path) => path,
+            (Some(_), None) if self.no_file => None,
+            (Some(dir), path) => Some(dir.join(path.unwrap_or_else(name))),
+        };
+        Logging {
+            console: self.console.finish(),
+            file: path.map(|path| (path, self.file)),
+            rotation: self.rotation,
+            exchange: self.exchange.finish(),
+            syslog: self.syslog.finish().map(|place| (self.syslog_settings, place)),
+            journald: self.journald.finish(),
+            default_level: self.default_level,
+            categories: self.categories,
+        }
+    }
+}

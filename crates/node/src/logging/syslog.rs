@@ -1,0 +1,100 @@
+//! Lines to a syslog server, over UDP or TCP. A server that cannot be reached loses lines; TCP is tried again
+//! in a while.
+
+use super::record::{Record, severity};
+use crate::config::{Formatter, SyslogSettings};
+use std::io::{self, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::time::{Duration, Instant};
+use stdx::Civil;
+
+/// Longest wait for a server: others' lines wait meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Time until a server that could not be reached is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A way to a server.
+#[derive(Debug)]
+enum Way {
+    Udp(UdpSocket),
+    Tcp(TcpStream),
+    /// It is tried again from then on.
+    None(Option<Instant>),
+}
+
+/// The sender of lines to a server.
+#[derive(Debug)]
+pub(super) struct Syslog {
+    settings: SyslogSettings,
+    host_name: String,
+    way: Way,
+}
+
+impl Syslog {
+    pub(super) fn new(settings: SyslogSettings, host_name: String) -> Self {
+        Self { settings, host_name, way: Way::None(None) }
+    }
+
+    /// Sends a line, if that can be done.
+    pub(super) fn send(&mut self, record: &Record, formatter: Formatter) {
+        let text = match formatter {
+            Formatter::Plain => record.text(),
+            Formatter::Json => record.line(formatter),
+        };
+        let message = self.message(record, &text);
+        if matches!(&self.way, Way::None(until) if until.is_none_or(|until| Instant::now() >= until))
+        {
+            self.way = self.connect().unwrap_or_else(|_| after_a_while());
+        }
+        let sent = match &mut self.way {
+            Way::Udp(socket) => socket.send(message.as_bytes()).map(drop),
+            // RFC 6587: a number of bytes for the one, lines for the other.
+            Way::Tcp(socket) if self.settings.is_rfc5424 => {
+                socket.write_all(format!("{} {message}", message.len()).as_bytes())
+            }
+            Way::Tcp(socket) => socket.write_all(format!("{message}\n").as_bytes()),
+            Way::None(_) => return,
+        };
+        if sent.is_err() && self.settings.is_tcp {
+            self.way = after_a_while();
+        }
+    }
+
+    fn connect(&self) -> io::Result<Way> {
+        let SyslogSettings { host, port, is_tcp, .. } = &self.settings;
+        let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
+        let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        if *is_tcp {
+            let socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
+            socket.set_write_timeout(Some(TIMEOUT))?;
+            return Ok(Way::Tcp(socket));
+        }
+        let any = if address.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(address)?;
+        Ok(Way::Udp(socket))
+    }
+
+    fn message(&self, record: &Record, text: &str) -> String {
+        let priority = self.settings.facility * 8 + severity(record.level);
+        let (host, identity, id) = (&self.host_name, &self.settings.identity, std::process::id());
+        if self.settings.is_rfc5424 {
+            let time = record.time('T');
+            return format!("<{priority}>1 {time} {host} {identity} {id} - - {text}");
+        }
+        let Civil { date: (_, month, day), time: (hour, minute, second) } =
+            Civil::at(record.unix_micros / 1_000_000);
+        let month = MONTHS.iter().zip(1..).find(|(_, number)| *number == month);
+        let month = month.map_or("Jan", |(name, _)| name);
+        format!(
+            "<{priority}>{month} {day:>2} {hour:02}:{minute:02}:{second:02} {host} {identity}[{id}]: {text}"
+        )
+    }
+}
+
+fn after_a_while() -> Way {
+    Way::None(Instant::now().checked_add(RETRY_AFTER))
+}

@@ -1,0 +1,144 @@
+//! The log's places and forms.
+
+use super::support::node::Node;
+use super::support::wait_until;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use testing::Random;
+use testing::client::{Client, DEADLINE, Login};
+
+#[test]
+fn lines_are_objects_and_categories_have_levels() {
+    let node = Node::start(&[
+        "log.file.formatter=json",
+        "log.default.level=error",
+        "log.connection.level=debug",
+    ]);
+    Client::guest(node.address()).close();
+    node.expect_logged(1, "\"msg\":\"user 'guest' authenticated and granted access to vhost '/'\"");
+    node.ctl(&["add_vhost", "silent"]);
+    let log = node.stop();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in &lines {
+        assert_eq!(line["domain"], "rabbitmq.connection", "{line}");
+        assert!(line["time"].as_str().is_some_and(|time| time.ends_with("+00:00")), "{line}");
+    }
+    assert!(lines.iter().any(|line| line["level"] == "debug"), "{log}");
+}
+
+#[test]
+fn a_large_file_moves_itself_away_and_two_stay() {
+    let node = Node::start(&[
+        "log.default.level=debug",
+        "log.file.rotation.size=4000",
+        "log.file.rotation.count=2",
+        "log.file.rotation.compress=true",
+    ]);
+    let old = |at: u32| node.data_dir().join(format!("node.log.{at}.gz"));
+    wait_until("two old files", || {
+        drop(Client::guest(node.address()));
+        old(1).exists()
+    });
+    assert!(!old(2).exists());
+    node.stop();
+}
+
+#[test]
+fn a_syslog_server_is_told_in_both_forms() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(DEADLINE)).unwrap();
+    let port = format!("log.syslog.port={}", server.local_addr().unwrap().port());
+    let node = Node::start(&["log.syslog=true", "log.syslog.ip=127.0.0.1", &port]);
+    let mut line = [0; 4096];
+    let n_bytes = server.recv(&mut line).unwrap();
+    let text = std::str::from_utf8(&line[..n_bytes]).unwrap();
+    assert!(text.starts_with("<30>") && text.contains(" rabbitmq-server["), "{text}");
+    node.stop();
+
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("log.syslog.port={}", server.local_addr().unwrap().port());
+    let node = Node::start(&[
+        "log.syslog=true",
+        "log.syslog.host=127.0.0.1",
+        &port,
+        "log.syslog.transport=tcp",
+        "log.syslog.protocol=rfc5424",
+        "log.syslog.facility=local0",
+        "log.syslog.identity=hare",
+        "log.syslog.formatter=json",
+    ]);
+    let (mut socket, _) = server.accept().unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains(" ready on ") {
+        let n_bytes = socket.read(&mut line).unwrap();
+        assert_ne!(n_bytes, 0, "{}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&line[..n_bytes]);
+    }
+    let text = String::from_utf8(text).unwrap();
+    let (length, rest) = text.split_once(' ').unwrap();
+    let first = &rest[..length.parse().unwrap()];
+    assert!(first.starts_with("<134>1 20") && first.contains(" hare "), "{first}");
+    let object: Value = serde_json::from_str(first.split_once(" - - ").unwrap().1).unwrap();
+    assert_eq!(object["level"], "info", "{object}");
+    node.stop();
+}
+
+/// A secret nobody has thought of.
+fn secret(random: &mut Random) -> String {
+    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+    let letter = |_| char::from(LETTERS[random.below(LETTERS.len())]);
+    (0..20).map(letter).collect()
+}
+
+/// Whoever logs in, rightly or not, by whatever protocol, and whatever is changed: no line of any level has a
+/// password, nor its form in the headers of HTTP.
+#[test]
+fn no_line_has_a_secret() {
+    let node = Node::start(&[
+        "log.default.level=debug",
+        "management.enabled=true",
+        "management.tcp.ip=127.0.0.1",
+        "management.tcp.port=0",
+    ]);
+    let mut random = Random::new(7);
+    let mut secrets = Vec::new();
+    for n in 0..5 {
+        let (user, right, wrong) = (format!("user{n}"), secret(&mut random), secret(&mut random));
+        let next = secret(&mut random);
+        node.ctl(&["add_user", &user, &right]);
+        node.ctl(&["set_permissions", &user, ".*", ".*", ".*"]);
+        for password in [&right, &wrong] {
+            let login = Login { user: &user, password, ..Login::default() };
+            drop(Client::introduced(node.address(), login).try_next());
+            let basic = BASE64_STANDARD.encode(format!("{user}:{password}"));
+            let body = format!("{{\"password\": \"{next}\", \"tags\": \"administrator\"");
+            for (method, path) in
+                [("GET", "/api/whoami"), ("PUT", "/api/users/other"), ("GET", "/api/%zz")]
+            {
+                let mut socket = TcpStream::connect(node.http_address()).unwrap();
+                let request = format!(
+                    "{method} {path}?password={next} HTTP/1.1\r\nhost: here\r\nauthorization: Basic {basic}\r\n\
+                     connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                socket.write_all(request.as_bytes()).unwrap();
+                let mut answer = Vec::new();
+                socket.read_to_end(&mut answer).unwrap();
+            }
+            secrets.push(basic);
+        }
+        node.ctl(&["change_password", &user, &next]);
+        let uri = format!("\"amqp://ann:{next}@host\"");
+        node.ctl(&["set_global_parameter", "uri", &uri]);
+        secrets.extend([right, wrong, next]);
+    }
+    let log = node.stop();
+    assert!(log.contains("[debug]"), "{log}");
+    let told: Vec<&str> =
+        log.lines().filter(|line| secrets.iter().any(|secret| line.contains(secret))).collect();
+    assert!(told.is_empty(), "{told:#?}");
+}

@@ -27,7 +27,7 @@ mod user_session;
 pub use connection::Listener;
 pub use local::serve_local;
 pub use server::{serve, serve_metrics};
-pub use settings::Settings;
+pub use settings::{MetricsSettings, Settings};
 
 use auth::LoginThrottle;
 use mgmt::Management;

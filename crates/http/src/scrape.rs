@@ -1,13 +1,16 @@
 //! The endpoints of Prometheus.
 
 use crate::Api;
+use crate::caller::caller;
+use crate::connection::Peer;
 use crate::query::Query;
 use crate::refusal::Refusal;
-use axum::Router;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::StatusCode;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape, Source};
 use regex::Regex;
 use std::sync::Arc;
@@ -17,7 +20,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let plain = |State(api): State<Arc<Api>>| async move {
-        let per_object = api.settings.metrics_per_object;
+        let per_object = api.settings.metrics.is_per_object;
         written(&api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
     };
     let of_kind = |State(api): State<Arc<Api>>, Path(kind): Path<String>, query: RawQuery| async move {
@@ -28,11 +31,31 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         }
     };
     let not_found = || async { StatusCode::NOT_FOUND };
+    let path = api.settings.metrics.path.trim_end_matches('/');
+    let path = format!("/{}", path.trim_start_matches('/')).replace('{', "{{").replace('}', "}}");
     Router::new()
-        .route("/metrics", get(plain))
-        .route("/metrics/{kind}", get(of_kind))
+        .without_v07_checks()
+        .route(&path, get(plain))
+        .route(&format!("{path}/{{kind}}"), get(of_kind))
         .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(&api), admit))
         .with_state(api)
+}
+
+/// Lets in who may ask.
+async fn admit(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if api.settings.metrics.needs_login
+        && let Err(refusal) = caller(&api, request.headers(), peer, false).await
+    {
+        let ask = (header::WWW_AUTHENTICATE, "Basic realm=\"RabbitMQ Prometheus\"");
+        return (refusal.status, [ask], refusal.reason).into_response();
+    }
+    next.run(request).await
 }
 
 fn written(api: &Arc<Api>, scrape: Scrape) -> Response {

@@ -23,6 +23,8 @@ use mgmt::Operator;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
 
@@ -65,7 +67,7 @@ async fn look_often(api: &Arc<Api>) {
             api.stats.look(&api.management, api.now());
             api.ages.look(&api.management.broker, api.now());
         };
-        let _ended = tokio::task::spawn_blocking(look).await;
+        let _ended = spawn_blocking(look).await;
     }
 }
 
@@ -177,6 +179,12 @@ async fn answer(
         Run::Read(read) => {
             let api = Arc::clone(&call.api);
             api.turns.answered(call, read).await
+        }
+        // What works through a long document keeps no thread from its clients.
+        Run::Change(change) if route.group == "definitions" => {
+            let runtime = Handle::current();
+            let changed = spawn_blocking(move || runtime.block_on(change(&call)));
+            changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
         }
         // A client that goes in the middle leaves no session, and nothing half done, behind.
         Run::Change(change) => {

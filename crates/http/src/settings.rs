@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 pub struct Settings {
     /// Longest body of a request.
     pub body_bytes_max: usize,
-    /// Whether `/metrics` names objects.
-    pub metrics_per_object: bool,
+    /// Those of what Prometheus asks for.
+    pub metrics: MetricsSettings,
     /// The beginning of all addresses: empty, or a slash and more.
     pub(crate) path_prefix: String,
     /// Places whose pages may ask, beside the node's own; `*` are all.
@@ -30,6 +30,23 @@ pub struct Settings {
     headers: HeaderMap,
 }
 
+/// Settings of the endpoints of Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsSettings {
+    /// The address of the figures.
+    pub path: String,
+    /// Whether they name objects without being asked to.
+    pub is_per_object: bool,
+    /// Whether a user's name and password are needed.
+    pub needs_login: bool,
+}
+
+impl Default for MetricsSettings {
+    fn default() -> Self {
+        Self { path: "/metrics".to_owned(), is_per_object: false, needs_login: false }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         let headers = [
@@ -41,7 +58,7 @@ impl Default for Settings {
         ];
         Self {
             body_bytes_max: 20_000_000,
-            metrics_per_object: false,
+            metrics: MetricsSettings::default(),
             path_prefix: String::new(),
             origins: Vec::new(),
             origins_age_s: 1_800,

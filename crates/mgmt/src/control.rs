@@ -145,7 +145,7 @@ impl Management {
             return Ok(answer);
         }
         if endpoint == "export_definitions" {
-            return definitions_io::export(self, request.optional("vhost"));
+            return definitions_io::export_definitions(self, request.optional("vhost"));
         }
         let answer = self.change(endpoint, request).await?;
         if endpoint != "authenticate_user" {

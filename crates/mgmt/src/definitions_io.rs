@@ -100,7 +100,10 @@ async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
 }
 
 /// All definitions, or those of one virtual host.
-pub(crate) fn export(management: &Management, vhost: Option<&str>) -> Result<Value, ApiError> {
+///
+/// # Errors
+/// There is no such virtual host.
+pub fn export_definitions(management: &Management, vhost: Option<&str>) -> Result<Value, ApiError> {
     let node_info = &management.node_info;
     let state = &management.broker.view().meta;
     let name = state.global_parameters().get("cluster_name").map(Json::value);

@@ -21,7 +21,9 @@ mod table;
 pub use api_error::{ApiError, Kind};
 pub use certificates::reload_certificates;
 pub use control::{Operator, questions};
-pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
+pub use definitions_io::{
+    DOCUMENT_BYTES_MAX, ImportOptions, Imported, export_definitions, import_definitions,
+};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{connection_of_pid, connection_value, queue_value};
 pub use logs::Log;

@@ -13,8 +13,9 @@ fn fields(call: &Call) -> Value {
     }
 }
 
-pub(crate) async fn export(call: &Call) -> Outcome {
-    Ok(Answer::Json(call.ask("export_definitions", fields(call)).await?))
+pub(crate) fn export(call: &Call) -> Outcome {
+    let vhost = Some(call.param("vhost")).filter(|vhost| !vhost.is_empty());
+    Ok(Answer::Json(mgmt::export_definitions(&call.api.management, vhost)?))
 }
 
 pub(crate) async fn import(call: &Call) -> Outcome {

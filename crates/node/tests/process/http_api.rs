@@ -464,6 +464,27 @@ fn a_request_that_does_not_come_is_not_waited_for() {
     api.0.stop();
 }
 
+/// At another address, and for users alone.
+#[test]
+fn metrics_may_need_a_login() {
+    let node = Node::start(&[
+        "prometheus.enabled=true",
+        "prometheus.tcp.ip=127.0.0.1",
+        "prometheus.tcp.port=0",
+        "prometheus.path=/figures",
+        "prometheus.authentication.enabled=true",
+    ]);
+    let status = |login: &str, path: &str| {
+        ask_at(node.http_address(), login, &format!("GET {path}"), ("", "")).status
+    };
+    assert_eq!(status("", "/figures"), 401);
+    assert_eq!(status("guest:wrong", "/figures/per-object"), 401);
+    assert_eq!(status("guest:guest", "/figures"), 200);
+    assert_eq!(status("guest:guest", "/figures/per-object"), 200);
+    assert_eq!(status("guest:guest", "/metrics"), 404);
+    node.stop();
+}
+
 /// Figures are there with their types, and none is told twice.
 #[test]
 fn metrics_are_scraped() {

@@ -178,7 +178,19 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     row(
         "prometheus.return_per_object_metrics",
         "false",
-        Kind::Flag(|d, v| d.config.http.settings.metrics_per_object = v),
+        Kind::Flag(|d, v| d.config.http.settings.metrics.is_per_object = v),
         "Whether `/metrics` answers as `/metrics/per-object` does.",
+    ),
+    row(
+        "prometheus.path",
+        "/metrics",
+        Kind::Text(|d, v| d.config.http.settings.metrics.path = v.to_owned()),
+        "The address of the figures.",
+    ),
+    row(
+        "prometheus.authentication.enabled",
+        "false",
+        Kind::Flag(|d, v| d.config.http.settings.metrics.needs_login = v),
+        "Whether figures are for users alone, with name and password.",
     ),
 ];

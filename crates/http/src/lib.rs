@@ -25,6 +25,7 @@ mod stream;
 mod user_session;
 
 pub use connection::Listener;
+pub use list::shown;
 pub use local::serve_local;
 pub use server::{serve, serve_metrics};
 pub use settings::{MetricsSettings, Settings};

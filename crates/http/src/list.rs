@@ -141,6 +141,18 @@ impl Listing {
     }
 }
 
+/// The text that a list of these rows is answered with for a query as it comes in: what a fuzzer and tests look
+/// at.
+///
+/// # Errors
+/// The reason that a client is told.
+pub fn shown(query: &str, rows: Vec<Value>) -> Result<String, String> {
+    let listing = Query::parse(query).and_then(|query| Listing::of(&query)?.show(rows));
+    let Rows { head, items, tail, .. } = listing.map_err(|refusal| refusal.reason)?;
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    Ok(format!("{head}{}{tail}", items.join(",")))
+}
+
 fn page_of(query: &Query) -> Result<Option<(usize, usize)>, Refusal> {
     let (page, size) = (query.get("page"), query.get("page_size"));
     if page.is_none() && size.is_none() {

@@ -141,8 +141,7 @@ impl Listing {
     }
 }
 
-/// The text that a list of these rows is answered with for a query as it comes in: what a fuzzer and tests look
-/// at.
+/// The text that a list of these rows is answered with for a query as it comes in, for fuzzers and tests.
 ///
 /// # Errors
 /// The reason that a client is told.

@@ -36,7 +36,8 @@ def play(node):
         "ANSIBLE_HOME": str(pathlib.Path(node.root) / "ansible"),
         "LC_ALL": "C.UTF-8",
     }
-    command = ["ansible-playbook", "--inventory", "localhost,", str(HERE / "playbook.yml")]
+    places = f"http_port={node.http_port} amqp_url=amqp://guest:guest@{node.host}:{node.port}/%2F"
+    command = ["ansible-playbook", "--inventory", "localhost,", "--extra-vars", places, str(HERE / "playbook.yml")]
     ran = subprocess.run(
         command, env=environment, timeout=PLAYBOOK_DEADLINE_S, check=False, text=True, stdout=subprocess.PIPE
     )
@@ -50,7 +51,9 @@ def main():
         print("SKIP ansible modules: they need the tools of a node of this machine")
         print("0 passed, 0 failed, 1 skipped")
         return 0
-    node = broker.Node()
+    http_port = broker.free_port()
+    node = broker.Node(management__tcp__port=http_port)
+    node.http_port = http_port
     try:
         return play(node.start())
     finally:

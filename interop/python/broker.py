@@ -42,7 +42,9 @@ class Node:
 
     host = "127.0.0.1"
 
-    def __init__(self):
+    def __init__(self, **settings):
+        """`settings` are keys of the configuration, with two underscores for a point."""
+        self.settings = [f"{key.replace('__', '.')}={value}" for key, value in settings.items()]
         self.binary = os.environ["LEVERET_BIN"]
         self.port = free_port()
         self.stream_port = free_port()
@@ -56,6 +58,7 @@ class Node:
             *("--set", f"listeners.tcp.1={self.host}:{self.port}"),
             *("--set", f"stream.listeners.tcp.1={self.host}:{self.stream_port}"),
             *("--set", f"stream.advertised_host={self.host}"),
+            *(word for setting in self.settings for word in ("--set", setting)),
         ]
         if QUEUE_TYPE:
             listeners += ["--set", f"default_queue_type={QUEUE_TYPE}"]

@@ -40,10 +40,10 @@ pub(crate) struct Counts {
 impl Counts {
     fn read(status: &Value) -> Option<Self> {
         let of = |path: &str| status.pointer(path)?.as_f64();
-        let reads = |name: &str| of(&format!("/ok/stream_reads/{name}")).unwrap_or(0.0);
+        let reads = |name: &str| of(&format!("/stream_reads/{name}")).unwrap_or(0.0);
         Some(Self {
-            written_bytes: of("/ok/file_io/total/write_bytes")?,
-            socket_writes: of("/ok/socket_writes").unwrap_or(0.0),
+            written_bytes: of("/file_io/total/write_bytes")?,
+            socket_writes: of("/socket_writes").unwrap_or(0.0),
             file_reads: reads("file_reads"),
             file_read_bytes: reads("file_read_bytes"),
             chunks_read: reads("chunks_read"),
@@ -86,18 +86,16 @@ impl OwnCount {
 
     /// Its counts since its start.
     pub(crate) fn counts(&self) -> Option<Counts> {
-        Counts::read(&self.ask("status").ok()?)
+        Counts::read(&self.status().ok()?)
     }
 
-    fn ask(&self, endpoint: &str) -> std::io::Result<Value> {
+    fn status(&self) -> std::io::Result<Value> {
         // The path of the socket may be too long for its address.
         let directory = File::open(&self.data_dir)?;
         let address = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let mut stream = UnixStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
-        let head = "HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-                    content-type: application/json\r\ncontent-length: 2";
-        stream.write_all(format!("POST /ctl/{endpoint} {head}\r\n\r\n{{}}").as_bytes())?;
+        stream.write_all(b"GET /api/leveret/status HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -116,7 +114,7 @@ mod tests {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = [0; 200];
         let n = stream.read(&mut request).unwrap();
-        assert!(request[..n].starts_with(b"POST /ctl/status HTTP/1.1\r\n"));
+        assert!(request[..n].starts_with(b"GET /api/leveret/status HTTP/1.0\r\n"));
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
         stream.write_all(format!("{head}{answer}").as_bytes()).unwrap();
     }
@@ -130,9 +128,9 @@ mod tests {
         let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
         // Its name is too long to be bound to.
         fs::rename(dir.path().join(SOCKET), deep.join(SOCKET)).unwrap();
-        let told = r#"{"ok": {"file_io": {"total": {"write_bytes": 7}}, "socket_writes": 4,
-            "stream_reads": {"file_reads": 2, "chunks_read": 6}}}"#;
-        let answers = [told, r#"{"ok": {}}"#];
+        let told = r#"{"file_io": {"total": {"write_bytes": 7}}, "socket_writes": 4,
+            "stream_reads": {"file_reads": 2, "chunks_read": 6}}"#;
+        let answers = [told, "{}"];
         let server = std::thread::spawn(move || {
             for answer in [answers[0], answers[0], answers[1], answers[1]] {
                 serve(&listener, answer);

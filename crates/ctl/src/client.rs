@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, code};
 use crate::verb::{Invocation, NodeAddress};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
@@ -19,6 +19,11 @@ const ANSWER_BYTES_MAX: u64 = 1 << 30;
 const NODE_HEADER: &str = "leveret-node";
 /// The kind of the error for another node's name; its text is the name of the node that is there.
 const OTHER_NODE: &str = "other_node";
+
+/// Asks whether the node has started, or only for an answer.
+pub(crate) const STATE: &str = "GET /leveret/state";
+/// A field that is the body by itself.
+const DOCUMENT: &str = "definitions";
 
 /// Longer paths do not fit into a socket address.
 const ADDRESS_BYTES_MAX: usize = 100;
@@ -54,11 +59,12 @@ impl Client {
     }
 
     /// Sends one request and waits for its answer.
-    pub(crate) fn ask(mut self, endpoint: &str, request: &Value) -> Result<Value, Unanswered> {
-        let body = request.to_string();
+    pub(crate) fn ask(mut self, question: &Question) -> Result<Value, Unanswered> {
         let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
+        let Question { method, address, body } = question;
+        // Answers of HTTP 1.0 end with the connection, and come in no pieces.
         let head = format!(
-            "POST /ctl/{endpoint} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\
+            "{method} {address} HTTP/1.0\r\nhost: localhost\r\n{}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             node.unwrap_or_default(),
             body.len()
@@ -70,6 +76,76 @@ impl Client {
         limited.map_err(Unanswered::Io)?;
         understand(&answer)
     }
+}
+
+/// A request to the node.
+pub(crate) struct Question {
+    method: &'static str,
+    address: String,
+    body: String,
+}
+
+impl Question {
+    /// By a route, `PUT /permissions/{vhost}/{user}`, whose parts are taken from the fields, or left out. The
+    /// other fields are its query, or its body if it has one.
+    pub(crate) fn new(
+        route: &'static str,
+        mut fields: Map<String, Value>,
+        invocation: &Invocation,
+    ) -> Self {
+        let (method, template) = route.split_once(' ').unwrap_or_default();
+        let (template, query) = template.split_once('?').unwrap_or((template, ""));
+        let mut address = String::from("/api");
+        for part in template.split('/').skip(1) {
+            let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+            let part = match name.map(|name| (name, fields.remove(name))) {
+                None => Some(part.to_owned()),
+                Some((_, Some(value))) => Some(parameter(&plain(&value))),
+                Some(("node", None)) => Some(parameter(invocation.node())),
+                Some((_, None)) => None,
+            };
+            address.extend(part.map(|part| format!("/{part}")));
+        }
+        let document = fields.remove(DOCUMENT).as_ref().map(plain);
+        if method != "GET" && document.is_none() {
+            return Self { method, address, body: Value::Object(fields).to_string() };
+        }
+        let fields =
+            fields.iter().map(|(name, value)| format!("{name}={}", encoded(&plain(value))));
+        let query = query.split_terminator('&').map(str::to_owned).chain(fields);
+        for (n, field) in query.enumerate() {
+            address.push(if n == 0 { '?' } else { '&' });
+            address.push_str(&field);
+        }
+        Self { method, address, body: document.unwrap_or_default() }
+    }
+}
+
+/// A field as text: what lists have is joined by commas.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// As part of an address.
+fn encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// A parameter of an address. It never begins like a word of the template, which it might be taken for.
+fn parameter(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    let first: String = first.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    format!("{first}{}", encoded(rest))
 }
 
 /// Connects by way of the open directory when the path is too long for a socket address.
@@ -94,27 +170,22 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     let (head, rest) = end.map(|end| answer.split_at(end)).ok_or(Unanswered::Garbled)?;
     let body = rest.get(BLANK_LINE.len()..).unwrap_or_default();
     let head = std::str::from_utf8(head).map_err(|_| Unanswered::Garbled)?;
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        if !name.eq_ignore_ascii_case("content-length") {
-            return None;
-        }
-        value.trim().parse::<usize>().ok()
-    });
-    if length != Some(body.len()) {
-        return Err(Unanswered::Garbled);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok());
+    let is_refused = status.ok_or(Unanswered::Garbled)? >= 400;
+    if body.is_empty() && !is_refused {
+        return Ok(Value::Null);
     }
-    let mut answer: Value = serde_json::from_slice(body).map_err(|_| Unanswered::Garbled)?;
-    if let Some(error) = answer.get("error") {
-        let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if field("kind") == OTHER_NODE {
-            let there = field("text");
+    let answer: Value = serde_json::from_slice(body).map_err(|_| Unanswered::Garbled)?;
+    let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match is_refused {
+        false => Ok(answer),
+        true if field("error") == OTHER_NODE => {
+            let there = field("reason");
             let text = format!("this socket is that of node '{there}', which was not asked");
-            return Err(Unanswered::Io(io::Error::other(text)));
+            Err(Unanswered::Io(io::Error::other(text)))
         }
-        return Err(Unanswered::Refused { kind: field("kind"), text: field("text") });
+        true => Err(Unanswered::Refused { kind: field("error"), text: field("reason") }),
     }
-    answer.get_mut("ok").map(Value::take).ok_or(Unanswered::Garbled)
 }
 
 /// The text when the node cannot be reached.
@@ -162,11 +233,11 @@ mod tests {
 
     #[test]
     fn answers_are_understood() {
-        let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"ok\":[1,2,\"\"]}";
+        let cut = b"HTTP/1.1 200 OK\r\n\r\n[1,2,";
         assert!(matches!(understand(cut), Err(Unanswered::Garbled)));
-        let ok = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"ok\":[1 ]}";
-        assert_eq!(understand(ok).unwrap(), json!([1]));
-        let body = r#"{"error":{"kind":"no_such_user","text":"bob"}}"#;
+        assert_eq!(understand(b"HTTP/1.1 200 OK\r\n\r\n[1 ]").unwrap(), json!([1]));
+        assert_eq!(understand(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap(), Value::Null);
+        let body = r#"{"error":"no_such_user","reason":"bob"}"#;
         let refused = format!("HTTP/1.1 404 x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let Err(Unanswered::Refused { kind, text }) = understand(refused.as_bytes()) else {
             panic!("not refused");

@@ -4,11 +4,11 @@ use crate::failure::{Failure, Invalid};
 use crate::output::Answer;
 use crate::verb::Invocation;
 use crate::{run, units};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 /// The differences between the two verbs.
 struct Kind {
-    endpoint: &'static str,
+    route: &'static str,
     /// The word before a value of the other kind.
     word: &'static str,
     /// Whether `word` is followed by a size; otherwise a size stands without it.
@@ -18,13 +18,13 @@ struct Kind {
 }
 
 const MEMORY: Kind = Kind {
-    endpoint: "set_memory_high_watermark",
+    route: "PUT /leveret/limits/memory",
     word: "absolute",
     word_means_size: true,
     share_max: 1.0,
 };
 const DISK: Kind = Kind {
-    endpoint: "set_disk_free_limit",
+    route: "PUT /leveret/limits/disk",
     word: "mem_relative",
     word_means_size: false,
     share_max: f64::INFINITY,
@@ -43,10 +43,10 @@ pub(crate) fn check(invocation: &Invocation) -> Result<(), Invalid> {
 pub(crate) fn set(invocation: &Invocation) -> Result<Answer, Failure> {
     let kind = kind_of(invocation);
     let request = request(invocation, &kind).unwrap_or_default();
-    run::ask(invocation, kind.endpoint, &request).map(|_| Answer::Done)
+    run::ask(invocation, kind.route, request).map(|_| Answer::Done)
 }
 
-fn request(invocation: &Invocation, kind: &Kind) -> Result<Value, Invalid> {
+fn request(invocation: &Invocation, kind: &Kind) -> Result<Map<String, Value>, Invalid> {
     let (limit, value) = (invocation.param("limit"), invocation.param("value"));
     let (text, is_size) = match (limit == kind.word, value) {
         (true, "") => return Err(Invalid::TooFew),
@@ -56,14 +56,14 @@ fn request(invocation: &Invocation, kind: &Kind) -> Result<Value, Invalid> {
     };
     if is_size {
         let bytes = units::bytes_of(text).ok_or_else(|| bad(text))?;
-        return Ok(json!({ "bytes": bytes }));
+        return Ok(Map::from_iter([("bytes".to_owned(), bytes.into())]));
     }
     let share: f64 = text.parse().map_err(|_| bad(text))?;
     if !(0.0..=kind.share_max).contains(&share) || share.is_infinite() {
         let text = "The threshold should be a fraction between 0.0 and 1.0";
         return Err(Invalid::BadArgument(text.to_owned()));
     }
-    Ok(json!({ "of_memory": share }))
+    Ok(Map::from_iter([("of_memory".to_owned(), share.into())]))
 }
 
 fn bad(text: &str) -> Invalid {

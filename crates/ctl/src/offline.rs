@@ -1,6 +1,6 @@
 //! Verbs that send the node no request, or more than one.
 
-use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out};
+use crate::client::{Client, Question, STATE, Unanswered, is_timeout, socket_path, timed_out};
 use crate::failure::{Failure, Invalid, code};
 use crate::output::{Answer, Form, Format, Rows};
 use crate::verb::Invocation;
@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use md5::Md5;
 use rustix::process::{Pid, test_kill_process};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 use std::io::{ErrorKind, Read as _};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -70,7 +70,7 @@ pub(crate) fn not_available(invocation: &Invocation) -> Result<Answer, Failure> 
 pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
     let state = Client::connect(&invocation.address, invocation.timeout)
         .map_err(Unanswered::Io)
-        .and_then(|client| client.ask("state", &json!({})));
+        .and_then(|client| client.ask(&Question::new(STATE, Map::new(), invocation)));
     let reason = match state {
         Ok(_) => return Ok(Answer::Text("Ping succeeded".to_owned())),
         Err(Unanswered::Io(error)) if is_timeout(&error) => {
@@ -94,7 +94,7 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
 pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
     let client =
         Client::connect(&invocation.address, invocation.timeout).map_err(Unanswered::Io)?;
-    let state = client.ask("state", &json!({}))?;
+    let state = client.ask(&Question::new(STATE, Map::new(), invocation))?;
     Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn wait(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// Asks the node to stop; the id of its process.
 fn ask_to_stop(invocation: &Invocation) -> Result<u32, Failure> {
-    let answer = run::ask(invocation, "stop", &json!({}))?;
+    let answer = run::ask(invocation, "POST /leveret/stop", Map::new())?;
     let pid = answer.get("pid").and_then(Value::as_u64);
     pid.and_then(|pid| u32::try_from(pid).ok())
         .ok_or_else(|| Failure::error(code::SOFTWARE, "the node did not tell its process id"))

@@ -83,18 +83,40 @@ pub(crate) enum Form {
 }
 
 impl Rows {
-    /// Brings what the node sent into the order of the columns; missing values become empty.
+    /// Brings what the node sent into the order of the columns; missing values become empty. A column is its
+    /// title, or `title:source`: a path into what was sent, `a.b`, or one whose value is shown as JSON text,
+    /// `a!`, or `=a` for the word itself.
     pub(crate) fn new(columns: Vec<String>, objects: &Value, form: Form) -> Self {
-        let row = |object: &Value| {
-            let value = |column: &String| match object.get(column) {
-                None | Some(Value::Null) => Value::from(""),
-                Some(value) => value.clone(),
-            };
-            columns.iter().map(value).collect()
-        };
+        let row = |object: &Value| columns.iter().map(|column| value_of(column, object)).collect();
         let rows = objects.as_array().into_iter().flatten().map(row).collect();
+        let columns = columns.iter().map(|column| title(column).to_owned()).collect();
         Self { columns, rows, form }
     }
+}
+
+fn value_of(column: &str, object: &Value) -> Value {
+    let (source, is_text) = match column.strip_suffix('!') {
+        Some(column) => (source(column), true),
+        None => (source(column), false),
+    };
+    if let Some(word) = source.strip_prefix('=') {
+        return word.into();
+    }
+    match source.split('.').try_fold(object, |value, step| value.get(step)) {
+        None | Some(Value::Null) => "".into(),
+        Some(value) if is_text => value.to_string().into(),
+        Some(value) => value.clone(),
+    }
+}
+
+/// The title of a column.
+pub(crate) fn title(column: &str) -> &str {
+    column.split_once(':').map_or(column, |(title, _)| title)
+}
+
+/// The source of a column's values.
+pub(crate) fn source(column: &str) -> &str {
+    column.split_once(':').map_or(column, |(_, source)| source)
 }
 
 /// The format of an answer and its details.

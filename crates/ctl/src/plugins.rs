@@ -1,12 +1,13 @@
 //! `rabbitmq-plugins`: what RabbitMQ has in plugins is here part of the node, always there and never
 //! switched off; other plugins do not exist. Provisioning scripts hear both in RabbitMQ's words.
 
+use crate::client::STATE;
 use crate::failure::{Failure, Invalid, code};
 use crate::output::{Answer, Format};
 use crate::verb::Invocation;
 use crate::{RABBITMQ_VERSION, offline, render, run};
 use regex::Regex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
 const BUILT_IN: [(&str, &str); 15] = [
@@ -176,7 +177,7 @@ pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
 /// Enables and disables nothing: plugins are built in. COMPAT: disabling what is not enabled succeeds.
 pub(crate) fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.flag("online") {
-        run::ask(invocation, "state", &json!({}))?;
+        run::ask(invocation, STATE, Map::new())?;
     }
     let stay: Vec<&str> = match invocation.verb.name() {
         "disable" => names(invocation).filter(|name| is_built_in(name)).collect(),
@@ -201,7 +202,7 @@ pub(crate) fn is_enabled_banner(invocation: &Invocation) -> String {
 pub(crate) fn is_enabled(invocation: &Invocation) -> Result<Answer, Failure> {
     let mut node = String::new();
     if !invocation.flag("offline") {
-        run::ask(invocation, "state", &json!({}))?;
+        run::ask(invocation, STATE, Map::new())?;
         node = format!(" on node {}", invocation.node());
     }
     let missing = missing(invocation);

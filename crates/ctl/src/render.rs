@@ -31,6 +31,13 @@ pub(crate) fn rows(columns: &[&str], answer: &Value, _: &Invocation) -> Answer {
     Answer::Rows(Rows::new(columns, answer, Form::Whole))
 }
 
+/// The limits of one of those that have some, as JSON text.
+pub(crate) fn limits_of(key: &str, name: &str, rows: &Value) -> Option<String> {
+    let mut rows = rows.as_array().into_iter().flatten();
+    let row = rows.find(|row| row.get(key).and_then(Value::as_str) == Some(name))?;
+    row.get("value").map(Value::to_string)
+}
+
 /// Puts values into `{...}`: parameters, options, `vhost` and `node`.
 pub(crate) fn filled(template: &str, invocation: &Invocation) -> String {
     let mut text = String::with_capacity(template.len());

@@ -1,11 +1,11 @@
 //! `report`: what a node's operator would be asked for, one listing after the other.
 
 use crate::failure::Failure;
-use crate::output::Answer;
+use crate::output::{Answer, title};
 use crate::run::Terminal;
 use crate::verb::Invocation;
 use crate::{run, run_with};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 /// Of the node.
 const OF_NODE: [&str; 7] = [
@@ -30,7 +30,7 @@ const OF_VHOST: [&str; 7] = [
 ];
 
 pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
-    let vhosts = run::ask(invocation, "list_vhosts", &json!({"columns": ["name"]}))?;
+    let vhosts = run::ask(invocation, "GET /vhosts?columns=name", Map::new())?;
     let mut text = String::new();
     for name in OF_NODE {
         text.push_str(&section(invocation, name, None)?);
@@ -48,6 +48,7 @@ pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
 fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<String, Failure> {
     let columns = invocation.tool.find(name).and_then(|verb| verb.columns);
     let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());
+    let columns = columns.into_iter().map(title);
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
     let address = &invocation.address;
     given.extend(["--data-dir".to_owned(), address.data_dir.display().to_string()]);

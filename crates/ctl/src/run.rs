@@ -1,13 +1,13 @@
 //! Runs a verb: prompts, banner, request, answer.
 
-use crate::client::{Client, Unanswered, is_timeout, timed_out, unreachable};
+use crate::client::{Client, Question, Unanswered, is_timeout, timed_out, unreachable};
 use crate::document;
 use crate::failure::{Failure, code};
-use crate::output::{self, Answer, Rows, Style};
+use crate::output::{self, Answer, Form, Rows, Style};
 use crate::render;
 use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Input};
-use serde_json::Value;
+use crate::verb::{Action, Banner, Input, Listing};
+use serde_json::{Map, Value};
 use std::io::{BufRead, Write};
 
 /// Longest line that is read as a password.
@@ -24,13 +24,12 @@ pub(crate) fn execute(
     invocation: &mut Invocation,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), Failure> {
-    let endpoint = match invocation.verb.action {
-        Action::Do => Some(invocation.verb.name()),
-        Action::Ask(endpoint, _) | Action::List(endpoint, _) => Some(endpoint),
+    let route = match invocation.verb.action {
+        Action::Do(route) | Action::Ask(route, _) | Action::List(route, _) => Some(route),
         Action::Offline(_) | Action::Follow(_) => None,
     };
     // COMPAT: a node that cannot be reached is reported before any informational line.
-    let client = match endpoint {
+    let client = match route {
         Some(_) => Some(
             Client::connect(&invocation.address, invocation.timeout)
                 .map_err(|error| unreachable(invocation, &error))?,
@@ -42,19 +41,20 @@ pub(crate) fn execute(
     if invocation.flag("dry-run") {
         return Ok(());
     }
-    let asked = |endpoint| {
-        let answer = client.map(|client| client.ask(endpoint, &invocation.request()));
-        understood(invocation, answer.unwrap_or(Err(Unanswered::Garbled)))
+    let asked = || {
+        let question = Question::new(route.unwrap_or_default(), invocation.request()?, invocation);
+        let answer = client.map_or(Err(Unanswered::Garbled), |client| client.ask(&question));
+        understood(invocation, or_empty(invocation, answer))
     };
     let answer = match invocation.verb.action {
-        Action::Do => asked(invocation.verb.name()).map(|_| Answer::Done)?,
-        Action::Ask(endpoint, render) => render(invocation, asked(endpoint)?)?,
-        Action::List(endpoint, listing) => {
+        Action::Do(_) => asked().map(|_| Answer::Done)?,
+        Action::Ask(_, render) => render(invocation, asked()?)?,
+        Action::List(_, listing) => {
             let columns = match invocation.verb.columns {
                 Some(_) => invocation.columns.clone(),
                 None => listing.columns.iter().map(|&name| name.to_owned()).collect(),
             };
-            Answer::Rows(Rows::new(columns, &asked(endpoint)?, listing.form))
+            Answer::Rows(Rows::new(columns, &asked()?, listing.form))
         }
         Action::Offline(act) => act(invocation)?,
         Action::Follow(follow) => return follow(invocation, terminal.output),
@@ -63,10 +63,25 @@ pub(crate) fn execute(
     Ok(())
 }
 
+/// COMPAT: where RabbitMQ's tools list piece by piece, a virtual host that does not exist is empty.
+fn or_empty(
+    invocation: &Invocation,
+    answer: Result<Value, Unanswered>,
+) -> Result<Value, Unanswered> {
+    match (answer, invocation.verb.action) {
+        (Err(Unanswered::Refused { kind, .. }), Action::List(_, Listing { form, .. }))
+            if kind == "no_such_vhost" && form != Form::Whole =>
+        {
+            Ok(Value::Null)
+        }
+        (answer, _) => answer,
+    }
+}
+
 fn style(invocation: &Invocation) -> Style<'_> {
     let by_default = match invocation.verb.action {
         Action::List(_, listing) => listing.headers,
-        Action::Do | Action::Ask(..) | Action::Offline(_) | Action::Follow(_) => true,
+        Action::Do(_) | Action::Ask(..) | Action::Offline(_) | Action::Follow(_) => true,
     };
     let asked_for = invocation.flag("table-headers");
     Style {
@@ -130,12 +145,12 @@ fn ask_for_secret(
 /// Sends the node one request.
 pub(crate) fn ask(
     invocation: &Invocation,
-    endpoint: &str,
-    request: &Value,
+    route: &'static str,
+    fields: Map<String, Value>,
 ) -> Result<Value, Failure> {
     let client = Client::connect(&invocation.address, invocation.timeout)
         .map_err(|error| unreachable(invocation, &error))?;
-    understood(invocation, client.ask(endpoint, request))
+    understood(invocation, client.ask(&Question::new(route, fields, invocation)))
 }
 
 /// Turns the absence of an answer into what is printed for it.

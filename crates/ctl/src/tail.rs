@@ -7,17 +7,19 @@ use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
 
+/// Asks for a page of messages.
+const ROUTE: &str = "GET /leveret/streams/{vhost}/{name}/messages";
 /// Who follows a stream that has nothing new asks so often.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Prints messages until there are no more of them, or as many as are wanted. Without `--follow` it ends
 /// where the stream ended when it began. Output that is closed ends it.
 pub(crate) fn tail(invocation: &Invocation, output: &mut dyn Write) -> Result<(), Failure> {
-    let Value::Object(mut request) = invocation.request() else { return Ok(()) };
+    let mut request = invocation.request()?;
     let mut left = invocation.number("count").map(i64::unsigned_abs);
     let mut end = None;
     while left != Some(0) {
-        let page = run::ask(invocation, "tail_stream", &Value::Object(request.clone()))?;
+        let page = run::ask(invocation, ROUTE, request.clone())?;
         let number = |field| page.get(field).and_then(Value::as_u64).unwrap_or_default();
         let end = *end.get_or_insert_with(|| number("end"));
         let is_over = !invocation.flag("follow") && number("next") >= end;

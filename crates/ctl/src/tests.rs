@@ -37,13 +37,16 @@ fn data_dir() -> PathBuf {
 fn node(answer: &Value) -> Node {
     let data_dir = data_dir();
     let listener = UnixListener::bind(data_dir.join("ctl.sock")).unwrap();
-    let body = answer.to_string();
+    let (status, body) = match answer.get("error") {
+        None => (200, answer["ok"].to_string()),
+        Some(error) => (400, json!({"error": error["kind"], "reason": error["text"]}).to_string()),
+    };
     let thread = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(&stream);
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
-        let endpoint = line.split(' ').nth(1).unwrap().trim_start_matches("/ctl/").to_owned();
+        let question = line.trim_end_matches(" HTTP/1.0\r\n").replacen("/api", "", 1);
         let mut length = 0;
         while line != "\r\n" {
             line.clear();
@@ -56,11 +59,11 @@ fn node(answer: &Value) -> Node {
         reader.read_exact(&mut request).unwrap();
         write!(
             &stream,
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "HTTP/1.0 {status} x\r\ncontent-type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )
         .unwrap();
-        (endpoint, serde_json::from_slice(&request).unwrap())
+        (question, serde_json::from_slice(&request).unwrap_or_default())
     });
     Node { data_dir, thread }
 }
@@ -111,9 +114,9 @@ fn a_user_is_added() {
         "Adding user \"alice\" ...\nDone. Don't forget to grant the user permissions to some \
          virtual hosts! See 'rabbitmqctl help set_permissions' to learn more.\n"
     );
-    let (endpoint, request) = ran.asked.unwrap();
-    assert_eq!(endpoint, "add_user");
-    assert_eq!(request, json!({"user": "alice", "password": "secret"}));
+    let (question, request) = ran.asked.unwrap();
+    assert_eq!(question, "POST /leveret/users/%61lice");
+    assert_eq!(request, json!({"password": "secret"}));
     let quiet = told(&["add_user", "-q", "alice", "secret"], &json!({"ok": null}));
     assert_eq!((quiet.code, quiet.output.as_str()), (0, ""));
     let ran = told(&["add_user", "alice", "secret"], &refusal("user_exists", "alice"));
@@ -151,7 +154,7 @@ fn listings_have_a_banner_and_names_of_columns() {
         ran.output,
         "Timeout: 60.0 seconds ...\nListing queues for vhost / ...\nname\tmessages\nq\t3\n"
     );
-    assert_eq!(ran.asked.unwrap().1, json!({"columns": ["name", "messages"], "vhost": "/"}));
+    assert_eq!(ran.asked.unwrap().0, "GET /queues/%2F?typed=true&columns=name,messages");
     assert_eq!(told(&["-q", "list_queues"], &queues).output, "name\tmessages\nq\t3\n");
     assert_eq!(told(&["-s", "list_queues"], &queues).output, "q\t3\n");
     assert_eq!(
@@ -247,20 +250,20 @@ fn closing_connections() {
 
 #[test]
 fn limits_are_shown_as_text_or_listed() {
-    let limits = json!({"ok": "{\"max-queues\":2}"});
+    let limits = json!({"ok": [{"vhost": "v1", "value": {"max-queues": 2}}]});
     assert_eq!(
         told(&["list_vhost_limits", "-p", "v1"], &limits).output,
         "Listing limits for vhost \"v1\" ...\n{\"max-queues\":2}\n"
     );
     assert_eq!(
-        told(&["list_vhost_limits", "--formatter", "json"], &limits).output,
+        told(&["list_vhost_limits", "-p", "v1", "--formatter", "json"], &limits).output,
         "{\"node\":\"rabbit@box\",\"result\":\"ok\",\"value\":\"{\\\"max-queues\\\":2}\"}\n"
     );
     assert_eq!(
         told(&["list_vhost_limits"], &json!({"ok": []})).output,
         "Listing limits for vhost \"/\" ...\n\n"
     );
-    let all = json!({"ok": [{"user": "alice", "limits": "{}"}]});
+    let all = json!({"ok": [{"user": "alice", "value": {}}]});
     assert_eq!(
         told(&["list_user_limits", "--global"], &all).output,
         "Listing limits for all users ...\nuser\tlimits\nalice\t{}\n"
@@ -551,10 +554,10 @@ fn delayed_messages_are_listed_and_dropped() {
          id\tdue_ms\texchange\trouting_key\tbody_bytes\tpersistent\n\
          7\t1700000000000\tx\tk\t3\ttrue\n"
     );
-    assert_eq!(ran.asked.unwrap().1, json!({"exchange": "x", "limit": 5, "vhost": "/"}));
+    assert_eq!(ran.asked.unwrap().0, "GET /leveret/exchanges/%2F/%78/delayed?limit=5");
     let ran = told(&["cancel_delayed_message", "-p", "v", "x", "7"], &json!({"ok": null}));
     assert_eq!(ran.output, "Dropping message 7 delayed by exchange 'x' in vhost 'v' ...\n");
-    assert_eq!(ran.asked.unwrap().1, json!({"exchange": "x", "id": "7", "vhost": "v"}));
+    assert_eq!(ran.asked.unwrap().0, "DELETE /leveret/exchanges/%76/%78/delayed/%37");
     let gone = refusal("not_found", "exchange 'x' delays no message 7");
     let ran = told(&["cancel_delayed_message", "x", "7"], &gone);
     assert_eq!((ran.code, ran.error.as_str()), (69, "Error:\nexchange 'x' delays no message 7"));
@@ -564,10 +567,12 @@ fn delayed_messages_are_listed_and_dropped() {
 fn tracing_is_switched() {
     let ran = told(&["trace_on", "-p", "v", "-u", "ada"], &json!({"ok": null}));
     assert_eq!(ran.output, "Starting tracing of user \"ada\" for vhost \"v\" ...\n");
-    assert_eq!(ran.asked.unwrap(), ("trace_on".to_owned(), json!({"vhost": "v", "user": "ada"})));
+    let on = "PUT /leveret/vhosts/%76/tracing".to_owned();
+    assert_eq!(ran.asked.unwrap(), (on, json!({"user": "ada"})));
     let ran = told(&["trace_off"], &json!({"ok": null}));
     assert_eq!(ran.output, "Stopping tracing for vhost \"/\" ...\n");
-    assert_eq!(ran.asked.unwrap(), ("trace_off".to_owned(), json!({"vhost": "/"})));
+    let off = "DELETE /leveret/vhosts/%2F/tracing".to_owned();
+    assert_eq!(ran.asked.unwrap(), (off, json!({})));
 }
 
 #[test]
@@ -575,12 +580,12 @@ fn definitions_are_printed_or_written() {
     let document = json!({"users": [], "vhosts": [{"name": "/"}]});
     let ran = told(&["export_definitions", "-"], &json!({"ok": document}));
     assert_eq!(serde_json::from_str::<Value>(&ran.output).unwrap(), document);
-    assert_eq!(ran.asked.unwrap(), ("export_definitions".to_owned(), json!({"file": "-"})));
+    assert_eq!(ran.asked.unwrap().0, "GET /definitions");
     let dir = data_dir();
     let path = dir.join("out.json").display().to_string();
     let ran = told(&["export_definitions", &path, "-p", "v"], &json!({"ok": document}));
     assert_eq!(ran.output, format!("Exporting definitions in JSON to a file at \"{path}\" ...\n"));
-    assert_eq!(ran.asked.unwrap().1, json!({"file": path, "vhost": "v"}));
+    assert_eq!(ran.asked.unwrap().0, "GET /definitions/%76");
     let written = std::fs::read_to_string(&path).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), document);
     assert!(written.ends_with("}\n"));
@@ -600,14 +605,13 @@ fn definitions_are_read_from_a_file_or_typed() {
         "Importing definitions in JSON from standard input ...\n\
          Warning: queue 'q' is left out\nSuccessfully imported definitions: 2 changes\n"
     );
-    let (endpoint, request) = node.thread.join().unwrap();
-    assert_eq!(endpoint, "import_definitions");
-    assert_eq!(request, json!({"definitions": "{\"a\":1}", "skip_if_unchanged": true}));
+    let question = "POST /definitions?skip_if_unchanged=true".to_owned();
+    assert_eq!(node.thread.join().unwrap(), (question, json!({"a": 1})));
     let path = node.data_dir.join("in.json");
     std::fs::write(&path, "{}").unwrap();
     let ran = told(&["import_definitions", "-q", &path.display().to_string()], &answer);
     assert_eq!(ran.output, "Warning: queue 'q' is left out\n");
-    assert_eq!(ran.asked.unwrap().1["definitions"], json!("{}"));
+    assert_eq!(ran.asked.unwrap(), ("POST /definitions".to_owned(), json!({})));
     std::fs::remove_dir_all(node.data_dir).unwrap();
     let ran = alone(&["import_definitions", "gone.json"]);
     assert_eq!(ran.code, 65);
@@ -618,7 +622,7 @@ fn definitions_are_read_from_a_file_or_typed() {
 
 #[test]
 fn terms_are_shown_to_those_who_ask() {
-    let rows = json!({"ok": [{"user": "ada", "tags": ["a"]}]});
+    let rows = json!({"ok": [{"name": "ada", "tags": ["a"]}]});
     let ran = told(&["-q", "list_users", "--formatter", "erlang"], &rows);
     assert_eq!(ran.output, "[[{user,<<\"ada\">>},{tags,[<<\"a\">>]}]]\n");
     let settings = json!({"ok": {"rabbit": {"heartbeat": "60"}}});
@@ -629,7 +633,7 @@ fn terms_are_shown_to_those_who_ask() {
     let check = "check_if_any_deprecated_features_are_used";
     let ran = told(&["-q", check], &json!({"ok": []}));
     assert_eq!(ran.output, "Cluster reported no deprecated features in use\n");
-    let ran = told(&["-q", check], &json!({"ok": ["global_qos"]}));
+    let ran = told(&["-q", check], &json!({"ok": [{"name": "global_qos"}]}));
     assert_eq!(ran.code, 69);
     assert_eq!(ran.error, "Cluster reported deprecated features in use: global_qos");
 }
@@ -648,7 +652,7 @@ fn verbs_are_completed() {
 fn what_there_is_no_need_for_asks_only_whether_the_node_is_there() {
     for verb in ["force_gc", "reconcile_vhosts"] {
         let ran = told(&["-q", verb], &json!({"ok": {"running": true}}));
-        assert_eq!((ran.code, ran.asked.unwrap().0.as_str()), (0, "state"), "{verb}");
+        assert_eq!((ran.code, ran.asked.unwrap().0.as_str()), (0, "GET /leveret/state"), "{verb}");
         assert_ne!(alone(&[verb]).code, 0, "{verb} without a node");
     }
 }

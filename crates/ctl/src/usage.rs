@@ -1,6 +1,7 @@
 //! Help texts.
 
 use crate::failure::{Failure, code};
+use crate::output::title;
 use crate::output::{emphasised, shows_bold};
 use crate::verb::{Section, Tool, Verb};
 
@@ -21,7 +22,8 @@ pub(crate) fn base(tool: &Tool, verb: &Verb) -> String {
 pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
     let mut text = format!("{}\n\n{}.\n", base(tool, verb), verb.description);
     if let Some(columns) = verb.columns {
-        text.push_str(&format!("\nColumns: {}\n", columns.known.join(", ")));
+        let titles: Vec<&str> = columns.known.iter().map(|column| title(column)).collect();
+        text.push_str(&format!("\nColumns: {}\n", titles.join(", ")));
     }
     text.push_str(&format!("\n{}\n\n{OPTIONS}", heading("General Options")));
     text

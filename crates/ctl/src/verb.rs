@@ -81,7 +81,8 @@ impl Section {
     }
 }
 
-/// The columns a listing knows, and those it shows when none are named.
+/// The columns a listing knows, each as [`Rows`](crate::output::Rows) takes it, and those it shows when none
+/// are named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
     pub(crate) known: &'static [&'static str],
@@ -100,11 +101,11 @@ pub(crate) enum Banner {
 /// The action of a verb.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
-    /// Call the node's endpoint of the verb's name; there is nothing to show.
-    Do,
-    /// Call the named endpoint of the node and show its answer.
+    /// Ask the node by this route, as [`Question`](crate::client::Question) takes it, and show nothing.
+    Do(&'static str),
+    /// Ask the node by this route and show its answer.
     Ask(&'static str, Render),
-    /// Call the named endpoint of the node; the answer is a listing.
+    /// Ask the node by this route; the answer is a listing.
     List(&'static str, Listing),
     /// Prints what comes as it comes.
     Follow(fn(&Invocation, &mut dyn Write) -> Result<(), Failure>),
@@ -180,5 +181,5 @@ pub(crate) const VERB: Verb = Verb {
     check: None,
     timeout_ms: None,
     banner: Banner::None,
-    action: Action::Do,
+    action: Action::Do(""),
 };

@@ -8,8 +8,11 @@ use crate::refusal::Refusal;
 use crate::stats::Ranges;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
-use meta::{Name, State, Vhost};
+use meta::definitions::table_to_json;
+use meta::{MetaError, Name, State, Vhost};
+use mgmt::Request;
 use serde_json::{Map, Value};
+use session::Table;
 use std::sync::Arc;
 
 /// Levels of lists and objects in each other.
@@ -42,13 +45,6 @@ pub(crate) enum Answer {
     LoggedOut(String),
     /// Nothing was there before; where it is.
     Created(Option<String>),
-}
-
-impl Answer {
-    /// 201 for what was not there, 204 for what was.
-    pub(crate) const fn put(was_there: bool) -> Self {
-        if was_there { Self::NoContent } else { Self::Created(None) }
-    }
 }
 
 impl Call {
@@ -95,10 +91,33 @@ impl Call {
         (flag("disable_stats", settings.is_plain), flag("enable_queue_totals", settings.has_totals))
     }
 
-    /// Asks what the command line tool asks, in the caller's name.
-    pub(crate) async fn ask(&self, endpoint: &str, fields: Value) -> Result<Value, Refusal> {
-        let Value::Object(fields) = fields else { return Err(Refusal::bad_request("no fields")) };
-        Ok(self.api.management.ask(&self.caller.operator, endpoint, fields).await?)
+    /// The fields of the address, of the query and of the body together.
+    pub(crate) fn request(&self) -> Result<Request, Refusal> {
+        Ok(self.with(self.object()?))
+    }
+
+    /// Those of the address and of the query.
+    pub(crate) fn address(&self) -> Request {
+        self.with(Map::new())
+    }
+
+    fn with(&self, mut fields: Map<String, Value>) -> Request {
+        let named = self.query.0.iter().chain(&self.params);
+        fields.extend(named.map(|(name, value)| (name.clone(), Value::from(value.as_str()))));
+        if !self.caller.is_local() {
+            fields.insert("caller".to_owned(), self.caller.user.as_str().into());
+        }
+        Request::of(fields)
+    }
+
+    /// Whether a list is for the command line tool: `typed=true` shows the types of arguments, and ids.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.query.flag("typed")
+    }
+
+    /// Arguments as the request wants them.
+    pub(crate) fn table(&self, table: &Table) -> Value {
+        if self.is_typed() { mgmt::typed_table(table) } else { table_to_json(table) }
     }
 
     /// A list of objects, as the request wants it shown.
@@ -119,5 +138,6 @@ fn is_flat(value: &Value, levels: usize) -> bool {
 
 /// The virtual host of the address.
 pub(crate) fn vhost<'s>(state: &'s State, call: &Call) -> Result<&'s Vhost, Refusal> {
-    state.vhost(call.param("vhost")).ok_or_else(Refusal::not_found)
+    let vhost = call.param("vhost");
+    state.vhost(vhost).ok_or_else(|| MetaError::VhostNotFound(Name::from(vhost)).into())
 }

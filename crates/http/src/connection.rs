@@ -2,20 +2,23 @@
 
 use crate::slow::Impatient;
 use axum::Router;
+use axum::extract::connect_info::Connected;
 use axum::http::Uri;
+use axum::serve::IncomingStream;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use mgmt::Operator;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{Failure, Hello, Reason};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -45,6 +48,17 @@ pub struct Listener {
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) is_encrypted: bool,
+}
+
+/// An operator at the other end of a connection to the control socket.
+#[derive(Clone)]
+pub(crate) struct Local(pub(crate) Operator);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Local {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        let peer = stream.io().peer_cred().ok();
+        Self(Operator::Local(peer.map(|peer| peer.uid()), peer.and_then(|peer| peer.pid())))
+    }
 }
 
 /// Accepts connections to all of them for ever.

@@ -2,10 +2,10 @@
 //! everything, as RabbitMQ's tools may that know its cookie.
 
 use crate::Api;
-use crate::connection::Peer;
+use crate::connection::{Local, Peer};
 use crate::server::router;
 use axum::Extension;
-use mgmt::{ControlSocket, Operator};
+use mgmt::ControlSocket;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,11 +19,13 @@ pub async fn serve_local(
     api: Arc<Api>,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let questions = mgmt::questions(Arc::clone(&api.management));
     let here = Peer { address: SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), is_encrypted: false };
-    let router = router(api, "").merge(questions).layer(Extension(here));
-    let router = router.into_make_service_with_connect_info::<Operator>();
+    let router = router(api, "").layer(Extension(here));
+    let router = router.into_make_service_with_connect_info::<Local>();
     let served = axum::serve(listener, router).with_graceful_shutdown(until).await;
     drop(file);
     served
 }
+
+#[cfg(test)]
+mod tests;

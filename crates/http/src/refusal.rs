@@ -14,11 +14,13 @@ pub(crate) struct Refusal {
     pub(crate) error: &'static str,
     /// The reason, for people; empty where there is no body.
     pub(crate) reason: String,
+    /// Kind and text, as operators of this machine are told.
+    told: Option<ApiError>,
 }
 
 impl Refusal {
     pub(crate) fn bad_request(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, error: "bad_request", reason: reason.into() }
+        Self::of_status(StatusCode::BAD_REQUEST, "bad_request", reason)
     }
 
     /// COMPAT: the names of what lacks, as a list of Erlang's.
@@ -41,7 +43,7 @@ impl Refusal {
 
     /// COMPAT: too few rights are 401 too, spelled otherwise than a wrong password.
     pub(crate) fn not_authorised(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::UNAUTHORIZED, error: "not_authorised", reason: reason.into() }
+        Self::of_status(StatusCode::UNAUTHORIZED, "not_authorised", reason)
     }
 
     /// A body of another kind than is expected.
@@ -55,8 +57,7 @@ impl Refusal {
     }
 
     pub(crate) fn not_found() -> Self {
-        let (status, reason) = (StatusCode::NOT_FOUND, "Not Found".to_owned());
-        Self { status, error: "Object Not Found", reason }
+        Self::of_status(StatusCode::NOT_FOUND, "Object Not Found", "Not Found")
     }
 
     pub(crate) fn of_status(
@@ -64,16 +65,36 @@ impl Refusal {
         error: &'static str,
         reason: impl Into<String>,
     ) -> Self {
-        Self { status, error, reason: reason.into() }
+        Self { status, error, reason: reason.into(), told: None }
     }
 
-    pub(crate) fn to_json(&self) -> Value {
-        json!({"error": self.error, "reason": self.reason})
+    /// As users are told, or operators of this machine.
+    pub(crate) fn to_json(&self, is_local: bool) -> Value {
+        match &self.told {
+            Some(ApiError { kind, text }) if is_local => {
+                json!({"error": kind.as_str(), "reason": text})
+            }
+            _ => json!({"error": self.error, "reason": self.reason}),
+        }
     }
 }
 
 impl From<MetaError> for Refusal {
     fn from(error: MetaError) -> Self {
+        let refusal = Self::of(&error);
+        Self { told: Some(error.into()), ..refusal }
+    }
+}
+
+impl From<ApiError> for Refusal {
+    fn from(refused: ApiError) -> Self {
+        let refusal = Self::as_told(refused.clone());
+        Self { told: Some(refused), ..refusal }
+    }
+}
+
+impl Refusal {
+    fn of(error: &MetaError) -> Self {
         if let MetaError::VhostProtected(_) = error {
             let status = StatusCode::PRECONDITION_FAILED;
             return Self::of_status(status, "precondition_failed", error.to_string());
@@ -88,10 +109,8 @@ impl From<MetaError> for Refusal {
             _ => Self::bad_request(error.to_string()),
         }
     }
-}
 
-impl From<ApiError> for Refusal {
-    fn from(refused: ApiError) -> Self {
+    fn as_told(refused: ApiError) -> Self {
         match refused.kind {
             Kind::NoSuchUser | Kind::NoSuchVhost | Kind::NotFound | Kind::ParameterNotFound => {
                 Self::not_found()
@@ -105,7 +124,6 @@ impl From<ApiError> for Refusal {
             }
             Kind::Refused => Self::not_authorised(refused.text),
             Kind::BadRequest
-            | Kind::UnknownQuestion
             | Kind::OtherNode
             | Kind::UserExists
             | Kind::NotEmpty

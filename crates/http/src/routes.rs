@@ -2,6 +2,7 @@
 //! each line. A request's way: its template here, its handler in `objects`.
 
 mod openapi;
+mod run;
 
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
@@ -11,6 +12,8 @@ use crate::objects::{
     streams, vhosts,
 };
 use axum::http::Method;
+use mgmt::Define;
+use run::{Ask, Later};
 use std::pin::Pin;
 
 /// One line of the table.
@@ -29,10 +32,18 @@ pub(crate) struct Route {
 pub(crate) enum Run {
     /// From what is there, beside the threads that serve sockets.
     Read(fn(&Call) -> Outcome),
-    /// By changing or asking something that takes its time.
+    /// By changing something, which the log tells.
     Change(for<'c> fn(&'c Call) -> Work<'c>),
     /// By who asks.
     LogIn,
+    /// The same, but that the log does not tell.
+    Quiet(for<'c> fn(&'c Call) -> Work<'c>),
+    /// By a change of definitions.
+    Define(Define),
+    /// By the node.
+    Ask(Ask),
+    /// By the node, after a while.
+    Later(Later),
 }
 
 /// The course of a change.
@@ -53,17 +64,16 @@ pub(crate) fn templates() -> Vec<Vec<&'static Route>> {
     templates
 }
 
-/// The table: by group, one line for each method of an address. `change` marks handlers that change
-/// something, or ask what takes its time.
+/// The table: by group, one line for each method of an address, with the kind of its handler.
 macro_rules! routes {
-    (@run change $module:ident $handler:ident) => {
-        Run::Change(|call| Box::pin($module::$handler(call)))
-    };
-    (@run log_in $module:ident $handler:ident) => {
-        Run::LogIn
-    };
-    (@run read $module:ident $handler:ident) => {
-        Run::Read($module::$handler)
+    (@run read $module:ident $handler:ident) => { Run::Read($module::$handler) };
+    (@run log_in $module:ident $handler:ident) => { Run::LogIn };
+    (@run change $module:ident $handler:ident) => { Run::Change(|call| Box::pin($module::$handler(call))) };
+    (@run quiet $module:ident $handler:ident) => { Run::Quiet(|call| Box::pin($module::$handler(call))) };
+    (@run define $module:ident $handler:ident) => { Run::Define(mgmt::$module::$handler) };
+    (@run ask $module:ident $handler:ident) => { Run::Ask(mgmt::$module::$handler) };
+    (@run later $module:ident $handler:ident) => {
+        Run::Later(|management, request| Box::pin(mgmt::$module::$handler(management, request)))
     };
     ($($group:literal: $(
         $method:ident $template:literal $needs:ident $kind:ident $module:ident::$handler:ident, $summary:literal;
@@ -86,7 +96,7 @@ routes! {
     "core":
     GET "/overview" Management read node::overview, "The node at a glance";
     GET "/cluster-name" Management read node::get_cluster_name, "Name of the cluster";
-    PUT "/cluster-name" Administrator change node::put_cluster_name, "Name the cluster";
+    PUT "/cluster-name" Administrator define definitions::set_cluster_name, "Name the cluster";
     GET "/nodes" Monitoring read node::list, "The nodes";
     GET "/nodes/{node}" Monitoring read node::get, "One node";
     GET "/nodes/{node}/memory" Monitoring read node::memory, "Memory by its use, bytes";
@@ -96,16 +106,16 @@ routes! {
     GET "/nodes/{node}/memory/ets/{filter}" Monitoring read node::memory_ets, "Tables of Erlang, of which there are none";
     GET "/nodes/{node}/memory/ets/{filter}/relative" Monitoring read node::memory_ets, "Tables of Erlang, of which there are none";
     GET "/extensions" Management read node::extensions, "Extensions of the management pages";
-    GET "/feature-flags" Administrator change node::feature_flags, "Feature flags";
+    GET "/feature-flags" Administrator ask node::list_feature_flags, "Feature flags";
     PUT "/feature-flags/{name}/enable" Administrator change node::enable_feature_flag, "Enable a feature flag";
-    GET "/deprecated-features" Administrator change node::deprecated_features, "Deprecated features";
-    GET "/deprecated-features/used" Administrator change node::used_deprecated_features, "Deprecated features in use";
+    GET "/deprecated-features" Administrator ask deprecated::list, "Deprecated features";
+    GET "/deprecated-features/used" Administrator ask deprecated::list_used, "Deprecated features in use";
     GET "/whoami" Management read access::whoami, "Who asks";
     POST "/login" Nothing log_in login::begin, "Log in by a form, for a cookie";
     DELETE "/login" Management change login::end, "Log out";
     DELETE "/reset" Administrator change node::nothing, "Forget statistics";
     DELETE "/reset/{node}" Administrator change node::nothing, "Forget statistics of a node";
-    POST "/rebalance/queues" Administrator change queues::rebalance, "Spread leaders over the nodes";
+    POST "/rebalance/queues" Administrator ask quorum::rebalance, "Spread leaders over the nodes";
     GET "/auth/attempts/{node}" Monitoring read node::auth_attempts, "Attempts to log in";
     DELETE "/auth/attempts/{node}" Monitoring change node::forget_auth_attempts, "Forget attempts to log in";
     GET "/auth/attempts/{node}/source" Monitoring read node::empty, "None: attempts are not counted by address";
@@ -115,43 +125,43 @@ routes! {
     GET "/openapi.json" Management read openapi::answer, "This table, for programs";
     GET "/version" Management read node::version, "Version of RabbitMQ that this is";
     "definitions":
-    GET "/definitions" Administrator read definitions::export, "All definitions as a document";
+    GET "/definitions" Administrator ask definitions_io::export, "All definitions as a document";
     POST "/definitions" Administrator change definitions::import, "Import a document of definitions";
-    GET "/all-configuration" Administrator read definitions::export, "All definitions as a document";
+    GET "/all-configuration" Administrator ask definitions_io::export, "All definitions as a document";
     POST "/all-configuration" Administrator change definitions::import, "Import a document of definitions";
-    GET "/definitions/{vhost}" Administrator read definitions::export, "Definitions of a virtual host";
+    GET "/definitions/{vhost}" Administrator ask definitions_io::export, "Definitions of a virtual host";
     POST "/definitions/{vhost}" Administrator change definitions::import, "Import definitions into a virtual host";
     "parameters":
     GET "/parameters" Policymaker read policies::list_parameters, "Parameters";
     GET "/parameters/{component}" Policymaker read policies::list_parameters, "Parameters of a component";
     GET "/parameters/{component}/{vhost}" Policymaker read policies::list_parameters, "Parameters of a component in a virtual host";
     GET "/parameters/{component}/{vhost}/{name}" Policymaker read policies::get_parameter, "One parameter";
-    PUT "/parameters/{component}/{vhost}/{name}" Policymaker change policies::put_parameter, "Set a parameter";
-    DELETE "/parameters/{component}/{vhost}/{name}" Policymaker change policies::delete_parameter, "Clear a parameter";
+    PUT "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::set_parameter, "Set a parameter";
+    DELETE "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::clear_parameter, "Clear a parameter";
     GET "/global-parameters" Policymaker read policies::list_global, "Global parameters";
     GET "/global-parameters/{name}" Policymaker read policies::get_global, "One global parameter";
-    PUT "/global-parameters/{name}" Administrator change policies::put_global, "Set a global parameter";
-    DELETE "/global-parameters/{name}" Administrator change policies::delete_global, "Clear a global parameter";
+    PUT "/global-parameters/{name}" Administrator define definitions::set_global_parameter, "Set a global parameter";
+    DELETE "/global-parameters/{name}" Administrator define definitions::clear_global_parameter, "Clear a global parameter";
     "policies":
     GET "/policies" Vhost read policies::list, "Policies";
     GET "/policies/{vhost}" Vhost read policies::list, "Policies of a virtual host";
     GET "/policies/{vhost}/{name}" Vhost read policies::get, "One policy";
-    PUT "/policies/{vhost}/{name}" Policymaker change policies::put, "Set a policy";
-    DELETE "/policies/{vhost}/{name}" Policymaker change policies::delete, "Clear a policy";
+    PUT "/policies/{vhost}/{name}" Policymaker define definitions::set_policy, "Set a policy";
+    DELETE "/policies/{vhost}/{name}" Policymaker define definitions::clear_policy, "Clear a policy";
     GET "/operator-policies" Vhost read policies::list_operator, "Operator policies";
     GET "/operator-policies/{vhost}" Vhost read policies::list_operator, "Operator policies of a virtual host";
     GET "/operator-policies/{vhost}/{name}" Vhost read policies::get_operator, "One operator policy";
-    PUT "/operator-policies/{vhost}/{name}" Administrator change policies::put_operator, "Set an operator policy";
-    DELETE "/operator-policies/{vhost}/{name}" Administrator change policies::delete_operator, "Clear an operator policy";
+    PUT "/operator-policies/{vhost}/{name}" Administrator define definitions::set_operator_policy, "Set an operator policy";
+    DELETE "/operator-policies/{vhost}/{name}" Administrator define definitions::clear_operator_policy, "Clear an operator policy";
     "limits":
     GET "/vhost-limits" Management read vhosts::list_limits, "Limits of virtual hosts";
     GET "/vhost-limits/{vhost}" Vhost read vhosts::list_limits, "Limits of a virtual host";
-    PUT "/vhost-limits/{vhost}/{name}" Administrator change vhosts::put_limit, "Set a limit of a virtual host";
-    DELETE "/vhost-limits/{vhost}/{name}" Administrator change vhosts::delete_limit, "Clear a limit of a virtual host";
+    PUT "/vhost-limits/{vhost}/{name}" Administrator define definitions::put_vhost_limit, "Set a limit of a virtual host";
+    DELETE "/vhost-limits/{vhost}/{name}" Administrator define definitions::delete_vhost_limit, "Clear a limit of a virtual host";
     GET "/user-limits" Management read vhosts::list_user_limits, "Limits of users";
     GET "/user-limits/{user}" Management read vhosts::list_user_limits, "Limits of a user";
-    PUT "/user-limits/{user}/{name}" Administrator change vhosts::put_user_limit, "Set a limit of a user";
-    DELETE "/user-limits/{user}/{name}" Administrator change vhosts::delete_user_limit, "Clear a limit of a user";
+    PUT "/user-limits/{user}/{name}" Administrator define definitions::put_user_limit, "Set a limit of a user";
+    DELETE "/user-limits/{user}/{name}" Administrator define definitions::delete_user_limit, "Clear a limit of a user";
     "clients":
     GET "/connections" Management read clients::list, "Connections";
     GET "/connections/{name}" Management read clients::get, "One connection";
@@ -172,7 +182,7 @@ routes! {
     GET "/exchanges/{vhost}/{name}" Vhost read exchanges::get, "One exchange";
     PUT "/exchanges/{vhost}/{name}" Vhost change exchanges::declare, "Declare an exchange";
     DELETE "/exchanges/{vhost}/{name}" Vhost change exchanges::delete, "Delete an exchange; `if-unused`";
-    POST "/exchanges/{vhost}/{name}/publish" Vhost change messages::publish, "Publish a message";
+    POST "/exchanges/{vhost}/{name}/publish" Vhost quiet messages::publish, "Publish a message";
     GET "/exchanges/{vhost}/{name}/bindings/source" Vhost read bindings::from_exchange, "Bindings from an exchange";
     GET "/exchanges/{vhost}/{name}/bindings/destination" Vhost read bindings::to_exchange, "Bindings to an exchange";
     "queues":
@@ -184,13 +194,13 @@ routes! {
     DELETE "/queues/{vhost}/{name}" Vhost change queues::delete, "Delete a queue; `if-empty`, `if-unused`";
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
     DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue";
-    POST "/queues/{vhost}/{name}/get" Vhost change messages::get, "Fetch messages of a queue";
+    POST "/queues/{vhost}/{name}/get" Vhost quiet messages::get, "Fetch messages of a queue";
     POST "/queues/{vhost}/{name}/actions" Vhost change queues::act, "actions on a queue";
-    POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator change queues::add_replica, "Add a member";
-    DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator change queues::delete_replica, "Delete a member";
-    POST "/queues/quorum/replicas/on/{node}/grow" Administrator change queues::grow, "Add members on a node";
-    DELETE "/queues/quorum/replicas/on/{node}/shrink" Administrator change queues::shrink, "Delete the members on a node";
-    GET "/queues/quorum/{vhost}/{name}/status" Vhost read queues::quorum_status, "Members of a quorum queue";
+    POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask quorum::add_member, "Add a member";
+    DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator ask quorum::delete_member, "Delete a member";
+    POST "/queues/quorum/replicas/on/{node}/grow" Administrator ask quorum::grow, "Add members on a node";
+    DELETE "/queues/quorum/replicas/on/{node}/shrink" Administrator ask quorum::shrink, "Delete the members on a node";
+    GET "/queues/quorum/{vhost}/{name}/status" Vhost ask quorum::status, "Members of a quorum queue";
     "bindings":
     GET "/bindings" Management read bindings::list, "Bindings";
     GET "/bindings/{vhost}" Vhost read bindings::list, "Bindings of a virtual host";
@@ -202,34 +212,34 @@ routes! {
     GET "/vhosts" Management read vhosts::list, "Virtual hosts";
     GET "/vhosts/{vhost}" Vhost read vhosts::get, "One virtual host";
     PUT "/vhosts/{vhost}" Administrator change vhosts::put, "Make or change a virtual host";
-    DELETE "/vhosts/{vhost}" Administrator change vhosts::delete, "Delete a virtual host";
+    DELETE "/vhosts/{vhost}" Administrator define definitions::delete_vhost, "Delete a virtual host";
     GET "/vhosts/{vhost}/deletion/protection" Administrator read vhosts::protection, "Whether it is protected from deletion";
-    POST "/vhosts/{vhost}/deletion/protection" Administrator change vhosts::protect, "Protect it from deletion";
-    DELETE "/vhosts/{vhost}/deletion/protection" Administrator change vhosts::unprotect, "Protect it no longer";
-    POST "/vhosts/{vhost}/start/{node}" Administrator change vhosts::start, "Start a virtual host";
+    POST "/vhosts/{vhost}/deletion/protection" Administrator define definitions::protect_vhost, "Protect it from deletion";
+    DELETE "/vhosts/{vhost}/deletion/protection" Administrator define definitions::unprotect_vhost, "Protect it no longer";
+    POST "/vhosts/{vhost}/start/{node}" Administrator ask operations::restart_vhost, "Start a virtual host";
     "access":
     GET "/vhosts/{vhost}/permissions" Administrator read access::list_permissions, "Permissions in a virtual host";
     GET "/vhosts/{vhost}/topic-permissions" Administrator read access::list_topic_permissions, "Topic permissions in a virtual host";
-    POST "/users/bulk-delete" Administrator change access::delete_many, "Delete users";
+    POST "/users/bulk-delete" Administrator define definitions::delete_users, "Delete users";
     GET "/users/without-permissions" Administrator read access::without_permissions, "Users without any permission";
     GET "/users" Administrator read access::list, "Users";
     GET "/users/{user}" Administrator read access::get, "One user";
-    PUT "/users/{user}" Administrator change access::put, "Make or change a user";
-    DELETE "/users/{user}" Administrator change access::delete, "Delete a user";
+    PUT "/users/{user}" Administrator define definitions::put_user, "Make or change a user";
+    DELETE "/users/{user}" Administrator define definitions::delete_user, "Delete a user";
     GET "/users/{user}/permissions" Administrator read access::list_permissions, "Permissions of a user";
     GET "/users/{user}/topic-permissions" Administrator read access::list_topic_permissions, "Topic permissions of a user";
     GET "/users/{user}/queues" Administrator read access::user_queues, "Queues that a user may read";
     GET "/permissions" Administrator read access::list_permissions, "Permissions";
     GET "/permissions/{vhost}/{user}" Administrator read access::get_permissions, "Permissions of a user in a virtual host";
-    PUT "/permissions/{vhost}/{user}" Administrator change access::put_permissions, "Set permissions";
-    DELETE "/permissions/{vhost}/{user}" Administrator change access::delete_permissions, "Clear permissions";
+    PUT "/permissions/{vhost}/{user}" Administrator define definitions::set_permissions, "Set permissions";
+    DELETE "/permissions/{vhost}/{user}" Administrator define definitions::clear_permissions, "Clear permissions";
     GET "/topic-permissions" Administrator read access::list_topic_permissions, "Topic permissions";
     GET "/topic-permissions/{vhost}/{user}" Administrator read access::list_topic_permissions, "Topic permissions of a user in a virtual host";
-    PUT "/topic-permissions/{vhost}/{user}" Administrator change access::put_topic_permissions, "Set topic permissions";
-    DELETE "/topic-permissions/{vhost}/{user}" Administrator change access::delete_topic_permissions, "Clear topic permissions";
+    PUT "/topic-permissions/{vhost}/{user}" Administrator define definitions::set_topic_permissions, "Set topic permissions";
+    DELETE "/topic-permissions/{vhost}/{user}" Administrator define definitions::clear_topic_permissions, "Clear topic permissions";
     GET "/topic-permissions/{vhost}/{user}/{exchange}" Administrator read access::list_topic_permissions, "Topic permissions at an exchange";
-    PUT "/topic-permissions/{vhost}/{user}/{exchange}" Administrator change access::put_topic_permissions, "Set topic permissions at an exchange";
-    DELETE "/topic-permissions/{vhost}/{user}/{exchange}" Administrator change access::delete_topic_permissions, "Clear topic permissions at an exchange";
+    PUT "/topic-permissions/{vhost}/{user}/{exchange}" Administrator define definitions::set_topic_permissions, "Set topic permissions at an exchange";
+    DELETE "/topic-permissions/{vhost}/{user}/{exchange}" Administrator define definitions::clear_topic_permissions, "Clear topic permissions at an exchange";
     "health":
     GET "/aliveness-test/{vhost}" Vhost change node::aliveness, "whether a virtual host is there";
     GET "/healthchecks/node" Management read health::alarms, "alarms";
@@ -268,15 +278,15 @@ routes! {
     GET "/stream/connections/{vhost}" Vhost read clients::list_of_streams, "Stream connections to a virtual host";
     GET "/stream/connections/{vhost}/{name}" Vhost read clients::get, "One stream connection";
     DELETE "/stream/connections/{vhost}/{name}" Vhost change clients::close, "Close a stream connection";
-    GET "/stream/connections/{vhost}/{name}/publishers" Vhost change streams::publishers, "Publishers of a connection";
-    GET "/stream/connections/{vhost}/{name}/consumers" Vhost change streams::consumers, "Consumers of a connection";
+    GET "/stream/connections/{vhost}/{name}/publishers" Vhost read streams::publishers, "Publishers of a connection";
+    GET "/stream/connections/{vhost}/{name}/consumers" Vhost read streams::consumers, "Consumers of a connection";
     PUT "/stream/super-streams/{vhost}/{name}" Vhost change streams::put_super_stream, "Make a super stream";
-    GET "/stream/consumers" Management change streams::consumers, "Consumers of streams";
-    GET "/stream/consumers/{vhost}" Vhost change streams::consumers, "Consumers of the streams of a virtual host";
-    GET "/stream/publishers" Management change streams::publishers, "Publishers of streams";
-    GET "/stream/publishers/{vhost}" Vhost change streams::publishers, "Publishers of the streams of a virtual host";
-    GET "/stream/publishers/{vhost}/{queue}" Vhost change streams::publishers, "Publishers of a stream";
-    GET "/stream/{vhost}/{queue}/tracking" Vhost change streams::tracking, "What a stream tracks";
+    GET "/stream/consumers" Management read streams::consumers, "Consumers of streams";
+    GET "/stream/consumers/{vhost}" Vhost read streams::consumers, "Consumers of the streams of a virtual host";
+    GET "/stream/publishers" Management read streams::publishers, "Publishers of streams";
+    GET "/stream/publishers/{vhost}" Vhost read streams::publishers, "Publishers of the streams of a virtual host";
+    GET "/stream/publishers/{vhost}/{queue}" Vhost read streams::publishers, "Publishers of a stream";
+    GET "/stream/{vhost}/{name}/tracking" Vhost read streams::tracking, "What a stream tracks";
     "top":
     GET "/top/{node}" Administrator read node::empty, "processes of Erlang, of which there are none";
     GET "/top/ets/{node}" Administrator read node::empty, "processes of Erlang, of which there are none";
@@ -298,6 +308,63 @@ routes! {
     DELETE "/trace-files/{name}" Administrator change node::none_to_change, "None to delete";
     GET "/trace-files/node/{node}/{name}" Administrator read node::none, "None";
     DELETE "/trace-files/node/{node}/{name}" Administrator change node::none_to_change, "None to delete";
+    "leveret":
+    GET "/leveret/policies/{vhost}/matching/{name}" Administrator read policies::matching, "Policies that match a queue, or with `object_type` an exchange";
+    GET "/leveret/parameters/{vhost}" Administrator read policies::list_parameters, "Parameters of a virtual host";
+    POST "/leveret/users/{user}" Administrator define definitions::add_user, "Make a user who is not there yet; `password`, `pre_hashed_password`";
+    PUT "/leveret/users/{user}/password" Administrator define definitions::change_password, "Set a password; `pre_hashed_password`";
+    DELETE "/leveret/users/{user}/password" Administrator define definitions::clear_password, "Take a password away";
+    PUT "/leveret/users/{user}/tags" Administrator define definitions::set_user_tags, "Replace tags";
+    PUT "/leveret/users/{user}/limits" Administrator define definitions::set_user_limits, "Set limits; `definition`";
+    PUT "/leveret/users/{user}/permissions" Administrator define definitions::set_permissions_globally, "Set permissions in all virtual hosts";
+    POST "/leveret/users/{user}/authentication" Administrator quiet access::authenticate, "Try a password";
+    POST "/leveret/vhosts/{vhost}" Administrator define definitions::add_vhost, "Make a virtual host, unless it is there";
+    PUT "/leveret/vhosts/{vhost}/metadata" Administrator define definitions::update_vhost, "Change a virtual host's description, tags and the like";
+    PUT "/leveret/vhosts/{vhost}/limits" Administrator define definitions::set_vhost_limits, "Set limits; `definition`";
+    DELETE "/leveret/vhosts/{vhost}/limits" Administrator define definitions::clear_vhost_limits, "Remove all limits";
+    PUT "/leveret/vhosts/{vhost}/tracing" Administrator ask operations::trace_on, "Trace what goes through a virtual host, or what `user` does there";
+    DELETE "/leveret/vhosts/{vhost}/tracing" Administrator ask operations::trace_off, "Trace no longer";
+    DELETE "/leveret/connections" Administrator ask operations::close_connections, "Close the connections to `vhost`, at most `limit`, or all; `explanation`";
+    PUT "/leveret/queues/{vhost}/{name}/leader/{node}" Administrator ask quorum::transfer_leadership, "Hand over a quorum queue";
+    POST "/leveret/queues/{vhost}/{name}/checkpoint" Administrator ask quorum::reclaim_memory, "Write a quorum queue's state down";
+    GET "/leveret/queues/{vhost}/{name}/messages/{position}" Administrator later quorum::peek, "The message at a position of a quorum queue";
+    POST "/leveret/queues/checkpoint" Administrator ask quorum::force_checkpoint, "Write the state of matching quorum queues down";
+    POST "/leveret/queues/growth" Administrator ask quorum::grow_to_count, "Add members to matching quorum queues";
+    GET "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later delayed::list, "Messages that an exchange delays; `limit`";
+    DELETE "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::cancel, "Drop one of them";
+    GET "/leveret/stream-coordinator" Administrator ask streams::coordinator, "How what decides about streams is";
+    GET "/leveret/stream-groups/{vhost}" Administrator ask streams::groups, "Groups of consumers of streams";
+    GET "/leveret/streams/{vhost}/{stream}/groups/{reference}" Administrator ask streams::group_consumers, "Consumers of a group";
+    POST "/leveret/streams/{vhost}/{stream}/groups/{reference}" Administrator ask streams::activate_consumer, "Choose the active consumer of a group again";
+    DELETE "/leveret/streams/{vhost}/{stream}/offsets/{reference}" Administrator ask streams::reset_offset, "Forget a stored offset";
+    GET "/leveret/streams/{vhost}/{name}" Administrator ask streams::status, "How a stream is";
+    GET "/leveret/streams/{vhost}/{name}/tracking" Administrator ask streams::tracking, "What a stream tracks";
+    GET "/leveret/streams/{vhost}/{name}/messages" Administrator later tail::messages, "Messages of a stream; `offset` or `next`, `count`, `id`";
+    POST "/leveret/streams/{vhost}/{name}/restart" Administrator ask streams::restart, "Have clients look for a stream again";
+    POST "/leveret/streams/{vhost}/{name}/scrub" Administrator later streams::scrub, "Compare a stream with its checksums";
+    POST "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::add_replica, "Add a member";
+    DELETE "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::delete_replica, "Delete a member";
+    DELETE "/leveret/super-streams/{vhost}/{name}" Administrator later streams::delete_super_stream, "Delete a super stream";
+    GET "/leveret/state" Administrator ask node::state, "Whether the node has started";
+    GET "/leveret/status" Administrator ask node::status, "How the node is";
+    GET "/leveret/cluster" Administrator ask node::cluster_status, "How its cluster is";
+    GET "/leveret/environment" Administrator ask node::environment, "The settings in force";
+    GET "/leveret/alarms" Administrator ask node::list_alarms, "Alarms in effect, with who is heaviest";
+    GET "/leveret/listeners" Administrator ask node::listeners, "What the node listens on";
+    DELETE "/leveret/listeners" Administrator ask operations::suspend_listeners, "Let no more clients connect";
+    POST "/leveret/listeners" Administrator ask operations::resume_listeners, "Let clients connect again";
+    PUT "/leveret/maintenance" Administrator ask operations::drain, "Put the node into maintenance";
+    DELETE "/leveret/maintenance" Administrator ask operations::revive, "End maintenance";
+    PUT "/leveret/limits/memory" Administrator ask operations::set_memory_high, "Have publishers wait above so much memory: `bytes` or `of_memory`";
+    PUT "/leveret/limits/disk" Administrator ask operations::set_disk_free, "Have publishers wait below so much free disk";
+    PUT "/leveret/log/level/{level}" Administrator ask operations::set_log_level, "Set the least level that is logged";
+    POST "/leveret/log/rotation" Administrator ask operations::rotate_logs, "Open the log file anew";
+    POST "/leveret/stop" Administrator ask operations::stop, "Stop the node";
+    GET "/leveret/tls/certificates" Administrator ask certificates::list, "Certificates in use";
+    POST "/leveret/tls/certificates" Administrator ask certificates::reload, "Read certificates again";
+    GET "/leveret/tls/failures" Administrator ask certificates::list_failures, "Handshakes that failed, by reason";
+    GET "/leveret/tls/cipher-suites" Administrator ask certificates::cipher_suites, "Cipher suites";
+    GET "/leveret/tls/versions" Administrator ask certificates::versions, "Versions of TLS";
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::Api;
 use crate::call::Call;
 use crate::caller::{Caller, caller};
-use crate::connection::{Listener, Peer, REQUEST_TIMEOUT, accept};
+use crate::connection::{Listener, Local, Peer, REQUEST_TIMEOUT, accept};
 use crate::login;
 use crate::negotiation;
 use crate::origins;
@@ -11,19 +11,17 @@ use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
 use crate::scrape;
-use crate::stream;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
-use mgmt::Operator;
+use mgmt::{ApiError, DOCUMENT_BYTES_MAX, Kind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
@@ -32,6 +30,8 @@ use tower_http::compression::predicate::SizeAbove;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Time after which a request may be tried again that was one too many, seconds.
 const RETRY_AFTER_S: &str = "5";
+/// Names the node that an operator means.
+const NODE_HEADER: &str = "leveret-node";
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
@@ -84,13 +84,13 @@ pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
                            request: AnyRequest| async move {
             match params {
                 Ok(params) => respond(api, &routes, (peer, params), request).await,
-                Err(rejection) => refused(&Refusal::bad_request(rejection.to_string())),
+                Err(rejection) => refused(&Refusal::bad_request(rejection.to_string()), false),
             }
         };
         router = router.route(&template, any(answer));
     }
     let compressed = CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES));
-    let not_found = || async { refused(&Refusal::not_found()) };
+    let not_found = || async { refused(&Refusal::not_found(), false) };
     router.fallback(not_found).with_state(api).layer(compressed)
 }
 
@@ -102,17 +102,18 @@ async fn respond(
     request: AnyRequest,
 ) -> Response {
     let (allowed, asked) = (allowed(routes), request.headers().clone());
+    let is_local = request.extensions().get::<ConnectInfo<Local>>().is_some();
     let method = match *request.method() {
         Method::HEAD => Method::GET,
         ref other => other.clone(),
     };
     let route = routes.iter().find(|route| route.method == method);
     let answered = match route {
-        Some(route) => answer(Arc::clone(&api), route, (peer, params), request).await,
+        Some(route) => answer(Arc::clone(&api), (route, routes), (peer, params), request).await,
         None if method == Method::OPTIONS => Ok(StatusCode::OK.into_response()),
         None => Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()),
     };
-    let mut response = answered.unwrap_or_else(|refusal| refused(&refusal));
+    let mut response = answered.unwrap_or_else(|refusal| refused(&refusal, is_local));
     if method == Method::GET {
         response = negotiation::tagged(&asked, response).await;
     }
@@ -136,7 +137,7 @@ fn allowed(routes: &[&Route]) -> String {
 
 async fn answer(
     api: Arc<Api>,
-    route: &'static Route,
+    (route, routes): (&'static Route, &[&'static Route]),
     (peer, params): (Peer, RawPathParams),
     request: AnyRequest,
 ) -> Result<Response, Refusal> {
@@ -145,7 +146,8 @@ async fn answer(
     if changes {
         origins::check(&head.headers, &api.settings)?;
     }
-    if changes && api.settings.restricts(route.template) {
+    let is_local = head.extensions.get::<ConnectInfo<Local>>().is_some();
+    if changes && !is_local && api.settings.restricts(route.template) {
         let text = "operator policies cannot be changed by HTTP here";
         return Err(Refusal::of_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", text));
     }
@@ -154,7 +156,7 @@ async fn answer(
         return login::begin(&api, peer, &head.headers, &body).await;
     }
     let caller = match head.extensions.get() {
-        Some(ConnectInfo(operator)) => Caller::operator(Operator::clone(operator), peer),
+        Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
         None => caller(&api, &head.headers, peer, changes).await?,
     };
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
@@ -169,29 +171,26 @@ async fn answer(
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
     caller.check(route.needs, &api.management.broker.view().meta, vhost)?;
-    let body = body_of_request(body, api.settings.body_bytes_max).await?;
+    let is_document = caller.is_local() && route.group == "definitions";
+    let bytes_max = if is_document { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
+    let body = body_of_request(body, bytes_max).await?;
+    if caller.is_local() {
+        check_node(&head.headers, &api.management.node_info.name)?;
+    }
     let query = Query::parse(head.uri.query().unwrap_or_default())?;
     let call = Call { api, caller, params, query, headers: head.headers, body };
-    match route.run {
-        Run::LogIn => Err(Refusal::internal()),
-        // Whoever asks how the node is waits for nobody.
-        Run::Read(read) if route.group == "health" => read(&call).map(stream::whole),
-        Run::Read(read) => {
-            let api = Arc::clone(&call.api);
-            api.turns.answered(call, read).await
-        }
-        // What works through a long document keeps no thread from its clients.
-        Run::Change(change) if route.group == "definitions" => {
-            let runtime = Handle::current();
-            let changed = spawn_blocking(move || runtime.block_on(change(&call)));
-            changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
-        }
-        // A client that goes in the middle leaves no session, and nothing half done, behind.
-        Run::Change(change) => {
-            let changed = tokio::spawn(async move { change(&call).await });
-            changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
-        }
+    let twin = routes.iter().find(|route| route.method == Method::GET).copied();
+    route.answered(call, twin).await
+}
+
+/// Refuses what is meant for a node of another name.
+fn check_node(headers: &HeaderMap, own: &str) -> Result<(), Refusal> {
+    let meant = headers.get(NODE_HEADER).map(HeaderValue::as_bytes);
+    let is_it = |meant| std::str::from_utf8(meant).is_ok_and(|it| mgmt::is_same_node(it, own));
+    if meant.is_none_or(is_it) {
+        return Ok(());
     }
+    Err(ApiError { kind: Kind::OtherNode, text: own.to_owned() }.into())
 }
 
 async fn body_of_request(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
@@ -205,13 +204,14 @@ async fn body_of_request(body: Body, bytes_max: usize) -> Result<Bytes, Refusal>
     })
 }
 
-fn refused(refusal: &Refusal) -> Response {
+fn refused(refusal: &Refusal, is_local: bool) -> Response {
     if refusal.reason.is_empty() {
         let ask = (header::WWW_AUTHENTICATE, "Basic realm=\"RabbitMQ Management\"");
         return (refusal.status, [ask]).into_response();
     }
     let json = [(header::CONTENT_TYPE, "application/json")];
-    let mut response = (refusal.status, json, refusal.to_json().to_string()).into_response();
+    let body = refusal.to_json(is_local).to_string();
+    let mut response = (refusal.status, json, body).into_response();
     if refusal.status == StatusCode::TOO_MANY_REQUESTS {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
     }

@@ -43,7 +43,7 @@ impl Turns {
     pub(crate) async fn answered(
         &self,
         call: Call,
-        read: fn(&Call) -> Outcome,
+        read: impl FnOnce(&Call) -> Outcome + Send + 'static,
     ) -> Result<Response, Refusal> {
         let _turn = self.reads.acquire().await;
         let made = match spawn_blocking(move || made(&call, read)).await {
@@ -91,7 +91,7 @@ enum Made {
     Begun(String, Pieces),
 }
 
-fn made(call: &Call, read: fn(&Call) -> Outcome) -> Result<Made, Refusal> {
+fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusal> {
     let rows = match read(call)? {
         Answer::Rows(rows) => rows,
         answer @ (Answer::Json(_)

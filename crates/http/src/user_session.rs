@@ -57,6 +57,9 @@ pub(crate) struct UserSession {
 
 impl UserSession {
     pub(crate) async fn open(api: &Api, caller: &Caller, vhost: &str) -> Result<Self, Refusal> {
+        if caller.is_local() {
+            return Err(Refusal::bad_request("this is done in the name of a user: ask as one"));
+        }
         let inbox = Arc::new(Inbox::default());
         let identity = Identity {
             user: caller.user.clone(),

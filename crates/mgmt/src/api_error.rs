@@ -1,7 +1,6 @@
 //! An error of the management API: a kind that programs look at, and a text for people.
 
 use meta::MetaError;
-use serde_json::{Value, json};
 
 /// An error answer of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +16,6 @@ pub struct ApiError {
 pub enum Kind {
     /// The request lacks something, or is not understood.
     BadRequest,
-    /// There is no such question.
-    UnknownQuestion,
     /// The operator means a node of another name; the text is this node's.
     OtherNode,
     /// A user of that name exists.
@@ -50,10 +47,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// As programs look at it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad_request",
-            Self::UnknownQuestion => "unknown_question",
             Self::OtherNode => "other_node",
             Self::UserExists => "user_exists",
             Self::NoSuchUser => "no_such_user",
@@ -75,10 +73,6 @@ impl Kind {
 impl ApiError {
     pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
-    }
-
-    pub(crate) fn to_json(&self) -> Value {
-        json!({"error": {"kind": self.kind.as_str(), "text": self.text}})
     }
 }
 

@@ -1,45 +1,49 @@
 //! The certificates of TLS listeners: listed, and read again.
 
-use crate::Management;
 use crate::api_error::{ApiError, Kind};
+use crate::{Management, Request, Told};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The answer of an endpoint about TLS; `None` for any other endpoint.
-pub(crate) fn answer(management: &Management, endpoint: &str) -> Option<Value> {
-    let tls = &management.tls;
-    Some(match endpoint {
-        "certificates" => tls
-            .iter()
-            .flat_map(|tls| {
-                let row = |(file, of): &(std::path::PathBuf, tls::Certificate)| {
-                    json!({
-                        "options": tls.key(),
-                        "file": file.display().to_string(),
-                        "subject": of.subject,
-                        "issuer": of.issuer,
-                        "serial_number": of.serial,
-                        "validity": of.validity,
-                        "not_after": of.not_after_s,
-                    })
-                };
-                tls.current().certificates.iter().map(row).collect::<Vec<_>>()
+/// The certificates in use.
+pub fn list(management: &Management, _: &Request) -> Told {
+    Ok(in_use(management))
+}
+
+fn in_use(management: &Management) -> Value {
+    let of = |tls: &Arc<tls::Context>| {
+        let row = |(file, of): &(std::path::PathBuf, tls::Certificate)| {
+            json!({
+                "options": tls.key(), "file": file.display().to_string(), "subject": of.subject,
+                "issuer": of.issuer, "serial_number": of.serial, "validity": of.validity,
+                "not_after": of.not_after_s,
             })
-            .collect(),
-        "list_tls_failures" => tls
-            .iter()
-            .flat_map(|tls| {
-                let row = |(reason, n): (tls::Reason, u64)| {
-                    json!({"options": tls.key(), "reason": reason.name(), "count": n})
-                };
-                tls.failures().map(row)
-            })
-            .collect(),
-        "cipher_suites" => json!(tls::cipher_suites()),
-        "tls_versions" => json!(tls::VERSIONS.map(|(name, _)| name)),
-        _ => return None,
-    })
+        };
+        tls.current().certificates.iter().map(row).collect::<Vec<_>>()
+    };
+    management.tls.iter().flat_map(of).collect()
+}
+
+/// Handshakes that failed, by reason.
+pub fn list_failures(management: &Management, _: &Request) -> Told {
+    let of = |tls: &Arc<tls::Context>| {
+        let key = tls.key().to_owned();
+        let row = move |(reason, n): (tls::Reason, u64)| json!({"options": key, "reason": reason.name(), "count": n});
+        tls.failures().map(row).collect::<Vec<_>>()
+    };
+    Ok(management.tls.iter().flat_map(of).collect())
+}
+
+/// The names of cipher suites.
+pub fn cipher_suites(_: &Management, _: &Request) -> Told {
+    Ok(json!(tls::cipher_suites()))
+}
+
+/// The names of versions.
+pub fn versions(_: &Management, _: &Request) -> Told {
+    Ok(json!(tls::VERSIONS.map(|(name, _)| name)))
 }
 
 impl Management {
@@ -58,14 +62,14 @@ impl Management {
     pub fn certificates_expiring_within(&self, span: Duration) -> Vec<Value> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let until_s = i64::try_from((now + span).as_secs()).unwrap_or(i64::MAX);
-        let certificates = answer(self, "certificates").unwrap_or_default();
+        let certificates = in_use(self);
         let rows = certificates.as_array().into_iter().flatten();
         rows.filter(|row| row["not_after"].as_i64() < Some(until_s)).cloned().collect()
     }
 }
 
 /// Reads certificates again because an operator wants it.
-pub(crate) fn reload(management: &Management) -> Result<Value, ApiError> {
+pub fn reload(management: &Management, _: &Request) -> Told {
     if management.tls.is_empty() {
         return Err(ApiError::new(Kind::NotFound, "there is no TLS listener".to_owned()));
     }

@@ -1,164 +1,233 @@
-//! Questions that change definitions, as commands to the state machine. Pure: a request and the
-//! present state in, commands out.
+//! Changes of definitions, as commands to the state machine. Pure: a request and the present state in,
+//! commands out.
 
 mod limits;
 
+pub use limits::{
+    clear_vhost_limits, delete_user_limit, delete_vhost_limit, put_user_limit, put_vhost_limit,
+    set_user_limits, set_vhost_limits,
+};
+
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
+use crate::{Management, PasswordRule, salt};
 use meta::{
     ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
     QueueKind, Salt, State, Vhost, VhostMetadata,
 };
-use serde_json::Value;
+use serde_json::json;
 
-/// The commands that do what `endpoint` asks; `None` when it asks for something else. New passwords
-/// are hashed by this algorithm; the salt is fresh.
-pub(crate) fn commands(
-    state: &State,
-    endpoint: &str,
-    request: &Request,
-    hashing: (HashAlgorithm, Salt),
-) -> Option<Result<Vec<Command>, ApiError>> {
-    let command = match endpoint {
-        "add_user" | "change_password" | "clear_password" | "delete_user" | "set_user_tags" => {
-            user(endpoint, request, hashing)
-        }
-        "set_permissions_globally" => return Some(set_permissions_globally(state, request)),
-        "set_permissions"
-        | "clear_permissions"
-        | "set_topic_permissions"
-        | "clear_topic_permissions" => permission(endpoint, request),
-        "add_vhost" => return Some(add_vhost(state, request)),
-        "delete_vhost" => request.vhost().map(|vhost| Command::DeleteVhost { vhost }),
-        "set_vhost_tags"
-        | "update_vhost_metadata"
-        | "enable_vhost_deletion_protection"
-        | "disable_vhost_deletion_protection" => update_vhost(state, endpoint, request),
-        "set_vhost_limits" => limits::set_vhost(state, request, "definition"),
-        "clear_vhost_limits" => limits::clear_vhost(state, request),
-        "set_user_limits" => limits::set_user(state, request),
-        "clear_user_limits" => limits::clear_user(state, request),
-        "set_policy" => set_policy(request, PolicyScope::User),
-        "set_operator_policy" => set_policy(request, PolicyScope::Operator),
-        "clear_policy" => clear_policy(request, PolicyScope::User),
-        "clear_operator_policy" => clear_policy(request, PolicyScope::Operator),
-        "set_parameter" => set_parameter(state, request),
-        "clear_parameter" => clear_parameter(state, request),
-        "set_global_parameter" | "clear_global_parameter" | "set_cluster_name" => {
-            global_parameter(endpoint, request)
-        }
-        _ => return None,
-    };
-    Some(command.map(|command| vec![command]))
+/// The present, which a change is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Present<'s> {
+    /// The definitions.
+    pub state: &'s State,
+    /// The hash of new passwords.
+    pub hashing: HashAlgorithm,
+    /// Fresh randomness for one.
+    pub salt: Salt,
+    /// The rule for them.
+    pub rule: &'s PasswordRule,
 }
 
-fn user(
-    endpoint: &str,
-    request: &Request,
-    (algorithm, salt): (HashAlgorithm, Salt),
-) -> Result<Command, ApiError> {
-    let user = request.user()?;
-    let password = || {
+/// A change.
+pub type Define = fn(&Present<'_>, &Request) -> Commands;
+/// The commands of a change.
+pub type Commands = Result<Vec<Command>, ApiError>;
+
+/// Creates a user.
+///
+/// # Errors
+/// The request lacks something, or is refused; so with all changes.
+pub fn add_user(now: &Present<'_>, request: &Request) -> Commands {
+    let (user, password) = (request.user()?, now.password(request)?);
+    Ok(vec![Command::CreateUser { user, password, tags: Vec::new() }])
+}
+
+/// Gives a user another password.
+pub fn change_password(now: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::SetPassword { user: request.user()?, password: now.password(request)? }])
+}
+
+/// Takes a user's password away.
+pub fn clear_password(_: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::SetPassword { user: request.user()?, password: PasswordHash::default() }])
+}
+
+/// Deletes a user.
+pub fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::DeleteUser { user: request.user()? }])
+}
+
+/// COMPAT: who is gone already is no error.
+pub fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
+    request.require("users")?;
+    let known = request.names("users").into_iter().filter(|user| now.state.user(user).is_some());
+    Ok(known.map(|user| Command::DeleteUser { user }).collect())
+}
+
+/// Replaces a user's tags.
+pub fn set_user_tags(_: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::SetUserTags { user: request.user()?, tags: request.tags()? }])
+}
+
+/// Makes or changes a user. COMPAT: an empty hash takes the password away, and so does none of a new user.
+pub fn put_user(now: &Present<'_>, request: &Request) -> Commands {
+    let (user, is_new) = (request.user()?, now.state.user(request.text("user")?).is_none());
+    request.value("tags").ok_or_else(|| invalid_request("tags_not_present"))?;
+    let given = |field| request.optional_text(field);
+    let password = match (given("password")?, given("password_hash")?) {
+        (Some(_), Some(_)) => {
+            return Err(invalid_request("both_password_and_password_hash_are_provided"));
+        }
+        (Some(_), None) => Some(now.password(request)?),
+        (None, Some("")) => Some(PasswordHash::default()),
+        (None, Some(hash)) => Some(now.hashed(request, hash)?),
+        (None, None) => is_new.then(PasswordHash::default),
+    };
+    let tags = request.tags()?;
+    let tagged = Command::SetUserTags { user: user.clone(), tags };
+    let named = password.map(|password| match is_new {
+        true => Command::CreateUser { user, password, tags: Vec::new() },
+        false => Command::SetPassword { user, password },
+    });
+    Ok(named.into_iter().chain([tagged]).collect())
+}
+
+impl Present<'_> {
+    /// The password of a request, or what it gives as its hash: nothing can be told from that.
+    fn password(&self, request: &Request) -> Result<PasswordHash, ApiError> {
         let password = request.text("password")?;
-        if !request.flag("pre_hashed_password") {
-            return Ok(PasswordHash::by(algorithm, salt, password));
+        if request.flag("pre_hashed_password") {
+            return self.hashed(request, password);
         }
+        self.rule.check(password)?;
+        Ok(PasswordHash::by(self.hashing, self.salt, password))
+    }
+
+    fn hashed(&self, request: &Request, hash: &str) -> Result<PasswordHash, ApiError> {
         let named = request.optional("hashing_algorithm").and_then(HashAlgorithm::parse);
-        hashed(named.unwrap_or(algorithm), password)
-    };
-    Ok(match endpoint {
-        "add_user" => Command::CreateUser { user, password: password()?, tags: Vec::new() },
-        "change_password" => Command::SetPassword { user, password: password()? },
-        "clear_password" => Command::SetPassword { user, password: PasswordHash::default() },
-        "delete_user" => Command::DeleteUser { user },
-        _ => Command::SetUserTags { user, tags: request.names("tags") },
-    })
+        PasswordHash::from_base64(named.unwrap_or(self.hashing), hash).map_err(|_| {
+            ApiError::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
+        })
+    }
+
+    fn vhost(&self, request: &Request) -> Result<&Vhost, ApiError> {
+        let name = request.vhost()?;
+        self.state.vhost(&name).ok_or_else(|| MetaError::VhostNotFound(name).into())
+    }
 }
 
-fn hashed(algorithm: HashAlgorithm, text: &str) -> Result<PasswordHash, ApiError> {
-    let hash = PasswordHash::from_base64(algorithm, text);
-    hash.map_err(|_| {
-        ApiError::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
-    })
+fn invalid_request(text: &str) -> ApiError {
+    ApiError::new(Kind::BadRequest, text)
 }
 
-fn permission(endpoint: &str, request: &Request) -> Result<Command, ApiError> {
-    let (user, vhost) = (request.user()?, request.vhost()?);
+fn permissions(request: &Request, vhost: Name) -> Result<Command, ApiError> {
     let text = |field| request.text(field).map(str::to_owned);
-    Ok(match endpoint {
-        "set_permissions" => Command::SetPermissions {
-            user,
-            vhost,
-            configure: text("configure")?,
-            write: text("write")?,
-            read: text("read")?,
-        },
-        "clear_permissions" => Command::ClearPermissions { user, vhost },
-        "set_topic_permissions" => Command::SetTopicPermissions {
-            user,
-            vhost,
-            exchange: request.name("exchange")?,
-            write: text("write")?,
-            read: text("read")?,
-        },
-        _ => Command::ClearTopicPermissions {
-            user,
-            vhost,
-            exchange: request.optional("exchange").map(Name::from),
-        },
-    })
+    let (configure, write, read) = (text("configure")?, text("write")?, text("read")?);
+    Ok(Command::SetPermissions { user: request.user()?, vhost, configure, write, read })
 }
 
-fn set_permissions_globally(state: &State, request: &Request) -> Result<Vec<Command>, ApiError> {
+/// Says what a user may do in a virtual host.
+pub fn set_permissions(_: &Present<'_>, request: &Request) -> Commands {
+    request.require_all(&["configure", "write", "read"])?;
+    Ok(vec![permissions(request, request.vhost()?)?])
+}
+
+/// The same in every virtual host.
+pub fn set_permissions_globally(now: &Present<'_>, request: &Request) -> Commands {
     let user = request.user()?;
-    if state.user(&user).is_none() {
+    if now.state.user(&user).is_none() {
         return Err(MetaError::UserNotFound(user).into());
     }
-    let text = |field| request.text(field).map(str::to_owned);
-    let in_vhost = |vhost: &Vhost| {
-        Ok(Command::SetPermissions {
-            user: user.clone(),
-            vhost: vhost.name().clone(),
-            configure: text("configure")?,
-            write: text("write")?,
-            read: text("read")?,
-        })
-    };
-    state.vhosts().map(in_vhost).collect()
+    now.state.vhosts().map(|vhost| permissions(request, vhost.name().clone())).collect()
 }
 
-/// COMPAT: a virtual host that exists is left as it is, without complaint.
-fn add_vhost(state: &State, request: &Request) -> Result<Vec<Command>, ApiError> {
+/// Bars a user from a virtual host.
+pub fn clear_permissions(_: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::ClearPermissions { user: request.user()?, vhost: request.vhost()? }])
+}
+
+/// Says which routing keys of an exchange a user may write and read.
+pub fn set_topic_permissions(_: &Present<'_>, request: &Request) -> Commands {
+    let text = |field| request.text(field).map(str::to_owned);
+    Ok(vec![Command::SetTopicPermissions {
+        exchange: request.name("exchange")?,
+        user: request.user()?,
+        vhost: request.vhost()?,
+        write: text("write")?,
+        read: text("read")?,
+    }])
+}
+
+/// Removes that, of an exchange or of all.
+pub fn clear_topic_permissions(_: &Present<'_>, request: &Request) -> Commands {
+    let exchange = request.optional("exchange").map(Name::from);
+    let (user, vhost) = (request.user()?, request.vhost()?);
+    Ok(vec![Command::ClearTopicPermissions { user, vhost, exchange }])
+}
+
+/// Creates a virtual host. COMPAT: one that exists is left as it is, without complaint.
+pub fn add_vhost(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
-    if state.vhost(&vhost).is_some() {
+    if now.state.vhost(&vhost).is_some() {
         return Ok(Vec::new());
     }
-    let mut metadata = VhostMetadata::default();
-    amend(&mut metadata, request)?;
+    let metadata = amended(VhostMetadata::default(), request)?;
     Ok(vec![Command::CreateVhost { vhost, metadata }])
 }
 
-fn update_vhost(state: &State, endpoint: &str, request: &Request) -> Result<Command, ApiError> {
+/// Makes or changes a virtual host. COMPAT: who makes it may use it.
+pub fn put_vhost(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
-    let found = state.vhost(&vhost).ok_or_else(|| MetaError::VhostNotFound(vhost.clone()))?;
-    let mut metadata = found.metadata().clone();
-    match endpoint {
-        "set_vhost_tags" => metadata.tags = request.names("tags"),
-        "enable_vhost_deletion_protection" => metadata.protected_from_deletion = true,
-        "disable_vhost_deletion_protection" => metadata.protected_from_deletion = false,
-        _ => amend(&mut metadata, request)?,
+    if now.state.vhost(&vhost).is_some() {
+        return update_vhost(now, request);
     }
-    Ok(Command::UpdateVhost { vhost, metadata })
+    let mut commands = add_vhost(now, request)?;
+    if let Some(user) = request.optional("caller") {
+        let [configure, write, read] = [".*"; 3].map(str::to_owned);
+        let user = Name::from(user);
+        commands.push(Command::SetPermissions { user, vhost, configure, write, read });
+    }
+    Ok(commands)
 }
 
-fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), ApiError> {
+/// Deletes a virtual host.
+pub fn delete_vhost(_: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::DeleteVhost { vhost: request.vhost()? }])
+}
+
+/// Changes what is noted about a virtual host.
+pub fn update_vhost(now: &Present<'_>, request: &Request) -> Commands {
+    let metadata = amended(now.vhost(request)?.metadata().clone(), request)?;
+    Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
+}
+
+/// Keeps a virtual host from being deleted.
+pub fn protect_vhost(now: &Present<'_>, request: &Request) -> Commands {
+    let protected_from_deletion = true;
+    let metadata =
+        VhostMetadata { protected_from_deletion, ..now.vhost(request)?.metadata().clone() };
+    Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
+}
+
+/// Lets it be deleted.
+pub fn unprotect_vhost(now: &Present<'_>, request: &Request) -> Commands {
+    let protected_from_deletion = false;
+    let metadata =
+        VhostMetadata { protected_from_deletion, ..now.vhost(request)?.metadata().clone() };
+    Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
+}
+
+fn amended(mut metadata: VhostMetadata, request: &Request) -> Result<VhostMetadata, ApiError> {
     if let Some(description) = request.optional("description") {
         description.clone_into(&mut metadata.description);
     }
-    if let Some(tags) = request.comma_names("tags") {
-        metadata.tags = tags;
+    if request.value("tags").is_some() {
+        metadata.tags = request.tags()?;
     }
-    if let Some(kind) = request.optional("default_queue_type") {
+    let kind = request.optional("default_queue_type");
+    if let Some(kind) = kind.or_else(|| request.optional("defaultqueuetype")) {
         if QueueKind::of_name(kind).is_none() {
             let text = format!("Unsupported default queue type: {kind} is not a valid queue type");
             return Err(ApiError::new(Kind::Unsupported, text));
@@ -168,68 +237,84 @@ fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), ApiError
     if let Some(protected) = request.optional_flag("protected_from_deletion") {
         metadata.protected_from_deletion = protected;
     }
-    Ok(())
+    Ok(metadata)
 }
 
-fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, ApiError> {
-    let spec = || {
-        Ok::<_, ApiError>(PolicySpec {
-            name: request.name("name")?,
-            pattern: request.text("pattern")?.to_owned(),
-            apply_to: ApplyTo::parse(request.optional("apply_to").unwrap_or("all"))
-                .map_err(|error| not_valid(&error.to_string()))?,
-            definition: json_text(request.text("definition")?)?,
-            priority: request.number("priority").unwrap_or_default(),
-        })
+/// Sets a policy.
+pub fn set_policy(_: &Present<'_>, request: &Request) -> Commands {
+    policy(request, PolicyScope::User)
+}
+
+/// Sets a policy that overrides others.
+pub fn set_operator_policy(_: &Present<'_>, request: &Request) -> Commands {
+    policy(request, PolicyScope::Operator)
+}
+
+fn policy(request: &Request, scope: PolicyScope) -> Commands {
+    let definition = json(request, "definition")?;
+    let apply_to = request.optional("apply-to").or_else(|| request.optional("apply_to"));
+    let policy = PolicySpec {
+        name: request.name("name")?,
+        pattern: request.text("pattern")?.to_owned(),
+        apply_to: ApplyTo::parse(apply_to.unwrap_or("all"))
+            .map_err(|error| not_valid(&error.to_string()))?,
+        definition,
+        priority: request.integer("priority")?.unwrap_or_default(),
     };
-    Ok(Command::SetPolicy { scope, vhost: request.vhost()?, policy: spec()? })
+    Ok(vec![Command::SetPolicy { scope, vhost: request.vhost()?, policy }])
 }
 
-fn clear_policy(request: &Request, scope: PolicyScope) -> Result<Command, ApiError> {
-    Ok(Command::ClearPolicy { scope, vhost: request.vhost()?, name: request.name("name")? })
+/// Removes a policy.
+pub fn clear_policy(_: &Present<'_>, request: &Request) -> Commands {
+    let (scope, vhost, name) = (PolicyScope::User, request.vhost()?, request.name("name")?);
+    Ok(vec![Command::ClearPolicy { scope, vhost, name }])
 }
 
-/// COMPAT: a component is there with the plugin that it belongs to, of which there is none; the limits of
-/// a virtual host are a parameter of their own.
-fn set_parameter(state: &State, request: &Request) -> Result<Command, ApiError> {
+/// Removes an operator policy.
+pub fn clear_operator_policy(_: &Present<'_>, request: &Request) -> Commands {
+    let (scope, vhost, name) = (PolicyScope::Operator, request.vhost()?, request.name("name")?);
+    Ok(vec![Command::ClearPolicy { scope, vhost, name }])
+}
+
+/// Sets a parameter. COMPAT: a component is there with the plugin that it belongs to, of which there is
+/// none; the limits of a virtual host are a parameter of their own.
+pub fn set_parameter(now: &Present<'_>, request: &Request) -> Commands {
     match request.text("component")? {
-        limits::COMPONENT => limits::set_vhost(state, request, "value"),
+        limits::COMPONENT => limits::set_vhost(now, request, "value"),
         "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
         unknown => Err(not_valid(&format!("component {unknown} not found"))),
     }
 }
 
-fn clear_parameter(state: &State, request: &Request) -> Result<Command, ApiError> {
+/// Removes a parameter.
+pub fn clear_parameter(now: &Present<'_>, request: &Request) -> Commands {
     if request.text("component")? == limits::COMPONENT {
-        return limits::clear_vhost(state, request);
+        return clear_vhost_limits(now, request);
     }
-    Ok(Command::ClearParameter {
-        vhost: request.vhost()?,
-        component: request.name("component")?,
-        name: request.name("name")?,
-    })
+    let (component, name) = (request.name("component")?, request.name("name")?);
+    Ok(vec![Command::ClearParameter { vhost: request.vhost()?, component, name }])
 }
 
-fn global_parameter(endpoint: &str, request: &Request) -> Result<Command, ApiError> {
-    let name = request.name("name")?;
-    Ok(match endpoint {
-        "set_global_parameter" => {
-            Command::SetGlobalParameter { name, value: json_text(request.text("value")?)? }
-        }
-        "clear_global_parameter" => Command::ClearGlobalParameter { name },
-        _ => Command::SetGlobalParameter {
-            name: Name::from("cluster_name"),
-            value: Json::parse(&Value::from(name.as_str()).to_string())?,
-        },
-    })
+/// Sets a global parameter.
+pub fn set_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
+    let value = json(request, "value")?;
+    Ok(vec![Command::SetGlobalParameter { name: request.name("name")?, value }])
 }
 
-/// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted; about malformed JSON it tells no
-/// more than that.
-fn json_text(text: &str) -> Result<Json, ApiError> {
-    let value: Value = serde_json::from_str(text)
-        .map_err(|_| ApiError::new(Kind::Invalid, "JSON decoding error. Reason: badarg"))?;
-    Ok(Json::parse(&value.to_string())?)
+/// Removes a global parameter.
+pub fn clear_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
+    Ok(vec![Command::ClearGlobalParameter { name: request.name("name")? }])
+}
+
+/// Names the cluster.
+pub fn set_cluster_name(_: &Present<'_>, request: &Request) -> Commands {
+    let value = Json::parse(&json!(request.text("name")?).to_string())?;
+    Ok(vec![Command::SetGlobalParameter { name: Name::from("cluster_name"), value }])
+}
+
+/// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted.
+fn json(request: &Request, field: &str) -> Result<Json, ApiError> {
+    Ok(Json::parse(&request.require(field)?.to_string())?)
 }
 
 /// The error for an invalid policy or parameter.
@@ -237,18 +322,33 @@ pub(crate) fn not_valid(reason: &str) -> ApiError {
     ApiError::new(Kind::Invalid, format!("Validation failed\n\n{reason}\n"))
 }
 
-/// Words an error of the state machine as RabbitMQ does for this endpoint.
-pub(crate) fn refused(endpoint: &str, error: MetaError) -> ApiError {
-    let is_policy = matches!(endpoint, "set_policy" | "set_operator_policy");
-    if let (MetaError::InvalidPattern { reason, .. }, true) = (&error, is_policy) {
-        return not_valid(&format!(
+/// Words an error of the state machine as RabbitMQ does for a policy, and for others.
+fn refused(is_policy: bool, error: MetaError) -> ApiError {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "others are worded as for any change")]
+    match error {
+        MetaError::InvalidPattern { reason, .. } if is_policy => not_valid(&format!(
             "pattern should be regular expression but is invalid: {{\"{reason}\",0}}"
-        ));
+        )),
+        MetaError::Invalid(reason) if is_policy => not_valid(&reason),
+        error => error.into(),
     }
-    if let (MetaError::Invalid(reason), true) = (&error, is_policy || endpoint == "set_parameter") {
-        return not_valid(reason);
+}
+
+impl Management {
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub async fn define(&self, change: Define, request: &Request) -> Result<(), ApiError> {
+        let (hashing, rule, salt) = (self.hashing, &self.password_rule, salt()?);
+        let state = &self.broker.view().meta;
+        for command in change(&Present { state, hashing, salt, rule }, request)? {
+            let is_policy = matches!(command, Command::SetPolicy { .. });
+            let applied = self.broker.apply_definition(command).await;
+            applied.map_err(|error| refused(is_policy, error))?;
+        }
+        Ok(())
     }
-    error.into()
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
 ///
 /// # Errors
 /// There is no such virtual host.
-pub fn export_definitions(management: &Management, vhost: Option<&str>) -> Result<Value, ApiError> {
+pub fn export(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let node_info = &management.node_info;
     let state = &management.broker.view().meta;
     let name = state.global_parameters().get("cluster_name").map(Json::value);
@@ -112,14 +112,22 @@ pub fn export_definitions(management: &Management, vhost: Option<&str>) -> Resul
         product_version: &node_info.version,
         cluster_name: name.as_ref().and_then(Value::as_str).unwrap_or(&node_info.name),
     };
-    let Some(vhost) = vhost else { return Ok(definitions::export(state, origin)) };
+    let Some(vhost) = request.optional("vhost") else {
+        return Ok(definitions::export(state, origin));
+    };
     let vhost = state.vhost(vhost).ok_or_else(|| MetaError::VhostNotFound(Name::from(vhost)))?;
     Ok(definitions::export_vhost(state, vhost, origin))
 }
 
-/// Imports the document that comes with the request.
-pub(crate) async fn import(management: &Management, request: &Request) -> Result<Value, ApiError> {
-    let document = request.text("definitions")?.as_bytes().to_vec();
+/// Imports a document.
+///
+/// # Errors
+/// Why it cannot be.
+pub async fn import(
+    management: &Management,
+    document: Vec<u8>,
+    request: &Request,
+) -> Result<Value, ApiError> {
     let options = ImportOptions {
         into: request.optional("vhost"),
         skip_if_unchanged: request.flag("skip_if_unchanged"),

@@ -1,36 +1,44 @@
-//! Management of a running node: what the command line tool asks over the control socket.
-//! Never a client protocol: it reads snapshots and figures, takes a queue's lock only through the broker, for
-//! consumers and the message at a queue's head, and changes things by the broker's commands.
-//! Start reading at [`Management`], then `control`.
+//! Management of a running node: what operators ask of it and do with it, each by a function of a request.
+//! Never a client protocol, nor how requests come: it reads snapshots and figures, takes a queue's lock only
+//! through the broker, for consumers and the message at a queue's head, and changes things by its commands.
+//! Start reading at [`Management`], then [`definitions`] and [`operations`].
 
 mod api_error;
-mod certificates;
-mod control;
-mod definitions;
-mod definitions_io;
+mod audit;
+pub mod certificates;
+pub mod definitions;
+pub mod definitions_io;
+pub mod delayed;
+pub mod deprecated;
 mod limits;
 mod listing;
 mod logs;
+pub mod node;
 mod node_info;
+pub mod operations;
 mod passwords;
+pub mod quorum;
 mod request;
 mod salt;
 mod socket;
+pub mod streams;
 mod table;
+pub mod tail;
 
 pub use api_error::{ApiError, Kind};
+pub use audit::{Operator, note};
 pub use certificates::reload_certificates;
-pub use control::{Operator, questions};
-pub use definitions_io::{
-    DOCUMENT_BYTES_MAX, ImportOptions, Imported, export_definitions, import_definitions,
-};
+pub use definitions::{Commands, Define, Present};
+pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
-pub use listing::{connection_of_pid, connection_value, queue_value};
+pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};
 pub use logs::Log;
-pub use node_info::{ListenerInfo, NodeInfo, memory_used_bytes};
+pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
+pub use request::Request;
 pub use salt::{random, salt};
 pub use socket::{ControlSocket, SOCKET_FILE, SocketFile};
+pub use table::table as typed_table;
 
 use auth::Authenticator;
 use broker::Broker;
@@ -40,6 +48,9 @@ use session::StreamTotals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::{Notify, watch};
+
+/// An answer to a request.
+pub type Told = Result<Value, ApiError>;
 
 /// The parts of a node that its management reads and changes.
 #[derive(Debug)]

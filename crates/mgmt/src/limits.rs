@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn request(text: &str) -> Request {
-        Request::parse(text.as_bytes()).map_err(|api_error| api_error.text).unwrap()
+        Request::of(serde_json::from_str(text).unwrap())
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
             .map_err(|api_error| api_error.text)
             .unwrap();
         assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (3, 1500));
-        for wrong in [r#"{"bytes": -1}"#, r#"{"of_memory": -0.1}"#, r#"{"bytes": "5"}"#, "{}"] {
+        for wrong in [r#"{"bytes": -1}"#, r#"{"of_memory": -0.1}"#, r#"{"bytes": "x"}"#, "{}"] {
             assert!(limits.set_disk_free(&request(wrong)).is_err(), "{wrong}");
         }
         assert_eq!(limits.disk_free_bytes(), 1500);

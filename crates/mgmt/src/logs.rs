@@ -1,7 +1,8 @@
 //! An operator's commands about the log while the node runs.
 
 use crate::api_error::{ApiError, Kind};
-use crate::request::Request;
+use crate::{Management, Request, Told};
+use serde_json::Value;
 use std::io;
 
 /// The node's log.
@@ -21,17 +22,18 @@ pub trait Log: std::fmt::Debug + Send + Sync {
 }
 
 /// Sets the log's level until the next start, as RabbitMQ does; the configured level counts then.
-pub(crate) fn set_level(log: &dyn Log, request: &Request) -> Result<(), ApiError> {
+pub fn set_level(management: &Management, request: &Request) -> Told {
     let level = request.text("level")?;
-    if log.set_level(level) {
+    if management.log.set_level(level) {
         tracing::info!("management: the log's level is {level} from now on");
-        return Ok(());
+        return Ok(Value::Null);
     }
     Err(ApiError::new(Kind::Invalid, format!("there is no level {level}")))
 }
 
-pub(crate) fn reopen(log: &dyn Log) -> Result<(), ApiError> {
-    log.reopen().map_err(|error| {
+/// Opens the log anew.
+pub fn reopen(management: &Management, _: &Request) -> Told {
+    management.log.reopen().map(|()| Value::Null).map_err(|error| {
         ApiError::new(Kind::Invalid, format!("the log cannot be opened again: {error}"))
     })
 }

@@ -71,7 +71,8 @@ impl NodeInfo {
 }
 
 /// Whether two complete names mean one node: a host's short name and its whole name are the same host.
-pub(crate) fn is_same_node(left: &str, right: &str) -> bool {
+#[must_use]
+pub fn is_same_node(left: &str, right: &str) -> bool {
     let (Some((left, left_host)), Some((right, right_host))) =
         (left.split_once('@'), right.split_once('@'))
     else {

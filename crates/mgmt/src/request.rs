@@ -1,42 +1,88 @@
-//! The parameters of a request.
+//! The fields of a request.
 
 use crate::api_error::{ApiError, Kind};
 use meta::Name;
 use serde_json::{Map, Value};
 
-/// The JSON object of a request.
-#[derive(Debug, Default)]
-pub(crate) struct Request(Map<String, Value>);
+/// The fields of a request: those of its body, its query and its address together. Queries and older tools
+/// send numbers, flags and lists as texts.
+#[derive(Clone, Debug, Default)]
+pub struct Request(Map<String, Value>);
 
 impl Request {
-    pub(crate) const fn of(fields: Map<String, Value>) -> Self {
+    /// With these.
+    #[must_use]
+    pub const fn of(fields: Map<String, Value>) -> Self {
         Self(fields)
     }
 
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        match serde_json::from_slice(body) {
-            Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(ApiError::new(Kind::BadRequest, "the request is not a JSON object")),
-            Err(error) => Err(ApiError::new(Kind::BadRequest, error.to_string())),
+    /// A field that must be there. COMPAT: RabbitMQ's words.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn require(&self, field: &str) -> Result<&Value, ApiError> {
+        self.require_all(&[field])?;
+        Ok(self.value(field).unwrap_or(&Value::Null))
+    }
+
+    /// Fields that must be there: those that lack are named. COMPAT: RabbitMQ's words.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn require_all(&self, fields: &[&str]) -> Result<(), ApiError> {
+        let lacking = fields.iter().filter(|field| self.value(field).is_none());
+        let lacking: Vec<String> = lacking.map(|it| format!("{{key_missing,{it}}}")).collect();
+        if lacking.is_empty() {
+            return Ok(());
         }
+        Err(ApiError::new(Kind::BadRequest, format!("[{}]", lacking.join(","))))
     }
 
     /// A text that must be there.
-    pub(crate) fn text(&self, field: &str) -> Result<&str, ApiError> {
-        self.optional(field)
-            .ok_or_else(|| ApiError::new(Kind::BadRequest, format!("there is no text `{field}`")))
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn text(&self, field: &str) -> Result<&str, ApiError> {
+        let text = self.require(field)?.as_str();
+        text.ok_or_else(|| ApiError::new(Kind::BadRequest, format!("{field} is no text")))
     }
 
-    pub(crate) fn optional(&self, field: &str) -> Option<&str> {
-        self.0.get(field).and_then(Value::as_str)
+    /// A text, if it is there.
+    pub(crate) fn optional_text(&self, field: &str) -> Result<Option<&str>, ApiError> {
+        match self.value(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(_) => self.text(field).map(Some),
+        }
+    }
+
+    /// A number, if it is there.
+    pub(crate) fn integer(&self, field: &str) -> Result<Option<i64>, ApiError> {
+        match (self.value(field), self.number(field)) {
+            (None | Some(Value::Null), _) => Ok(None),
+            (Some(_), Some(number)) => Ok(Some(number)),
+            (Some(_), None) => {
+                Err(ApiError::new(Kind::BadRequest, format!("{field} is no number")))
+            }
+        }
+    }
+
+    /// A text, if it is there and is one.
+    #[must_use]
+    pub fn optional(&self, field: &str) -> Option<&str> {
+        self.value(field).and_then(Value::as_str)
     }
 
     /// A field as it came.
-    pub(crate) fn value(&self, field: &str) -> Option<&Value> {
+    #[must_use]
+    pub fn value(&self, field: &str) -> Option<&Value> {
         self.0.get(field)
     }
 
-    pub(crate) fn name(&self, field: &str) -> Result<Name, ApiError> {
+    /// A name that must be there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn name(&self, field: &str) -> Result<Name, ApiError> {
         self.text(field).map(Name::from)
     }
 
@@ -49,35 +95,46 @@ impl Request {
     }
 
     /// Absent means no.
-    pub(crate) fn flag(&self, field: &str) -> bool {
+    #[must_use]
+    pub fn flag(&self, field: &str) -> bool {
         self.optional_flag(field).unwrap_or_default()
     }
 
     pub(crate) fn optional_flag(&self, field: &str) -> Option<bool> {
-        self.0.get(field).and_then(Value::as_bool)
+        let value = self.value(field)?;
+        value.as_bool().or_else(|| value.as_str()?.parse().ok())
     }
 
-    pub(crate) fn number(&self, field: &str) -> Option<i64> {
-        self.0.get(field).and_then(Value::as_i64)
+    /// A number, if it is there and is one.
+    #[must_use]
+    pub fn number(&self, field: &str) -> Option<i64> {
+        let value = self.value(field)?;
+        value.as_i64().or_else(|| value.as_str()?.parse().ok())
     }
 
     pub(crate) fn fraction(&self, field: &str) -> Option<f64> {
-        self.0.get(field).and_then(Value::as_f64)
+        self.value(field).and_then(Value::as_f64)
     }
 
-    /// A list of texts; absent means none.
-    pub(crate) fn words(&self, field: &str) -> impl Iterator<Item = &str> {
-        let list = self.0.get(field).and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str)
+    /// A list of texts, or one text with commas; absent means none.
+    pub fn words(&self, field: &str) -> impl Iterator<Item = &str> {
+        let list = self.value(field).and_then(Value::as_array).into_iter().flatten();
+        let text = self.optional(field).into_iter().flat_map(|text| text.split(','));
+        list.filter_map(Value::as_str).chain(text.map(str::trim).filter(|word| !word.is_empty()))
+    }
+
+    /// Tags: a list of texts, or one text with commas.
+    pub(crate) fn tags(&self) -> Result<Vec<Name>, ApiError> {
+        let are_texts = match self.value("tags") {
+            None | Some(Value::String(_)) => true,
+            Some(Value::Array(tags)) => tags.iter().all(Value::is_string),
+            Some(_) => false,
+        };
+        let tags = are_texts.then(|| self.names("tags"));
+        tags.ok_or_else(|| ApiError::new(Kind::BadRequest, "tags are no list of texts"))
     }
 
     pub(crate) fn names(&self, field: &str) -> Vec<Name> {
         self.words(field).map(Name::from).collect()
-    }
-
-    /// `a, b,c` as names; `None` when the field is absent.
-    pub(crate) fn comma_names(&self, field: &str) -> Option<Vec<Name>> {
-        let words = self.optional(field)?.split(',').map(str::trim);
-        Some(words.filter(|word| !word.is_empty()).map(Name::from).collect())
     }
 }

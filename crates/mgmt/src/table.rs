@@ -3,7 +3,9 @@
 use serde_json::{Value as Json, json};
 use session::{Table, Value};
 
-pub(crate) fn table(table: &Table) -> Json {
+/// A table as a list of `[key, type, value]`.
+#[must_use]
+pub fn table(table: &Table) -> Json {
     let field = |key: &session::ShortString, field: &Value| {
         json!([key.to_text(), field.type_name(), value(field)])
     };

@@ -286,7 +286,7 @@ pub(crate) fn check_deprecated_features(
     invocation: &Invocation,
     used: Value,
 ) -> Result<Answer, Failure> {
-    let names: Vec<&str> = items(&used).filter_map(Value::as_str).collect();
+    let names: Vec<&str> = items(&used).map(|feature| field(feature, "name")).collect();
     if names.is_empty() {
         let text = "Cluster reported no deprecated features in use";
         return shown(invocation, json!({"result": "ok"}), text);

@@ -35,6 +35,9 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
         ("locked", "delete_queue") => {
             Failure::error(code::USAGE, "The queue is locked or protected from deletion")
         }
+        (_, "list_stream_tracking") => {
+            Failure::error(code::UNAVAILABLE, "The stream does not exist.")
+        }
         (_, "add_super_stream" | "delete_super_stream") => Failure::error(code::SOFTWARE, text),
         (
             "not_found",
@@ -51,7 +54,7 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
         ),
         ("parameter_not_found", _) => Failure::error(code::UNAVAILABLE, "Parameter does not exist"),
         ("limit" | "unsupported", _) => Failure::error(code::USAGE, text),
-        ("internal" | "unknown_question", _) => Failure::error(code::SOFTWARE, text),
+        ("internal_error", _) => Failure::error(code::SOFTWARE, text),
         (_, _) => Failure::error(code::UNAVAILABLE, text),
     }
 }

@@ -3,13 +3,16 @@
 use super::{Tool, Verb};
 use crate::data_dir::default_data_dir;
 use crate::environment;
-use crate::failure::Invalid;
+use crate::failure::{Failure, Invalid, code};
 use crate::options::{self, Parsed, Setting};
-use crate::output::Format;
+use crate::output::{self, Format};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Parameters that are JSON.
+const JSON: [&str; 2] = ["definition", "value"];
 
 /// Everything a verb needs to know.
 pub(crate) struct Invocation {
@@ -123,14 +126,23 @@ impl Invocation {
         !self.flag("silent") && self.settings.get("table-headers") != Some(&Setting::Flag(false))
     }
 
-    /// The request to the node.
-    pub(crate) fn request(&self) -> Value {
+    /// The fields of the request to the node. COMPAT: RabbitMQ tells no more about malformed JSON.
+    pub(crate) fn request(&self) -> Result<Map<String, Value>, Failure> {
         let mut request = self.params.clone();
-        if self.verb.vhost {
+        request.remove("file");
+        for name in JSON {
+            let Some(value) = request.get_mut(name) else { continue };
+            *value = serde_json::from_str(value.as_str().unwrap_or_default()).map_err(|_| {
+                Failure::error(code::UNAVAILABLE, "JSON decoding error. Reason: badarg")
+            })?;
+        }
+        if self.verb.vhost && !self.flag("global") {
             request.insert("vhost".to_owned(), self.vhost().into());
         }
         if self.verb.columns.is_some() {
-            request.insert("columns".to_owned(), self.columns.clone().into());
+            let columns = self.columns.iter().map(|column| output::source(column));
+            let columns = columns.filter(|source| !source.starts_with('='));
+            request.insert("columns".to_owned(), columns.collect::<Vec<_>>().into());
         }
         for switch in self.verb.switches {
             let value = match self.settings.get(switch.name) {
@@ -141,7 +153,7 @@ impl Invocation {
             };
             request.insert(switch.name.replace('-', "_"), value);
         }
-        Value::Object(request)
+        Ok(request)
     }
 }
 
@@ -185,15 +197,16 @@ fn choose_columns(args: &[String], known: &[&str], shown: &[&str]) -> Result<Vec
         }
     }
     if args.is_empty() {
-        return Ok(shown.iter().map(|&name| name.to_owned()).collect());
+        chosen = shown.iter().map(|column| output::title(column).to_owned()).collect();
     }
+    let of_title = |name: &String| known.iter().find(|column| output::title(column) == name);
     let mut unknown: Vec<String> =
-        chosen.iter().filter(|name| !known.contains(&name.as_str())).cloned().collect();
+        chosen.iter().filter(|name| of_title(name).is_none()).cloned().collect();
     if !unknown.is_empty() {
         unknown.sort_unstable();
         return Err(Invalid::BadColumns(unknown));
     }
-    Ok(chosen)
+    Ok(chosen.iter().filter_map(of_title).map(|&column| column.to_owned()).collect())
 }
 
 fn name_params(args: Vec<String>, params: &[&str]) -> Result<Map<String, Value>, Invalid> {
@@ -229,7 +242,8 @@ mod tests {
     }
 
     fn request(line: &str) -> Value {
-        invocation(line).map_err(|invalid| invalid.to_string()).unwrap().request()
+        let invocation = invocation(line).map_err(|invalid| invalid.to_string()).unwrap();
+        Value::Object(invocation.request().unwrap_or_default())
     }
 
     #[test]
@@ -244,7 +258,7 @@ mod tests {
         );
         assert_eq!(
             request("set_policy p ^q {} --priority 3 --apply-to queues"),
-            json!({"name": "p", "pattern": "^q", "definition": "{}", "priority": 3,
+            json!({"name": "p", "pattern": "^q", "definition": {}, "priority": 3,
                 "apply_to": "queues", "vhost": "/"})
         );
         assert_eq!(

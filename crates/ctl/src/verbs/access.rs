@@ -13,6 +13,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user", "configure", "write", "read"],
         vhost: true,
         banner: Banner::Text("Setting permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
+        action: Action::Do("PUT /permissions/{vhost}/{user}"),
         ..ACCESS
     },
     Verb {
@@ -20,6 +21,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Says what a user may configure, write and read in every vhost",
         params: &["user", "configure", "write", "read"],
         banner: Banner::Text("Setting permissions for user \"{user}\" in all virtual hosts ..."),
+        action: Action::Do("PUT /leveret/users/{user}/permissions"),
         ..ACCESS
     },
     Verb {
@@ -28,6 +30,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user"],
         vhost: true,
         banner: Banner::Text("Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
+        action: Action::Do("DELETE /permissions/{vhost}/{user}"),
         ..ACCESS
     },
     Verb {
@@ -35,7 +38,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists who may do what in a vhost",
         vhost: true,
         banner: Banner::Text("Listing permissions for vhost \"{vhost}\" ..."),
-        action: list("list_permissions", &["user", "configure", "write", "read"]),
+        action: list("GET /vhosts/{vhost}/permissions", &["user", "configure", "write", "read"]),
         ..ACCESS
     },
     Verb {
@@ -43,7 +46,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists what a user may do in which vhost",
         params: &["user"],
         banner: Banner::Text("Listing permissions for user \"{user}\" ..."),
-        action: list("list_user_permissions", &["vhost", "configure", "write", "read"]),
+        action: list("GET /users/{user}/permissions", &["vhost", "configure", "write", "read"]),
         ..ACCESS
     },
     Verb {
@@ -54,6 +57,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
         ),
+        action: Action::Do("PUT /topic-permissions/{vhost}/{user}"),
         ..ACCESS
     },
     Verb {
@@ -74,6 +78,7 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.param("exchange")
             )
         }),
+        action: Action::Do("DELETE /topic-permissions/{vhost}/{user}"),
         ..ACCESS
     },
     Verb {
@@ -81,7 +86,10 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the topic permissions of a vhost",
         vhost: true,
         banner: Banner::Text("Listing topic permissions for vhost \"{vhost}\" ..."),
-        action: list("list_topic_permissions", &["user", "exchange", "write", "read"]),
+        action: list(
+            "GET /vhosts/{vhost}/topic-permissions",
+            &["user", "exchange", "write", "read"],
+        ),
         ..ACCESS
     },
     Verb {
@@ -91,7 +99,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text("Listing topic permissions for user \"{user}\" ..."),
         // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.
         action: Action::List(
-            "list_user_topic_permissions",
+            "GET /users/{user}/topic-permissions",
             Listing {
                 columns: &["vhost", "exchange", "write", "read"],
                 form: Form::Whole,

@@ -14,7 +14,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[text("format", None), text("vhost", Some('p'))],
         check: Some(document::check_export),
         banner: Banner::Made(document::export_banner),
-        action: Action::Ask("export_definitions", document::exported),
+        action: Action::Ask("GET /definitions/{vhost}", document::exported),
         ..DEFINITIONS
     },
     Verb {
@@ -32,7 +32,7 @@ pub(super) const VERBS: &[Verb] = &[
         input: Some(Input::Document("definitions")),
         check: Some(document::check_import),
         banner: Banner::Made(document::import_banner),
-        action: Action::Ask("import_definitions", document::imported),
+        action: Action::Ask("POST /definitions/{vhost}", document::imported),
         ..DEFINITIONS
     },
 ];

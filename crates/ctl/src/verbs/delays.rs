@@ -2,7 +2,7 @@
 
 use super::list;
 use crate::options::number;
-use crate::verb::{Banner, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Section, VERB, Verb};
 
 const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 
@@ -16,7 +16,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Listing messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         ),
         action: list(
-            "list_delayed_messages",
+            "GET /leveret/exchanges/{vhost}/{exchange}/delayed",
             &["id", "due_ms", "exchange", "routing_key", "body_bytes", "persistent"],
         ),
         ..DELAYS
@@ -28,6 +28,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         ),
+        action: Action::Do("DELETE /leveret/exchanges/{vhost}/{exchange}/delayed/{id}"),
         ..DELAYS
     },
 ];

@@ -1,6 +1,6 @@
 //! Health checks.
 
-use crate::client::socket_path;
+use crate::client::{STATE, socket_path};
 use crate::failure::Invalid;
 use crate::offline;
 use crate::options::text;
@@ -31,49 +31,49 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "check_running",
         description: "Checks that the node has started; the exit code tells",
         banner: Banner::Text("Checking if RabbitMQ is running on node {node} ..."),
-        action: Action::Ask("state", render::check_running),
+        action: Action::Ask(STATE, render::check_running),
         ..HEALTH
     },
     Verb {
         usage: "is_running",
         description: "Tells whether the node has started",
         banner: Banner::Text("Asking node {node} for its status ..."),
-        action: Action::Ask("state", render::is_running),
+        action: Action::Ask(STATE, render::is_running),
         ..HEALTH
     },
     Verb {
         usage: "is_booting",
         description: "Tells whether the node is about to start",
         banner: Banner::Text("Asking node {node} for its boot status ..."),
-        action: Action::Ask("state", render::is_booting),
+        action: Action::Ask(STATE, render::is_booting),
         ..HEALTH
     },
     Verb {
         usage: "alarms",
         description: "Lists the alarms in effect",
         banner: Banner::Text("Asking node {node} to report any known resource alarms ..."),
-        action: Action::Ask("alarms", render::alarms),
+        action: Action::Ask("GET /leveret/alarms", render::alarms),
         ..HEALTH
     },
     Verb {
         usage: "check_alarms",
         description: "Checks that no alarm is in effect; the exit code tells",
         banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
-        action: Action::Ask("alarms", render::check_alarms),
+        action: Action::Ask("GET /leveret/alarms", render::check_alarms),
         ..HEALTH
     },
     Verb {
         usage: "check_local_alarms",
         description: "Checks that no alarm is in effect on the node; the exit code tells",
         banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
-        action: Action::Ask("alarms", render::check_local_alarms),
+        action: Action::Ask("GET /leveret/alarms", render::check_local_alarms),
         ..HEALTH
     },
     Verb {
         usage: "listeners",
         description: "Lists what the node listens on",
         banner: Banner::Text("Asking node {node} to report its protocol listeners ..."),
-        action: Action::Ask("listeners", render::listeners),
+        action: Action::Ask("GET /leveret/listeners", render::listeners),
         ..HEALTH
     },
     Verb {
@@ -87,7 +87,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         banner: Banner::Text("Asking node {node} if there's an active listener on port {port} ..."),
-        action: Action::Ask("listeners", render::check_port_listener),
+        action: Action::Ask("GET /leveret/listeners", render::check_port_listener),
         ..HEALTH
     },
     Verb {
@@ -97,7 +97,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Asking node {node} if there's an active listener for protocol {protocol} ...",
         ),
-        action: Action::Ask("listeners", render::check_protocol_listener),
+        action: Action::Ask("GET /leveret/listeners", render::check_protocol_listener),
         ..HEALTH
     },
     Verb {
@@ -117,21 +117,21 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.node()
             ),
         }),
-        action: Action::Ask("listeners", offline::check_port_connectivity),
+        action: Action::Ask("GET /leveret/listeners", offline::check_port_connectivity),
         ..HEALTH
     },
     Verb {
         usage: "check_virtual_hosts",
         description: "Checks that every virtual host works; the exit code tells",
         banner: Banner::Text("Checking if all vhosts are running on node {node} ..."),
-        action: Action::Ask("down_vhosts", render::check_virtual_hosts),
+        action: Action::Ask("GET /health/checks/virtual-hosts", render::check_virtual_hosts),
         ..HEALTH
     },
     Verb {
         usage: "server_version",
         description: "Shows the node's version",
         banner: Banner::Text("Asking node {node} for its RabbitMQ version..."),
-        action: Action::Ask("server_version", render::server_version),
+        action: Action::Ask("GET /version", render::server_version),
         ..HEALTH
     },
     Verb {
@@ -143,7 +143,7 @@ pub(super) const VERBS: &[Verb] = &[
              Use one of the options covered in \
              https://www.rabbitmq.com/monitoring.html#health-checks instead.",
         ),
-        action: Action::Ask("state", |_, _| Ok(Answer::Done)),
+        action: Action::Ask(STATE, |_, _| Ok(Answer::Done)),
         ..VERB
     },
 ];

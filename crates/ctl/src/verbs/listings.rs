@@ -1,6 +1,7 @@
 //! Listings whose columns can be chosen.
 
 use super::list;
+use crate::client::STATE;
 use crate::options::{flag, number};
 use crate::output::Form;
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
@@ -124,10 +125,10 @@ const CHANNEL: &[&str] = &[
 
 /// The columns of `list_bindings`.
 const BINDING: &[&str] = &[
-    "source_name",
-    "source_kind",
-    "destination_name",
-    "destination_kind",
+    "source_name:source",
+    "source_kind:=exchange",
+    "destination_name:destination",
+    "destination_kind:destination_type",
     "routing_key",
     "arguments",
 ];
@@ -148,7 +149,7 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.vhost()
             )
         }),
-        action: stream("list_queues"),
+        action: stream("GET /queues/{vhost}?typed=true"),
         ..MONITORING
     },
     Verb {
@@ -162,7 +163,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[flag("local", None), number("queue-timeout", None)],
         vhost: true,
         banner: Banner::Text("Listing unresponsive queues for vhost {vhost} ..."),
-        action: list("list_unresponsive_queues", &[]),
+        action: list(STATE, &[]),
         ..MONITORING
     },
     Verb {
@@ -174,7 +175,7 @@ pub(super) const VERBS: &[Verb] = &[
         }),
         vhost: true,
         banner: Banner::Text("Listing exchanges for vhost {vhost} ..."),
-        action: stream("list_exchanges"),
+        action: stream("GET /exchanges/{vhost}?typed=true"),
         ..MONITORING
     },
     Verb {
@@ -183,7 +184,7 @@ pub(super) const VERBS: &[Verb] = &[
         columns: Some(Columns { known: BINDING, shown: BINDING }),
         vhost: true,
         banner: Banner::Text("Listing bindings for vhost {vhost}..."),
-        action: stream("list_bindings"),
+        action: stream("GET /bindings/{vhost}?typed=true"),
         ..MONITORING
     },
     Verb {
@@ -194,7 +195,7 @@ pub(super) const VERBS: &[Verb] = &[
             shown: &["user", "peer_host", "peer_port", "state"],
         }),
         banner: Banner::Text("Listing connections ..."),
-        action: stream("list_connections"),
+        action: stream("GET /connections?typed=true"),
         ..MONITORING
     },
     Verb {
@@ -205,7 +206,7 @@ pub(super) const VERBS: &[Verb] = &[
             shown: &["pid", "user", "consumer_count", "messages_unacknowledged"],
         }),
         banner: Banner::Text("Listing channels ..."),
-        action: stream("list_channels"),
+        action: stream("GET /channels?typed=true"),
         ..MONITORING
     },
     Verb {
@@ -213,7 +214,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the consumers of a vhost",
         columns: Some(Columns {
             known: &[
-                "queue_name",
+                "queue_name:queue.name",
                 "channel_pid",
                 "consumer_tag",
                 "ack_required",
@@ -234,7 +235,7 @@ pub(super) const VERBS: &[Verb] = &[
         }),
         vhost: true,
         banner: Banner::Text("Listing consumers in vhost {vhost} ..."),
-        action: stream("list_consumers"),
+        action: stream("GET /consumers/{vhost}?typed=true"),
         ..MONITORING
     },
 ];

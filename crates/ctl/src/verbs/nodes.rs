@@ -1,6 +1,7 @@
 //! The node as a whole, and help.
 
 use super::list;
+use crate::client::STATE;
 use crate::failure::Invalid;
 use crate::feature_flags;
 use crate::offline;
@@ -101,7 +102,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "start_app",
         description: "Does nothing: a node that can be reached has been started",
         banner: Banner::Text("Starting node {node} ..."),
-        action: Action::Ask("state", render::done),
+        action: Action::Ask(STATE, render::done),
         ..NODES
     },
     Verb {
@@ -127,7 +128,7 @@ pub(super) const VERBS: &[Verb] = &[
         }),
         timeout_ms: Some(60_000),
         banner: Banner::Text("Status of node {node} ..."),
-        action: Action::Ask("status", render::status),
+        action: Action::Ask("GET /leveret/status", render::status),
         ..VERB
     },
     Verb {
@@ -135,7 +136,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "environment",
         description: "Shows the settings in effect",
         banner: Banner::Text("Application environment of node {node} ..."),
-        action: Action::Ask("environment", |_, answer| Ok(Answer::Term(answer))),
+        action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Term(answer))),
         ..VERB
     },
     Verb {
@@ -157,12 +158,13 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "force_gc",
         description: "Does nothing: memory is given back as soon as it is not needed",
         banner: Banner::Text("Will ask all processes on node {node} to schedule a GC run"),
-        action: Action::Ask("state", render::done),
+        action: Action::Ask(STATE, render::done),
         ..NODES
     },
     Verb {
         usage: "rotate_logs",
         description: "Has the node open its log file anew, after it was moved away",
+        action: Action::Do("POST /leveret/log/rotation"),
         ..NODES
     },
     Verb {
@@ -173,6 +175,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Will suspend client connection listeners on node {node}. \
              The node will no longer accept client connections!",
         ),
+        action: Action::Do("DELETE /leveret/listeners"),
         ..VERB
     },
     Verb {
@@ -183,6 +186,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Will resume client connection listeners on node {node}. \
              The node will now accept client connections",
         ),
+        action: Action::Do("POST /leveret/listeners"),
         ..VERB
     },
     Verb {
@@ -191,7 +195,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Shows where the node logs to",
         switches: &[flag("all", Some('a'))],
         banner: Banner::Text("Log file location(s) on node {node} ..."),
-        action: Action::Ask("status", |_, answer| {
+        action: Action::Ask("GET /leveret/status", |_, answer| {
             let files = answer.get("log_files").and_then(Value::as_array);
             let files = files.into_iter().flatten().filter_map(Value::as_str);
             Ok(Answer::Text(files.collect::<Vec<_>>().join("\n")))
@@ -213,7 +217,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
             "Listing deprecated features ...".to_owned()
         }),
-        action: list("list_deprecated_features", &[]),
+        action: list("GET /deprecated-features", &[]),
         ..VERB
     },
     Verb {
@@ -221,7 +225,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "check_if_any_deprecated_features_are_used",
         description: "Fails if a deprecated feature is in use",
         banner: Banner::Text("Checking if any deprecated features are used ..."),
-        action: Action::Ask("used_deprecated_features", render::check_deprecated_features),
+        action: Action::Ask("GET /deprecated-features/used", render::check_deprecated_features),
         ..VERB
     },
     Verb {
@@ -230,7 +234,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Shows the nodes of the cluster",
         timeout_ms: Some(60_000),
         banner: Banner::Text("Cluster status of node {node} ..."),
-        action: Action::Ask("cluster_status", render::cluster_status),
+        action: Action::Ask("GET /leveret/cluster", render::cluster_status),
         ..VERB
     },
     Verb {
@@ -242,7 +246,7 @@ pub(super) const VERBS: &[Verb] = &[
             shown: &["name", "state"],
         }),
         banner: Banner::Text("Listing feature flags ..."),
-        action: list("list_feature_flags", &[]),
+        action: list("GET /feature-flags", &[]),
         ..VERB
     },
     Verb {
@@ -256,7 +260,7 @@ pub(super) const VERBS: &[Verb] = &[
             name => format!("Enabling feature flag \"{name}\" ..."),
         }),
         check: Some(feature_flags::check),
-        action: Action::Ask("list_feature_flags", feature_flags::enable),
+        action: Action::Ask("GET /feature-flags", feature_flags::enable),
         ..VERB
     },
 ];

@@ -9,7 +9,8 @@ use crate::verb::{Action, Banner, Section, VERB, Verb};
 const PARAMETERS: Verb = Verb { section: Section::Parameters, ..VERB };
 const POLICIES: Verb = Verb { section: Section::Policies, vhost: true, ..VERB };
 
-const POLICY_COLUMNS: &[&str] = &["vhost", "name", "pattern", "apply-to", "definition", "priority"];
+const POLICY_COLUMNS: &[&str] =
+    &["vhost", "name", "pattern", "apply-to", "definition:definition!", "priority"];
 
 const LIMITS: Verb = Verb {
     section: Section::Configuration,
@@ -34,6 +35,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
              with priority \"{priority}\" for vhost \"{vhost}\" ...",
         ),
+        action: Action::Do("PUT /policies/{vhost}/{name}"),
         ..POLICIES
     },
     Verb {
@@ -41,13 +43,14 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a policy",
         params: &["name"],
         banner: Banner::Text("Clearing policy \"{name}\" on vhost \"{vhost}\" ..."),
+        action: Action::Do("DELETE /policies/{vhost}/{name}"),
         ..POLICIES
     },
     Verb {
         usage: "list_policies [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the policies of a vhost",
         banner: Banner::Text("Listing policies for vhost \"{vhost}\" ..."),
-        action: list("list_policies", POLICY_COLUMNS),
+        action: list("GET /policies/{vhost}", POLICY_COLUMNS),
         ..POLICIES
     },
     Verb {
@@ -69,7 +72,7 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.vhost()
             )
         }),
-        action: list("list_policies_that_match", POLICY_COLUMNS),
+        action: list("GET /leveret/policies/{vhost}/matching/{name}", POLICY_COLUMNS),
         ..POLICIES
     },
     Verb {
@@ -82,6 +85,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
              \"{definition}\" with priority \"{priority}\" for vhost \"{vhost}\" ...",
         ),
+        action: Action::Do("PUT /operator-policies/{vhost}/{name}"),
         ..POLICIES
     },
     Verb {
@@ -89,13 +93,14 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes an operator policy",
         params: &["name"],
         banner: Banner::Text("Clearing operator policy \"{name}\" on vhost \"{vhost}\" ..."),
+        action: Action::Do("DELETE /operator-policies/{vhost}/{name}"),
         ..POLICIES
     },
     Verb {
         usage: "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the operator policies of a vhost",
         banner: Banner::Text("Listing operator policy overrides for vhost \"{vhost}\" ..."),
-        action: list("list_operator_policies", POLICY_COLUMNS),
+        action: list("GET /operator-policies/{vhost}", POLICY_COLUMNS),
         ..POLICIES
     },
     Verb {
@@ -107,6 +112,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
              in vhost \"{vhost}\" ...",
         ),
+        action: Action::Do("PUT /parameters/{component}/{vhost}/{name}"),
         ..PARAMETERS
     },
     Verb {
@@ -118,6 +124,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Clearing runtime parameter \"{name}\" for component \"{component}\" \
              on vhost \"{vhost}\" ...",
         ),
+        action: Action::Do("DELETE /parameters/{component}/{vhost}/{name}"),
         ..PARAMETERS
     },
     Verb {
@@ -125,7 +132,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the runtime parameters of a vhost",
         vhost: true,
         banner: Banner::Text("Listing runtime parameters for vhost \"{vhost}\" ..."),
-        action: list("list_parameters", &["component", "name", "value"]),
+        action: list("GET /leveret/parameters/{vhost}", &["component", "name", "value:value!"]),
         ..PARAMETERS
     },
     Verb {
@@ -133,6 +140,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Sets a runtime parameter of the cluster",
         params: &["name", "value"],
         banner: Banner::Text("Setting global runtime parameter \"{name}\" to \"{value}\" ..."),
+        action: Action::Do("PUT /global-parameters/{name}"),
         ..PARAMETERS
     },
     Verb {
@@ -140,13 +148,14 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a runtime parameter of the cluster",
         params: &["name"],
         banner: Banner::Text("Clearing global runtime parameter \"{name}\" ..."),
+        action: Action::Do("DELETE /global-parameters/{name}"),
         ..PARAMETERS
     },
     Verb {
         usage: "list_global_parameters [--no-table-headers]",
         description: "Lists the runtime parameters of the cluster",
         banner: Banner::Text("Listing global runtime parameters ..."),
-        action: list("list_global_parameters", &["name", "value"]),
+        action: list("GET /global-parameters", &["name", "value:value!"]),
         ..PARAMETERS
     },
     Verb {
@@ -155,6 +164,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Names the cluster",
         params: &["name"],
         banner: Banner::Text("Setting cluster name to {name} ..."),
+        action: Action::Do("PUT /cluster-name"),
         ..VERB
     },
     Verb {
@@ -175,6 +185,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Made(|invocation| {
             format!("Setting log level to \"{}\" ...", invocation.param("level"))
         }),
+        action: Action::Do("PUT /leveret/log/level/{level}"),
         ..VERB
     },
     Verb {

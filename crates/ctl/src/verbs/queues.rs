@@ -35,7 +35,7 @@ pub(super) const VERBS: &[Verb] = &[
                 conditions.join("and ")
             )
         }),
-        action: Action::Ask("delete_queue", |_, answer| {
+        action: Action::Ask("DELETE /queues/{vhost}/{name}", |_, answer| {
             let n_messages = answer.get("messages").and_then(Value::as_u64).unwrap_or_default();
             Ok(Answer::Text(format!(
                 "Queue was successfully deleted with {n_messages} ready messages"
@@ -48,6 +48,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Drops the ready messages of a queue",
         params: &["name"],
         banner: Banner::Text("Purging queue '{name}' in vhost '{vhost}' ..."),
+        action: Action::Do("DELETE /queues/{vhost}/{name}/contents"),
         ..QUEUES
     },
     Verb {
@@ -55,6 +56,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Closes a connection, named by its pid or its name",
         params: &["pid", "explanation"],
         banner: Banner::Text("Closing connection {pid}, reason: {explanation}..."),
+        action: Action::Do("DELETE /connections/{pid}"),
         ..OPERATIONS
     },
     Verb {
@@ -84,7 +86,7 @@ pub(super) const VERBS: &[Verb] = &[
             };
             format!("Closing {how_many} connections in vhost {vhost}, reason: {explanation}...")
         }),
-        action: Action::Ask("close_all_connections", |_, answer| {
+        action: Action::Ask("DELETE /leveret/connections", |_, answer| {
             let n_closed = answer.get("closed").and_then(Value::as_u64).unwrap_or_default();
             Ok(Answer::Wrapped(format!("Closed {n_closed} connections")))
         }),
@@ -95,6 +97,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Closes the connections of a user",
         params: &["user", "explanation"],
         banner: Banner::Text("Closing connections of user {user}, reason: {explanation}..."),
+        action: Action::Do("DELETE /connections/username/{user}"),
         ..OPERATIONS
     },
 ];

@@ -1,5 +1,6 @@
 //! Quorum queues and their members.
 
+use crate::client::STATE;
 use crate::failure::{Failure, Invalid};
 use crate::options::{Switch, flag, text};
 use crate::output::{Answer, Form, Format, Rows};
@@ -62,7 +63,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Displays the quorum status of a queue",
         params: &["name"],
         banner: Banner::Text("Status of queue {name} on node {node} ..."),
-        action: table("quorum_status", STATUS, Form::Pretty),
+        action: table("GET /queues/quorum/{vhost}/{name}/status", STATUS, Form::Pretty),
         ..OF_QUEUE
     },
     Verb {
@@ -78,7 +79,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Peeking at quorum queue {name} at position {position} on node {node} ...",
         ),
-        action: Action::Ask("peek", peeked),
+        action: Action::Ask("GET /leveret/queues/{vhost}/{name}/messages/{position}", peeked),
         ..OF_QUEUE
     },
     Verb {
@@ -86,6 +87,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Writes a quorum queue's state down, so that its log can be let go",
         params: &["name"],
         banner: Banner::Text("Will garbage collect quorum queue {name} ..."),
+        action: Action::Do("POST /leveret/queues/{vhost}/{name}/checkpoint"),
         ..OF_QUEUE
     },
     Verb {
@@ -95,6 +97,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[MEMBERSHIP],
         check: Some(is_membership),
         banner: Banner::Text("Adding a member for queue {name} on node {node}..."),
+        action: Action::Do("POST /queues/quorum/{vhost}/{name}/replicas/add"),
         ..OF_QUEUE
     },
     Verb {
@@ -102,6 +105,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a queue member (replica) on the given node",
         params: &["name", "node"],
         banner: Banner::Text("Removing a replica of queue {name} on node {node}..."),
+        action: Action::Do("DELETE /queues/quorum/{vhost}/{name}/replicas/delete"),
         ..OF_QUEUE
     },
     Verb {
@@ -109,6 +113,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Transfers the leadership of a quorum queue to the given node",
         params: &["name", "node"],
         banner: Banner::Text("Transferring leadership of quorum queue {name} to node {node}..."),
+        action: Action::Do("PUT /leveret/queues/{vhost}/{name}/leader/{node}"),
         ..OF_QUEUE
     },
     Verb {
@@ -119,7 +124,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: GROWTH,
         check: Some(is_growth),
         banner: Banner::Text("Growing {strategy} queues on {node}..."),
-        action: table("grow", MEMBERS, Form::Whole),
+        action: table("POST /queues/quorum/replicas/on/{node}/grow", MEMBERS, Form::Whole),
         ..QUORUM
     },
     Verb {
@@ -133,7 +138,7 @@ pub(super) const VERBS: &[Verb] = &[
             count => Err(Invalid::Other(format!("node count '{count}' must be greater than 0."))),
         }),
         banner: Banner::Text("Growing {strategy} quorum queues on {node_count} nodes..."),
-        action: table("grow_to_count", MEMBERS, Form::Whole),
+        action: table("POST /leveret/queues/growth", MEMBERS, Form::Whole),
         ..QUORUM
     },
     Verb {
@@ -142,7 +147,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["node"],
         switches: &[ERRORS_ONLY],
         banner: Banner::Text("Shrinking queues on {node}..."),
-        action: table("shrink", MEMBERS, Form::Whole),
+        action: table("DELETE /queues/quorum/replicas/on/{node}/shrink", MEMBERS, Form::Whole),
         ..QUORUM
     },
     Verb {
@@ -158,7 +163,7 @@ pub(super) const VERBS: &[Verb] = &[
             ))),
         }),
         banner: Banner::Text("Re-balancing leaders of {type} queues..."),
-        action: Action::Ask("rebalance", rebalanced),
+        action: Action::Ask("POST /rebalance/queues", rebalanced),
         ..QUORUM
     },
     Verb {
@@ -166,14 +171,14 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Writes the state of all matching quorum queues down",
         switches: &[VHOST_PATTERN, QUEUE_PATTERN, ERRORS_ONLY],
         banner: Banner::Text("Forcing checkpoint for all matching quorum queues..."),
-        action: table("force_checkpoint", &["vhost", "name", "result"], Form::Whole),
+        action: table("POST /leveret/queues/checkpoint", &["vhost", "name", "result"], Form::Whole),
         ..QUORUM
     },
     Verb {
         usage: "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
         description: "Passes: no queue gets new members on the node",
         banner: Banner::Text("Checking if node {node} runs promotable replicas of any queues ..."),
-        action: Action::Ask("state", |invocation, _| {
+        action: Action::Ask(STATE, |invocation, _| {
             let text =
                 format!("Node {} reported no queues with promotable replicas", invocation.node());
             render::passed(invocation, json!({"result": "ok"}), text)
@@ -195,16 +200,19 @@ pub(super) const VERBS: &[Verb] = &[
             }
             format!("{whose} '{pattern}' in vhost {} ...", invocation.vhost())
         }),
-        action: Action::Ask("queues_without_leader", |invocation, _| {
-            let text = format!(
-                "Node {} reported all quorum queue as having responsive leader replicas",
-                invocation.node()
-            );
-            if invocation.flag("quiet") && invocation.format != Format::Json {
-                return Ok(Answer::Silent);
-            }
-            render::passed(invocation, json!({"result": "ok", "message": text.clone()}), text)
-        }),
+        action: Action::Ask(
+            "GET /health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
+            |invocation, _| {
+                let text = format!(
+                    "Node {} reported all quorum queue as having responsive leader replicas",
+                    invocation.node()
+                );
+                if invocation.flag("quiet") && invocation.format != Format::Json {
+                    return Ok(Answer::Silent);
+                }
+                render::passed(invocation, json!({"result": "ok", "message": text.clone()}), text)
+            },
+        ),
         ..CHECK
     },
 ];

@@ -20,7 +20,7 @@ const fn boxed(endpoint: &'static str, columns: &'static [&'static str]) -> Acti
 
 /// The columns of `list_stream_connections`.
 const CONNECTION: &[&str] = &[
-    "conn_name",
+    "conn_name:name",
     "pid",
     "node",
     "port",
@@ -39,9 +39,9 @@ const CONNECTION: &[&str] = &[
     "ssl_hash",
     "ssl_key_exchange",
     "ssl_protocol",
-    "connection_state",
+    "connection_state:state",
     "auth_mechanism",
-    "heartbeat",
+    "heartbeat:timeout",
     "frame_max",
     "client_properties",
     "connected_at",
@@ -52,7 +52,7 @@ const CONSUMER: &[&str] = &[
     "connection_pid",
     "node",
     "subscription_id",
-    "stream",
+    "stream:queue.name",
     "messages_consumed",
     "offset",
     "offset_lag",
@@ -67,7 +67,7 @@ const PUBLISHER: &[&str] = &[
     "connection_pid",
     "node",
     "publisher_id",
-    "stream",
+    "stream:queue.name",
     "reference",
     "messages_published",
     "messages_confirmed",
@@ -122,7 +122,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[VERBOSE],
         vhost: false,
         banner: Banner::Text("Listing stream connections ..."),
-        action: boxed("list_stream_connections", &[]),
+        action: boxed("GET /stream/connections?typed=true", &[]),
         ..STREAMS
     },
     Verb {
@@ -131,7 +131,7 @@ pub(super) const VERBS: &[Verb] = &[
         columns: Some(without_origin(CONSUMER)),
         switches: &[VERBOSE],
         banner: Banner::Text("Listing stream consumers ..."),
-        action: boxed("list_stream_consumers", &[]),
+        action: boxed("GET /stream/consumers/{vhost}?typed=true", &[]),
         ..STREAMS
     },
     Verb {
@@ -140,7 +140,7 @@ pub(super) const VERBS: &[Verb] = &[
         columns: Some(without_origin(PUBLISHER)),
         switches: &[VERBOSE],
         banner: Banner::Text("Listing stream publishers ..."),
-        action: boxed("list_stream_publishers", &[]),
+        action: boxed("GET /stream/publishers/{vhost}?typed=true", &[]),
         ..STREAMS
     },
     Verb {
@@ -149,7 +149,7 @@ pub(super) const VERBS: &[Verb] = &[
         columns: Some(Columns { known: GROUP, shown: GROUP }),
         switches: &[VERBOSE],
         banner: Banner::Text("Listing stream consumer groups ..."),
-        action: boxed("list_stream_consumer_groups", &[]),
+        action: boxed("GET /leveret/stream-groups/{vhost}", &[]),
         ..STREAMS
     },
     Verb {
@@ -160,7 +160,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[VERBOSE, STREAM, REFERENCE],
         check: NAMES_REFERENCE,
         banner: Banner::Text("Listing group consumers ..."),
-        action: boxed("list_stream_group_consumers", &[]),
+        action: boxed("GET /leveret/streams/{vhost}/{stream}/groups/{reference}", &[]),
         ..STREAMS
     },
     Verb {
@@ -170,7 +170,9 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[STREAM, REFERENCE],
         check: NAMES_REFERENCE,
         banner: Banner::Text("Activating a consumer in the group ..."),
-        action: Action::Ask("activate_stream_consumer", |_, _| Ok(Answer::Text("OK".to_owned()))),
+        action: Action::Ask("POST /leveret/streams/{vhost}/{stream}/groups/{reference}", |_, _| {
+            Ok(Answer::Text("OK".to_owned()))
+        }),
         ..STREAMS
     },
     Verb {
@@ -179,10 +181,13 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[STREAM, REFERENCE],
         check: NAMES_REFERENCE,
         banner: Banner::Text("Resetting stored offset ..."),
-        action: Action::Ask("reset_offset", |invocation, _| {
-            let quiet = invocation.output_less();
-            Ok(if quiet { Answer::Done } else { Answer::Text("Done".to_owned()) })
-        }),
+        action: Action::Ask(
+            "DELETE /leveret/streams/{vhost}/{stream}/offsets/{reference}",
+            |invocation, _| {
+                let quiet = invocation.output_less();
+                Ok(if quiet { Answer::Done } else { Answer::Text("Done".to_owned()) })
+            },
+        ),
         ..STREAMS
     },
     Verb {
@@ -199,7 +204,7 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         }),
         banner: Banner::Text("Listing tracking information for stream {name} ..."),
-        action: boxed("list_stream_tracking", &["type", "name", "tracking_value"]),
+        action: Action::Ask("GET /leveret/streams/{vhost}/{name}/tracking", tracked),
         ..STREAMS
     },
     Verb {
@@ -208,7 +213,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["name"],
         switches: &[flag("tracking", None)],
         banner: Banner::Text("Status of stream {name} on node {node} ..."),
-        action: Action::Ask("stream_status", |invocation, answer| {
+        action: Action::Ask("GET /leveret/streams/{vhost}/{name}", |invocation, answer| {
             let tracking = invocation.flag("tracking");
             let columns = if tracking { &["type", "reference", "value"] } else { STATUS };
             let columns = columns.iter().map(|&name| name.to_owned()).collect();
@@ -221,7 +226,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Displays the status of what decides about streams",
         vhost: false,
         banner: Banner::Text("Status of stream coordinator ..."),
-        action: boxed("coordinator_status", COORDINATOR),
+        action: boxed("GET /leveret/stream-coordinator", COORDINATOR),
         ..STREAMS
     },
     Verb {
@@ -230,7 +235,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["name"],
         switches: &[text("preferred-leader-node", None)],
         banner: Banner::Text("Restarting stream {name}..."),
-        action: Action::Ask("restart_stream", |_, node| {
+        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/restart", |_, node| {
             Ok(Answer::Text(node.as_str().unwrap_or_default().to_owned()))
         }),
         ..STREAMS
@@ -240,7 +245,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Reads all chunks of a stream and compares them with their checksums and index",
         params: &["name"],
         banner: Banner::Text("Scrubbing stream {name} ..."),
-        action: Action::Ask("scrub_stream", scrubbed),
+        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/scrub", scrubbed),
         ..STREAMS
     },
     Verb {
@@ -265,6 +270,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Adds a stream replica on the given node",
         params: &["name", "node"],
         banner: Banner::Text("Adding a replica for stream {name} on node {node}..."),
+        action: Action::Do("POST /leveret/streams/{vhost}/{name}/replicas/{node}"),
         ..STREAMS
     },
     Verb {
@@ -272,6 +278,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a stream queue replica on the given node",
         params: &["name", "node"],
         banner: Banner::Text("Removing a replica of queue {name} on node {node}..."),
+        action: Action::Do("DELETE /leveret/streams/{vhost}/{name}/replicas/{node}"),
         ..STREAMS
     },
     Verb {
@@ -301,13 +308,30 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Deletes a super stream",
         params: &["name"],
         banner: Banner::Text("Deleting a super stream..."),
-        action: Action::Ask("delete_super_stream", |invocation, _| {
+        action: Action::Ask("DELETE /leveret/super-streams/{vhost}/{name}", |invocation, _| {
             let name = invocation.param("name");
             Ok(Answer::Text(format!("Super stream {name} has been deleted")))
         }),
         ..STREAMS
     },
 ];
+
+/// Offsets of consumers and numbers of publishers.
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+fn tracked(invocation: &Invocation, tracked: Value) -> Result<Answer, Failure> {
+    let row = |row: &Value| {
+        let (kind, other, value) = match row.get("type")?.as_str()? {
+            "offset" => ("offset", "writer", row.get("value")?),
+            "sequence" => ("writer", "offset", row.pointer("/value/1")?),
+            _ => return None,
+        };
+        let name = row.get("reference")?;
+        (!invocation.flag(other)).then(|| vec![kind.into(), name.clone(), value.clone()])
+    };
+    let columns = ["type", "name", "tracking_value"].map(str::to_owned).to_vec();
+    let rows = tracked.as_array().into_iter().flatten().filter_map(row).collect();
+    Ok(Answer::Rows(Rows { columns, rows, form: Form::Pretty }))
+}
 
 /// Damage is a failure that names each place.
 fn scrubbed(invocation: &Invocation, found: Value) -> Result<Answer, Failure> {
@@ -337,8 +361,8 @@ fn scrubbed(invocation: &Invocation, found: Value) -> Result<Answer, Failure> {
 }
 
 fn add_super_stream(invocation: &Invocation) -> Result<Answer, Failure> {
-    let request = super_stream(invocation).unwrap_or_default();
-    run::ask(invocation, "add_super_stream", &request)?;
+    let Ok(Value::Object(request)) = super_stream(invocation) else { return Ok(Answer::Done) };
+    run::ask(invocation, "PUT /stream/super-streams/{vhost}/{name}", request)?;
     let name = invocation.param("name");
     Ok(Answer::Text(format!("Super stream {name} has been created")))
 }

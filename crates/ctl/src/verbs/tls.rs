@@ -19,7 +19,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the certificates of all TLS listeners",
         banner: Banner::Text("Certificates of node {node} ..."),
         action: list(
-            "certificates",
+            "GET /leveret/tls/certificates",
             &["options", "file", "subject", "issuer", "serial_number", "validity"],
         ),
         ..TLS
@@ -36,7 +36,7 @@ pub(super) const VERBS: &[Verb] = &[
             ))),
         }),
         banner: Banner::Text("Checking certificate expiration on node {node} ..."),
-        action: Action::Ask("certificates", |invocation, certificates| {
+        action: Action::Ask("GET /leveret/tls/certificates", |invocation, certificates| {
             let within = invocation.number("within").unwrap_or(4);
             render::check_certificate_expiration(
                 invocation,
@@ -51,6 +51,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Reads certificates, keys and lists of revoked certificates again; those in use stay if \
                       something is wrong with the new ones",
         banner: Banner::Text("Reading the certificates of node {node} again ..."),
+        action: Action::Do("POST /leveret/tls/certificates"),
         ..TLS
     },
     Verb {
@@ -62,7 +63,7 @@ pub(super) const VERBS: &[Verb] = &[
             Some(_) => Err(Invalid::Other("Format must be openssl".to_owned())),
         }),
         banner: Banner::Text("Listing available cipher suites in OpenSSL format"),
-        action: Action::Ask("cipher_suites", |invocation, names| {
+        action: Action::Ask("GET /leveret/tls/cipher-suites", |invocation, names| {
             render::lines(invocation, "cipher_suites", &names)
         }),
         ..TLS
@@ -71,7 +72,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "tls_versions",
         description: "Lists TLS versions supported (but not necessarily allowed) on the target node",
         banner: Banner::Text("Listing all TLS versions supported by the runtime..."),
-        action: Action::Ask("tls_versions", |invocation, names| {
+        action: Action::Ask("GET /leveret/tls/versions", |invocation, names| {
             render::lines(invocation, "versions", &names)
         }),
         ..TLS
@@ -80,7 +81,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_tls_failures",
         description: "Lists how many handshakes of TLS have failed, by reason",
         banner: Banner::Text("Listing failed handshakes of TLS on node {node} ..."),
-        action: list("list_tls_failures", &["options", "reason", "count"]),
+        action: list("GET /leveret/tls/failures", &["options", "reason", "count"]),
         ..TLS
     },
     Verb {

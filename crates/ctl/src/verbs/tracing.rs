@@ -2,7 +2,7 @@
 
 use crate::options::text;
 use crate::verb::Invocation;
-use crate::verb::{Banner, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Section, VERB, Verb};
 
 const TRACING: Verb =
     Verb { section: Section::Vhosts, vhost: true, switches: &[text("user", Some('u'))], ..VERB };
@@ -12,12 +12,14 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "trace_on [--vhost <vhost>] [--user <user>]",
         description: "Copies what is published and delivered to the exchange amq.rabbitmq.trace",
         banner: Banner::Made(|invocation| told(invocation, "Starting")),
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/tracing"),
         ..TRACING
     },
     Verb {
         usage: "trace_off [--vhost <vhost>] [--user <user>]",
         description: "Ends what trace_on began",
         banner: Banner::Made(|invocation| told(invocation, "Stopping")),
+        action: Action::Do("DELETE /leveret/vhosts/{vhost}/tracing"),
         ..TRACING
     },
 ];

@@ -1,5 +1,6 @@
 //! Before and after an upgrade.
 
+use crate::client::STATE;
 use crate::output::Answer;
 use crate::render;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
@@ -10,7 +11,7 @@ const UPGRADE: Verb = Verb { section: Section::Upgrade, ..VERB };
 /// Defaults of the verbs that look after other nodes of a cluster.
 const OF_CLUSTERS: Verb = Verb {
     timeout_ms: Some(120_000),
-    action: Action::Ask("state", |invocation, _| {
+    action: Action::Ask(STATE, |invocation, _| {
         if invocation.output_less() {
             return Ok(Answer::Done);
         }
@@ -29,6 +30,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Will put node {node} into maintenance mode. \
              The node will no longer serve any client traffic!",
         ),
+        action: Action::Do("PUT /leveret/maintenance"),
         ..UPGRADE
     },
     Verb {
@@ -38,13 +40,14 @@ pub(super) const VERBS: &[Verb] = &[
             "Will put node {node} back into regular operating mode. \
              The node will again serve client traffic and host primary queue replicas.",
         ),
+        action: Action::Do("DELETE /leveret/maintenance"),
         ..UPGRADE
     },
     Verb {
         usage: "post_upgrade",
         description: "Does nothing: there are no queues to spread over nodes",
         banner: Banner::Text("Executing post upgrade tasks..."),
-        action: Action::Ask("state", render::done),
+        action: Action::Ask(STATE, render::done),
         ..UPGRADE
     },
     Verb {
@@ -70,7 +73,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Checking if node {node} is critical for quorum of any queues/streams ...",
         ),
-        action: Action::Ask("state", |invocation, _| {
+        action: Action::Ask(STATE, |invocation, _| {
             let only =
                 "seems to be the only one in a single node cluster, the check does not apply";
             let object = json!({"result": "ok", "message": format!("Target node {only}")});

@@ -29,7 +29,7 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         }),
         banner: Banner::Text("Adding user \"{user}\" ..."),
-        action: Action::Ask("add_user", added),
+        action: Action::Ask("POST /leveret/users/{user}", added),
         ..USERS
     },
     Verb {
@@ -37,13 +37,14 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a user",
         params: &["user"],
         banner: Banner::Text("Deleting user \"{user}\" ..."),
+        action: Action::Do("DELETE /users/{user}"),
         ..USERS
     },
     Verb {
         usage: "list_users [--no-table-headers]",
         description: "Lists users and their tags",
         banner: Banner::Text("Listing users ..."),
-        action: list("list_users", &["user", "tags"]),
+        action: list("GET /users", &["user:name", "tags"]),
         ..USERS
     },
     Verb {
@@ -52,6 +53,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: Banner::Text("Changing password for user \"{user}\" ..."),
+        action: Action::Do("PUT /leveret/users/{user}/password"),
         ..USERS
     },
     Verb {
@@ -59,6 +61,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Takes a user's password away, so that none is accepted",
         params: &["user"],
         banner: Banner::Text("Clearing password for user \"{user}\" ..."),
+        action: Action::Do("DELETE /leveret/users/{user}/password"),
         ..USERS
     },
     Verb {
@@ -67,7 +70,9 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: Banner::Text("Authenticating user \"{user}\" ..."),
-        action: Action::Ask("authenticate_user", |_, _| Ok(Answer::Text("Success".to_owned()))),
+        action: Action::Ask("POST /leveret/users/{user}/authentication", |_, _| {
+            Ok(Answer::Text("Success".to_owned()))
+        }),
         ..USERS
     },
     Verb {
@@ -81,6 +86,7 @@ pub(super) const VERBS: &[Verb] = &[
             _ => Ok(()),
         }),
         banner: Banner::Text("Setting tags for user \"{user}\" to [{tags}] ..."),
+        action: Action::Do("PUT /leveret/users/{user}/tags"),
         ..USERS
     },
     Verb {
@@ -104,6 +110,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Limits a user's connections and channels",
         params: &["user", "definition"],
         banner: Banner::Text("Setting user limits to \"{definition}\" for user \"{user}\" ..."),
+        action: Action::Do("PUT /leveret/users/{user}/limits"),
         ..USERS
     },
     Verb {
@@ -116,6 +123,7 @@ pub(super) const VERBS: &[Verb] = &[
                 format!("Clearing \"{limit}\" limit for user \"{}\" ...", invocation.param("user"))
             }
         }),
+        action: Action::Do("DELETE /user-limits/{user}/{limit}"),
         ..USERS
     },
     Verb {
@@ -129,11 +137,13 @@ pub(super) const VERBS: &[Verb] = &[
             let user = invocation.text("user").unwrap_or("guest");
             format!("Listing limits for user \"{user}\" ...")
         }),
-        action: Action::Ask("list_user_limits", |invocation, answer| {
-            Ok(match answer.as_str() {
-                Some(limits) => Answer::Text(limits.to_owned()),
-                None => render::rows(&["user", "limits"], &answer, invocation),
-            })
+        action: Action::Ask("GET /user-limits/{user}", |invocation, answer| {
+            if invocation.flag("global") {
+                return Ok(render::rows(&["user", "limits:value!"], &answer, invocation));
+            }
+            let user = invocation.text("user").unwrap_or("guest");
+            let limits = render::limits_of("user", user, &answer);
+            Ok(Answer::Text(limits.unwrap_or_else(|| "{}".to_owned())))
         }),
         ..USERS
     },

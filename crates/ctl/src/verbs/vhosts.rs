@@ -1,6 +1,7 @@
 //! Virtual hosts and their limits.
 
 use super::list;
+use crate::client::STATE;
 use crate::failure::Invalid;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
@@ -23,6 +24,7 @@ pub(super) const VERBS: &[Verb] = &[
         ],
         check: Some(check_queue_type),
         banner: Banner::Text("Adding vhost \"{vhost}\" ..."),
+        action: Action::Do("POST /leveret/vhosts/{vhost}"),
         ..VHOSTS
     },
     Verb {
@@ -30,6 +32,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Deletes a virtual host and all that is in it",
         params: &["vhost"],
         banner: Banner::Text("Deleting vhost \"{vhost}\" ..."),
+        action: Action::Do("DELETE /vhosts/{vhost}"),
         ..VHOSTS
     },
     Verb {
@@ -37,7 +40,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Does nothing: a virtual host is up as long as its node is",
         vhost: true,
         banner: Banner::Text("Trying to restart vhost '{vhost}' on node '{node}' ..."),
-        action: Action::Ask("restart_vhost", |invocation, _| {
+        action: Action::Ask("POST /vhosts/{vhost}/start/{node}", |invocation, _| {
             let (vhost, node) = (invocation.vhost(), invocation.node());
             Ok(Answer::Text(format!("Vhost '{vhost}' is already running on node '{node}'")))
         }),
@@ -61,7 +64,7 @@ pub(super) const VERBS: &[Verb] = &[
             shown: &["name"],
         }),
         banner: Banner::Text("Listing vhosts ..."),
-        action: list("list_vhosts", &[]),
+        action: list("GET /vhosts", &[]),
         ..VHOSTS
     },
     Verb {
@@ -70,7 +73,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
         ),
-        action: Action::Ask("state", render::done),
+        action: Action::Ask(STATE, render::done),
         ..VHOSTS
     },
     Verb {
@@ -78,6 +81,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Replaces a virtual host's tags",
         params: &["vhost", "tags*"],
         banner: Banner::Text("Setting tags for virtual host \"{vhost}\" to [{tags}] ..."),
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata"),
         ..VHOSTS
     },
     Verb {
@@ -100,6 +104,7 @@ pub(super) const VERBS: &[Verb] = &[
             check_queue_type(invocation)
         }),
         banner: Banner::Text("Updating metadata of vhost \"{vhost}\" ..."),
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata"),
         ..VHOSTS
     },
     Verb {
@@ -109,6 +114,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
         ),
+        action: Action::Do("POST /vhosts/{vhost}/deletion/protection"),
         ..VHOSTS
     },
     Verb {
@@ -119,6 +125,7 @@ pub(super) const VERBS: &[Verb] = &[
             "Removing deletion protection from virtual host \"{vhost}\" \
              by updating its metadata...",
         ),
+        action: Action::Do("DELETE /vhosts/{vhost}/deletion/protection"),
         ..VHOSTS
     },
     Verb {
@@ -127,6 +134,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["definition"],
         vhost: true,
         banner: Banner::Text("Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ..."),
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/limits"),
         ..VHOSTS
     },
     Verb {
@@ -134,6 +142,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a virtual host's limits",
         vhost: true,
         banner: Banner::Text("Clearing vhost \"{vhost}\" limits ..."),
+        action: Action::Do("DELETE /leveret/vhosts/{vhost}/limits"),
         ..VHOSTS
     },
     Verb {
@@ -147,12 +156,13 @@ pub(super) const VERBS: &[Verb] = &[
             }
             format!("Listing limits for vhost \"{}\" ...", invocation.vhost())
         }),
-        action: Action::Ask("list_vhost_limits", |invocation, answer| {
-            Ok(match answer.as_str() {
-                Some(limits) if invocation.format == Format::Json => {
-                    Answer::Wrapped(limits.to_owned())
-                }
-                Some(limits) => Answer::Text(limits.to_owned()),
+        action: Action::Ask("GET /vhost-limits/{vhost}", |invocation, answer| {
+            if invocation.flag("global") {
+                return Ok(render::rows(&["vhost", "limits:value!"], &answer, invocation));
+            }
+            Ok(match render::limits_of("vhost", invocation.vhost(), &answer) {
+                Some(limits) if invocation.format == Format::Json => Answer::Wrapped(limits),
+                Some(limits) => Answer::Text(limits),
                 None => render::rows(&["vhost", "limits"], &answer, invocation),
             })
         }),

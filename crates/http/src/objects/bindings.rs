@@ -9,7 +9,7 @@ use meta::{BindingView, DestinationName, Name, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeBinding, Op, QueueBinding};
 
-fn object(vhost: &Vhost, binding: &BindingView) -> Value {
+fn object(call: &Call, vhost: &Vhost, binding: &BindingView) -> Value {
     let (destination, kind) = destination(binding);
     json!({
         "source": binding.source.as_str(),
@@ -17,7 +17,7 @@ fn object(vhost: &Vhost, binding: &BindingView) -> Value {
         "destination": destination.as_str(),
         "destination_type": kind,
         "routing_key": binding.key.to_text(),
-        "arguments": table_to_json(&binding.arguments),
+        "arguments": call.table(&binding.arguments),
         "properties_key": properties_key(binding),
     })
 }
@@ -67,7 +67,7 @@ fn rows(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Result<Vec<Value>
     let mut rows = Vec::new();
     for vhost in vhosts(&view.meta, call)? {
         let bindings = view.meta.bindings(vhost).filter(&wanted);
-        rows.extend(bindings.map(|binding| object(vhost, &binding)));
+        rows.extend(bindings.map(|binding| object(call, vhost, &binding)));
     }
     Ok(rows)
 }
@@ -138,7 +138,7 @@ fn found(call: &Call) -> Result<BindingView, Refusal> {
 
 pub(crate) fn get(call: &Call) -> Outcome {
     let (view, binding) = (call.view(), found(call)?);
-    Ok(Answer::Json(object(vhost(&view.meta, call)?, &binding)))
+    Ok(Answer::Json(object(call, vhost(&view.meta, call)?, &binding)))
 }
 
 pub(crate) async fn add(call: &Call) -> Outcome {

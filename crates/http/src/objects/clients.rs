@@ -1,14 +1,15 @@
 //! Connections, channels and consumers. Who does not monitor sees its own.
 
-use super::vhosts;
+use super::{put_field, vhosts};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
 use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
-use broker::{Activity, ChannelCounters, Connection, ConsumerView, QueueRef};
+use broker::{Activity, ChannelCounters, Connection, ConsumerView, Inspection, QueueRef};
 use meta::ConnectionId;
 use meta::definitions::table_to_json;
+use mgmt::{ApiError, Kind};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::borrow::Cow;
@@ -26,6 +27,8 @@ struct ConnectionRow {
     api: Arc<Api>,
     connection: Arc<Connection>,
     ranges: Ranges,
+    /// Shown as the command line tool does, with the number of subscriptions to streams.
+    typed: Option<u64>,
 }
 
 const CONNECTION: &[&str] = &[
@@ -79,6 +82,9 @@ impl Row for ConnectionRow {
     fn value(&self, column: &str) -> Option<Value> {
         let identity = &self.connection.identity;
         let (id, stats) = (self.connection.id, &self.api.stats);
+        if let Some(n_subscriptions) = self.typed {
+            return self.typed_value(n_subscriptions, column);
+        }
         Some(match column {
             "client_properties" => table_to_json(&identity.client_properties),
             "node" => json!(self.api.management.node_info.name),
@@ -100,6 +106,23 @@ impl Row for ConnectionRow {
     }
 }
 
+impl ConnectionRow {
+    /// COMPAT: the properties of clients of streams are sorted.
+    fn typed_value(&self, n_subscriptions: u64, column: &str) -> Option<Value> {
+        let node = &self.api.management.node_info.name;
+        let mut value = match column {
+            "node" => json!(node),
+            "subscriptions" => json!(n_subscriptions),
+            _ => mgmt::connection_value(node, &self.connection, column)?,
+        };
+        if column == "client_properties" && self.connection.identity.is_of_streams() {
+            let key = |field: &Value| field.get(0).map(Value::to_string);
+            value.as_array_mut()?.sort_by_cached_key(key);
+        }
+        Some(value)
+    }
+}
+
 /// Whether the caller sees a client of a user in a virtual host.
 fn sees(call: &Call, connection: &Connection) -> bool {
     call.caller.is_monitor() || connection.identity.user == call.caller.user
@@ -112,7 +135,19 @@ fn connections(
     let ranges = call.ranges()?;
     let list = call.api.management.broker.connections.list();
     let seen = list.into_iter().filter(|one| sees(call, one) && wanted(one));
-    let row = |connection| ConnectionRow { api: Arc::clone(&call.api), connection, ranges };
+    let mut n_subscriptions: BTreeMap<ConnectionId, u64> = BTreeMap::new();
+    if call.query.get("columns").is_some_and(|columns| columns.contains("subscriptions")) {
+        for stream in call.view().streams() {
+            for one in Inspection::of(stream).subscriptions() {
+                *n_subscriptions.entry(one.connection).or_default() += 1;
+            }
+        }
+    }
+    let row = |connection: Arc<Connection>| {
+        let n_subscriptions = n_subscriptions.get(&connection.id).copied().unwrap_or_default();
+        let typed = call.is_typed().then_some(n_subscriptions);
+        ConnectionRow { api: Arc::clone(&call.api), connection, ranges, typed }
+    };
     Ok(seen.map(row).collect())
 }
 
@@ -134,39 +169,36 @@ pub(crate) fn list_of_user(call: &Call) -> Outcome {
     call.list(connections(call, |one| one.identity.user == call.param("user"))?)
 }
 
-/// The connection that the address names.
+/// The connection that the address names, or whose process it does.
 fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
-    let name = call.param("name");
-    let found = connections(call, |one| one.identity.name == name)?;
-    found.into_iter().next().ok_or_else(Refusal::not_found)
+    let (name, id) = (call.param("name"), mgmt::connection_of_pid(call.param("name")));
+    let found = connections(call, |one| one.identity.name == name || id == Some(one.id))?;
+    found.into_iter().next().ok_or_else(|| {
+        ApiError { kind: Kind::NotFound, text: format!("there is no connection {name}") }.into()
+    })
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
     Ok(Answer::Json(found(call)?.object()))
 }
 
-fn reason(call: &Call) -> &str {
+/// Closes connections. Those that have gone meanwhile are no loss.
+fn close_all(call: &Call, rows: &[ConnectionRow]) -> Outcome {
+    let request = call.request()?;
     let given = call.headers.get("x-reason").and_then(|reason| reason.to_str().ok());
-    given.unwrap_or(CLOSE_REASON)
+    let reason = request.optional("explanation").or(given).unwrap_or(CLOSE_REASON);
+    for row in rows {
+        call.api.management.broker.operations().close_connection(row.connection.id, reason);
+    }
+    Ok(Answer::NoContent)
 }
 
 pub(crate) async fn close(call: &Call) -> Outcome {
-    let row = found(call)?;
-    close_one(call, &row.connection).await?;
-    Ok(Answer::NoContent)
-}
-
-async fn close_one(call: &Call, connection: &Connection) -> Result<(), Refusal> {
-    let fields = json!({"pid": connection.identity.name, "explanation": reason(call)});
-    call.ask("close_connection", fields).await.map(|_| ())
+    close_all(call, &[found(call)?])
 }
 
 pub(crate) async fn close_of_user(call: &Call) -> Outcome {
-    for row in connections(call, |one| one.identity.user == call.param("user"))? {
-        // It may have gone meanwhile.
-        let _gone = close_one(call, &row.connection).await;
-    }
-    Ok(Answer::NoContent)
+    close_all(call, &connections(call, |one| one.identity.user == call.param("user"))?)
 }
 
 /// A channel in a list.
@@ -214,7 +246,15 @@ impl Row for ChannelRow {
         let (identity, counters) = (&self.connection.identity, &self.counters);
         let number =
             |counter: &std::sync::atomic::AtomicU64| json!(counter.load(Ordering::Relaxed));
+        let node = &self.api.management.node_info.name;
         Some(match column {
+            "pid" => json!(mgmt::channel_pid(node, self.connection.id, self.channel)),
+            "connection" => json!(mgmt::connection_pid(node, self.connection.id)),
+            "oldest_unconfirmed_ms" => {
+                let figures = self.api.management.broker.figures();
+                let oldest_ms = figures.oldest_unconfirmed_ms(&self.connection, self.channel);
+                json!(oldest_ms.unwrap_or_default())
+            }
             "acks_uncommitted" => number(&counters.n_uncommitted_acks),
             "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
             "connection_details" => json!({
@@ -239,7 +279,7 @@ impl Row for ChannelRow {
             "messages_uncommitted" => number(&counters.n_uncommitted),
             "messages_unconfirmed" => json!(self.connection.n_unconfirmed(self.channel)),
             "name" => json!(self.name()),
-            "node" => json!(self.api.management.node_info.name),
+            "node" => json!(node),
             "number" => json!(self.channel.0),
             "prefetch_count" => json!(counters.prefetch_count.load(Ordering::Relaxed)),
             "state" => json!("running"),
@@ -258,7 +298,10 @@ fn channel_name(connection: &Connection, channel: ChannelId) -> String {
 fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Result<Vec<ChannelRow>, Refusal> {
     let ranges = call.ranges()?;
     let broker = &call.api.management.broker;
-    let unacked: BTreeMap<_, u64> = broker.figures().unacked_by_channel();
+    let is_asked = |columns: &str| columns.contains("messages_unacknowledged");
+    let wants_unacked = call.query.get("columns").is_none_or(is_asked);
+    let unacked: BTreeMap<_, u64> =
+        if wants_unacked { broker.figures().unacked_by_channel() } else { BTreeMap::new() };
     let mut rows = Vec::new();
     for connection in broker.connections.list() {
         if !sees(call, &connection) || !wanted(&connection) {
@@ -322,6 +365,18 @@ pub(super) fn consumer(api: &Api, queue: &QueueRef, consumer: &ConsumerView) -> 
     })
 }
 
+pub(super) fn connection_details(call: &Call, connection: ConnectionId) -> Value {
+    let Some(connection) = call.api.management.broker.connections.get(connection) else {
+        return json!({});
+    };
+    let identity = &connection.identity;
+    json!({
+        "name": identity.name, "node": call.api.management.node_info.name,
+        "user": identity.user, "peer_host": identity.peer_host,
+        "peer_port": identity.peer_port,
+    })
+}
+
 fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
     let Some(connection) = api.management.broker.connections.get(connection) else {
         return json!({});
@@ -344,5 +399,15 @@ pub(crate) fn consumers(call: &Call) -> Outcome {
     let is_seen = |queue: &QueueRef| seen.iter().any(|vhost| *vhost.name() == queue.def().vhost);
     let consumers = call.api.management.broker.figures().consumers();
     let rows = consumers.iter().filter(|(queue, _)| is_seen(queue));
-    call.list(rows.map(|(queue, one)| consumer(&call.api, queue, one)).collect::<Vec<_>>())
+    let row = |(queue, one): &(QueueRef, ConsumerView)| {
+        let mut row = consumer(&call.api, queue, one);
+        if call.is_typed() {
+            let node = &call.api.management.node_info.name;
+            put_field(&mut row, "arguments", mgmt::typed_table(&one.arguments));
+            let pid = mgmt::channel_pid(node, one.connection, one.channel);
+            put_field(&mut row, "channel_pid", json!(pid));
+        }
+        row
+    };
+    call.list(rows.map(row).collect::<Vec<_>>())
 }

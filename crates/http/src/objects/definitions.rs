@@ -1,31 +1,16 @@
 //! Definitions as a document, whole or of one virtual host.
 
-use super::put_field;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use axum::http::header;
-use serde_json::{Value, json};
-
-fn fields(call: &Call) -> Value {
-    match call.param("vhost") {
-        "" => json!({}),
-        vhost => json!({"vhost": vhost}),
-    }
-}
-
-pub(crate) fn export(call: &Call) -> Outcome {
-    let vhost = Some(call.param("vhost")).filter(|vhost| !vhost.is_empty());
-    Ok(Answer::Json(mgmt::export_definitions(&call.api.management, vhost)?))
-}
 
 pub(crate) async fn import(call: &Call) -> Outcome {
-    let document = document(call)?;
-    let text = String::from_utf8(document)
-        .map_err(|_| Refusal::bad_request("not_json: the document is not UTF-8"))?;
-    let mut fields = fields(call);
-    put_field(&mut fields, "definitions", json!(text));
-    call.ask("import_definitions", fields).await?;
-    Ok(Answer::NoContent)
+    let (document, request) = (document(call)?, call.address());
+    if std::str::from_utf8(&document).is_err() {
+        return Err(Refusal::bad_request("not_json: the document is not UTF-8"));
+    }
+    let imported = mgmt::definitions_io::import(&call.api.management, document, &request).await?;
+    Ok(if call.caller.is_local() { Answer::Json(imported) } else { Answer::NoContent })
 }
 
 /// The document: the body, or the file of a form.

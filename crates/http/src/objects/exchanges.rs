@@ -2,19 +2,17 @@
 
 use super::queues::as_client;
 use super::{arguments, flag, put_field, short, vhosts};
-use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use crate::stats::{Ranges, by_exchange};
 use broker::ByExchange;
-use meta::definitions::table_to_json;
 use meta::{ExchangeDef, PolicyScope, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeDeclaration, Op};
 
 /// Counts of published messages, and the samples that are wanted of them.
 struct Figures<'c> {
-    api: &'c Api,
+    call: &'c Call,
     published: ByExchange,
     ranges: Ranges,
 }
@@ -22,13 +20,13 @@ struct Figures<'c> {
 impl<'c> Figures<'c> {
     fn of(call: &'c Call) -> Result<Self, Refusal> {
         let published = by_exchange(&call.api.management.broker);
-        Ok(Self { api: &call.api, published, ranges: call.ranges()? })
+        Ok(Self { call, published, ranges: call.ranges()? })
     }
 }
 
 fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value {
     let mut object = json!({
-        "arguments": table_to_json(&exchange.arguments),
+        "arguments": figures.call.table(&exchange.arguments),
         "auto_delete": exchange.auto_delete,
         "durable": exchange.durable,
         "internal": exchange.internal,
@@ -39,7 +37,7 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value
     });
     let key = (vhost.name().to_string(), exchange.name.as_bytes().into());
     if let Some(now) = figures.published.get(&key) {
-        let stats = figures.api.stats.of_exchange((&key, *now), &figures.ranges);
+        let stats = figures.call.api.stats.of_exchange((&key, *now), &figures.ranges);
         put_field(&mut object, "message_stats", stats);
     }
     if let Some(policy) = vhost.policies().of_exchange(PolicyScope::User, &exchange.name) {
@@ -77,7 +75,6 @@ pub(crate) fn name(call: &Call) -> &str {
 
 pub(crate) async fn declare(call: &Call) -> Outcome {
     let object = call.object()?;
-    let was_there = call.view().meta.exchange(call.param("vhost"), call.param("name")).is_some();
     let durable = object.get("durable").is_none() || flag(&object, "durable")?;
     let declaration = ExchangeDeclaration {
         exchange: short(call.param("name"))?,
@@ -89,15 +86,11 @@ pub(crate) async fn declare(call: &Call) -> Outcome {
         arguments: arguments(&object)?,
     };
     as_client(call, Op::DeclareExchange(declaration)).await?;
-    Ok(Answer::put(was_there))
+    Ok(Answer::NoContent)
 }
 
 pub(crate) async fn delete(call: &Call) -> Outcome {
     let exchange = short(call.param("name"))?;
-    let is_there = call.view().meta.exchange(call.param("vhost"), call.param("name")).is_some();
-    if !is_there {
-        return Err(Refusal::not_found());
-    }
     let if_unused = call.query.flag("if-unused");
     as_client(call, Op::DeleteExchange { exchange, if_unused }).await?;
     Ok(Answer::NoContent)

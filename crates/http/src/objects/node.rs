@@ -1,6 +1,6 @@
 //! The node and the whole of it: overview, nodes, names, flags.
 
-use super::{put_field, text};
+use super::put_field;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use broker::Alarm;
@@ -256,12 +256,6 @@ pub(crate) fn get_cluster_name(call: &Call) -> Outcome {
     Ok(Answer::Json(json!({"name": cluster_name(call)})))
 }
 
-pub(crate) async fn put_cluster_name(call: &Call) -> Outcome {
-    let body = call.object()?;
-    call.ask("set_cluster_name", json!({"name": text(&body, "name")?})).await?;
-    Ok(Answer::NoContent)
-}
-
 pub(crate) fn extensions(_: &Call) -> Outcome {
     Ok(Answer::Json(json!([{"javascript": "dispatcher.js"}])))
 }
@@ -275,34 +269,14 @@ pub(crate) fn effective_config(call: &Call) -> Outcome {
     Ok(Answer::Text(settings.map(|(key, value)| format!("{key} = {value}\n")).collect()))
 }
 
-pub(crate) async fn feature_flags(call: &Call) -> Outcome {
-    let flags = call.ask("list_feature_flags", json!({})).await?;
-    call.list(flags.as_array().cloned().unwrap_or_default())
-}
-
 /// COMPAT: all there are are on.
 pub(crate) async fn enable_feature_flag(call: &Call) -> Outcome {
-    let flags = call.ask("list_feature_flags", json!({})).await?;
+    let flags = mgmt::node::list_feature_flags(&call.api.management, &call.address())?;
     let mut flags = flags.as_array().into_iter().flatten();
     if flags.any(|flag| flag["name"] == call.param("name")) {
         return Ok(Answer::NoContent);
     }
     Err(Refusal::bad_request("unsupported"))
-}
-
-async fn deprecated(call: &Call, used: bool) -> Outcome {
-    let columns = ["name", "state", "desc", "deprecation_phase", "doc_url", "provided_by"];
-    let fields = json!({"columns": columns, "used": used});
-    let features = call.ask("list_deprecated_features", fields).await?;
-    call.list(features.as_array().cloned().unwrap_or_default())
-}
-
-pub(crate) async fn deprecated_features(call: &Call) -> Outcome {
-    deprecated(call, false).await
-}
-
-pub(crate) async fn used_deprecated_features(call: &Call) -> Outcome {
-    deprecated(call, true).await
 }
 
 pub(crate) async fn hash_password(call: &Call) -> Outcome {

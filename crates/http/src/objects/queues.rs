@@ -1,6 +1,6 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
-use super::{arguments, field, flag, put_field, short, text, vhosts};
+use super::{arguments, field, flag, short, text, vhosts};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::Row;
@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use broker::{QueueRef, QueueStat, View};
 use meta::QueueKind;
 use meta::definitions::table_to_json;
+use mgmt::operations;
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
@@ -111,6 +112,8 @@ struct Shown {
     view: Arc<View>,
     columns: Cow<'static, [&'static str]>,
     ranges: Ranges,
+    /// As the command line tool shows them.
+    is_typed: bool,
 }
 
 impl Row for QueueRow {
@@ -123,6 +126,9 @@ impl Row for QueueRow {
     }
 
     fn value(&self, column: &str) -> Option<Value> {
+        if self.shown.is_typed {
+            return self.of_definition(column);
+        }
         let (def, stat) = (self.queue.def(), &self.queue.stat());
         let api = &self.shown.api;
         let ranges = &self.shown.ranges;
@@ -226,15 +232,20 @@ const fn ready_bytes(stat: &QueueStat) -> u64 {
 }
 
 fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Arc<Shown>, Refusal> {
-    let ranges = call.ranges()?;
-    Ok(Arc::new(Shown { api: Arc::clone(&call.api), view: call.view(), columns, ranges }))
+    let (ranges, is_typed) = (call.ranges()?, call.is_typed());
+    let (api, view) = (Arc::clone(&call.api), call.view());
+    Ok(Arc::new(Shown { api, view, columns, ranges, is_typed }))
 }
 
 /// The queues of the virtual hosts of the address.
 fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
     let shown = shown(call, columns)?;
     let mut rows = Vec::new();
+    let is_none = call.query.flag("offline") && !call.query.flag("online");
     for vhost in vhosts(&shown.view.meta, call)? {
+        if is_none {
+            break;
+        }
         let queues = vhost.queues().filter(|def| !def.is_internal());
         let queues = queues.filter_map(|def| shown.view.queue_by_id(def.id));
         rows.extend(queues.map(|queue| QueueRow { shown: Arc::clone(&shown), queue }));
@@ -269,22 +280,6 @@ pub(crate) fn get(call: &Call) -> Outcome {
     Ok(Answer::Json(found(call)?.object()))
 }
 
-pub(crate) fn quorum_status(call: &Call) -> Outcome {
-    let row = found(call)?;
-    if row.queue.def().kind != QueueKind::Quorum {
-        return Err(Refusal::not_found());
-    }
-    let node = &call.api.management.node_info.name;
-    Ok(Answer::Json(json!([{
-        "Node Name": node, "Raft State": "leader", "Membership": "voter", "Term": 1,
-    }])))
-}
-
-/// The virtual host and the queue of the address, as endpoints name them.
-fn address(call: &Call) -> Value {
-    json!({"vhost": call.param("vhost"), "name": call.param("name")})
-}
-
 pub(crate) async fn declare(call: &Call) -> Outcome {
     let object = call.object()?;
     let mut arguments = arguments(&object)?;
@@ -292,7 +287,6 @@ pub(crate) async fn declare(call: &Call) -> Outcome {
         let key = short("x-queue-type")?;
         arguments.push(key, session::Value::from(text(&object, "type")?));
     }
-    let was_there = call.api.management.broker.queue(call.param("vhost"), call.param("name"));
     let durable = object.get("durable").is_none() || flag(&object, "durable")?;
     let declaration = QueueDeclaration {
         queue: short(call.param("name"))?,
@@ -303,12 +297,15 @@ pub(crate) async fn declare(call: &Call) -> Outcome {
         arguments,
     };
     as_client(call, Op::DeclareQueue(declaration)).await?;
-    Ok(Answer::put(was_there.is_some()))
+    Ok(Answer::NoContent)
 }
 
 pub(crate) async fn delete(call: &Call) -> Outcome {
+    if call.caller.is_local() {
+        let deleted = operations::delete_queue(&call.api.management, &call.request()?).await?;
+        return Ok(Answer::Json(deleted));
+    }
     let queue = short(call.param("name"))?;
-    found(call)?;
     let wants = |name| Flag::from_bool(call.query.flag(name));
     let (if_unused, if_empty) = (wants("if-unused"), wants("if-empty"));
     as_client(call, Op::DeleteQueue { queue, if_unused, if_empty }).await?;
@@ -316,6 +313,10 @@ pub(crate) async fn delete(call: &Call) -> Outcome {
 }
 
 pub(crate) async fn purge(call: &Call) -> Outcome {
+    if call.caller.is_local() {
+        let purged = operations::purge_queue(&call.api.management, &call.request()?).await?;
+        return Ok(Answer::Json(purged));
+    }
     found(call)?;
     as_client(call, Op::PurgeQueue { queue: short(call.param("name"))? }).await?;
     Ok(Answer::NoContent)
@@ -343,46 +344,4 @@ pub(super) async fn as_client(call: &Call, op: Op) -> Result<(), Refusal> {
         }
         _ => refusal,
     })
-}
-
-pub(crate) async fn add_replica(call: &Call) -> Outcome {
-    replicas(call, "add_member").await
-}
-
-pub(crate) async fn delete_replica(call: &Call) -> Outcome {
-    replicas(call, "delete_member").await
-}
-
-async fn replicas(call: &Call, endpoint: &str) -> Outcome {
-    let mut fields = address(call);
-    put_field(&mut fields, "node", json!(text(&call.object()?, "node")?));
-    call.ask(endpoint, fields).await?;
-    Ok(Answer::NoContent)
-}
-
-pub(crate) async fn grow(call: &Call) -> Outcome {
-    let object = call.object()?;
-    let given = |name, default: &str| object.get(name).cloned().unwrap_or_else(|| json!(default));
-    call.ask(
-        "grow",
-        json!({
-            "node": call.param("node"),
-            "strategy": given("strategy", "all"),
-            "vhost_pattern": given("vhost_pattern", ".*"),
-            "queue_pattern": given("queue_pattern", ".*"),
-        }),
-    )
-    .await?;
-    Ok(Answer::NoContent)
-}
-
-pub(crate) async fn shrink(call: &Call) -> Outcome {
-    call.ask("shrink", json!({"node": call.param("node")})).await?;
-    Ok(Answer::NoContent)
-}
-
-pub(crate) async fn rebalance(call: &Call) -> Outcome {
-    let all = json!({"type": "all", "vhost_pattern": ".*", "queue_pattern": ".*"});
-    call.ask("rebalance", all).await?;
-    Ok(Answer::NoContent)
 }

@@ -1,27 +1,32 @@
 //! Limits of virtual hosts and users.
 
-use super::not_valid;
+use super::{Commands, Present, not_valid};
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use meta::{Command, MetaError, State, UserLimits, VhostLimits};
-use serde_json::{Map, Value};
+use meta::{Command, MetaError, UserLimits, VhostLimits};
+use serde_json::Value;
 
 /// The component of a virtual host's limits among parameters.
 pub(super) const COMPONENT: &str = "vhost-limits";
 
-fn parsed(request: &Request, field: &str) -> Result<Map<String, Value>, ApiError> {
-    match serde_json::from_str(request.text(field)?) {
-        Ok(Value::Object(limits)) => Ok(limits),
-        Ok(_) => Err(ApiError::new(Kind::Invalid, "limits must be a JSON object")),
-        // COMPAT: RabbitMQ tells no more about malformed JSON.
-        Err(_) => Err(ApiError::new(Kind::Invalid, "JSON decoding error. Reason: badarg")),
-    }
+fn invalid(text: impl Into<String>) -> ApiError {
+    ApiError::new(Kind::Invalid, text)
+}
+
+/// The limits in a field of the request, one by one.
+fn each(
+    request: &Request,
+    field: &str,
+    mut set: impl FnMut(&str, &Value) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    let limits = request.require(field)?.as_object();
+    let mut limits = limits.ok_or_else(|| invalid("limits must be a JSON object"))?.iter();
+    limits.try_for_each(|(name, value)| set(name, value))
 }
 
 fn number(name: &str, value: &Value) -> Result<Option<i64>, ApiError> {
-    value.as_i64().map(Some).ok_or_else(|| {
-        ApiError::new(Kind::Invalid, format!("{name} should be a number, actually was {value}"))
-    })
+    let number = value.as_i64().map(Some);
+    number.ok_or_else(|| invalid(format!("{name} should be a number, actually was {value}")))
 }
 
 /// COMPAT: the Erlang term.
@@ -29,68 +34,93 @@ fn unrecognised(name: &str, value: &Value) -> String {
     format!("Unrecognised terms [{{<<\"{name}\">>,{value}}}]")
 }
 
-/// The limits are the JSON in `field`.
-pub(super) fn set_vhost(
-    state: &State,
-    request: &Request,
-    field: &str,
-) -> Result<Command, ApiError> {
-    let vhost = request.vhost()?;
-    if state.vhost(&vhost).is_none() {
-        return Err(MetaError::VhostNotFound(vhost).into());
+fn set_of_vhost(limits: &mut VhostLimits, name: &str, value: &Value) -> Result<(), ApiError> {
+    match name {
+        "max-connections" => limits.max_connections = number(name, value)?,
+        "max-queues" => limits.max_queues = number(name, value)?,
+        _ => return Err(not_valid(&format!("{} in limits", unrecognised(name, value)))),
     }
-    let mut limits = VhostLimits::default();
-    for (name, value) in &parsed(request, field)? {
-        match name.as_str() {
-            "max-connections" => limits.max_connections = number(name, value)?,
-            "max-queues" => limits.max_queues = number(name, value)?,
-            _ => return Err(not_valid(&format!("{} in limits", unrecognised(name, value)))),
-        }
-    }
-    Ok(Command::SetVhostLimits { vhost, limits })
+    Ok(())
 }
 
-pub(super) fn clear_vhost(state: &State, request: &Request) -> Result<Command, ApiError> {
+/// COMPAT: limits that are not named are taken away.
+pub(super) fn set_vhost(now: &Present<'_>, request: &Request, field: &str) -> Commands {
+    now.vhost(request)?;
+    let (vhost, mut limits) = (request.vhost()?, VhostLimits::default());
+    each(request, field, |name, value| set_of_vhost(&mut limits, name, value))?;
+    Ok(vec![Command::SetVhostLimits { vhost, limits }])
+}
+
+/// Limits a virtual host.
+pub fn set_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
+    set_vhost(now, request, "definition")
+}
+
+/// Removes a virtual host's limits.
+pub fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
-    let found = state.vhost(&vhost).map(meta::Vhost::limits);
+    let found = now.state.vhost(&vhost).map(meta::Vhost::limits);
     if found.unwrap_or_default() == VhostLimits::default() {
         return Err(ApiError::new(Kind::ParameterNotFound, "no limits are set"));
     }
-    Ok(Command::SetVhostLimits { vhost, limits: VhostLimits::default() })
+    Ok(vec![Command::SetVhostLimits { vhost, limits: VhostLimits::default() }])
 }
 
-/// COMPAT: limits that are not named stay as they are.
-pub(super) fn set_user(state: &State, request: &Request) -> Result<Command, ApiError> {
-    let user = request.user()?;
-    let mut limits = present(state, request)?;
-    for (name, value) in &parsed(request, "definition")? {
-        match name.as_str() {
-            "max-connections" => limits.max_connections = number(name, value)?,
-            "max-channels" => limits.max_channels = number(name, value)?,
-            _ => {
-                let text = format!("{} in user-limits", unrecognised(name, value));
-                return Err(ApiError::new(Kind::Invalid, text));
-            }
-        }
+/// Sets one limit of a virtual host.
+pub fn put_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
+    let mut limits = now.vhost(request)?.limits();
+    set_of_vhost(&mut limits, request.text("name")?, request.require("value")?)?;
+    Ok(vec![Command::SetVhostLimits { vhost: request.vhost()?, limits }])
+}
+
+/// Removes one limit of a virtual host. COMPAT: one that is not set, or not known, is none; so with users.
+pub fn delete_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
+    let mut limits = now.vhost(request)?.limits();
+    match request.text("name")? {
+        "max-connections" => limits.max_connections = None,
+        "max-queues" => limits.max_queues = None,
+        _ => {}
     }
-    Ok(Command::SetUserLimits { user, limits })
+    Ok(vec![Command::SetVhostLimits { vhost: request.vhost()?, limits }])
 }
 
-pub(super) fn clear_user(state: &State, request: &Request) -> Result<Command, ApiError> {
+fn set_of_user(limits: &mut UserLimits, name: &str, value: &Value) -> Result<(), ApiError> {
+    match name {
+        "max-connections" => limits.max_connections = number(name, value)?,
+        "max-channels" => limits.max_channels = number(name, value)?,
+        _ => return Err(invalid(format!("{} in user-limits", unrecognised(name, value)))),
+    }
+    Ok(())
+}
+
+fn of_user(now: &Present<'_>, request: &Request) -> Result<UserLimits, ApiError> {
     let user = request.user()?;
-    let mut limits = present(state, request)?;
-    match request.text("limit")? {
+    let found = now.state.user(&user).map(meta::User::limits);
+    found.ok_or_else(|| MetaError::UserNotFound(user).into())
+}
+
+/// Limits a user. COMPAT: limits that are not named stay as they are.
+pub fn set_user_limits(now: &Present<'_>, request: &Request) -> Commands {
+    let mut limits = of_user(now, request)?;
+    each(request, "definition", |name, value| set_of_user(&mut limits, name, value))?;
+    Ok(vec![Command::SetUserLimits { user: request.user()?, limits }])
+}
+
+/// Sets one limit of a user.
+pub fn put_user_limit(now: &Present<'_>, request: &Request) -> Commands {
+    let mut limits = of_user(now, request)?;
+    set_of_user(&mut limits, request.text("name")?, request.require("value")?)?;
+    Ok(vec![Command::SetUserLimits { user: request.user()?, limits }])
+}
+
+/// Removes a limit of a user, or all of them.
+pub fn delete_user_limit(now: &Present<'_>, request: &Request) -> Commands {
+    let mut limits = of_user(now, request)?;
+    match request.text("name")? {
         "all" => limits = UserLimits::default(),
         "max-connections" => limits.max_connections = None,
         "max-channels" => limits.max_channels = None,
-        // COMPAT: an unknown limit is not set, and so is cleared.
         _ => {}
     }
-    Ok(Command::SetUserLimits { user, limits })
-}
-
-fn present(state: &State, request: &Request) -> Result<UserLimits, ApiError> {
-    let user = request.user()?;
-    let found = state.user(&user).map(meta::User::limits);
-    found.ok_or_else(|| MetaError::UserNotFound(user).into())
+    Ok(vec![Command::SetUserLimits { user: request.user()?, limits }])
 }

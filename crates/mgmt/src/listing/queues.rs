@@ -1,8 +1,7 @@
-//! The listing of queues.
+//! The columns of queues.
 
-use super::{connection_pid, queue_pid, row};
+use super::{channel_pid, connection_pid, queue_pid};
 use crate::Management;
-use crate::request::Request;
 use crate::table::table;
 use broker::{
     ConsumerView, Inspection, QueueRef, QueueStat, QuorumInspection, QuorumQueue, Stream,
@@ -11,34 +10,7 @@ use broker::{
 use meta::{PolicyScope, QueueKind, QueueVersion, Vhost};
 use serde_json::{Map, Value, json};
 
-/// COMPAT: a virtual host that does not exist has no queues.
-pub(super) fn queues(management: &Management, vhost: &str, request: &Request) -> Value {
-    let view = management.broker.view();
-    let Some(vhost) = view.meta.vhost(vhost) else { return json!([]) };
-    let online = request.flag("online") || !request.flag("offline");
-    if !online {
-        return json!([]);
-    }
-    // Consumers are asked for only when a column needs them: that takes each queue's lock.
-    let wants_consumers = request
-        .words("columns")
-        .any(|column| matches!(column, "exclusive_consumer_pid" | "exclusive_consumer_tag"));
-    let consumers =
-        if wants_consumers { management.broker.figures().consumers() } else { Vec::new() };
-    vhost
-        .queues()
-        .filter(|def| !def.is_internal())
-        .filter_map(|def| view.queue_by_id(def.id))
-        .map(|queue| {
-            let exclusive = exclusive_consumer(&consumers, &queue);
-            let shown = Shown { management, vhost, queue: &queue, stat: queue.stat(), exclusive };
-            row(request, |column| shown.value(column))
-        })
-        .collect()
-}
-
-/// The value of a column of a queue, but for those of its consumers; none where it says nothing of queues of
-/// the type.
+/// The value of a column of a queue; none where it says nothing of queues of the type.
 #[must_use]
 pub fn queue_value(
     management: &Management,
@@ -46,15 +18,7 @@ pub fn queue_value(
     (queue, stat): (&QueueRef, QueueStat),
     column: &str,
 ) -> Option<Value> {
-    Shown { management, vhost, queue, stat, exclusive: None }.value(column)
-}
-
-fn exclusive_consumer<'c>(
-    consumers: &'c [(QueueRef, ConsumerView)],
-    queue: &QueueRef,
-) -> Option<&'c ConsumerView> {
-    let of_queue = consumers.iter().filter(|(other, _)| other.id() == queue.id());
-    of_queue.map(|(_, consumer)| consumer).find(|consumer| consumer.exclusive)
+    Shown { management, vhost, queue, stat }.value(column)
 }
 
 /// Whether queues of the type have members: this node is the only one.
@@ -90,7 +54,6 @@ struct Shown<'a> {
     vhost: &'a Vhost,
     queue: &'a QueueRef,
     stat: QueueStat,
-    exclusive: Option<&'a ConsumerView>,
 }
 
 impl Shown<'_> {
@@ -121,13 +84,11 @@ impl Shown<'_> {
                 json!(def.exclusive_owner.map(|owner| connection_pid(node, owner)))
             }
             "exclusive" => json!(def.exclusive_owner.is_some()),
-            "exclusive_consumer_pid" => json!(self.exclusive.map(|one| super::channel_pid(
-                node,
-                one.connection,
-                one.channel
-            ))),
+            "exclusive_consumer_pid" => {
+                json!(self.exclusive().map(|one| channel_pid(node, one.connection, one.channel)))
+            }
             "exclusive_consumer_tag" => {
-                json!(self.exclusive.map(|one| one.consumer_tag.to_text().into_owned()))
+                json!(self.exclusive().map(|one| one.consumer_tag.to_text().into_owned()))
             }
             "state" => json!(if self.queue.is_loading() { "loading" } else { "running" }),
             "type" => json!(def.kind.as_str()),
@@ -137,6 +98,11 @@ impl Shown<'_> {
             "conversion" => json!(self.conversion()),
             _ => return None,
         })
+    }
+
+    /// Its exclusive consumer. This takes the queue's lock.
+    fn exclusive(&self) -> Option<ConsumerView> {
+        self.queue.consumers().into_iter().find(|one| one.exclusive)
     }
 
     /// To which version it is being converted, and how far that has come; empty if it is not.

@@ -199,8 +199,9 @@ fn the_log_is_more_or_less_and_its_file_may_be_moved() {
     std::fs::rename(&path, &moved).unwrap();
     node.told(&["rotate_logs"]);
     node.told(&["add_vhost", "loud"]);
-    wait_until("the change in the log", || log().contains(": add_vhost vhost=\"loud\""));
-    assert!(!std::fs::read_to_string(moved).unwrap().contains("add_vhost"));
+    let change = ": POST /leveret/vhosts/{vhost} vhost=\"loud\"";
+    wait_until("the change in the log", || log().contains(change));
+    assert!(!std::fs::read_to_string(moved).unwrap().contains("/vhosts/"));
 }
 
 #[test]
@@ -632,13 +633,13 @@ fn the_log_says_who_changed_what_and_no_secret() {
     assert_eq!(
         told,
         [
-            r#"add_user user="alice""#,
-            r#"change_password user="alice""#,
-            r#"set_permissions vhost="/" user="alice""#,
-            r#"set_policy vhost="/" name="limits" pattern="^q""#,
-            r#"set_global_parameter name="note""#,
-            r#"delete_user user="alice""#,
-            "stop",
+            r#"POST /leveret/users/{user} user="alice""#,
+            r#"PUT /leveret/users/{user}/password user="alice""#,
+            r#"PUT /permissions/{vhost}/{user} vhost="/" user="alice""#,
+            r#"PUT /policies/{vhost}/{name} vhost="/" name="limits" pattern="^q""#,
+            r#"PUT /global-parameters/{name} name="note""#,
+            r#"DELETE /users/{user} user="alice""#,
+            "POST /leveret/stop",
         ]
     );
     let uid = std::os::unix::fs::MetadataExt::uid(&node.data_dir.path().metadata().unwrap());

@@ -121,7 +121,7 @@ fn every_route_answers() {
             address = format!("{before}q{}", rest.split_once('}').unwrap().1);
         }
         for method in methods.as_object().unwrap().keys() {
-            if ["/reset", "/users/guest", "/vhosts/%2F", "/permissions/%2F/guest"]
+            if ["/reset", "/leveret/stop", "/users/guest", "/vhosts/%2F", "/permissions/%2F/guest"]
                 .contains(&&*address)
             {
                 continue;
@@ -222,7 +222,7 @@ fn a_connection_is_closed_with_a_reason_and_counted() {
     api.expect(204, &format!("DELETE /connections/{name}"), "");
     let closed = client.next().show();
     assert!(closed.contains("CONNECTION_FORCED - Closed via management plugin"), "{closed}");
-    api.0.expect_logged(1, "management: user \"guest\" from 127.0.0.1: close_connection");
+    api.0.expect_logged(1, "management: user \"guest\" from 127.0.0.1: DELETE /connections");
     api.0.stop();
 }
 

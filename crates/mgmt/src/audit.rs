@@ -1,11 +1,8 @@
 //! The log of what operators change: who, what, and which object. Never a password or any other value.
 
 use crate::request::Request;
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use std::fmt;
 use std::net::IpAddr;
-use tokio::net::UnixListener;
 
 /// Fields that say which object a change is about, in the order in which they are told. Passwords,
 /// definitions and values of parameters, which may hold secrets, are not among them.
@@ -41,13 +38,6 @@ pub enum Operator {
     User(String, IpAddr),
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for Operator {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        let peer = stream.io().peer_cred().ok();
-        Self::Local(peer.map(|peer| peer.uid()), peer.and_then(|peer| peer.pid()))
-    }
-}
-
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (uid, pid) = match self {
@@ -75,8 +65,8 @@ fn name_of(uid: u32, users: &str) -> Option<&str> {
 }
 
 /// Writes the line of a change that was made.
-pub(super) fn note(operator: &Operator, endpoint: &str, request: &Request) {
-    tracing::info!("management: {operator}: {endpoint}{}", object(request));
+pub fn note(operator: &Operator, what: &str, request: &Request) {
+    tracing::info!("management: {operator}: {what}{}", object(request));
 }
 
 /// The object of a change: ` vhost="/" name="orders"`.
@@ -100,10 +90,11 @@ mod tests {
 
     #[test]
     fn objects_are_told_without_secrets_and_on_one_line() {
-        let request = Request::parse(
-            br#"{"user": "bob\n", "password": "geheim", "definition": "{}", "value": "\"amqp://u:p@h\"",
-                 "tags": ["a"], "vhost": "/"}"#,
-        );
-        assert_eq!(object(&request.unwrap()), " vhost=\"/\" user=\"bob\\n\" tags=[\"a\"]");
+        let request = serde_json::json!({
+            "user": "bob\n", "password": "geheim", "definition": "{}", "value": "amqp://u:p@h",
+            "tags": ["a"], "vhost": "/",
+        });
+        let request = Request::of(request.as_object().unwrap().clone());
+        assert_eq!(object(&request), " vhost=\"/\" user=\"bob\\n\" tags=[\"a\"]");
     }
 }

@@ -1,8 +1,7 @@
-//! The listing of messages that an exchange holds back.
+//! Messages that an exchange holds back.
 
-use crate::Management;
 use crate::api_error::{ApiError, Kind};
-use crate::request::Request;
+use crate::{Management, Request, Told};
 use broker::Delayed;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,19 +11,8 @@ const ROWS: usize = 1_000;
 /// The most rows there are, whatever is said.
 const ROWS_MAX: usize = 100_000;
 
-/// Lists them; `None` for other questions. What is on disk only is read on a thread that may wait.
-pub(crate) async fn rows(
-    management: &Management,
-    endpoint: &str,
-    request: &Request,
-) -> Option<Result<Value, ApiError>> {
-    if endpoint != "list_delayed_messages" {
-        return None;
-    }
-    Some(messages(management, request).await)
-}
-
-async fn messages(management: &Management, request: &Request) -> Result<Value, ApiError> {
+/// The messages that an exchange delays. What is on disk only is read on a thread that may wait.
+pub async fn list(management: &Management, request: &Request) -> Told {
     let (vhost, exchange) = (request.vhost()?, request.name("exchange")?);
     let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
     let n_max = limit.unwrap_or(ROWS).min(ROWS_MAX);
@@ -51,4 +39,18 @@ fn object(held: &Delayed) -> Value {
         "body_bytes": message.map(|message| message.body_bytes),
         "persistent": message.map(|message| message.persistent),
     })
+}
+
+/// Drops one of them.
+pub async fn cancel(management: &Management, request: &Request) -> Told {
+    let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
+    let id = request.text("id")?;
+    let cancelled = match id.parse() {
+        Ok(id) => management.broker.operations().cancel_held_back(&vhost, exchange, id).await,
+        Err(_) => false,
+    };
+    if cancelled {
+        return Ok(Value::Null);
+    }
+    Err(ApiError::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
 }

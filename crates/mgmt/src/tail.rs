@@ -1,9 +1,8 @@
 //! Messages of a stream, a page for each question: who reads slowly asks later, and nothing is kept.
 
-use super::stream_of;
-use crate::Management;
 use crate::api_error::{ApiError, Kind};
-use crate::request::Request;
+use crate::streams::stream_of;
+use crate::{Management, Request, Told};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use broker::{MessageProperties, Stream, StreamMessage, Tail};
@@ -18,19 +17,8 @@ const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// ... or is this one.
 const PAGE_MESSAGES_MAX: u64 = 1_000;
 
-/// The next messages; `None` for other questions. They are read on a thread that may wait.
-pub(crate) async fn rows(
-    management: &Management,
-    endpoint: &str,
-    request: &Request,
-) -> Option<Result<Value, ApiError>> {
-    if endpoint != "tail_stream" {
-        return None;
-    }
-    Some(next_page(management, request).await)
-}
-
-async fn next_page(management: &Management, request: &Request) -> Result<Value, ApiError> {
+/// The next messages. They are read on a thread that may wait.
+pub async fn messages(management: &Management, request: &Request) -> Told {
     let stream = stream_of(management, request, "tail")?;
     let id = stream.id().0;
     if request.number("id").is_some_and(|known| known.cast_unsigned() != id) {

@@ -1,29 +1,24 @@
 //! Questions about the node.
 
-use crate::Management;
-use crate::node_info::{NodeInfo, memory_used_bytes};
+use crate::node_info::memory_used_bytes;
+use crate::{Management, Request, Told};
 use broker::{Alarm, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 
-/// The answer of an endpoint about the node; `None` for any other endpoint.
-pub(super) fn node_info(management: &Management, endpoint: &str) -> Option<Value> {
-    let node_info = &management.node_info;
-    Some(match endpoint {
-        "state" => json!({"running": management.running.load(Ordering::Relaxed)}),
-        "alarms" => alarms(management),
-        "listeners" => management.listeners(),
-        // A virtual host is up as long as the node is.
-        "down_vhosts" => json!([]),
-        // Nor does a queue have a process that could be stuck on its own.
-        "list_unresponsive_queues" => json!([]),
-        "server_version" => json!(node_info.rabbitmq_version),
-        "status" => status(management),
-        "cluster_status" => cluster_status(management),
-        "environment" => environment(node_info),
-        "list_feature_flags" => feature_flags(),
-        _ => return None,
-    })
+/// Whether it has started.
+pub fn state(management: &Management, _: &Request) -> Told {
+    Ok(json!({"running": management.running.load(Ordering::Relaxed)}))
+}
+
+/// The alarms in effect, with who is heaviest.
+pub fn list_alarms(management: &Management, _: &Request) -> Told {
+    Ok(alarms(management))
+}
+
+/// Listeners that are open.
+pub fn listeners(management: &Management, _: &Request) -> Told {
+    Ok(management.listeners())
 }
 
 fn alarms(management: &Management) -> Value {
@@ -69,7 +64,8 @@ fn heaviest(management: &Management) -> Value {
     })
 }
 
-fn status(management: &Management) -> Value {
+/// How it is.
+pub fn status(management: &Management, _: &Request) -> Told {
     let (node_info, limits) = (&management.node_info, management.resources.limits());
     let view = management.broker.view();
     let descriptors = management.resources.descriptors();
@@ -78,7 +74,7 @@ fn status(management: &Management) -> Value {
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()
     };
-    json!({
+    Ok(json!({
         "pid": std::process::id(),
         "os": "Linux",
         "uptime": node_info.uptime_seconds(),
@@ -123,7 +119,7 @@ fn status(management: &Management) -> Value {
             "virtual_host_count": view.meta.vhosts().count(),
         },
         "listeners": management.listeners(),
-    })
+    }))
 }
 
 /// Bytes read and written by kind of file, and of all.
@@ -141,7 +137,8 @@ fn is_in_maintenance(management: &Management) -> bool {
     management.broker.connections.in_maintenance.load(Ordering::Relaxed)
 }
 
-fn cluster_status(management: &Management) -> Value {
+/// How its cluster is, which it is all of.
+pub fn cluster_status(management: &Management, _: &Request) -> Told {
     let maintenance = if is_in_maintenance(management) {
         "marked for maintenance"
     } else {
@@ -152,7 +149,7 @@ fn cluster_status(management: &Management) -> Value {
     let view = management.broker.view();
     let name = view.meta.global_parameters().get("cluster_name").map(meta::Json::value);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    json!({
+    Ok(json!({
         "cluster_name": name.unwrap_or_else(|| json!(node)),
         "cluster_tags": {},
         "disk_nodes": [node],
@@ -164,15 +161,15 @@ fn cluster_status(management: &Management) -> Value {
         "partitions": {},
         "listeners": {node: management.listeners()},
         "feature_flags": feature_flags(),
-    })
+    }))
 }
 
-/// COMPAT: by application, of which there is one.
-fn environment(node_info: &NodeInfo) -> Value {
-    let settings = node_info.settings.iter();
+/// The settings in force. COMPAT: by application, of which there is one.
+pub fn environment(management: &Management, _: &Request) -> Told {
+    let settings = management.node_info.settings.iter();
     let settings: Map<String, Value> =
         settings.map(|(key, value)| (key.clone(), json!(value))).collect();
-    json!({"rabbit": settings})
+    Ok(json!({"rabbit": settings}))
 }
 
 /// COMPAT: names that tools look for; what they stand for is always there.
@@ -186,6 +183,11 @@ const FEATURE_FLAGS: &[&str] = &[
     "user_limits",
     "virtual_host_metadata",
 ];
+
+/// Feature flags, all of which are on.
+pub fn list_feature_flags(_: &Management, _: &Request) -> Told {
+    Ok(feature_flags())
+}
 
 fn feature_flags() -> Value {
     let object = |name: &&str| {

@@ -1,0 +1,124 @@
+//! The ways to answer a request.
+
+use super::{Route, Run};
+use crate::call::{Answer, Call, Outcome};
+use crate::refusal::Refusal;
+use crate::stream;
+use axum::http::Method;
+use axum::response::Response;
+use mgmt::{ApiError, Kind, Management, Request};
+use serde_json::Value;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+/// A question that is answered, or done, at once.
+pub(crate) type Ask = fn(&Management, &Request) -> Result<Value, ApiError>;
+/// One that takes its time.
+pub(crate) type Later = for<'m> fn(&'m Management, &'m Request) -> Told<'m>;
+/// Its course.
+pub(crate) type Told<'m> = Pin<Box<dyn Future<Output = Result<Value, ApiError>> + Send + 'm>>;
+
+impl Route {
+    /// Answers. `twin` reads at the same address.
+    pub(crate) async fn answered(
+        &'static self,
+        call: Call,
+        twin: Option<&'static Self>,
+    ) -> Result<Response, Refusal> {
+        let api = Arc::clone(&call.api);
+        match self.run {
+            // Whoever asks how the node is waits for nobody.
+            Run::Read(read) if self.group == "health" => read(&call).map(stream::whole),
+            Run::LogIn => Err(Refusal::internal()),
+            Run::Read(read) => api.turns.answered(call, read).await,
+            Run::Ask(ask) if self.method == Method::GET => {
+                let read = move |call: &Call| {
+                    self.shown(call, ask(&call.api.management, &call.request()?)?)
+                };
+                api.turns.answered(call, read).await
+            }
+            // What works through a long document keeps no thread from its clients.
+            Run::Change(_) if self.group == "definitions" => {
+                let runtime = Handle::current();
+                let changed = spawn_blocking(move || runtime.block_on(self.changed(&call, twin)));
+                changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
+            }
+            Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
+                // A client that goes in the middle leaves no session, and nothing half done, behind.
+                let changed = tokio::spawn(async move { self.changed(&call, twin).await });
+                changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
+            }
+        }
+    }
+
+    async fn changed(&self, call: &Call, twin: Option<&Self>) -> Outcome {
+        let is_there = twin.map_or(Ok(()), |twin| self.finds(call, twin));
+        if self.method == Method::DELETE {
+            is_there.clone()?;
+        }
+        let (request, management) = (call.request(), &call.api.management);
+        let answer = match self.run {
+            Run::LogIn => return Err(Refusal::internal()),
+            Run::Read(read) => return read(call),
+            Run::Change(change) | Run::Quiet(change) => change(call).await?,
+            Run::Define(define) => {
+                let defined = management.define(define, &request.clone()?).await;
+                defined.map_err(|refused| self.refusal(call, refused))?;
+                Answer::NoContent
+            }
+            Run::Ask(ask) => self.shown(call, ask(management, &request.clone()?)?)?,
+            Run::Later(ask) => self.shown(call, ask(management, &request.clone()?).await?)?,
+        };
+        if self.method != Method::GET && !matches!(self.run, Run::Quiet(_)) {
+            let what = format!("{} {}", self.method, self.template);
+            mgmt::note(&call.caller.operator, &what, &request.unwrap_or_else(|_| call.address()));
+        }
+        Ok(match (answer, is_there) {
+            (Answer::NoContent, Err(_)) if self.method == Method::PUT => Answer::Created(None),
+            (answer, _) => answer,
+        })
+    }
+
+    /// Looks for what a request of a user is about. COMPAT: to delete what is not there is an error, to put
+    /// it creates it.
+    fn finds(&self, call: &Call, twin: &Self) -> Result<(), Refusal> {
+        let (Run::Read(read), &Method::PUT | &Method::DELETE) = (twin.run, &self.method) else {
+            return Ok(());
+        };
+        if call.caller.is_local() {
+            return Ok(());
+        }
+        match (read(call)?, self.run) {
+            (Answer::Rows(mut rows), Run::Define(_)) => {
+                rows.items.next().map(drop).ok_or_else(Refusal::not_found)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An answer of the node. COMPAT: users are told nothing where RabbitMQ tells nothing.
+    fn shown(&self, call: &Call, value: Value) -> Outcome {
+        let is_told = call.caller.is_local() || self.template.starts_with("/leveret");
+        if value.is_null() || (!is_told && self.method != Method::GET) {
+            return Ok(Answer::NoContent);
+        }
+        if self.method == Method::GET
+            && let Value::Array(rows) = value
+        {
+            return call.list(rows);
+        }
+        Ok(Answer::Json(value))
+    }
+
+    /// COMPAT: rights of whom or in what is not there are a bad request.
+    fn refusal(&self, call: &Call, refused: ApiError) -> Refusal {
+        let lacks = matches!(refused.kind, Kind::NoSuchUser | Kind::NoSuchVhost);
+        if lacks && self.method == Method::PUT && self.group == "access" && !call.caller.is_local()
+        {
+            return Refusal::bad_request("vhost_or_user_not_found");
+        }
+        refused.into()
+    }
+}

@@ -1,0 +1,73 @@
+//! Features that RabbitMQ will drop: whether they may be used, and whether they are.
+
+use crate::{Management, Request, Told};
+use serde_json::{Value, json};
+
+/// The phase of a feature's deprecation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Permitted,
+    Denied,
+    Removed,
+}
+
+impl Phase {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Permitted => "permitted_by_default",
+            Self::Denied => "denied_by_default",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// As in RabbitMQ 4.3, by name.
+const FEATURES: [(&str, Phase, &str); 8] = [
+    ("amqp_address_v1", Phase::Denied, "rabbit"),
+    ("amqp_filter_set_bug", Phase::Denied, "rabbit"),
+    ("classic_queue_mirroring", Phase::Removed, "rabbit"),
+    ("global_qos", Phase::Denied, "rabbit"),
+    ("management_metrics_collection", Phase::Permitted, "rabbitmq_management_agent"),
+    ("queue_master_locator", Phase::Denied, "rabbit"),
+    ("ram_node_type", Phase::Removed, "rabbit"),
+    ("transient_nonexcl_queues", Phase::Permitted, "rabbit"),
+];
+
+/// All of them, or with `used` those in use.
+pub fn list(management: &Management, request: &Request) -> Told {
+    if request.flag("used") {
+        return list_used(management, request);
+    }
+    Ok(FEATURES.iter().map(|feature| row(management, feature)).collect())
+}
+
+/// Those in use.
+pub fn list_used(management: &Management, _: &Request) -> Told {
+    let used = FEATURES.iter().filter(|(name, ..)| is_used(management, name));
+    Ok(used.map(|feature| row(management, feature)).collect())
+}
+
+fn row(management: &Management, (name, phase, provider): &(&str, Phase, &str)) -> Value {
+    let by_default = *phase == Phase::Permitted;
+    let permit = management.node_info.permits.get(*name).copied().unwrap_or(by_default);
+    let is_permitted = permit && *phase != Phase::Removed;
+    json!({
+        "name": name, "deprecation_phase": phase.as_str(), "provided_by": provider,
+        "state": if is_permitted { "permitted" } else { "denied" }, "desc": "", "doc_url": "",
+    })
+}
+
+/// Whether the definitions use the feature; features that leave no trace there count as unused.
+fn is_used(management: &Management, name: &str) -> bool {
+    let view = management.broker.view();
+    let mut queues = view.meta.queues().iter().filter(|queue| !queue.is_internal());
+    match name {
+        "transient_nonexcl_queues" => {
+            queues.any(|queue| !queue.durable && queue.exclusive_owner.is_none())
+        }
+        "queue_master_locator" => {
+            queues.any(|queue| queue.arguments.get(b"x-queue-master-locator").is_some())
+        }
+        _ => false,
+    }
+}

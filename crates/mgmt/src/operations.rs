@@ -1,0 +1,159 @@
+//! Operations on a node, other than changes of definitions.
+
+use crate::api_error::{ApiError, Kind};
+use crate::listing::connection_of_pid;
+pub use crate::logs::{reopen as rotate_logs, set_level as set_log_level};
+use crate::{Management, Request, Told};
+use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
+use meta::MetaError;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+/// Drops the queue of the request.
+pub async fn delete_queue(management: &Management, request: &Request) -> Told {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    let wants = |dashed, plain| request.flag(dashed) || request.flag(plain);
+    let conditions = DeleteConditions {
+        if_unused: wants("if-unused", "if_unused"),
+        if_empty: wants("if-empty", "if_empty"),
+    };
+    let deleted = management.broker.operations().delete_queue(&vhost, name, conditions).await;
+    deleted.map(|n_messages| json!({"messages": n_messages})).map_err(queue_refused)
+}
+
+/// Drops the ready messages of a queue.
+pub async fn purge_queue(management: &Management, request: &Request) -> Told {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    let purged = management.broker.operations().purge_queue(&vhost, name).await;
+    purged.map(Value::from).map_err(queue_refused)
+}
+
+fn queue_refused(refused: QueueRefused) -> ApiError {
+    match refused {
+        QueueRefused::NotFound => ApiError::new(Kind::NotFound, "there is no such queue"),
+        QueueRefused::InUse => ApiError::new(Kind::InUse, "the queue is in use"),
+        QueueRefused::NotEmpty => ApiError::new(Kind::NotEmpty, "the queue is not empty"),
+        QueueRefused::NotImplemented(text) => ApiError::new(Kind::Unsupported, text),
+    }
+}
+
+/// Closes the connection of a pid, or of a name.
+pub fn close_connection(management: &Management, request: &Request) -> Told {
+    let (named, reason) = (request.text("name")?, request.text("explanation")?);
+    let id = connection_of_pid(named).or_else(|| {
+        let list = management.broker.connections.list();
+        list.iter().find(|connection| connection.identity.name == named).map(|found| found.id)
+    });
+    if id.is_some_and(|id| management.broker.operations().close_connection(id, reason)) {
+        return Ok(Value::Null);
+    }
+    Err(ApiError::new(Kind::NotFound, format!("there is no connection {named}")))
+}
+
+/// Closes the connections to a virtual host, or all of them, or some.
+pub fn close_connections(management: &Management, request: &Request) -> Told {
+    let (reason, vhost) = (request.text("explanation")?, request.optional("vhost"));
+    let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
+    let limit = limit.filter(|limit| *limit > 0 && vhost.is_some()).unwrap_or(usize::MAX);
+    let is_wanted = |one: &Connection| vhost.is_none_or(|vhost| one.identity.vhost == vhost);
+    Ok(json!({"closed": close(management, reason, limit, is_wanted)}))
+}
+
+/// Asks up to `limit` connections to close; how many.
+fn close(
+    management: &Management,
+    reason: &str,
+    limit: usize,
+    which: impl Fn(&Connection) -> bool,
+) -> usize {
+    let list = management.broker.connections.list();
+    let chosen = list.iter().filter(|connection| which(connection)).take(limit);
+    chosen
+        .filter(|connection| management.broker.operations().close_connection(connection.id, reason))
+        .count()
+}
+
+/// Has publishers wait above so much used memory.
+pub fn set_memory_high(management: &Management, request: &Request) -> Told {
+    management.resources.limits().set_memory_high(request)?;
+    Ok(look_at_resources(management))
+}
+
+/// Has publishers wait below so much free disk.
+pub fn set_disk_free(management: &Management, request: &Request) -> Told {
+    management.resources.limits().set_disk_free(request)?;
+    Ok(look_at_resources(management))
+}
+
+/// Whoever changes a limit sees at once what comes of it.
+fn look_at_resources(management: &Management) -> Value {
+    management.resources.look(&management.broker);
+    Value::Null
+}
+
+/// Lets no more clients connect.
+pub fn suspend_listeners(management: &Management, _: &Request) -> Told {
+    Ok(suspend(management, true))
+}
+
+/// Lets clients connect again.
+pub fn resume_listeners(management: &Management, _: &Request) -> Told {
+    Ok(suspend(management, false))
+}
+
+fn suspend(management: &Management, suspended: bool) -> Value {
+    management.suspended.send_if_modified(|now| std::mem::replace(now, suspended) != suspended);
+    Value::Null
+}
+
+/// Puts the node into maintenance: it takes no new connections, and asks those there are to leave. COMPAT:
+/// clients of streams are told by metadata that nobody leads theirs.
+pub fn drain(management: &Management, _: &Request) -> Told {
+    management.broker.connections.in_maintenance.store(true, Ordering::Relaxed);
+    suspend(management, true);
+    let n_closed = close(management, "Node was put into maintenance mode", usize::MAX, |it| {
+        !it.identity.is_of_streams()
+    });
+    Ok(json!({"closed": n_closed}))
+}
+
+/// Ends maintenance.
+pub fn revive(management: &Management, _: &Request) -> Told {
+    management.broker.connections.in_maintenance.store(false, Ordering::Relaxed);
+    Ok(suspend(management, false))
+}
+
+/// Stops the node; the number of its process.
+pub fn stop(management: &Management, _: &Request) -> Told {
+    management.stop.notify_one();
+    Ok(json!({"pid": std::process::id()}))
+}
+
+/// Has what goes through a virtual host, or what a user does there, traced.
+pub fn trace_on(management: &Management, request: &Request) -> Told {
+    trace(management, request, Firehose::start)
+}
+
+/// Ends that.
+pub fn trace_off(management: &Management, request: &Request) -> Told {
+    trace(management, request, Firehose::stop)
+}
+
+fn trace<'m>(
+    management: &'m Management,
+    request: &Request,
+    switch: fn(&Firehose<'m>, &str, Option<&str>) -> bool,
+) -> Told {
+    let vhost = request.vhost()?;
+    if switch(&management.broker.firehose(), &vhost, request.optional("user")) {
+        return Ok(Value::Null);
+    }
+    Err(MetaError::VhostNotFound(vhost).into())
+}
+
+/// Restarts a virtual host: it is up as long as the node is.
+pub fn restart_vhost(management: &Management, request: &Request) -> Told {
+    let (vhost, view) = (request.vhost()?, management.broker.view());
+    let is_there = view.meta.vhost(&vhost).is_some();
+    is_there.then_some(Value::Null).ok_or_else(|| MetaError::VhostNotFound(vhost).into())
+}

@@ -1,0 +1,244 @@
+//! Quorum queues and their members, of which there is one: their status, what is done to them, and messages
+//! that are looked at.
+
+use crate::api_error::{ApiError, Kind};
+use crate::node_info::is_same_node;
+use crate::{Management, Request, Told, table};
+use broker::{BODY_START_BYTES, Peeked, QueueRef, QuorumInspection, QuorumQueue};
+use meta::{Pattern, QueueDef, QueueKind};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Adds a member. COMPAT: one that is there is not added again, and that is no error.
+pub fn add_member(management: &Management, request: &Request) -> Told {
+    member_node(management, request)?;
+    replicated(management, request).map(|_| Value::Null)
+}
+
+/// Takes a member away, but not the last.
+pub fn delete_member(management: &Management, request: &Request) -> Told {
+    replicated(management, request)?;
+    let is_here = is_this_node(management, request)?;
+    if is_here { Err(invalid("last_node")) } else { Ok(Value::Null) }
+}
+
+/// Adds members on a node: every queue has one on the only node there is, and that leads it.
+pub fn grow(management: &Management, request: &Request) -> Told {
+    member_node(management, request).map(|()| json!([]))
+}
+
+/// Adds members up to a number.
+pub fn grow_to_count(_: &Management, request: &Request) -> Told {
+    patterns(request).map(|_| json!([]))
+}
+
+/// Has a queue's state written down, so that its log can be let go.
+pub fn reclaim_memory(management: &Management, request: &Request) -> Told {
+    let queue =
+        inspected(management, request, "This operation is not applicable to classic queues")?;
+    QuorumInspection::of(&queue).checkpoint();
+    Ok(Value::Null)
+}
+
+fn invalid(text: &str) -> ApiError {
+    ApiError::new(Kind::Invalid, text)
+}
+
+fn is_this_node(management: &Management, request: &Request) -> Result<bool, ApiError> {
+    Ok(is_same_node(request.text("node")?, &management.node_info.name))
+}
+
+/// Hands the leadership of a queue to another node, of which there is none.
+pub fn transfer_leadership(management: &Management, request: &Request) -> Told {
+    replicated(management, request).map_err(|error| match error.kind == Kind::NotFound {
+        true => error,
+        false => invalid("Cannot transfer leadership of a non-quorum queue"),
+    })?;
+    let is_here = is_this_node(management, request)?;
+    let already = "The target node is already the leader of this queue";
+    Err(invalid(if is_here { already } else { "unknown_member" }))
+}
+
+/// Takes away the members on a node. COMPAT: this is answered by a listing of what was not done, and no
+/// error.
+pub fn shrink(management: &Management, request: &Request) -> Told {
+    if !is_this_node(management, request)? {
+        return Err(invalid(&format!("{{:node_not_running, :{}}}", request.text("node")?)));
+    }
+    let result = "error: the last node cannot be removed";
+    let row = |queue: &Arc<QuorumQueue>| {
+        let QueueDef { vhost, name, .. } = &**queue.def();
+        json!({"vhost": vhost.as_str(), "name": name.as_str(), "size": 1, "result": result})
+    };
+    Ok(quorum_queues(management, request)?.iter().map(row).collect())
+}
+
+/// Has the state of queues written down.
+pub fn force_checkpoint(management: &Management, request: &Request) -> Told {
+    let queues = quorum_queues(management, request)?;
+    let is_shown = !request.flag("errors_only");
+    let done = queues.iter().map(|queue| {
+        QuorumInspection::of(queue).checkpoint();
+        let QueueDef { vhost, name, .. } = &**queue.def();
+        json!({"vhost": vhost.as_str(), "name": name.as_str(), "result": "{ok}"})
+    });
+    Ok(done.filter(|_| is_shown).collect())
+}
+
+fn quorum_queues(
+    management: &Management,
+    request: &Request,
+) -> Result<Vec<Arc<QuorumQueue>>, ApiError> {
+    let queues = matching(management, request)?;
+    let quorum = |queue| match queue {
+        QueueRef::Quorum(queue) => Some(queue),
+        QueueRef::Classic(_) | QueueRef::Stream(_) => None,
+    };
+    Ok(queues.into_iter().filter_map(quorum).collect())
+}
+
+/// The numbers of what this node leads. COMPAT: types without queues have no column.
+pub fn rebalance(management: &Management, request: &Request) -> Told {
+    let (wanted, queues) =
+        (request.optional("type").unwrap_or("all"), matching(management, request)?);
+    let mut row = Map::new();
+    let columns =
+        [(QueueKind::Quorum, "Number of quorum queues"), (QueueKind::Stream, "Number of streams")];
+    for (kind, column) in columns {
+        let n_queues = queues.iter().filter(|queue| queue.def().kind == kind).count();
+        if n_queues > 0 && (wanted == "all" || wanted == kind.as_str()) {
+            row.insert(column.to_owned(), n_queues.into());
+        }
+    }
+    if row.is_empty() {
+        return Ok(json!([]));
+    }
+    row.insert("Node name".to_owned(), management.node_info.name.as_str().into());
+    Ok(json!([row]))
+}
+
+/// The quorum queue that a request names. COMPAT: another's type is told by the name of its module.
+fn replicated(management: &Management, request: &Request) -> Result<Arc<QuorumQueue>, ApiError> {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    match management.broker.queue(&vhost, name) {
+        Some(QueueRef::Quorum(queue)) => Ok(queue),
+        Some(other) => {
+            let text = format!("{{:unsupported, :rabbit_{}_queue}}", other.def().kind.as_str());
+            Err(ApiError::new(Kind::Invalid, text))
+        }
+        None => {
+            let text = format!("queue '{name}' was not found in virtual host '{vhost}'");
+            Err(ApiError::new(Kind::NotFound, text))
+        }
+    }
+}
+
+/// Refuses a node that is not this one, which is all of its cluster.
+fn member_node(management: &Management, request: &Request) -> Result<(), ApiError> {
+    let node = request.text("node")?;
+    if is_same_node(node, &management.node_info.name) {
+        return Ok(());
+    }
+    let text = format!("node {node} is not a member of the cluster");
+    Err(ApiError::new(Kind::Unsupported, text))
+}
+
+fn patterns(request: &Request) -> Result<[Pattern; 2], ApiError> {
+    let pattern = |field| Pattern::new(request.optional(field).unwrap_or(".*"));
+    Ok([pattern("vhost_pattern")?, pattern("queue_pattern")?])
+}
+
+/// The queues whose virtual hosts and names match, by these.
+fn matching(management: &Management, request: &Request) -> Result<Vec<QueueRef>, ApiError> {
+    let [of_vhost, of_queue] = patterns(request)?;
+    let view = management.broker.view();
+    let vhosts = view.meta.vhosts().filter(|it| of_vhost.matches(it.name().as_bytes()));
+    let defs = vhosts.flat_map(|vhost| vhost.queues());
+    let defs = defs.filter(|def| of_queue.matches(def.name.as_str().as_bytes()));
+    Ok(defs.filter_map(|def| view.queue_by_id(def.id)).collect())
+}
+
+/// The members of a queue. COMPAT: RabbitMQ has a Raft group for each queue. Here the log is the node's, and
+/// what is counted are the messages that were put in.
+pub fn status(management: &Management, request: &Request) -> Told {
+    let figures = QuorumInspection::of(&*replicated(management, request)?).figures();
+    Ok(json!([{
+        "Node Name": management.node_info.name,
+        "Raft State": "leader",
+        "Membership": "voter",
+        "Last Log Index": figures.n_put,
+        "Last Written": figures.n_put,
+        "Last Applied": figures.n_put,
+        "Commit Index": figures.n_put,
+        "Term": 1,
+        "Machine Version": figures.machine_version,
+    }]))
+}
+
+/// The message at a position of a queue. It may have to be read first.
+pub async fn peek(management: &Management, request: &Request) -> Told {
+    let queue = inspected(management, request, "Cannot peek into a classic queue")?;
+    let position = request.text("position")?.parse::<usize>().ok();
+    let nth = position
+        .and_then(|position| position.checked_sub(1))
+        .ok_or_else(|| ApiError::new(Kind::BadRequest, "positions begin with 1"))?;
+    let message = QuorumInspection::of(&queue).peek(nth).await;
+    let message = message.ok_or_else(|| {
+        ApiError::new(Kind::Invalid, "Target queue does not have a message at that position")
+    })?;
+    Ok(json!(shown(message)))
+}
+
+/// The quorum queue that a request names, with RabbitMQ's other texts for those that are none.
+fn inspected(
+    management: &Management,
+    request: &Request,
+    classic: &str,
+) -> Result<Arc<QuorumQueue>, ApiError> {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    let queue = management.broker.queue(&vhost, name);
+    let text = match queue {
+        Some(QueueRef::Quorum(queue)) => return Ok(queue),
+        Some(other) if other.def().kind == QueueKind::Classic => classic.to_owned(),
+        Some(_) => "not_quorum_queue".to_owned(),
+        None => format!("Target queue was not found in virtual host '{vhost}'"),
+    };
+    Err(ApiError::new(Kind::Invalid, text))
+}
+
+/// A message as keys and values. COMPAT: properties that are set in falling order, then the envelope, then
+/// the headers, with the count of failed deliveries even if it is 0.
+fn shown(message: Peeked) -> Vec<(String, Value)> {
+    let it = message.properties;
+    let text = |text: Option<session::ShortString>| text.map(|it| json!(it.to_text()));
+    let properties = [
+        ("cluster_id", text(it.cluster_id)),
+        ("app_id", text(it.app_id)),
+        ("user_id", text(it.user_id)),
+        ("type", text(it.kind)),
+        ("timestamp", it.timestamp.map(Value::from)),
+        ("message_id", text(it.message_id)),
+        ("expiration", text(it.expiration)),
+        ("reply_to", text(it.reply_to)),
+        ("correlation_id", text(it.correlation_id)),
+        ("priority", it.priority.map(Value::from)),
+        ("delivery_mode", it.delivery_mode.map(Value::from)),
+        ("content_encoding", text(it.content_encoding)),
+        ("content_type", text(it.content_type)),
+        ("routing_keys", Some(json!([message.routing_key]))),
+        ("exchange", Some(message.exchange.into())),
+    ];
+    let set = properties.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    let body = String::from_utf8_lossy(&message.body_start).into_owned();
+    let body = (format!("payload (max {BODY_START_BYTES} bytes)"), Value::from(body));
+    let mut shown: Vec<(String, Value)> = set.chain([body]).collect();
+    let headers = it.headers.unwrap_or_default();
+    let headers = headers.iter().filter(|(key, _)| key.as_bytes() != b"x-delivery-count");
+    shown.extend(headers.map(|(key, value)| (header(&key.to_text()), table::value(value))));
+    shown.push((header("x-delivery-count"), message.n_failed.into()));
+    shown
+}
+
+fn header(name: &str) -> String {
+    format!("header.{name}")
+}

@@ -1,0 +1,276 @@
+//! Streams: who publishes to them and consumes them, their groups, what they track, and what is done to them.
+
+use crate::api_error::{ApiError, Kind};
+use crate::{Management, Request, Told};
+use broker::{
+    GroupRole, Inspection, PublisherView, QueueRef, Stream, SubscriptionView, TrackedValue,
+};
+use meta::{ConnectionId, SuperStream, SuperStreamError};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+
+/// The most partitions that are counted out, whatever the node's limit is.
+const PARTITIONS_MAX: u64 = 100_000;
+
+/// Has who publishes to a stream and consumes it look for it again.
+pub fn restart(management: &Management, request: &Request) -> Told {
+    Inspection::of(&*stream_of(management, request, "restart")?).restart();
+    Ok(Value::from(management.node_info.name.as_str()))
+}
+
+/// Adds a member: this node has the only one, and there is no other node.
+pub fn add_replica(management: &Management, request: &Request) -> Told {
+    stream_of(management, request, "add replicas to")?;
+    let is_here = request.text("node")? == management.node_info.name;
+    is_here.then_some(Value::Null).ok_or_else(|| invalid("node_not_running"))
+}
+
+/// Takes a member away, but not the last.
+pub fn delete_replica(management: &Management, request: &Request) -> Told {
+    stream_of(management, request, "delete replicas from")?;
+    Err(invalid("Cannot delete the last member of a stream"))
+}
+
+fn invalid(text: &str) -> ApiError {
+    ApiError::new(Kind::Invalid, text)
+}
+
+/// Makes a super stream.
+pub async fn add_super_stream(management: &Management, request: &Request) -> Told {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    let given = request.value("arguments").and_then(Value::as_object).into_iter().flatten();
+    let given = given.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    let arguments = meta::stream_arguments(given)?;
+    let keys = ["binding-keys", "binding_keys"].into_iter().find(|it| request.value(it).is_some());
+    let n = request.value("partitions").map(|_| request.number("partitions").filter(|n| *n > 0));
+    let wanted = match (keys, n.map(|n| n.map(i64::unsigned_abs))) {
+        (Some(keys), _) => SuperStream::keyed(name, request.words(keys), arguments),
+        (None, Some(Some(n))) if n > PARTITIONS_MAX => {
+            let text = format!("The partition number must not exceed {PARTITIONS_MAX}");
+            return Err(invalid(&text));
+        }
+        (None, Some(Some(n))) => SuperStream::numbered(name, n, arguments),
+        (None, Some(None)) => return Err(invalid("partitions is no number over 0")),
+        (None, None) => {
+            let text = "Specify partitions or binding-keys, not both, and one of them";
+            return Err(invalid(text));
+        }
+    };
+    let made = management.broker.operations().create_super_stream(&vhost, &wanted).await;
+    made.map(|()| Value::Null).map_err(refused)
+}
+
+/// Deletes a super stream.
+pub async fn delete_super_stream(management: &Management, request: &Request) -> Told {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    let deleted = management.broker.operations().delete_super_stream(&vhost, name).await;
+    deleted.map(|()| Value::Null).map_err(refused)
+}
+
+fn refused(error: SuperStreamError) -> ApiError {
+    match error {
+        SuperStreamError::Refused(error) => error.into(),
+        error @ (SuperStreamError::Invalid(_)
+        | SuperStreamError::Exists(_)
+        | SuperStreamError::NotFound) => invalid(&error.to_string()),
+    }
+}
+
+/// Reads everything that is committed, on threads that may wait; it ends with its operator's connection.
+pub async fn scrub(management: &Management, request: &Request) -> Told {
+    let stream = stream_of(management, request, "scrub")?;
+    let mut scrub = Inspection::of(&stream).scrub();
+    loop {
+        let stepped = spawn_blocking(move || (scrub.step(), scrub)).await;
+        let (goes_on, stepped) = stepped.map_err(|error| invalid(&error.to_string()))?;
+        scrub = stepped;
+        if !goes_on.map_err(|error| invalid(&error.to_string()))? {
+            break;
+        }
+    }
+    let found = scrub.found();
+    let damage = found
+        .damage
+        .iter()
+        .map(|it| json!({"file": it.file, "at": it.at, "offset": it.offset, "what": it.what}));
+    let (chunks, damage) = (found.n_chunks, damage.collect::<Value>());
+    Ok(
+        json!({"chunks": chunks, "bytes": found.bytes, "damaged": found.n_damaged, "damage": damage}),
+    )
+}
+
+/// Forgets the offset that a name has stored.
+pub fn reset_offset(management: &Management, request: &Request) -> Told {
+    let (vhost, reference) = (request.vhost()?, request.text("reference")?);
+    let stream = management.broker.view().stream(&vhost, request.text("stream")?);
+    let stream = stream.ok_or_else(|| invalid("The stream does not exist"))?;
+    if Inspection::of(&stream).reset_offset(reference.as_bytes()) {
+        return Ok(Value::Null);
+    }
+    Err(invalid("There is no stored offset for this reference, no need to reset"))
+}
+
+/// Chooses the active consumer of a group again.
+pub fn activate_consumer(management: &Management, request: &Request) -> Told {
+    let (vhost, reference) = (request.vhost()?, request.text("reference")?);
+    let stream = management.broker.view().stream(&vhost, request.text("stream")?);
+    let activated = stream.and_then(|stream| stream.memberships().activate(reference).ok());
+    activated.map(|()| Value::Null).ok_or_else(|| invalid("The group does not exist"))
+}
+
+/// The stream that a request names, for something that is done to streams only.
+pub(crate) fn stream_of(
+    management: &Management,
+    request: &Request,
+    to_do: &str,
+) -> Result<Arc<Stream>, ApiError> {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    match management.broker.queue(&vhost, name) {
+        Some(QueueRef::Stream(stream)) => Ok(stream),
+        Some(other) => {
+            let kind = other.def().kind.as_str();
+            Err(ApiError::new(Kind::Invalid, format!("Cannot {to_do} a {kind} queue")))
+        }
+        None => Err(ApiError::new(Kind::NotFound, "there is no such stream")),
+    }
+}
+
+/// The consumers of a stream, with the connection of each.
+#[must_use]
+pub fn consumers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
+    let (memberships, mut roles) = (stream.memberships(), BTreeMap::new());
+    for group in memberships.list() {
+        for one in memberships.consumers(&group.name).unwrap_or_default() {
+            roles.insert((one.connection, one.subscription), one.role);
+        }
+    }
+    let committed = Inspection::of(stream).figures().committed_offset;
+    let shown = |it: &SubscriptionView| {
+        let (active, activity) = match roles.get(&(it.connection, it.id)) {
+            None => (true, "up"),
+            Some(GroupRole::Active) => (true, "single_active"),
+            Some(GroupRole::Waiting | GroupRole::Deactivating) => (false, "waiting"),
+        };
+        // The last message of the last chunk it was given.
+        let offset = it.figures.next_offset.saturating_sub(1);
+        let has_lag = active && committed >= 0;
+        let lag = if has_lag { committed - offset.cast_signed() } else { 0 };
+        let properties = it.properties.iter().cloned();
+        let row = json!({
+            "node": node, "subscription_id": it.id.0, "messages_consumed": it.figures.n_messages,
+            "offset": offset, "offset_lag": lag, "credits": it.figures.credit, "active": active,
+            "activity_status": activity,
+            "properties": properties.map(|(key, value)| (key, value.into())).collect::<Map<_, _>>(),
+        });
+        (it.connection, row)
+    };
+    Inspection::of(stream).subscriptions().iter().map(shown).collect()
+}
+
+/// The publishers of a stream, with the connection of each.
+#[must_use]
+pub fn publishers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
+    let shown = |it: &PublisherView| {
+        let row = json!({
+            "node": node, "publisher_id": it.id.0,
+            "reference": it.reference.as_deref().map(String::from_utf8_lossy),
+            "messages_published": it.n_published, "messages_confirmed": it.n_confirmed,
+            "messages_errored": it.n_refused,
+        });
+        (it.connection, row)
+    };
+    Inspection::of(stream).publishers().iter().map(shown).collect()
+}
+
+/// The groups of a virtual host. COMPAT: one that consumes no part of a super stream has the partition -1.
+pub fn groups(management: &Management, request: &Request) -> Told {
+    let (vhost, view) = (request.vhost()?, management.broker.view());
+    let streams = view.streams().filter(|stream| stream.def().vhost == vhost);
+    let mut rows = Vec::new();
+    for stream in streams {
+        let groups = stream.memberships().list();
+        rows.extend(groups.iter().map(|group| {
+            json!({
+                "stream": stream.def().name.as_str(), "reference": &*group.name,
+                "partition_index": group.partition.map_or(-1, u64::cast_signed),
+                "consumers": group.n_consumers,
+            })
+        }));
+    }
+    Ok(Value::from(rows))
+}
+
+/// The consumers of a group.
+pub fn group_consumers(management: &Management, request: &Request) -> Told {
+    let (vhost, reference) = (request.vhost()?, request.text("reference")?);
+    let stream = management.broker.view().stream(&vhost, request.text("stream")?);
+    let found = stream.and_then(|stream| stream.memberships().consumers(reference).ok());
+    let consumers = found.ok_or_else(|| invalid("The group does not exist"))?;
+    let rows = consumers.iter().map(|one| {
+        let connection = management.broker.connections.get(one.connection);
+        json!({
+            "subscription_id": one.subscription.0,
+            "connection_name": connection.map(|it| it.identity.name.clone()),
+            "state": match one.role {
+                GroupRole::Active => "active (connected)",
+                GroupRole::Waiting => "waiting (connected)",
+                GroupRole::Deactivating => "deactivating (connected)",
+            },
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Offsets and numbers that a stream tracks.
+pub fn tracking(management: &Management, request: &Request) -> Told {
+    let stream = stream_of(management, request, "get stream status of")?;
+    let row = |(name, value): &(Box<[u8]>, TrackedValue)| {
+        let (kind, value) = match *value {
+            TrackedValue::Offset(offset) => ("offset", json!(offset)),
+            TrackedValue::TimestampMs(at_ms) => ("timestamp", json!(at_ms)),
+            TrackedValue::Sequence { chunk_id, publishing_id } => {
+                ("sequence", json!([chunk_id, publishing_id]))
+            }
+        };
+        json!({"type": kind, "reference": String::from_utf8_lossy(name), "value": value})
+    };
+    Ok(Inspection::of(&stream).tracked().iter().map(row).collect())
+}
+
+/// How a stream is, or with `tracking` what it tracks.
+pub fn status(management: &Management, request: &Request) -> Told {
+    if request.flag("tracking") {
+        return tracking(management, request);
+    }
+    let stream = stream_of(management, request, "get stream status of")?;
+    let (inspection, figures) = (Inspection::of(&stream), Inspection::of(&stream).figures());
+    Ok(json!([{
+        "role": "writer",
+        "node": management.node_info.name,
+        "epoch": figures.epoch,
+        "offset": figures.written_offset,
+        "committed_offset": figures.committed_offset,
+        "committed_chunk_id": inspection.committed_chunk_id(),
+        "first_offset": figures.first_offset,
+        "readers": figures.n_readers,
+        "segments": figures.n_segments,
+    }]))
+}
+
+/// How what decides about streams is. COMPAT: RabbitMQ has a Raft group for its streams. Here the node
+/// decides alone, and its log is that of its definitions, whose changes are counted.
+pub fn coordinator(management: &Management, _: &Request) -> Told {
+    let last = management.broker.view().epoch;
+    Ok(json!([{
+        "Node Name": management.node_info.name,
+        "Raft State": "leader",
+        "Membership": "voter",
+        "Last Log Index": last,
+        "Last Written": last,
+        "Last Applied": last,
+        "Commit Index": last,
+        "Term": 1,
+    }]))
+}

@@ -255,6 +255,8 @@ pub struct ChannelCounters {
     pub n_returned: AtomicU64,
     /// Messages that no queue took, and that nobody wanted back.
     pub n_dropped: AtomicU64,
+    /// Messages acknowledged.
+    pub n_acked: AtomicU64,
     /// Publishes waiting for `tx.commit`.
     pub n_uncommitted: AtomicU64,
     /// Acknowledgements waiting for `tx.commit`.
@@ -309,6 +311,12 @@ impl Connection {
     /// The channels that hold messages for too long, and how long would not be.
     pub(crate) fn take_overdue(&self) -> BTreeMap<ChannelId, u64> {
         std::mem::take(&mut stdx::lock(&self.interrupts).overdue)
+    }
+
+    /// Messages that a channel was given since it was opened.
+    #[must_use]
+    pub fn n_delivered(&self, channel: ChannelId) -> u64 {
+        self.confirms.get().map_or(0, |confirms| confirms.n_delivered(channel))
     }
 
     /// Publishes of a channel whose confirms wait for the disk.

@@ -6,7 +6,9 @@ mod series;
 
 pub(crate) use series::Ranges;
 
-use broker::{Broker, ByExchange, Count, Counts, PublishTotals, QueueStat};
+use broker::{
+    Broker, ByExchange, ChannelCounters, Connection, Count, Counts, PublishTotals, QueueStat,
+};
 use meta::{ConnectionId, QueueId};
 use mgmt::{Management, memory_used_bytes};
 use serde_json::{Map, Value, json};
@@ -14,6 +16,7 @@ use series::{History, LONG, Moments, Range, SHORT, details};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use stdx::Now;
 
 /// Memory of the past of all queues, and of all objects of one other kind, bytes.
@@ -37,8 +40,9 @@ const DELIVERED: std::ops::Range<usize> = 1..5;
 const READY: usize = 8;
 const UNACKED: usize = 9;
 
-/// Names of what clients publish.
-const OF_CHANNELS: [&str; 4] = ["publish", "confirm", "return_unroutable", "drop_unroutable"];
+/// Names of what is counted of channels; the first four, of what is published, of virtual hosts too.
+const OF_CHANNELS: [&str; 6] =
+    ["publish", "confirm", "return_unroutable", "drop_unroutable", "ack", "deliver_get"];
 
 /// Names of what comes and goes.
 const CHURN: [&str; 7] = [
@@ -86,8 +90,13 @@ fn of_queue(stat: &QueueStat) -> QueueLook {
     [a, b, c, d, e, f, g, h, stat.n_ready, stat.n_unacked]
 }
 
-const fn of_channel(totals: &PublishTotals) -> [u64; 4] {
+const fn of_published(totals: &PublishTotals) -> [u64; 4] {
     [totals.n_published, totals.n_answered, totals.n_returned, totals.n_dropped]
+}
+
+fn of_channel(connection: &Connection, id: ChannelId, counters: &ChannelCounters) -> [u64; 6] {
+    let [a, b, c, d] = of_published(&counters.totals(connection.n_unconfirmed(id)));
+    [a, b, c, d, counters.n_acked.load(Ordering::Relaxed), connection.n_delivered(id)]
 }
 
 fn add(sums: &mut [u64], more: &[u64]) {
@@ -109,7 +118,7 @@ fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
         put(vhost, 0, &of_counts(&counts));
     }
     for (vhost, totals) in broker.connections.published() {
-        put(vhost, PUBLISHED, &of_channel(&totals));
+        put(vhost, PUBLISHED, &of_published(&totals));
     }
     for (vhost, bytes) in broker.connections.traffic() {
         put(vhost, RECEIVED, &bytes);
@@ -161,7 +170,7 @@ struct Looks {
     vhosts: History<String, 16>,
     /// Bytes received and sent.
     connections: History<ConnectionId, 2>,
-    channels: History<(ConnectionId, ChannelId), 4>,
+    channels: History<(ConnectionId, ChannelId), 6>,
     /// Messages that came, and copies that went to queues.
     exchanges: History<ExchangeKey, 2>,
     churn: History<(), { CHURN.len() }>,
@@ -248,7 +257,7 @@ impl Past<'_, 16> {
         let (mut stats, now) = (Map::new(), self.now());
         self.put_counts(&mut stats, &now);
         // What clients published, rather than what came to queues.
-        let published = now.into_iter().skip(PUBLISHED);
+        let published = now.into_iter().take(RECEIVED).skip(PUBLISHED);
         self.put_all(&mut stats, OF_CHANNELS.into_iter().zip(published), PUBLISHED);
         Value::Object(stats)
     }
@@ -283,8 +292,8 @@ impl Stats {
         for connection in broker.connections.list() {
             connections.look(connection.id, connection.bytes(), moments);
             for (channel, counters) in stdx::lock(&connection.channels).iter() {
-                let totals = counters.totals(connection.n_unconfirmed(*channel));
-                channels.look((connection.id, *channel), of_channel(&totals), moments);
+                let figures = of_channel(&connection, *channel, counters);
+                channels.look((connection.id, *channel), figures, moments);
             }
         }
         connections.end_look(moments);
@@ -337,21 +346,22 @@ impl Stats {
         Past { moments, at, range: ranges.data_rates }.details(place..place + 1)
     }
 
-    /// None for a channel that has published nothing.
+    /// None for a channel that nothing was done on.
     pub(crate) fn of_channel(
         &self,
-        key: (ConnectionId, ChannelId),
-        totals: &PublishTotals,
+        connection: &Connection,
+        (id, counters): (ChannelId, &ChannelCounters),
         ranges: &Ranges,
     ) -> Option<Value> {
-        if *totals == PublishTotals::default() {
+        let (key, now) = ((connection.id, id), of_channel(connection, id, counters));
+        if now == [0; 6] {
             return None;
         }
         let looks = stdx::lock(&self.0);
         let (moments, at) = (&looks.moments, &|ms| looks.channels.at(&key, ms));
         let mut object = Map::new();
         let past = Past { moments, at, range: ranges.msg_rates };
-        past.put_all(&mut object, OF_CHANNELS.into_iter().zip(of_channel(totals)), 0);
+        past.put_all(&mut object, OF_CHANNELS.into_iter().zip(now), 0);
         Some(Value::Object(object))
     }
 

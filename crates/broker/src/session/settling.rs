@@ -49,6 +49,7 @@ impl Settling {
         let mut settles = self.take_settles();
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             links.make_room(&client.channels, run);
+            count_acks(client, run);
             self.settle_part(&mut client.turn, links, run);
             after_settling(client, links, run);
         }
@@ -61,6 +62,7 @@ impl Settling {
         let settles = self.take_settles();
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             links.make_room(&client.channels, run);
+            count_acks(client, run);
             for alike in run.chunk_by(|a, b| goes_back(a) == goes_back(b)) {
                 let _returning = begin_return(links, alike);
                 for part in alike.chunks(SETTLES_AT_ONCE) {
@@ -93,6 +95,13 @@ impl Settling {
             self.refused = Some((link.channel(), not_by_this_mode(&link.queue())));
         }
     }
+}
+
+fn count_acks(client: &Client, run: &[Settle]) {
+    let channel = run.first().and_then(|settle| client.channels.get(settle.channel));
+    let Some(channel) = channel else { return };
+    let n = run.iter().filter(|settle| settle.outcome == Outcome::Accepted).count();
+    stdx::count(&channel.counters.n_acked, n as u64);
 }
 
 /// Messages that go back in several parts go together: nobody is to be given what stands behind them.

@@ -271,9 +271,8 @@ impl Row for ChannelRow {
                 its.map(|(queue, one)| consumer(&self.api, queue, one)).collect()
             }
             "message_stats" => {
-                let (id, channel) = (self.connection.id, self.channel);
-                let totals = counters.totals(self.connection.n_unconfirmed(channel));
-                self.api.stats.of_channel((id, channel), &totals, &self.ranges)?
+                let channel = (self.channel, &**counters);
+                self.api.stats.of_channel(&self.connection, channel, &self.ranges)?
             }
             "messages_unacknowledged" => json!(self.n_unacked),
             "messages_uncommitted" => number(&counters.n_uncommitted),

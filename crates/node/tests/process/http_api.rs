@@ -2,6 +2,7 @@
 
 use super::support::node::Node;
 use super::support::wait_until;
+use amqp091::method::BasicAck;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -213,6 +214,20 @@ fn each_tag_sees_its_own() {
 fn a_connection_is_closed_with_a_reason_and_counted() {
     let api = Api::start();
     let mut client = Client::guest(api.0.address());
+    client.declare("q");
+    for body in [b"a", b"b"] {
+        client.put_publish("q", true, body);
+    }
+    client.flush();
+    client.consume("q", false);
+    let delivery_tag = [client.message(), client.message()].map(Option::unwrap)[0].tag;
+    client.say(1, BasicAck { delivery_tag, multiple: false });
+    let mut stats = Value::Null;
+    wait_until("the acknowledgement is counted", || {
+        stats = api.expect(200, "GET /channels", "")[0]["message_stats"].take();
+        stats["ack"] == 1
+    });
+    assert_eq!((&stats["publish"], &stats["deliver_get"]), (&json!(2), &json!(2)), "{stats}");
     let mut list = Value::Null;
     wait_until("a connection in the list", || {
         list = api.expect(200, "GET /connections", "");

@@ -120,6 +120,11 @@ impl Call {
         if self.is_typed() { mgmt::typed_table(table) } else { table_to_json(table) }
     }
 
+    /// One object, with the columns that the request wants.
+    pub(crate) fn one<R: Row>(&self, row: &R) -> Outcome {
+        Ok(Answer::Json(Listing::of(&self.query)?.shown(row)))
+    }
+
     /// A list of objects, as the request wants it shown.
     pub(crate) fn list<R: Row>(&self, rows: Vec<R>) -> Outcome {
         Listing::of(&self.query)?.show(rows).map(Answer::Rows)

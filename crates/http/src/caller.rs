@@ -89,8 +89,14 @@ impl Caller {
         self.is_monitor() || state.users().may_enter(&self.user, vhost)
     }
 
-    /// Refuses who has too few rights. `vhost` is that of the address.
-    pub(crate) fn check(&self, needs: Needs, state: &State, vhost: &str) -> Result<(), Refusal> {
+    /// Refuses who has too few rights. `vhost` is that of the address, which a request that `makes` something
+    /// misses otherwise.
+    pub(crate) fn check(
+        &self,
+        (needs, makes): (Needs, bool),
+        state: &State,
+        vhost: &str,
+    ) -> Result<(), Refusal> {
         let is_in = || state.users().may_enter(&self.user, vhost);
         let vhost_is_there = || vhost.is_empty() || state.vhost(vhost).is_some();
         let lacks = match needs {
@@ -102,16 +108,13 @@ impl Caller {
             Needs::Monitoring if !self.is_monitor() => "Not monitor user",
             Needs::Administrator if !self.is_administrator() => "Not administrator user",
             Needs::Policymaker if !self.has(&["administrator", "policymaker"]) => {
-                "Not policymaker user"
+                return Err(Refusal::not_yours());
             }
             Needs::Vhost | Needs::Policymaker if !vhost_is_there() => {
-                return Err(match needs {
-                    Needs::Policymaker => Refusal::lacks("vhost_not_found"),
-                    Needs::Nothing
-                    | Needs::Management
-                    | Needs::Vhost
-                    | Needs::Monitoring
-                    | Needs::Administrator => Refusal::not_found(),
+                return Err(if makes {
+                    Refusal::lacks("vhost_not_found")
+                } else {
+                    Refusal::not_found()
                 });
             }
             Needs::Vhost | Needs::Policymaker

@@ -104,6 +104,11 @@ impl Listing {
         })
     }
 
+    /// A row with the columns that the query wants.
+    pub(crate) fn shown<R: Row>(&self, row: &R) -> Value {
+        chosen(row, self.columns.as_deref())
+    }
+
     /// The rows that the query wants.
     pub(crate) fn show<R: Row>(self, mut rows: Vec<R>) -> Result<Rows, Refusal> {
         let n_total = rows.len();
@@ -154,14 +159,13 @@ pub fn shown(query: &str, rows: Vec<Value>) -> Result<String, String> {
 
 fn page_of(query: &Query) -> Result<Option<(usize, usize)>, Refusal> {
     let (page, size) = (query.get("page"), query.get("page_size"));
-    if page.is_none() && size.is_none() {
-        return Ok(None);
-    }
-    let number = page.map_or(Some(1), |page| page.parse().ok()).filter(|number| *number > 0);
+    // COMPAT: a size alone makes no pages.
+    let Some(page) = page else { return Ok(None) };
+    let number = page.parse().ok().filter(|number| *number > 0);
     let most = |size: &usize| (1..=PAGE_SIZE_MAX).contains(size);
     let size_given = size.map_or(Some(PAGE_SIZE), |size| size.parse().ok()).filter(most);
-    let is_number = |text: &str| text.parse::<u64>().is_ok();
-    if ![page, size].into_iter().flatten().all(is_number) {
+    let is_number = |text: &str| text.parse::<i64>().is_ok();
+    if ![Some(page), size].into_iter().flatten().all(is_number) {
         return Err(Refusal::bad_request("Pagination parameters are invalid"));
     }
     match (number, size_given) {
@@ -171,7 +175,7 @@ fn page_of(query: &Query) -> Result<Option<(usize, usize)>, Refusal> {
             "invalid_pagination_parameters",
             format!(
                 "Invalid pagination parameters: page number {}, page size {}",
-                page.unwrap_or("1"),
+                page,
                 size.unwrap_or("undefined")
             ),
         )),

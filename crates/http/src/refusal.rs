@@ -46,6 +46,15 @@ impl Refusal {
         Self::of_status(StatusCode::UNAUTHORIZED, "not_authorised", reason)
     }
 
+    pub(crate) fn not_yours() -> Self {
+        Self::not_authorised("User not authorised to access object")
+    }
+
+    /// Something that does not work now.
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::of_status(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", reason)
+    }
+
     /// A body of another kind than is expected.
     pub(crate) fn media_type(reason: &str) -> Self {
         Self::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", reason)
@@ -147,9 +156,7 @@ impl From<Error> for Refusal {
         match error.kind {
             ErrorKind::NotFound => Self::lacks(text),
             ErrorKind::AccessRefused | ErrorKind::NotAllowed => Self::not_authorised(text),
-            ErrorKind::ConnectionForced => {
-                Self::of_status(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", text)
-            }
+            ErrorKind::ConnectionForced => Self::unavailable(text),
             _ => Self::bad_request(text),
         }
     }

@@ -106,15 +106,15 @@ routes! {
     GET "/nodes/{node}/memory/ets/{filter}" Monitoring read node::memory_ets, "Tables of Erlang, of which there are none";
     GET "/nodes/{node}/memory/ets/{filter}/relative" Monitoring read node::memory_ets, "Tables of Erlang, of which there are none";
     GET "/extensions" Management read node::extensions, "Extensions of the management pages";
-    GET "/feature-flags" Administrator ask node::list_feature_flags, "Feature flags";
+    GET "/feature-flags" Management read node::feature_flags, "Feature flags";
     PUT "/feature-flags/{name}/enable" Administrator change node::enable_feature_flag, "Enable a feature flag";
-    GET "/deprecated-features" Administrator ask deprecated::list, "Deprecated features";
-    GET "/deprecated-features/used" Administrator ask deprecated::list_used, "Deprecated features in use";
+    GET "/deprecated-features" Management ask deprecated::list, "Deprecated features";
+    GET "/deprecated-features/used" Management ask deprecated::list_used, "Deprecated features in use";
     GET "/whoami" Management read access::whoami, "Who asks";
     POST "/login" Nothing log_in login::begin, "Log in by a form, for a cookie";
     DELETE "/login" Management change login::end, "Log out";
     DELETE "/reset" Administrator change node::nothing, "Forget statistics";
-    DELETE "/reset/{node}" Administrator change node::nothing, "Forget statistics of a node";
+    DELETE "/reset/{node}" Administrator change node::nothing_at, "Forget statistics of a node";
     POST "/rebalance/queues" Administrator ask quorum::rebalance, "Spread leaders over the nodes";
     GET "/auth/attempts/{node}" Monitoring read node::auth_attempts, "Attempts to log in";
     DELETE "/auth/attempts/{node}" Monitoring change node::forget_auth_attempts, "Forget attempts to log in";
@@ -140,17 +140,17 @@ routes! {
     DELETE "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::clear_parameter, "Clear a parameter";
     GET "/global-parameters" Policymaker read policies::list_global, "Global parameters";
     GET "/global-parameters/{name}" Policymaker read policies::get_global, "One global parameter";
-    PUT "/global-parameters/{name}" Administrator define definitions::set_global_parameter, "Set a global parameter";
-    DELETE "/global-parameters/{name}" Administrator define definitions::clear_global_parameter, "Clear a global parameter";
+    PUT "/global-parameters/{name}" Policymaker define definitions::set_global_parameter, "Set a global parameter";
+    DELETE "/global-parameters/{name}" Policymaker define definitions::clear_global_parameter, "Clear a global parameter";
     "policies":
     GET "/policies" Vhost read policies::list, "Policies";
     GET "/policies/{vhost}" Vhost read policies::list, "Policies of a virtual host";
-    GET "/policies/{vhost}/{name}" Vhost read policies::get, "One policy";
+    GET "/policies/{vhost}/{name}" Policymaker read policies::get, "One policy";
     PUT "/policies/{vhost}/{name}" Policymaker define definitions::set_policy, "Set a policy";
     DELETE "/policies/{vhost}/{name}" Policymaker define definitions::clear_policy, "Clear a policy";
     GET "/operator-policies" Vhost read policies::list_operator, "Operator policies";
     GET "/operator-policies/{vhost}" Vhost read policies::list_operator, "Operator policies of a virtual host";
-    GET "/operator-policies/{vhost}/{name}" Vhost read policies::get_operator, "One operator policy";
+    GET "/operator-policies/{vhost}/{name}" Administrator read policies::get_operator, "One operator policy";
     PUT "/operator-policies/{vhost}/{name}" Administrator define definitions::set_operator_policy, "Set an operator policy";
     DELETE "/operator-policies/{vhost}/{name}" Administrator define definitions::clear_operator_policy, "Clear an operator policy";
     "limits":
@@ -195,7 +195,7 @@ routes! {
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
     DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue";
     POST "/queues/{vhost}/{name}/get" Vhost quiet messages::get, "Fetch messages of a queue";
-    POST "/queues/{vhost}/{name}/actions" Vhost change queues::act, "actions on a queue";
+    POST "/queues/{vhost}/{name}/actions" Administrator change queues::act, "actions on a queue";
     POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask quorum::add_member, "Add a member";
     DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator ask quorum::delete_member, "Delete a member";
     POST "/queues/quorum/replicas/on/{node}/grow" Administrator ask quorum::grow, "Add members on a node";
@@ -256,7 +256,7 @@ routes! {
     GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}" Management read health::without_leaders, "Quorum queues have leaders";
     GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}" Management read health::without_leaders, "Quorum queues have leaders";
     GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}" Management read health::without_leaders, "Quorum queues have leaders";
-    GET "/health/checks/node-is-quorum-critical" Management read health::passes, "No queue loses its majority with this node";
+    GET "/health/checks/node-is-quorum-critical" Management read health::single_node, "No queue loses its majority with this node";
     GET "/health/checks/is-in-service" Management read health::in_service, "Fails in maintenance";
     GET "/health/checks/below-node-connection-limit" Management read health::below_connection_limit, "Fails at the limit of connections";
     GET "/health/checks/ready-to-serve-clients" Management read health::ready_to_serve, "Fails while clients cannot connect";
@@ -264,12 +264,12 @@ routes! {
     "federation":
     GET "/federation-links" Monitoring read node::empty, "None: federation is not there yet";
     GET "/federation-links/state/down" Monitoring read node::empty, "None: federation is not there yet";
-    GET "/federation-links/{vhost}" Monitoring read node::empty, "None";
-    GET "/federation-links/{vhost}/state/down" Monitoring read node::empty, "None";
+    GET "/federation-links/{vhost}" Monitoring read node::empty_in_vhost, "None";
+    GET "/federation-links/{vhost}/state/down" Monitoring read node::empty_in_vhost, "None";
     DELETE "/federation-links/vhost/{vhost}/{id}/{node}/restart" Monitoring change node::none_to_change, "None to restart";
     "shovels":
     GET "/shovels" Monitoring read node::empty, "None: shovels are not there yet";
-    GET "/shovels/{vhost}" Monitoring read node::empty, "None";
+    GET "/shovels/{vhost}" Monitoring read node::empty_in_vhost, "None";
     GET "/shovels/vhost/{vhost}/{name}" Monitoring read node::none, "None";
     DELETE "/shovels/vhost/{vhost}/{name}" Monitoring change node::none_to_change, "None to delete";
     DELETE "/shovels/vhost/{vhost}/{name}/restart" Monitoring change node::none_to_change, "None to restart";

@@ -35,6 +35,15 @@ const NODE_HEADER: &str = "leveret-node";
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
+/// COMPAT: what old caches are told too not to keep.
+const KEPT_NOWHERE: [&str; 5] = [
+    "/version",
+    "/health/checks/is-in-service",
+    "/health/checks/below-node-connection-limit",
+    "/health/checks/ready-to-serve-clients",
+    "/health/checks/reached-target-cluster-size",
+];
+
 /// Serves the HTTP API until `until` resolves.
 pub async fn serve(listeners: Vec<Listener>, api: Arc<Api>, until: impl Future<Output = ()>) {
     tokio::select! {
@@ -119,6 +128,10 @@ async fn respond(
     }
     let headers = response.headers_mut();
     origins::fill(headers, &api.settings, (&asked, &method, &allowed));
+    if routes.iter().any(|route| KEPT_NOWHERE.contains(&route.template)) {
+        headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+        headers.insert(header::EXPIRES, HeaderValue::from_static("0"));
+    }
     if let Some(allowed) =
         HeaderValue::from_str(&allowed).ok().filter(|_| api.settings.shows_allowed)
     {
@@ -160,8 +173,7 @@ async fn answer(
         None => caller(&api, &head.headers, peer, changes).await?,
     };
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
-        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the node is stopping");
-        return Err(Refusal::of_status(status, "service_unavailable", text));
+        return Err(Refusal::unavailable("the node is stopping"));
     }
     if !negotiation::takes_json(&head.headers) {
         let text = "answers are application/json";
@@ -170,7 +182,8 @@ async fn answer(
     let params: Vec<(String, String)> =
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
-    caller.check(route.needs, &api.management.broker.view().meta, vhost)?;
+    let makes = [Method::PUT, Method::POST].contains(&head.method);
+    caller.check((route.needs, makes), &api.management.broker.view().meta, vhost)?;
     let is_document = caller.is_local() && route.group == "definitions";
     let bytes_max = if is_document { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
     let body = body_of_request(body, bytes_max).await?;

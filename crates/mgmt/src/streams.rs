@@ -46,16 +46,18 @@ pub async fn add_super_stream(management: &Management, request: &Request) -> Tol
     let keys = ["binding-keys", "binding_keys"].into_iter().find(|it| request.value(it).is_some());
     let n = request.value("partitions").map(|_| request.number("partitions").filter(|n| *n > 0));
     let wanted = match (keys, n.map(|n| n.map(i64::unsigned_abs))) {
-        (Some(keys), _) => SuperStream::keyed(name, request.words(keys), arguments),
+        (Some(_), Some(_)) => {
+            return Err(invalid("Specify partitions or binding keys, not both"));
+        }
+        (Some(keys), None) => SuperStream::keyed(name, request.words(keys), arguments),
         (None, Some(Some(n))) if n > PARTITIONS_MAX => {
             let text = format!("The partition number must not exceed {PARTITIONS_MAX}");
             return Err(invalid(&text));
         }
         (None, Some(Some(n))) => SuperStream::numbered(name, n, arguments),
-        (None, Some(None)) => return Err(invalid("partitions is no number over 0")),
+        (None, Some(None)) => return Err(invalid("The partition number must be greater than 0")),
         (None, None) => {
-            let text = "Specify partitions or binding-keys, not both, and one of them";
-            return Err(invalid(text));
+            return Err(invalid("Must specify partitions or binding keys"));
         }
     };
     let made = management.broker.operations().create_super_stream(&vhost, &wanted).await;

@@ -77,8 +77,6 @@ pub(crate) fn list(call: &Call) -> Outcome {
 }
 
 pub(crate) fn of_queue(call: &Call) -> Outcome {
-    let view = call.view();
-    vhost(&view.meta, call)?.queue(call.param("name")).ok_or_else(Refusal::not_found)?;
     let is_it = |binding: &BindingView| match &binding.destination {
         DestinationName::Queue(name) => name == call.param("name"),
         DestinationName::Exchange(_) => false,
@@ -87,8 +85,7 @@ pub(crate) fn of_queue(call: &Call) -> Outcome {
 }
 
 fn of_exchange(call: &Call, wanted: impl Fn(&BindingView, &str) -> bool) -> Outcome {
-    let (view, name) = (call.view(), super::exchanges::name(call));
-    vhost(&view.meta, call)?.exchange(name).ok_or_else(Refusal::not_found)?;
+    let name = super::exchanges::name(call);
     call.list(rows(call, |binding| wanted(binding, name))?)
 }
 
@@ -103,14 +100,15 @@ pub(crate) fn to_exchange(call: &Call) -> Outcome {
     })
 }
 
+/// COMPAT: the default exchange has a name in addresses.
+fn source(call: &Call) -> &str {
+    Some(call.param("source")).filter(|name| *name != "amq.default").unwrap_or_default()
+}
+
 /// Whether a binding is between the two that the address names.
 fn is_between(call: &Call, binding: &BindingView) -> bool {
-    let source = match call.param("source") {
-        "amq.default" => "",
-        name => name,
-    };
     let (destination, kind) = destination(binding);
-    binding.source == source
+    binding.source == source(call)
         && destination == call.param("destination")
         && kind.starts_with(call.param("kind"))
 }
@@ -170,7 +168,7 @@ fn binding_op(
     (key, arguments): (&str, session::Table),
     binds: bool,
 ) -> Result<Op, Refusal> {
-    let (source, destination) = (short(call.param("source"))?, short(call.param("destination"))?);
+    let (source, destination) = (short(source(call))?, short(call.param("destination"))?);
     let routing_key = short(key)?;
     if call.param("kind") == "q" {
         let binding = QueueBinding { queue: destination, exchange: source, routing_key, arguments };

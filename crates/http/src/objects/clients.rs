@@ -123,9 +123,23 @@ impl ConnectionRow {
     }
 }
 
-/// Whether the caller sees a client of a user in a virtual host.
-fn sees(call: &Call, connection: &Connection) -> bool {
-    call.caller.is_monitor() || connection.identity.user == call.caller.user
+/// Whether the caller sees a client.
+pub(super) fn sees(call: &Call, connection: &Connection) -> bool {
+    check_user(call, &connection.identity.user).is_ok()
+}
+
+/// Refuses who asks for what is another user's and does not monitor.
+fn check_user(call: &Call, user: &str) -> Result<(), Refusal> {
+    if call.caller.is_monitor() || user == call.caller.user {
+        return Ok(());
+    }
+    Err(Refusal::not_yours())
+}
+
+/// Refuses who asks for a client of another user and does not monitor.
+fn check_client(call: &Call, is_it: impl Fn(&Connection) -> bool) -> Result<(), Refusal> {
+    let mut list = call.api.management.broker.connections.list().into_iter();
+    list.find(|one| is_it(one)).map_or(Ok(()), |one| check_user(call, &one.identity.user))
 }
 
 fn connections(
@@ -166,13 +180,16 @@ pub(crate) fn list_of_streams(call: &Call) -> Outcome {
 }
 
 pub(crate) fn list_of_user(call: &Call) -> Outcome {
+    check_user(call, call.param("user"))?;
     call.list(connections(call, |one| one.identity.user == call.param("user"))?)
 }
 
 /// The connection that the address names, or whose process it does.
 fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
     let (name, id) = (call.param("name"), mgmt::connection_of_pid(call.param("name")));
-    let found = connections(call, |one| one.identity.name == name || id == Some(one.id))?;
+    let is_it = |one: &Connection| one.identity.name == name || id == Some(one.id);
+    check_client(call, is_it)?;
+    let found = connections(call, is_it)?;
     found.into_iter().next().ok_or_else(|| {
         ApiError { kind: Kind::NotFound, text: format!("there is no connection {name}") }.into()
     })
@@ -198,6 +215,7 @@ pub(crate) async fn close(call: &Call) -> Outcome {
 }
 
 pub(crate) async fn close_of_user(call: &Call) -> Outcome {
+    check_user(call, call.param("user"))?;
     close_all(call, &connections(call, |one| one.identity.user == call.param("user"))?)
 }
 
@@ -336,6 +354,8 @@ pub(crate) fn channels_of_connection(call: &Call) -> Outcome {
 
 pub(crate) fn get_channel(call: &Call) -> Outcome {
     let name = call.param("name");
+    let connection = name.rsplit_once(" (").map_or(name, |(connection, _)| connection);
+    check_client(call, |one| one.identity.name == connection)?;
     let found = channels(call, |_| true)?.into_iter().find(|row| row.name() == name);
     let row = ChannelRow { has_consumers: true, ..found.ok_or_else(Refusal::not_found)? };
     Ok(Answer::Json(row.object()))

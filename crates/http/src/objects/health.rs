@@ -26,7 +26,15 @@ pub(crate) fn passes(_: &Call) -> Outcome {
     ok()
 }
 
+/// COMPAT: there is no other node that could be needed.
+pub(crate) fn single_node(_: &Call) -> Outcome {
+    Ok(Answer::Json(json!({"status": "ok", "reason": "single node cluster"})))
+}
+
 pub(crate) fn alarms(call: &Call) -> Outcome {
+    if !call.param("node").is_empty() {
+        super::node::check_node(call)?;
+    }
     let management = &call.api.management;
     let node = &management.node_info.name;
     let descriptors = management.resources.descriptors().is_alarm_on;
@@ -44,9 +52,9 @@ pub(crate) fn alarms(call: &Call) -> Outcome {
 }
 
 pub(crate) fn port_listener(call: &Call) -> Outcome {
-    let port: u16 = call.param("port").parse().map_err(|_| Refusal::bad_request("Invalid port"))?;
+    let port: u32 = call.param("port").parse().map_err(|_| Refusal::bad_request("Invalid port"))?;
     let listeners = call.api.management.open_listeners();
-    let ports: Vec<u16> = listeners.iter().map(|listener| listener.address.port()).collect();
+    let ports: Vec<u32> = listeners.iter().map(|one| one.address.port().into()).collect();
     if ports.contains(&port) {
         return Ok(Answer::Json(json!({"status": "ok", "port": port})));
     }
@@ -57,8 +65,9 @@ pub(crate) fn protocol_listener(call: &Call) -> Outcome {
     let listeners = call.api.management.open_listeners();
     let open: Vec<&str> = listeners.iter().map(|listener| listener.protocol).collect();
     let wanted = call.param("protocols").split(',').map(|word| word.trim().to_lowercase());
-    let missing: Vec<String> =
-        wanted.filter(|protocol| !open.contains(&protocol_name(protocol))).collect();
+    let mut missing: Vec<String> =
+        wanted.map(|protocol| protocol_name(&protocol).to_owned()).collect();
+    missing.retain(|protocol| !open.contains(&protocol.as_str()));
     if missing.is_empty() {
         return Ok(Answer::Json(json!({"status": "ok", "protocols": open})));
     }

@@ -30,6 +30,10 @@ fn exchange_types() -> Value {
     EXCHANGE_TYPES.iter().map(object).collect()
 }
 
+fn erlang_full_version(call: &Call) -> String {
+    format!("none: Leveret {}", call.api.management.node_info.version)
+}
+
 fn cluster_name(call: &Call) -> Value {
     let view = call.view();
     let name = view.meta.global_parameters().get("cluster_name").map(meta::Json::value);
@@ -56,7 +60,8 @@ pub(crate) fn overview(call: &Call) -> Outcome {
     let n_queues: usize =
         vhosts.iter().map(|vhost| vhost.queues().filter(|def| !def.is_internal()).count()).sum();
     let n_exchanges: usize = vhosts.iter().map(|vhost| vhost.exchanges().len()).sum();
-    let connections = management.broker.connections.list();
+    let mut connections = management.broker.connections.list();
+    connections.retain(|one| super::clients::sees(call, one));
     let n_consumers: u64 = view.queues().map(|queue| queue.stat().n_consumers).sum();
     let ((is_plain, has_totals), ranges) = (call.wants_plain(), call.ranges()?);
     let mut object = json!({
@@ -73,7 +78,7 @@ pub(crate) fn overview(call: &Call) -> Outcome {
         "cluster_tags": {},
         "node_tags": {},
         "erlang_version": ERLANG,
-        "erlang_full_version": format!("none: Leveret {}", management.node_info.version),
+        "erlang_full_version": erlang_full_version(call),
         "crypto_lib_version": "aws-lc-rs",
         "disable_stats": is_plain,
         "default_queue_type": "classic",
@@ -160,6 +165,7 @@ fn node_object(call: &Call) -> Result<Value, Refusal> {
         "ra_open_file_metrics": {},
         "rabbitmq_version": node_info.rabbitmq_version,
         "erlang_version": ERLANG,
+        "erlang_full_version": erlang_full_version(call),
         "crypto_lib_version": "aws-lc-rs",
         "name": node_info.name,
         "type": "disc",
@@ -181,14 +187,14 @@ pub(crate) fn list(call: &Call) -> Outcome {
 }
 
 /// Refuses a node that is not this one, which is all of its cluster.
-fn check_node(call: &Call) -> Result<(), Refusal> {
+pub(super) fn check_node(call: &Call) -> Result<(), Refusal> {
     let is_here = call.param("node") == call.api.management.node_info.name;
     if is_here { Ok(()) } else { Err(Refusal::not_found()) }
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
     check_node(call)?;
-    Ok(Answer::Json(node_object(call)?))
+    call.one(&node_object(call)?)
 }
 
 /// COMPAT: the parts of an Erlang node's memory. Tools want all of them; nothing is in most.
@@ -249,7 +255,7 @@ pub(crate) fn memory_relative(call: &Call) -> Outcome {
 /// COMPAT: there are no tables of Erlang.
 pub(crate) fn memory_ets(call: &Call) -> Outcome {
     check_node(call)?;
-    Ok(Answer::Json(json!({"ets": {"total": 0}})))
+    Ok(Answer::Json(json!({"ets_tables_memory": {"total": 0}})))
 }
 
 pub(crate) fn get_cluster_name(call: &Call) -> Outcome {
@@ -269,11 +275,37 @@ pub(crate) fn effective_config(call: &Call) -> Outcome {
     Ok(Answer::Text(settings.map(|(key, value)| format!("{key} = {value}\n")).collect()))
 }
 
+/// The flags of the command line tool, and COMPAT those that clients of the API look for.
+fn flags(call: &Call) -> Result<Vec<Value>, Refusal> {
+    let flags = mgmt::node::list_feature_flags(&call.api.management, &call.address())?;
+    let mut flags = flags.as_array().cloned().unwrap_or_default();
+    if call.caller.is_local() {
+        return Ok(flags);
+    }
+    for (name, stability) in
+        [("detailed_queues_endpoint", "required"), ("rabbitmq_4.3.0", "stable")]
+    {
+        flags.push(json!({
+            "name": name, "state": "enabled", "stability": stability, "provided_by": "rabbit",
+            "desc": "", "doc_url": "",
+        }));
+    }
+    for flag in &mut flags {
+        let level = if flag["stability"] == "required" { "hard" } else { "soft" };
+        put_field(flag, "require_level", json!(level));
+        put_field(flag, "experiment_level", json!("supported"));
+        put_field(flag, "callbacks", json!([]));
+    }
+    Ok(flags)
+}
+
+pub(crate) fn feature_flags(call: &Call) -> Outcome {
+    call.list(flags(call)?)
+}
+
 /// COMPAT: all there are are on.
 pub(crate) async fn enable_feature_flag(call: &Call) -> Outcome {
-    let flags = mgmt::node::list_feature_flags(&call.api.management, &call.address())?;
-    let mut flags = flags.as_array().into_iter().flatten();
-    if flags.any(|flag| flag["name"] == call.param("name")) {
+    if flags(call)?.iter().any(|flag| flag["name"] == call.param("name")) {
         return Ok(Answer::NoContent);
     }
     Err(Refusal::bad_request("unsupported"))
@@ -309,9 +341,20 @@ pub(crate) async fn nothing(_: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
+/// COMPAT: the same, of a node that is here.
+pub(crate) async fn nothing_at(call: &Call) -> Outcome {
+    check_node(call)?;
+    Ok(Answer::NoContent)
+}
+
 /// For lists that only a cluster, federation or shovels fill.
 pub(crate) fn empty(call: &Call) -> Outcome {
     call.list::<Value>(Vec::new())
+}
+
+pub(crate) fn empty_in_vhost(call: &Call) -> Outcome {
+    crate::call::vhost(&call.view().meta, call)?;
+    empty(call)
 }
 
 /// For one of what there are none.

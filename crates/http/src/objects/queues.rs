@@ -277,7 +277,7 @@ fn found(call: &Call) -> Result<QueueRow, Refusal> {
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
-    Ok(Answer::Json(found(call)?.object()))
+    call.one(&found(call)?)
 }
 
 pub(crate) async fn declare(call: &Call) -> Outcome {
@@ -322,13 +322,11 @@ pub(crate) async fn purge(call: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-/// COMPAT: there is nothing to synchronise, and saying so is no error.
+/// COMPAT: no action is left of those that there were once.
 pub(crate) async fn act(call: &Call) -> Outcome {
-    found(call)?;
-    match text(&call.object()?, "action")? {
-        "sync" | "cancel_sync" => Ok(Answer::NoContent),
-        other => Err(Refusal::bad_request(format!("unknown action: {other}"))),
-    }
+    found(call).map_err(|_| Refusal::lacks("queue_not_found"))?;
+    let object = call.object()?;
+    Err(Refusal::bad_request(format!("unknown action: {}", text(&object, "action")?)))
 }
 
 /// Does something in the caller's name, as its client would.

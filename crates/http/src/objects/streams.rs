@@ -3,6 +3,7 @@
 use super::clients::connection_details;
 use super::{field, put_field};
 use crate::call::{Answer, Call, Outcome};
+use crate::refusal::Refusal;
 use broker::Stream;
 use meta::ConnectionId;
 use mgmt::streams;
@@ -15,6 +16,13 @@ type Users = fn(&str, &Stream) -> Vec<(ConnectionId, Value)>;
 fn list(call: &Call, users: Users) -> Outcome {
     let (view, node) = (call.view(), call.api.management.node_info.name.as_str());
     let (queue, connection) = (call.param("queue"), call.param("name"));
+    if !connection.is_empty() {
+        super::clients::get(call)?;
+    }
+    let is_there = |name| call.api.management.broker.queue(call.param("vhost"), name).is_some();
+    if !queue.is_empty() && !is_there(queue) {
+        return Err(Refusal::not_found());
+    }
     let mut rows = Vec::new();
     for vhost in super::vhosts(&view.meta, call)? {
         let streams = view.streams().filter(|stream| stream.def().vhost == *vhost.name());
@@ -63,5 +71,5 @@ pub(crate) fn tracking(call: &Call) -> Outcome {
 
 pub(crate) async fn put_super_stream(call: &Call) -> Outcome {
     streams::add_super_stream(&call.api.management, &call.request()?).await?;
-    Ok(Answer::Created(None))
+    Ok(Answer::NoContent)
 }

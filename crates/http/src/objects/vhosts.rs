@@ -1,6 +1,7 @@
 //! Virtual hosts, and their limits.
 
 use crate::call::{Answer, Call, Outcome, vhost};
+use crate::refusal::Refusal;
 use crate::stats::Ranges;
 use meta::Vhost;
 use meta::definitions::{user_limits, vhost_limits};
@@ -76,8 +77,14 @@ pub(crate) fn list_limits(call: &Call) -> Outcome {
 
 pub(crate) fn list_user_limits(call: &Call) -> Outcome {
     let view = call.view();
-    super::access::check(call)?;
     let wanted = call.param("user");
+    if !call.caller.is_administrator() && wanted != call.caller.user {
+        return Err(match wanted {
+            "" => Refusal::not_authorised("Not administrator user"),
+            _ => Refusal::not_yours(),
+        });
+    }
+    super::access::check(call)?;
     let users = view.meta.users().iter();
     let users = users.filter(|user| wanted.is_empty() || user.name() == wanted);
     let limits = users.map(|it| (it.name().as_str(), user_limits(it)));

@@ -119,6 +119,10 @@ impl Route {
         {
             return Refusal::bad_request("vhost_or_user_not_found");
         }
+        // COMPAT: nor are the limits of users called otherwise.
+        if lacks && self.group == "limits" && !call.caller.is_local() {
+            return Refusal::lacks("vhost_not_found");
+        }
         refused.into()
     }
 }

@@ -280,11 +280,7 @@ fn bad_requests_are_told_what_is_wrong() {
             &properties(r#"{"priority": 300}"#),
             "invalid property: priority",
         ),
-        (
-            "PUT /stream/super-streams/%2F/s",
-            r#"{"partitions": 0}"#,
-            "partitions is no number over 0",
-        ),
+        ("PUT /stream/super-streams/%2F/s", r#"{"partitions": 0}"#, "must be greater than 0"),
         ("GET /queues?page=0", "", "Invalid pagination parameters"),
         ("GET /queues?page=2", "", "Page out of range"),
         ("GET /queues?page=1&page_size=501", "", "Invalid pagination parameters"),

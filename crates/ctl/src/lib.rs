@@ -17,6 +17,7 @@ mod render;
 mod report;
 mod run;
 mod tail;
+mod top;
 mod unavailable;
 mod units;
 mod usage;

@@ -6,9 +6,10 @@ mod status;
 mod tls;
 
 pub(crate) use health::{
-    alarms, check_alarms, check_deprecated_features, check_local_alarms, check_port_listener,
-    check_protocol_listener, check_running, check_virtual_hosts, failed, interface_lines,
-    is_booting, is_running, listeners, passed, ports, server_version, shown,
+    alarm_lines, alarms, check_alarms, check_deprecated_features, check_local_alarms,
+    check_port_listener, check_protocol_listener, check_running, check_virtual_hosts, failed,
+    heaviest_lines, interface_lines, is_booting, is_running, listeners, passed, ports,
+    server_version, shown,
 };
 pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, status};

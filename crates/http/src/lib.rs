@@ -33,6 +33,7 @@ pub use settings::{MetricsSettings, Settings};
 use auth::LoginThrottle;
 use mgmt::Management;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use stdx::Now;
 
 /// Tells the time.
@@ -48,6 +49,8 @@ pub struct Api {
     clock: Clock,
     logins: cookie::Logins,
     stats: stats::Stats,
+    /// Whether the figures are looked at by themselves.
+    is_sampled: AtomicBool,
     ages: metrics::Ages,
     turns: stream::Turns,
 }
@@ -76,6 +79,7 @@ impl Api {
             clock,
             logins: cookie::Logins::default(),
             stats: stats::Stats::default(),
+            is_sampled: AtomicBool::new(false),
             ages: metrics::Ages::default(),
             turns: stream::Turns::default(),
         })
@@ -83,5 +87,11 @@ impl Api {
 
     fn now(&self) -> Now {
         (self.clock)()
+    }
+
+    /// Looks at the figures.
+    fn look(&self) {
+        self.stats.look(&self.management, self.now());
+        self.ages.look(&self.management.broker, self.now());
     }
 }

@@ -345,6 +345,7 @@ routes! {
     POST "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::add_replica, "Add a member";
     DELETE "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::delete_replica, "Delete a member";
     DELETE "/leveret/super-streams/{vhost}/{name}" Administrator later streams::delete_super_stream, "Delete a super stream";
+    POST "/leveret/samples" Administrator quiet node::sample, "Look at the figures for rates now, where nobody does so every few seconds";
     GET "/leveret/state" Administrator ask node::state, "Whether the node has started";
     GET "/leveret/status" Administrator ask node::status, "How the node is";
     GET "/leveret/cluster" Administrator ask node::cluster_status, "How its cluster is";

@@ -69,14 +69,11 @@ pub async fn serve_metrics(
 /// Has the figures looked at, over and over.
 async fn look_often(api: &Arc<Api>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
+    api.is_sampled.store(true, Ordering::Relaxed);
     loop {
         ticks.tick().await;
         let api = Arc::clone(api);
-        let look = move || {
-            api.stats.look(&api.management, api.now());
-            api.ages.look(&api.management.broker, api.now());
-        };
-        let _ended = spawn_blocking(look).await;
+        let _ended = spawn_blocking(move || api.look()).await;
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn is_booting(invocation: &Invocation, state: Value) -> Result<Answer
 }
 
 /// A line for each alarm.
-pub(super) fn alarm_lines(alarms: &Value) -> Vec<String> {
+pub(crate) fn alarm_lines(alarms: &Value) -> Vec<String> {
     let line = |alarm: &Value| {
         let node = field(alarm, "node");
         match field(alarm, "resource") {
@@ -107,7 +107,7 @@ pub(super) fn alarm_lines(alarms: &Value) -> Vec<String> {
 }
 
 /// The heaviest users of the node, once however many alarms are on.
-fn heaviest_lines(alarms: &Value) -> Vec<String> {
+pub(crate) fn heaviest_lines(alarms: &Value) -> Vec<String> {
     let sentences = alarms.pointer("/0/heaviest/sentences").and_then(Value::as_array);
     let sentences = sentences.into_iter().flatten().filter_map(Value::as_str);
     sentences.map(|sentence| format!("Heaviest: {sentence}")).collect()

@@ -4,6 +4,7 @@ use super::list;
 use crate::client::STATE;
 use crate::options::{flag, number};
 use crate::output::Form;
+use crate::top;
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
@@ -134,6 +135,13 @@ const BINDING: &[&str] = &[
 ];
 
 pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        usage: "top [--once] [--interval <seconds>] [--rows <rows>]",
+        description: "Shows the busiest queues and connections, and who is blocked by what",
+        switches: &[flag("once", None), number("interval", Some('i')), number("rows", None)],
+        action: Action::Follow(top::top),
+        ..MONITORING
+    },
     Verb {
         usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
                 [--no-table-headers] [<column>, ...]",

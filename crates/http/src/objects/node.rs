@@ -6,6 +6,9 @@ use crate::refusal::Refusal;
 use broker::Alarm;
 use mgmt::{ListenerInfo, memory_used_bytes};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::task::spawn_blocking;
 
 /// COMPAT: what clients see as the Erlang that RabbitMQ 4.3.6 runs on.
 const ERLANG: &str = "27.3";
@@ -333,6 +336,15 @@ pub(crate) fn auth_attempts(call: &Call) -> Outcome {
 pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {
     check_node(call)?;
     call.api.throttle.forget_attempts();
+    Ok(Answer::NoContent)
+}
+
+/// Looks at the figures, where nobody does so by itself.
+pub(crate) async fn sample(call: &Call) -> Outcome {
+    if !call.api.is_sampled.load(Ordering::Relaxed) {
+        let api = Arc::clone(&call.api);
+        spawn_blocking(move || api.look()).await.map_err(|_| Refusal::internal())?;
+    }
     Ok(Answer::NoContent)
 }
 

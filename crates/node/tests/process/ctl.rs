@@ -321,6 +321,27 @@ fn what_clients_do_is_listed() {
 }
 
 #[test]
+fn top_shows_queues_connections_and_alarms() {
+    let node = Node::start();
+    let mut client = Client::guest(node.address);
+    client.declare("q1");
+    client.select_confirms();
+    client.put_publish("q1", false, b"hello");
+    client.flush();
+    client.wait_for_confirms();
+    node.told(&["set_vm_memory_high_watermark", "0.000000001"]);
+    let shown = node.told(&["top", "--once", "--interval", "1", "--rows", "5"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("Memory alarm on node "), "{shown}");
+    assert!(shown.contains("Heaviest: queue 'q1' in vhost '/' holds 1 messages"), "{shown}");
+    let queue = lines.iter().find(|line| line.ends_with("  'q1' in '/'")).unwrap();
+    let cells: Vec<&str> = queue.split_whitespace().collect();
+    assert_eq!(&cells[2..4], ["1", "0"], "{shown}");
+    let connection = lines.iter().find(|line| line.ends_with(" of 'guest'")).unwrap();
+    assert!(connection.contains(&client.local_port().to_string()), "{shown}");
+}
+
+#[test]
 fn connections_are_closed_with_the_operators_words() {
     let node = Node::start();
     let mut clients = [Client::guest(node.address), Client::guest(node.address)];

@@ -6,11 +6,13 @@
 
 use crate::broker::Broker;
 use crate::connections::Connection;
+use crate::spans::{ClockNs, Spans};
 use crate::timers::{Delivered, InternalMessage, TRACE_EXCHANGE as EXCHANGE};
 use amqp091::{ShortString, Table, Value};
 use message::{MessageRef, Properties};
 use meta::Name;
 use session::ChannelId;
+use std::sync::Arc;
 
 /// The copy of a message that was given to somebody; none if it is not to be told, or nobody knows any more
 /// who got it.
@@ -114,7 +116,19 @@ impl Broker {
     }
 }
 
-impl Firehose<'_> {
+impl<'b> Firehose<'b> {
+    /// Makes spans of messages that belong to a sampled trace from now on.
+    #[must_use]
+    pub fn start_spans(&self, now_ns: ClockNs) -> Arc<Spans> {
+        self.0.timers.tracing().start_spans(Spans::new(now_ns, self.0.names.random_u64()))
+    }
+
+    /// The spans that wait, if there are to be any.
+    #[must_use]
+    pub fn spans(&self) -> Option<&'b Arc<Spans>> {
+        self.0.timers.tracing().spans()
+    }
+
     /// Traces a virtual host: all of it, or what one user publishes and gets. False if there is no such
     /// virtual host.
     #[must_use]

@@ -1,6 +1,7 @@
 //! Headers that the broker writes into each message that is published or delivered, where an operator wants
 //! it (<https://www.rabbitmq.com/docs/message-interceptors>).
 
+use crate::spans::{TRACEPARENT, TraceContext};
 use amqp091::{ShortString, Table, Value};
 use bytes::Bytes;
 use message::Properties;
@@ -26,17 +27,30 @@ pub struct Interceptors {
     pub routing_node: Option<Overwrite>,
     /// When it was delivered, in milliseconds: the header `x-opt-rabbitmq-sent-time`.
     pub sent_time: bool,
+    /// The share of messages without a trace that begin one: the header `traceparent`, in 65536ths.
+    pub new_traces: u32,
 }
 
 impl Interceptors {
     /// Whether there is anything to write as messages are published.
     #[must_use]
     pub const fn any_incoming(&self) -> bool {
-        self.timestamp.is_some() || self.routing_node.is_some()
+        self.timestamp.is_some() || self.routing_node.is_some() || self.new_traces > 0
+    }
+
+    /// Whether a message begins a trace.
+    pub(crate) fn begins_trace(&self, random: impl FnOnce() -> u64) -> bool {
+        self.new_traces > 0 && random() % 65_536 < u64::from(self.new_traces)
     }
 
     /// The properties with what is to be written; none if they cannot be read.
-    pub(crate) fn apply(&self, properties: &[u8], unix_ms: u64, node: &str) -> Option<Bytes> {
+    pub(crate) fn apply(
+        &self,
+        properties: &[u8],
+        unix_ms: u64,
+        node: &str,
+        trace: Option<TraceContext>,
+    ) -> Option<Bytes> {
         let mut properties: Properties = message::View::of(properties).to_properties()?;
         let mut headers = properties.headers.take().unwrap_or_default();
         if let Some(overwrite) = self.timestamp {
@@ -48,6 +62,10 @@ impl Interceptors {
         }
         if let Some(overwrite) = self.routing_node {
             put(&mut headers, ROUTED_BY, Value::LongString(node.as_bytes().to_vec()), overwrite);
+        }
+        if let Some(TraceContext { trace_id, span_id }) = trace {
+            let text = format!("00-{trace_id:032x}-{span_id:016x}-01").into_bytes();
+            put(&mut headers, TRACEPARENT, Value::LongString(text), Overwrite::No);
         }
         properties.headers = Some(headers);
         Some(Bytes::from(properties.to_bytes()))
@@ -65,13 +83,14 @@ mod tests {
     use super::*;
 
     fn applied(interceptors: Interceptors, properties: &Properties) -> Properties {
-        let bytes = interceptors.apply(&properties.to_bytes(), 5_999, "rabbit@box").unwrap();
+        let bytes = interceptors.apply(&properties.to_bytes(), 5_999, "rabbit@box", None).unwrap();
         amqp091::PropertiesRef::parse(&bytes).unwrap().to_owned().unwrap()
     }
 
     #[test]
     fn values_are_written_and_those_of_publishers_stay_unless_they_are_to_go() {
         let both = |overwrite| Interceptors {
+            new_traces: 0,
             timestamp: Some(overwrite),
             routing_node: Some(overwrite),
             sent_time: false,

@@ -26,6 +26,7 @@ mod rules;
 mod sender_selected;
 mod session;
 mod slices;
+mod spans;
 mod timers;
 mod top_users;
 
@@ -47,6 +48,7 @@ pub use crate::recovery::{Found, OpenError, Steppers, StreamsStepper};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::QueueTimersStepper;
 pub use crate::session::{Session, Stop};
+pub use crate::spans::{ClockNs, Span, SpanKind, Spans, TraceContext};
 pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use classic::ClassicV1Stepper;
 pub use classic::Losses;

@@ -13,7 +13,7 @@ pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
 use background::{Inbox, Next, Poison};
-use classic::{AlarmTimes, QueueHost, RuledQueue, Services, Storage};
+use classic::{AlarmTimes, Given, QueueHost, RuledQueue, Services, Storage};
 use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
 use message::MessageRef;
@@ -199,10 +199,13 @@ impl QueueHost for QueueTimers {
         &self,
         queue: &Arc<QueueDef>,
         to: Owner,
-        redelivered: bool,
+        given: Given,
         message: &MessageRef<'_>,
     ) {
-        if let Some(delivered) = self.tracing.delivered(queue, to, redelivered, message) {
+        if let Some(spans) = self.tracing.spans() {
+            spans.delivered((queue, to.0), given, message);
+        }
+        if let Some(delivered) = self.tracing.delivered(queue, to, given.redelivered, message) {
             self.post(InternalMessage::Delivered(Box::new(delivered)));
         }
     }

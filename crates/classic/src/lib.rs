@@ -18,9 +18,9 @@ pub use crate::options::{PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
     AlarmTimes, Consumer, Content, ContentUpkeep, DELAY, Delayed, DelayedMessage, FilesVersion,
-    HeldBack, Inspection, LetterBatch, Lost, PageScan, PagedQueue, Paging, Queue, QueueAlarms,
-    QueueContext, QueueCounters, QueueHost, QueueRecovery, RecoveredDeliveryCounts, Release,
-    Restoring, Returning, RuledQueue, Services, StopNote, Upkeep, WorkerHost, add_counts,
+    Given, HeldBack, Inspection, LetterBatch, Lost, PageScan, PagedQueue, Paging, Queue,
+    QueueAlarms, QueueContext, QueueCounters, QueueHost, QueueRecovery, RecoveredDeliveryCounts,
+    Release, Restoring, Returning, RuledQueue, Services, StopNote, Upkeep, WorkerHost, add_counts,
     delay_ms_of,
 };
 pub use crate::records::{

@@ -44,7 +44,7 @@ pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
-pub use host::{PagedQueue, QueueHost, RuledQueue, WorkerHost};
+pub use host::{Given, PagedQueue, QueueHost, RuledQueue, WorkerHost};
 pub use inspection::Inspection;
 pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Removal, Task};
 pub use page_scan::PageScan;

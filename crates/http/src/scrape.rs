@@ -58,6 +58,15 @@ async fn admit(
     next.run(request).await
 }
 
+impl Api {
+    /// The figures of the node as OTLP has them, since it started and now, in nanoseconds since 1970.
+    #[must_use]
+    pub fn otlp_metrics(&self, started_ns: u64, now_ns: u64) -> Vec<serde_json::Value> {
+        let Self { management, throttle, ages, .. } = self;
+        metrics::otlp(&Source { management, throttle, ages, now: self.now() }, started_ns, now_ns)
+    }
+}
+
 fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
     let source = Arc::clone(api);
     let write = move |take: &mut dyn FnMut(String) -> bool| {

@@ -3,7 +3,9 @@
 //! Start reading at [`Scrape`], then `table`.
 
 mod ages;
+mod kind;
 mod objects;
+mod otlp;
 mod rows;
 mod snapshot;
 mod table;
@@ -14,7 +16,9 @@ pub use ages::Ages;
 use auth::LoginThrottle;
 use mgmt::Management;
 use objects::Selection;
+use otlp::Otlp;
 use regex::Regex;
+use serde_json::Value;
 use snapshot::Snapshot;
 use stdx::Now;
 use text::Writer;
@@ -101,6 +105,19 @@ impl Scrape {
             Self::Memory => "memory-breakdown",
         }
     }
+}
+
+/// The figures of the node as OTLP has them, since it started and now, in nanoseconds since 1970.
+#[must_use]
+pub fn otlp(source: &Source<'_>, started_ns: u64, now_ns: u64) -> Vec<Value> {
+    let mut nobody = |_| false;
+    let otlp = Otlp::new(started_ns, now_ns);
+    let mut writer = Writer::gathering(Scrape::Aggregated.prefix(), &mut nobody, otlp);
+    let snapshot = Snapshot::of(source);
+    table::node(&mut writer, &snapshot, |_| true);
+    table::quorum_log(&mut writer, &snapshot);
+    table::oldest_message(&mut writer, source);
+    writer.gathered()
 }
 
 #[cfg(test)]

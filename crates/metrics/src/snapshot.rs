@@ -18,6 +18,7 @@ pub(crate) struct Snapshot {
     pub(crate) storage: Storage,
     pub(crate) streams: Streams,
     pub(crate) n_log_lines_dropped: u64,
+    pub(crate) n_spans_dropped: Option<u64>,
 }
 
 /// Connections and channels.
@@ -98,7 +99,17 @@ impl Snapshot {
         let (system, storage) = (System::of(management), Storage::of(management));
         let streams = Streams::of(management);
         let n_log_lines_dropped = management.log.n_dropped();
-        Self { clients, queues, system, log, storage, streams, n_log_lines_dropped }
+        let n_spans_dropped = management.broker.firehose().spans().map(|spans| spans.n_dropped());
+        Self {
+            clients,
+            queues,
+            system,
+            log,
+            storage,
+            streams,
+            n_log_lines_dropped,
+            n_spans_dropped,
+        }
     }
 }
 

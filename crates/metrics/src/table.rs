@@ -80,6 +80,7 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge leveret_message_store_file_bytes |it| Some(it.storage.bodies.file_bytes) => "Bytes of these files";
     Gauge leveret_message_store_needed_bytes |it| Some(it.storage.bodies.live_bytes) => "Bytes of bodies that are still needed";
     Counter leveret_log_lines_dropped_total |it| Some(it.n_log_lines_dropped) => "Lines of the log that were dropped because too many waited";
+    Counter leveret_otlp_spans_dropped_total |it| it.n_spans_dropped => "Spans that were dropped or not taken; only with `otel.endpoint`";
     Counter leveret_messages_lost_total |it| Some(it.storage.n_lost) => "Messages in files that could not be read";
 };
 

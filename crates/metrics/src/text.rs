@@ -1,30 +1,13 @@
 //! The text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
+pub(crate) use crate::kind::Kind;
+use crate::otlp::Otlp;
+use serde_json::Value;
 use std::fmt::{Display, Write as _};
 use stdx::HistogramCounts;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 * 1024;
-
-/// The types of figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-    Untyped,
-}
-
-impl Kind {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::Untyped => "untyped",
-        }
-    }
-}
 
 /// Writes figures, and hands them on in pieces.
 pub(crate) struct Writer<'w> {
@@ -33,11 +16,27 @@ pub(crate) struct Writer<'w> {
     text: String,
     take: &'w mut dyn FnMut(String) -> bool,
     is_wanted: bool,
+    /// The figures for OTLP, if they are written for that instead.
+    otlp: Option<Otlp>,
 }
 
 impl<'w> Writer<'w> {
     pub(crate) const fn new(prefix: &'static str, take: &'w mut dyn FnMut(String) -> bool) -> Self {
-        Self { prefix, text: String::new(), take, is_wanted: true }
+        Self { prefix, text: String::new(), take, is_wanted: true, otlp: None }
+    }
+
+    /// Gathers figures for OTLP.
+    pub(crate) const fn gathering(
+        prefix: &'static str,
+        take: &'w mut dyn FnMut(String) -> bool,
+        otlp: Otlp,
+    ) -> Self {
+        Self { prefix, text: String::new(), take, is_wanted: true, otlp: Some(otlp) }
+    }
+
+    /// Those that were gathered.
+    pub(crate) fn gathered(self) -> Vec<Value> {
+        self.otlp.map(Otlp::end).unwrap_or_default()
     }
 
     /// Begins a figure. Names with a prefix of their own have it.
@@ -46,6 +45,9 @@ impl<'w> Writer<'w> {
             Some("rabbitmq" | "leveret") => "",
             _ => self.prefix,
         };
+        if let Some(otlp) = &mut self.otlp {
+            otlp.begin(&format!("{prefix}{name}"), kind, help);
+        }
         let kind = kind.as_str();
         // Writing to a string never fails.
         let _ok = writeln!(self.text, "# TYPE {prefix}{name} {kind}\n# HELP {prefix}{name} {help}");
@@ -84,6 +86,12 @@ impl Metric<'_, '_> {
         values: &HistogramCounts<N>,
     ) {
         let scaled = |value: u64| value as f64 / unit;
+        if let Some(otlp) = &mut self.writer.otlp {
+            let bounds: Vec<f64> =
+                limits.iter().filter(|it| **it != u64::MAX).map(|it| scaled(*it)).collect();
+            otlp.histogram(label, &bounds, &values.counts, scaled(values.sum));
+            return;
+        }
         let mut n = 0;
         for (limit, count) in limits.iter().zip(values.counts) {
             n += count;
@@ -96,6 +104,10 @@ impl Metric<'_, '_> {
     }
 
     fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        if let Some(otlp) = &mut self.writer.otlp {
+            otlp.value(labels, &value.to_string());
+            return;
+        }
         let text = &mut self.writer.text;
         text.push_str(self.prefix);
         text.push_str(self.name);

@@ -230,7 +230,26 @@ pub(crate) struct Messages {
     pub(crate) routing_node: Option<bool>,
     /// The time is written into each message that is delivered.
     pub(crate) sent_time: bool,
+    pub(crate) otel: Otel,
 }
+
+/// The collector of OpenTelemetry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Otel {
+    /// None sends nothing.
+    pub(crate) endpoint: Option<String>,
+    pub(crate) interval_s: u64,
+    /// The share of messages without a trace that begin one.
+    pub(crate) sample_new: f64,
+}
+
+impl Default for Otel {
+    fn default() -> Self {
+        Self { endpoint: None, interval_s: 10, sample_new: 0.0 }
+    }
+}
+
+impl Eq for Otel {}
 
 /// Connections of the stream protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]

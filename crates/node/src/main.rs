@@ -11,6 +11,7 @@ mod doctor;
 mod logging;
 mod manual;
 mod notify;
+mod otel;
 mod repair;
 mod resources;
 mod signals;

@@ -15,6 +15,7 @@ use crate::publish::{
     Batch, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, is_stored_once, n_durable,
     shared_body, shared_home,
 };
+use crate::spans::TraceContext;
 use bytes::Bytes;
 use classic::QueueHost as _;
 use confirm::{DurabilityToken, Run};
@@ -35,6 +36,9 @@ pub(super) struct Publishing {
     interceptors: Option<Interceptors>,
     /// Its messages pile up while consumers take them as fast as they can.
     is_ahead: bool,
+    /// When the first message of the batch that may have spans was looked at, nanoseconds since 1970; 0 for
+    /// none yet.
+    began_ns: u64,
 }
 
 impl Publishing {
@@ -46,6 +50,7 @@ impl Publishing {
             bodies: broker.classic.storage().bodies().of(&access.vhost()),
             interceptors: Some(broker.interceptors()).filter(Interceptors::any_incoming),
             is_ahead: false,
+            began_ns: 0,
         }
     }
 
@@ -191,6 +196,11 @@ impl Publishing {
         message: MessageRef<'_>,
     ) -> Result<(), Error> {
         let publish = numbered.publish;
+        if self.began_ns == 0
+            && let Some(spans) = client.access.broker().timers.tracing().spans()
+        {
+            self.began_ns = spans.now_ns();
+        }
         let intercepted = self.intercepted(&client.access, message.properties);
         let received = intercepted.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties: received, ..message };
@@ -243,7 +253,13 @@ impl Publishing {
     /// The headers that the broker writes into a message, with its properties.
     fn intercepted(&self, access: &Access, properties: &[u8]) -> Option<Bytes> {
         let unix_ms = || access.broker().classic.storage().time().unix_ms();
-        self.interceptors?.apply(properties, unix_ms(), &access.broker().limits().node)
+        let interceptors = self.interceptors?;
+        let random = || access.broker().names.random_u64();
+        let trace = interceptors.begins_trace(random).then(|| TraceContext {
+            trace_id: (u128::from(random()) << 64) | u128::from(random()),
+            span_id: random() | 1,
+        });
+        interceptors.apply(properties, unix_ms(), &access.broker().limits().node, trace)
     }
 
     /// Adds a publish to the batch if it goes where all messages with its key go; takes `properties`
@@ -351,6 +367,7 @@ impl Publishing {
         input: &[u8],
         requests: &[Request],
     ) -> DurabilityToken {
+        let routed_ns = if self.began_ns == 0 { 0 } else { now_ns(client) };
         let awaited = loop {
             let source = ReadSource { input, requests, channels: &client.channels };
             match self.batch.put_in(&source, client.turn.wakes()) {
@@ -364,7 +381,8 @@ impl Publishing {
             }
         };
         if client.access.broker().timers.tracing().is_any() {
-            self.trace_batch(client, input, requests);
+            self.trace_batch(client, input, requests, routed_ns);
+            self.began_ns = 0;
         }
         for letters in self.batch.take_undelivered() {
             client.access.broker().timers.send_rejected(letters);
@@ -372,9 +390,18 @@ impl Publishing {
         awaited
     }
 
-    /// Tells the firehose of the batch, if it is to know.
+    /// Tells the firehose of the batch, if it is to know, and makes its spans.
     #[cold]
-    fn trace_batch(&self, client: &Client, input: &[u8], requests: &[Request]) {
+    fn trace_batch(&self, client: &Client, input: &[u8], requests: &[Request], routed_ns: u64) {
+        if let Some(spans) =
+            client.access.broker().timers.tracing().spans().filter(|_| routed_ns > 0)
+        {
+            let times = (self.began_ns, routed_ns, spans.now_ns());
+            let source = ReadSource { input, requests, channels: &client.channels };
+            self.batch.each_routed(&source, |_, message, queues| {
+                spans.published(message, queues, times);
+            });
+        }
         if !client.access.broker().firehose().covers(client.access.connection()) {
             return;
         }
@@ -480,4 +507,11 @@ impl Channel {
             None => 0,
         }
     }
+}
+
+/// The time, if there are spans.
+#[cold]
+fn now_ns(client: &Client) -> u64 {
+    let spans = client.access.broker().timers.tracing().spans();
+    spans.map_or(0, |spans| spans.now_ns())
 }

@@ -50,6 +50,7 @@ impl Settling {
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             links.make_room(&client.channels, run);
             count_acks(client, run);
+            trace_settles(client, links, run);
             self.settle_part(&mut client.turn, links, run);
             after_settling(client, links, run);
         }
@@ -63,6 +64,7 @@ impl Settling {
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             links.make_room(&client.channels, run);
             count_acks(client, run);
+            trace_settles(client, links, run);
             for alike in run.chunk_by(|a, b| goes_back(a) == goes_back(b)) {
                 let _returning = begin_return(links, alike);
                 for part in alike.chunks(SETTLES_AT_ONCE) {
@@ -102,6 +104,17 @@ fn count_acks(client: &Client, run: &[Settle]) {
     let Some(channel) = channel else { return };
     let n = run.iter().filter(|settle| settle.outcome == Outcome::Accepted).count();
     stdx::count(&channel.counters.n_acked, n as u64);
+}
+
+/// Makes spans of settlements on one link, where there are spans.
+fn trace_settles(client: &Client, links: &Links, run: &[Settle]) {
+    let tracing = client.access.broker().timers.tracing();
+    if tracing.is_any()
+        && let Some(spans) = tracing.spans()
+        && let Some(link) = run.first().and_then(|settle| links.get(settle.link))
+    {
+        spans.settled(client.access.connection().id, link.queue().def(), run);
+    }
 }
 
 /// Messages that go back in several parts go together: nobody is to be given what stands behind them.

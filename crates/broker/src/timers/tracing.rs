@@ -1,11 +1,12 @@
 //! Whose messages are traced, and copies of those that were given to somebody. Never what is told of them.
 
+use crate::spans::Spans;
 use message::{MessageRef, OwnedMessage};
 use meta::{ConnectionId, Name, QueueDef};
 use session::ChannelId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The exchange that copies go to.
 pub(crate) const EXCHANGE: &str = "amq.rabbitmq.trace";
@@ -22,6 +23,8 @@ pub(crate) enum Who {
 pub(crate) struct Tracing {
     is_any: AtomicBool,
     by_vhost: Mutex<BTreeMap<Name, Arc<Who>>>,
+    /// Where spans go, once there is a collector.
+    spans: OnceLock<Arc<Spans>>,
 }
 
 impl Who {
@@ -38,6 +41,18 @@ impl Tracing {
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
+    }
+
+    /// Makes spans from now on.
+    pub(crate) fn start_spans(&self, spans: Spans) -> Arc<Spans> {
+        let spans = self.spans.get_or_init(|| Arc::new(spans));
+        self.is_any.store(true, Ordering::Relaxed);
+        Arc::clone(spans)
+    }
+
+    /// Where spans go, if anywhere.
+    pub(crate) fn spans(&self) -> Option<&Arc<Spans>> {
+        self.spans.get()
     }
 
     /// Whose messages are traced in a virtual host.
@@ -99,7 +114,7 @@ impl Tracing {
         if is_over {
             by_vhost.remove(vhost);
         }
-        self.is_any.store(!by_vhost.is_empty(), Ordering::Relaxed);
+        self.is_any.store(!by_vhost.is_empty() || self.spans.get().is_some(), Ordering::Relaxed);
     }
 }
 

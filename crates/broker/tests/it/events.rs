@@ -387,6 +387,7 @@ fn start_stamping(interceptors: Interceptors) -> Arc<Broker> {
 #[test]
 fn messages_are_stamped_as_they_come() {
     let interceptors = Interceptors {
+        new_traces: 0,
         timestamp: Some(Overwrite::No),
         routing_node: Some(Overwrite::Yes),
         sent_time: false,

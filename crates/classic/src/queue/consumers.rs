@@ -3,6 +3,7 @@
 
 use super::Queue;
 use super::consumer_channel::ConsumerChannel;
+use super::host::Given;
 use message::MessageRef;
 use queue::{ConsumerKey, Fifo};
 use queue_type::{ChannelLimit, Owner};
@@ -138,11 +139,11 @@ impl Consumers {
         &self,
         queue: &Queue,
         key: ConsumerKey,
-        redelivered: bool,
+        given: Given,
         message: &MessageRef<'_>,
     ) {
         if let Some(owner) = self.owner(key) {
-            queue.services.host.trace_delivery(&queue.def, owner, redelivered, message);
+            queue.services.host.trace_delivery(&queue.def, owner, given, message);
         }
     }
 }

@@ -7,6 +7,7 @@ use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
 use super::hand_over::HandOver;
+use super::host::Given;
 use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Queue, position};
@@ -347,7 +348,9 @@ impl Deliveries<'_> {
         if queue.services.host.is_traced()
             && let Lookup::Here(message) = self.content.backlog.get(assigned.position)
         {
-            self.consumers.trace(queue, consumer.key, assigned.redelivered, &message);
+            let position = is_held.then_some(assigned.position);
+            let given = Given { redelivered: assigned.redelivered, position };
+            self.consumers.trace(queue, consumer.key, given, &message);
         }
         let what = if is_held { Count::Got } else { Count::GotAuto };
         queue.counters.tally.add(what, 1);

@@ -4,6 +4,7 @@
 
 use super::consumers::Consumers;
 use super::deliveries::Deliveries;
+use super::host::Given;
 use super::policy::with_counts;
 use super::{Queue, position};
 use message::MessageRef;
@@ -104,7 +105,8 @@ impl Deliveries<'_> {
         }
         if queue.services.host.is_traced() {
             for incoming in messages.iter().take(n_passed) {
-                self.consumers.trace(queue, consumer, false, &incoming.message);
+                let given = Given { redelivered: false, position: None };
+                self.consumers.trace(queue, consumer, given, &incoming.message);
             }
         }
         self.fifo.pass_on(n_passed as u64);
@@ -207,14 +209,16 @@ impl Deliveries<'_> {
     #[cold]
     fn trace_handed(&self, queue: &Queue, handed: &[Assignment], messages: &[Incoming<'_>]) {
         for one in handed {
-            let Assigned { consumer, position, redelivered, .. } = one.assigned;
+            let Assigned { consumer, position, redelivered, settling, .. } = one.assigned;
+            let settled = (settling == AckMode::Manual).then_some(position);
+            let given = Given { redelivered, position: settled };
             match one.incoming_of(messages) {
                 Some(incoming) => {
-                    self.consumers.trace(queue, consumer, redelivered, &incoming.message)
+                    self.consumers.trace(queue, consumer, given, &incoming.message);
                 }
                 None => {
                     if let Lookup::Here(message) = self.content.backlog.get(position) {
-                        self.consumers.trace(queue, consumer, redelivered, &message);
+                        self.consumers.trace(queue, consumer, given, &message);
                     }
                 }
             }

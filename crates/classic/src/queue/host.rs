@@ -13,6 +13,15 @@ use stdx::TimeScale;
 use store::backlog::{Image, Job, LoadedPage, PageKey};
 use store::blob::BlobId;
 
+/// How a message was given to a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// It was given to somebody before.
+    pub redelivered: bool,
+    /// The position that is settled, if that is to be done.
+    pub position: Option<u64>,
+}
+
 /// The node as its queues know it. Some of it is called under a queue's lock: it takes no lock of a queue.
 pub trait QueueHost: Debug + Send + Sync {
     /// Whether publishers may go on: what it is to send is not too much.
@@ -41,12 +50,12 @@ pub trait QueueHost: Debug + Send + Sync {
     /// Whether deliveries are traced: cheap to ask.
     fn is_traced(&self) -> bool;
 
-    /// Takes a copy of a message that was given to a channel just now, if it is traced.
+    /// Takes note of a message that was given to a channel just now, if it is traced.
     fn trace_delivery(
         &self,
         queue: &Arc<QueueDef>,
         to: Owner,
-        redelivered: bool,
+        given: Given,
         message: &MessageRef<'_>,
     );
 }

@@ -290,6 +290,7 @@ fn what_the_node_does_with_messages_finds_its_fields() {
         timestamp: Some(true),
         routing_node: Some(false),
         sent_time: true,
+        otel: Otel::default(),
     };
     assert_eq!(changed, Config { messages, ..Config::default() });
     assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, Some(None));

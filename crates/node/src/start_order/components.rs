@@ -1,6 +1,6 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
-use crate::config::{Config, Durability, Validator};
+use crate::config::{Config, Durability, Otel, Validator};
 use crate::logging;
 use crate::logging::{Log, LogExchange};
 use crate::resources::ResourceMonitor;
@@ -106,7 +106,14 @@ fn interceptors(config: &Config) -> Interceptors {
         timestamp: config.messages.timestamp.map(overwrite),
         routing_node: config.messages.routing_node.map(overwrite),
         sent_time: config.messages.sent_time,
+        new_traces: new_traces(&config.messages.otel),
     }
+}
+
+/// In 65536ths.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is at most 1")]
+fn new_traces(otel: &Otel) -> u32 {
+    if otel.endpoint.is_some() { (otel.sample_new.min(1.0) * 65_536.0) as u32 } else { 0 }
 }
 
 /// Has the broker tell of events, if that is wanted.

@@ -4,6 +4,7 @@ use super::components;
 use crate::cli::ServerArgs;
 use crate::config::Config;
 use crate::logging::Log;
+use crate::otel::{self, Exporter};
 use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
 use auth::LoginThrottle;
@@ -38,6 +39,8 @@ pub(crate) struct Control {
     api: Arc<Api>,
     ending: Arc<Notify>,
     task: JoinHandle<std::io::Result<()>>,
+    /// Sends figures and spans to a collector until told to end.
+    exporter: Option<(Arc<Notify>, JoinHandle<()>)>,
 }
 
 impl Control {
@@ -76,7 +79,8 @@ impl Control {
         let until = Arc::clone(&ending);
         let until = async move { until.notified().await };
         let task = tokio::spawn(http::serve_local(socket, Arc::clone(&api), until));
-        Ok(Self { management, api, ending, task })
+        let exporter = export(config, &management, &api)?;
+        Ok(Self { management, api, ending, task, exporter })
     }
 
     /// The API that it serves.
@@ -98,6 +102,10 @@ impl Control {
     pub(crate) async fn end(self) {
         self.management.running.store(false, Ordering::Relaxed);
         self.ending.notify_one();
+        if let Some((ending, task)) = self.exporter {
+            ending.notify_one();
+            let _late = tokio::time::timeout(ANSWER_TIMEOUT, task).await;
+        }
         match tokio::time::timeout(ANSWER_TIMEOUT, self.task).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => tracing::warn!("the control socket has failed: {error}"),
@@ -105,6 +113,21 @@ impl Control {
             Err(_) => tracing::warn!("a question on the control socket is left unanswered"),
         }
     }
+}
+
+/// Begins to send figures and spans, if there is a collector.
+fn export(
+    config: &Config,
+    management: &Management,
+    api: &Arc<Api>,
+) -> anyhow::Result<Option<(Arc<Notify>, JoinHandle<()>)>> {
+    let Some(endpoint) = &config.messages.otel.endpoint else { return Ok(None) };
+    let spans = management.broker.firehose().start_spans(Box::new(otel::now_ns));
+    let exporter = Exporter::new(endpoint, management.node_info.name.clone(), spans)?;
+    let ending = Arc::new(Notify::new());
+    let every_s = config.messages.otel.interval_s;
+    let running = exporter.run(Arc::clone(api), every_s, Arc::clone(&ending));
+    Ok(Some((ending, tokio::spawn(running))))
 }
 
 fn node_info(

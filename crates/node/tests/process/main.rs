@@ -29,6 +29,7 @@ mod http_api;
 mod logs;
 mod malformed_frames;
 mod missing;
+mod otel;
 mod perf_streams;
 mod repair;
 mod resend;

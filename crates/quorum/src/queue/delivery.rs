@@ -4,7 +4,7 @@
 use super::consumer::Consumer;
 use super::members::Feed;
 use super::turn::Turn;
-use classic::add_counts;
+use classic::{Given, add_counts};
 use message::MessageRef;
 use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
@@ -141,7 +141,9 @@ impl Turn<'_> {
                     Delivery { position, redelivered, settled_by_write, message: &message };
                 let room = sink.deliver(link, delivery);
                 if let Some(owner) = owner {
-                    host.trace_delivery(queue.def(), owner, redelivered, &message);
+                    let position = (!settled_by_write).then_some(next.number);
+                    let given = Given { redelivered, position };
+                    host.trace_delivery(queue.def(), owner, given, &message);
                 }
                 feed.waiting.pop_front();
                 n_given += 1;
@@ -294,7 +296,8 @@ impl Turn<'_> {
         if host.is_traced()
             && let Some(owner) = self.state.members.owner(consumer.id)
         {
-            host.trace_delivery(self.queue.def(), owner, redelivered, &message);
+            let given = Given { redelivered, position: Some(assigned.number) };
+            host.trace_delivery(self.queue.def(), owner, given, &message);
         }
         Some(true)
     }

@@ -171,6 +171,28 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     ),
     row("log.journald.level", "", Kind::Level(|d, v| d.log.journald.place.level = Some(v)), LEAST),
     row(
+        "otel.endpoint",
+        "none",
+        Kind::TextOrNone(|d, v| d.config.messages.otel.endpoint = v.map(str::to_owned)),
+        "The address of a collector of OpenTelemetry, as `http://host:4318`: it is sent figures, and spans of \
+         messages with a sampled `traceparent` header, as OTLP in JSON over HTTP. Leveret's own key.",
+    ),
+    row(
+        "otel.interval",
+        "10",
+        Kind::Integer(Range { min: 1, max: 3_600, zero: Zero::Plain }, "seconds", |d, v| {
+            d.config.messages.otel.interval_s = v;
+        }),
+        "The time between two sendings of figures. Leveret's own key.",
+    ),
+    row(
+        "otel.sample_new",
+        "",
+        Kind::Ratio(|d, v| d.config.messages.otel.sample_new = v),
+        "The share of messages without such a header that are given one, with a trace of their own. Leveret's \
+         own key.",
+    ),
+    row(
         "log.default.level",
         "info",
         Kind::Level(|d, v| d.log.default_level = v),

@@ -1,0 +1,271 @@
+//! Spans: how a message that belongs to a sampled trace went through the node. They are made where the
+//! message is at hand, and wait for whoever sends them on; of too many some are dropped, and counted.
+//!
+//! Without a collector it costs one look at a flag for each batch.
+
+use classic::Given;
+use message::MessageRef;
+use meta::{ConnectionId, Name, QueueDef, QueueId};
+use session::{Outcome, Settle};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Spans that wait; more are dropped.
+const WAITING_MAX: usize = 8 * 1024;
+/// Deliveries whose settlement is waited for; more are not.
+const UNSETTLED_MAX: usize = 64 * 1024;
+
+/// The header that says which trace a message belongs to: <https://www.w3.org/TR/trace-context/>.
+pub(crate) const TRACEPARENT: &str = "traceparent";
+/// Its bit that says that the trace is recorded.
+const SAMPLED: u8 = 1;
+
+/// The part of a trace that a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace.
+    pub trace_id: u128,
+    /// The span that the message comes from.
+    pub span_id: u64,
+}
+
+/// The kinds of span, by the names of OpenTelemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Work inside.
+    Internal,
+    /// A message came.
+    Producer,
+    /// A message went.
+    Consumer,
+}
+
+/// Something that was done with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The operation, by the conventions for messaging.
+    pub operation: &'static str,
+    /// The exchange or queue.
+    pub destination: String,
+    /// Its kind.
+    pub kind: SpanKind,
+    /// Its number.
+    pub id: u64,
+    /// The span that it is a part of.
+    pub parent: TraceContext,
+    /// From when to when, in nanoseconds since 1970.
+    pub span_ns: (u64, u64),
+    /// More about it.
+    pub attributes: Vec<(&'static str, String)>,
+}
+
+/// The time in nanoseconds since 1970.
+pub type ClockNs = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// Spans on their way to a collector.
+pub struct Spans {
+    now_ns: ClockNs,
+    waiting: Mutex<Vec<Span>>,
+    unsettled: Mutex<HashMap<(ConnectionId, QueueId, u64), TraceContext>>,
+    last_id: AtomicU64,
+    n_dropped: AtomicU64,
+}
+
+impl fmt::Debug for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spans").field("n_dropped", &self.n_dropped).finish_non_exhaustive()
+    }
+}
+
+impl Spans {
+    /// None yet; `random` is where their numbers begin.
+    pub(crate) fn new(now_ns: ClockNs, random: u64) -> Self {
+        let (waiting, unsettled) = (Mutex::default(), Mutex::default());
+        let (last_id, n_dropped) = (AtomicU64::new(random), AtomicU64::new(0));
+        Self { now_ns, waiting, unsettled, last_id, n_dropped }
+    }
+
+    /// Those that wait, which are not told again.
+    #[must_use]
+    pub fn take(&self) -> Vec<Span> {
+        std::mem::take(&mut stdx::lock(&self.waiting))
+    }
+
+    /// Spans that were dropped since the start.
+    #[must_use]
+    pub fn n_dropped(&self) -> u64 {
+        self.n_dropped.load(Ordering::Relaxed)
+    }
+
+    /// Spans that could not be sent on.
+    pub fn note_dropped(&self, n: u64) {
+        self.n_dropped.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        (self.now_ns)()
+    }
+
+    fn put(&self, mut span: Span) -> u64 {
+        // Numbers are spread over all there are; 0 is none.
+        let number = self.last_id.fetch_add(1, Ordering::Relaxed);
+        span.id = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let id = span.id;
+        let mut waiting = stdx::lock(&self.waiting);
+        if waiting.len() < WAITING_MAX {
+            waiting.push(span);
+        } else {
+            drop(waiting);
+            self.note_dropped(1);
+        }
+        id
+    }
+
+    /// A message was published: it was looked at from the first of these times on, routed by the second, and
+    /// in its queues by the third.
+    pub(crate) fn published(
+        &self,
+        message: &MessageRef<'_>,
+        queues: &[Name],
+        (began, routed, stored): (u64, u64, u64),
+    ) {
+        let Some(parent) = context_of(message) else { return };
+        let destination = String::from_utf8_lossy(message.exchange).into_owned();
+        let key = String::from_utf8_lossy(message.routing_key).into_owned();
+        let span = |operation, kind, parent, span_ns, attributes| Span {
+            operation,
+            destination: destination.clone(),
+            kind,
+            id: 0,
+            parent,
+            span_ns,
+            attributes,
+        };
+        let attributes = vec![
+            ("messaging.rabbitmq.destination.routing_key", key),
+            ("messaging.message.body.size", message.body.len().to_string()),
+        ];
+        let publish = span("publish", SpanKind::Producer, parent, (began, stored), attributes);
+        let part_of = TraceContext { span_id: self.put(publish), ..parent };
+        let names = queues.iter().map(|queue| queue.as_str()).collect::<Vec<_>>().join(",");
+        let attributes = vec![("leveret.queues", names)];
+        self.put(span("route", SpanKind::Internal, part_of, (began, routed), attributes));
+        self.put(span("store", SpanKind::Internal, part_of, (routed, stored), Vec::new()));
+    }
+
+    /// A message was given to a consumer; `position` is the one that is settled, if that is to be done.
+    #[cold]
+    pub(crate) fn delivered(
+        &self,
+        (queue, connection): (&QueueDef, ConnectionId),
+        Given { redelivered, position }: Given,
+        message: &MessageRef<'_>,
+    ) {
+        let Some(parent) = context_of(message) else { return };
+        let now = self.now_ns();
+        self.put(Span {
+            operation: "deliver",
+            destination: queue.name.to_string(),
+            kind: SpanKind::Consumer,
+            id: 0,
+            parent,
+            span_ns: (now, now),
+            attributes: vec![("leveret.redelivered", redelivered.to_string())],
+        });
+        let Some(position) = position else { return };
+        let mut unsettled = stdx::lock(&self.unsettled);
+        if unsettled.len() < UNSETTLED_MAX {
+            unsettled.insert((connection, queue.id, position), parent);
+        }
+    }
+
+    /// Messages of a queue were settled.
+    #[cold]
+    pub(crate) fn settled(&self, connection: ConnectionId, queue: &QueueDef, settles: &[Settle]) {
+        for settle in settles {
+            let key = (connection, queue.id, settle.position.0);
+            let Some(parent) = stdx::lock(&self.unsettled).remove(&key) else { continue };
+            let now = self.now_ns();
+            let outcome = match settle.outcome {
+                Outcome::Accepted => "ack",
+                Outcome::Modified | Outcome::Released => "requeue",
+                Outcome::Rejected => "reject",
+            };
+            self.put(Span {
+                operation: "settle",
+                destination: queue.name.to_string(),
+                kind: SpanKind::Consumer,
+                id: 0,
+                parent,
+                span_ns: (now, now),
+                attributes: vec![("leveret.outcome", outcome.to_owned())],
+            });
+        }
+    }
+}
+
+/// The trace that a message belongs to, if it is recorded.
+fn context_of(message: &MessageRef<'_>) -> Option<TraceContext> {
+    let header = message.view().headers()?.get(TRACEPARENT.as_bytes())?;
+    parse(header.as_str()?)
+}
+
+/// Reads `00-<trace>-<span>-<flags>`; newer versions may have more behind that.
+fn parse(text: &str) -> Option<TraceContext> {
+    let mut parts = text.split('-');
+    let mut number = |n_digits: usize| {
+        let part = parts.next()?;
+        let is_hex = part.len() == n_digits && part.bytes().all(|it| it.is_ascii_hexdigit());
+        is_hex.then(|| u128::from_str_radix(part, 16).ok())?
+    };
+    let (version, trace_id, span_id, flags) = (number(2)?, number(32)?, number(16)?, number(2)?);
+    let is_sampled = u8::try_from(flags).ok()? & SAMPLED != 0;
+    let context = TraceContext { trace_id, span_id: u64::try_from(span_id).ok()? };
+    (version != 0xff && is_sampled && trace_id != 0 && span_id != 0).then_some(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sampled_trace_is_known_by_its_header() {
+        let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let trace_id = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c;
+        let context = TraceContext { trace_id, span_id: 0xb7ad_6b71_6920_3331 };
+        assert_eq!(parse(text), Some(context));
+        assert_eq!(parse(&text.replace("00-", "cc-").replace("-01", "-03-more")), Some(context));
+        for wrong in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333-01",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn too_many_are_dropped_and_counted() {
+        let spans = Spans::new(Box::new(|| 7), 3);
+        let parent = TraceContext { trace_id: 1, span_id: 2 };
+        for _ in 0..WAITING_MAX + 5 {
+            spans.put(Span {
+                operation: "deliver",
+                destination: "q".to_owned(),
+                kind: SpanKind::Consumer,
+                id: 0,
+                parent,
+                span_ns: (7, 7),
+                attributes: Vec::new(),
+            });
+        }
+        assert_eq!((spans.take().len(), spans.n_dropped()), (WAITING_MAX, 5));
+        assert!(spans.take().is_empty());
+    }
+}

@@ -15,7 +15,7 @@ use meta::{
     ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
     QueueKind, Salt, State, Vhost, VhostMetadata,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The present, which a change is made of.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,9 @@ pub fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
 /// COMPAT: who is gone already is no error.
 pub fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
     request.require("users")?;
+    if !request.value("users").is_some_and(Value::is_array) {
+        return Err(ApiError::new(Kind::BadRequest, "users are no list"));
+    }
     let known = request.names("users").into_iter().filter(|user| now.state.user(user).is_some());
     Ok(known.map(|user| Command::DeleteUser { user }).collect())
 }

@@ -273,6 +273,7 @@ fn bad_requests_are_told_what_is_wrong() {
         ("PUT /queues/%2F/x", r#"{"arguments": 5}"#, "arguments must be an object"),
         ("PUT /queues/%2F/%FF", "{}", "Invalid UTF-8"),
         ("PUT /users/u", r#"{"password": 5, "tags": ""}"#, "password is no text"),
+        ("POST /users/bulk-delete", r#"{"users": 5}"#, "users are no list"),
         (
             "PUT /policies/%2F/p",
             r#"{"pattern": "", "definition": {"max-length": 1}, "priority": "x"}"#,

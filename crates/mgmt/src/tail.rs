@@ -80,7 +80,8 @@ fn object(next: &StreamMessage<'_>) -> Value {
 }
 
 /// The properties that a message has.
-fn properties(properties: &MessageProperties) -> Value {
+#[must_use]
+pub fn properties(properties: &MessageProperties) -> Value {
     let text = |field: &Option<ShortString>| field.as_ref().map(|it| json!(it.to_text()));
     let fields = [
         ("content_type", text(&properties.content_type)),

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use broker::MessageProperties as Properties;
-use meta::definitions::{table_from_json, table_to_json};
+use meta::definitions::table_from_json;
 use serde_json::{Map, Value, json};
 use session::{Op, Outcome, ShortString};
 
@@ -58,27 +58,9 @@ fn properties_of(object: &Map<String, Value>) -> Result<Properties, Refusal> {
 }
 
 /// COMPAT: no properties are an empty list.
-fn properties_json(mut properties: Properties) -> Value {
-    let mut object = Map::new();
-    for (name, part) in TEXTS {
-        if let Some(text) = part(&mut properties) {
-            object.insert(name.to_owned(), json!(text.to_text()));
-        }
-    }
-    let numbers = [
-        ("delivery_mode", properties.delivery_mode.map(u64::from)),
-        ("priority", properties.priority.map(u64::from)),
-        ("timestamp", properties.timestamp),
-    ];
-    for (name, number) in numbers {
-        if let Some(number) = number {
-            object.insert(name.to_owned(), json!(number));
-        }
-    }
-    if let Some(headers) = &properties.headers {
-        object.insert("headers".to_owned(), table_to_json(headers));
-    }
-    if object.is_empty() { json!([]) } else { Value::Object(object) }
+fn properties_json(properties: &Properties) -> Value {
+    let object = mgmt::tail::properties(properties);
+    if object.as_object().is_some_and(Map::is_empty) { json!([]) } else { object }
 }
 
 pub(crate) async fn publish(call: &Call) -> Answered {
@@ -233,7 +215,7 @@ fn row(got: &Got, shown: &Shown) -> Value {
         "exchange": String::from_utf8_lossy(message.exchange),
         "routing_key": String::from_utf8_lossy(message.routing_key),
         "message_count": got.n_ready,
-        "properties": properties_json(properties),
+        "properties": properties_json(&properties),
         "payload": payload,
         "payload_encoding": encoding,
     })

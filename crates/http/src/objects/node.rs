@@ -285,9 +285,13 @@ fn flags(call: &Call) -> Result<Vec<Value>, Refusal> {
     if call.caller.is_local() {
         return Ok(flags);
     }
-    for (name, stability) in
-        [("detailed_queues_endpoint", "required"), ("rabbitmq_4.3.0", "stable")]
-    {
+    let looked_for = [
+        ("detailed_queues_endpoint", "required"),
+        ("khepri_db", "required"),
+        ("rabbitmq_4.0.0", "required"),
+        ("rabbitmq_4.3.0", "stable"),
+    ];
+    for (name, stability) in looked_for {
         flags.push(json!({
             "name": name, "state": "enabled", "stability": stability, "provided_by": "rabbit",
             "desc": "", "doc_url": "",

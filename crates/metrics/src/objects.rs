@@ -17,13 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const QUEUE_INFO: (&str, &str) = ("queue_info", "1 for each queue");
 
 /// The families that the endpoint of all objects has.
-pub(crate) const ALL: [&str; 9] = [
+pub(crate) const ALL: [&str; 10] = [
     "queue_coarse_metrics",
     "queue_metrics",
     "queue_delivery_metrics",
     "stream_consumer_metrics",
     "ra_metrics",
     QUEUE_AGE,
+    "exchange_metrics",
     "connection_coarse_metrics",
     "connection_metrics",
     "channel_metrics",
@@ -146,6 +147,10 @@ pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = &[
 pub(crate) const STREAMS: (&str, &str) =
     ("stream_consumer_max_offset_lag", "Messages that the slowest subscription has not been given");
 
+/// The row of exchanges.
+pub(crate) const EXCHANGES: (&str, &str) =
+    ("exchange_messages_published_total", "Messages published to an exchange");
+
 /// Whether queues have a figure of the name.
 pub(crate) fn have(name: &str) -> bool {
     QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name)
@@ -191,6 +196,9 @@ impl Selection<'_> {
         }
         if self.wants("exchange_names") {
             self.write_exchanges(writer, management);
+        }
+        if self.wants("exchange_metrics") {
+            self.write_published(writer, management);
         }
     }
 
@@ -263,6 +271,24 @@ impl Selection<'_> {
         let mut metric = writer.begin(OLDEST.0, Kind::Gauge, OLDEST.1);
         for queue in view.queues().filter(|queue| self.wants_queue(queue.def())) {
             metric.value(&labels(queue.def()), ages.get(&queue.id()).copied().unwrap_or(0.0));
+        }
+    }
+
+    fn write_published(&self, writer: &mut Writer<'_>, management: &Management) {
+        let view = management.broker.view();
+        let published = management.broker.connections.by_exchange(|vhost, exchange| {
+            let exchange = std::str::from_utf8(exchange).ok();
+            view.meta
+                .vhost(vhost)
+                .zip(exchange)
+                .is_some_and(|(it, name)| it.exchange(name).is_some())
+        });
+        let mut metric = writer.begin(EXCHANGES.0, Kind::Counter, EXCHANGES.1);
+        for ((vhost, exchange), [n_in, _]) in
+            published.iter().filter(|((it, _), _)| self.wants_vhost(it))
+        {
+            let exchange = String::from_utf8_lossy(exchange);
+            metric.value(&[("vhost", vhost), ("exchange", &exchange)], n_in);
         }
     }
 

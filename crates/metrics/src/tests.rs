@@ -2,7 +2,7 @@
 
 mod monitoring;
 
-use crate::objects::{CHANNELS, CONNECTIONS, QUEUES, STREAMS};
+use crate::objects::{CHANNELS, CONNECTIONS, EXCHANGES, QUEUES, STREAMS};
 use crate::table::*;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -32,7 +32,7 @@ never go down while a node runs. A figure that nothing here stands behind is lef
 | `queue_messages_ram*`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
 | `queue_head_message_timestamp`, `channel_messages_unacked` | they would take queues' locks; the HTTP API has them |
 | `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
-| figures of exchanges: `exchange_metrics`, `channel_exchange_metrics`, `queue_exchange_metrics`, `channel_queue_metrics` | what is published is counted by channel and by queue |
+| `channel_exchange_metrics`, `queue_exchange_metrics`, `channel_queue_metrics`, `channel_queue_exchange_metrics` by their objects, confirms and returns of `exchange_metrics` | what is published is counted by channel, by queue and by exchange, not by two of them |
 | `global_messages_dead_lettered_*` | not counted yet; `leveret_dead_letters_waiting` tells of those on their way |
 | `auth_attempts_detailed_*` | addresses and names of whoever knocks are not kept |
 | `shovel_*`, `federation_links`, `erlang_vm_dist_*` | there are no such links yet |
@@ -93,6 +93,7 @@ fn page() -> String {
     }
     section("Queues: `leveret_queue_age`", vec![(OLDEST.0, "gauge", OLDEST.1)]);
     section("Streams: `stream_consumer_metrics`", vec![(STREAMS.0, "gauge", STREAMS.1)]);
+    section("Exchanges: `exchange_metrics`", vec![(EXCHANGES.0, "counter", EXCHANGES.1)]);
     for (family, rows) in CONNECTIONS {
         section(&format!("Connections: `{family}`"), all!(rows));
     }

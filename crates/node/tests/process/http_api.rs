@@ -420,6 +420,7 @@ fn what_a_client_has_is_not_sent_again() {
         ask_with(api.0.http_address(), "guest:guest", request, (headers, ""))
     };
     let first = ask("GET /definitions", "");
+    assert_eq!(first.status, 200, "{} {}", first.head, first.body);
     let tag = first.head.split("etag: ").nth(1).unwrap().lines().next().unwrap();
     let known = format!("if-none-match: \"other\", {tag}\r\n");
     let second = ask("GET /definitions", &known);

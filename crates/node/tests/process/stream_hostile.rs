@@ -68,8 +68,10 @@ fn who_never_reads_is_given_no_more_than_fits_and_read_no_further() {
         client.says(&Credit { subscription_id: 1, credit: u16::MAX });
         deaf.push(client);
     }
-    // Answers: to credit for nothing, to publishes, and to publishes for nobody.
-    let credit = bytes(&Credit { subscription_id: 77, credit: 1 });
+    // Answers: to credit for nothing, by turns for two, since what comes for one is summed up; to publishes,
+    // and to publishes for nobody.
+    let credit =
+        [77, 78].map(|subscription_id| bytes(&Credit { subscription_id, credit: 1 })).concat();
     let messages = [1, 2, 3]
         .map(|publishing_id| PublishedMessage { publishing_id, entry: Entry::Message(b"hi") });
     let nobody = bytes(&Publish { publisher_id: 3, messages: List::of(&messages) });

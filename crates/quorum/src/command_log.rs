@@ -3,7 +3,7 @@
 use classic::{QueueContext, append_machine};
 use log::{Appended, Lsn, Owner, SegmentCounts, SegmentId};
 use queue::machine::Machine;
-use std::sync::Arc;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A machine is written anew when the commands since, with their messages, take more than this in the log ...
@@ -48,7 +48,7 @@ impl LogFigures {
 
 impl LogEntries {
     /// One more is appended, while the log is durable up to `durable`.
-    fn note(&self, upto: Lsn, durable: Lsn) {
+    pub(crate) fn note(&self, upto: Lsn, durable: Lsn) {
         let n_appended = self.n_appended.load(Ordering::Relaxed);
         let [mark, n_marked] = &self.mark;
         let is_mark_durable = mark.load(Ordering::Relaxed) <= durable.0;
@@ -78,15 +78,19 @@ impl LogEntries {
     }
 }
 
+/// A written form, which is never empty.
+fn form_of(at: SegmentId, bytes: u64) -> Option<(SegmentId, NonZeroU64)> {
+    NonZeroU64::new(bytes).map(|bytes| (at, bytes))
+}
+
 /// The place of a queue's machine in the log.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLog {
     /// Where the last written form lies, and its bytes.
-    form: Option<(SegmentId, u64)>,
+    form: Option<(SegmentId, NonZeroU64)>,
     /// Where the commands since lie.
     commands: SegmentCounts,
     command_bytes: u64,
-    pub(crate) entries: Arc<LogEntries>,
 }
 
 impl CommandLog {
@@ -96,7 +100,7 @@ impl CommandLog {
         commands: SegmentCounts,
         command_bytes: u64,
     ) -> Self {
-        Self { form, commands, command_bytes, entries: Arc::default() }
+        Self { form: form.and_then(|(at, bytes)| form_of(at, bytes)), commands, command_bytes }
     }
 
     /// Whether the log has nothing.
@@ -112,12 +116,11 @@ impl CommandLog {
             queue.services().storage().wal().retain(segment, Owner(queue.id().0), 1);
         }
         self.command_bytes += appended.bytes as u64;
-        self.entries.note(appended.upto, queue.services().storage().wal().durable_upto());
     }
 
     /// Whether the machine is to be written anew.
     pub(crate) fn is_form_due(&self) -> bool {
-        let form_bytes = self.form.map_or(0, |(_, bytes)| bytes);
+        let form_bytes = self.form.map_or(0, |(_, bytes)| bytes.get());
         self.command_bytes > COMMAND_BYTES_MIN.max(FORM_FACTOR * form_bytes)
     }
 
@@ -127,15 +130,19 @@ impl CommandLog {
     }
 
     /// Writes the machine, and lets go of what stood for it before.
-    pub(crate) fn write_form(&mut self, queue: &QueueContext, machine: &Machine) {
+    pub(crate) fn write_form(
+        &mut self,
+        queue: &QueueContext,
+        machine: &Machine,
+        entries: &LogEntries,
+    ) {
         let wal = queue.services().storage().wal();
         let mut form = Vec::new();
         machine.write(&mut form);
         let appended = append_machine(wal, queue.id().0, &form);
         self.release(queue);
-        self.form = Some((appended.at.segment, form.len() as u64));
-        let n_appended = self.entries.n_appended.load(Ordering::Relaxed);
-        self.entries.n_in_form.store(n_appended, Ordering::Relaxed);
+        self.form = form_of(appended.at.segment, form.len() as u64);
+        entries.n_in_form.store(entries.n_appended.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The log need not have any of it.

@@ -111,7 +111,8 @@ impl<'q> QuorumInspection<'q> {
     pub fn checkpoint(&self) {
         self.0.with(|turn| {
             if turn.state.machine.is_made() && !turn.state.is_deleted {
-                turn.state.log.write_form(&turn.queue.context, turn.state.machine.get());
+                let (queue, state) = (turn.queue, &mut *turn.state);
+                state.log.write_form(&queue.context, state.machine.get(), &queue.entries);
             }
         });
     }

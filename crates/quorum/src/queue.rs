@@ -47,7 +47,7 @@ pub struct QuorumQueue {
     pub(crate) context: QueueContext,
     pub(crate) state: Mutex<QueueState>,
     pub(crate) counters: QueueCounters,
-    pub(crate) entries: Arc<LogEntries>,
+    pub(crate) entries: Box<LogEntries>,
 }
 
 impl QuorumQueue {
@@ -67,10 +67,10 @@ impl QuorumQueue {
         let context = QueueContext::new(def, services);
         Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
-            entries: Arc::clone(&state.log.entries),
             context,
             state: Mutex::new(state),
             counters: QueueCounters::default(),
+            entries: Box::default(),
         })
     }
 
@@ -298,7 +298,7 @@ impl QuorumQueue {
         let QueueState { content, log, machine, .. } = &mut *state;
         content.upkeep(&self.context).relocate(segment);
         if log.lies_in(segment) {
-            log.write_form(&self.context, machine.get());
+            log.write_form(&self.context, machine.get(), &self.entries);
         }
     }
 

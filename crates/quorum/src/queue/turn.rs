@@ -59,7 +59,7 @@ impl<'t> Turn<'t> {
         let QueueState { machine, log, terms, .. } = &mut *self.state;
         let machine = machine.make(&terms.settings);
         if log.is_empty() {
-            log.write_form(&self.queue.context, machine);
+            log.write_form(&self.queue.context, machine, &self.queue.entries);
         }
         command.write(self.now_ms, commands);
         machine.apply(self.now_ms, command, effects);
@@ -81,6 +81,8 @@ impl<'t> Turn<'t> {
         let placed = placed(&effects.stored, first, messages);
         let appended = content.keep_commands(context, placed.clone(), commands);
         self.state.log.note(context, &appended);
+        let durable = context.services().storage().wal().durable_upto();
+        self.queue.entries.note(appended.upto, durable);
         for (at, incoming) in placed {
             content.store(context, (at, Some(appended.at.segment)), incoming);
         }
@@ -108,7 +110,7 @@ impl<'t> Turn<'t> {
         state.content.log_settled(context);
         state.content.trim(services.storage().pool());
         if !state.is_deleted && state.log.is_form_due() {
-            state.log.write_form(context, state.machine.get());
+            state.log.write_form(context, state.machine.get(), &queue.entries);
         }
         if state.letters_due_ms().is_some_and(|at_ms| at_ms <= now_ms) {
             state.retry_letters();

@@ -371,6 +371,9 @@ impl Session {
         broker.changes().drop_exclusive_queues(connection.id).await;
         broker.connections.close(connection.id);
         broker.holdings.forget(connection);
+        if let Some(spans) = broker.timers.tracing().spans() {
+            spans.forget(connection.id);
+        }
         broker.events().disconnected(connection);
     }
 

@@ -181,6 +181,11 @@ impl Spans {
         }
     }
 
+    /// A connection is gone: what it has not settled it never will.
+    pub(crate) fn forget(&self, connection: ConnectionId) {
+        stdx::lock(&self.unsettled).retain(|(of, _, _), _| *of != connection);
+    }
+
     /// Messages of a queue were settled.
     #[cold]
     pub(crate) fn settled(&self, connection: ConnectionId, queue: &QueueDef, settles: &[Settle]) {
@@ -248,6 +253,21 @@ mod tests {
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
+    }
+
+    /// However many are given to those who go without settling, there is room for others.
+    #[test]
+    fn a_connection_that_goes_leaves_nothing() {
+        let spans = Spans::new(Box::new(|| 7), 3);
+        let parent = TraceContext { trace_id: 1, span_id: 2 };
+        let keys = |connection| (0..3).map(move |at| (ConnectionId(connection), QueueId(5), at));
+        for key in keys(1).chain(keys(2)) {
+            stdx::lock(&spans.unsettled).insert(key, parent);
+        }
+        spans.forget(ConnectionId(1));
+        let mut left: Vec<_> = stdx::lock(&spans.unsettled).keys().copied().collect();
+        left.sort_unstable();
+        assert_eq!(left, keys(2).collect::<Vec<_>>());
     }
 
     #[test]

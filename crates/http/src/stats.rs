@@ -106,22 +106,26 @@ fn add(sums: &mut [u64], more: &[u64]) {
 /// The virtual hosts as they are now.
 fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
     let mut vhosts: BTreeMap<String, VhostLook> = BTreeMap::new();
-    let mut put = |vhost: String, at: usize, figures: &[u64]| {
-        let sums = vhosts.entry(vhost).or_default();
-        add(sums.get_mut(at..).unwrap_or_default(), figures);
+    // Its name is copied once for each virtual host, not for each queue.
+    let mut put = |vhost: &str, at: usize, figures: &[u64]| {
+        if !vhosts.contains_key(vhost) {
+            vhosts.insert(vhost.to_owned(), VhostLook::default());
+        }
+        let sums = vhosts.get_mut(vhost).and_then(|sums| sums.get_mut(at..));
+        add(sums.unwrap_or_default(), figures);
     };
     for queue in broker.view().queues().filter(|queue| !queue.def().is_internal()) {
         let stat = queue.stat();
-        put(queue.def().vhost.to_string(), READY, &[stat.n_ready, stat.n_unacked]);
+        put(&queue.def().vhost, READY, &[stat.n_ready, stat.n_unacked]);
     }
     for ((vhost, _), counts) in broker.figures().counts() {
-        put(vhost, 0, &of_counts(&counts));
+        put(&vhost, 0, &of_counts(&counts));
     }
     for (vhost, totals) in broker.connections.published() {
-        put(vhost, PUBLISHED, &of_published(&totals));
+        put(&vhost, PUBLISHED, &of_published(&totals));
     }
     for (vhost, bytes) in broker.connections.traffic() {
-        put(vhost, RECEIVED, &bytes);
+        put(&vhost, RECEIVED, &bytes);
     }
     vhosts
 }

@@ -16,6 +16,7 @@ mod repair;
 mod resources;
 mod signals;
 mod start_order;
+mod wall;
 mod welcome;
 
 use std::io::Write as _;

@@ -1,13 +1,14 @@
 //! Figures and spans to a collector of OpenTelemetry: OTLP as JSON over HTTP, which every collector takes at
 //! port 4318. <https://opentelemetry.io/docs/specs/otlp/#otlphttp>
 
+use crate::wall;
 use anyhow::{Context as _, ensure};
 use broker::{Span, SpanKind, Spans};
 use http::Api;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -65,8 +66,7 @@ impl Endpoint {
 
 /// The time in nanoseconds since 1970.
 pub(crate) fn now_ns() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(wall::since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Sends figures and spans for as long as the node runs.

@@ -2,13 +2,13 @@
 //! node starts on again, with the originals beside. The reading and writing is `broker::repair`.
 
 use crate::cli::RepairArgs;
+use crate::wall;
 use anyhow::Context as _;
 use broker::{Repair, repair};
 use log::{DataDir, Disk, FORMAT_FILE, LOG_FILE, RealDisk};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use stdx::Civil;
 
 /// The directory of repaired files, inside that of the originals until it takes their place.
@@ -67,7 +67,7 @@ fn tell(found: &Repair, out: &mut dyn Write) -> std::io::Result<()> {
 
 /// A new directory for the originals.
 fn place_aside(dir: &Path) -> anyhow::Result<PathBuf> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = wall::since_1970().as_secs();
     let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
     let name =
         format!("{ASIDE_PREFIX}{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");

@@ -2,6 +2,7 @@
 //! is large or old: `log` becomes `log.0`, `log.0` becomes `log.1`.
 
 use crate::config::Rotation;
+use crate::wall;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::{File, OpenOptions};
@@ -9,7 +10,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// A new file can be read by its owner and group: names of clients and users stand in it.
 const FILE_MODE: u32 = 0o640;
@@ -47,8 +48,7 @@ impl LogFile {
 
     /// Appends whole lines.
     pub(super) fn append(&self, lines: &[u8]) -> io::Result<()> {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.append_at(lines, since_1970.as_secs())
+        self.append_at(lines, wall::since_1970().as_secs())
     }
 
     fn append_at(&self, lines: &[u8], now_s: u64) -> io::Result<()> {

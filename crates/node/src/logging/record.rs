@@ -1,9 +1,9 @@
 //! One event of the log, and its forms.
 
 use crate::config::{Category, Formatter};
+use crate::wall;
 use serde_json::{Map, Value, json};
 use std::fmt::{Debug, Write as _};
-use std::time::{SystemTime, UNIX_EPOCH};
 use stdx::Civil;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
@@ -36,8 +36,7 @@ impl Record {
             // Writing to a string never fails.
             let _ok = write!(message, "{space}{name}={value}");
         }
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unix_micros = u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX);
+        let unix_micros = u64::try_from(wall::since_1970().as_micros()).unwrap_or(u64::MAX);
         let level = *event.metadata().level();
         Self { level, category, unix_micros, text: message, fields: others, message_bytes }
     }

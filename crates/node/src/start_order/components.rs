@@ -4,6 +4,7 @@ use crate::config::{Config, Durability, Otel, Validator};
 use crate::logging;
 use crate::logging::{Log, LogExchange};
 use crate::resources::ResourceMonitor;
+use crate::wall;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{
@@ -17,7 +18,6 @@ use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetad
 use mgmt::{PasswordRule, Resources as _};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
 const CANNOT_START: &str = "cannot start on this data";
@@ -167,8 +167,7 @@ fn vhost_defaults(config: &Config) -> VhostDefaults {
 
 /// The time of day, in Unix milliseconds.
 fn unix_ms() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(wall::since_1970().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The clock of connections, started when it is first asked for.

@@ -25,11 +25,12 @@ const (
 
 // Node is a broker process on a port and directory that both outlive a restart, or the external broker of INTEROP_URI.
 type Node struct {
-	Addr       string
-	StreamPort int
-	root       string
-	process    *exec.Cmd
-	exited     chan error
+	Addr           string
+	StreamPort     int
+	ManagementPort int
+	root           string
+	process        *exec.Cmd
+	exited         chan error
 }
 
 // readyWord is what the node prints when it takes connections; "already in use" is something else.
@@ -64,7 +65,8 @@ func freePort() int {
 func newNode() *Node {
 	root, err := os.MkdirTemp("", "leveret-interop-")
 	Check(err)
-	n := &Node{Addr: net.JoinHostPort(host, strconv.Itoa(freePort())), StreamPort: freePort(), root: root}
+	addr := net.JoinHostPort(host, strconv.Itoa(freePort()))
+	n := &Node{Addr: addr, StreamPort: freePort(), ManagementPort: freePort(), root: root}
 	n.Start()
 	return n
 }
@@ -81,7 +83,8 @@ func (n *Node) Start() {
 	dataDir := filepath.Join(n.root, "data")
 	n.process = exec.Command(os.Getenv("LEVERET_BIN"), "server", "--data-dir", dataDir,
 		"--set", "listeners.tcp.1="+n.Addr,
-		"--set", fmt.Sprintf("stream.listeners.tcp.1=%s:%d", host, n.StreamPort), "--set", "stream.advertised_host="+host)
+		"--set", fmt.Sprintf("stream.listeners.tcp.1=%s:%d", host, n.StreamPort), "--set", "stream.advertised_host="+host,
+		"--set", "management.tcp.ip="+host, "--set", fmt.Sprintf("management.tcp.port=%d", n.ManagementPort))
 	n.process.Stdout, n.process.Stderr = log, log
 	Check(n.process.Start())
 	n.exited = make(chan error, 1)

@@ -25,6 +25,7 @@ LINTED = {
     "rabbitmq_unreachable_cluster_peers_count": "non-histogram and non-summary metrics should not have",
     "rabbitmq_raft_commit_index": "counter metrics should have",
     "rabbitmq_raft_last_written_index": "counter metrics should have",
+    "rabbitmq_raft_term": "counter metrics should have",
     "rabbitmq_raft_snapshot_index": "counter metrics should have",
 }
 IDENTITY = 'on(instance, job) group_left(rabbitmq_cluster, rabbitmq_node) rabbitmq_identity_info{namespace="shop"}'

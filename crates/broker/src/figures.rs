@@ -7,7 +7,7 @@ use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueKind};
-use queue_type::{ConsumerView, Counts};
+use queue_type::{ConsumerView, Counts, Deaths};
 use quorum::{LogFigures, QuorumInspection};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -123,6 +123,12 @@ impl Figures<'_> {
     pub fn bodies(&self) -> Vec<(Name, BlobStats)> {
         let stores = self.0.classic.storage().bodies().all().into_iter();
         stores.map(|(vhost, store)| (vhost, store.stats())).collect()
+    }
+
+    /// Messages that died in queues since the start.
+    #[must_use]
+    pub fn deaths(&self) -> &Deaths {
+        self.0.classic.storage().deaths()
     }
 
     /// Messages and places in files that could not be read since the start.

@@ -57,8 +57,10 @@ pub use classic::{Delayed, DelayedMessage};
 pub use classic::{PagerOptions, StorageOptions};
 pub use log::FileTraffic;
 pub use message::Properties as MessageProperties;
+pub use queue::Reason;
+pub use queue::machine::DeadLetters;
 pub use queue_type::{
-    Activity, ConsumerView, Count, Counts, DeleteConditions, PendingConfirms, QueueRefused,
+    Activity, ConsumerView, Count, Counts, Deaths, DeleteConditions, PendingConfirms, QueueRefused,
     QueueStat,
 };
 pub use quorum::{

@@ -9,6 +9,7 @@ use crate::options::StorageOptions;
 use log::{Disk, Stamper, Wal};
 use message_store::MessageStores;
 use meta::Name;
+use queue_type::Deaths;
 use std::sync::{Arc, Mutex};
 use stdx::WallClock;
 use store::StoreError;
@@ -44,6 +45,8 @@ pub struct Storage {
     pub(crate) pool: PagePool,
     /// Counted since the start.
     pub(crate) losses: Mutex<Losses>,
+    /// Messages that died in queues of any type.
+    pub(crate) deaths: Deaths,
     /// Page images.
     pub(crate) images: Images,
     /// Bodies that queues have by reference.
@@ -122,6 +125,7 @@ impl Storage {
             wal,
             pool: PagePool::default(),
             losses: Mutex::default(),
+            deaths: Deaths::default(),
             images,
             bodies,
             journals,
@@ -154,6 +158,11 @@ impl Storage {
     /// The clock.
     pub const fn time(&self) -> &WallClock {
         &self.time
+    }
+
+    /// Messages that died since the start.
+    pub const fn deaths(&self) -> &Deaths {
+        &self.deaths
     }
 
     /// Messages and places in files that could not be read since the start.

@@ -69,6 +69,7 @@ impl Scrape {
         match self {
             Self::Aggregated => {
                 table::node(&mut writer, &snapshot, |_| true);
+                table::deaths(&mut writer, management.broker.figures().deaths());
                 table::quorum_log(&mut writer, &snapshot);
                 table::oldest_message(&mut writer, source);
                 table::certificates(&mut writer, management);
@@ -76,6 +77,7 @@ impl Scrape {
             Self::PerObject => {
                 // Of figures that objects have those are told.
                 table::node(&mut writer, &snapshot, |name| !objects::have(name));
+                table::deaths(&mut writer, management.broker.figures().deaths());
                 table::certificates(&mut writer, management);
                 let families: Vec<String> =
                     objects::ALL.iter().map(|family| (*family).to_owned()).collect();
@@ -115,6 +117,7 @@ pub fn otlp(source: &Source<'_>, started_ns: u64, now_ns: u64) -> Vec<Value> {
     let mut writer = Writer::gathering(Scrape::Aggregated.prefix(), &mut nobody, otlp);
     let snapshot = Snapshot::of(source);
     table::node(&mut writer, &snapshot, |_| true);
+    table::deaths(&mut writer, source.management.broker.figures().deaths());
     table::quorum_log(&mut writer, &snapshot);
     table::oldest_message(&mut writer, source);
     writer.gathered()

@@ -5,7 +5,7 @@ use crate::rows::rows;
 use crate::snapshot::Snapshot;
 use crate::text::{Kind, Writer};
 use auth::Attempts;
-use broker::{Count, Counts, LogFigures, MESSAGE_SIZES};
+use broker::{Count, Counts, DeadLetters, Deaths, LogFigures, MESSAGE_SIZES, Reason};
 use log::{SYNC_MICROS, WalStats};
 use meta::{Json, QueueKind};
 use mgmt::Management;
@@ -86,6 +86,7 @@ pub(crate) const NODE: &[Row] = rows! {
 
 /// Entries of quorum queues in the log, of each queue and of all.
 pub(crate) const QUORUM_LOG: &[QuorumRow] = rows! {
+    Counter raft_term |it| it.n_terms => "Elections of a leader since the start: a queue's one member leads at once";
     Counter raft_last_written_index |it| it.n_appended => "Entries in the log since the start";
     Counter raft_commit_index |it| it.n_durable => "Entries that are durable";
     Counter raft_snapshot_index |it| it.n_in_form => "Entries that the last snapshot stands for";
@@ -110,6 +111,45 @@ pub(crate) const BY_QUEUE_TYPE: &[CountRow] = rows! {
 /// Messages put into queues, by their type: name and meaning.
 pub(crate) const PUBLISHED: (&str, &str) =
     ("leveret_queue_messages_published_total", "Messages put into queues");
+
+/// Messages that died: name, reason, meaning.
+pub(crate) const DEATHS: [(&str, Reason, &str); 4] = [
+    (
+        "global_messages_dead_lettered_maxlen_total",
+        Reason::MaxLen,
+        "Messages that their queue was too long for",
+    ),
+    (
+        "global_messages_dead_lettered_expired_total",
+        Reason::Expired,
+        "Messages whose time was over",
+    ),
+    (
+        "global_messages_dead_lettered_rejected_total",
+        Reason::Rejected,
+        "Messages that consumers refused",
+    ),
+    (
+        "global_messages_dead_lettered_delivery_limit_total",
+        Reason::DeliveryLimit,
+        "Messages whose delivery failed too often",
+    ),
+];
+
+/// Dead letters that arrived: name and meaning.
+pub(crate) const DEATHS_CONFIRMED: (&str, &str) = (
+    "global_messages_dead_lettered_confirmed_total",
+    "Messages that all queues have that they were dead-lettered to",
+);
+
+/// The types of queues whose messages die, and where to, as RabbitMQ spells it.
+const STRATEGIES: [(QueueKind, DeadLetters, &str); 5] = [
+    (QueueKind::Classic, DeadLetters::Dropped, "disabled"),
+    (QueueKind::Classic, DeadLetters::AtMostOnce, "at_most_once"),
+    (QueueKind::Quorum, DeadLetters::Dropped, "disabled"),
+    (QueueKind::Quorum, DeadLetters::AtMostOnce, "at_most_once"),
+    (QueueKind::Quorum, DeadLetters::AtLeastOnce, "at_least_once"),
+];
 
 /// The row that the stream protocol has a value in, too.
 const DELIVERED: &str = "global_messages_delivered_total";
@@ -269,6 +309,24 @@ fn distributions(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     let (name, help) = SYNC_TIME;
     let mut metric = writer.begin(name, Histogram, help);
     metric.histogram(("", ""), (&SYNC_MICROS, 1e6), &snapshot.log.sync_micros);
+}
+
+/// Messages that died, by type of queue and how sure their dead letters are to arrive.
+pub(crate) fn deaths(writer: &mut Writer<'_>, deaths: &Deaths) {
+    for (name, reason, help) in DEATHS {
+        let mut metric = writer.begin(name, Counter, help);
+        for (kind, to, strategy) in STRATEGIES {
+            // What is sent at least once is never too much: the queue refuses what comes.
+            if reason != Reason::MaxLen || to != DeadLetters::AtLeastOnce {
+                let labels = [("queue_type", module(kind)), ("dead_letter_strategy", strategy)];
+                metric.value(&labels, deaths.n(kind, to, reason));
+            }
+        }
+    }
+    let (name, help) = DEATHS_CONFIRMED;
+    let labels =
+        [("queue_type", module(QueueKind::Quorum)), ("dead_letter_strategy", "at_least_once")];
+    writer.begin(name, Counter, help).value(&labels, deaths.n_confirmed());
 }
 
 /// Figures of the log that quorum queues have together.

@@ -27,13 +27,12 @@ never go down while a node runs. A figure that nothing here stands behind is lef
 | left out | because |
 |---|---|
 | all that is the Erlang machine's: `erlang_vm_*`, `*_reductions_total`, `erlang_gc_*`, ... | there is none |
-| `raft_term`, `raft_max_num_segments`, `raft_wal_*` | a quorum queue has one member, which is never elected, and shares the node's log: `leveret_wal_*` |
+| `raft_max_num_segments`, `raft_wal_*` | quorum queues share the node's log: `leveret_wal_*` |
 | `schema_db_*`, `io_seek_*`, `io_reopen_*`, `queue_index_*`, `msg_store_*`, the times and numbers of reads and writes | files are used in another way: `leveret_wal_*`, `leveret_page_*`, `leveret_message_store_*` |
 | `queue_messages_ram*`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
 | `queue_head_message_timestamp`, `channel_messages_unacked` | they would take queues' locks; the HTTP API has them |
 | `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
 | `channel_exchange_metrics`, `queue_exchange_metrics`, `channel_queue_metrics`, `channel_queue_exchange_metrics` by their objects, confirms and returns of `exchange_metrics` | what is published is counted by channel, by queue and by exchange, not by two of them |
-| `global_messages_dead_lettered_*` | not counted yet; `leveret_dead_letters_waiting` tells of those on their way |
 | `auth_attempts_detailed_*` | addresses and names of whoever knocks are not kept |
 | `shovel_*`, `federation_links`, `erlang_vm_dist_*` | there are no such links yet |
 
@@ -59,6 +58,8 @@ type Shown = (&'static str, &'static str, &'static str);
 fn sections() -> Vec<(&'static str, Vec<Shown>)> {
     let of = |(name, help): (&'static str, &'static str), kind| (name, kind, help);
     let errors = STREAM_ERRORS.iter().map(|(name, _)| (*name, "counter", STREAM_ERROR));
+    let deaths = DEATHS.iter().map(|(name, _, help)| (*name, "counter", *help));
+    let confirmed = of(DEATHS_CONFIRMED, "counter");
     let mut quorum: Vec<_> = all!(QUORUM_LOG);
     quorum.push(of(COMMIT_LATENCY, "gauge"));
     vec![
@@ -70,6 +71,7 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
         ("Logins, by protocol", all!(LOGINS)),
         ("By protocol and type of queue", all!(BY_QUEUE_TYPE)),
         ("By type of queue", vec![of(PUBLISHED, "counter")]),
+        ("By type of queue and strategy of dead letters", deaths.chain([confirmed]).collect()),
         ("Certificates, by file", vec![of(CERTIFICATES, "gauge")]),
         ("Quorum queues together, and each with `ra_metrics`", quorum),
     ]

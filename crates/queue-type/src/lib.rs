@@ -4,6 +4,7 @@
 
 mod consume;
 mod dead_letters;
+mod deaths;
 mod deletion;
 mod global_prefetch;
 mod listing;
@@ -15,6 +16,7 @@ pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Ow
 pub use crate::dead_letters::{
     AwaitedLetters, DeadLetter, LostAt, RejectedDeadLetters, SentLetters, TriedLetter,
 };
+pub use crate::deaths::Deaths;
 pub use crate::deletion::{DeleteConditions, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
 pub use crate::listing::{Activity, ConsumerView, PendingConfirms, QueueStat};

@@ -353,6 +353,7 @@ impl Machine {
 
     /// Messages are to be given to nobody any more.
     fn dead_letter(&mut self, range: PositionRange, reason: Reason, effects: &mut Effects) {
+        effects.n_died.get_mut(reason as usize).into_iter().for_each(|n| *n += range.len());
         if self.settings.dead_letters == DeadLetters::Dropped {
             self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
             self.backlog.forget(range);

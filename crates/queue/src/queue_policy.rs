@@ -152,6 +152,9 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [Self::Rejected, Self::Expired, Self::MaxLen, Self::DeliveryLimit];
+
     /// As `x-death` spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {

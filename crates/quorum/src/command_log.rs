@@ -29,6 +29,8 @@ pub(crate) struct LogEntries {
 /// Figures of a queue's entries in the log since its node started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogFigures {
+    /// Queues whose member leads, as each does since it was there or the node started.
+    pub n_terms: u64,
     /// Entries.
     pub n_appended: u64,
     /// Those that are durable; some of the last ones may be missing.
@@ -40,6 +42,7 @@ pub struct LogFigures {
 impl LogFigures {
     /// Both together.
     pub const fn add(&mut self, other: &Self) {
+        self.n_terms += other.n_terms;
         self.n_appended += other.n_appended;
         self.n_durable += other.n_durable;
         self.n_in_form += other.n_in_form;
@@ -71,6 +74,7 @@ impl LogEntries {
         let is_all_durable = self.last.load(Ordering::Acquire) <= durable.0;
         let n_durable = self.n_durable.load(Ordering::Acquire);
         LogFigures {
+            n_terms: 1,
             n_appended,
             n_durable: if is_all_durable { n_appended } else { n_durable },
             n_in_form: self.n_in_form.load(Ordering::Relaxed),

@@ -238,7 +238,7 @@ impl QueueState {
                     at += n_admitted;
                 }
                 None => {
-                    refused.push(self.policy.refuse(at));
+                    refused.push(self.policy.refuse(queue, at));
                     at += 1;
                 }
             }

@@ -23,6 +23,10 @@ pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
         &["management.restrictions.quorum_queue_replica_operations"],
         "a quorum queue's one member neither comes nor goes",
     ),
+    (
+        &["prometheus.filter_aggregated_queue_metrics_pattern"],
+        "totals are of all queues, as in current RabbitMQ",
+    ),
     (&["management.require_auth_for_api_reference"], "there is no such page"),
     (
         &[

@@ -2,7 +2,8 @@
 
 use super::support::node::Node;
 use super::support::wait_until;
-use amqp091::method::BasicAck;
+use amqp091::method::{BasicAck, BasicReject, QueueDeclare};
+use amqp091::{Properties, ShortString, Table, TableRef, Value as Field};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -508,27 +509,82 @@ fn metrics_may_need_a_login() {
     node.stop();
 }
 
+const SCRAPED: [&str; 3] =
+    ["prometheus.enabled=true", "prometheus.tcp.ip=127.0.0.1", "prometheus.tcp.port=0"];
+
+/// The head and the body of a scrape.
+fn scrape(node: &Node, path: &str) -> (String, String) {
+    let mut socket = TcpStream::connect(node.http_address()).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let chunked = head.contains("transfer-encoding: chunked");
+    (head.to_owned(), if chunked { unchunked(body) } else { body.to_owned() })
+}
+
+/// Messages that die are counted by their queue's type, their reason, and where they go.
+#[test]
+fn deaths_are_counted() {
+    let node = Node::start(&SCRAPED);
+    let mut client = Client::guest(node.address());
+    let mut arguments = Table::new();
+    let kind = Field::LongString("quorum".into());
+    arguments.push(ShortString::from_static("x-queue-type"), kind);
+    let arguments = arguments.to_bytes();
+    let (durable, arguments) = (true, TableRef::trusted(&arguments));
+    let quorum = QueueDeclare { queue: b"quorum", durable, arguments, ..QueueDeclare::default() };
+    assert_eq!(client.ask(1, quorum), "queue.declare-ok");
+    assert_eq!(["classic", "letters"].map(|it| client.declare(it)), [0, 0]);
+    let reject = |client: &mut Client, queue: &str| {
+        client.put_publish(queue, true, b"refused");
+        let delivery_tag = client.get_to_ack(queue).unwrap().tag;
+        client.say(1, BasicReject { delivery_tag, requeue: false });
+    };
+    ["classic", "quorum"].into_iter().for_each(|it| reject(&mut client, it));
+    client.round_trip();
+    let to = r#""dead-letter-exchange":"","dead-letter-routing-key":"letters""#;
+    let classic = format!(r#"{{{to},"max-length":1}}"#);
+    let quorum =
+        format!(r#"{{{to},"dead-letter-strategy":"at-least-once","overflow":"reject-publish"}}"#);
+    node.ctl(&["set_policy", "classic", "^classic$", &classic]);
+    node.ctl(&["set_policy", "quorum", "^quorum$", &quorum]);
+    ["classic", "quorum"].into_iter().for_each(|it| reject(&mut client, it));
+    let expiration = Some(ShortString::from_static("0"));
+    let at_once = Properties { expiration, ..Properties::default() };
+    client.put_message("", "classic", &at_once, b"expired");
+    client.round_trip();
+    (0..3).for_each(|_| client.put_publish("classic", true, b"too many"));
+    client.round_trip();
+    for (reason, kind, strategy, n) in [
+        ("rejected", "classic", "disabled", 1),
+        ("rejected", "quorum", "disabled", 1),
+        ("rejected", "classic", "at_most_once", 1),
+        ("rejected", "quorum", "at_least_once", 1),
+        ("confirmed", "quorum", "at_least_once", 1),
+        ("expired", "classic", "at_most_once", 1),
+        ("maxlen", "classic", "at_most_once", 2),
+        ("delivery_limit", "quorum", "at_least_once", 0),
+    ] {
+        let line = format!(
+            "\nrabbitmq_global_messages_dead_lettered_{reason}_total{{queue_type=\"rabbit_{kind}_queue\",\
+             dead_letter_strategy=\"{strategy}\"}} {n}\n"
+        );
+        wait_until(&line, || scrape(&node, "/metrics").1.contains(&line));
+    }
+    client.close();
+    node.stop();
+}
+
 /// Figures are there with their types, and none is told twice.
 #[test]
 fn metrics_are_scraped() {
-    let node = Node::start(&[
-        "prometheus.enabled=true",
-        "prometheus.tcp.ip=127.0.0.1",
-        "prometheus.tcp.port=0",
-    ]);
+    let node = Node::start(&SCRAPED);
     let mut client = Client::guest(node.address());
     client.round_trip();
-    let scrape = |path: &str| {
-        let mut socket = TcpStream::connect(node.http_address()).unwrap();
-        socket.set_read_timeout(Some(DEADLINE)).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let chunked = head.contains("transfer-encoding: chunked");
-        (head.to_owned(), if chunked { unchunked(body) } else { body.to_owned() })
-    };
+    let scrape = |path: &str| scrape(&node, path);
     for path in [
         "/metrics",
         "/metrics/per-object",

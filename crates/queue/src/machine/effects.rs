@@ -20,6 +20,8 @@ pub struct Effects {
     /// Messages to be dead-lettered. Their content stays until they have
     /// [departed](super::Command::Departed).
     pub departing: Vec<Departing>,
+    /// Messages that died, dead-lettered or not: how many in the order of [`Reason::ALL`].
+    pub n_died: [u64; Reason::ALL.len()],
     /// Messages that are gone: their content is needed no more. What is assigned before is read before.
     pub released: Vec<PositionRange>,
     /// Answers that are true as soon as the commands are durable.
@@ -199,6 +201,7 @@ impl Effects {
         self.timed_out.clear();
         self.active.clear();
         self.departing.clear();
+        self.n_died = <[u64; _]>::default();
         self.released.clear();
         self.promises.clear();
         self.n_confirms_overdue = 0;

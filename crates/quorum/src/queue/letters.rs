@@ -187,6 +187,8 @@ impl RuledQueue for QuorumQueue {
             if undelivered.is_empty() {
                 turn.state.letters.undelivered = None;
             }
+            let n_arrived = arrived.iter().map(|it| it.end - it.start).sum();
+            turn.queue.context.services().storage().deaths().note_confirmed(n_arrived);
             letters_arrived(turn, &arrived);
             if let Some((lost_at, to)) = lost_at.zip(turn.state.letters.to.as_deref()) {
                 tell_of_lost(turn.queue.def(), to, lost_at);

@@ -5,8 +5,8 @@ use super::QuorumQueue;
 use super::state::QueueState;
 use crate::lazy_machine::LazyMachine;
 use log::Lsn;
-use queue::PositionRange;
 use queue::machine::{Answer, Arrival, Command, Effects, NumberRange, Promise, Stored};
+use queue::{PositionRange, Reason};
 use queue_type::{Incoming, Wakes};
 use session::Sink;
 use stdx::TimeScale;
@@ -118,6 +118,13 @@ impl<'t> Turn<'t> {
         let deadline_ms = work.effects.deadline_ms.into_iter().chain(state.letters_due_ms()).min();
         if let Some(deadline_ms) = deadline_ms.filter(|_| !state.is_deleted) {
             state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
+        }
+        let (deaths, to) =
+            (services.storage().deaths(), state.machine.facts().settings().dead_letters);
+        for (reason, n) in Reason::ALL.into_iter().zip(work.effects.n_died) {
+            if n > 0 {
+                deaths.note(context.def().kind, to, reason, n);
+            }
         }
         work.effects.clear();
         if !state.is_idle() {

@@ -1,12 +1,13 @@
 //! Messages that come to a queue with rules: when each expires, where it has its place, and whether there is
 //! room for it.
 
+use super::leaving::note_died;
 use super::{Policy, PolicyState};
 use crate::queue::Queue;
 use crate::queue::delay_header::delay_ms_of;
 use message::MessageRef;
 use meta::{LengthLimits, Overflow};
-use queue::{Fifo, MessageAttrs};
+use queue::{Fifo, MessageAttrs, Reason};
 use queue_type::{Any, Incoming, RefusedItem};
 use std::num::NonZeroU64;
 
@@ -98,11 +99,14 @@ impl Policy {
     }
 
     /// Where a message goes that the queue does not take.
-    pub(in crate::queue) fn refuse(&self, item: usize) -> RefusedItem {
+    pub(in crate::queue) fn refuse(&self, queue: &Queue, item: usize) -> RefusedItem {
         let is_wanted =
             |it: &&PolicyState| it.settings.length.overflow == Overflow::RejectPublishDeadLetter;
         let policy = self.state.as_deref().filter(is_wanted);
         let dead_letter_to = policy.and_then(|policy| policy.dead_letter_to.clone());
+        if dead_letter_to.is_some() {
+            note_died(queue, true, Reason::MaxLen, 1);
+        }
         let item = u32::try_from(item).expect("fewer messages than 2^32");
         RefusedItem { item, dead_letter_to }
     }

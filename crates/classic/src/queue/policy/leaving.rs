@@ -6,6 +6,7 @@ use crate::queue::Queue;
 use crate::queue::confirm_on::Confirms;
 use crate::queue::content::Content;
 use crate::records;
+use queue::machine::DeadLetters;
 use queue::{Fifo, Gone, PositionRange, Reason};
 use queue_type::{DeadLetter, RejectedDeadLetters};
 use std::ops::Range;
@@ -20,6 +21,14 @@ const LAST_LETTERS_MAX: usize = 64 * 1024;
 const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Ranges of more messages are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
+
+/// Counts messages that died, to be sent on or not. What an exchange has delayed does not die.
+pub(super) fn note_died(queue: &Queue, has_exchange: bool, reason: Reason, n: u64) {
+    if queue.def.delays_for().is_none() {
+        let to = if has_exchange { DeadLetters::AtMostOnce } else { DeadLetters::Dropped };
+        queue.services.storage.deaths.note(queue.def.kind, to, reason, n);
+    }
+}
 
 /// The parts of a queue that have to do with what leaves it other than by a consumer.
 pub(in crate::queue) struct Leaving<'s> {
@@ -61,7 +70,10 @@ impl Leaving<'_> {
 
     /// Messages are gone by a rule: they are dead-lettered where that is wanted, or forgotten.
     fn leave(&mut self, queue: &Queue, gone: &[Gone]) {
+        let has_exchange =
+            self.policy.state.as_deref().is_some_and(|policy| policy.dead_letter_to.is_some());
         for gone in gone {
+            note_died(queue, has_exchange, gone.reason, gone.positions.len());
             let was_ready = matches!(gone.reason, Reason::Expired | Reason::MaxLen);
             let counts_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
             if !(was_ready && counts_bytes) {

@@ -126,8 +126,8 @@ impl Call {
     }
 
     /// A list of objects, as the request wants it shown.
-    pub(crate) fn list<R: Row>(&self, rows: Vec<R>) -> Outcome {
-        Listing::of(&self.query)?.show(rows).map(Answer::Rows)
+    pub(crate) fn list<R: Row + Send + Sync + 'static>(&self, rows: Vec<R>) -> Outcome {
+        Listing::of(&self.query)?.rows(rows).map(Answer::Rows)
     }
 }
 

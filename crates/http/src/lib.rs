@@ -14,6 +14,7 @@ mod negotiation;
 mod objects;
 mod origins;
 mod query;
+mod recent;
 mod refusal;
 mod routes;
 mod scrape;
@@ -53,6 +54,7 @@ pub struct Api {
     is_sampled: AtomicBool,
     ages: metrics::Ages,
     turns: stream::Turns,
+    lists: objects::queues::QueueLists,
 }
 
 impl std::fmt::Debug for Api {
@@ -82,6 +84,7 @@ impl Api {
             is_sampled: AtomicBool::new(false),
             ages: metrics::Ages::default(),
             turns: stream::Turns::default(),
+            lists: objects::queues::QueueLists::default(),
         })
     }
 
@@ -93,5 +96,6 @@ impl Api {
     fn look(&self) {
         self.stats.look(&self.management, self.now());
         self.ages.look(&self.management.broker, self.now());
+        self.lists.forget(self.now().monotonic_ms);
     }
 }

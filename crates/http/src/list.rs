@@ -1,6 +1,7 @@
-//! Lists: filter, order, pages, columns. Pure: rows and a query in, rows out.
+//! Lists: filter, order, pages, columns. Pure: a set of rows and a query in, rows out.
 //! Columns of a row are worked out when somebody asks for them: to order a hundred thousand rows takes one
-//! column of each, to show a page all columns of a hundred.
+//! column of each, to show a page all columns of a hundred. The order is places in the set, so that it can
+//! be kept for the next page.
 
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -9,6 +10,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Rows of a page if the query does not say.
 const PAGE_SIZE: usize = 100;
@@ -19,8 +21,33 @@ const REGEX_CHARS_MAX: usize = 1_024;
 /// Most columns that a query may name.
 const COLUMNS_MAX: usize = 256;
 
+/// Most rows that are put in order ahead of the page that is asked for.
+const AHEAD_MAX: usize = 10_000;
+
+/// The rows of a list, by their places.
+pub(crate) trait RowSet: Send + Sync + 'static {
+    /// One of them.
+    type Row<'t>: Row;
+
+    fn len(&self) -> usize;
+
+    fn row(&self, at: usize) -> Option<Self::Row<'_>>;
+}
+
+impl<R: Row + Send + Sync + 'static> RowSet for Vec<R> {
+    type Row<'t> = &'t R;
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn row(&self, at: usize) -> Option<&R> {
+        self.get(at)
+    }
+}
+
 /// One row of a list.
-pub(crate) trait Row: Send + 'static {
+pub(crate) trait Row {
     /// Its columns, in the order in which they are shown.
     fn columns(&self) -> Cow<'static, [&'static str]>;
 
@@ -36,6 +63,24 @@ pub(crate) trait Row: Send + 'static {
     fn object(&self) -> Value {
         let field = |column: &&'static str| Some(((*column).to_owned(), self.value(column)?));
         Value::Object(self.columns().iter().filter_map(field).collect())
+    }
+}
+
+impl<R: Row> Row for &R {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        (*self).columns()
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        (*self).value(column)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        (*self).name()
+    }
+
+    fn object(&self) -> Value {
+        (*self).object()
     }
 }
 
@@ -65,6 +110,22 @@ pub(crate) struct Rows {
     pub(crate) tail: String,
     /// Whether it is so short that it is answered in one piece.
     pub(crate) is_page: bool,
+}
+
+/// The places of the rows that a query wants, in its order.
+#[derive(Debug)]
+pub(crate) struct Arrangement {
+    n_total: usize,
+    n_filtered: usize,
+    /// As far as they are in order.
+    places: Vec<usize>,
+}
+
+impl Arrangement {
+    /// Whether it goes as far as a listing needs.
+    pub(crate) fn reaches(&self, listing: &Listing) -> bool {
+        self.places.len() >= listing.end().min(self.n_filtered)
+    }
 }
 
 /// A query's wishes of a list.
@@ -109,11 +170,37 @@ impl Listing {
         chosen(row, self.columns.as_deref())
     }
 
-    /// The rows that the query wants.
-    pub(crate) fn show<R: Row>(self, mut rows: Vec<R>) -> Result<Rows, Refusal> {
-        let n_total = rows.len();
-        rows.retain(|row| self.filter.takes(&row.name()));
-        let n_filtered = rows.len();
+    /// The place behind the last row that is wanted.
+    fn end(&self) -> usize {
+        self.page.map_or(usize::MAX, |(number, size)| number.saturating_mul(size))
+    }
+
+    /// The places of the rows that the query wants, as far as its page and some way ahead.
+    pub(crate) fn arrange<T: RowSet>(&self, set: &T) -> Arrangement {
+        let n_total = set.len();
+        let is_wanted = |at: &usize| match self.filter {
+            Filter::All => true,
+            Filter::Contains(_) | Filter::Matches(_) => {
+                set.row(*at).is_some_and(|row| self.filter.takes(&row.name()))
+            }
+        };
+        let mut places: Vec<usize> = (0..n_total).filter(is_wanted).collect();
+        let n_filtered = places.len();
+        if let Some(path) = &self.sort {
+            places = sorted(set, places, (path, self.reverse), self.end().max(AHEAD_MAX));
+        } else if self.reverse {
+            places.reverse();
+        }
+        Arrangement { n_total, n_filtered, places }
+    }
+
+    /// The rows that the query wants, which `arrangement` reaches.
+    pub(crate) fn show<T: RowSet>(
+        self,
+        set: Arc<T>,
+        arrangement: &Arrangement,
+    ) -> Result<Rows, Refusal> {
+        let Arrangement { n_total, n_filtered, ref places } = *arrangement;
         let (mut head, mut tail) = (String::from("["), String::from("]"));
         let mut range = 0..n_filtered;
         if let Some((number, size)) = self.page {
@@ -134,15 +221,17 @@ impl Listing {
             );
             tail = String::from("]}");
         }
-        if let Some(path) = &self.sort {
-            rows = sorted(rows, path, self.reverse, range.end);
-        } else if self.reverse {
-            rows.reverse();
-        }
         let columns = self.columns;
-        let items = rows.into_iter().take(range.end).skip(range.start);
-        let items = Box::new(items.map(move |row| chosen(&row, columns.as_deref())));
+        let places = places.get(range).unwrap_or_default().to_vec();
+        let shown = move |at| Some(chosen(&set.row(at)?, columns.as_deref()));
+        let items = Box::new(places.into_iter().filter_map(shown));
         Ok(Rows { head, items, tail, is_page: self.page.is_some() })
+    }
+
+    /// The rows of a set that the query wants.
+    pub(crate) fn rows<T: RowSet>(self, set: T) -> Result<Rows, Refusal> {
+        let arrangement = self.arrange(&set);
+        self.show(Arc::new(set), &arrangement)
     }
 }
 
@@ -151,7 +240,7 @@ impl Listing {
 /// # Errors
 /// The reason that a client is told.
 pub fn shown(query: &str, rows: Vec<Value>) -> Result<String, String> {
-    let listing = Query::parse(query).and_then(|query| Listing::of(&query)?.show(rows));
+    let listing = Query::parse(query).and_then(|query| Listing::of(&query)?.rows(rows));
     let Rows { head, items, tail, .. } = listing.map_err(|refusal| refusal.reason)?;
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     Ok(format!("{head}{}{tail}", items.join(",")))
@@ -207,26 +296,30 @@ impl Filter {
     }
 }
 
-/// The rows in order as far as the first `n`, which are all that is shown.
-fn sorted<R: Row>(rows: Vec<R>, path: &[String], reverse: bool, n: usize) -> Vec<R> {
-    let key = |row: &R| at(row, path).unwrap_or(Value::Null);
-    let mut keyed: Vec<(usize, Value, R)> =
-        rows.into_iter().enumerate().map(|(at, row)| (at, key(&row), row)).collect();
-    let order = |left: &(usize, Value, R), right: &(usize, Value, R)| {
-        let by_value = compare(&left.1, &right.1);
+/// The places in order as far as the first `n`, which are all that is wanted.
+fn sorted<T: RowSet>(
+    set: &T,
+    places: Vec<usize>,
+    (path, reverse): (&[String], bool),
+    n: usize,
+) -> Vec<usize> {
+    let key = |at| set.row(at).and_then(|row| value_at(&row, path)).unwrap_or(Value::Null);
+    let mut keyed: Vec<(Value, usize)> = places.into_iter().map(|at| (key(at), at)).collect();
+    let order = |left: &(Value, usize), right: &(Value, usize)| {
+        let by_value = compare(&left.0, &right.0);
         let by_value = if reverse { by_value.reverse() } else { by_value };
-        by_value.then(left.0.cmp(&right.0))
+        by_value.then(left.1.cmp(&right.1))
     };
     if (1..keyed.len()).contains(&n) {
         keyed.select_nth_unstable_by(n - 1, order);
         keyed.truncate(n);
     }
     keyed.sort_unstable_by(order);
-    keyed.into_iter().map(|(_, _, row)| row).collect()
+    keyed.into_iter().map(|(_, at)| at).collect()
 }
 
 /// The value at a path into a row.
-fn at<R: Row>(row: &R, path: &[String]) -> Option<Value> {
+fn value_at<R: Row>(row: &R, path: &[String]) -> Option<Value> {
     let (first, rest) = path.split_first()?;
     let mut value = row.value(first)?;
     for step in rest {
@@ -267,7 +360,7 @@ fn chosen<R: Row>(row: &R, columns: Option<&[Vec<String>]>) -> Value {
     let Some(columns) = columns else { return row.object() };
     let mut object = Map::new();
     for path in columns {
-        if let Some(value) = at(row, path) {
+        if let Some(value) = value_at(row, path) {
             put_at(&mut object, path, value);
         }
     }

@@ -6,7 +6,7 @@ fn query(pairs: &[(&str, &str)]) -> Query {
 }
 
 fn shown(pairs: &[(&str, &str)], rows: Vec<Value>) -> Result<Value, Refusal> {
-    let Rows { head, items, tail, .. } = Listing::of(&query(pairs))?.show(rows)?;
+    let Rows { head, items, tail, .. } = Listing::of(&query(pairs))?.rows(rows)?;
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     Ok(serde_json::from_str(&format!("{head}{}{tail}", items.join(","))).unwrap())
 }
@@ -92,5 +92,22 @@ proptest! {
                 prop_assert!(wanted.is_empty());
             }
         }
+    }
+}
+
+proptest! {
+    /// An order that ends early is the beginning of the whole one.
+    #[test]
+    fn what_is_in_order_is_the_beginning_of_all(
+        numbers in prop::collection::vec(0_i64..5, 0..40),
+        n in 0_usize..50,
+        reverse: bool,
+    ) {
+        let rows: Vec<Value> = numbers.iter().map(|n| json!({"n": n})).collect();
+        let path = ["n".to_owned()];
+        let places = |n| sorted(&rows, (0..rows.len()).collect(), (&path, reverse), n);
+        let (some, all) = (places(n), places(usize::MAX));
+        prop_assert!(some.len() >= n.min(all.len()));
+        prop_assert_eq!(&some, &all[..some.len()]);
     }
 }

@@ -60,12 +60,10 @@ fn listeners(call: &Call) -> Value {
 pub(crate) fn overview(call: &Call) -> Outcome {
     let (management, view) = (&call.api.management, call.view());
     let vhosts = super::vhosts(&view.meta, call)?;
-    let n_queues: usize =
-        vhosts.iter().map(|vhost| vhost.queues().filter(|def| !def.is_internal()).count()).sum();
+    let (n_queues, n_consumers) = super::queues::totals(call, &view, &vhosts);
     let n_exchanges: usize = vhosts.iter().map(|vhost| vhost.exchanges().len()).sum();
     let mut connections = management.broker.connections.list();
     connections.retain(|one| super::clients::sees(call, one));
-    let n_consumers: u64 = view.queues().map(|queue| queue.stat().n_consumers).sum();
     let ((is_plain, has_totals), ranges) = (call.wants_plain(), call.ranges()?);
     let mut object = json!({
         "management_version": management.node_info.rabbitmq_version,

@@ -1,17 +1,18 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
 use super::{arguments, field, flag, short, text, vhosts};
-use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
-use crate::list::Row;
+use crate::list::{Arrangement, Listing, Row, RowSet};
 use crate::objects::clients;
+use crate::recent::Recent;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
 use crate::user_session::UserSession;
+use crate::{Api, Clock};
 use axum::http::StatusCode;
 use broker::{QueueRef, QueueStat, View};
-use meta::QueueKind;
 use meta::definitions::table_to_json;
+use meta::{Name, QueueKind, Vhost};
 use mgmt::operations;
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
@@ -82,6 +83,8 @@ const MORE: &[&str] = &[
     "owner_pid_details",
     "single_active_consumer_tag",
 ];
+/// Parts of a query that the order of rows does not come from.
+const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
 /// Columns that are left with `disable_stats`.
 const PLAIN: &[&str] = &[
     "arguments",
@@ -100,10 +103,83 @@ const PLAIN: &[&str] = &[
     "vhost",
 ];
 
-/// A queue in a list, or by itself. Lists can be long: it is small.
-struct QueueRow {
-    shown: Arc<Shown>,
-    queue: QueueRef,
+/// Lists that were made a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct QueueLists {
+    queues: Recent<Asked, [QueueRef]>,
+    arranged: Recent<Asked, Arrangement>,
+    n_consumers: Recent<(), u64>,
+}
+
+/// A question that has the same answer a moment later.
+#[derive(Debug, Clone, PartialEq)]
+struct Asked {
+    epoch: u64,
+    vhosts: Vec<Name>,
+    /// The parts of the query that the order comes from.
+    query: Vec<(String, String)>,
+}
+
+impl QueueLists {
+    /// Lets go of what was made too long ago.
+    pub(crate) fn forget(&self, now_ms: u64) {
+        self.queues.forget(now_ms);
+        self.arranged.forget(now_ms);
+    }
+
+    /// The queues of virtual hosts, in the order of their names.
+    fn of(&self, clock: &Clock, view: &View, vhosts: &[&Vhost]) -> Arc<[QueueRef]> {
+        self.queues.get(
+            (clock, Asked::of(view, vhosts, [])),
+            |_| true,
+            || {
+                let defs = vhosts.iter().flat_map(|vhost| vhost.queues());
+                let defs = defs.filter(|def| !def.is_internal());
+                defs.filter_map(|def| view.queue_by_id(def.id)).collect()
+            },
+        )
+    }
+}
+
+impl Asked {
+    fn of<'q>(
+        view: &View,
+        vhosts: &[&Vhost],
+        query: impl IntoIterator<Item = &'q (String, String)>,
+    ) -> Self {
+        let vhosts = vhosts.iter().map(|vhost| vhost.name().clone()).collect();
+        Self { epoch: view.epoch, vhosts, query: query.into_iter().cloned().collect() }
+    }
+}
+
+/// Numbers of queues in virtual hosts, and of consumers of all queues.
+pub(super) fn totals(call: &Call, view: &View, vhosts: &[&Vhost]) -> (usize, u64) {
+    let (lists, clock) = (&call.api.lists, &call.api.clock);
+    let sum = || Arc::new(view.queues().map(|queue| queue.stat().n_consumers).sum());
+    (lists.of(clock, view, vhosts).len(), *lists.n_consumers.get((clock, ()), |_| true, sum))
+}
+
+/// The queues of a list, or one by itself.
+struct Queues {
+    shown: Shown,
+    queues: Arc<[QueueRef]>,
+}
+
+impl RowSet for Queues {
+    type Row<'t> = QueueRow<'t>;
+
+    fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    fn row(&self, at: usize) -> Option<QueueRow<'_>> {
+        Some(QueueRow { shown: &self.shown, queue: self.queues.get(at)? })
+    }
+}
+
+struct QueueRow<'t> {
+    shown: &'t Shown,
+    queue: &'t QueueRef,
 }
 
 /// The parts that all rows of a list share.
@@ -116,7 +192,7 @@ struct Shown {
     is_typed: bool,
 }
 
-impl Row for QueueRow {
+impl Row for QueueRow<'_> {
     fn columns(&self) -> Cow<'static, [&'static str]> {
         self.shown.columns.clone()
     }
@@ -196,11 +272,11 @@ impl Row for QueueRow {
     }
 }
 
-impl QueueRow {
+impl QueueRow<'_> {
     fn of_definition(&self, column: &str) -> Option<Value> {
-        let Shown { api, view, .. } = &*self.shown;
+        let Shown { api, view, .. } = self.shown;
         let vhost = view.meta.vhost(&self.queue.def().vhost)?;
-        mgmt::queue_value(&api.management, vhost, (&self.queue, self.queue.stat()), column)
+        mgmt::queue_value(&api.management, vhost, (self.queue, self.queue.stat()), column)
     }
 
     /// COMPAT: a queue of the default type shows the type among its arguments.
@@ -214,7 +290,7 @@ impl QueueRow {
     }
 
     fn consumers(&self) -> impl Iterator<Item = Value> {
-        let of = |consumer| clients::consumer(&self.shown.api, &self.queue, &consumer);
+        let of = |consumer| clients::consumer(&self.shown.api, self.queue, &consumer);
         self.queue.consumers().into_iter().map(of)
     }
 
@@ -231,26 +307,28 @@ const fn ready_bytes(stat: &QueueStat) -> u64 {
     }
 }
 
-fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Arc<Shown>, Refusal> {
+fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Shown, Refusal> {
     let (ranges, is_typed) = (call.ranges()?, call.is_typed());
     let (api, view) = (Arc::clone(&call.api), call.view());
-    Ok(Arc::new(Shown { api, view, columns, ranges, is_typed }))
+    Ok(Shown { api, view, columns, ranges, is_typed })
 }
 
 /// The queues of the virtual hosts of the address.
 fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
     let shown = shown(call, columns)?;
-    let mut rows = Vec::new();
-    let is_none = call.query.flag("offline") && !call.query.flag("online");
-    for vhost in vhosts(&shown.view.meta, call)? {
-        if is_none {
-            break;
-        }
-        let queues = vhost.queues().filter(|def| !def.is_internal());
-        let queues = queues.filter_map(|def| shown.view.queue_by_id(def.id));
-        rows.extend(queues.map(|queue| QueueRow { shown: Arc::clone(&shown), queue }));
+    let (view, lists, clock) = (&shown.view, &call.api.lists, &call.api.clock);
+    let mut vhosts = vhosts(&view.meta, call)?;
+    if call.query.flag("offline") && !call.query.flag("online") {
+        vhosts.clear();
     }
-    call.list(rows)
+    let queues = lists.of(clock, view, &vhosts);
+    let is_of_order = |(name, _): &&(String, String)| !OF_PAGES.contains(&name.as_str());
+    let asked = Asked::of(view, &vhosts, call.query.0.iter().filter(is_of_order));
+    let (listing, set) = (Listing::of(&call.query)?, Queues { shown, queues });
+    let reaches = |arrangement: &Arrangement| arrangement.reaches(&listing);
+    let arrange = || Arc::new(listing.arrange(&set));
+    let arrangement = lists.arranged.get((clock, asked), reaches, arrange);
+    listing.show(Arc::new(set), &arrangement).map(Answer::Rows)
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
@@ -267,17 +345,18 @@ pub(crate) fn list_detailed(call: &Call) -> Outcome {
     rows(call, Cow::Owned([COLUMNS, MORE].concat()))
 }
 
-fn found(call: &Call) -> Result<QueueRow, Refusal> {
+fn found(call: &Call) -> Result<Queues, Refusal> {
     let shown = shown(call, Cow::Owned([COLUMNS, MORE].concat()))?;
     let vhost = vhost(&shown.view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| shown.view.queue_by_id(def.id));
-    let queue = queue.ok_or_else(Refusal::not_found)?;
-    Ok(QueueRow { shown, queue })
+    let queues = Arc::new([queue.ok_or_else(Refusal::not_found)?]);
+    Ok(Queues { shown, queues })
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
-    call.one(&found(call)?)
+    let found = found(call)?;
+    call.one(&found.row(0).ok_or_else(Refusal::not_found)?)
 }
 
 pub(crate) async fn declare(call: &Call) -> Outcome {

@@ -134,11 +134,12 @@ async fn serve(
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
     let ready = announce((&listeners, &http), &args.data_dir, started, first)?;
+    // Before anything is answered that would say otherwise.
+    control.started();
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
     }
     let http_ending = http.start(control.api());
-    control.started();
     manager.ready(&ready);
     let failure = tokio::select! {
         signal = stop_signals.received() => {

@@ -29,6 +29,11 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
 }
 
+/// Takes a piece of what is written; says whether more is wanted.
+pub(crate) type Take<'t> = dyn FnMut(Bytes) -> bool + 't;
+/// Writes what is long.
+pub(crate) type Write = Box<dyn FnOnce(&mut Take<'_>) + Send>;
+
 /// The end of a handler.
 pub(crate) type Outcome = Result<Answer, Refusal>;
 
@@ -40,6 +45,8 @@ pub(crate) enum Answer {
     /// One after the other, written as they are made.
     Rows(Rows),
     Text(String),
+    /// A long document; the tag tells its versions apart.
+    Written { tag: u64, write: Write },
     NoContent,
     /// The cookie goes.
     LoggedOut(String),
@@ -59,6 +66,11 @@ impl Call {
 
     pub(crate) fn view(&self) -> Arc<broker::View> {
         self.api.management.broker.view()
+    }
+
+    /// Whether a node of that name is this one.
+    pub(crate) fn is_of(&self, node: &str) -> bool {
+        mgmt::is_same_node(node, &self.api.management.node_info.name)
     }
 
     /// The body, an object; an empty one if there is none.

@@ -33,6 +33,7 @@ pub use settings::{MetricsSettings, Settings};
 
 use auth::LoginThrottle;
 use mgmt::Management;
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stdx::Now;
@@ -55,6 +56,8 @@ pub struct Api {
     ages: metrics::Ages,
     turns: stream::Turns,
     lists: objects::queues::QueueLists,
+    /// Makes tags of what is not hashed whole.
+    tags: RandomState,
 }
 
 impl std::fmt::Debug for Api {
@@ -85,6 +88,7 @@ impl Api {
             ages: metrics::Ages::default(),
             turns: stream::Turns::default(),
             lists: objects::queues::QueueLists::default(),
+            tags: RandomState::new(),
         })
     }
 

@@ -23,15 +23,22 @@ pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
 /// An answer with its tag, or with nothing where the client has it.
 pub(crate) async fn tagged(asked: &HeaderMap, response: Response) -> Response {
     let is_whole = response.body().size_hint().exact().is_some();
-    if response.status() != StatusCode::OK || !is_whole {
+    if response.status() != StatusCode::OK {
         return response;
     }
-    let (mut head, body) = response.into_parts();
-    // It is there already.
-    let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    let (mut head, mut body) = response.into_parts();
+    let tag = match head.headers.remove(header::ETAG) {
+        Some(tag) => tag.to_str().unwrap_or_default().to_owned(),
+        None if is_whole => {
+            // It is there already.
+            let Ok(bytes) = to_bytes(body, usize::MAX).await else {
+                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            };
+            body = bytes.clone().into();
+            tag(bytes).await
+        }
+        None => return Response::from_parts(head, body),
     };
-    let tag = tag(body.clone()).await;
     let has = |known: &HeaderValue| {
         let known = known.to_str().unwrap_or_default();
         known.split(',').any(|it| it.trim() == "*" || it.trim().trim_start_matches("W/") == tag)
@@ -45,7 +52,12 @@ pub(crate) async fn tagged(asked: &HeaderMap, response: Response) -> Response {
         head.headers.remove(header::CONTENT_TYPE);
         return (head, ()).into_response();
     }
-    Response::from_parts(head, body.into())
+    Response::from_parts(head, body)
+}
+
+/// A tag as headers have it.
+pub(crate) fn quoted(tag: u64) -> String {
+    format!("\"{tag:016x}\"")
 }
 
 async fn tag(body: Bytes) -> String {
@@ -53,7 +65,7 @@ async fn tag(body: Bytes) -> String {
     let hash = move || {
         let mut hasher = DefaultHasher::new();
         hasher.write(&body);
-        format!("\"{:016x}\"", hasher.finish())
+        quoted(hasher.finish())
     };
     if is_short { hash() } else { spawn_blocking(hash).await.unwrap_or_default() }
 }

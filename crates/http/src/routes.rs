@@ -125,11 +125,11 @@ routes! {
     GET "/openapi.json" Management read openapi::answer, "This table, for programs";
     GET "/version" Management read node::version, "Version of RabbitMQ that this is";
     "definitions":
-    GET "/definitions" Administrator ask definitions_io::export, "All definitions as a document";
+    GET "/definitions" Administrator read definitions::export, "All definitions as a document";
     POST "/definitions" Administrator change definitions::import, "Import a document of definitions";
-    GET "/all-configuration" Administrator ask definitions_io::export, "All definitions as a document";
+    GET "/all-configuration" Administrator read definitions::export, "All definitions as a document";
     POST "/all-configuration" Administrator change definitions::import, "Import a document of definitions";
-    GET "/definitions/{vhost}" Administrator ask definitions_io::export, "Definitions of a virtual host";
+    GET "/definitions/{vhost}" Administrator read definitions::export, "Definitions of a virtual host";
     POST "/definitions/{vhost}" Administrator change definitions::import, "Import definitions into a virtual host";
     "parameters":
     GET "/parameters" Policymaker read policies::list_parameters, "Parameters";

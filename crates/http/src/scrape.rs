@@ -1,6 +1,7 @@
 //! The endpoints of Prometheus.
 
 use crate::Api;
+use crate::call::Take;
 use crate::caller::caller;
 use crate::connection::Peer;
 use crate::query::Query;
@@ -69,9 +70,9 @@ impl Api {
 
 fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
     let source = Arc::clone(api);
-    let write = move |take: &mut dyn FnMut(String) -> bool| {
+    let write = move |take: &mut Take<'_>| {
         let Api { management, throttle, ages, .. } = &*source;
-        scrape.write(&Source { management, throttle, ages, now: source.now() }, take);
+        scrape.write(&Source { management, throttle, ages, now: source.now() }, &mut |text| take(text.into()));
     };
     let written = api.turns.written(CONTENT_TYPE, write);
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())

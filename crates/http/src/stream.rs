@@ -1,15 +1,17 @@
 //! Answers on their way out. What reads runs beside the threads that serve sockets; a long list is made in
 //! pieces, the next when the client has taken the one before, and holds no thread in between.
 
-use crate::call::{Answer, Call, Outcome};
+use crate::call::{Answer, Call, Outcome, Take, Write};
 use crate::list::Rows;
+use crate::negotiation;
 use crate::refusal::Refusal;
 use axum::body::{Body, Bytes};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_core::Stream;
 use serde_json::Value;
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,13 +19,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes of a piece.
-const PIECE_BYTES: usize = 64 * 1024;
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// Pieces that wait for the client.
 const PIECES_MAX: usize = 2;
 /// Requests that read at a time.
 const READS_MAX: usize = 8;
 /// Long lists and texts on their way out at a time: each holds what it is made of.
 const LONG_MAX: usize = 32;
+
+/// The type of most answers.
+const JSON: &str = "application/json";
+
+/// What takes pieces, to write to.
+pub(crate) struct Taker<'t, 'a>(pub(crate) &'t mut Take<'a>);
+
+impl io::Write for Taker<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_wanted = (self.0)(Bytes::copy_from_slice(bytes));
+        if is_wanted { Ok(bytes.len()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Turns of requests.
 #[derive(Debug)]
@@ -52,6 +71,13 @@ impl Turns {
         };
         match made {
             Made::Whole(response) => Ok(response),
+            Made::Written(tag, write) => {
+                let mut response = self.written(JSON, write)?;
+                if let Ok(tag) = HeaderValue::from_str(&negotiation::quoted(tag)) {
+                    response.headers_mut().insert(header::ETAG, tag);
+                }
+                Ok(response)
+            }
             Made::Begun(first, pieces) => {
                 let (turn, next) = (self.long()?, Next::Rests(pieces));
                 Ok(json(Body::from_stream(List { first: Some(first), next, turn })))
@@ -72,12 +98,12 @@ impl Turns {
     pub(crate) fn written(
         &self,
         content_type: &'static str,
-        write: impl FnOnce(&mut dyn FnMut(String) -> bool) + Send + 'static,
+        write: impl FnOnce(&mut Take<'_>) + Send + 'static,
     ) -> Result<Response, Refusal> {
         let turn = self.long()?;
         let (writer, reader) = mpsc::channel(PIECES_MAX);
         spawn_blocking(move || {
-            write(&mut |piece| writer.blocking_send(Bytes::from(piece)).is_ok());
+            write(&mut |piece| writer.blocking_send(piece).is_ok());
             drop(turn);
         });
         let body = Body::from_stream(Reader(reader));
@@ -88,12 +114,14 @@ impl Turns {
 /// An answer, or a list that begins with a text.
 enum Made {
     Whole(Response),
+    Written(u64, Write),
     Begun(String, Pieces),
 }
 
 fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusal> {
     let rows = match read(call)? {
         Answer::Rows(rows) => rows,
+        Answer::Written { tag, write } => return Ok(Made::Written(tag, write)),
         answer @ (Answer::Json(_)
         | Answer::Status(..)
         | Answer::Text(_)
@@ -124,6 +152,14 @@ pub(crate) fn whole(answer: Answer) -> Response {
         Answer::Created(Some(place)) => {
             (StatusCode::CREATED, [(header::LOCATION, place)]).into_response()
         }
+        Answer::Written { write, .. } => {
+            let mut text = Vec::new();
+            write(&mut |piece| {
+                text.extend_from_slice(&piece);
+                true
+            });
+            json(text)
+        }
         Answer::Rows(rows) => {
             let (mut pieces, mut text) = (Pieces::new(rows), String::new());
             while !pieces.is_over() {
@@ -135,7 +171,7 @@ pub(crate) fn whole(answer: Answer) -> Response {
 }
 
 fn json(body: impl Into<Body>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
+    ([(header::CONTENT_TYPE, JSON)], body.into()).into_response()
 }
 
 /// The text of a list, a piece at a time.

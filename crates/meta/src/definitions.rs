@@ -11,7 +11,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use export::{Origin, export, export_vhost, policy, user, user_limits, vhost_limits};
+pub use export::{Document, Origin, export, export_vhost, policy, user, user_limits, vhost_limits};
 pub use import::{Import, ImportError, Step, import};
 pub use table::{from_json as table_from_json, to_json as table_to_json};
 

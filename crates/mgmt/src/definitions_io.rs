@@ -3,8 +3,8 @@
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use crate::{Management, salt};
-use broker::Broker;
-use meta::definitions::{FINGERPRINT_PARAMETER, Import, Origin};
+use broker::{Broker, View};
+use meta::definitions::{Document, FINGERPRINT_PARAMETER, Import, Origin, Step};
 use meta::{Command, HashAlgorithm, Json, MetaError, Name, definitions};
 use serde_json::{Value, json};
 
@@ -41,11 +41,11 @@ pub struct ImportOptions<'a> {
 /// Which document (by its place in the list) cannot be imported, and why, naming the object.
 pub async fn import_definitions(
     broker: &Broker,
-    documents: &[Vec<u8>],
+    documents: &[impl AsRef<[u8]> + Sync],
     options: ImportOptions<'_>,
 ) -> Result<Imported, (usize, String)> {
     let mut imported = Imported { n_changes: 0, warnings: Vec::new() };
-    let fingerprint = definitions::fingerprint(documents.iter().map(Vec::as_slice));
+    let fingerprint = definitions::fingerprint(documents.iter().map(AsRef::as_ref));
     let fingerprint = Value::from(fingerprint);
     if options.skip_if_unchanged {
         let view = broker.view();
@@ -56,10 +56,16 @@ pub async fn import_definitions(
     }
     for (at, document) in documents.iter().enumerate() {
         let Import { steps, warnings } =
-            plan(broker, document, options).map_err(|reason| (at, reason))?;
+            plan(broker, document.as_ref(), options).map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
-        for batch in steps.chunks(BATCH) {
+        // What has been done is let go: the node remembers it.
+        let mut steps = steps.into_iter();
+        loop {
+            let batch: Vec<Step> = steps.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                break;
+            }
             let made = broker.changes().apply_all(batch.iter().map(|step| &step.command)).await;
             made.map_err(|(n, error)| {
                 let what = batch.get(n).map_or("", |step| step.what.as_str());
@@ -77,8 +83,6 @@ fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<
     // COMPAT: an empty file defines nothing.
     let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
     let document = if document.trim_ascii().is_empty() { b"{}" } else { document };
-    let document: Value =
-        serde_json::from_slice(document).map_err(|error| format!("it is not JSON: {error}"))?;
     // Asked for before: there is no way to say in the middle that there is no randomness.
     let mut next_salt = salt().map_err(|api_error| api_error.text)?;
     let mut fresh = || {
@@ -89,7 +93,7 @@ fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<
     let view = broker.view();
     let ImportOptions { into, hashing, .. } = options;
     let into = into.map(Name::from);
-    definitions::import(&view.meta, &document, into.as_ref(), hashing, &mut fresh)
+    definitions::import(&view.meta, document, into.as_ref(), hashing, &mut fresh)
         .map_err(|error| error.to_string())
 }
 
@@ -99,24 +103,26 @@ async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
     broker.apply_definition(Command::SetGlobalParameter { name, value }).await.map(|_| ())
 }
 
-/// All definitions, or those of one virtual host.
+/// Shows all definitions, or those of one virtual host.
 ///
 /// # Errors
 /// There is no such virtual host.
-pub fn export(management: &Management, request: &Request) -> Result<Value, ApiError> {
-    let node_info = &management.node_info;
-    let state = &management.broker.view().meta;
+pub fn export<T>(
+    management: &Management,
+    view: &View,
+    vhost: Option<&str>,
+    show: impl FnOnce(Document<'_>) -> T,
+) -> Result<T, ApiError> {
+    let (node_info, state) = (&management.node_info, &view.meta);
     let name = state.global_parameters().get("cluster_name").map(Json::value);
     let origin = Origin {
         rabbitmq_version: &node_info.rabbitmq_version,
         product_version: &node_info.version,
         cluster_name: name.as_ref().and_then(Value::as_str).unwrap_or(&node_info.name),
     };
-    let Some(vhost) = request.optional("vhost") else {
-        return Ok(definitions::export(state, origin));
-    };
+    let Some(vhost) = vhost else { return Ok(show(definitions::export(state, origin))) };
     let vhost = state.vhost(vhost).ok_or_else(|| MetaError::VhostNotFound(Name::from(vhost)))?;
-    Ok(definitions::export_vhost(state, vhost, origin))
+    Ok(show(definitions::export_vhost(state, vhost, origin)))
 }
 
 /// Imports a document.
@@ -125,7 +131,7 @@ pub fn export(management: &Management, request: &Request) -> Result<Value, ApiEr
 /// Why it cannot be.
 pub async fn import(
     management: &Management,
-    document: Vec<u8>,
+    document: &[u8],
     request: &Request,
 ) -> Result<Value, ApiError> {
     let options = ImportOptions {

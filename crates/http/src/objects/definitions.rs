@@ -1,24 +1,52 @@
 //! Definitions as a document, whole or of one virtual host.
 
-use crate::call::{Answer, Call, Outcome};
+use crate::call::{Answer, Call, Outcome, Take};
 use crate::refusal::Refusal;
+use crate::stream::{PIECE_BYTES, Taker};
 use axum::http::header;
+use meta::definitions::Document;
+use mgmt::definitions_io;
+use std::hash::BuildHasher as _;
+use std::io::BufWriter;
+use std::sync::Arc;
+
+pub(crate) fn export(call: &Call) -> Outcome {
+    let (api, view) = (Arc::clone(&call.api), call.view());
+    let vhost = call.address().optional("vhost").map(str::to_owned);
+    let is_there = definitions_io::export(&api.management, &view, vhost.as_deref(), |_| ());
+    is_there.map_err(|refused| match call.caller.is_local() {
+        true => refused.into(),
+        false => Refusal::bad_request("vhost_not_found"),
+    })?;
+    let tag = api.tags.hash_one((view.epoch, &vhost));
+    let write = move |take: &mut Take<'_>| {
+        let pieces = BufWriter::with_capacity(PIECE_BYTES, Taker(take));
+        let show = |document: Document<'_>| serde_json::to_writer(pieces, &document);
+        // Whoever asked may have gone.
+        let _written = definitions_io::export(&api.management, &view, vhost.as_deref(), show);
+    };
+    Ok(Answer::Written { tag, write: Box::new(write) })
+}
 
 pub(crate) async fn import(call: &Call) -> Outcome {
-    let (document, request) = (document(call)?, call.address());
-    if std::str::from_utf8(&document).is_err() {
+    let (document, request, vhost) = (document(call)?, call.address(), call.param("vhost"));
+    let is_there = vhost.is_empty() || call.view().meta.vhost(vhost).is_some();
+    if !is_there && !call.caller.is_local() {
+        return Err(Refusal::lacks("vhost_not_found"));
+    }
+    if std::str::from_utf8(document).is_err() {
         return Err(Refusal::bad_request("not_json: the document is not UTF-8"));
     }
-    let imported = mgmt::definitions_io::import(&call.api.management, document, &request).await?;
+    let imported = definitions_io::import(&call.api.management, document, &request).await?;
     Ok(if call.caller.is_local() { Answer::Json(imported) } else { Answer::NoContent })
 }
 
 /// The document: the body, or the file of a form.
-fn document(call: &Call) -> Result<Vec<u8>, Refusal> {
+fn document(call: &Call) -> Result<&[u8], Refusal> {
     let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let mut parameters = kind.unwrap_or("application/json").split(';').map(str::trim);
     match parameters.next() {
-        Some("application/json") => return Ok(call.body.to_vec()),
+        Some("application/json") => return Ok(&call.body),
         Some("multipart/form-data") => {}
         _ => return Err(Refusal::media_type("a JSON document or a form is expected")),
     }
@@ -28,10 +56,10 @@ fn document(call: &Call) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The content of the form's part that is a file.
-fn part(body: &[u8], boundary: &str) -> Option<Vec<u8>> {
+fn part<'b>(body: &'b [u8], boundary: &str) -> Option<&'b [u8]> {
     let text = std::str::from_utf8(body).ok().filter(|_| !boundary.is_empty())?;
     let delimiter = format!("--{boundary}");
     let mut parts = text.split(delimiter.as_str()).filter_map(|part| part.split_once("\r\n\r\n"));
     let (_, content) = parts.find(|(head, _)| head.contains("name=\"file\""))?;
-    Some(content.strip_suffix("\r\n").unwrap_or(content).as_bytes().to_vec())
+    Some(content.strip_suffix("\r\n").unwrap_or(content).as_bytes())
 }

@@ -1,8 +1,12 @@
 //! The state as a document. COMPAT: names, types and order of lists as RabbitMQ exports them; within a
 //! list everything is sorted, so that equal states give equal documents.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use routing::{Binding, Destination, Name};
-use serde_json::{Map, Value, json};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::{Value, json};
 
 use super::table::to_json;
 use super::{OPERATOR_POLICY, VHOST_LIMITS, is_internal};
@@ -26,47 +30,33 @@ pub struct Origin<'a> {
     pub cluster_name: &'a str,
 }
 
-/// Everything but what goes with a connection: exclusive queues, and what the broker has named itself.
+/// A document of everything but what goes with a connection: exclusive queues, and what the broker has
+/// named itself. It is written as it is worked out: lists can be long.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'s> {
+    state: &'s State,
+    vhost: Option<&'s Vhost>,
+    origin: Origin<'s>,
+}
+
+/// Exports all virtual hosts.
 #[must_use]
-pub fn export(state: &State, origin: Origin<'_>) -> Value {
-    let cluster = origin.cluster_name;
-    let mut document = about(origin);
-    let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
-    put("rabbitmq_definition_format", json!("cluster"));
-    put("original_cluster_name", json!(cluster));
-    put("explanation", json!(format!("Definitions of cluster '{cluster}'")));
-    put("users", state.users().iter().map(user).collect());
-    put("vhosts", state.vhosts().map(vhost).collect());
-    put("permissions", of_vhosts(state, permissions));
-    put("topic_permissions", of_vhosts(state, topic_permissions));
-    put("global_parameters", global_parameters(state));
-    for (list, items) in LISTS_OF_VHOST {
-        put(list, of_vhosts(state, items));
-    }
-    Value::Object(document)
+pub const fn export<'s>(state: &'s State, origin: Origin<'s>) -> Document<'s> {
+    Document { state, vhost: None, origin }
 }
 
 /// Exports one virtual host, without its name: the document can be imported into another.
 #[must_use]
-pub fn export_vhost(state: &State, vhost: &Vhost, origin: Origin<'_>) -> Value {
-    let name = vhost.name().as_str();
-    let mut document = about(origin);
-    let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
-    put("rabbitmq_definition_format", json!("single_virtual_host"));
-    put("original_vhost_name", json!(name));
-    put("explanation", json!(format!("Definitions of virtual host '{name}'")));
-    put("metadata", metadata(vhost));
-    for (list, items) in LISTS_OF_VHOST {
-        let mut items = items(state, vhost);
-        for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            item.remove("vhost");
-        }
-        put(list, Value::from(items));
-    }
-    Value::Object(document)
+pub const fn export_vhost<'s>(
+    state: &'s State,
+    vhost: &'s Vhost,
+    origin: Origin<'s>,
+) -> Document<'s> {
+    Document { state, vhost: Some(vhost), origin }
 }
 
-type Items = fn(&State, &Vhost) -> Vec<Value>;
+type Objects<'s> = Box<dyn Iterator<Item = Value> + 's>;
+type Items = for<'s> fn(&'s State, &'s Vhost) -> Objects<'s>;
 
 /// The lists of what lies in virtual hosts.
 const LISTS_OF_VHOST: [(&str, Items); 5] = [
@@ -77,18 +67,57 @@ const LISTS_OF_VHOST: [(&str, Items); 5] = [
     ("bindings", bindings),
 ];
 
-fn about(origin: Origin<'_>) -> Map<String, Value> {
-    let Value::Object(about) = json!({
-        "rabbit_version": origin.rabbitmq_version, "rabbitmq_version": origin.rabbitmq_version,
-        "product_name": "Leveret", "product_version": origin.product_version,
-    }) else {
-        return Map::new();
-    };
-    about
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { state, vhost: one, origin } = *self;
+        let (cluster, mut document) = (origin.cluster_name, serializer.serialize_map(None)?);
+        let mut put = |name: &str, value: Value| document.serialize_entry(name, &value);
+        put("rabbit_version", json!(origin.rabbitmq_version))?;
+        put("rabbitmq_version", json!(origin.rabbitmq_version))?;
+        put("product_name", json!("Leveret"))?;
+        put("product_version", json!(origin.product_version))?;
+        if let Some(vhost) = one {
+            let name = vhost.name().as_str();
+            put("rabbitmq_definition_format", json!("single_virtual_host"))?;
+            put("original_vhost_name", json!(name))?;
+            put("explanation", json!(format!("Definitions of virtual host '{name}'")))?;
+            put("metadata", metadata(vhost))?;
+        } else {
+            put("rabbitmq_definition_format", json!("cluster"))?;
+            put("original_cluster_name", json!(cluster))?;
+            put("explanation", json!(format!("Definitions of cluster '{cluster}'")))?;
+            put("users", state.users().iter().map(user).collect())?;
+            put("vhosts", state.vhosts().map(vhost).collect())?;
+            put("permissions", state.vhosts().flat_map(|it| permissions(state, it)).collect())?;
+            let topics = state.vhosts().flat_map(|it| topic_permissions(state, it));
+            put("topic_permissions", topics.collect())?;
+            put("global_parameters", global_parameters(state))?;
+        }
+        for (list, items) in LISTS_OF_VHOST {
+            document.serialize_entry(list, &List { document: *self, items })?;
+        }
+        document.end()
+    }
 }
 
-fn of_vhosts(state: &State, items: Items) -> Value {
-    state.vhosts().flat_map(|vhost| items(state, vhost)).collect()
+/// A list of what lies in virtual hosts.
+struct List<'s> {
+    document: Document<'s>,
+    items: Items,
+}
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document { state, vhost, .. } = self.document;
+        let without_name = |mut item: Value| {
+            item.as_object_mut().map(|item| item.remove("vhost"));
+            item
+        };
+        match vhost {
+            None => serializer.collect_seq(state.vhosts().flat_map(|it| (self.items)(state, it))),
+            Some(vhost) => serializer.collect_seq((self.items)(state, vhost).map(without_name)),
+        }
+    }
 }
 
 fn texts(names: &[Name]) -> Value {
@@ -147,7 +176,7 @@ fn vhost(vhost: &Vhost) -> Value {
     })
 }
 
-fn permissions(state: &State, vhost: &Vhost) -> Vec<Value> {
+fn permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
     let object = |(user, permissions): (&Name, &Permissions)| {
         json!({
             "user": user.as_str(), "vhost": vhost.name().as_str(),
@@ -155,17 +184,20 @@ fn permissions(state: &State, vhost: &Vhost) -> Vec<Value> {
             "read": permissions.read.as_str(),
         })
     };
-    state.users().permissions_in(vhost.name()).map(object).collect()
+    state.users().permissions_in(vhost.name()).map(object)
 }
 
-fn topic_permissions(state: &State, vhost: &Vhost) -> Vec<Value> {
+fn topic_permissions<'s>(
+    state: &'s State,
+    vhost: &'s Vhost,
+) -> impl Iterator<Item = Value> + 's {
     let object = |(user, exchange, permissions): (&Name, &Name, &TopicPermissions)| {
         json!({
             "user": user.as_str(), "vhost": vhost.name().as_str(), "exchange": exchange.as_str(),
             "write": permissions.write(), "read": permissions.read(),
         })
     };
-    state.users().topic_permissions_in(vhost.name()).map(object).collect()
+    state.users().topic_permissions_in(vhost.name()).map(object)
 }
 
 fn global_parameters(state: &State) -> Value {
@@ -174,7 +206,7 @@ fn global_parameters(state: &State) -> Value {
 }
 
 /// COMPAT: operator policies and limits are parameters here.
-fn parameters(_: &State, vhost: &Vhost) -> Vec<Value> {
+fn parameters<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
     let object = |component: &str, name: &str, value: Value| {
         json!({
             "vhost": vhost.name().as_str(), "component": component, "name": name, "value": value,
@@ -196,7 +228,7 @@ fn parameters(_: &State, vhost: &Vhost) -> Vec<Value> {
         let (component, name) = VHOST_LIMITS;
         list.push(object(component, name, vhost_limits(vhost)));
     }
-    list
+    Box::new(list.into_iter())
 }
 
 fn policy_value(policy: &Policy) -> Value {
@@ -217,27 +249,27 @@ pub fn policy(vhost: &Vhost, policy: &Policy) -> Value {
     value
 }
 
-fn policies(_: &State, vhost: &Vhost) -> Vec<Value> {
-    vhost.policies().iter(PolicyScope::User).map(|it| policy(vhost, it)).collect()
+fn policies<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
+    Box::new(vhost.policies().iter(PolicyScope::User).map(|it| policy(vhost, it)))
 }
 
 fn is_exported(queue: &QueueDef) -> bool {
     queue.exclusive_owner.is_none() && !is_reserved(&queue.name)
 }
 
-fn queues(_: &State, vhost: &Vhost) -> Vec<Value> {
-    let object = |queue: &QueueDef| {
+fn queues<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
+    let object = |queue: &'s Arc<QueueDef>| {
         json!({
             "vhost": vhost.name().as_str(), "name": queue.name.as_str(),
             "type": queue.kind.as_str(), "durable": queue.durable,
             "auto_delete": queue.auto_delete, "arguments": to_json(&queue.arguments),
         })
     };
-    vhost.queues().filter(|queue| is_exported(queue)).map(|queue| object(queue)).collect()
+    Box::new(vhost.queues().filter(|queue| is_exported(queue)).map(object))
 }
 
-fn exchanges(_: &State, vhost: &Vhost) -> Vec<Value> {
-    let object = |exchange: &ExchangeDef| {
+fn exchanges<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
+    let object = |exchange: &'s Arc<ExchangeDef>| {
         json!({
             "vhost": vhost.name().as_str(), "name": exchange.name.as_str(),
             "type": exchange.kind.as_str(), "durable": exchange.durable,
@@ -245,35 +277,37 @@ fn exchanges(_: &State, vhost: &Vhost) -> Vec<Value> {
             "arguments": to_json(&exchange.arguments),
         })
     };
-    let made = vhost.exchanges().filter(|exchange| !exchange.is_predeclared());
-    made.map(|exchange| object(exchange)).collect()
+    Box::new(vhost.exchanges().filter(|exchange| !exchange.is_predeclared()).map(object))
 }
 
-fn bindings(state: &State, vhost: &Vhost) -> Vec<Value> {
-    let object = |binding: &Binding| {
-        let (destination, kind) = match binding.destination() {
-            Destination::Queue(id) => {
-                let queue = state.queue_by_id(*id).filter(|queue| is_exported(queue))?;
-                (queue.name.clone(), "queue")
-            }
-            Destination::Exchange(name) => (name.clone(), "exchange"),
-        };
-        Some(json!({
+/// A binding, and what and how its destination is called: queues are told apart by number inside.
+type Named<'s> = (&'s Binding, &'static str, &'s Name);
+
+fn order(left: &Named<'_>, right: &Named<'_>) -> Ordering {
+    let (a, b) = (left.0, right.0);
+    let arguments = |binding: &Binding| to_json(binding.arguments()).to_string();
+    (a.source(), left.1, left.2, a.key())
+        .cmp(&(b.source(), right.1, right.2, b.key()))
+        .then_with(|| arguments(a).cmp(&arguments(b)))
+}
+
+fn bindings<'s>(state: &'s State, vhost: &'s Vhost) -> Objects<'s> {
+    let named = |binding: &'s Arc<Binding>| match binding.destination() {
+        Destination::Queue(id) => {
+            let queue = state.queue_by_id(*id).filter(|queue| is_exported(queue))?;
+            Some((&**binding, "queue", &queue.name))
+        }
+        Destination::Exchange(name) => Some((&**binding, "exchange", name)),
+    };
+    let mut list: Vec<Named<'s>> = vhost.routes().bindings().filter_map(named).collect();
+    list.sort_unstable_by(order);
+    // What differs only in fields that do not count is one.
+    list.dedup_by(|left, right| order(left, right).is_eq());
+    Box::new(list.into_iter().map(|(binding, kind, destination)| {
+        json!({
             "vhost": vhost.name().as_str(), "source": binding.source().as_str(),
             "destination": destination.as_str(), "destination_type": kind,
             "routing_key": binding.key().to_text(), "arguments": to_json(binding.arguments()),
-        }))
-    };
-    let mut list: Vec<Value> = vhost.routes().bindings().filter_map(|one| object(one)).collect();
-    // Queues are told apart by number inside, and by name outside.
-    list.sort_by_cached_key(|binding| {
-        let text =
-            |field| binding.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let arguments = binding.get("arguments").map(Value::to_string).unwrap_or_default();
-        let ends = (text("source"), text("destination_type"), text("destination"));
-        (ends, text("routing_key"), arguments)
-    });
-    // What differs only in fields that do not count is one.
-    list.dedup();
-    list
+        })
+    }))
 }

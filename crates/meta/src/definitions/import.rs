@@ -1,9 +1,10 @@
 //! A document as the changes it asks for, tried out on a copy of the state: either all of it can be done,
 //! or it is said which object cannot, and nothing is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use routing::Name;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use stdx::Now;
 use thiserror::Error;
@@ -60,14 +61,12 @@ impl ImportError {
 /// The first object that cannot be as it is asked for.
 pub fn import(
     state: &State,
-    document: &Value,
+    document: &[u8],
     into: Option<&Name>,
     hashing: HashAlgorithm,
     salt: &mut dyn FnMut() -> Salt,
 ) -> Result<Import, ImportError> {
-    let Value::Object(document) = document else {
-        return Err(ImportError::new("definitions", "the document is not a JSON object"));
-    };
+    let document = &parts(document)?;
     if let Some(vhost) = into
         && state.vhost(vhost).is_none()
     {
@@ -87,10 +86,23 @@ pub fn import(
     Ok(importer.import)
 }
 
+/// A document's lists, and what it says about itself, as text: objects are read one by one. All together
+/// would take twenty times the memory of their text.
+type Parts<'d> = BTreeMap<String, &'d RawValue>;
+
+fn parts(document: &[u8]) -> Result<Parts<'_>, ImportError> {
+    let wrong = |reason: String| ImportError::new("definitions", reason);
+    let document: &RawValue = serde_json::from_slice(document)
+        .map_err(|error| wrong(format!("it is not JSON: {error}")))?;
+    serde_json::from_str(document.get())
+        .map_err(|_| wrong("the document is not a JSON object".to_owned()))
+}
+
 /// COMPAT: users exported by versions before 3.6 name no algorithm, and were hashed with MD5.
-fn is_before_3_6(document: &Map<String, Value>) -> bool {
+fn is_before_3_6(document: &Parts<'_>) -> bool {
     let version = document.get("rabbitmq_version").or_else(|| document.get("rabbit_version"));
-    let mut numbers = version.and_then(Value::as_str).unwrap_or_default().split('.');
+    let version: Option<String> = version.and_then(|it| serde_json::from_str(it.get()).ok());
+    let mut numbers = version.as_deref().unwrap_or_default().split('.');
     let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
     match (number(), number()) {
         (Some(major), Some(minor)) => (major, minor) < (3, 6),
@@ -116,26 +128,27 @@ pub(super) struct Importer<'i> {
 const OF_ONE_VHOST: [&str; 5] = ["parameters", "policies", "queues", "exchanges", "bindings"];
 
 impl Importer<'_> {
-    fn run(&mut self, document: &Map<String, Value>) -> Result<(), ImportError> {
+    fn run(&mut self, document: &Parts<'_>) -> Result<(), ImportError> {
         self.warn_of_unknown_lists(document);
         // Limits come last: there may be more than a limit set later allows.
         let mut limits = Vec::new();
         for (list, known) in LISTS {
-            let objects = match document.get(list) {
-                None | Some(Value::Null) => continue,
-                Some(Value::Array(objects)) => objects,
-                Some(_) => return Err(ImportError::new(list, "it is not a list")),
-            };
+            let Some(objects) = document.get(list) else { continue };
+            let objects: Option<Vec<&RawValue>> = serde_json::from_str(objects.get())
+                .map_err(|_| ImportError::new(list, "it is not a list"))?;
+            let Some(objects) = objects else { continue };
             if self.into.is_some() && !OF_ONE_VHOST.contains(&list) {
                 self.warn(format!("{list} are left out: they are of no single virtual host"));
                 continue;
             }
             for object in objects {
+                let object = serde_json::from_str(object.get())
+                    .map_err(|error| ImportError::new(list, error.to_string()))?;
                 let Value::Object(object) = object else {
                     return Err(ImportError::new(list, format!("this is no object: {object}")));
                 };
-                self.note_unknown(list, object, known);
-                let wanted = steps::wanted(self, list, &Fields(object))?;
+                self.note_unknown(list, &object, known);
+                let wanted = steps::wanted(self, list, &Fields(&object))?;
                 self.take(wanted, &mut limits)?;
             }
         }
@@ -198,7 +211,7 @@ impl Importer<'_> {
         self.import.warnings.push(warning);
     }
 
-    fn warn_of_unknown_lists(&mut self, document: &Map<String, Value>) {
+    fn warn_of_unknown_lists(&mut self, document: &Parts<'_>) {
         for key in document.keys() {
             let is_known =
                 LISTS.iter().any(|(list, _)| list == key) || ABOUT.contains(&key.as_str());

@@ -18,7 +18,7 @@ fn what_is_bound_to_the_nodes_own_exchanges_comes_back() {
     assert_eq!(durable(&restored), durable(s));
 
     let origin = Origin { rabbitmq_version: "4.3.6", product_version: "1", cluster_name: "c" };
-    let document = definitions::export(s, origin);
+    let document = serde_json::to_vec(&definitions::export(s, origin)).unwrap();
     let mut copy = State::new();
     let import = definitions::import(&copy, &document, None, Default::default(), &mut || [0; 4]);
     for step in import.unwrap().steps {

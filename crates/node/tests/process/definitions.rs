@@ -134,7 +134,7 @@ fn a_node_does_not_start_on_definitions_that_cannot_be() {
         "{told}"
     );
     std::fs::write(&path, "{").unwrap();
-    assert!(failed(&path).contains("definitions.json: it is not JSON"));
+    assert!(failed(&path).contains("definitions.json: definitions: it is not JSON"));
     assert!(failed(&dir.path().join("gone")).contains("cannot read the definitions in"));
 }
 

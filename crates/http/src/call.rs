@@ -46,7 +46,10 @@ pub(crate) enum Answer {
     Rows(Rows),
     Text(String),
     /// A long document; the tag tells its versions apart.
-    Written { tag: u64, write: Write },
+    Written {
+        tag: u64,
+        write: Write,
+    },
     NoContent,
     /// The cookie goes.
     LoggedOut(String),

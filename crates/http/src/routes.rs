@@ -198,9 +198,9 @@ routes! {
     POST "/queues/{vhost}/{name}/actions" Administrator change queues::act, "actions on a queue";
     POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask quorum::add_member, "Add a member";
     DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator ask quorum::delete_member, "Delete a member";
-    POST "/queues/quorum/replicas/on/{node}/grow" Administrator ask quorum::grow, "Add members on a node";
+    POST "/queues/quorum/replicas/on/{node}/grow" Administrator change queues::grow, "Add members on a node";
     DELETE "/queues/quorum/replicas/on/{node}/shrink" Administrator ask quorum::shrink, "Delete the members on a node";
-    GET "/queues/quorum/{vhost}/{name}/status" Vhost ask quorum::status, "Members of a quorum queue";
+    GET "/queues/quorum/{vhost}/{name}/status" Vhost read queues::quorum_status, "Members of a quorum queue";
     "bindings":
     GET "/bindings" Management read bindings::list, "Bindings";
     GET "/bindings/{vhost}" Vhost read bindings::list, "Bindings of a virtual host";

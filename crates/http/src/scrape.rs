@@ -72,7 +72,9 @@ fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
     let source = Arc::clone(api);
     let write = move |take: &mut Take<'_>| {
         let Api { management, throttle, ages, .. } = &*source;
-        scrape.write(&Source { management, throttle, ages, now: source.now() }, &mut |text| take(text.into()));
+        scrape.write(&Source { management, throttle, ages, now: source.now() }, &mut |text| {
+            take(text.into())
+        });
     };
     let written = api.turns.written(CONTENT_TYPE, write);
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())

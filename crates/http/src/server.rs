@@ -180,7 +180,8 @@ async fn answer(
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
     let makes = [Method::PUT, Method::POST].contains(&head.method);
-    caller.check((route.needs, makes), &api.management.broker.view().meta, vhost)?;
+    let checked = caller.check((route.needs, makes), &api.management.broker.view().meta, vhost);
+    checked.map_err(|refusal| route.worded(refusal))?;
     let is_document = caller.is_local() && route.group == "definitions";
     let bytes_max = if is_document { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
     let body = body_of_request(body, bytes_max).await?;

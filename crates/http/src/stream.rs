@@ -30,7 +30,7 @@ const LONG_MAX: usize = 32;
 /// The type of most answers.
 const JSON: &str = "application/json";
 
-/// What takes pieces, to write to.
+/// A sink of pieces, to write to.
 pub(crate) struct Taker<'t, 'a>(pub(crate) &'t mut Take<'a>);
 
 impl io::Write for Taker<'_, '_> {

@@ -151,13 +151,20 @@ pub fn clear_permissions(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::ClearPermissions { user: request.user()?, vhost: request.vhost()? }])
 }
 
-/// Says which routing keys of an exchange a user may write and read.
-pub fn set_topic_permissions(_: &Present<'_>, request: &Request) -> Commands {
+/// Says which routing keys of an exchange that is there a user may write and read.
+pub fn set_topic_permissions(now: &Present<'_>, request: &Request) -> Commands {
+    request.require_all(&["exchange", "write", "read"])?;
     let text = |field| request.text(field).map(str::to_owned);
+    let (user, vhost, exchange) = (request.user()?, request.vhost()?, request.name("exchange")?);
+    let lacks = now.state.vhost(&vhost).is_some_and(|it| it.exchange(&exchange).is_none());
+    if lacks && now.state.user(&user).is_some() {
+        let text = format!("Exchange {exchange} does not exist");
+        return Err(ApiError::new(Kind::Invalid, text));
+    }
     Ok(vec![Command::SetTopicPermissions {
-        exchange: request.name("exchange")?,
-        user: request.user()?,
-        vhost: request.vhost()?,
+        exchange,
+        user,
+        vhost,
         write: text("write")?,
         read: text("read")?,
     }])

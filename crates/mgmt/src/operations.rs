@@ -3,6 +3,7 @@
 use crate::api_error::{ApiError, Kind};
 use crate::listing::connection_of_pid;
 pub use crate::logs::{reopen as rotate_logs, set_level as set_log_level};
+use crate::node_info::is_same_node;
 use crate::{Management, Request, Told};
 use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
 use meta::MetaError;
@@ -153,7 +154,10 @@ fn trace<'m>(
 
 /// Restarts a virtual host: it is up as long as the node is.
 pub fn restart_vhost(management: &Management, request: &Request) -> Told {
-    let (vhost, view) = (request.vhost()?, management.broker.view());
+    let (vhost, view, node) = (request.vhost()?, management.broker.view(), request.text("node")?);
+    if !is_same_node(node, &management.node_info.name) {
+        return Err(ApiError::new(Kind::Invalid, format!("Unknown node: {node}")));
+    }
     let is_there = view.meta.vhost(&vhost).is_some();
     is_there.then_some(Value::Null).ok_or_else(|| MetaError::VhostNotFound(vhost).into())
 }

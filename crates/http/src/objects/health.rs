@@ -13,7 +13,7 @@ fn ok() -> Outcome {
     Ok(Answer::Json(json!({"status": "ok"})))
 }
 
-fn failed(reason: &str, more: Value) -> Outcome {
+pub(super) fn failed(reason: &str, more: Value) -> Outcome {
     let mut object = json!({"status": "failed", "reason": reason});
     if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
         object.extend(more);

@@ -189,8 +189,7 @@ pub(crate) fn list(call: &Call) -> Outcome {
 
 /// Refuses a node that is not this one, which is all of its cluster.
 pub(super) fn check_node(call: &Call) -> Result<(), Refusal> {
-    let is_here = call.param("node") == call.api.management.node_info.name;
-    if is_here { Ok(()) } else { Err(Refusal::not_found()) }
+    if call.is_of(call.param("node")) { Ok(()) } else { Err(Refusal::not_found()) }
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {

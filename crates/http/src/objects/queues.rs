@@ -1,9 +1,9 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
-use super::{arguments, field, flag, short, text, vhosts};
+use super::{arguments, field, flag, optional_text, short, text, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::{Arrangement, Listing, Row, RowSet};
-use crate::objects::clients;
+use crate::objects::{clients, health};
 use crate::recent::Recent;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use broker::{QueueRef, QueueStat, View};
 use meta::definitions::table_to_json;
 use meta::{Name, QueueKind, Vhost};
-use mgmt::operations;
+use mgmt::{Kind, operations};
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
@@ -26,6 +26,7 @@ const COLUMNS: &[&str] = &[
     "consumer_capacity",
     "consumer_utilisation",
     "consumers",
+    "delayed_retry",
     "delivery_limit",
     "durable",
     "effective_policy_definition",
@@ -89,6 +90,7 @@ const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
 const PLAIN: &[&str] = &[
     "arguments",
     "auto_delete",
+    "delivery_limit",
     "durable",
     "exclusive",
     "leader",
@@ -361,6 +363,9 @@ pub(crate) fn get(call: &Call) -> Outcome {
 
 pub(crate) async fn declare(call: &Call) -> Outcome {
     let object = call.object()?;
+    if let Some(node) = optional_text(&object, "node")?.filter(|it| !call.is_of(it)) {
+        return Err(Refusal::bad_request(format!("Node {node} is not a cluster member")));
+    }
     let mut arguments = arguments(&object)?;
     if object.get("type").is_some() {
         let key = short("x-queue-type")?;
@@ -406,6 +411,27 @@ pub(crate) async fn act(call: &Call) -> Outcome {
     found(call).map_err(|_| Refusal::lacks("queue_not_found"))?;
     let object = call.object()?;
     Err(Refusal::bad_request(format!("unknown action: {}", text(&object, "action")?)))
+}
+
+/// The members of a quorum queue. COMPAT: the type of another is the service's fault.
+pub(crate) fn quorum_status(call: &Call) -> Outcome {
+    match mgmt::quorum::status(&call.api.management, &call.address()) {
+        Err(refused) if refused.kind == Kind::Invalid && !call.caller.is_local() => {
+            health::failed("classic_queue_not_supported", Value::Null)
+        }
+        told => call.list(told?.as_array().cloned().unwrap_or_default()),
+    }
+}
+
+/// Adds members on a node, to the queues that patterns name.
+pub(crate) async fn grow(call: &Call) -> Outcome {
+    let request = call.request()?;
+    let grown = mgmt::quorum::grow(&call.api.management, &request)?;
+    if call.caller.is_local() {
+        return Ok(Answer::Json(grown));
+    }
+    request.require_all(&["vhost_pattern", "queue_pattern", "strategy"])?;
+    Ok(Answer::NoContent)
 }
 
 /// Does something in the caller's name, as its client would.

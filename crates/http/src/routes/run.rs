@@ -4,7 +4,7 @@ use super::{Route, Run};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use crate::stream;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use mgmt::{ApiError, Kind, Management, Request};
 use serde_json::Value;
@@ -35,7 +35,8 @@ impl Route {
             Run::Read(read) => api.turns.answered(call, read).await,
             Run::Ask(ask) if self.method == Method::GET => {
                 let read = move |call: &Call| {
-                    self.shown(call, ask(&call.api.management, &call.request()?)?)
+                    let told = ask(&call.api.management, &call.request()?);
+                    self.shown(call, told.map_err(|refused| self.refusal(call, refused))?)
                 };
                 api.turns.answered(call, read).await
             }
@@ -53,6 +54,14 @@ impl Route {
         }
     }
 
+    /// COMPAT: nobody has a right to make a super stream in a virtual host that is not there.
+    pub(crate) fn worded(&self, refusal: Refusal) -> Refusal {
+        if self.template.starts_with("/stream/super") && refusal.status == StatusCode::NOT_FOUND {
+            return Refusal::not_authorised("Access refused.");
+        }
+        refusal
+    }
+
     async fn changed(&self, call: &Call, twin: Option<&Self>) -> Outcome {
         let is_there = twin.map_or(Ok(()), |twin| self.finds(call, twin));
         if self.method == Method::DELETE {
@@ -68,7 +77,10 @@ impl Route {
                 defined.map_err(|refused| self.refusal(call, refused))?;
                 Answer::NoContent
             }
-            Run::Ask(ask) => self.shown(call, ask(management, &request.clone()?)?)?,
+            Run::Ask(ask) => {
+                let told = ask(management, &request.clone()?);
+                self.shown(call, told.map_err(|refused| self.refusal(call, refused))?)?
+            }
             Run::Later(ask) => self.shown(call, ask(management, &request.clone()?).await?)?,
         };
         if self.method != Method::GET && !matches!(self.run, Run::Quiet(_)) {
@@ -112,17 +124,30 @@ impl Route {
         Ok(Answer::Json(value))
     }
 
-    /// COMPAT: rights of whom or in what is not there are a bad request.
+    /// COMPAT: what users are told with other statuses than elsewhere, or in other words than operators.
     fn refusal(&self, call: &Call, refused: ApiError) -> Refusal {
-        let lacks = matches!(refused.kind, Kind::NoSuchUser | Kind::NoSuchVhost);
-        if lacks && self.method == Method::PUT && self.group == "access" && !call.caller.is_local()
-        {
-            return Refusal::bad_request("vhost_or_user_not_found");
+        if call.caller.is_local() {
+            return refused.into();
         }
-        // COMPAT: nor are the limits of users called otherwise.
-        if lacks && self.group == "limits" && !call.caller.is_local() {
-            return Refusal::lacks("vhost_not_found");
+        let puts = self.method == Method::PUT;
+        match (self.group, refused.kind) {
+            ("access", Kind::NoSuchUser | Kind::NoSuchVhost) if puts => {
+                Refusal::bad_request("vhost_or_user_not_found")
+            }
+            ("limits", Kind::NoSuchUser) if puts => Refusal::bad_request("no_such_user"),
+            ("limits", Kind::NoSuchUser | Kind::NoSuchVhost) => Refusal::lacks("vhost_not_found"),
+            ("queues", kind) if self.method != Method::GET => match (kind, &*refused.text) {
+                (Kind::NotFound, _) => Refusal::unavailable("not_found"),
+                (Kind::Invalid, "last_node") => Refusal::unavailable(refused.text),
+                (Kind::Invalid, text) if text.starts_with("{:unsupported") => {
+                    Refusal::unavailable("classic_queue_not_supported")
+                }
+                (Kind::Invalid, text) if text.starts_with("{:node_not_running") => {
+                    Refusal::not_found()
+                }
+                _ => refused.into(),
+            },
+            _ => refused.into(),
         }
-        refused.into()
     }
 }

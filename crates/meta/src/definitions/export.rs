@@ -187,10 +187,7 @@ fn permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = V
     state.users().permissions_in(vhost.name()).map(object)
 }
 
-fn topic_permissions<'s>(
-    state: &'s State,
-    vhost: &'s Vhost,
-) -> impl Iterator<Item = Value> + 's {
+fn topic_permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
     let object = |(user, exchange, permissions): (&Name, &Name, &TopicPermissions)| {
         json!({
             "user": user.as_str(), "vhost": vhost.name().as_str(), "exchange": exchange.as_str(),

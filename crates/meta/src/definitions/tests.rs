@@ -20,7 +20,13 @@ fn parsed(text: &str) -> Value {
 }
 
 fn planned(state: &State, document: &Value, into: Option<&str>) -> Result<Import, ImportError> {
-    import(state, document.to_string().as_bytes(), into.map(Name::from).as_ref(), SHA_256, &mut || [1, 2, 3, 4])
+    import(
+        state,
+        document.to_string().as_bytes(),
+        into.map(Name::from).as_ref(),
+        SHA_256,
+        &mut || [1, 2, 3, 4],
+    )
 }
 
 /// Imports a document; its warnings.
@@ -124,7 +130,8 @@ fn passwords_before_3_6_were_hashed_with_md5() {
     take(&mut state, &document, None);
     assert!(state.user("u").unwrap().password().verify(b"hare"));
     // Another salt is no change.
-    let again = import(&state, document.to_string().as_bytes(), None, SHA_256, &mut || [9; 4]).unwrap();
+    let again =
+        import(&state, document.to_string().as_bytes(), None, SHA_256, &mut || [9; 4]).unwrap();
     assert_eq!(again.steps, []);
 }
 

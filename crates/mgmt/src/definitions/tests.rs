@@ -104,8 +104,10 @@ fn permissions_are_set_and_cleared() {
 #[test]
 fn topic_permissions_are_set_and_cleared() {
     let mut node = Node::new();
-    let set = json!({"vhost": "/", "user": "ada", "exchange": "e", "write": "w", "read": "r"});
-    node.ask(set_topic_permissions, set).unwrap();
+    let set = |exchange| json!({"vhost": "/", "user": "ada", "exchange": exchange, "write": "w", "read": "r"});
+    node.ask(set_topic_permissions, set("amq.topic")).unwrap();
+    let none = (Kind::Invalid, "Exchange none does not exist".to_owned());
+    assert_eq!(node.refused(set_topic_permissions, set("none")), none);
     assert_eq!(node.0.user("ada").unwrap().topic_permissions().count(), 1);
     node.ask(clear_topic_permissions, json!({"vhost": "/", "user": "ada"})).unwrap();
     assert_eq!(node.0.user("ada").unwrap().topic_permissions().count(), 0);

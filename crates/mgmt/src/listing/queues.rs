@@ -7,7 +7,7 @@ use broker::{
     ConsumerView, Inspection, QueueRef, QueueStat, QuorumInspection, QuorumQueue, Stream,
     StreamDurability,
 };
-use meta::{PolicyScope, QueueKind, QueueVersion, Vhost};
+use meta::{PolicyScope, QueueKind, QueueSettings, QueueVersion, RetryType, Vhost};
 use serde_json::{Map, Value, json};
 
 /// The value of a column of a queue; none where it says nothing of queues of the type.
@@ -161,6 +161,11 @@ impl Shown<'_> {
         let span_ms = || figures().delayed_span_ms;
         Some(match column {
             "messages_dlx" => json!(self.stat.n_departing),
+            "delivery_limit" => match self.settings().delivery_limit {
+                Some(limit) => json!(limit),
+                None => json!("unlimited"),
+            },
+            "delayed_retry" => json!(delayed_retry(&self.settings())),
             "messages_by_priority" => {
                 let counts = figures().n_ready_by_priority;
                 let counts =
@@ -173,6 +178,10 @@ impl Shown<'_> {
             "last_delayed_at" => json!(span_ms()?.1),
             _ => return None,
         })
+    }
+
+    fn settings(&self) -> QueueSettings {
+        self.vhost.policies().queue_settings(self.queue.def())
     }
 
     fn stream_figure(stream: &Stream, column: &str) -> Option<Value> {
@@ -194,4 +203,14 @@ impl Shown<'_> {
             _ => return None,
         })
     }
+}
+
+fn delayed_retry(settings: &QueueSettings) -> String {
+    let Some(retry) = settings.delayed_retry else { return "disabled".to_owned() };
+    let on = match retry.on {
+        RetryType::All => "all",
+        RetryType::Failed => "failed",
+        RetryType::Returned => "returned",
+    };
+    format!("{on} (min: {}ms, max: {}ms)", retry.min_ms, retry.max_ms)
 }

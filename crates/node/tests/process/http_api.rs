@@ -194,6 +194,60 @@ fn a_queue_lives_its_life() {
 }
 
 #[test]
+fn quorum_queues_tell_their_members_and_their_tries() {
+    let api = Api::start();
+    let node = api.expect(200, "GET /overview", "")["node"].as_str().unwrap().to_owned();
+    api.expect(201, "PUT /queues/%2F/c", "{}");
+    api.expect(400, "PUT /queues/%2F/n", r#"{"node": "nobody@here"}"#);
+    let quorum = json!({"arguments": {"x-queue-type": "quorum"}});
+    api.expect(201, "PUT /queues/%2F/q", &quorum.to_string());
+    let patient = json!({"arguments": {
+        "x-queue-type": "quorum", "x-delivery-limit": -1, "x-delayed-retry-type": "all",
+        "x-delayed-retry-min": 10, "x-delayed-retry-max": 20,
+    }});
+    api.expect(201, "PUT /queues/%2F/patient", &patient.to_string());
+    for (queue, limit, retry) in [
+        ("q", json!(20), json!("disabled")),
+        ("patient", json!("unlimited"), json!("all (min: 10ms, max: 20ms)")),
+        ("c", Value::Null, Value::Null),
+    ] {
+        let shown = api.expect(200, &format!("GET /queues/%2F/{queue}"), "");
+        assert_eq!(
+            (&shown["delivery_limit"], &shown["delayed_retry"]),
+            (&limit, &retry),
+            "{queue}"
+        );
+    }
+    assert_eq!(api.expect(200, "GET /queues/quorum/%2F/q/status", "")[0]["Node Name"], *node);
+    let here = json!({"node": node}).to_string();
+    let (grow, all) = (
+        format!("POST /queues/quorum/replicas/on/{node}/grow"),
+        r#"{"strategy": "all", "vhost_pattern": ".*", "queue_pattern": ".*"}"#,
+    );
+    for (status, request, body) in [
+        (503, "GET /queues/quorum/%2F/c/status", ""),
+        (404, "GET /queues/quorum/%2F/none/status", ""),
+        (503, "POST /queues/quorum/%2F/c/replicas/add", &*here),
+        (503, "POST /queues/quorum/%2F/none/replicas/add", &here),
+        (204, "POST /queues/quorum/%2F/q/replicas/add", &here),
+        (503, "DELETE /queues/quorum/%2F/q/replicas/delete", &here),
+        (404, "DELETE /queues/quorum/replicas/on/nobody@here/shrink", ""),
+        (400, &grow, "{}"),
+        (204, &grow, all),
+        (400, "POST /vhosts/%2F/start/nobody@here", ""),
+        (400, "PUT /topic-permissions/%2F/guest", r#"{"exchange": "x", "write": "", "read": ""}"#),
+        (400, "PUT /user-limits/nobody/max-channels", r#"{"value": 1}"#),
+        (404, "DELETE /user-limits/nobody/max-channels", ""),
+        (401, "PUT /stream/super-streams/none/s", r#"{"partitions": 1}"#),
+        (400, "GET /definitions/none", ""),
+        (404, "POST /definitions/none", "{}"),
+    ] {
+        api.expect(status, request, body);
+    }
+    api.0.stop();
+}
+
+#[test]
 fn each_tag_sees_its_own() {
     let api = Api::start();
     let address = api.0.http_address();
@@ -428,7 +482,7 @@ fn what_a_client_has_is_not_sent_again() {
     assert_eq!((second.status, &second.body), (304, &Value::Null), "{}", second.head);
     api.expect(201, "PUT /vhosts/v", "{}");
     assert_eq!(ask("GET /definitions", &known).status, 200);
-    let head = ask("HEAD /definitions", "");
+    let head = ask("HEAD /whoami", "");
     assert!(head.head.contains("content-length: ") && head.body == Value::Null, "{}", head.head);
     assert_eq!(ask("GET /whoami", "accept: text/html, application/xml\r\n").status, 406);
     assert_eq!(ask("GET /whoami", "accept: text/html, */*;q=0.5\r\n").status, 200);

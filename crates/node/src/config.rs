@@ -28,7 +28,9 @@ use option::Found;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
 pub(crate) use environment::Environment;
-pub(crate) use logging::{Category, Formatter, LogPlace, Logging, Rotation, SyslogSettings};
+pub(crate) use logging::{
+    Category, Formatter, LogPlace, Logging, Rotation, SyslogSettings, Transport,
+};
 pub(crate) use render::{help_text, markdown, sample};
 #[cfg(test)]
 pub(crate) use rotation::Period;
@@ -630,7 +632,7 @@ impl Draft {
             self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);
         resources.disk_free =
             self.disk_free.finish(resources.disk_free, "disk_free_limit", warnings);
-        config.logging = self.log.finish();
+        config.logging = self.log.finish(config.listeners.tls.of_syslog());
         config
     }
 }

@@ -93,11 +93,14 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
     if let Some((settings, place)) = &logging.syslog {
         let node = environment::node_name(&environment::of_process);
         let host = node.split_once('@').map_or("-", |(_, host)| host).to_owned();
-        places.push((*place, Output::Syslog(Syslog::new(settings.clone(), host))));
+        let syslog = Syslog::new(settings.clone(), host);
+        let syslog = syslog.map_err(|error| ("syslog".into(), io::Error::other(error)))?;
+        places.push((*place, Output::Syslog(Box::new(syslog))));
     }
-    if let Some(place) = &logging.journald {
+    if let Some((fields, place)) = &logging.journald {
         let socket = Path::new(journald::SOCKET);
-        let journal = Journal::open(socket).map_err(|error| (socket.to_owned(), error))?;
+        let fields = fields.as_deref().unwrap_or(journald::FIELDS);
+        let journal = Journal::open(socket, fields).map_err(|error| (socket.to_owned(), error))?;
         places.push((*place, Output::Journal(journal)));
     }
     let levels = Levels::new(logging, places.iter().map(|(place, _)| place.level).collect());

@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("metrics", &["mgmt"]),
     ("http", &["metrics", "tls"]),
     ("ctl", &["stdx", "tls"]),
-    ("perf", &["amqp091", "streamproto", "sub-batch"]),
+    ("perf", &["amqp091", "streamproto", "sub-batch", "tls"]),
     ("bench", &["perf"]),
     ("node", &["net", "http", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),

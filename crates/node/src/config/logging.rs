@@ -16,7 +16,8 @@ pub(crate) struct Logging {
     /// `None`: nothing to an exchange.
     pub(crate) exchange: Option<LogPlace>,
     pub(crate) syslog: Option<(SyslogSettings, LogPlace)>,
-    pub(crate) journald: Option<LogPlace>,
+    /// With `log.journald.fields`, if it is set.
+    pub(crate) journald: Option<(Option<String>, LogPlace)>,
     pub(crate) default_level: Level,
     pub(crate) categories: BTreeMap<Category, Level>,
 }
@@ -81,11 +82,20 @@ pub(crate) const FACILITIES: [&str; 24] = [
 pub(crate) struct SyslogSettings {
     pub(crate) host: String,
     pub(crate) port: u16,
-    pub(crate) is_tcp: bool,
+    pub(crate) transport: Transport,
     /// RFC 5424; RFC 3164 else.
     pub(crate) is_rfc5424: bool,
     pub(crate) facility: usize,
     pub(crate) identity: String,
+    pub(crate) tls: tls::Options,
+}
+
+/// The ways to a syslog server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Udp,
+    Tcp,
+    Tls,
 }
 
 impl Default for SyslogSettings {
@@ -93,10 +103,11 @@ impl Default for SyslogSettings {
         Self {
             host: "localhost".to_owned(),
             port: 514,
-            is_tcp: false,
+            transport: Transport::Udp,
             is_rfc5424: false,
             facility: 3,
             identity: "rabbitmq-server".to_owned(),
+            tls: tls::Options::new(""),
         }
     }
 }
@@ -106,6 +117,13 @@ impl Default for SyslogSettings {
 pub(super) struct PlaceDraft {
     pub(super) is_on: bool,
     pub(super) place: LogPlace,
+}
+
+/// The journal.
+#[derive(Debug, Default)]
+pub(super) struct JournalDraft {
+    pub(super) target: PlaceDraft,
+    pub(super) fields: Option<String>,
 }
 
 impl PlaceDraft {
@@ -127,7 +145,7 @@ pub(super) struct LogDraft {
     pub(super) exchange: PlaceDraft,
     pub(super) syslog: PlaceDraft,
     pub(super) syslog_settings: SyslogSettings,
-    pub(super) journald: PlaceDraft,
+    pub(super) journald: JournalDraft,
     pub(super) default_level: Level,
     pub(super) categories: BTreeMap<Category, Level>,
 }
@@ -144,7 +162,7 @@ impl Default for LogDraft {
             exchange: PlaceDraft::default(),
             syslog: PlaceDraft::default(),
             syslog_settings: SyslogSettings::default(),
-            journald: PlaceDraft::default(),
+            journald: JournalDraft::default(),
             default_level: Level::default(),
             categories: BTreeMap::new(),
         }
@@ -152,7 +170,7 @@ impl Default for LogDraft {
 }
 
 impl LogDraft {
-    pub(super) fn finish(self) -> Logging {
+    pub(super) fn finish(self, tls: tls::Options) -> Logging {
         let node = || ctl::environment::node_name(&ctl::environment::of_process);
         let name = || PathBuf::from(format!("{}.log", node()));
         let path = match (self.dir, self.path) {
@@ -165,8 +183,11 @@ impl LogDraft {
             file: path.map(|path| (path, self.file)),
             rotation: self.rotation,
             exchange: self.exchange.finish(),
-            syslog: self.syslog.finish().map(|place| (self.syslog_settings, place)),
-            journald: self.journald.finish(),
+            syslog: self
+                .syslog
+                .finish()
+                .map(|it| (SyslogSettings { tls, ..self.syslog_settings }, it)),
+            journald: self.journald.target.finish().map(|it| (self.journald.fields, it)),
             default_level: self.default_level,
             categories: self.categories,
         }

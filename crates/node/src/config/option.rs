@@ -45,7 +45,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
 /// The option a key belongs to. A key written out wins over one with a free segment.
 pub(super) fn find(key: &[String]) -> Option<Found> {
     for (at, own) in tls::OWN.iter().enumerate() {
-        let behind = key.split_at_checked(2).filter(|(start, _)| own.split('.').eq(*start));
+        let behind = key.split_at_checked(own.split('.').count());
+        let behind = behind.filter(|(start, _)| own.split('.').eq(*start));
         let shared = behind.and_then(|(_, rest)| find(&[&[tls::SHARED.to_owned()], rest].concat()));
         if let Some(shared) = shared {
             return Some(Found { own: Some(at), ..shared });

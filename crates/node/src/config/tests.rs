@@ -233,7 +233,7 @@ fn tls_finds_its_fields() {
         ssl: vec![ListenAddress::Every(5671)],
         stream_ssl: vec![ListenAddress::Every(5551)],
         tls_handshake_timeout_ms: 5_000,
-        tls: TlsOptions { shared: tls, own: [None, Some(own)] },
+        tls: TlsOptions { shared: tls, own: [None, Some(own), None] },
         ..Config::default().listeners
     };
     let cert_login = LoginFrom::San(::tls::SanKind::Email, 3);

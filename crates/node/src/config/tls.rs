@@ -7,8 +7,10 @@ use tls::{LoginFrom, Options, SanKind, Verify};
 
 /// The keys that all listeners share.
 pub(super) const SHARED: &str = "ssl_options";
-/// Those that listeners may have in their place, with the same names behind them: of HTTP, of Prometheus.
-pub(super) const OWN: [&str; 2] = ["management.ssl", "prometheus.ssl"];
+/// Those that listeners may have in their place, with the same names behind them: of HTTP, of Prometheus; and
+/// those of the syslog server, which share nothing.
+pub(super) const OWN: [&str; 3] = ["management.ssl", "prometheus.ssl", SYSLOG];
+const SYSLOG: &str = "log.syslog.ssl_options";
 
 /// The settings of TLS listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +22,15 @@ pub(crate) struct TlsOptions {
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self { shared: Options::new(SHARED), own: [None, None] }
+        Self { shared: Options::new(SHARED), own: [None, None, None] }
+    }
+}
+
+impl TlsOptions {
+    /// The settings for the syslog server: it is verified where nothing else is said.
+    pub(crate) fn of_syslog(&self) -> Options {
+        let [.., set] = &self.own;
+        set.clone().unwrap_or_else(|| Keys::new(SYSLOG).finish())
     }
 }
 
@@ -58,7 +68,7 @@ impl Default for TlsDraft {
             login_from: LoginFrom::DistinguishedName,
             san: (SanKind::Dns, 0),
             keys: Keys::new(SHARED),
-            own: [None, None],
+            own: [None, None, None],
         }
     }
 }
@@ -95,12 +105,12 @@ impl TlsDraft {
 }
 
 impl Keys {
-    const fn new(key: &'static str) -> Self {
+    fn new(key: &'static str) -> Self {
         Self {
             certfile: None,
             keyfile: None,
             by_name: BTreeMap::new(),
-            verifies: false,
+            verifies: key == SYSLOG,
             versions: BTreeMap::new(),
             ciphers: BTreeMap::new(),
             crl_paths: BTreeMap::new(),

@@ -41,6 +41,12 @@ impl Record {
         Self { level, category, unix_micros, text: message, fields: others, message_bytes }
     }
 
+    /// A value that was given beside the text.
+    pub(super) fn field(&self, name: &str) -> Option<String> {
+        let (_, value) = self.fields.iter().find(|(known, _)| *known == name)?;
+        Some(on_one_line(value))
+    }
+
     /// Memory that it takes.
     pub(super) fn n_bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(_, value)| value.len() + size_of::<(&str, String)>());

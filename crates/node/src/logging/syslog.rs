@@ -1,10 +1,13 @@
-//! Lines to a syslog server, over UDP or TCP. A server that cannot be reached loses lines; TCP is tried again
-//! in a while.
+//! Lines to a syslog server, over UDP, TCP or TLS. A server that cannot be reached loses lines; those with
+//! connections are tried again in a while.
 
 use super::record::{Record, severity};
-use crate::config::{Formatter, SyslogSettings};
+use crate::config::{Formatter, SyslogSettings, Transport};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{self, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Civil;
 
@@ -21,6 +24,7 @@ const MONTHS: [&str; 12] =
 enum Way {
     Udp(UdpSocket),
     Tcp(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
     /// It is tried again from then on.
     None(Option<Instant>),
 }
@@ -31,11 +35,15 @@ pub(super) struct Syslog {
     settings: SyslogSettings,
     host_name: String,
     way: Way,
+    /// Of [`Transport::Tls`].
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Syslog {
-    pub(super) fn new(settings: SyslogSettings, host_name: String) -> Self {
-        Self { settings, host_name, way: Way::None(None) }
+    pub(super) fn new(settings: SyslogSettings, host_name: String) -> Result<Self, tls::Error> {
+        let is_tls = settings.transport == Transport::Tls;
+        let tls = is_tls.then(|| tls::client_config(&settings.tls)).transpose()?;
+        Ok(Self { settings, host_name, way: Way::None(None), tls })
     }
 
     /// Sends a line, if that can be done.
@@ -49,33 +57,43 @@ impl Syslog {
         {
             self.way = self.connect().unwrap_or_else(|_| after_a_while());
         }
+        // RFC 6587 and 5425: a number of bytes for the one, lines for the other.
+        let framed = if self.settings.is_rfc5424 {
+            format!("{} {message}", message.len())
+        } else {
+            format!("{message}\n")
+        };
         let sent = match &mut self.way {
             Way::Udp(socket) => socket.send(message.as_bytes()).map(drop),
-            // RFC 6587: a number of bytes for the one, lines for the other.
-            Way::Tcp(socket) if self.settings.is_rfc5424 => {
-                socket.write_all(format!("{} {message}", message.len()).as_bytes())
+            Way::Tcp(socket) => socket.write_all(framed.as_bytes()),
+            Way::Tls(session) => {
+                session.write_all(framed.as_bytes()).and_then(|()| session.flush())
             }
-            Way::Tcp(socket) => socket.write_all(format!("{message}\n").as_bytes()),
             Way::None(_) => return,
         };
-        if sent.is_err() && self.settings.is_tcp {
+        if sent.is_err() && self.settings.transport != Transport::Udp {
             self.way = after_a_while();
         }
     }
 
     fn connect(&self) -> io::Result<Way> {
-        let SyslogSettings { host, port, is_tcp, .. } = &self.settings;
+        let SyslogSettings { host, port, transport, .. } = &self.settings;
         let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        if *is_tcp {
-            let socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
-            socket.set_write_timeout(Some(TIMEOUT))?;
-            return Ok(Way::Tcp(socket));
+        if *transport == Transport::Udp {
+            let any = if address.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+            let socket = UdpSocket::bind(any)?;
+            socket.connect(address)?;
+            return Ok(Way::Udp(socket));
         }
-        let any = if address.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(address)?;
-        Ok(Way::Udp(socket))
+        let socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        socket.set_write_timeout(Some(TIMEOUT))?;
+        let Some(config) = &self.tls else { return Ok(Way::Tcp(socket)) };
+        // Of the handshake, which the first line waits for.
+        socket.set_read_timeout(Some(TIMEOUT))?;
+        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+        Ok(Way::Tls(Box::new(StreamOwned::new(session, socket))))
     }
 
     fn message(&self, record: &Record, text: &str) -> String {

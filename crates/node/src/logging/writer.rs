@@ -22,7 +22,7 @@ pub(super) enum Output {
     Console,
     File(Arc<LogFile>),
     Exchange(Arc<Lines>),
-    Syslog(Syslog),
+    Syslog(Box<Syslog>),
     Journal(Journal),
 }
 

@@ -99,7 +99,7 @@ impl Listeners {
 
 /// The listeners that are wanted, with settings of TLS that are theirs alone.
 fn wanted(config: &Config) -> [(&HttpListeners, Option<&tls::Options>); KINDS.len()] {
-    let [of_api, of_metrics] = &config.listeners.tls.own;
+    let [of_api, of_metrics, _] = &config.listeners.tls.own;
     [(&config.http.api, of_api.as_ref()), (&config.http.metrics, of_metrics.as_ref())]
 }
 

@@ -4,9 +4,14 @@ use super::support::node::Node;
 use super::support::wait_until;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
 use testing::Random;
 use testing::client::{Client, DEADLINE, Login};
 
@@ -85,6 +90,55 @@ fn a_syslog_server_is_told_in_both_forms() {
     let object: Value = serde_json::from_str(first.split_once(" - - ").unwrap().1).unwrap();
     assert_eq!(object["level"], "info", "{object}");
     node.stop();
+}
+
+/// A server of syslog over TLS, with its certificates in `dir`: what it is told until a line is among it, or
+/// until the node gives up.
+fn told_over_tls(server: &TcpListener, dir: &Path) -> String {
+    let read = |file: &str| std::fs::read(dir.join(file)).unwrap();
+    let certificate = CertificateDer::from_pem_slice(&read("server_certificate.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&read("server_key.pem")).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![certificate], key).unwrap();
+    let session = ServerConnection::new(Arc::new(config)).unwrap();
+    let (socket, _) = server.accept().unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let (mut stream, mut text) = (StreamOwned::new(session, socket), Vec::new());
+    let mut bytes = [0; 4096];
+    while !String::from_utf8_lossy(&text).contains(" ready on ") {
+        match stream.read(&mut bytes) {
+            Ok(0) | Err(_) => break,
+            Ok(n_bytes) => text.extend_from_slice(&bytes[..n_bytes]),
+        }
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_syslog_server_is_told_over_tls_if_it_is_the_right_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = tls::Names { hosts: vec!["127.0.0.1".to_owned()], user: "guest".to_owned() };
+    for (file, text) in tls::generate(&names).unwrap() {
+        std::fs::write(dir.path().join(file), text).unwrap();
+    }
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("log.syslog.port={}", server.local_addr().unwrap().port());
+    let of_server =
+        ["log.syslog=true", "log.syslog.transport=tls", &port, "log.syslog.protocol=rfc5424"];
+    let path = dir.path().join("ca_certificate.pem");
+    let trusted = format!("log.syslog.ssl_options.cacertfile={}", path.display());
+    for (settings, is_right) in [
+        ([&trusted, "log.syslog.host=127.0.0.1"], true),
+        ([&trusted, "log.syslog.host=localhost"], false),
+        (["log.syslog.ssl_options.verify=verify_none", "log.syslog.host=localhost"], true),
+    ] {
+        let node = Node::start(&[&of_server[..], &settings].concat());
+        let text = told_over_tls(&server, dir.path());
+        assert_eq!(text.contains(" ready on "), is_right, "{settings:?}: {text}");
+        node.stop();
+    }
+    let refused = Node::try_start(&of_server).err().unwrap();
+    assert!(refused.contains("`log.syslog.ssl_options.cacertfile`"), "{refused}");
 }
 
 /// A secret nobody has thought of.

@@ -1,7 +1,5 @@
 //! TLS over a socket: whom to trust, and the bytes of one session.
 
-mod accept_any_cert;
-
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::{CertificateError, RootCertStore};
 
 use super::{Received, Sent};
-use accept_any_cert::AcceptAnyCert;
+use tls::AcceptAnyCert;
 
 /// Size of one read from the socket: two of TLS's largest records.
 const ENCRYPTED_BYTES: usize = 32 * 1024;

@@ -2,7 +2,7 @@
 
 use super::{Draft, fits};
 use crate::config::kind::{Kind, Range, Zero};
-use crate::config::logging::{Category, FACILITIES, Formatter};
+use crate::config::logging::{Category, FACILITIES, Formatter, Transport};
 use crate::config::option::{ConfigOption, also, row};
 use crate::config::units::Level;
 
@@ -137,8 +137,16 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     row(
         "log.syslog.transport",
         "udp",
-        Kind::Word(&["udp", "tcp"], |d, v| d.log.syslog_settings.is_tcp = v == "tcp"),
-        "How lines go to the server.",
+        Kind::Word(&["udp", "tcp", "tls"], |d, v| {
+            d.log.syslog_settings.transport = match v {
+                "tcp" => Transport::Tcp,
+                "tls" => Transport::Tls,
+                _ => Transport::Udp,
+            };
+        }),
+        "How lines go to the server. With `tls` the keys of `ssl_options` count that stand behind `log.syslog`, as in \
+         `log.syslog.ssl_options.cacertfile`: the server's certificate has to be issued by one of these \
+         authorities, for its name, unless `log.syslog.ssl_options.verify = verify_none`.",
     ),
     row(
         "log.syslog.protocol",
@@ -166,10 +174,23 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     row(
         "log.journald",
         "false",
-        Kind::Flag(|d, v| d.log.journald.is_on = v),
+        Kind::Flag(|d, v| d.log.journald.target.is_on = v),
         "Log to systemd's journal, besides what it has of standard error.",
     ),
-    row("log.journald.level", "", Kind::Level(|d, v| d.log.journald.place.level = Some(v)), LEAST),
+    row(
+        "log.journald.level",
+        "",
+        Kind::Level(|d, v| d.log.journald.target.place.level = Some(v)),
+        LEAST,
+    ),
+    row(
+        "log.journald.fields",
+        "SYSLOG_IDENTIFIER=\"leveret\" priority RABBITMQ_DOMAIN=domain",
+        Kind::Text(|d, v| d.log.journald.fields = Some(v.to_owned())),
+        "The fields of an entry besides `MESSAGE`: `NAME=\"text\"`, `NAME=what` or `what` alone, of `priority`, \
+         `level`, `domain`, `time` (`syslog_timestamp`), `pid` (`syslog_pid`) and what a line says besides its \
+         text, such as `connection`, `queue` or `vhost`. Lines have no `file`, `line` or `mfa`.",
+    ),
     row(
         "otel.endpoint",
         "none",

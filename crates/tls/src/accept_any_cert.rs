@@ -8,12 +8,14 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 /// Takes every certificate for good, even one that cannot be read: who is on the other side stays
 /// unknown, so a signature would prove nothing.
 #[derive(Debug)]
-pub(super) struct AcceptAnyCert {
+pub struct AcceptAnyCert {
     schemes: Vec<SignatureScheme>,
 }
 
 impl AcceptAnyCert {
-    pub(super) fn new(provider: &CryptoProvider) -> Self {
+    /// With the signatures of a provider.
+    #[must_use]
+    pub fn new(provider: &CryptoProvider) -> Self {
         Self { schemes: provider.signature_verification_algorithms.supported_schemes() }
     }
 }

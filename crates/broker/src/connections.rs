@@ -1,14 +1,16 @@
 //! The node's connections as listings and operators see them.
 
+mod deliveries;
 mod held;
 mod published;
 
+pub use deliveries::Deliveries;
 pub(crate) use held::Held;
-pub use published::ByExchange;
-pub(crate) use published::{ExchangeTally, Exchanges};
+pub(crate) use published::RouteTally;
+pub use published::{ByRoute, ExchangeCounts, Published};
 
 use confirm::ConfirmQueue;
-use meta::ConnectionId;
+use meta::{ConnectionId, QueueId};
 use session::{ChannelId, Error};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -105,7 +107,6 @@ pub struct Connection {
     pub sent: Traffic,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
-    pub(crate) exchanges: Exchanges,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     pub(crate) held: Held,
     interrupts: Mutex<Interrupts>,
@@ -241,6 +242,8 @@ impl ChannelCounters {
 /// A channel's figures.
 #[derive(Debug, Default)]
 pub struct ChannelCounters {
+    /// One that no other channel of its connection has had.
+    pub(crate) serial: u64,
     /// Consumers.
     pub n_consumers: AtomicU32,
     /// Prefetch limit for new consumers; 0 for none.
@@ -255,8 +258,10 @@ pub struct ChannelCounters {
     pub n_returned: AtomicU64,
     /// Messages that no queue took, and that nobody wanted back.
     pub n_dropped: AtomicU64,
-    /// Messages acknowledged.
-    pub n_acked: AtomicU64,
+    /// Publishes by exchange and queue.
+    pub by_route: ByRoute,
+    /// Messages it was given, and has acknowledged, by queue.
+    pub deliveries: Deliveries,
     /// Publishes waiting for `tx.commit`.
     pub n_uncommitted: AtomicU64,
     /// Acknowledgements waiting for `tx.commit`.
@@ -311,12 +316,6 @@ impl Connection {
     /// The channels that hold messages for too long, and how long would not be.
     pub(crate) fn take_overdue(&self) -> BTreeMap<ChannelId, u64> {
         std::mem::take(&mut stdx::lock(&self.interrupts).overdue)
-    }
-
-    /// Messages that a channel was given since it was opened.
-    #[must_use]
-    pub fn n_delivered(&self, channel: ChannelId) -> u64 {
-        self.confirms.get().map_or(0, |confirms| confirms.n_delivered(channel))
     }
 
     /// Publishes of a channel whose confirms wait for the disk.
@@ -376,10 +375,8 @@ pub struct Connections {
     n_writes_before: AtomicU64,
     /// Bytes that those received and sent, by virtual host.
     bytes_before: Mutex<BTreeMap<String, [u64; 2]>>,
-    /// Their messages, by virtual host and exchange.
-    exchanges_before: Mutex<ByExchange>,
     /// Counts of what channels that are gone have published, by virtual host.
-    ended: Mutex<BTreeMap<String, PublishTotals>>,
+    ended: Mutex<BTreeMap<String, (PublishTotals, Published)>>,
 }
 
 impl Connections {
@@ -399,7 +396,6 @@ impl Connections {
             received: Traffic::default(),
             sent: Traffic::default(),
             blocked: AtomicBool::new(false),
-            exchanges: Exchanges::default(),
             confirms: OnceLock::new(),
             held: Held::default(),
             interrupts: Mutex::default(),
@@ -416,7 +412,9 @@ impl Connections {
         let Some(counters) = stdx::lock(&connection.channels).remove(&channel) else { return };
         let totals = counters.totals(n_unconfirmed);
         if totals != PublishTotals::default() {
-            ended.entry(connection.identity.vhost.clone()).or_default().add(&totals);
+            let of_vhost = ended.entry(connection.identity.vhost.clone()).or_default();
+            of_vhost.0.add(&totals);
+            of_vhost.1.add(&counters.by_route.published(), published::ENDED_MAX);
         }
     }
 
@@ -435,7 +433,8 @@ impl Connections {
     pub fn published(&self) -> BTreeMap<String, PublishTotals> {
         let list = self.list();
         let ended = stdx::lock(&self.ended);
-        let mut totals = ended.clone();
+        let before = ended.iter().map(|(vhost, (totals, _))| (vhost.clone(), *totals));
+        let mut totals: BTreeMap<String, PublishTotals> = before.collect();
         for connection in list {
             let of_vhost = totals.entry(connection.identity.vhost.clone()).or_default();
             for (channel, counters) in stdx::lock(&connection.channels).iter() {
@@ -452,20 +451,33 @@ impl Connections {
             self.n_writes_before
                 .fetch_add(gone.sent.n_calls.load(Ordering::Relaxed), Ordering::Relaxed);
             add_bytes(&mut stdx::lock(&self.bytes_before), &gone);
-            gone.exchanges.add_to(&mut stdx::lock(&self.exchanges_before), &gone.identity.vhost);
         }
     }
 
-    /// Messages that were published to exchanges since the node started, and copies of them that went to
-    /// queues; of exchanges that are gone nothing is kept.
+    /// Messages published since the node started, by virtual host, and there by exchange and queue; of
+    /// channels that are gone, what is left when `is_there` has been asked for exchanges and pairs.
     #[must_use]
-    pub fn by_exchange(&self, is_there: impl Fn(&str, &[u8]) -> bool) -> ByExchange {
-        let by_id = stdx::lock(&self.by_id);
-        let mut before = stdx::lock(&self.exchanges_before);
-        before.retain(|(vhost, exchange), _| is_there(vhost, exchange));
-        let mut sums = before.clone();
-        let mut add = |it: &Connection| it.exchanges.add_to(&mut sums, &it.identity.vhost);
-        by_id.values().for_each(|connection| add(connection));
+    pub(crate) fn published_by_route(
+        &self,
+        is_there: impl Fn(&str, &[u8], Option<QueueId>) -> bool,
+    ) -> BTreeMap<String, Published> {
+        let list = self.list();
+        let mut ended = stdx::lock(&self.ended);
+        let mut sums: BTreeMap<String, Published> = BTreeMap::new();
+        for (vhost, (_, before)) in ended.iter_mut() {
+            before.retain(|exchange, queue| is_there(vhost, exchange, queue));
+            sums.insert(vhost.clone(), before.clone());
+        }
+        for connection in list {
+            let of_vhost = sums.entry(connection.identity.vhost.clone()).or_default();
+            for counters in stdx::lock(&connection.channels).values() {
+                of_vhost.add(&counters.by_route.published(), usize::MAX);
+            }
+        }
+        drop(ended);
+        for (vhost, of_vhost) in &mut sums {
+            of_vhost.retain(|exchange, queue| is_there(vhost, exchange, queue));
+        }
         sums
     }
 

@@ -3,6 +3,7 @@
 
 use message::MessageRef;
 use meta::ConnectionId;
+use queue_type::{Count, Tally};
 use session::{Delivery, LinkId, Outbox, Position, Room, Sink};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,8 @@ struct Target {
     connection: ConnectionId,
     link: LinkId,
     outbox: Arc<dyn Outbox>,
+    /// Counts of what it was given.
+    tally: Arc<Tally>,
     /// Its outbox takes nothing until the client has read: replies are dropped.
     full: bool,
 }
@@ -34,9 +37,9 @@ impl Replies {
         token: String,
         connection: ConnectionId,
         link: LinkId,
-        outbox: Arc<dyn Outbox>,
+        (outbox, tally): (Arc<dyn Outbox>, Arc<Tally>),
     ) {
-        let target = Target { connection, link, outbox, full: false };
+        let target = Target { connection, link, outbox, tally, full: false };
         stdx::lock(&self.targets).insert(token, target);
     }
 
@@ -66,7 +69,7 @@ impl Replies {
             if target.full {
                 return true;
             }
-            let (link, mut room) = (target.link, Room::Full);
+            let (link, tally, mut room) = (target.link, &target.tally, Room::Full);
             let waker = target.outbox.batch(&mut |sink: &mut dyn Sink| {
                 let position = Position(0);
                 let delivery = Delivery {
@@ -76,6 +79,7 @@ impl Replies {
                     message: &message,
                 };
                 room = sink.deliver(link, delivery);
+                tally.add(Count::DeliveredAuto, 1);
             });
             target.full = room == Room::Full;
             waker

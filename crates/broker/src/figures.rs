@@ -1,7 +1,7 @@
 //! Figures of a node, for listings, `status` and alarms.
 
 use crate::broker::Broker;
-use crate::connections::Connection;
+use crate::connections::{Connection, Published};
 use crate::queue_ref::QueueRef;
 use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
@@ -47,6 +47,17 @@ impl Figures<'_> {
             counts.entry(key).or_default().add(&queue.stat().counts);
         }
         counts
+    }
+
+    /// Messages published since the node started, by virtual host, to exchanges and queues that are there.
+    #[must_use]
+    pub fn published(&self) -> BTreeMap<String, Published> {
+        let view = self.0.view();
+        self.0.connections.published_by_route(|vhost, exchange, queue| {
+            let is_there = |name| view.meta.exchange(vhost, name).is_some();
+            std::str::from_utf8(exchange).is_ok_and(is_there)
+                && queue.is_none_or(|queue| view.queue_by_id(queue).is_some())
+        })
     }
 
     /// Entries in the log of all quorum queues since the node started.

@@ -34,8 +34,8 @@ pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events};
 pub use crate::connections::{
-    ByExchange, ChannelCounters, Connection, Connections, Identity, Interrupt, Login,
-    MESSAGE_SIZES, PeerCertificate, PublishTotals, TlsPeer, Traffic,
+    ByRoute, ChannelCounters, Connection, Connections, Deliveries, ExchangeCounts, Identity,
+    Interrupt, Login, MESSAGE_SIZES, PeerCertificate, PublishTotals, Published, TlsPeer, Traffic,
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::figures::{FILE_KINDS, Figures};

@@ -8,10 +8,11 @@ use meta::{ConfirmOn, QueueDef, QueueId, State};
 use queue::{AckMode, Return};
 use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
-    Got, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat, RefusedItem, Settled, Wakes,
+    Got, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat, RefusedItem, Settled, Taker,
+    Wakes,
 };
 use quorum::{QuorumQueue, WaitingPublishers};
-use session::{ChannelId, LinkId, Outbox, Settle};
+use session::{ChannelId, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use stream::Stream;
@@ -320,10 +321,10 @@ impl LinkRef {
     }
 
     /// Gives the next message to an outbox, if there is one and it is in memory.
-    pub(crate) fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
+    pub(crate) fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
         match self {
-            Self::Classic(consumer) => consumer.get(link, outbox),
-            Self::Quorum(consumer) => consumer.get(link, outbox),
+            Self::Classic(consumer) => consumer.get(taker),
+            Self::Quorum(consumer) => consumer.get(taker),
             Self::Stream(_) => Ok(Got::Nothing),
         }
     }

@@ -315,11 +315,6 @@ impl ConfirmQueue {
         })
     }
 
-    /// Messages that a channel was given.
-    pub fn n_delivered(&self, channel: ChannelId) -> u64 {
-        self.outbox.n_delivered(channel)
-    }
-
     /// Publishes of a channel that wait.
     pub fn n_waiting(&self, channel: ChannelId) -> u64 {
         let state = stdx::lock(&self.state);

@@ -188,12 +188,6 @@ impl DeliveryTags {
         Some(UnsettledSince { oldest, newest: self.last })
     }
 
-    /// The number of deliveries so far.
-    #[must_use]
-    pub const fn n_given(&self) -> u64 {
-        self.last
-    }
-
     /// Gives back memory that is not in use.
     pub fn trim(&mut self) {
         self.entries.shrink_to(self.entries.len());

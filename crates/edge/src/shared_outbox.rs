@@ -1,7 +1,7 @@
 //! A client's outbox, whatever its protocol: many threads put events in, one connection task takes bytes out.
 
 use crate::{Outgoing, TimedOutbox, WriteBatch};
-use session::{ChannelId, LinkId, Outbox, Position, Settle, Sink, UnsettledSince};
+use session::{LinkId, Outbox, Position, Settle, Sink, UnsettledSince};
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -32,11 +32,6 @@ pub trait OutboxState: Sink + Debug + Send {
 
     /// As [`Outbox::unsettled_since`].
     fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince>;
-
-    /// As [`Outbox::n_delivered`].
-    fn n_delivered(&mut self, _channel: ChannelId) -> u64 {
-        0
-    }
 }
 
 /// An outbox as its connection's task knows it.
@@ -134,9 +129,5 @@ impl<S: OutboxState> Outbox for SharedOutbox<S> {
 
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
         self.lock().unsettled_since(link)
-    }
-
-    fn n_delivered(&self, channel: ChannelId) -> u64 {
-        self.lock().n_delivered(channel)
     }
 }

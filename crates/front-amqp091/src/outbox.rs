@@ -16,7 +16,7 @@ use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use channels::ChannelsOut;
 use edge::{CloseMode, Closing, OutboxBudget, OutboxState, Outgoing, SharedOutbox, WriteBatch};
 use links::Links;
-use session::{ChannelId, Error, LinkId, MethodTag, Outcome, Position, UnsettledSince};
+use session::{Error, LinkId, MethodTag, Outcome, Position, UnsettledSince};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -120,10 +120,6 @@ impl OutboxState for Locked {
         self.channels.unsettled(channels.as_ref(), links, &mut found);
         found.sort_by_key(|(tag, ..)| *tag);
         found.into_iter().map(|(_, link, position)| (link, position)).collect()
-    }
-
-    fn n_delivered(&mut self, channel: ChannelId) -> u64 {
-        self.channels.get_mut(channel.0).map_or(0, |channel| channel.tags.n_given())
     }
 
     fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince> {

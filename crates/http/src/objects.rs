@@ -5,6 +5,7 @@ pub(crate) mod bindings;
 pub(crate) mod clients;
 pub(crate) mod definitions;
 pub(crate) mod exchanges;
+mod flows;
 pub(crate) mod health;
 pub(crate) mod messages;
 pub(crate) mod node;

@@ -2,21 +2,22 @@
 //! looks at them every few seconds, and the difference of the last two looks is a rate. Queues that are empty
 //! and unused take no memory.
 
+mod pairs;
 mod series;
 
 pub(crate) use series::Ranges;
 
 use broker::{
-    Broker, ByExchange, ChannelCounters, Connection, Count, Counts, PublishTotals, QueueStat,
+    Broker, ChannelCounters, Connection, Count, Counts, ExchangeCounts, PublishTotals, QueueStat,
 };
 use meta::{ConnectionId, QueueId};
 use mgmt::{Management, memory_used_bytes};
+use pairs::Pairs;
 use serde_json::{Map, Value, json};
 use series::{History, LONG, Moments, Range, SHORT, details};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use stdx::Now;
 
 /// Memory of the past of all queues, and of all objects of one other kind, bytes.
@@ -34,15 +35,12 @@ const OF_QUEUES: [(&str, Count); 8] = [
     ("redeliver", Count::Redelivered),
     ("ack", Count::Acked),
 ];
-/// The places of those that are deliveries.
-const DELIVERED: std::ops::Range<usize> = 1..5;
 /// The places of what a queue holds, behind those.
 const READY: usize = 8;
 const UNACKED: usize = 9;
 
-/// Names of what is counted of channels; the first four, of what is published, of virtual hosts too.
-const OF_CHANNELS: [&str; 6] =
-    ["publish", "confirm", "return_unroutable", "drop_unroutable", "ack", "deliver_get"];
+/// Names of what is counted of what clients publish.
+const OF_PUBLISHERS: [&str; 4] = ["publish", "confirm", "return_unroutable", "drop_unroutable"];
 
 /// Names of what comes and goes.
 const CHURN: [&str; 7] = [
@@ -75,7 +73,9 @@ fn churn(broker: &Broker) -> [u64; CHURN.len()] {
 
 /// A queue at one look: in the order of [`OF_QUEUES`], then what it holds.
 type QueueLook = [u64; 10];
-/// A virtual host's queues, what was published in it ([`OF_CHANNELS`]), bytes received and sent.
+/// A channel in the order of [`OF_PUBLISHERS`], then in that of [`OF_QUEUES`] from the second on.
+type ChannelLook = [u64; 11];
+/// A virtual host's queues, what was published in it ([`OF_PUBLISHERS`]), bytes received and sent.
 type VhostLook = [u64; 16];
 /// The places of what was published, and of bytes, behind those of queues.
 const PUBLISHED: usize = 10;
@@ -94,9 +94,14 @@ const fn of_published(totals: &PublishTotals) -> [u64; 4] {
     [totals.n_published, totals.n_answered, totals.n_returned, totals.n_dropped]
 }
 
-fn of_channel(connection: &Connection, id: ChannelId, counters: &ChannelCounters) -> [u64; 6] {
+const fn of_exchange(counts: &ExchangeCounts) -> [u64; 2] {
+    [counts.n_published, counts.n_copies]
+}
+
+fn of_channel(connection: &Connection, id: ChannelId, counters: &ChannelCounters) -> ChannelLook {
     let [a, b, c, d] = of_published(&counters.totals(connection.n_unconfirmed(id)));
-    [a, b, c, d, counters.n_acked.load(Ordering::Relaxed), connection.n_delivered(id)]
+    let [_, e, f, g, h, i, j, k] = of_counts(&counters.deliveries.counts());
+    [a, b, c, d, e, f, g, h, i, j, k]
 }
 
 fn add(sums: &mut [u64], more: &[u64]) {
@@ -130,14 +135,6 @@ fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
     vhosts
 }
 
-/// Messages published to the exchanges that are there.
-pub(crate) fn by_exchange(broker: &Broker) -> ByExchange {
-    let view = broker.view();
-    broker.connections.by_exchange(|vhost, exchange| {
-        std::str::from_utf8(exchange).is_ok_and(|name| view.meta.exchange(vhost, name).is_some())
-    })
-}
-
 /// Names of the node's own figures.
 const OF_NODE: [&str; 7] = [
     "mem_used",
@@ -165,6 +162,7 @@ fn of_node(management: &Management) -> [u64; OF_NODE.len()] {
 
 /// Virtual host and exchange.
 type ExchangeKey = (String, Box<[u8]>);
+type ChannelKey = (ConnectionId, ChannelId);
 
 /// Everything over time.
 #[derive(Debug)]
@@ -174,7 +172,8 @@ struct Looks {
     vhosts: History<String, 16>,
     /// Bytes received and sent.
     connections: History<ConnectionId, 2>,
-    channels: History<(ConnectionId, ChannelId), 6>,
+    channels: History<ChannelKey, 11>,
+    pairs: Pairs,
     /// Messages that came, and copies that went to queues.
     exchanges: History<ExchangeKey, 2>,
     churn: History<(), { CHURN.len() }>,
@@ -189,6 +188,7 @@ impl Default for Looks {
             vhosts: History::new(LONG, OTHER_BYTES_MAX),
             connections: History::new(SHORT, OTHER_BYTES_MAX),
             channels: History::new(SHORT, OTHER_BYTES_MAX),
+            pairs: Pairs::default(),
             exchanges: History::new(SHORT, OTHER_BYTES_MAX),
             churn: History::new(LONG, OTHER_BYTES_MAX),
             node: History::new(LONG, OTHER_BYTES_MAX),
@@ -239,10 +239,17 @@ impl<const N: usize> Past<'_, N> {
 
     /// Puts the `message_stats` of what went through queues.
     fn put_counts(&self, object: &mut Map<String, Value>, counts: &[u64]) {
-        let names = OF_QUEUES.iter().map(|(name, _)| *name);
-        self.put_all(object, names.zip(counts.iter().copied()), 0);
-        let n_delivered = counts.get(DELIVERED).unwrap_or_default().iter().sum();
-        self.put(object, ("deliver_get", n_delivered), DELIVERED);
+        self.put_all(object, [OF_QUEUES[0].0].into_iter().zip(counts.iter().copied()), 0);
+        self.put_deliveries(object, counts, 1);
+    }
+
+    /// Puts those of what queues gave, and was acknowledged.
+    fn put_deliveries(&self, object: &mut Map<String, Value>, counts: &[u64], first: usize) {
+        let names = OF_QUEUES.iter().skip(1).map(|(name, _)| *name);
+        self.put_all(object, names.zip(counts.iter().copied().skip(first)), first);
+        let places = first..first + 4;
+        let n_delivered = counts.get(places.clone()).unwrap_or_default().iter().sum();
+        self.put(object, ("deliver_get", n_delivered), places);
     }
 }
 
@@ -262,7 +269,7 @@ impl Past<'_, 16> {
         self.put_counts(&mut stats, &now);
         // What clients published, rather than what came to queues.
         let published = now.into_iter().take(RECEIVED).skip(PUBLISHED);
-        self.put_all(&mut stats, OF_CHANNELS.into_iter().zip(published), PUBLISHED);
+        self.put_all(&mut stats, OF_PUBLISHERS.into_iter().zip(published), PUBLISHED);
         Value::Object(stats)
     }
 }
@@ -283,9 +290,10 @@ impl Stats {
     pub(crate) fn look(&self, management: &Management, now: Now) {
         let broker = &management.broker;
         let (vhosts, churn, node) = (vhosts(broker), churn(broker), of_node(management));
-        let exchanges = by_exchange(broker);
+        let published = broker.figures().published();
         let mut looks = stdx::lock(&self.0);
-        let Looks { moments, queues, vhosts: of_vhosts, connections, channels, .. } = &mut *looks;
+        let Looks { moments, queues, vhosts: of_vhosts, connections, channels, pairs, .. } =
+            &mut *looks;
         moments.advance(now);
         for queue in broker.view().queues().filter(|queue| !queue.def().is_internal()) {
             queues.look(queue.id(), of_queue(&queue.stat()), moments);
@@ -298,13 +306,21 @@ impl Stats {
             for (channel, counters) in stdx::lock(&connection.channels).iter() {
                 let figures = of_channel(&connection, *channel, counters);
                 channels.look((connection.id, *channel), figures, moments);
+                pairs.look_at_channel(&connection, (*channel, counters), moments);
             }
         }
         connections.end_look(moments);
         channels.end_look(moments);
         let moments = looks.moments;
-        exchanges.into_iter().for_each(|(key, both)| looks.exchanges.look(key, both, &moments));
+        for (vhost, of_vhost) in published {
+            for (exchange, counts) in of_vhost.exchanges {
+                let key = (vhost.clone(), exchange);
+                looks.exchanges.look(key, of_exchange(&counts), &moments);
+            }
+            looks.pairs.look_at_routes(of_vhost.pairs, &moments);
+        }
         looks.exchanges.end_look(&moments);
+        looks.pairs.end_look(&moments);
         looks.churn.look((), churn, &moments);
         looks.node.look((), node, &moments);
     }
@@ -358,27 +374,32 @@ impl Stats {
         ranges: &Ranges,
     ) -> Option<Value> {
         let (key, now) = ((connection.id, id), of_channel(connection, id, counters));
-        if now == [0; 6] {
+        if now == [0; 11] {
             return None;
         }
         let looks = stdx::lock(&self.0);
         let (moments, at) = (&looks.moments, &|ms| looks.channels.at(&key, ms));
         let mut object = Map::new();
         let past = Past { moments, at, range: ranges.msg_rates };
-        past.put_all(&mut object, OF_CHANNELS.into_iter().zip(now), 0);
+        past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
+        past.put_deliveries(&mut object, &now, OF_PUBLISHERS.len());
         Some(Value::Object(object))
     }
 
     /// None for an exchange that nothing was published to; `key` has the figures as they are now.
     pub(crate) fn of_exchange(
         &self,
-        (key, now): (&ExchangeKey, [u64; 2]),
+        (key, now): (&ExchangeKey, &ExchangeCounts),
         ranges: &Ranges,
     ) -> Value {
         let (looks, mut object) = (stdx::lock(&self.0), Map::new());
         let (moments, at) = (&looks.moments, &|ms| looks.exchanges.at(key, ms));
         let past = Past { moments, at, range: ranges.msg_rates };
-        past.put_all(&mut object, ["publish_in", "publish_out"].into_iter().zip(now), 0);
+        past.put_all(
+            &mut object,
+            ["publish_in", "publish_out"].into_iter().zip(of_exchange(now)),
+            0,
+        );
         Value::Object(object)
     }
 

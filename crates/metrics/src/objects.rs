@@ -1,7 +1,9 @@
 //! Figures of each queue, connection, channel and virtual host, by RabbitMQ's families.
 
 use crate::Source;
+use crate::pairs;
 use crate::rows::rows;
+use crate::selection::Selection;
 use crate::table::{COMMIT_LATENCY, OLDEST, QUORUM_LOG, commit_latency_seconds, module};
 use crate::text::{Kind, Writer};
 use broker::{
@@ -9,7 +11,6 @@ use broker::{
 };
 use meta::{QueueDef, Vhost};
 use mgmt::Management;
-use regex::Regex;
 use session::ChannelId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,14 +18,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const QUEUE_INFO: (&str, &str) = ("queue_info", "1 for each queue");
 
 /// The families that the endpoint of all objects has.
-pub(crate) const ALL: [&str; 10] = [
+pub(crate) const ALL: [&str; 14] = [
     "queue_coarse_metrics",
     "queue_metrics",
     "queue_delivery_metrics",
     "stream_consumer_metrics",
     "ra_metrics",
     QUEUE_AGE,
-    "exchange_metrics",
+    pairs::EXCHANGES,
+    pairs::CHANNEL_EXCHANGES,
+    pairs::CHANNEL_QUEUES,
+    pairs::QUEUE_EXCHANGES,
+    pairs::CHANNEL_QUEUE_EXCHANGES,
     "connection_coarse_metrics",
     "connection_metrics",
     "channel_metrics",
@@ -147,32 +152,12 @@ pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = &[
 pub(crate) const STREAMS: (&str, &str) =
     ("stream_consumer_max_offset_lag", "Messages that the slowest subscription has not been given");
 
-/// The row of exchanges.
-pub(crate) const EXCHANGES: (&str, &str) =
-    ("exchange_messages_published_total", "Messages published to an exchange");
-
-/// Whether queues have a figure of the name.
+/// Whether objects have a figure of the name.
 pub(crate) fn have(name: &str) -> bool {
-    QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name)
-}
-
-/// The families and objects that are wanted.
-pub(crate) struct Selection<'s> {
-    pub(crate) families: &'s [String],
-    /// None for all.
-    pub(crate) vhosts: &'s [String],
-    pub(crate) queues: Option<&'s Regex>,
+    QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name) || pairs::have(name)
 }
 
 impl Selection<'_> {
-    fn wants(&self, family: &str) -> bool {
-        self.families.iter().any(|wanted| wanted == family)
-    }
-
-    fn wants_vhost(&self, vhost: &str) -> bool {
-        self.vhosts.is_empty() || self.vhosts.iter().any(|wanted| wanted == vhost)
-    }
-
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
         let management = source.management;
         self.write_queues(writer, management);
@@ -197,15 +182,7 @@ impl Selection<'_> {
         if self.wants("exchange_names") {
             self.write_exchanges(writer, management);
         }
-        if self.wants("exchange_metrics") {
-            self.write_published(writer, management);
-        }
-    }
-
-    fn wants_queue(&self, def: &QueueDef) -> bool {
-        !def.is_internal()
-            && self.wants_vhost(&def.vhost)
-            && self.queues.is_none_or(|regex| regex.is_match(&def.name))
+        self.write_pairs(writer, management);
     }
 
     fn write_queues(&self, writer: &mut Writer<'_>, management: &Management) {
@@ -271,24 +248,6 @@ impl Selection<'_> {
         let mut metric = writer.begin(OLDEST.0, Kind::Gauge, OLDEST.1);
         for queue in view.queues().filter(|queue| self.wants_queue(queue.def())) {
             metric.value(&labels(queue.def()), ages.get(&queue.id()).copied().unwrap_or(0.0));
-        }
-    }
-
-    fn write_published(&self, writer: &mut Writer<'_>, management: &Management) {
-        let view = management.broker.view();
-        let published = management.broker.connections.by_exchange(|vhost, exchange| {
-            let exchange = std::str::from_utf8(exchange).ok();
-            view.meta
-                .vhost(vhost)
-                .zip(exchange)
-                .is_some_and(|(it, name)| it.exchange(name).is_some())
-        });
-        let mut metric = writer.begin(EXCHANGES.0, Kind::Counter, EXCHANGES.1);
-        for ((vhost, exchange), [n_in, _]) in
-            published.iter().filter(|((it, _), _)| self.wants_vhost(it))
-        {
-            let exchange = String::from_utf8_lossy(exchange);
-            metric.value(&[("vhost", vhost), ("exchange", &exchange)], n_in);
         }
     }
 

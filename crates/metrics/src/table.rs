@@ -108,6 +108,17 @@ pub(crate) const BY_QUEUE_TYPE: &[CountRow] = rows! {
     Counter global_messages_acknowledged_total |it| it.of(Count::Acked) => "Messages acknowledged";
 };
 
+/// Messages that channels were given from queues, of each two and of all.
+pub(crate) const DELIVERED_ROWS: &[CountRow] = rows! {
+    Counter channel_get_ack_total |it| it.of(Count::Got) => "Messages fetched, to be acknowledged";
+    Counter channel_get_total |it| it.of(Count::GotAuto) => "Messages fetched for good";
+    Counter channel_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches that found nothing";
+    Counter channel_messages_delivered_ack_total |it| it.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
+    Counter channel_messages_delivered_total |it| it.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
+    Counter channel_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages delivered again";
+    Counter channel_messages_acked_total |it| it.of(Count::Acked) => "Messages acknowledged";
+};
+
 /// Messages put into queues, by their type: name and meaning.
 pub(crate) const PUBLISHED: (&str, &str) =
     ("leveret_queue_messages_published_total", "Messages put into queues");
@@ -266,6 +277,11 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
         }
     }
     queue_types(writer, snapshot);
+    for (name, kind, of, help) in DELIVERED_ROWS.iter().filter(|row| is_wanted(row.0)) {
+        let mut all = Counts::default();
+        snapshot.queues.counts.values().for_each(|counts| all.add(counts));
+        writer.begin(name, *kind, help).value(&[], of(&all));
+    }
     if is_wanted(PUBLISHED.0) {
         let mut metric = writer.begin(PUBLISHED.0, Counter, PUBLISHED.1);
         for (kind, module) in TYPES {

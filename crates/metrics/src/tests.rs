@@ -2,7 +2,8 @@
 
 mod monitoring;
 
-use crate::objects::{CHANNELS, CONNECTIONS, EXCHANGES, QUEUES, STREAMS};
+use crate::objects::{CHANNELS, CONNECTIONS, QUEUES, STREAMS};
+use crate::pairs::*;
 use crate::table::*;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -32,7 +33,7 @@ never go down while a node runs. A figure that nothing here stands behind is lef
 | `queue_messages_ram*`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
 | `queue_head_message_timestamp`, `channel_messages_unacked` | they would take queues' locks; the HTTP API has them |
 | `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
-| `channel_exchange_metrics`, `queue_exchange_metrics`, `channel_queue_metrics`, `channel_queue_exchange_metrics` by their objects, confirms and returns of `exchange_metrics` | what is published is counted by channel, by queue and by exchange, not by two of them |
+| `exchange_messages_confirmed_total`, `channel_messages_confirmed_total` of channels that publish to several exchanges | which exchange a confirm is of is not noted |
 | `auth_attempts_detailed_*` | addresses and names of whoever knocks are not kept |
 | `shovel_*`, `federation_links`, `erlang_vm_dist_*` | there are no such links yet |
 
@@ -72,6 +73,7 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
         ("By protocol and type of queue", all!(BY_QUEUE_TYPE)),
         ("By type of queue", vec![of(PUBLISHED, "counter")]),
         ("By type of queue and strategy of dead letters", deaths.chain([confirmed]).collect()),
+        ("Channels together, and each by queue: `channel_queue_metrics`", all!(DELIVERED_ROWS)),
         ("Certificates, by file", vec![of(CERTIFICATES, "gauge")]),
         ("Quorum queues together, and each with `ra_metrics`", quorum),
     ]
@@ -95,7 +97,16 @@ fn page() -> String {
     }
     section("Queues: `leveret_queue_age`", vec![(OLDEST.0, "gauge", OLDEST.1)]);
     section("Streams: `stream_consumer_metrics`", vec![(STREAMS.0, "gauge", STREAMS.1)]);
-    section("Exchanges: `exchange_metrics`", vec![(EXCHANGES.0, "counter", EXCHANGES.1)]);
+    section("Exchanges: `exchange_metrics`", all!(EXCHANGE_ROWS));
+    section(
+        "By exchange and queue: `queue_exchange_metrics`",
+        vec![(QUEUE_EXCHANGE.0, "counter", QUEUE_EXCHANGE.1)],
+    );
+    section("Channels by exchange: `channel_exchange_metrics`", all!(PUBLISHED_ROWS));
+    section(
+        "Channels by queue and exchange: `channel_queue_exchange_metrics`",
+        vec![(CHANNEL_QUEUE_EXCHANGE.0, "counter", CHANNEL_QUEUE_EXCHANGE.1)],
+    );
     for (family, rows) in CONNECTIONS {
         section(&format!("Connections: `{family}`"), all!(rows));
     }

@@ -1,6 +1,7 @@
 //! Consumers and takers of `basic.get`s: how they are attached, and what becomes of what they say.
 
 use crate::global_prefetch::ChannelLimit;
+use crate::tally::Tally;
 use meta::ConnectionId;
 use queue::Checkout;
 use session::{ChannelId, LinkId, Outbox, ShortString, Table};
@@ -31,8 +32,21 @@ pub struct Attach<'a> {
     pub answer: bool,
     /// The limit it shares with the other consumers of its channel.
     pub limit: Option<Arc<ChannelLimit>>,
+    /// Where its channel counts what it is given from the queue.
+    pub tally: Arc<Tally>,
     /// How long the node lets it hold a message, in milliseconds, where nobody else says.
     pub node_timeout_ms: Option<u64>,
+}
+
+/// The taker of a `basic.get`.
+#[derive(Clone, Copy)]
+pub struct Taker<'a> {
+    /// The link that it settles with.
+    pub link: LinkId,
+    /// The outbox that is given the message.
+    pub outbox: &'a Arc<dyn Outbox>,
+    /// Where its channel counts what it is given from the queue.
+    pub tally: &'a Tally,
 }
 
 /// Why a consumer could not be attached or a message not be fetched.

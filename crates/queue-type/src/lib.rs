@@ -12,7 +12,9 @@ mod publish;
 mod tally;
 mod wakes;
 
-pub use crate::consume::{AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled};
+pub use crate::consume::{
+    AckTimeout, AfterDetach, Attach, AttachRefused, Got, Owner, Settled, Taker,
+};
 pub use crate::dead_letters::{
     AwaitedLetters, DeadLetter, LostAt, RejectedDeadLetters, SentLetters, TriedLetter,
 };

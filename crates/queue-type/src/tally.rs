@@ -1,4 +1,4 @@
-//! Counts of messages that have gone through a queue since its node started, for rates.
+//! Counts of messages that have gone through a queue, or from one to a channel, for rates.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +27,8 @@ pub enum Count {
 /// The number of kinds.
 const KINDS: usize = 8;
 
-/// Counters that are written under their queue's lock alone, and read by anybody. A queue that was never used
-/// has none.
+/// Counters that anybody reads, and one thread at a time writes each of: under the lock of the queue, or of
+/// the channel's outbox. What was never used has none.
 #[derive(Debug, Default)]
 pub struct Tally(OnceLock<Box<Counters>>);
 

@@ -23,11 +23,6 @@ pub trait Outbox: Send + Sync {
     /// How far back deliveries on this link go that the client has not settled; none if there are none.
     /// Asked as [`Outbox::unsettled`], and changes nothing.
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince>;
-
-    /// Messages that a channel was given since it was opened, where they are numbered.
-    fn n_delivered(&self, _channel: ChannelId) -> u64 {
-        0
-    }
 }
 
 /// Deliveries by the numbers that their channel has given them, which rise.

@@ -8,7 +8,9 @@ use crate::readers::{Ended, Reader};
 use crate::source::Lent;
 use crate::stream::Stream;
 use queue::AckMode;
-use queue_type::{Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Settled, Wakes};
+use queue_type::{
+    Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Count, Settled, Tally, Wakes,
+};
 use session::{ChannelId, Event, Settle, ShortString, Table};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -20,6 +22,7 @@ pub struct Consumer {
     follower: Follower,
     facts: Facts,
     state: Mutex<State>,
+    tally: Arc<Tally>,
 }
 
 /// Its description in listings.
@@ -70,6 +73,7 @@ impl Stream {
             ),
             facts: Facts { consumer_tag: attach.consumer_tag.clone(), arguments: attach.arguments },
             state: Mutex::new(State { cursor, prefetch, n_unacked: 0, has_ended: false }),
+            tally: attach.tally,
         });
         if self.is_deleted() || !self.readers.add(Arc::<Consumer>::clone(&consumer)) {
             return Err(AttachRefused::Gone);
@@ -206,6 +210,7 @@ impl Consumer {
             let (mut pause, mut n_delivered) = (Pause::ChunkEnds, 0);
             let told = self.follower.batch(&mut |sink| {
                 (pause, n_delivered) = state.cursor.deliver(self.follower.link(), credit, sink);
+                self.tally.add(Count::Delivered, n_delivered);
             });
             waker = told.or(waker);
             state.n_unacked += n_delivered;

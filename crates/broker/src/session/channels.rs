@@ -81,6 +81,7 @@ impl Tx {
 pub(crate) struct Channels {
     slots: Vec<Option<Box<Channel>>>,
     n_open: usize,
+    last_serial: u64,
 }
 
 impl Channels {
@@ -101,7 +102,9 @@ impl Channels {
         if place.is_none() {
             self.n_open += 1;
         }
-        place.insert(Box::default())
+        self.last_serial += 1;
+        let counters = ChannelCounters { serial: self.last_serial, ..ChannelCounters::default() };
+        place.insert(Box::new(Channel { counters: Arc::new(counters), ..Channel::default() }))
     }
 
     pub(super) fn close(&mut self, channel: ChannelId) -> Option<Box<Channel>> {

@@ -5,10 +5,13 @@ use super::channels::Channels;
 use super::definitions::text;
 use super::turn::Turn;
 use super::{Handled, Stop};
+use crate::connections::RouteTally;
 use crate::limits;
+use crate::queue_ref::QueueRef;
 use confirm::ConfirmQueue;
 use message::MessageRef;
-use meta::Name;
+use meta::{Name, QueueId};
+use queue_type::Tally;
 use session::{ChannelId, Error, ErrorKind, Event, MethodTag, Publish, ReturnReason, ShortString};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +34,24 @@ impl Client {
             Some(last) => text(last),
             None => Err(Error::new(ErrorKind::NotFound, "no previously declared queue")),
         }
+    }
+
+    /// Where a channel counts what it is given from a queue, or, without one, as direct replies.
+    pub(super) fn tally(&self, channel: ChannelId, queue: Option<QueueId>) -> Arc<Tally> {
+        let channel = self.channels.get(channel);
+        channel.map(|it| it.counters.deliveries.tally(queue)).unwrap_or_default()
+    }
+
+    /// Where a channel counts messages to an exchange that go to these queues.
+    #[cold]
+    pub(super) fn route_tally(
+        &self,
+        channel: ChannelId,
+        exchange: &[u8],
+        queues: &[QueueRef],
+    ) -> Arc<RouteTally> {
+        let (channel, queues) = (self.channels.get(channel), queues.iter().map(QueueRef::id));
+        channel.map(|it| it.counters.by_route.tally(exchange, queues.collect())).unwrap_or_default()
     }
 
     /// No queue takes a message: it goes back if it is mandatory, and is counted.

@@ -8,7 +8,7 @@ use crate::limits;
 use crate::queue_ref::{LinkRef, QueueRef};
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
-use queue_type::{AfterDetach, Attach, AttachRefused, Got};
+use queue_type::{AfterDetach, Attach, AttachRefused, Got, Taker};
 use session::{
     Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Value,
 };
@@ -44,6 +44,7 @@ impl Links {
             priority: priority.and_then(Value::as_i64).unwrap_or(0),
         };
         let link = self.next_id();
+        let tally = client.tally(channel, Some(queue.id()));
         let attached = queue.attach(Attach {
             checkout,
             connection: client.access.connection().id,
@@ -56,6 +57,7 @@ impl Links {
             answer: !control.nowait,
             limit: client.channels.limit(channel),
             node_timeout_ms: client.access.broker().limits().quorum_timeout_ms,
+            tally: Arc::clone(&tally),
         });
         drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
@@ -72,7 +74,7 @@ impl Links {
                     .table("arguments", &consume.arguments)
             },
         );
-        self.insert(link, consumer);
+        self.insert(link, consumer, tally);
         if let Some(channel) = client.channels.get_mut(channel) {
             let before = channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
@@ -112,7 +114,7 @@ impl Links {
             token.clone(),
             client.access.connection().id,
             link,
-            outbox,
+            (outbox, client.tally(id, None)),
         );
         if let Some(channel) = client.channels.get_mut(id) {
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
@@ -194,14 +196,12 @@ impl Links {
         let queue = client.access.find_loaded_queue(&name).await?;
         client.access.check_exclusive_access(&queue)?;
         let link = self.get_link(client, channel, &queue, no_ack)?;
-        let Some(consumer) = self.get(link) else {
+        let Some((consumer, tally)) = self.counted(link) else {
             return Err(refusal(AttachRefused::Gone, queue.def()));
         };
         loop {
-            match consumer
-                .get(link, client.turn.outbox())
-                .map_err(|refused| refusal(refused, queue.def()))?
-            {
+            let taker = Taker { link, outbox: client.turn.outbox(), tally };
+            match consumer.get(taker).map_err(|refused| refusal(refused, queue.def()))? {
                 Got::Message | Got::Unfit => return Ok(Handled::Answered),
                 Got::Nothing => return client.turn.answer(Event::GetEmpty(channel)),
                 Got::NotInMemory => consumer.next_in_memory().await,
@@ -232,7 +232,7 @@ impl Links {
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.
-        self.insert(link, consumer);
+        self.insert(link, consumer, client.tally(channel, Some(queue.id())));
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.gets.insert(key, link);
             channel.links.insert(link);

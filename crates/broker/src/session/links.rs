@@ -10,9 +10,10 @@ use crate::queue_ref::{LinkRef, ReleaseRef};
 use crate::slices::SLICE;
 use meta::QueueDef;
 use queue::Return;
-use queue_type::AfterDetach;
+use queue_type::{AfterDetach, Tally};
 use session::{ChannelId, Error, Event, LinkId, MethodTag, Request, ShortString};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Messages that are settled or come back under one lock; one read has fewer that name one each.
 pub(super) const SETTLES_AT_ONCE: usize = 4096;
@@ -20,7 +21,7 @@ pub(super) const SETTLES_AT_ONCE: usize = 4096;
 /// The links of all channels.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    links: HashMap<LinkId, LinkRef>,
+    links: HashMap<LinkId, (LinkRef, Arc<Tally>)>,
     last: u64,
 }
 
@@ -31,19 +32,24 @@ impl Links {
     }
 
     pub(super) fn get(&self, id: LinkId) -> Option<&LinkRef> {
+        self.links.get(&id).map(|(link, _)| link)
+    }
+
+    /// A link, and where its channel counts what goes over it.
+    pub(super) fn counted(&self, id: LinkId) -> Option<&(LinkRef, Arc<Tally>)> {
         self.links.get(&id)
     }
 
     pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut LinkRef> {
-        self.links.get_mut(&id)
+        self.links.get_mut(&id).map(|(link, _)| link)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&LinkId, &LinkRef)> {
-        self.links.iter()
+        self.links.iter().map(|(id, (link, _))| (id, link))
     }
 
-    pub(super) fn insert(&mut self, id: LinkId, link: LinkRef) {
-        self.links.insert(id, link);
+    pub(super) fn insert(&mut self, id: LinkId, link: LinkRef, tally: Arc<Tally>) {
+        self.links.insert(id, (link, tally));
     }
 
     /// Requests after this one may not be heard, if its channel or the connection ends, and is
@@ -61,7 +67,7 @@ impl Links {
 
     /// Nothing is held on a link any more, and nothing will be.
     pub(super) fn forget(&mut self, channels: &mut Channels, id: LinkId) {
-        let Some(link) = self.links.remove(&id) else { return };
+        let Some((link, _)) = self.links.remove(&id) else { return };
         let Some(channel) = channels.get_mut(link.channel()) else { return };
         channel.links.remove(&id);
         let gets = (link.def().id, link.is_no_ack());
@@ -73,7 +79,7 @@ impl Links {
     /// Deliveries on these links may go on: the client has read.
     pub(super) fn resume(&self, client: &Client, links: &[LinkId]) {
         for id in links {
-            match self.links.get(id) {
+            match self.get(*id) {
                 Some(link) => link.resume(),
                 None => {
                     let connection = client.access.connection().id;
@@ -88,7 +94,7 @@ impl Links {
     pub(super) fn set_prefetch_of_consumers(&self, channels: &Channels, channel: ChannelId) {
         let prefetch = channels.prefetch(channel);
         let links = channels.get(channel).into_iter().flat_map(|open| &open.links);
-        for link in links.filter_map(|id| self.links.get(id)).filter(|link| link.is_active()) {
+        for link in links.filter_map(|id| self.get(*id)).filter(|link| link.is_active()) {
             link.set_prefetch(prefetch);
         }
     }
@@ -105,7 +111,7 @@ impl Links {
         let Some(open) = client.channels.get(channel) else { return Ok(answered) };
         let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
         // What nobody acknowledges is on its way.
-        let links = open.links.iter().filter_map(|id| Some((*id, self.links.get(id)?)));
+        let links = open.links.iter().filter_map(|id| Some((*id, self.get(*id)?)));
         let mut links: Vec<_> = links.filter(|(_, link)| !link.is_no_ack()).collect();
         links.sort_by_key(|(_, link)| link.def().id);
         for of_queue in links.chunk_by(|(_, a), (_, b)| a.is_at_queue_of(b)) {
@@ -125,19 +131,19 @@ impl Links {
     /// queues.
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
         for (consumer_tag, link) in &closed.consumers {
-            if let Some(link) = self.links.get(link) {
+            if let Some(link) = self.get(*link) {
                 let consumer = (&**link.def(), consumer_tag);
                 tell_consumer(&client.access, "consumer.deleted", id, consumer, |it| it);
             }
         }
         client.access.broker().events().channel("channel.closed", client.access.connection(), id);
         for (id, settled) in closed.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default() {
-            if let Some(link) = self.links.get(&id) {
+            if let Some(link) = self.get(id) {
                 link.record(settled.into_iter());
             }
         }
         let ids = closed.links.iter();
-        let mut links: Vec<LinkRef> = ids.filter_map(|id| self.links.remove(id)).collect();
+        let mut links: Vec<LinkRef> = ids.filter_map(|id| Some(self.links.remove(id)?.0)).collect();
         links.sort_by_key(|link| link.def().id);
         for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
             let consumers = of_queue.iter().map(|link| (link, HashSet::new()));

@@ -99,7 +99,8 @@ impl Publishing {
         let Some(channel) = client.channels.get_mut(publish.channel) else { return Ok(()) };
         channel.counters.note_published(publish.content.n_bytes());
         stdx::walk::step("route");
-        let numbered = Numbered { index, publish, sequence: channel.next_sequence() };
+        let (sequence, serial) = (channel.next_sequence(), channel.counters.serial);
+        let numbered = Numbered { index, publish, sequence, serial };
         let (exchange, routing_key) = address_of(publish, input);
         if direct_reply_to::is_reply(exchange, routing_key) {
             return self.reply(client, numbered, message_of(publish, input));
@@ -157,7 +158,7 @@ impl Publishing {
         };
         let changed = MessageOverrides { body, home, ..MessageOverrides::default() }.boxed();
         let Remembered { route, groups, .. } = remembered;
-        route.count();
+        count(route, client, (numbered, n_queues == 0), || address_of(publish, input).0);
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
         if n_queues == 0 {
             client.note_unroutable(publish, message_of(publish, input));
@@ -174,13 +175,16 @@ impl Publishing {
     ) -> Result<(), Error> {
         let publish = numbered.publish;
         // Publishing to the default exchange must be allowed; the pseudo-queue stands for all.
-        if let Err(Uncacheable::Refused(error)) =
-            self.router.find_route(&client.access, b"", direct_reply_to::QUEUE)
-        {
-            return Err(error);
-        }
+        let route = match self.router.find_route(&client.access, b"", direct_reply_to::QUEUE) {
+            Ok(route) => self.router.remembered(route),
+            Err(Uncacheable::Refused(error)) => return Err(error),
+            Err(Uncacheable::ByMessage) => None,
+        };
         let delivered = direct_reply_to::token_of(message.routing_key)
             .is_some_and(|token| client.access.broker().replies.deliver(token, message));
+        if let Some(Remembered { route, .. }) = route {
+            count(route, client, (numbered, !delivered), || b"");
+        }
         if !delivered {
             client.note_unroutable(publish, message);
         }
@@ -297,7 +301,7 @@ impl Publishing {
             MessageOverrides { properties, body, home, named, ..MessageOverrides::default() };
         let changed = changed.boxed();
         let Remembered { route, groups, .. } = remembered;
-        route.count();
+        count(route, client, (numbered, n_queues == 0), || message.exchange);
         self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
         if n_queues == 0 {
             client.note_unroutable(publish, message);
@@ -326,7 +330,7 @@ impl Publishing {
         if publish.immediate && !(is_unroutable && publish.mandatory) {
             self.keep_immediate(&client.turn, publish.channel, message);
         }
-        self.router.alone.count();
+        self.router.count_alone(is_unroutable.then_some(publish.mandatory));
         let Route { queues, n_durable, .. } = &self.router.alone;
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
@@ -485,6 +489,8 @@ struct Numbered<'a> {
     publish: &'a Publish,
     /// 0 where nothing is confirmed.
     sequence: u64,
+    /// The serial number of its channel.
+    serial: u64,
 }
 
 impl Numbered<'_> {
@@ -506,6 +512,21 @@ impl Channel {
             }
             None => 0,
         }
+    }
+}
+
+/// Counts a publish where its channel counts what goes by the route, and whether it went to no queue.
+#[inline]
+fn count<'m>(
+    route: &mut Route,
+    client: &Client,
+    (numbered, is_unroutable): (Numbered<'_>, bool),
+    exchange: impl FnOnce() -> &'m [u8],
+) {
+    let Publish { channel, mandatory, .. } = *numbered.publish;
+    let open = |queues: &[_]| client.route_tally(channel, exchange(), queues);
+    if let Some(tally) = route.tally(numbered.serial, open) {
+        tally.note(is_unroutable.then_some(mandatory));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The routes a session remembers: for each exchange and key it used lately, the queues.
 
-use crate::connections::ExchangeTally;
+use crate::connections::RouteTally;
 use crate::publish::BatchGroups;
 use crate::queue_ref::QueueRef;
 use routing::ExchangeVersion;
@@ -14,6 +14,9 @@ const ROUTES_MAX: usize = 1_024;
 
 /// Changes of definitions after which routes are forgotten that were not used since as many before.
 const UNUSED_EPOCHS_MAX: u64 = 1_024;
+
+/// Channels that a route has at hand where to count their messages.
+const TALLIES_MAX: usize = 32;
 
 /// The definitions that a route was worked out from, which tell whether it holds after a change of others.
 #[derive(Debug, Clone, Default)]
@@ -40,19 +43,29 @@ pub(crate) struct Route {
     /// unroutable, even without a queue.
     pub(crate) absorbed: bool,
     pub(crate) basis: RouteBasis,
-    /// Where its messages are counted.
-    pub(crate) tally: Option<Arc<ExchangeTally>>,
+    /// Where its messages are counted, by the serial number of their channel.
+    tallies: Vec<(u64, Arc<RouteTally>)>,
     /// The reason against remembering it.
     pub(crate) special: Option<Uncacheable>,
 }
 
 impl Route {
-    /// Counts a message.
+    /// Where messages of a channel are counted, which `open` finds.
     #[inline]
-    pub(crate) fn count(&self) {
-        if let Some(tally) = &self.tally {
-            tally.note(self.queues.len());
-        }
+    pub(crate) fn tally(
+        &mut self,
+        serial: u64,
+        open: impl FnOnce(&[QueueRef]) -> Arc<RouteTally>,
+    ) -> Option<&RouteTally> {
+        let known = self.tallies.iter().position(|(of, _)| *of == serial);
+        let at = known.unwrap_or_else(|| {
+            if self.tallies.len() >= TALLIES_MAX {
+                self.tallies.clear();
+            }
+            self.tallies.push((serial, open(&self.queues)));
+            self.tallies.len() - 1
+        });
+        self.tallies.get(at).map(|(_, tally)| &**tally)
     }
 }
 

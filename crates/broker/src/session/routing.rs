@@ -3,6 +3,7 @@
 use super::access::Access;
 use super::client::Client;
 use super::route_cache::{Remembered, Route, RouteBasis, RouteCache, Uncacheable};
+use crate::connections::RouteTally;
 use crate::exchanges::{Admission, WatchedExchange};
 use crate::publish::{Batch, n_durable};
 use crate::queue_ref::QueueRef;
@@ -19,6 +20,8 @@ pub(super) struct Router {
     pub(super) alone: Route,
     /// The exchange that the last such message was published to.
     alone_exchange: Vec<u8>,
+    /// Where its channel, by its serial number, counts messages to that exchange with a route of their own.
+    alone_tally: Option<(u64, Arc<RouteTally>)>,
     ids: Vec<QueueId>,
     /// Exchanges that are to remember the message that was routed last.
     pub(super) remembering: Vec<Arc<WatchedExchange>>,
@@ -34,6 +37,7 @@ impl Router {
             routes: RouteCache::default(),
             alone: Route::default(),
             alone_exchange: Vec::new(),
+            alone_tally: None,
             ids: Vec::new(),
             remembering: Vec::new(),
             chance,
@@ -106,8 +110,10 @@ impl Router {
         message: &Message<'_>,
     ) {
         self.alone.queues.clear();
-        if self.alone.tally.is_none() || self.alone_exchange != exchange {
-            self.alone.tally = client.access.connection().exchanges.tally(exchange);
+        let serial = client.channels.get(channel).map_or(0, |it| it.counters.serial);
+        let is_same = self.alone_tally.as_ref().is_some_and(|(of, _)| *of == serial);
+        if !is_same || self.alone_exchange != exchange {
+            self.alone_tally = Some((serial, client.route_tally(channel, exchange, &[])));
             exchange.clone_into(&mut self.alone_exchange);
         }
         let (broker, view) = (client.access.broker(), client.access.view());
@@ -155,6 +161,13 @@ impl Router {
         }
     }
 
+    /// Counts the message that was routed last; `lost` as [`RouteTally::note`] has it.
+    pub(super) fn count_alone(&self, lost: Option<bool>) {
+        if let Some((_, tally)) = &self.alone_tally {
+            tally.note_alone(self.alone.queues.len(), lost);
+        }
+    }
+
     /// Whether the message that was routed last is held back somewhere.
     pub(super) fn is_held_back(&self) -> bool {
         self.alone.queues.iter().any(|queue| queue.def().is_internal())
@@ -192,7 +205,6 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
     }
     route.queues.extend(ids.iter().filter_map(|id| access.view().queue_by_id(*id)));
     route.n_durable = n_durable(&route.queues);
-    route.tally = access.connection().exchanges.tally(exchange);
     if routed.is_by_first && route.queues.len() == ids.len() {
         let version = routes.version(exchange).map(RouteBasis::Exchange);
         route.basis = version.unwrap_or(RouteBasis::QueueName);

@@ -5,7 +5,7 @@ use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
 use crate::queue_ref::QueueRef;
 use crate::queue_ref::ReturningRef;
-use queue_type::Settled;
+use queue_type::{Count, Settled};
 use session::{ChannelId, Error, Outcome, Settle};
 
 /// Settlements that were not told to their queues yet.
@@ -49,7 +49,6 @@ impl Settling {
         let mut settles = self.take_settles();
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             links.make_room(&client.channels, run);
-            count_acks(client, run);
             trace_settles(client, links, run);
             self.settle_part(&mut client.turn, links, run);
             after_settling(client, links, run);
@@ -63,7 +62,6 @@ impl Settling {
         let settles = self.take_settles();
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             links.make_room(&client.channels, run);
-            count_acks(client, run);
             trace_settles(client, links, run);
             for alike in run.chunk_by(|a, b| goes_back(a) == goes_back(b)) {
                 let _returning = begin_return(links, alike);
@@ -90,20 +88,16 @@ impl Settling {
     /// Settles on one link, under one lock.
     fn settle_part(&mut self, turn: &mut Turn, links: &Links, part: &[Settle]) {
         stdx::walk::step("settle");
-        let Some(link) = part.first().and_then(|settle| links.get(settle.link)) else {
-            return;
-        };
+        let link = part.first().and_then(|settle| links.counted(settle.link));
+        let Some((link, tally)) = link else { return };
+        if !link.is_no_ack() {
+            let n = part.iter().filter(|settle| settle.outcome == Outcome::Accepted).count();
+            tally.add(Count::Acked, n as u64);
+        }
         if link.settle(part, turn.wakes()) == Settled::NotByThisMode {
             self.refused = Some((link.channel(), not_by_this_mode(&link.queue())));
         }
     }
-}
-
-fn count_acks(client: &Client, run: &[Settle]) {
-    let channel = run.first().and_then(|settle| client.channels.get(settle.channel));
-    let Some(channel) = channel else { return };
-    let n = run.iter().filter(|settle| settle.outcome == Outcome::Accepted).count();
-    stdx::count(&channel.counters.n_acked, n as u64);
 }
 
 /// Makes spans of settlements on one link, where there are spans.

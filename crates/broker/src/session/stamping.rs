@@ -41,10 +41,6 @@ impl Outbox for StampingOutbox {
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
         self.outbox.unsettled_since(link)
     }
-
-    fn n_delivered(&self, channel: ChannelId) -> u64 {
-        self.outbox.n_delivered(channel)
-    }
 }
 
 struct Stamping<'a> {

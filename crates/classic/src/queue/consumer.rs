@@ -3,8 +3,8 @@
 use super::Queue;
 use super::release::Returning;
 use queue::{AckMode, ConsumerKey};
-use queue_type::{AfterDetach, AttachRefused, ChannelLimit, Got, Settled, Wakes};
-use session::{ChannelId, LinkId, Outbox, Settle};
+use queue_type::{AfterDetach, AttachRefused, ChannelLimit, Got, Settled, Taker, Wakes};
+use session::{ChannelId, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,10 +22,7 @@ pub struct Consumer {
 /// One `basic.get`.
 pub(super) struct Get<'a> {
     pub(super) consumer: &'a Consumer,
-    /// The link that it settles with.
-    pub(super) link: LinkId,
-    /// The outbox that is given the message.
-    pub(super) outbox: &'a Arc<dyn Outbox>,
+    pub(super) taker: Taker<'a>,
 }
 
 impl Consumer {
@@ -57,8 +54,8 @@ impl Consumer {
     ///
     /// # Errors
     /// The queue is being deleted.
-    pub fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
-        let get = Get { consumer: self, link, outbox };
+    pub fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
+        let get = Get { consumer: self, taker };
         self.queue.with(|state, wakes| state.get(&self.queue, &get, wakes))
     }
 

@@ -3,7 +3,7 @@
 
 use meta::ConnectionId;
 use queue::Checkout;
-use queue_type::ChannelLimit;
+use queue_type::{ChannelLimit, Tally};
 use session::{ChannelId, LinkId, Outbox, Room, ShortString, Table};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub(super) struct ConsumerChannel {
     pub(super) room: OutboxRoom,
     /// The limit it shares with the other consumers of its channel.
     pub(super) limit: Option<Arc<ChannelLimit>>,
+    /// Counts of what it was given.
+    pub(super) tally: Arc<Tally>,
 }
 
 impl ConsumerChannel {

@@ -13,7 +13,7 @@ use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Queue, position};
 use confirm::DurabilityToken;
 use queue::{AckMode, Assigned, Fifo, PositionRange, Round};
-use queue_type::{Count, Got, Incoming, Publishes, Wakes};
+use queue_type::{Count, Got, Incoming, Publishes, Taker, Wakes};
 use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use store::backlog::Lookup;
 
@@ -308,14 +308,15 @@ impl Deliveries<'_> {
     pub(super) fn get(&mut self, queue: &Queue, get: &Get<'_>, wakes: &mut Wakes) -> Got {
         match self.size_of_next() {
             None if self.fifo.messages().n_ready() > 0 => return Got::NotInMemory,
-            Some(next) if !self.fits(queue, &**get.outbox, next.properties_bytes, wakes) => {
+            Some(next) if !self.fits(queue, &**get.taker.outbox, next.properties_bytes, wakes) => {
                 return Got::Unfit;
             }
             None | Some(_) => {}
         }
-        let Get { consumer, link, .. } = *get;
+        let Get { consumer, taker: Taker { link, outbox, tally } } = *get;
+        let counted = [&queue.counters.tally, tally];
         let Some(assigned) = self.fifo.take(consumer.key, consumer.settling) else {
-            queue.counters.tally.add(Count::GotEmpty, 1);
+            counted.into_iter().for_each(|tally| tally.add(Count::GotEmpty, 1));
             return Got::Nothing;
         };
         let is_held = assigned.settling == AckMode::Manual;
@@ -335,7 +336,7 @@ impl Deliveries<'_> {
                 message: &message,
                 settled_by_write: consumer.is_no_ack() && is_held,
             };
-            wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
+            wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::Got {
                     channel: consumer.channel,
                     link,
@@ -353,8 +354,10 @@ impl Deliveries<'_> {
             self.consumers.trace(queue, consumer.key, given, &message);
         }
         let what = if is_held { Count::Got } else { Count::GotAuto };
-        queue.counters.tally.add(what, 1);
-        queue.counters.tally.add(Count::Redelivered, u64::from(assigned.redelivered));
+        for tally in counted {
+            tally.add(what, 1);
+            tally.add(Count::Redelivered, u64::from(assigned.redelivered));
+        }
         if is_held {
             self.content.durability.note_delivered(std::iter::once(assigned.position));
         } else {

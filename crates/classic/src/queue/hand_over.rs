@@ -103,6 +103,7 @@ impl Deliveries<'_> {
         if n_passed == 0 {
             return 0;
         }
+        host.tally.add(Count::DeliveredAuto, n_passed as u64);
         if queue.services.host.is_traced() {
             for incoming in messages.iter().take(n_passed) {
                 let given = Given { redelivered: false, position: None };
@@ -166,7 +167,7 @@ impl Deliveries<'_> {
         let Some(host) = self.consumers.get_mut(consumer) else { return };
         let link = host.link;
         let settles_nothing = host.checkout.settling == AckMode::Auto;
-        let mut room = Room::Full;
+        let (mut room, mut n_again) = (Room::Full, 0);
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for one in run {
                 let stored;
@@ -187,6 +188,7 @@ impl Deliveries<'_> {
                     message,
                     settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
                 };
+                n_again += u64::from(one.assigned.redelivered);
                 let properties = if counts_returns {
                     with_counts(fifo, one.assigned.position, message)
                 } else {
@@ -202,6 +204,9 @@ impl Deliveries<'_> {
             }
         });
         wakes.extend(waker);
+        let what = if settles_nothing { Count::DeliveredAuto } else { Count::Delivered };
+        host.tally.add(what, run.len() as u64);
+        host.tally.add(Count::Redelivered, n_again);
         self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
     }
 

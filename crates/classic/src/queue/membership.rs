@@ -52,6 +52,7 @@ impl Membership<'_> {
             arguments: attach.arguments,
             room: OutboxRoom::of(room_bytes),
             limit: attach.limit,
+            tally: attach.tally,
         };
         self.consumers.add(key, host);
         Ok(key)

@@ -1,5 +1,6 @@
 //! Connections, channels and consumers. Who does not monitor sees its own.
 
+use super::flows::Flows;
 use super::{put_field, vhosts};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
@@ -226,7 +227,8 @@ struct ChannelRow {
     channel: ChannelId,
     counters: Arc<ChannelCounters>,
     n_unacked: u64,
-    has_consumers: bool,
+    /// Shown by itself, with more.
+    is_alone: bool,
     ranges: Ranges,
 }
 
@@ -236,6 +238,7 @@ const CHANNEL: &[&str] = &[
     "connection_details",
     "consumer_count",
     "consumer_details",
+    "deliveries",
     "message_stats",
     "messages_unacknowledged",
     "messages_uncommitted",
@@ -244,6 +247,7 @@ const CHANNEL: &[&str] = &[
     "node",
     "number",
     "prefetch_count",
+    "publishes",
     "state",
     "transactional",
     "user",
@@ -280,13 +284,21 @@ impl Row for ChannelRow {
                 "peer_port": identity.peer_port,
             }),
             "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
-            "consumer_details" if self.has_consumers => {
+            "consumer_details" if self.is_alone => {
                 let is_its = |one: &ConsumerView| {
                     (one.connection, one.channel) == (self.connection.id, self.channel)
                 };
                 let consumers = self.api.management.broker.figures().consumers();
                 let its = consumers.iter().filter(|(_, consumer)| is_its(consumer));
                 its.map(|(queue, one)| consumer(&self.api, queue, one)).collect()
+            }
+            "deliveries" | "publishes" if self.is_alone => {
+                let flows = Flows { api: &self.api, ranges: &self.ranges };
+                let channel = (self.channel, &**counters);
+                match column {
+                    "deliveries" => flows.deliveries_of_channel(&self.connection, channel),
+                    _ => flows.publishes_of_channel(&self.connection, channel),
+                }
             }
             "message_stats" => {
                 let channel = (self.channel, &**counters);
@@ -331,7 +343,7 @@ fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Result<Vec<Cha
                 channel: *channel,
                 counters: Arc::clone(counters),
                 n_unacked: unacked.get(&(connection.id, *channel)).copied().unwrap_or(0),
-                has_consumers: false,
+                is_alone: false,
                 ranges,
             });
         }
@@ -357,7 +369,7 @@ pub(crate) fn get_channel(call: &Call) -> Outcome {
     let connection = name.rsplit_once(" (").map_or(name, |(connection, _)| connection);
     check_client(call, |one| one.identity.name == connection)?;
     let found = channels(call, |_| true)?.into_iter().find(|row| row.name() == name);
-    let row = ChannelRow { has_consumers: true, ..found.ok_or_else(Refusal::not_found)? };
+    let row = ChannelRow { is_alone: true, ..found.ok_or_else(Refusal::not_found)? };
     Ok(Answer::Json(row.object()))
 }
 
@@ -396,7 +408,7 @@ pub(super) fn connection_details(call: &Call, connection: ConnectionId) -> Value
     })
 }
 
-fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
+pub(super) fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
     let Some(connection) = api.management.broker.connections.get(connection) else {
         return json!({});
     };

@@ -1,25 +1,27 @@
 //! Exchanges: what they show, their declaration and deletion.
 
+use super::flows::Flows;
 use super::queues::as_client;
 use super::{arguments, flag, put_field, short, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use crate::stats::{Ranges, by_exchange};
-use broker::ByExchange;
+use crate::stats::Ranges;
+use broker::Published;
 use meta::{ExchangeDef, PolicyScope, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeDeclaration, Op};
+use std::collections::BTreeMap;
 
 /// Counts of published messages, and the samples that are wanted of them.
 struct Figures<'c> {
     call: &'c Call,
-    published: ByExchange,
+    published: BTreeMap<String, Published>,
     ranges: Ranges,
 }
 
 impl<'c> Figures<'c> {
     fn of(call: &'c Call) -> Result<Self, Refusal> {
-        let published = by_exchange(&call.api.management.broker);
+        let published = call.api.management.broker.figures().published();
         Ok(Self { call, published, ranges: call.ranges()? })
     }
 }
@@ -36,8 +38,9 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value
         "vhost": vhost.name().as_str(),
     });
     let key = (vhost.name().to_string(), exchange.name.as_bytes().into());
-    if let Some(now) = figures.published.get(&key) {
-        let stats = figures.call.api.stats.of_exchange((&key, *now), &figures.ranges);
+    let published = figures.published.get(&key.0).and_then(|it| it.exchanges.get(&key.1));
+    if let Some(now) = published {
+        let stats = figures.call.api.stats.of_exchange((&key, now), &figures.ranges);
         put_field(&mut object, "message_stats", stats);
     }
     if let Some(policy) = vhost.policies().of_exchange(PolicyScope::User, &exchange.name) {
@@ -59,9 +62,11 @@ pub(crate) fn get(call: &Call) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
     let exchange = vhost.exchange(name(call)).ok_or_else(Refusal::not_found)?;
-    let mut object = object(vhost, exchange, &Figures::of(call)?);
-    put_field(&mut object, "incoming", json!([]));
-    put_field(&mut object, "outgoing", json!([]));
+    let figures = Figures::of(call)?;
+    let mut object = object(vhost, exchange, &figures);
+    let flows = Flows { api: &call.api, ranges: &figures.ranges };
+    put_field(&mut object, "incoming", flows.incoming_of_exchange(vhost.name(), name(call)));
+    put_field(&mut object, "outgoing", flows.outgoing_of_exchange(vhost.name(), name(call)));
     Ok(Answer::Json(object))
 }
 

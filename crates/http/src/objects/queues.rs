@@ -1,5 +1,6 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
+use super::flows::{ByQueue, Flows};
 use super::{arguments, field, flag, optional_text, short, text, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::{Arrangement, Listing, Row, RowSet};
@@ -12,12 +13,12 @@ use crate::{Api, Clock};
 use axum::http::StatusCode;
 use broker::{QueueRef, QueueStat, View};
 use meta::definitions::table_to_json;
-use meta::{Name, QueueKind, Vhost};
+use meta::{Name, QueueDef, QueueKind, Vhost};
 use mgmt::{Kind, operations};
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The columns of a list, in the order of RabbitMQ's.
 const COLUMNS: &[&str] = &[
@@ -192,6 +193,7 @@ struct Shown {
     ranges: Ranges,
     /// As the command line tool shows them.
     is_typed: bool,
+    flows: OnceLock<ByQueue>,
 }
 
 impl Row for QueueRow<'_> {
@@ -249,7 +251,8 @@ impl Row for QueueRow<'_> {
                 json!({&*api.management.node_info.name: readers})
             }
             "consumer_details" => self.consumers().collect(),
-            "deliveries" | "incoming" => json!([]),
+            "deliveries" => self.flows(|it, def, all| it.deliveries_of_queue(def, all)),
+            "incoming" => self.flows(|it, def, all| it.incoming_of_queue(def, all)),
             "exclusive" => json!(def.exclusive_owner.is_some()),
             "storage_version" | "head_message_timestamp" | "exclusive_consumer_tag"
                 if def.kind != QueueKind::Classic =>
@@ -279,6 +282,12 @@ impl QueueRow<'_> {
         let Shown { api, view, .. } = self.shown;
         let vhost = view.meta.vhost(&self.queue.def().vhost)?;
         mgmt::queue_value(&api.management, vhost, (self.queue, self.queue.stat()), column)
+    }
+
+    fn flows(&self, of: impl Fn(&Flows<'_>, &QueueDef, &ByQueue) -> Value) -> Value {
+        let Shown { api, ranges, flows, .. } = self.shown;
+        let by_queue = flows.get_or_init(|| ByQueue::of(api));
+        of(&Flows { api, ranges }, self.queue.def(), by_queue)
     }
 
     /// COMPAT: a queue of the default type shows the type among its arguments.
@@ -312,7 +321,7 @@ const fn ready_bytes(stat: &QueueStat) -> u64 {
 fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Shown, Refusal> {
     let (ranges, is_typed) = (call.ranges()?, call.is_typed());
     let (api, view) = (Arc::clone(&call.api), call.view());
-    Ok(Shown { api, view, columns, ranges, is_typed })
+    Ok(Shown { api, view, columns, ranges, is_typed, flows: OnceLock::new() })
 }
 
 /// The queues of the virtual hosts of the address.

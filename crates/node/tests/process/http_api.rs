@@ -16,14 +16,14 @@ const HTTP: [&str; 3] =
 
 /// An answer.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
+pub(super) struct Answer {
+    pub(super) status: u16,
     head: String,
-    body: Value,
+    pub(super) body: Value,
 }
 
 /// One request on a connection of its own.
-fn ask(address: SocketAddr, login: &str, request: &str, body: &str) -> Answer {
+pub(super) fn ask(address: SocketAddr, login: &str, request: &str, body: &str) -> Answer {
     ask_with(address, login, request, ("", body))
 }
 
@@ -567,7 +567,7 @@ const SCRAPED: [&str; 3] =
     ["prometheus.enabled=true", "prometheus.tcp.ip=127.0.0.1", "prometheus.tcp.port=0"];
 
 /// The head and the body of a scrape.
-fn scrape(node: &Node, path: &str) -> (String, String) {
+pub(super) fn scrape(node: &Node, path: &str) -> (String, String) {
     let mut socket = TcpStream::connect(node.http_address()).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");

@@ -26,6 +26,7 @@ mod frames;
 mod guessing;
 mod hostile;
 mod http_api;
+mod http_figures;
 mod logs;
 mod malformed_frames;
 mod missing;

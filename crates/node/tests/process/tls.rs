@@ -216,19 +216,19 @@ fn clients_log_in_over_both_versions_and_by_their_certificate() {
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
             .unwrap();
-        let mut client = Client::new(node.tls_address(), config);
+        let mut client = Client::new(node.first_address(), config);
         assert_eq!(client.mechanisms(), "PLAIN EXTERNAL");
         assert_eq!(client.log_in("EXTERNAL", ""), "connection.tune", "{version}");
     }
     // Without a certificate there is the password.
-    let mut client = Client::new(node.tls_address(), certificates.config(None));
+    let mut client = Client::new(node.first_address(), certificates.config(None));
     assert_eq!(client.mechanisms(), "PLAIN EXTERNAL");
     assert_eq!(client.log_in("PLAIN", "\0guest\0guest"), "connection.tune");
-    let mut nameless = Client::new(node.tls_address(), certificates.config(None));
+    let mut nameless = Client::new(node.first_address(), certificates.config(None));
     nameless.mechanisms();
     nameless.0.sock.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut stranger = Client::new(
-        node.tls_address(),
+        node.first_address(),
         certificates.config(Some(certificates.issue("nobody", -60, 60))),
     );
     stranger.mechanisms();
@@ -258,7 +258,7 @@ fn a_handshake_that_fails_is_told_in_words() {
         "ssl_options.verify=verify_peer",
         "ssl_options.fail_if_no_peer_cert=true",
     ]);
-    let address = node.tls_address();
+    let address = node.first_address();
     let failed = |why: &str| node.expect_logged(1, &format!("TLS handshake failed: {why}"));
     let speak = |bytes: &[u8]| {
         let mut socket = socket(address);
@@ -365,7 +365,7 @@ fn a_proxy_that_ends_tls_says_who_the_client_is() {
 fn half_a_handshake_ends_in_time() {
     let certificates = Certificates::new();
     let node = certificates.node(&["ssl_handshake_timeout=50"]);
-    let mut half = socket(node.tls_address());
+    let mut half = socket(node.first_address());
     half.write_all(&[0x16, 3, 1, 0x40, 0, 1]).unwrap();
     drop(half.read_to_end(&mut Vec::new()));
     node.expect_logged(1, "TLS handshake failed: not done within 50 ms");
@@ -379,9 +379,9 @@ fn a_chain_of_certificates_that_is_too_long_is_not_waited_for() {
     let authority = CertificateDer::from_pem_file(certificates.path("ca_certificate.pem")).unwrap();
     let (mut chain, key) = certificates.client_identity();
     chain.extend(std::iter::repeat_n(authority, 100));
-    Client::new(node.tls_address(), certificates.config(Some((chain, key)))).refused();
+    Client::new(node.first_address(), certificates.config(Some((chain, key)))).refused();
     node.expect_logged(1, "TLS handshake failed: client's certificates are too large");
-    Client::new(node.tls_address(), certificates.config(None)).mechanisms();
+    Client::new(node.first_address(), certificates.config(None)).mechanisms();
     node.stop();
 }
 
@@ -399,7 +399,7 @@ fn a_crowd_of_handshakes_is_forgotten_and_disturbs_nobody() {
     client.write_tls(&mut hello).unwrap();
     let crowd: Vec<TcpStream> = (0..CROWD)
         .map(|_| {
-            let mut socket = socket(node.tls_address());
+            let mut socket = socket(node.first_address());
             socket.write_all(&hello).unwrap();
             socket
         })
@@ -449,7 +449,7 @@ const ENCRYPTED_KEY: &str = include_str!("tls/encrypted_key.pem");
 fn certificates_are_replaced_while_clients_are_connected() {
     let certificates = Certificates::new();
     let node = certificates.node(&[]);
-    let mut before = Client::new(node.tls_address(), certificates.config(None));
+    let mut before = Client::new(node.first_address(), certificates.config(None));
     before.mechanisms();
     // A key alone fits nothing: what there was stays.
     let key = std::fs::read(certificates.path("server_key.pem")).unwrap();
@@ -457,12 +457,12 @@ fn certificates_are_replaced_while_clients_are_connected() {
         .unwrap();
     let told = node.ctl_refused(&["reload_certificates"]);
     assert!(told.contains("`ssl_options.keyfile`"), "{told}");
-    Client::new(node.tls_address(), certificates.config(None)).mechanisms();
+    Client::new(node.first_address(), certificates.config(None)).mechanisms();
     std::fs::write(certificates.path("server_key.pem"), key).unwrap();
     // The files have changed: nobody has to say so.
     certificates.renew();
     wait_until("the new certificate is shown", || {
-        let mut client = Client::new(node.tls_address(), certificates.config(None));
+        let mut client = Client::new(node.first_address(), certificates.config(None));
         client.0.write_all(HEADER).is_ok()
     });
     assert_eq!(before.log_in("PLAIN", "\0guest\0guest"), "connection.tune");
@@ -495,7 +495,7 @@ fn http_is_encrypted() {
         client.read_to_string(&mut answer)?;
         Ok::<_, std::io::Error>(answer)
     };
-    let shown = ask(node.tls_address(), "/api/overview").unwrap();
+    let shown = ask(node.first_address(), "/api/overview").unwrap();
     for part in ["HTTP/1.1 200", "\"https\"", "strict-transport-security: max-age="] {
         assert!(shown.contains(part), "no {part} in {shown}");
     }
@@ -504,10 +504,10 @@ fn http_is_encrypted() {
     certificates.renew();
     wait_until("both show the new certificates", || {
         let is_shown = |address, path| ask(address, path).is_ok();
-        is_shown(node.tls_address(), "/api/whoami") && is_shown(node.http_address(), "/metrics")
+        is_shown(node.first_address(), "/api/whoami") && is_shown(node.http_address(), "/metrics")
     });
     // Who does not speak TLS is counted.
-    socket(node.tls_address()).write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    socket(node.first_address()).write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     wait_until("it is counted", || {
         node.ctl(&["list_tls_failures", "-q"]).contains("management.ssl\tnot_tls\t1")
     });
@@ -519,7 +519,7 @@ fn certificates_are_replaced_under_load_and_no_message_is_lost() {
     let certificates = Certificates::new();
     let node = certificates.node(&[]);
     let mut load = Command::new(binary())
-        .args(["perf", "-h", &format!("amqps://localhost:{}", node.tls_address().port())])
+        .args(["perf", "-h", &format!("amqps://localhost:{}", node.first_address().port())])
         .args([
             "-x",
             "2",
@@ -563,7 +563,7 @@ fn the_encryption_of_connections_is_listed() {
         "auth_mechanisms.1=EXTERNAL",
     ]);
     let identity = Some(certificates.client_identity());
-    let mut client = Client::new(node.tls_address(), certificates.config(identity));
+    let mut client = Client::new(node.first_address(), certificates.config(identity));
     client.mechanisms();
     client.log_in("EXTERNAL", "");
     client.open();

@@ -3,8 +3,8 @@
 use super::QuorumQueue;
 use queue::Return;
 use queue::machine::{Command, Outcome};
-use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Wakes};
-use session::{ChannelId, LinkId, Outbox, Settle};
+use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Taker, Wakes};
+use session::{ChannelId, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,8 +60,8 @@ impl Consumer {
     ///
     /// # Errors
     /// The queue is being deleted, or has a single active consumer.
-    pub fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
-        self.queue.with(|turn| turn.get(self, link, outbox))
+    pub fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
+        self.queue.with(|turn| turn.get(self, taker))
     }
 
     /// Resolves when the first ready message is in memory, or there is none.

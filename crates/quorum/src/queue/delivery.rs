@@ -10,7 +10,7 @@ use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
 };
 use queue::{AckMode, DeliveryCounts, Return};
-use queue_type::{Attach, AttachRefused, Count, Got};
+use queue_type::{Attach, AttachRefused, Count, Got, Taker};
 use session::{
     Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
 };
@@ -156,8 +156,10 @@ impl Turn<'_> {
         });
         self.wakes.extend(waker);
         let what = if settled_by_write { Count::DeliveredAuto } else { Count::Delivered };
-        queue.counters.tally.add(what, n_given);
-        queue.counters.tally.add(Count::Redelivered, n_again);
+        for tally in [&queue.counters.tally, &*feed.tally] {
+            tally.add(what, n_given);
+            tally.add(Count::Redelivered, n_again);
+        }
         // Damaged messages are nobody's.
         self.settle(consumer, Outcome::Accepted, lost.into_iter());
     }
@@ -206,9 +208,9 @@ impl Turn<'_> {
     pub(crate) fn get(
         &mut self,
         consumer: &Consumer,
-        link: LinkId,
-        outbox: &Arc<dyn Outbox>,
+        Taker { link, outbox, tally }: Taker<'_>,
     ) -> Result<Got, AttachRefused> {
+        let counted = [&self.queue.counters.tally, tally];
         if self.state.is_deleted {
             return Err(AttachRefused::Gone);
         }
@@ -228,7 +230,7 @@ impl Turn<'_> {
                 Some(Answer::Got { assigned, n_ready, .. }) => (assigned, n_ready),
                 Some(Answer::SingleActive { .. }) => return Err(self.refuse_get()),
                 _ => {
-                    self.queue.counters.tally.add(Count::GotEmpty, 1);
+                    counted.into_iter().for_each(|tally| tally.add(Count::GotEmpty, 1));
                     return Ok(Got::Nothing);
                 }
             };
@@ -239,7 +241,11 @@ impl Turn<'_> {
                         self.settle(consumer.id, Outcome::Accepted, number);
                     }
                     let what = if consumer.is_no_ack() { Count::GotAuto } else { Count::Got };
-                    self.queue.counters.tally.add(what, 1);
+                    let again = u64::from(is_redelivered(&assigned, self.state.seen_below));
+                    for tally in counted {
+                        tally.add(what, 1);
+                        tally.add(Count::Redelivered, again);
+                    }
                     return Ok(Got::Message);
                 }
                 // It was not the one that was expected: others have expired meanwhile.

@@ -3,7 +3,7 @@
 use meta::ConnectionId;
 use queue::machine::Assigned;
 use queue::{AckMode, Checkout};
-use queue_type::{AckTimeout, Activity, Attach, ConsumerView, Owner};
+use queue_type::{AckTimeout, Activity, Attach, ConsumerView, Owner, Tally};
 use session::{ChannelId, Event, LinkId, Outbox, ShortString, Table};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -47,6 +47,8 @@ pub(crate) struct Feed {
     pub(crate) waiting: VecDeque<Assigned>,
     /// As its session sees it.
     pub(crate) is_active: Arc<AtomicBool>,
+    /// Counts of what it was given.
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Feed {
@@ -63,6 +65,7 @@ impl Feed {
             is_full: false,
             waiting: VecDeque::new(),
             is_active: Arc::clone(is_active),
+            tally: attach.tally,
         }
     }
 

@@ -147,12 +147,12 @@ impl Node {
         self.stream_address.expect("it listens for streams")
     }
 
-    /// The address of the first listener with TLS.
-    pub(crate) fn tls_address(&self) -> SocketAddr {
-        *self.others.first().expect("it listens for TLS")
+    /// The address of the first listener beside those, with TLS if there are such.
+    pub(crate) fn first_address(&self) -> SocketAddr {
+        *self.others.first().expect("it has others")
     }
 
-    /// The address of the HTTP API.
+    /// The address of the HTTP API, or of the figures.
     pub(crate) fn http_address(&self) -> SocketAddr {
         *self.others.last().expect("it has an HTTP API")
     }

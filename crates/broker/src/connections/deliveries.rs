@@ -1,0 +1,80 @@
+//! Counts of what channels are given, by queue.
+
+use meta::QueueId;
+use queue_type::{Counts, Tally};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Queues that one channel keeps counts of though it has neither consumers nor messages there.
+const UNUSED_MAX: usize = 512;
+
+/// Messages that one channel is given, and acknowledges.
+#[derive(Debug, Default)]
+pub struct Deliveries(Mutex<ByQueue>);
+
+#[derive(Debug, Default)]
+struct ByQueue {
+    /// Without a queue, direct replies.
+    known: BTreeMap<Option<QueueId>, Arc<Tally>>,
+    /// Queues that are not kept any more.
+    gone: Counts,
+    /// Queues that were in use at the last look.
+    n_used: usize,
+}
+
+impl Deliveries {
+    /// Where it is counted what comes from a queue, or, without one, as direct replies.
+    pub(crate) fn tally(&self, queue: Option<QueueId>) -> Arc<Tally> {
+        let mut by_queue = stdx::lock(&self.0);
+        let ByQueue { known, gone, n_used } = &mut *by_queue;
+        if known.len() >= 2 * (*n_used).max(UNUSED_MAX / 2) {
+            known.retain(|_, tally| {
+                let is_used = Arc::strong_count(tally) > 1;
+                if !is_used {
+                    gone.add(&tally.counts());
+                }
+                is_used
+            });
+            *n_used = known.len();
+        }
+        Arc::clone(known.entry(queue).or_default())
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let by_queue = stdx::lock(&self.0);
+        let mut sums = by_queue.gone;
+        by_queue.known.values().for_each(|tally| sums.add(&tally.counts()));
+        sums
+    }
+
+    /// By queue; those that are gone among them.
+    #[must_use]
+    pub fn by_queue(&self) -> Vec<(QueueId, Counts)> {
+        let by_queue = stdx::lock(&self.0);
+        let known = by_queue.known.iter();
+        known.filter_map(|(queue, tally)| Some(((*queue)?, tally.counts()))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use queue_type::Count;
+
+    #[test]
+    fn what_came_from_many_queues_is_all_counted_and_few_are_kept() {
+        let (deliveries, n) = (Deliveries::default(), 4 * UNUSED_MAX as u64);
+        let used = deliveries.tally(Some(QueueId(0)));
+        for queue in 1..n {
+            deliveries.tally(Some(QueueId(queue))).add(Count::Got, 1);
+            used.add(Count::Delivered, 1);
+        }
+        let all = Counts::these(&[(Count::Got, n - 1), (Count::Delivered, n - 1)]);
+        assert_eq!(deliveries.counts(), all);
+        let kept = deliveries.by_queue();
+        assert!(kept.len() <= UNUSED_MAX + 2, "{}", kept.len());
+        assert_eq!(kept[0], (QueueId(0), Counts::these(&[(Count::Delivered, n - 1)])));
+    }
+}

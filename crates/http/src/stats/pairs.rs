@@ -1,0 +1,109 @@
+//! Figures of two of a channel, an exchange and a queue over time.
+
+use super::series::{History, Moments, Ranges, SHORT};
+use super::{ChannelKey, OF_PUBLISHERS, OTHER_BYTES_MAX, Past, Stats, of_counts};
+use broker::{ChannelCounters, Connection, Counts, ExchangeCounts};
+use meta::QueueId;
+use serde_json::{Map, Value};
+use session::ChannelId;
+use std::collections::BTreeMap;
+
+/// A channel and an exchange, a channel and a queue, an exchange and a queue.
+pub(crate) type PublishesKey = (ChannelKey, Box<[u8]>);
+pub(crate) type DeliveriesKey = (ChannelKey, QueueId);
+pub(crate) type RouteKey = (Box<[u8]>, QueueId);
+
+/// The pairs that there were messages of.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    publishes: History<PublishesKey, 4>,
+    deliveries: History<DeliveriesKey, 8>,
+    routes: History<RouteKey, 1>,
+}
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self {
+            publishes: History::new(SHORT, OTHER_BYTES_MAX),
+            deliveries: History::new(SHORT, OTHER_BYTES_MAX),
+            routes: History::new(SHORT, OTHER_BYTES_MAX),
+        }
+    }
+}
+
+impl Pairs {
+    pub(super) fn look_at_channel(
+        &mut self,
+        connection: &Connection,
+        (id, counters): (ChannelId, &ChannelCounters),
+        moments: &Moments,
+    ) {
+        let key = (connection.id, id);
+        for (queue, counts) in counters.deliveries.by_queue() {
+            self.deliveries.look((key, queue), of_counts(&counts), moments);
+        }
+        for (exchange, counts, n_confirmed) in counters.by_exchange(connection.n_unconfirmed(id)) {
+            self.publishes.look((key, exchange), of_publishes(&counts, n_confirmed), moments);
+        }
+    }
+
+    pub(super) fn look_at_routes(&mut self, routes: BTreeMap<RouteKey, u64>, moments: &Moments) {
+        routes.into_iter().for_each(|(key, n)| self.routes.look(key, [n], moments));
+    }
+
+    pub(super) fn end_look(&mut self, moments: &Moments) {
+        self.publishes.end_look(moments);
+        self.deliveries.end_look(moments);
+        self.routes.end_look(moments);
+    }
+}
+
+/// In the order of [`OF_PUBLISHERS`].
+fn of_publishes(counts: &ExchangeCounts, n_confirmed: Option<u64>) -> [u64; 4] {
+    let ExchangeCounts { n_published, n_returned, n_dropped, .. } = *counts;
+    [n_published, n_confirmed.unwrap_or_default(), n_returned, n_dropped]
+}
+
+impl Stats {
+    /// Messages that a channel has published to an exchange; without the confirms where they are not known.
+    pub(crate) fn of_publishes(
+        &self,
+        key: &PublishesKey,
+        (counts, n_confirmed): (&ExchangeCounts, Option<u64>),
+        ranges: &Ranges,
+    ) -> Value {
+        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let at = &|ms| looks.pairs.publishes.at(key, ms);
+        let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
+        let now = of_publishes(counts, n_confirmed);
+        past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
+        if n_confirmed.is_none() {
+            object.remove("confirm");
+            object.remove("confirm_details");
+        }
+        Value::Object(object)
+    }
+
+    /// Messages that a channel was given from a queue.
+    pub(crate) fn of_deliveries(
+        &self,
+        key: &DeliveriesKey,
+        counts: &Counts,
+        ranges: &Ranges,
+    ) -> Value {
+        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let at = &|ms| looks.pairs.deliveries.at(key, ms);
+        let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
+        past.put_deliveries(&mut object, &of_counts(counts), 1);
+        Value::Object(object)
+    }
+
+    /// The messages that went from an exchange to a queue.
+    pub(crate) fn of_route(&self, key: &RouteKey, n: u64, ranges: &Ranges) -> Value {
+        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let at = &|ms| looks.pairs.routes.at(key, ms);
+        let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
+        past.put(&mut object, ("publish", n), 0..1);
+        Value::Object(object)
+    }
+}

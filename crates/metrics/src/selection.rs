@@ -1,0 +1,28 @@
+//! The wishes of a scrape of objects.
+
+use meta::QueueDef;
+use regex::Regex;
+
+/// The families and objects that are wanted.
+pub(crate) struct Selection<'s> {
+    pub(crate) families: &'s [String],
+    /// None for all.
+    pub(crate) vhosts: &'s [String],
+    pub(crate) queues: Option<&'s Regex>,
+}
+
+impl Selection<'_> {
+    pub(crate) fn wants(&self, family: &str) -> bool {
+        self.families.iter().any(|wanted| wanted == family)
+    }
+
+    pub(crate) fn wants_vhost(&self, vhost: &str) -> bool {
+        self.vhosts.is_empty() || self.vhosts.iter().any(|wanted| wanted == vhost)
+    }
+
+    pub(crate) fn wants_queue(&self, def: &QueueDef) -> bool {
+        !def.is_internal()
+            && self.wants_vhost(&def.vhost)
+            && self.queues.is_none_or(|regex| regex.is_match(&def.name))
+    }
+}

@@ -6,8 +6,8 @@ use crate::queue_ref::QueueRef;
 use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
-use meta::{ConnectionId, Name, QueueKind};
-use queue_type::{ConsumerView, Counts, Deaths};
+use meta::{ConnectionId, Name, QueueDef, QueueKind};
+use queue_type::{ConsumerView, Counts, Deaths, QueueStat};
 use quorum::{LogFigures, QuorumInspection};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -25,6 +25,60 @@ pub const FILE_KINDS: &[FileKind] = &[
     FileKind { name: "streams", dir: "streams" },
 ];
 
+/// Queues, all together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueTotals {
+    /// Queues.
+    pub n: u64,
+    /// Messages ready for delivery.
+    pub n_ready: u64,
+    /// Messages delivered and not settled.
+    pub n_unacked: u64,
+    /// Attached consumers.
+    pub n_consumers: u64,
+    /// Publishes that are to be confirmed once they are consumed.
+    pub n_pending_confirms: u64,
+    /// Publishes that were refused since the node started because they waited for consumers for too long.
+    pub n_confirm_timeouts: u64,
+    /// Messages that are gone and still to be dead-lettered.
+    pub n_departing: u64,
+    /// Queues whose files are being converted.
+    pub n_converting: u64,
+    /// Messages that have gone through them.
+    pub counts: Counts,
+}
+
+impl From<QueueStat> for QueueTotals {
+    fn from(stat: QueueStat) -> Self {
+        Self {
+            n: 1,
+            n_ready: stat.n_ready,
+            n_unacked: stat.n_unacked,
+            n_consumers: stat.n_consumers,
+            n_pending_confirms: stat.n_pending_confirms,
+            n_confirm_timeouts: stat.n_confirm_timeouts,
+            n_departing: stat.n_departing,
+            n_converting: u64::from(stat.conversion.is_some()),
+            counts: stat.counts,
+        }
+    }
+}
+
+impl QueueTotals {
+    /// Adds more of them.
+    pub fn add(&mut self, more: &Self) {
+        self.n += more.n;
+        self.n_ready += more.n_ready;
+        self.n_unacked += more.n_unacked;
+        self.n_consumers += more.n_consumers;
+        self.n_pending_confirms += more.n_pending_confirms;
+        self.n_confirm_timeouts += more.n_confirm_timeouts;
+        self.n_departing += more.n_departing;
+        self.n_converting += more.n_converting;
+        self.counts.add(&more.counts);
+    }
+}
+
 /// A node as listings and `status` show it.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures<'b>(pub(crate) &'b Broker);
@@ -38,15 +92,30 @@ impl Broker {
 }
 
 impl Figures<'_> {
-    /// Counts of what went through the queues of each virtual host and type since the node started.
+    /// The queues of each virtual host and type, with what those counted that are gone.
     #[must_use]
-    pub fn counts(&self) -> BTreeMap<(String, QueueKind), Counts> {
-        let mut counts = stdx::lock(&self.0.control_plane.churn.ended).clone();
-        for queue in self.0.view().queues().filter(|queue| !queue.def().is_internal()) {
-            let key = (queue.def().vhost.to_string(), queue.def().kind);
-            counts.entry(key).or_default().add(&queue.stat().counts);
+    pub fn totals(&self) -> BTreeMap<(String, QueueKind), QueueTotals> {
+        let mut totals: BTreeMap<_, QueueTotals> = BTreeMap::new();
+        for (key, counts) in stdx::lock(&self.0.control_plane.churn.ended).iter() {
+            totals.entry(key.clone()).or_default().counts.add(counts);
         }
-        counts
+        let view = self.0.view();
+        // Neighbours are of one virtual host more often than not.
+        let mut run: Option<(&QueueDef, QueueTotals)> = None;
+        let mut end = |run: Option<(&QueueDef, QueueTotals)>| {
+            let Some((def, sum)) = run else { return };
+            totals.entry((def.vhost.to_string(), def.kind)).or_default().add(&sum);
+        };
+        for queue in view.queues().filter(|queue| !queue.def().is_internal()) {
+            let def = &**queue.def();
+            let is_alike = |of: &QueueDef| of.kind == def.kind && of.vhost == def.vhost;
+            if !run.as_ref().is_some_and(|(of, _)| is_alike(of)) {
+                end(run.replace((def, QueueTotals::default())));
+            }
+            run.iter_mut().for_each(|(_, sum)| sum.add(&queue.stat().into()));
+        }
+        end(run);
+        totals
     }
 
     /// Messages published since the node started, by virtual host, to exchanges and queues that are there.

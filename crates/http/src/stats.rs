@@ -111,7 +111,6 @@ fn add(sums: &mut [u64], more: &[u64]) {
 /// The virtual hosts as they are now.
 fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
     let mut vhosts: BTreeMap<String, VhostLook> = BTreeMap::new();
-    // Its name is copied once for each virtual host, not for each queue.
     let mut put = |vhost: &str, at: usize, figures: &[u64]| {
         if !vhosts.contains_key(vhost) {
             vhosts.insert(vhost.to_owned(), VhostLook::default());
@@ -119,12 +118,9 @@ fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
         let sums = vhosts.get_mut(vhost).and_then(|sums| sums.get_mut(at..));
         add(sums.unwrap_or_default(), figures);
     };
-    for queue in broker.view().queues().filter(|queue| !queue.def().is_internal()) {
-        let stat = queue.stat();
-        put(&queue.def().vhost, READY, &[stat.n_ready, stat.n_unacked]);
-    }
-    for ((vhost, _), counts) in broker.figures().counts() {
-        put(&vhost, 0, &of_counts(&counts));
+    for ((vhost, _), totals) in broker.figures().totals() {
+        put(&vhost, 0, &of_counts(&totals.counts));
+        put(&vhost, READY, &[totals.n_ready, totals.n_unacked]);
     }
     for (vhost, totals) in broker.connections.published() {
         put(&vhost, PUBLISHED, &of_published(&totals));

@@ -2,7 +2,7 @@
 
 use crate::Source;
 use auth::Attempts;
-use broker::{Alarm, BlobStats, Counts, Inspection, LogFigures, PublishTotals};
+use broker::{Alarm, BlobStats, Counts, Inspection, LogFigures, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use session::StreamCounts;
@@ -38,17 +38,10 @@ pub(crate) struct Clients {
 /// Queues, all together.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
-    pub(crate) n: u64,
-    pub(crate) n_ready: u64,
-    pub(crate) n_unacked: u64,
-    pub(crate) n_consumers: u64,
-    pub(crate) n_pending_confirms: u64,
-    pub(crate) n_departing: u64,
+    pub(crate) all: QueueTotals,
     pub(crate) n_created: u64,
     pub(crate) n_declared: u64,
     pub(crate) n_deleted: u64,
-    pub(crate) n_converting: u64,
-    pub(crate) n_confirm_timeouts: u64,
     pub(crate) counts: BTreeMap<QueueKind, Counts>,
 }
 
@@ -140,22 +133,12 @@ impl Queues {
     }
 
     fn look(management: &Management) -> Self {
-        let (broker, view) = (&management.broker, management.broker.view());
-        let [n_created, n_declared, n_deleted] = broker.figures().queue_churn();
+        let figures = management.broker.figures();
+        let [n_created, n_declared, n_deleted] = figures.queue_churn();
         let mut this = Self { n_created, n_declared, n_deleted, ..Self::default() };
-        for queue in view.queues().filter(|queue| !queue.def().is_internal()) {
-            let stat = queue.stat();
-            this.n += 1;
-            this.n_ready += stat.n_ready;
-            this.n_unacked += stat.n_unacked;
-            this.n_consumers += stat.n_consumers;
-            this.n_pending_confirms += stat.n_pending_confirms;
-            this.n_departing += stat.n_departing;
-            this.n_confirm_timeouts += stat.n_confirm_timeouts;
-            this.n_converting += u64::from(stat.conversion.is_some());
-        }
-        for ((_, kind), counts) in broker.figures().counts() {
-            this.counts.entry(kind).or_default().add(&counts);
+        for ((_, kind), totals) in figures.totals() {
+            this.all.add(&totals);
+            this.counts.entry(kind).or_default().add(&totals.counts);
         }
         this
     }

@@ -7,13 +7,13 @@ use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueDef, QueueKind};
-use queue_type::{ConsumerView, Counts, Deaths, QueueStat};
+use queue_type::{ConsumerView, Counts, Deaths};
 use quorum::{LogFigures, QuorumInspection};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use store::blob::BlobStats;
-use stream::ReadCounts;
+use stream::{Inspection, ReadCounts};
 
 /// The kinds of files in a data directory that has a log with the default options.
 pub const FILE_KINDS: &[FileKind] = &[
@@ -46,11 +46,18 @@ pub struct QueueTotals {
     pub n_converting: u64,
     /// Messages that have gone through them.
     pub counts: Counts,
+    /// Entries of quorum queues in the log.
+    pub log: LogFigures,
+    /// Publishers of streams that have declared themselves.
+    pub n_publishers: u64,
+    /// Subscriptions of streams.
+    pub n_subscriptions: u64,
 }
 
-impl From<QueueStat> for QueueTotals {
-    fn from(stat: QueueStat) -> Self {
-        Self {
+impl From<&QueueRef> for QueueTotals {
+    fn from(queue: &QueueRef) -> Self {
+        let stat = queue.stat();
+        let mut this = Self {
             n: 1,
             n_ready: stat.n_ready,
             n_unacked: stat.n_unacked,
@@ -60,7 +67,18 @@ impl From<QueueStat> for QueueTotals {
             n_departing: stat.n_departing,
             n_converting: u64::from(stat.conversion.is_some()),
             counts: stat.counts,
+            ..Self::default()
+        };
+        match queue {
+            QueueRef::Classic(_) => {}
+            QueueRef::Quorum(queue) => this.log = QuorumInspection::of(queue).log_figures(),
+            QueueRef::Stream(stream) => {
+                let inspection = Inspection::of(stream);
+                this.n_publishers = inspection.publishers().len() as u64;
+                this.n_subscriptions = inspection.subscriptions().len() as u64;
+            }
         }
+        this
     }
 }
 
@@ -76,6 +94,9 @@ impl QueueTotals {
         self.n_departing += more.n_departing;
         self.n_converting += more.n_converting;
         self.counts.add(&more.counts);
+        self.log.add(&more.log);
+        self.n_publishers += more.n_publishers;
+        self.n_subscriptions += more.n_subscriptions;
     }
 }
 
@@ -112,7 +133,7 @@ impl Figures<'_> {
             if !run.as_ref().is_some_and(|(of, _)| is_alike(of)) {
                 end(run.replace((def, QueueTotals::default())));
             }
-            run.iter_mut().for_each(|(_, sum)| sum.add(&queue.stat().into()));
+            run.iter_mut().for_each(|(_, sum)| sum.add(&queue.into()));
         }
         end(run);
         totals
@@ -129,14 +150,10 @@ impl Figures<'_> {
         })
     }
 
-    /// Entries in the log of all quorum queues since the node started.
+    /// Entries that quorum queues had in the log which are gone.
     #[must_use]
-    pub fn quorum_log(&self) -> LogFigures {
-        let mut sum = *stdx::lock(&self.0.control_plane.churn.ended_entries);
-        let view = self.0.view();
-        let queues = view.quorum_queues();
-        queues.for_each(|queue| sum.add(&QuorumInspection::of(queue).log_figures()));
-        sum
+    pub fn ended_entries(&self) -> LogFigures {
+        *stdx::lock(&self.0.control_plane.churn.ended_entries)
     }
 
     /// Queues created, declared by clients, and deleted since the node started.

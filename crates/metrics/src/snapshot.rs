@@ -2,7 +2,7 @@
 
 use crate::Source;
 use auth::Attempts;
-use broker::{Alarm, BlobStats, Counts, Inspection, LogFigures, PublishTotals, QueueTotals};
+use broker::{Alarm, BlobStats, Counts, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use session::StreamCounts;
@@ -16,7 +16,8 @@ pub(crate) struct Snapshot {
     pub(crate) system: System,
     pub(crate) log: log::WalStats,
     pub(crate) storage: Storage,
-    pub(crate) streams: Streams,
+    /// Counts of the clients of the stream protocol.
+    pub(crate) streams: StreamCounts,
     pub(crate) n_log_lines_dropped: u64,
     pub(crate) n_spans_dropped: Option<u64>,
 }
@@ -56,15 +57,6 @@ pub(crate) struct Storage {
     pub(crate) bodies: BlobStats,
     /// Messages and places in files that could not be read.
     pub(crate) n_lost: u64,
-    pub(crate) quorum_log: LogFigures,
-}
-
-/// Clients of the stream protocol.
-#[derive(Debug, Default)]
-pub(crate) struct Streams {
-    pub(crate) counts: StreamCounts,
-    pub(crate) n_publishers: u64,
-    pub(crate) n_subscriptions: u64,
 }
 
 /// The machine, and what the node uses of it.
@@ -90,7 +82,7 @@ impl Snapshot {
         let (clients, queues) = (Clients::of(source), Queues::look(management));
         let log = management.broker.figures().log();
         let (system, storage) = (System::of(management), Storage::of(management));
-        let streams = Streams::of(management);
+        let streams = management.stream_totals.counts();
         let n_log_lines_dropped = management.log.n_dropped();
         let n_spans_dropped = management.broker.firehose().spans().map(|spans| spans.n_dropped());
         Self {
@@ -136,6 +128,7 @@ impl Queues {
         let figures = management.broker.figures();
         let [n_created, n_declared, n_deleted] = figures.queue_churn();
         let mut this = Self { n_created, n_declared, n_deleted, ..Self::default() };
+        this.all.log = figures.ended_entries();
         for ((_, kind), totals) in figures.totals() {
             this.all.add(&totals);
             this.counts.entry(kind).or_default().add(&totals.counts);
@@ -154,7 +147,6 @@ impl Storage {
             pages: sum([lasting, passing]),
             bodies: sum(bodies.into_iter().map(|(_, stats)| stats)),
             n_lost: figures.losses().n_messages,
-            quorum_log: figures.quorum_log(),
         }
     }
 }
@@ -167,19 +159,6 @@ fn sum(stats: impl IntoIterator<Item = BlobStats>) -> BlobStats {
         appended_bytes: sum.appended_bytes + it.appended_bytes,
         ..sum
     })
-}
-
-impl Streams {
-    fn of(management: &Management) -> Self {
-        let mut this = Self { counts: management.stream_totals.counts(), ..Self::default() };
-        let view = management.broker.view();
-        for stream in view.streams() {
-            let inspection = Inspection::of(stream);
-            this.n_publishers += inspection.publishers().len() as u64;
-            this.n_subscriptions += inspection.subscriptions().len() as u64;
-        }
-        this
-    }
 }
 
 impl System {

@@ -185,14 +185,14 @@ pub(crate) fn module(kind: QueueKind) -> &'static str {
 /// Messages that clients published, and who is connected, by protocol. COMPAT: of the stream protocol
 /// RabbitMQ counts neither what was routed nor what was not.
 pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
-    Counter global_messages_received_total |it| [Some(it.clients.published.n_published), Some(it.streams.counts.n_received)] => "Messages received from publishers";
-    Counter global_messages_received_confirm_total |it| [Some(it.clients.published.n_confirming), Some(it.streams.counts.n_received)] => "Messages received on channels with confirms";
-    Counter global_messages_confirmed_total |it| [Some(it.clients.published.n_answered), Some(it.streams.counts.n_confirmed)] => "Messages whose publishers were answered";
+    Counter global_messages_received_total |it| [Some(it.clients.published.n_published), Some(it.streams.n_received)] => "Messages received from publishers";
+    Counter global_messages_received_confirm_total |it| [Some(it.clients.published.n_confirming), Some(it.streams.n_received)] => "Messages received on channels with confirms";
+    Counter global_messages_confirmed_total |it| [Some(it.clients.published.n_answered), Some(it.streams.n_confirmed)] => "Messages whose publishers were answered";
     Counter global_messages_routed_total |it| [Some(it.clients.published.n_routed()), None] => "Messages that went to a queue";
     Counter global_messages_unroutable_returned_total |it| [Some(it.clients.published.n_returned), None] => "Messages returned as unroutable";
     Counter global_messages_unroutable_dropped_total |it| [Some(it.clients.published.n_dropped), None] => "Messages dropped as unroutable";
-    Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.streams.n_publishers)] => "Publishers connected";
-    Gauge global_consumers |it| [it.queues.all.n_consumers.checked_sub(it.streams.n_subscriptions), Some(it.streams.n_subscriptions)] => "Consumers connected";
+    Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.queues.all.n_publishers)] => "Publishers connected";
+    Gauge global_consumers |it| [it.queues.all.n_consumers.checked_sub(it.queues.all.n_subscriptions), Some(it.queues.all.n_subscriptions)] => "Consumers connected";
 };
 
 /// Errors told to clients of the stream protocol, by response code.
@@ -291,7 +291,7 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
     }
     distributions(writer, snapshot);
     for (name, code) in STREAM_ERRORS {
-        let value = snapshot.streams.counts.n_refused(code);
+        let value = snapshot.streams.n_refused(code);
         writer.begin(name, Counter, STREAM_ERROR).value(&[("protocol", "stream")], value);
     }
     for (name, kind, of, help) in LOGINS {
@@ -312,7 +312,7 @@ fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
         }
         if *name == DELIVERED {
             let labels = [("protocol", "stream"), ("queue_type", "rabbit_stream_queue")];
-            metric.value(&labels, snapshot.streams.counts.n_delivered);
+            metric.value(&labels, snapshot.streams.n_delivered);
         }
     }
 }
@@ -349,7 +349,7 @@ pub(crate) fn deaths(writer: &mut Writer<'_>, deaths: &Deaths) {
 pub(crate) fn quorum_log(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     let labels = [("module", "ra_server"), ("ra_system", "quorum_queues")];
     for (name, kind, of, help) in QUORUM_LOG {
-        writer.begin(name, *kind, help).value(&labels, of(&snapshot.storage.quorum_log));
+        writer.begin(name, *kind, help).value(&labels, of(&snapshot.queues.all.log));
     }
     let seconds = commit_latency_seconds(&snapshot.log);
     writer.begin(COMMIT_LATENCY.0, Gauge, COMMIT_LATENCY.1).value(&labels, seconds);

@@ -175,7 +175,8 @@ impl Resources {
         }
         let mut queue = QueueDef {
             id: QueueId(0),
-            vhost: declare.vhost.clone(),
+            // Thousands of queues have one text.
+            vhost: vhost.name().clone(),
             name: declare.name.clone(),
             kind: QueueKind::Classic,
             // COMPAT: an exclusive queue is stored as not durable, whatever was asked for.

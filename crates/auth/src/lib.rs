@@ -6,7 +6,7 @@
 mod internal;
 mod throttle;
 
-pub use throttle::{Admission, Attempts, LoginThrottle};
+pub use throttle::{Admission, Attempts, LoginSource, LoginThrottle};
 
 use meta::{Name, State};
 use std::net::IpAddr;

@@ -30,6 +30,9 @@ const ADDRESSES_MIN: usize = 8 * 1024;
 /// Users by address that are remembered, at least; up to twice as many.
 const USERS_MIN: usize = 32 * 1024;
 
+/// Sources of logins that are counted.
+const SOURCES_MAX: usize = 10_000;
+
 /// The treatment of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -46,8 +49,19 @@ pub struct LoginThrottle {
     /// Its keys are random: nobody can make up names that share a place in a table.
     hasher: RandomState,
     records: Mutex<Records>,
-    attempts: Mutex<BTreeMap<&'static str, Attempts>>,
+    attempts: Mutex<Counted>,
 }
+
+/// Counts by protocol and, if that is wanted, by source.
+#[derive(Debug, Default)]
+struct Counted {
+    by_protocol: BTreeMap<&'static str, Attempts>,
+    by_source: BTreeMap<LoginSource, Attempts>,
+    tracks_sources: bool,
+}
+
+/// The source of a login: an address, the name that was given, the protocol.
+pub type LoginSource = (IpAddr, String, &'static str);
 
 /// Counts of logins that were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +70,12 @@ pub struct Attempts {
     pub n_succeeded: u64,
     /// Those that were not.
     pub n_failed: u64,
+}
+
+impl Attempts {
+    const fn add(&mut self, is_accepted: bool) {
+        *if is_accepted { &mut self.n_succeeded } else { &mut self.n_failed } += 1;
+    }
 }
 
 #[derive(Debug)]
@@ -112,20 +132,39 @@ impl LoginThrottle {
     }
 
     /// Counts a login over a protocol of that name.
-    pub fn count(&self, protocol: &'static str, is_accepted: bool) {
-        let mut attempts = stdx::lock(&self.attempts);
-        let Attempts { n_succeeded, n_failed } = attempts.entry(protocol).or_default();
-        *if is_accepted { n_succeeded } else { n_failed } += 1;
+    pub fn count(&self, protocol: &'static str, (peer, user): (IpAddr, &[u8]), is_accepted: bool) {
+        let mut counted = stdx::lock(&self.attempts);
+        let Counted { by_protocol, by_source, tracks_sources } = &mut *counted;
+        by_protocol.entry(protocol).or_default().add(is_accepted);
+        if *tracks_sources {
+            let source = (peer.to_canonical(), shown(user), protocol);
+            if by_source.len() < SOURCES_MAX || by_source.contains_key(&source) {
+                by_source.entry(source).or_default().add(is_accepted);
+            }
+        }
+    }
+
+    /// Counts logins by their source too, from now on. COMPAT: only where that is asked for, as there may be
+    /// many.
+    pub fn track_sources(&self) {
+        stdx::lock(&self.attempts).tracks_sources = true;
     }
 
     /// The logins that were tried, by protocol.
     pub fn attempts(&self) -> BTreeMap<&'static str, Attempts> {
-        stdx::lock(&self.attempts).clone()
+        stdx::lock(&self.attempts).by_protocol.clone()
+    }
+
+    /// The logins that were tried, by source, where that is counted.
+    pub fn attempts_by_source(&self) -> BTreeMap<LoginSource, Attempts> {
+        stdx::lock(&self.attempts).by_source.clone()
     }
 
     /// Forgets what was tried.
     pub fn forget_attempts(&self) {
-        stdx::lock(&self.attempts).clear();
+        let mut counted = stdx::lock(&self.attempts);
+        counted.by_protocol.clear();
+        counted.by_source.clear();
     }
 
     /// A user wants to log in from `peer`: reserves its turn.
@@ -274,6 +313,26 @@ mod tests {
             n += 1;
         }
         n
+    }
+
+    #[test]
+    fn logins_are_counted_by_source_where_that_is_asked_for_and_not_without_bound() {
+        let (throttle, peer) = (LoginThrottle::default(), IpAddr::from([10, 0, 0, 1]));
+        throttle.count("amqp091", (peer, b"ann"), true);
+        assert!(throttle.attempts_by_source().is_empty());
+        throttle.track_sources();
+        let mapped = IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1]);
+        throttle.count("amqp091", (mapped, b"ann"), true);
+        throttle.count("amqp091", (peer, b"ann"), false);
+        for n in 0..2 * SOURCES_MAX {
+            throttle.count("http", (peer, n.to_string().as_bytes()), false);
+        }
+        let by_source = throttle.attempts_by_source();
+        let of_ann = by_source.get(&(peer, "ann".to_owned(), "amqp091"));
+        assert_eq!(of_ann, Some(&Attempts { n_succeeded: 1, n_failed: 1 }));
+        assert_eq!(by_source.len(), SOURCES_MAX);
+        throttle.forget_attempts();
+        assert!(throttle.attempts_by_source().is_empty() && throttle.attempts().is_empty());
     }
 
     #[test]

@@ -170,7 +170,7 @@ pub(crate) async fn log_in(
     let login = api.management.authenticator.login(credentials, Some(from), &view.meta);
     let now_ms = || api.now().monotonic_ms;
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
-    api.throttle.count("http", result.is_ok());
+    api.throttle.count("http", (from, username), result.is_ok());
     result.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
 }
 

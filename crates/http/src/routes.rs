@@ -118,8 +118,8 @@ routes! {
     POST "/rebalance/queues" Administrator ask quorum::rebalance, "Spread leaders over the nodes";
     GET "/auth/attempts/{node}" Monitoring read node::auth_attempts, "Attempts to log in";
     DELETE "/auth/attempts/{node}" Monitoring change node::forget_auth_attempts, "Forget attempts to log in";
-    GET "/auth/attempts/{node}/source" Monitoring read node::empty, "None: attempts are not counted by address";
-    DELETE "/auth/attempts/{node}/source" Monitoring change node::nothing, "Nothing to forget";
+    GET "/auth/attempts/{node}/source" Monitoring read node::auth_attempts_by_source, "Attempts to log in by address and user, with `track_auth_attempt_source`";
+    DELETE "/auth/attempts/{node}/source" Monitoring change node::forget_auth_attempts, "Forget attempts to log in";
     GET "/auth/hash_password/{password}" Administrator change node::hash_password, "The salted hash of a password";
     GET "/config/effective" Administrator read node::effective_config, "The settings in force";
     GET "/openapi.json" Management read openapi::answer, "This table, for programs";

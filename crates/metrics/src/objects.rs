@@ -4,8 +4,11 @@ use crate::Source;
 use crate::pairs;
 use crate::rows::rows;
 use crate::selection::Selection;
-use crate::table::{COMMIT_LATENCY, OLDEST, QUORUM_LOG, commit_latency_seconds, module};
+use crate::table::{
+    COMMIT_LATENCY, LOGIN_SOURCES, OLDEST, QUORUM_LOG, commit_latency_seconds, module,
+};
 use crate::text::{Kind, Writer};
+use auth::LoginThrottle;
 use broker::{
     ChannelCounters, Connection, Count, Inspection, QueueRef, QueueStat, QuorumInspection,
 };
@@ -18,13 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const QUEUE_INFO: (&str, &str) = ("queue_info", "1 for each queue");
 
 /// The families that the endpoint of all objects has.
-pub(crate) const ALL: [&str; 14] = [
+pub(crate) const ALL: [&str; 15] = [
     "queue_coarse_metrics",
     "queue_metrics",
     "queue_delivery_metrics",
     "stream_consumer_metrics",
     "ra_metrics",
     QUEUE_AGE,
+    LOGIN_SOURCE,
     pairs::EXCHANGES,
     pairs::CHANNEL_EXCHANGES,
     pairs::CHANNEL_QUEUES,
@@ -35,6 +39,8 @@ pub(crate) const ALL: [&str; 14] = [
     "channel_metrics",
 ];
 
+/// The family of logins by source.
+const LOGIN_SOURCE: &str = "auth_attempt_detailed_metrics";
 /// The family of the ages of messages.
 const QUEUE_AGE: &str = "leveret_queue_age";
 
@@ -162,6 +168,9 @@ impl Selection<'_> {
         let management = source.management;
         self.write_queues(writer, management);
         self.write_log_queues(writer, management);
+        if self.wants(LOGIN_SOURCE) {
+            write_logins(writer, source.throttle);
+        }
         if self.wants(QUEUE_AGE) {
             self.write_ages(writer, source);
         }
@@ -272,6 +281,17 @@ impl Selection<'_> {
 /// The labels of a queue.
 fn labels(def: &QueueDef) -> [(&'static str, &str); 2] {
     [("vhost", def.vhost.as_str()), ("queue", def.name.as_str())]
+}
+
+fn write_logins(writer: &mut Writer<'_>, throttle: &LoginThrottle) {
+    let by_source = throttle.attempts_by_source();
+    for (name, kind, of, help) in LOGIN_SOURCES {
+        let mut metric = writer.begin(name, *kind, help);
+        for ((address, user, protocol), attempts) in &by_source {
+            let address = ("remote_address", &*address.to_string());
+            metric.value(&[address, ("username", user), ("protocol", protocol)], of(attempts));
+        }
+    }
 }
 
 fn write_connections(writer: &mut Writer<'_>, management: &Management, rows: &[ConnectionRow]) {

@@ -223,6 +223,13 @@ pub(crate) const LOGINS: &[LoginRow] = rows! {
     Counter auth_attempts_failed_total |it| it.n_failed => "Attempts to log in that failed";
 };
 
+/// Logins by source.
+pub(crate) const LOGIN_SOURCES: &[LoginRow] = rows! {
+    Counter auth_attempts_detailed_total |it| it.n_succeeded + it.n_failed => "Attempts to log in";
+    Counter auth_attempts_detailed_succeeded_total |it| it.n_succeeded => "Attempts to log in that succeeded";
+    Counter auth_attempts_detailed_failed_total |it| it.n_failed => "Attempts to log in that failed";
+};
+
 /// Distributions: name and meaning.
 pub(crate) const MESSAGE_SIZE: (&str, &str) =
     ("message_size_bytes", "Sizes of messages received from publishers");

@@ -34,7 +34,6 @@ never go down while a node runs. A figure that nothing here stands behind is lef
 | `queue_head_message_timestamp`, `channel_messages_unacked` | they would take queues' locks; the HTTP API has them |
 | `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
 | `exchange_messages_confirmed_total`, `channel_messages_confirmed_total` of channels that publish to several exchanges | which exchange a confirm is of is not noted |
-| `auth_attempts_detailed_*` | addresses and names of whoever knocks are not kept |
 | `shovel_*`, `federation_links`, `erlang_vm_dist_*` | there are no such links yet |
 
 | key of the configuration | default | |
@@ -70,6 +69,10 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
         ("By protocol, of AMQP 0-9-1", vec![of(MESSAGE_SIZE, "histogram")]),
         ("By protocol, of streams", errors.collect()),
         ("Logins, by protocol", all!(LOGINS)),
+        (
+            "Logins by source, with `track_auth_attempt_source`: `auth_attempt_detailed_metrics`",
+            all!(LOGIN_SOURCES),
+        ),
         ("By protocol and type of queue", all!(BY_QUEUE_TYPE)),
         ("By type of queue", vec![of(PUBLISHED, "counter")]),
         ("By type of queue and strategy of dead letters", deaths.chain([confirmed]).collect()),

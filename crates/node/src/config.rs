@@ -163,6 +163,8 @@ pub(crate) struct Access {
     pub(crate) hashing: HashAlgorithm,
     /// The part of a certificate that is a user's name.
     pub(crate) cert_login: LoginFrom,
+    /// Attempts to log in are counted by address and user.
+    pub(crate) track_auth_attempt_source: bool,
 }
 
 /// The rule for new passwords.
@@ -682,6 +684,7 @@ impl Default for Config {
                 },
                 hashing: HashAlgorithm::default(),
                 cert_login: LoginFrom::DistinguishedName,
+                track_auth_attempt_source: false,
             },
             definitions: Definitions::default(),
             resources: Resources {

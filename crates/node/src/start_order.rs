@@ -229,7 +229,11 @@ fn server(
         descriptors,
     };
     let auth = components::authenticator(config);
-    Server::new(Arc::clone(broker), auth, settings, clock, timers)
+    let server = Server::new(Arc::clone(broker), auth, settings, clock, timers);
+    if config.access.track_auth_attempt_source {
+        server.throttle().track_sources();
+    }
+    server
 }
 
 /// Binds everything, and what all TLS listeners have in common, if there are any.

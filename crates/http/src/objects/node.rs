@@ -323,15 +323,28 @@ pub(crate) async fn hash_password(call: &Call) -> Outcome {
 
 pub(crate) fn auth_attempts(call: &Call) -> Outcome {
     check_node(call)?;
-    let row = |(protocol, it): (&str, auth::Attempts)| {
-        json!({
-            "protocol": protocol,
-            "auth_attempts": it.n_succeeded + it.n_failed,
-            "auth_attempts_failed": it.n_failed,
-            "auth_attempts_succeeded": it.n_succeeded,
-        })
+    let attempts = call.api.throttle.attempts().into_iter();
+    call.list(attempts.map(|(protocol, it)| attempts_row(protocol, it)).collect())
+}
+
+fn attempts_row(protocol: &str, it: auth::Attempts) -> Value {
+    json!({
+        "protocol": protocol,
+        "auth_attempts": it.n_succeeded + it.n_failed,
+        "auth_attempts_failed": it.n_failed,
+        "auth_attempts_succeeded": it.n_succeeded,
+    })
+}
+
+pub(crate) fn auth_attempts_by_source(call: &Call) -> Outcome {
+    check_node(call)?;
+    let row = |((address, user, protocol), it): (auth::LoginSource, _)| {
+        let mut row = attempts_row(protocol, it);
+        put_field(&mut row, "remote_address", json!(address));
+        put_field(&mut row, "username", json!(user));
+        row
     };
-    call.list(call.api.throttle.attempts().into_iter().map(row).collect())
+    call.list(call.api.throttle.attempts_by_source().into_iter().map(row).collect())
 }
 
 pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {

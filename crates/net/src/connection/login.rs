@@ -68,7 +68,9 @@ impl Entry {
 impl Task {
     pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Disconnect> {
         let result = self.check(&login).await?;
-        self.server.strangers.throttle.count(self.front.counted_as(), result.is_ok());
+        let source = (self.name.client_ip(), login.user.as_bytes());
+        let protocol = self.front.counted_as();
+        self.server.strangers.throttle.count(protocol, source, result.is_ok());
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
         let from = (connection.as_str(), self.front.told_as());

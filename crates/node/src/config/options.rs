@@ -386,6 +386,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          the hashes they have.",
     ),
     row(
+        "track_auth_attempt_source",
+        "false",
+        Kind::Flag(|d, v| d.config.access.track_auth_attempt_source = v),
+        "Whether attempts to log in are counted by address and user too, 10,000 of them at most, until they \
+         are reset over HTTP. RabbitMQ has it in `advanced.config` alone.",
+    ),
+    row(
         "auth_backends.$num",
         "",
         Kind::AuthBackend,

@@ -166,3 +166,33 @@ fn expect_nothing_lost(node: &Node) {
         assert!(body.contains(&format!("\nrabbitmq_{line}\n")), "{line} is not in\n{body}");
     }
 }
+
+/// Whoever knocks is counted by address and name, if that is asked for.
+#[test]
+fn logins_are_counted_by_their_source() {
+    let node = Node::start(&[&LISTENERS[..], &["track_auth_attempt_source=true"]].concat());
+    Client::guest(node.address()).close();
+    let status = ask(node.first_address(), "ann:wrong", "GET /whoami", "").status;
+    assert_eq!(status, 401);
+    let name = get(&node, "/overview")["node"].as_str().unwrap().to_owned();
+    let path = format!("/auth/attempts/{name}/source");
+    let of = |user: &str, protocol: &str, n_failed: u64, n_succeeded: u64| {
+        json!({
+            "remote_address": "127.0.0.1", "username": user, "protocol": protocol,
+            "auth_attempts": n_failed + n_succeeded, "auth_attempts_failed": n_failed,
+            "auth_attempts_succeeded": n_succeeded,
+        })
+    };
+    let attempts = get(&node, &path);
+    let attempts = attempts.as_array().unwrap();
+    assert!(attempts.contains(&of("ann", "http", 1, 0)), "{attempts:?}");
+    assert!(attempts.contains(&of("guest", "amqp091", 0, 1)), "{attempts:?}");
+    let (_, body) = scrape(&node, "/metrics/detailed?family=auth_attempt_detailed_metrics");
+    let line = "\nrabbitmq_detailed_auth_attempts_detailed_failed_total{remote_address=\"127.0.0.1\",\
+                username=\"ann\",protocol=\"http\"} 1\n";
+    assert!(body.contains(line), "{line} is not in\n{body}");
+    assert!(!scrape(&node, "/metrics").1.contains("127.0.0.1"));
+    let reset = ask(node.first_address(), "guest:guest", &format!("DELETE {path}"), "").status;
+    assert_eq!((reset, get(&node, &path)), (204, json!([of("guest", "http", 0, 1)])));
+    node.stop();
+}

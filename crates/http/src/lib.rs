@@ -3,6 +3,7 @@
 //! an operator or, in a user's name, as a client would.
 //! Start reading at `routes`, then [`serve`].
 
+mod access;
 mod call;
 mod caller;
 mod connection;
@@ -25,11 +26,12 @@ mod stats;
 mod stream;
 mod user_session;
 
-pub use connection::Listener;
+pub use access::ACCESS;
+pub use connection::{IsTold, Listener};
 pub use list::shown;
 pub use local::serve_local;
 pub use server::{serve, serve_metrics};
-pub use settings::{MetricsSettings, Settings};
+pub use settings::{Limits, MetricsSettings, Restrictions, Settings};
 
 use auth::LoginThrottle;
 use mgmt::Management;

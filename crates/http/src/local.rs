@@ -4,6 +4,7 @@
 use crate::Api;
 use crate::connection::{Local, Peer};
 use crate::server::router;
+use crate::settings::Limits;
 use axum::Extension;
 use mgmt::ControlSocket;
 use std::io;
@@ -19,7 +20,8 @@ pub async fn serve_local(
     api: Arc<Api>,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let here = Peer { address: SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), is_encrypted: false };
+    let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+    let here = Peer { address, is_encrypted: false, limits: Limits::default() };
     let router = router(api, "").layer(Extension(here));
     let router = router.into_make_service_with_connect_info::<Local>();
     let served = axum::serve(listener, router).with_graceful_shutdown(until).await;

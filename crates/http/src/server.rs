@@ -1,9 +1,10 @@
 //! Requests of the HTTP API, answered. What stands in an answer is the routes' matter.
 
 use crate::Api;
+use crate::access::{self, Asker};
 use crate::call::Call;
 use crate::caller::{Caller, caller};
-use crate::connection::{Listener, Local, Peer, REQUEST_TIMEOUT, accept};
+use crate::connection::{IsTold, Listener, Local, Peer, accept};
 use crate::login;
 use crate::negotiation;
 use crate::origins;
@@ -45,9 +46,14 @@ const KEPT_NOWHERE: [&str; 5] = [
 ];
 
 /// Serves the HTTP API until `until` resolves.
-pub async fn serve(listeners: Vec<Listener>, api: Arc<Api>, until: impl Future<Output = ()>) {
+pub async fn serve(
+    listeners: (Vec<Listener>, IsTold),
+    api: Arc<Api>,
+    until: impl Future<Output = ()>,
+) {
+    let router = access::logged(&api, router(Arc::clone(&api), &api.settings.path_prefix));
     tokio::select! {
-        () = accept(listeners, router(Arc::clone(&api), &api.settings.path_prefix)) => {}
+        () = accept(listeners, router) => {}
         () = look_often(&api) => {}
         () = until => {}
     }
@@ -55,13 +61,13 @@ pub async fn serve(listeners: Vec<Listener>, api: Arc<Api>, until: impl Future<O
 
 /// Serves Prometheus until `until` resolves.
 pub async fn serve_metrics(
-    listeners: Vec<Listener>,
+    listeners: (Vec<Listener>, IsTold),
     api: Arc<Api>,
     until: impl Future<Output = ()>,
 ) {
     let compressed = CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES));
     tokio::select! {
-        () = accept(listeners, scrape::router(api).layer(compressed)) => {}
+        () = accept(listeners, access::logged(&api, scrape::router(Arc::clone(&api))).layer(compressed)) => {}
         () = until => {}
     }
 }
@@ -114,8 +120,12 @@ async fn respond(
         ref other => other.clone(),
     };
     let route = routes.iter().find(|route| route.method == method);
+    let mut asker = Asker::default();
     let answered = match route {
-        Some(route) => answer(Arc::clone(&api), (route, routes), (peer, params), request).await,
+        Some(route) => {
+            let route = (*route, routes, &mut asker);
+            answer(Arc::clone(&api), route, (peer, params), request).await
+        }
         None if method == Method::OPTIONS => Ok(StatusCode::OK.into_response()),
         None => Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()),
     };
@@ -123,6 +133,8 @@ async fn respond(
     if method == Method::GET {
         response = negotiation::tagged(&asked, response).await;
     }
+    response.extensions_mut().insert(asker);
+    let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
     origins::fill(headers, &api.settings, (&asked, &method, &allowed));
     if routes.iter().any(|route| KEPT_NOWHERE.contains(&route.template)) {
@@ -130,7 +142,7 @@ async fn respond(
         headers.insert(header::EXPIRES, HeaderValue::from_static("0"));
     }
     if let Some(allowed) =
-        HeaderValue::from_str(&allowed).ok().filter(|_| api.settings.shows_allowed)
+        HeaderValue::from_str(&allowed).ok().filter(|_| api.settings.shows_allowed || is_refused)
     {
         headers.insert(header::ALLOW, allowed);
     }
@@ -147,7 +159,7 @@ fn allowed(routes: &[&Route]) -> String {
 
 async fn answer(
     api: Arc<Api>,
-    (route, routes): (&'static Route, &[&'static Route]),
+    (route, routes, asker): (&'static Route, &[&'static Route], &mut Asker),
     (peer, params): (Peer, RawPathParams),
     request: AnyRequest,
 ) -> Result<Response, Refusal> {
@@ -157,18 +169,21 @@ async fn answer(
         origins::check(&head.headers, &api.settings)?;
     }
     let is_local = head.extensions.get::<ConnectInfo<Local>>().is_some();
-    if changes && !is_local && api.settings.restricts(route.template) {
-        let text = "operator policies cannot be changed by HTTP here";
+    if changes
+        && !is_local
+        && let Some(text) = api.settings.restricts(route.template)
+    {
         return Err(Refusal::of_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", text));
     }
     if let Run::LogIn = route.run {
-        let body = body_of_request(body, login::FORM_BYTES_MAX).await?;
+        let body = body_of_request(body, login::FORM_BYTES_MAX, peer).await?;
         return login::begin(&api, peer, &head.headers, &body).await;
     }
     let caller = match head.extensions.get() {
         Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
         None => caller(&api, &head.headers, peer, changes).await?,
     };
+    caller.user.clone_into(&mut asker.0);
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
         return Err(Refusal::unavailable("the node is stopping"));
     }
@@ -184,7 +199,7 @@ async fn answer(
     checked.map_err(|refusal| route.worded(refusal))?;
     let is_document = caller.is_local() && route.group == "definitions";
     let bytes_max = if is_document { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
-    let body = body_of_request(body, bytes_max).await?;
+    let body = body_of_request(body, bytes_max, peer).await?;
     if caller.is_local() {
         check_node(&head.headers, &api.management.node_info.name)?;
     }
@@ -204,8 +219,9 @@ fn check_node(headers: &HeaderMap, own: &str) -> Result<(), Refusal> {
     Err(ApiError { kind: Kind::OtherNode, text: own.to_owned() }.into())
 }
 
-async fn body_of_request(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
-    let Ok(read) = tokio::time::timeout(REQUEST_TIMEOUT, to_bytes(body, bytes_max)).await else {
+async fn body_of_request(body: Body, bytes_max: usize, peer: Peer) -> Result<Bytes, Refusal> {
+    let patience = peer.limits.idle_timeout();
+    let Ok(read) = tokio::time::timeout(patience, to_bytes(body, bytes_max)).await else {
         let text = "the body did not come in time";
         return Err(Refusal::of_status(StatusCode::REQUEST_TIMEOUT, "request_timeout", text));
     };

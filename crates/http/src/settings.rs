@@ -1,6 +1,7 @@
 //! The settings of the API, and what of them stands in the headers of every answer.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use std::time::Duration;
 
 /// Settings of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +25,10 @@ pub struct Settings {
     pub is_plain: bool,
     /// Whether they have their messages' all the same.
     pub has_totals: bool,
-    /// Whether operator policies stay as they are.
-    pub keeps_operator_policies: bool,
+    /// Refused changes.
+    pub restrictions: Restrictions,
+    /// Whether requests are told to the log, as [`ACCESS`](crate::ACCESS).
+    pub logs_access: bool,
     /// Headers of every answer; that of HSTS goes over TLS alone.
     headers: HeaderMap,
 }
@@ -39,6 +42,57 @@ pub struct MetricsSettings {
     pub is_per_object: bool,
     /// Whether a user's name and password are needed.
     pub needs_login: bool,
+}
+
+/// Changes that are refused though a user may make them elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restrictions {
+    /// Operator policies stay as they are.
+    pub keeps_operator_policies: bool,
+    /// Members of quorum queues do.
+    pub keeps_members: bool,
+    /// Definitions are taken from files with the right name alone.
+    pub needs_json_files: bool,
+}
+
+/// Limits of the connections of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections_max: usize,
+    /// Requests of a connection.
+    pub requests_max: u64,
+    /// Time that a client has to agree on keys, and to send the head of a request, milliseconds.
+    pub request_timeout_ms: u64,
+    /// Time that it has to send the rest of one, and may read nothing while it is answered, milliseconds.
+    pub idle_timeout_ms: u64,
+    /// Whether answers are compressed.
+    pub compresses: bool,
+    /// Connections the kernel may hold before they are accepted.
+    pub backlog: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 20_000,
+            requests_max: u64::MAX,
+            request_timeout_ms: 10_000,
+            idle_timeout_ms: 10_000,
+            compresses: true,
+            backlog: 1_024,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) const fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+
+    pub(crate) const fn idle_timeout(&self) -> Duration {
+        Duration::from_millis(self.idle_timeout_ms)
+    }
 }
 
 impl Default for MetricsSettings {
@@ -66,7 +120,8 @@ impl Default for Settings {
             login_ms: 8 * 3_600_000,
             is_plain: false,
             has_totals: false,
-            keeps_operator_policies: false,
+            restrictions: Restrictions::default(),
+            logs_access: false,
             headers: headers
                 .map(|(name, it)| (name, HeaderValue::from_static(it)))
                 .into_iter()
@@ -96,9 +151,13 @@ impl Settings {
         self.path_prefix = format!("{slash}{prefix}");
     }
 
-    /// Whether what is at a template may not be changed.
-    pub(crate) fn restricts(&self, template: &str) -> bool {
-        self.keeps_operator_policies && template.starts_with("/operator-policies")
+    /// Why what is at a template may not be changed.
+    pub(crate) fn restricts(&self, template: &str) -> Option<&'static str> {
+        if self.restrictions.keeps_operator_policies && template.starts_with("/operator-policies") {
+            return Some("operator policies cannot be changed by HTTP here");
+        }
+        let keeps = self.restrictions.keeps_members && template.starts_with("/queues/quorum");
+        keeps.then_some("members of quorum queues cannot be changed by HTTP here")
     }
 
     /// The headers that an answer has not set itself.

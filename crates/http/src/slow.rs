@@ -8,18 +8,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Time that a client may read nothing while it is being answered.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A socket, and the end of the wait for its client.
 pub(crate) struct Impatient<S> {
     socket: S,
+    /// Time that the client may read nothing while it is being answered.
+    patience: Duration,
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Impatient<S> {
-    pub(crate) const fn new(socket: S) -> Self {
-        Self { socket, late: None }
+    pub(crate) const fn new(socket: S, patience: Duration) -> Self {
+        Self { socket, patience, late: None }
     }
 
     /// The outcome of a write, unless it has been waited for for too long.
@@ -32,7 +31,8 @@ impl<S> Impatient<S> {
             self.late = None;
             return written;
         }
-        let late = self.late.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+        let patience = self.patience;
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep(patience)));
         match late.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -3,13 +3,14 @@
 use crate::activity::ClientActivity;
 use crate::clock::Clock;
 use crate::descriptors::Descriptors;
-use crate::peer_lines::{PeerLines, Source, Verdict};
+use crate::peer_lines::{Kind, PeerLines, Source, Verdict};
 use crate::places::Places;
 use crate::timers::Timers;
 use auth::{Authenticator, LoginThrottle};
 use broker::Broker;
 use socket2::SockRef;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::LoginFrom;
@@ -124,6 +125,12 @@ impl Server {
             n_tasks: watch::Sender::new(0),
             lingering: Places::new(LINGERING_MAX.min(for_connections / 4)),
         })
+    }
+
+    /// Whether the log is told of a failed handshake of TLS at another listener of the node.
+    #[must_use]
+    pub fn tells_of_handshake(self: &Arc<Self>, client: IpAddr) -> bool {
+        self.is_told((client, Kind::Unencrypted))
     }
 
     /// Whether the log is told of a peer that has not logged in: anybody can have many such lines, which are

@@ -98,11 +98,12 @@ pub(crate) struct HttpListeners {
     pub(crate) ssl: HttpAddress,
 }
 
-/// An address and a port, where something was said of them.
+/// An address and a port, where something was said of them, and limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HttpAddress {
     pub(crate) ip: Option<String>,
     pub(crate) port: Option<u16>,
+    pub(crate) limits: http::Limits,
 }
 
 impl Default for HttpListeners {

@@ -11,7 +11,7 @@ mod writer;
 
 pub(crate) use exchange::LogExchange;
 
-use crate::config::{Category, LEVELS, Logging};
+use crate::config::{Category, Formatter, LEVELS, Level, LogPlace, Logging};
 use category::Levels;
 use ctl::environment;
 use exchange::Lines;
@@ -37,7 +37,7 @@ pub(crate) struct Log {
     shared: Arc<Shared>,
     /// Changes the least level of all.
     lowest: reload::Handle<LevelFilter, Registry>,
-    file: Option<Arc<LogFile>>,
+    files: Vec<Arc<LogFile>>,
     lines: Option<Arc<Lines>>,
 }
 
@@ -47,6 +47,8 @@ struct Shared {
     levels: RwLock<Levels>,
     /// The places that are the console, a bit each.
     console: u8,
+    /// The place of requests by HTTP: they go nowhere else, and nothing else goes there.
+    access: u8,
 }
 
 /// Puts events into the queue.
@@ -54,14 +56,16 @@ struct ToQueue(Arc<Shared>);
 
 impl<S: Subscriber> Layer<S> for ToQueue {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let Shared { queue, levels, console } = &*self.0;
+        let Shared { queue, levels, console, access } = &*self.0;
         let metadata = event.metadata();
         let category = Category::of(metadata.target());
         let levels = levels.read().unwrap_or_else(PoisonError::into_inner);
         let mut places = levels.places(category, *metadata.level());
         drop(levels);
-        if metadata.target() == NOT_TO_CONSOLE {
-            places &= !console;
+        match metadata.target() {
+            http::ACCESS => places = *access,
+            NOT_TO_CONSOLE => places &= !(console | access),
+            _ => places &= !access,
         }
         if places != 0 {
             queue.put(Record::of(event, category), places);
@@ -77,14 +81,17 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
     let mut places = Vec::new();
     places.extend(logging.console.map(|place| (place, Output::Console)));
     let console = places.len();
-    let mut file = None;
-    if let Some((path, place)) = &logging.file {
+    let access = LogPlace { level: Some(Level::Info), formatter: Formatter::Bare };
+    let access = logging.access.as_ref().map(|path| (path, access));
+    let mut files = Vec::new();
+    for (path, place) in logging.file.iter().map(|(path, place)| (path, *place)).chain(access) {
         let path = data_dir.join(path);
         let opened = LogFile::open(path.clone(), logging.rotation.clone());
         let opened = Arc::new(opened.map_err(|error| (path, error))?);
-        places.push((*place, Output::File(Arc::clone(&opened))));
-        file = Some(opened);
+        places.push((place, Output::File(Arc::clone(&opened))));
+        files.push(opened);
     }
+    let access = access.map_or(0, |_| 1 << (places.len() - 1));
     let lines = logging.exchange.as_ref().map(|place| {
         let lines = Arc::<Lines>::default();
         places.push((*place, Output::Exchange(Arc::clone(&lines))));
@@ -106,7 +113,8 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
     let levels = Levels::new(logging, places.iter().map(|(place, _)| place.level).collect());
     let (filter, lowest) = reload::Layer::new(levels.lowest());
     let console = (1 << console) - 1;
-    let shared = Arc::new(Shared { queue: Queue::default(), levels: RwLock::new(levels), console });
+    let (queue, levels) = (Queue::default(), RwLock::new(levels));
+    let shared = Arc::new(Shared { queue, levels, console, access });
     let outputs = places.into_iter().map(|(place, output)| (output, place.formatter)).collect();
     let writer = Arc::clone(&shared);
     std::thread::Builder::new()
@@ -114,7 +122,7 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
         .spawn(move || writer.queue.write_all(outputs))
         .map_err(|error| (PathBuf::new(), error))?;
     tracing_subscriber::registry().with(filter).with(ToQueue(Arc::clone(&shared))).init();
-    Ok(Log { shared, lowest, file, lines })
+    Ok(Log { shared, lowest, files, lines })
 }
 
 impl Log {
@@ -137,7 +145,7 @@ impl Log {
 
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Log").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("Log").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
@@ -147,6 +155,8 @@ impl mgmt::Log for Log {
         let mut levels = self.shared.levels.write().unwrap_or_else(PoisonError::into_inner);
         levels.set(*level);
         let lowest = levels.lowest();
+        // Requests by HTTP are told whatever the level.
+        let lowest = if self.shared.access == 0 { lowest } else { lowest.max(LevelFilter::INFO) };
         drop(levels);
         // There is nobody to tell of an error: it says that the log is gone.
         drop(self.lowest.reload(lowest));
@@ -156,7 +166,7 @@ impl mgmt::Log for Log {
     fn reopen(&self) -> io::Result<()> {
         // What was said before goes to the file as it was.
         self.flush();
-        self.file.as_ref().map_or(Ok(()), |file| file.reopen())
+        self.files.iter().try_for_each(|file| file.reopen())
     }
 
     fn n_dropped(&self) -> u64 {

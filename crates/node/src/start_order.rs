@@ -139,7 +139,7 @@ async fn serve(
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
     }
-    let http_ending = http.start(control.api());
+    let http_ending = http.start(control.api(), &server);
     manager.ready(&ready);
     let failure = tokio::select! {
         signal = stop_signals.received() => {

@@ -51,15 +51,19 @@ fn document(call: &Call) -> Result<&[u8], Refusal> {
         _ => return Err(Refusal::media_type("a JSON document or a form is expected")),
     }
     let boundary = parameters.find_map(|it| it.strip_prefix("boundary=")).unwrap_or_default();
-    let file = part(&call.body, boundary.trim_matches('"'));
-    file.ok_or_else(|| Refusal::bad_request("the form has no file"))
+    let (head, file) = part(&call.body, boundary.trim_matches('"'))
+        .ok_or_else(|| Refusal::bad_request("the form has no file"))?;
+    if call.api.settings.restrictions.needs_json_files && !head.contains(".json\"") {
+        return Err(Refusal::bad_request("unsupported_file_extension"));
+    }
+    Ok(file)
 }
 
-/// The content of the form's part that is a file.
-fn part<'b>(body: &'b [u8], boundary: &str) -> Option<&'b [u8]> {
+/// Head and content of the form's part that is a file.
+fn part<'b>(body: &'b [u8], boundary: &str) -> Option<(&'b str, &'b [u8])> {
     let text = std::str::from_utf8(body).ok().filter(|_| !boundary.is_empty())?;
     let delimiter = format!("--{boundary}");
     let mut parts = text.split(delimiter.as_str()).filter_map(|part| part.split_once("\r\n\r\n"));
-    let (_, content) = parts.find(|(head, _)| head.contains("name=\"file\""))?;
-    Some(content.strip_suffix("\r\n").unwrap_or(content).as_bytes())
+    let (head, content) = parts.find(|(head, _)| head.contains("name=\"file\""))?;
+    Some((head, content.strip_suffix("\r\n").unwrap_or(content).as_bytes()))
 }

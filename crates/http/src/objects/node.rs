@@ -65,6 +65,7 @@ pub(crate) fn overview(call: &Call) -> Outcome {
     let mut connections = management.broker.connections.list();
     connections.retain(|one| super::clients::sees(call, one));
     let ((is_plain, has_totals), ranges) = (call.wants_plain(), call.ranges()?);
+    let restrictions = &call.api.settings.restrictions;
     let mut object = json!({
         "management_version": management.node_info.rabbitmq_version,
         "rates_mode": "basic",
@@ -83,9 +84,9 @@ pub(crate) fn overview(call: &Call) -> Outcome {
         "crypto_lib_version": "aws-lc-rs",
         "disable_stats": is_plain,
         "default_queue_type": "classic",
-        "is_op_policy_updating_enabled": !call.api.settings.keeps_operator_policies,
+        "is_op_policy_updating_enabled": !restrictions.keeps_operator_policies,
         "enable_queue_totals": has_totals,
-        "require_definition_json_extension": false,
+        "require_definition_json_extension": restrictions.needs_json_files,
         "object_totals": {
             "channels": connections.iter().map(|one| one.n_channels()).sum::<usize>(),
             "consumers": n_consumers,

@@ -13,6 +13,8 @@ pub(crate) struct Logging {
     /// A relative path is inside the data directory.
     pub(crate) file: Option<(PathBuf, LogPlace)>,
     pub(crate) rotation: Rotation,
+    /// The file of requests by HTTP, if there is to be one.
+    pub(crate) access: Option<PathBuf>,
     /// `None`: nothing to an exchange.
     pub(crate) exchange: Option<LogPlace>,
     pub(crate) syslog: Option<(SyslogSettings, LogPlace)>,
@@ -38,6 +40,8 @@ pub(crate) enum Formatter {
     Plain,
     /// An object. COMPAT: with RabbitMQ's keys.
     Json,
+    /// The text alone.
+    Bare,
 }
 
 /// COMPAT: RabbitMQ's categories, as far as there is something to say in them.
@@ -49,6 +53,8 @@ pub(crate) enum Category {
     Default,
 }
 
+/// COMPAT: the name of the file of requests by HTTP.
+const ACCESS_FILE: &str = "access.log";
 /// Old files kept where nothing else is said.
 const KEPT_FILES: u64 = 10;
 
@@ -136,10 +142,10 @@ impl PlaceDraft {
 #[derive(Debug)]
 pub(super) struct LogDraft {
     pub(super) console: PlaceDraft,
-    pub(super) path: Option<PathBuf>,
-    /// Whether it was said that there is no file.
-    pub(super) no_file: bool,
+    /// The file or none, if something was said of it.
+    pub(super) path: Option<Option<PathBuf>>,
     pub(super) dir: Option<PathBuf>,
+    pub(super) access_dir: Option<PathBuf>,
     pub(super) file: LogPlace,
     pub(super) rotation: Rotation,
     pub(super) exchange: PlaceDraft,
@@ -155,8 +161,8 @@ impl Default for LogDraft {
         Self {
             console: PlaceDraft { is_on: true, ..PlaceDraft::default() },
             path: None,
-            no_file: false,
             dir: None,
+            access_dir: None,
             file: LogPlace::default(),
             rotation: Rotation::default(),
             exchange: PlaceDraft::default(),
@@ -174,14 +180,15 @@ impl LogDraft {
         let node = || ctl::environment::node_name(&ctl::environment::of_process);
         let name = || PathBuf::from(format!("{}.log", node()));
         let path = match (self.dir, self.path) {
-            (None, path) => path,
-            (Some(_), None) if self.no_file => None,
-            (Some(dir), path) => Some(dir.join(path.unwrap_or_else(name))),
+            (None, path) => path.flatten(),
+            (Some(_), Some(None)) => None,
+            (Some(dir), path) => Some(dir.join(path.flatten().unwrap_or_else(name))),
         };
         Logging {
             console: self.console.finish(),
             file: path.map(|path| (path, self.file)),
             rotation: self.rotation,
+            access: self.access_dir.map(|dir| dir.join(ACCESS_FILE)),
             exchange: self.exchange.finish(),
             syslog: self
                 .syslog

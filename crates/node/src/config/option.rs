@@ -37,9 +37,9 @@ impl Found {
 pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
     OPTIONS
         .iter()
-        .chain(options::log::OPTIONS)
+        .chain(options::log::OPTIONS.iter().copied().flatten())
         .chain(options::tls::OPTIONS)
-        .chain(options::http::OPTIONS)
+        .chain(options::http::OPTIONS.iter().copied().flatten())
 }
 
 /// The option a key belongs to. A key written out wins over one with a free segment.

@@ -26,6 +26,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("log.console", "Log"),
     ("cluster_name", "Node"),
     ("listeners.ssl", "TLS"),
+    ("management.enabled", "HTTP API and Prometheus"),
 ];
 
 const EXPECT: &str = "writing to a String does not fail";

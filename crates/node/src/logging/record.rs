@@ -65,6 +65,7 @@ impl Record {
                 format!("{} [{}] {}", self.time(' '), name(self.level), self.text())
             }
             Formatter::Json => self.json().to_string(),
+            Formatter::Bare => self.text(),
         }
     }
 

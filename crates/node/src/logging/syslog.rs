@@ -49,7 +49,7 @@ impl Syslog {
     /// Sends a line, if that can be done.
     pub(super) fn send(&mut self, record: &Record, formatter: Formatter) {
         let text = match formatter {
-            Formatter::Plain => record.text(),
+            Formatter::Plain | Formatter::Bare => record.text(),
             Formatter::Json => record.line(formatter),
         };
         let message = self.message(record, &text);

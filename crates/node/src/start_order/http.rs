@@ -2,9 +2,9 @@
 
 use crate::config::{Config, HttpAddress, HttpListeners};
 use anyhow::Context as _;
-use http::{Api, Listener};
+use http::{Api, IsTold, Listener};
 use mgmt::ListenerInfo;
-use net::ListenAddress;
+use net::{ListenAddress, Server};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -39,9 +39,6 @@ const KINDS: [Kind; 2] = [
     },
 ];
 
-/// Connections the kernel may hold before they are accepted.
-const BACKLOG: u32 = 1_024;
-
 /// Sockets that are listened on, of each kind, and the certificates that are theirs alone.
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -68,7 +65,7 @@ impl Listeners {
     /// As listings show them.
     pub(super) fn infos(&self) -> impl Iterator<Item = ListenerInfo> {
         let of = |(kind, listeners): (&'static Kind, &Vec<Listener>)| {
-            let info = |Listener { socket, tls }: &Listener| {
+            let info = |Listener { socket, tls, .. }: &Listener| {
                 let [plain, encrypted] = kind.names;
                 let protocol = if tls.is_some() { encrypted } else { plain };
                 let address = socket.local_addr().ok()?;
@@ -80,7 +77,9 @@ impl Listeners {
     }
 
     /// Serves them until told to end.
-    pub(super) fn start(self, api: Arc<Api>) -> Arc<Notify> {
+    pub(super) fn start(self, api: Arc<Api>, server: &Arc<Server>) -> Arc<Notify> {
+        let server = Arc::clone(server);
+        let is_told: IsTold = Arc::new(move |client| server.tells_of_handshake(client));
         let [of_api, of_metrics] = self.of_kinds;
         let ending = Arc::new(Notify::new());
         let until = |ending: &Arc<Notify>| {
@@ -88,10 +87,12 @@ impl Listeners {
             async move { ending.notified().await }
         };
         if !of_api.is_empty() {
-            tokio::spawn(http::serve(of_api, Arc::clone(&api), until(&ending)));
+            let listeners = (of_api, Arc::clone(&is_told));
+            tokio::spawn(http::serve(listeners, Arc::clone(&api), until(&ending)));
         }
         if !of_metrics.is_empty() {
-            tokio::spawn(http::serve_metrics(of_metrics, api, until(&ending)));
+            let listeners = (of_metrics, is_told);
+            tokio::spawn(http::serve_metrics(listeners, api, until(&ending)));
         }
         ending
     }
@@ -124,14 +125,16 @@ fn bind(
     let has_tls = own.is_some() || *ssl != HttpAddress::default();
     let mut listeners = Vec::new();
     if let Some(tls) = own.as_ref().or(shared).filter(|_| has_tls) {
-        let HttpAddress { ip, port } = ssl;
+        let HttpAddress { ip, port, limits } = ssl;
         let address = address(&format!("{}.ssl", kind.key), ip, port.unwrap_or(kind.tls_port))?;
-        let socket =
-            address.listen(BACKLOG).with_context(|| format!("cannot listen on {address}"))?;
-        listeners.push(Listener { socket, tls: Some(Arc::clone(tls)) });
+        let socket = address
+            .listen(limits.backlog)
+            .with_context(|| format!("cannot listen on {address}"))?;
+        listeners.push(Listener { socket, tls: Some(Arc::clone(tls)), limits: *limits });
     }
     if !has_tls || *tcp != HttpAddress::default() {
-        listeners.extend(listen(kind, tcp)?.map(|socket| Listener { socket, tls: None }));
+        let limits = tcp.limits;
+        listeners.extend(listen(kind, tcp)?.map(|socket| Listener { socket, tls: None, limits }));
     }
     Ok((listeners, own))
 }
@@ -144,10 +147,10 @@ fn address(key: &str, ip: &Option<String>, port: u16) -> anyhow::Result<ListenAd
 
 fn listen(
     Kind { key, port: usual, .. }: &Kind,
-    HttpAddress { ip, port }: &HttpAddress,
+    HttpAddress { ip, port, limits }: &HttpAddress,
 ) -> anyhow::Result<Option<TcpListener>> {
     let address = address(&format!("{key}.tcp"), ip, port.unwrap_or(*usual))?;
-    match address.listen(BACKLOG) {
+    match address.listen(limits.backlog) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if port.is_none() => {
             tracing::warn!(

@@ -511,6 +511,7 @@ fn http_is_encrypted() {
     wait_until("it is counted", || {
         node.ctl(&["list_tls_failures", "-q"]).contains("management.ssl\tnot_tls\t1")
     });
+    wait_until("it is logged", || node.log().contains("TLS handshake failed: "));
     node.stop();
 }
 

@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 /// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
-const BUILT_IN: [(&str, &str); 15] = [
+const BUILT_IN: [(&str, &str); 16] = [
     ("rabbitmq_auth_mechanism_ssl", "RabbitMQ SSL authentication (SASL EXTERNAL)"),
     ("rabbitmq_consistent_hash_exchange", "Consistent Hash Exchange Type"),
     ("rabbitmq_delayed_message_exchange", "Delayed Message Exchange"),
@@ -25,6 +25,7 @@ const BUILT_IN: [(&str, &str); 15] = [
     ("rabbitmq_sharding", "RabbitMQ Sharding Plugin"),
     ("rabbitmq_stream", "RabbitMQ Stream"),
     ("rabbitmq_stream_management", "RabbitMQ Stream Management"),
+    ("rabbitmq_tracing", "RabbitMQ message logging / tracing"),
     ("rabbitmq_web_dispatch", "RabbitMQ Web Dispatcher"),
 ];
 

@@ -47,6 +47,7 @@ pub(crate) enum Answer {
     Text(String),
     /// A long document; the tag tells its versions apart.
     Written {
+        content_type: &'static str,
         tag: u64,
         write: Write,
     },

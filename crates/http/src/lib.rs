@@ -24,6 +24,7 @@ mod settings;
 mod slow;
 mod stats;
 mod stream;
+mod tracer;
 mod user_session;
 
 pub use access::ACCESS;
@@ -37,7 +38,6 @@ use auth::LoginThrottle;
 use mgmt::Management;
 use std::hash::RandomState;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use stdx::Now;
 
 /// Tells the time.
@@ -53,10 +53,9 @@ pub struct Api {
     clock: Clock,
     logins: cookie::Logins,
     stats: stats::Stats,
-    /// Whether the figures are looked at by themselves.
-    is_sampled: AtomicBool,
     ages: metrics::Ages,
     turns: stream::Turns,
+    traces: tracer::Traces,
     lists: objects::queues::QueueLists,
     /// Makes tags of what is not hashed whole.
     tags: RandomState,
@@ -86,9 +85,9 @@ impl Api {
             clock,
             logins: cookie::Logins::default(),
             stats: stats::Stats::default(),
-            is_sampled: AtomicBool::new(false),
             ages: metrics::Ages::default(),
             turns: stream::Turns::default(),
+            traces: tracer::Traces::default(),
             lists: objects::queues::QueueLists::default(),
             tags: RandomState::new(),
         })

@@ -12,6 +12,7 @@ pub(crate) mod node;
 pub(crate) mod policies;
 pub(crate) mod queues;
 pub(crate) mod streams;
+pub(crate) mod traces;
 pub(crate) mod vhosts;
 
 use crate::call::{Call, vhost};

@@ -9,7 +9,7 @@ use crate::caller::Needs;
 use crate::login;
 use crate::objects::{
     access, bindings, clients, definitions, exchanges, health, messages, node, policies, queues,
-    streams, vhosts,
+    streams, traces, vhosts,
 };
 use axum::http::Method;
 use mgmt::Define;
@@ -292,22 +292,22 @@ routes! {
     GET "/top/ets/{node}" Administrator read node::empty, "processes of Erlang, of which there are none";
     GET "/process/{pid}" Administrator read node::none, "a process of Erlang";
     "tracing":
-    GET "/traces" Administrator read node::empty, "None: traces go to `amq.rabbitmq.trace`";
-    GET "/traces/node/{node}" Administrator read node::empty, "None: traces go to `amq.rabbitmq.trace`";
-    GET "/traces/{vhost}" Administrator read node::empty, "None: traces go to `amq.rabbitmq.trace`";
-    GET "/traces/node/{node}/{vhost}" Administrator read node::empty, "None: traces go to `amq.rabbitmq.trace`";
-    GET "/trace-files" Administrator read node::empty, "None: traces go to `amq.rabbitmq.trace`";
-    GET "/trace-files/node/{node}" Administrator read node::empty, "None: traces go to `amq.rabbitmq.trace`";
-    GET "/traces/{vhost}/{name}" Administrator read node::none, "None";
-    PUT "/traces/{vhost}/{name}" Administrator change node::no_traces, "Refused: traces go to `amq.rabbitmq.trace`";
-    DELETE "/traces/{vhost}/{name}" Administrator change node::none_to_change, "None to stop";
-    GET "/traces/node/{node}/{vhost}/{name}" Administrator read node::none, "None";
-    PUT "/traces/node/{node}/{vhost}/{name}" Administrator change node::no_traces, "Refused: traces go to `amq.rabbitmq.trace`";
-    DELETE "/traces/node/{node}/{vhost}/{name}" Administrator change node::none_to_change, "None to stop";
-    GET "/trace-files/{name}" Administrator read node::none, "None";
-    DELETE "/trace-files/{name}" Administrator change node::none_to_change, "None to delete";
-    GET "/trace-files/node/{node}/{name}" Administrator read node::none, "None";
-    DELETE "/trace-files/node/{node}/{name}" Administrator change node::none_to_change, "None to delete";
+    GET "/traces" Administrator read traces::list, "Traces that are written to files";
+    GET "/traces/node/{node}" Administrator read traces::list, "Traces that are written to files";
+    GET "/traces/{vhost}" Administrator read traces::list, "Those of a virtual host";
+    GET "/traces/node/{node}/{vhost}" Administrator read traces::list, "Those of a virtual host";
+    GET "/trace-files" Administrator read traces::list_files, "Files with traces";
+    GET "/trace-files/node/{node}" Administrator read traces::list_files, "Files with traces";
+    GET "/traces/{vhost}/{name}" Administrator read traces::get, "One trace";
+    PUT "/traces/{vhost}/{name}" Administrator change traces::start, "Begin a trace; `format` (`json` or `text`), `pattern`, `max_payload_bytes`, `tracer_connection_username`, `tracer_connection_password`";
+    DELETE "/traces/{vhost}/{name}" Administrator change traces::stop, "End a trace; its file stays";
+    GET "/traces/node/{node}/{vhost}/{name}" Administrator read traces::get, "One trace";
+    PUT "/traces/node/{node}/{vhost}/{name}" Administrator change traces::start, "Begin a trace";
+    DELETE "/traces/node/{node}/{vhost}/{name}" Administrator change traces::stop, "End a trace; its file stays";
+    GET "/trace-files/{name}" Administrator read traces::get_file, "The text of a file";
+    DELETE "/trace-files/{name}" Administrator change traces::delete_file, "Delete a file";
+    GET "/trace-files/node/{node}/{name}" Administrator read traces::get_file, "The text of a file";
+    DELETE "/trace-files/node/{node}/{name}" Administrator change traces::delete_file, "Delete a file";
     "leveret":
     GET "/leveret/policies/{vhost}/matching/{name}" Administrator read policies::matching, "Policies that match a queue, or with `object_type` an exchange";
     GET "/leveret/parameters/{vhost}" Administrator read policies::list_parameters, "Parameters of a virtual host";

@@ -75,7 +75,7 @@ pub async fn serve_metrics(
 /// Has the figures looked at, over and over.
 async fn look_often(api: &Arc<Api>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
-    api.is_sampled.store(true, Ordering::Relaxed);
+    api.stats.is_sampled.store(true, Ordering::Relaxed);
     loop {
         ticks.tick().await;
         let api = Arc::clone(api);

@@ -18,6 +18,7 @@ use series::{History, LONG, Moments, Range, SHORT, details};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use stdx::Now;
 
 /// Memory of the past of all queues, and of all objects of one other kind, bytes.
@@ -279,7 +280,11 @@ const LENGTHS: [(&str, std::ops::Range<usize>); 3] = [
 
 /// The node's figures over time.
 #[derive(Debug, Default)]
-pub(crate) struct Stats(Mutex<Looks>);
+pub(crate) struct Stats {
+    /// Whether the figures are looked at by themselves.
+    pub(crate) is_sampled: AtomicBool,
+    looks: Mutex<Looks>,
+}
 
 impl Stats {
     /// Looks at everything.
@@ -287,7 +292,7 @@ impl Stats {
         let broker = &management.broker;
         let (vhosts, churn, node) = (vhosts(broker), churn(broker), of_node(management));
         let published = broker.figures().published();
-        let mut looks = stdx::lock(&self.0);
+        let mut looks = stdx::lock(&self.looks);
         let Looks { moments, queues, vhosts: of_vhosts, connections, channels, pairs, .. } =
             &mut *looks;
         moments.advance(now);
@@ -323,7 +328,7 @@ impl Stats {
 
     /// The details of a queue's column.
     pub(crate) fn details_of_queue(&self, queue: QueueId, column: &str, ranges: &Ranges) -> Value {
-        let looks = stdx::lock(&self.0);
+        let looks = stdx::lock(&self.looks);
         let (moments, at) = (&looks.moments, &|ms| looks.queues.at(&queue, ms));
         let name = column.trim_end_matches("_details");
         let places = LENGTHS.into_iter().find(|(known, _)| *known == name);
@@ -341,7 +346,7 @@ impl Stats {
         if stat.counts == Counts::default() {
             return None;
         }
-        let looks = stdx::lock(&self.0);
+        let looks = stdx::lock(&self.looks);
         let (moments, at) = (&looks.moments, &|ms| looks.queues.at(&queue, ms));
         let mut object = Map::new();
         let past = Past { moments, at, range: ranges.msg_rates };
@@ -356,7 +361,7 @@ impl Stats {
         is_sent: bool,
         ranges: &Ranges,
     ) -> Value {
-        let looks = stdx::lock(&self.0);
+        let looks = stdx::lock(&self.looks);
         let (moments, at) = (&looks.moments, &|ms| looks.connections.at(&connection, ms));
         let place = usize::from(is_sent);
         Past { moments, at, range: ranges.data_rates }.details(place..place + 1)
@@ -373,7 +378,7 @@ impl Stats {
         if now == [0; 11] {
             return None;
         }
-        let looks = stdx::lock(&self.0);
+        let looks = stdx::lock(&self.looks);
         let (moments, at) = (&looks.moments, &|ms| looks.channels.at(&key, ms));
         let mut object = Map::new();
         let past = Past { moments, at, range: ranges.msg_rates };
@@ -388,7 +393,7 @@ impl Stats {
         (key, now): (&ExchangeKey, &ExchangeCounts),
         ranges: &Ranges,
     ) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let (moments, at) = (&looks.moments, &|ms| looks.exchanges.at(key, ms));
         let past = Past { moments, at, range: ranges.msg_rates };
         past.put_all(
@@ -401,7 +406,7 @@ impl Stats {
 
     /// The figures of a virtual host as fields of its object.
     pub(crate) fn of_vhost(&self, vhost: &str, ranges: &Ranges) -> Map<String, Value> {
-        let (looks, vhost) = (stdx::lock(&self.0), vhost.to_owned());
+        let (looks, vhost) = (stdx::lock(&self.looks), vhost.to_owned());
         let (moments, at) = (&looks.moments, &|ms| looks.vhosts.at(&vhost, ms));
         let past = |range| Past { moments, at, range };
         let (mut object, bytes) = (Map::new(), past(ranges.data_rates));
@@ -419,7 +424,7 @@ impl Stats {
         wanted: impl Fn(&str) -> bool,
         ranges: &Ranges,
     ) -> Map<String, Value> {
-        let looks = stdx::lock(&self.0);
+        let looks = stdx::lock(&self.looks);
         let keys: Vec<&String> = looks.vhosts.keys().filter(|vhost| wanted(vhost)).collect();
         let at = |moment_ms| {
             let figures = keys.iter().filter_map(|vhost| looks.vhosts.at(vhost, moment_ms));
@@ -438,7 +443,7 @@ impl Stats {
 
     /// Connections, channels and queues that come and go, as fields.
     pub(crate) fn churn(&self, broker: &Broker, ranges: &Ranges) -> Map<String, Value> {
-        let (now, looks, mut object) = (churn(broker), stdx::lock(&self.0), Map::new());
+        let (now, looks, mut object) = (churn(broker), stdx::lock(&self.looks), Map::new());
         let (moments, at) = (&looks.moments, &|ms| looks.churn.at(&(), ms));
         let past = Past { moments, at, range: ranges.node_stats };
         past.put_all(&mut object, CHURN.into_iter().zip(now), 0);
@@ -447,7 +452,7 @@ impl Stats {
 
     /// The node's own figures, as fields.
     pub(crate) fn of_node(&self, management: &Management, ranges: &Ranges) -> Map<String, Value> {
-        let (now, looks, mut object) = (of_node(management), stdx::lock(&self.0), Map::new());
+        let (now, looks, mut object) = (of_node(management), stdx::lock(&self.looks), Map::new());
         let (moments, at) = (&looks.moments, &|ms| looks.node.at(&(), ms));
         let past = Past { moments, at, range: ranges.node_stats };
         past.put_all(&mut object, OF_NODE.into_iter().zip(now), 0);

@@ -28,7 +28,7 @@ const READS_MAX: usize = 8;
 const LONG_MAX: usize = 32;
 
 /// The type of most answers.
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// A sink of pieces, to write to.
 pub(crate) struct Taker<'t, 'a>(pub(crate) &'t mut Take<'a>);
@@ -71,8 +71,8 @@ impl Turns {
         };
         match made {
             Made::Whole(response) => Ok(response),
-            Made::Written(tag, write) => {
-                let mut response = self.written(JSON, write)?;
+            Made::Written(content_type, tag, write) => {
+                let mut response = self.written(content_type, write)?;
                 if let Ok(tag) = HeaderValue::from_str(&negotiation::quoted(tag)) {
                     response.headers_mut().insert(header::ETAG, tag);
                 }
@@ -114,14 +114,16 @@ impl Turns {
 /// An answer, or a list that begins with a text.
 enum Made {
     Whole(Response),
-    Written(u64, Write),
+    Written(&'static str, u64, Write),
     Begun(String, Pieces),
 }
 
 fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusal> {
     let rows = match read(call)? {
         Answer::Rows(rows) => rows,
-        Answer::Written { tag, write } => return Ok(Made::Written(tag, write)),
+        Answer::Written { content_type, tag, write } => {
+            return Ok(Made::Written(content_type, tag, write));
+        }
         answer @ (Answer::Json(_)
         | Answer::Status(..)
         | Answer::Text(_)

@@ -17,6 +17,8 @@ pub struct NodeInfo {
     pub rabbitmq_version: String,
     /// The node's data directory.
     pub data_dir: PathBuf,
+    /// The directory of files with traces.
+    pub trace_dir: PathBuf,
     /// The configuration files that were read.
     pub config_files: Vec<PathBuf>,
     /// The log files that are written.

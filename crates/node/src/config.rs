@@ -88,6 +88,8 @@ pub(crate) struct Http {
     pub(crate) api: HttpListeners,
     pub(crate) metrics: HttpListeners,
     pub(crate) settings: http::Settings,
+    /// The directory of files with traces.
+    pub(crate) trace_dir: Option<PathBuf>,
 }
 
 /// The listeners of one of them.

@@ -137,6 +137,7 @@ fn node_info(data_dir: &FilePath) -> NodeInfo {
         version: "0.1.0".to_owned(),
         rabbitmq_version: "4.3.6".to_owned(),
         data_dir: data_dir.to_owned(),
+        trace_dir: data_dir.join("traces"),
         config_files: Vec::new(),
         log_files: Vec::new(),
         listeners: vec![

@@ -2,7 +2,7 @@
 
 use crate::call::{Answer, Call, Outcome, Take};
 use crate::refusal::Refusal;
-use crate::stream::{PIECE_BYTES, Taker};
+use crate::stream::{JSON, PIECE_BYTES, Taker};
 use axum::http::header;
 use meta::definitions::Document;
 use mgmt::definitions_io;
@@ -25,7 +25,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
         // Whoever asked may have gone.
         let _written = definitions_io::export(&api.management, &view, vhost.as_deref(), show);
     };
-    Ok(Answer::Written { tag, write: Box::new(write) })
+    Ok(Answer::Written { content_type: JSON, tag, write: Box::new(write) })
 }
 
 pub(crate) async fn import(call: &Call) -> Outcome {

@@ -356,7 +356,7 @@ pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {
 
 /// Looks at the figures, where nobody does so by itself.
 pub(crate) async fn sample(call: &Call) -> Outcome {
-    if !call.api.is_sampled.load(Ordering::Relaxed) {
+    if !call.api.stats.is_sampled.load(Ordering::Relaxed) {
         let api = Arc::clone(&call.api);
         spawn_blocking(move || api.look()).await.map_err(|_| Refusal::internal())?;
     }
@@ -396,9 +396,4 @@ pub(crate) async fn none_to_change(_: &Call) -> Outcome {
 pub(crate) async fn aliveness(call: &Call) -> Outcome {
     crate::call::vhost(&call.view().meta, call)?;
     Ok(Answer::Json(json!({"status": "ok"})))
-}
-
-/// Traces are not written to files here.
-pub(crate) async fn no_traces(_: &Call) -> Outcome {
-    Err(Refusal::bad_request("traces are not written to files: bind a queue to amq.rabbitmq.trace"))
 }

@@ -72,7 +72,7 @@ impl Stats {
         (counts, n_confirmed): (&ExchangeCounts, Option<u64>),
         ranges: &Ranges,
     ) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.publishes.at(key, ms);
         let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
         let now = of_publishes(counts, n_confirmed);
@@ -91,7 +91,7 @@ impl Stats {
         counts: &Counts,
         ranges: &Ranges,
     ) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.deliveries.at(key, ms);
         let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
         past.put_deliveries(&mut object, &of_counts(counts), 1);
@@ -100,7 +100,7 @@ impl Stats {
 
     /// The messages that went from an exchange to a queue.
     pub(crate) fn of_route(&self, key: &RouteKey, n: u64, ranges: &Ranges) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.0), Map::new());
+        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.routes.at(key, ms);
         let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
         past.put(&mut object, ("publish", n), 0..1);

@@ -217,6 +217,7 @@ mod tests {
             "ssl_options.sni.$name.certfile",
             "ssl_options.sni.$name.keyfile",
             "stream.durability",
+            "trace_files.directory",
         ];
         for option in option::all().filter(|option| !ours.contains(&option.key)) {
             for name in [Some(option.key), option.alias].into_iter().flatten() {

@@ -520,7 +520,7 @@ fn plugins_are_built_in_or_refused() {
                     rabbitmq_jms_topic_exchange\nrabbitmq_management\nrabbitmq_management_agent\n\
                     rabbitmq_message_deduplication\nrabbitmq_prometheus\nrabbitmq_random_exchange\n\
                     rabbitmq_recent_history_exchange\nrabbitmq_sharding\nrabbitmq_stream\n\
-                    rabbitmq_stream_management\nrabbitmq_web_dispatch\n";
+                    rabbitmq_stream_management\nrabbitmq_tracing\nrabbitmq_web_dispatch\n";
     for options in [&["-E", "-m", "-q"][..], &["--enabled", "--minimal", "--quiet"], &["-Em", "-s"]]
     {
         let ran = plugins(&[&["list"], options].concat());

@@ -1,5 +1,7 @@
 //! The HTTP API, over sockets.
 
+mod traces;
+
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{BasicAck, BasicReject, QueueDeclare};

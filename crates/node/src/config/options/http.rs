@@ -234,6 +234,13 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
             ),
         ),
         row(
+            "trace_files.directory",
+            "traces",
+            Kind::Text(|d, v| d.config.http.trace_dir = Some(v.into())),
+            "The directory of the files that traces are written to (`PUT /api/traces`), inside the data \
+             directory if it is relative. Leveret's own key.",
+        ),
+        row(
             "prometheus.enabled",
             "true",
             Kind::Flag(|d, v| d.config.http.metrics.is_enabled = v),

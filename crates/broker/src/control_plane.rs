@@ -315,6 +315,8 @@ impl ControlPlane {
         if made.iter().any(|(_, outcome)| !is_nothing(&outcome.done)) {
             self.publish(definitions);
         }
+        // Behind it: nobody counts a queue twice who looks at what is gone before what is there.
+        self.churn.note_ended(&gone);
         if any_watched {
             effects.push(Effect::KeepDelayedQueues);
         }
@@ -432,9 +434,7 @@ impl ControlPlane {
         };
         let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
         let ids = removed.filter_map(removed_queue);
-        let removed: Vec<QueueRef> = ids.filter_map(|id| definitions.queues.remove(&id)).collect();
-        self.churn.note_ended(&removed);
-        removed
+        ids.filter_map(|id| definitions.queues.remove(&id)).collect()
     }
 
     fn publish(&self, definitions: &Definitions) {

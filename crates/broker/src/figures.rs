@@ -2,6 +2,7 @@
 
 use crate::broker::Broker;
 use crate::connections::{Connection, Published};
+use crate::control_plane::View;
 use crate::queue_ref::QueueRef;
 use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
@@ -137,6 +138,31 @@ impl Figures<'_> {
         }
         end(run);
         totals
+    }
+
+    /// Counts of what went through queues that are gone. Who adds those that are there asks for these first.
+    #[must_use]
+    pub fn ended(&self) -> BTreeMap<(String, QueueKind), Counts> {
+        stdx::lock(&self.0.control_plane.churn.ended).clone()
+    }
+
+    /// Queues whose figures have changed since this was asked last, or all of them the first time. Of streams
+    /// nobody knows.
+    #[must_use]
+    pub fn used_queues(&self, view: &View) -> Vec<QueueRef> {
+        let ids = self.0.classic.services().used.take();
+        let used: Vec<QueueRef> = match ids {
+            None => view.queues().cloned().collect(),
+            Some(ids) => ids.into_iter().filter_map(|id| view.queue_by_id(id)).collect(),
+        };
+        for queue in &used {
+            match queue {
+                QueueRef::Classic(queue) => queue.clear_used(),
+                QueueRef::Quorum(queue) => QuorumInspection::of(queue).clear_used(),
+                QueueRef::Stream(_) => {}
+            }
+        }
+        used
     }
 
     /// Messages published since the node started, by virtual host, to exchanges and queues that are there.

@@ -124,6 +124,11 @@ impl Queue {
         self.counters.stat(self.files_version.get())
     }
 
+    /// See [`QueueCounters::clear_used`].
+    pub fn clear_used(&self) {
+        self.counters.clear_used();
+    }
+
     /// Runs `act` under the lock, brings the counters up to date, and wakes who was given something.
     fn with<T>(&self, act: impl FnOnce(&mut QueueState, &mut Wakes) -> T) -> T {
         let mut wakes = Wakes::new();
@@ -149,7 +154,7 @@ impl Queue {
             confirms.settle(self, fifo, wakes);
             state.content.trim(&self.services.storage.pool);
             state.content.settle_journal(self);
-            self.counters.publish(&state, &self.services);
+            self.counters.publish(&state, self);
             let is_pager_wanted = state.paging_turn().settle(&self.services, is_deleted, wakes);
             (result, is_pager_wanted, is_sending_wanted)
         };

@@ -12,6 +12,7 @@ use background::Poison;
 use log::{Disk, Durability, LogError, Stamper, Wal, WalOptions};
 use message_store::MessageStores;
 use meta::Name;
+use queue_type::UsedQueues;
 use std::io;
 use std::sync::{Arc, Weak};
 use store::StoreError;
@@ -78,7 +79,8 @@ impl ClassicParts {
         let storage = Storage::open((disk, &options, &stamper), (wal, bodies), is_v1, vhosts)?;
         let pager = PagerInbox::new(options.pager, &failure);
         let journals = JournalInbox::new(&failure);
-        Ok(ClassicService { services: Arc::new(Services { storage, pager, journals, host }) })
+        let used = UsedQueues::default();
+        Ok(ClassicService { services: Arc::new(Services { storage, pager, journals, host, used }) })
     }
 }
 

@@ -36,6 +36,7 @@ pub use settings::{Limits, MetricsSettings, Restrictions, Settings};
 
 use auth::LoginThrottle;
 use mgmt::Management;
+use stats::ChangedQueues;
 use std::hash::RandomState;
 use std::sync::Arc;
 use stdx::Now;
@@ -97,10 +98,12 @@ impl Api {
         (self.clock)()
     }
 
-    /// Looks at the figures.
-    fn look(&self) {
-        self.stats.look(&self.management, self.now());
-        self.ages.look(&self.management.broker, self.now());
+    /// Looks at the figures of the node and its virtual hosts, and at those of all objects if that is wanted.
+    fn look(&self, wants_all: bool) {
+        let changed = self.stats.look(&self.management, (self.now(), wants_all));
+        if let Some(ChangedQueues { between_ms, queues }) = changed {
+            self.ages.look(queues.into_iter(), between_ms, |queue| self.stats.knows(queue));
+        }
         self.lists.forget(self.now().monotonic_ms);
     }
 }

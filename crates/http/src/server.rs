@@ -24,11 +24,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
+use tokio::time::MissedTickBehavior;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
 
-/// Interval of looks at the figures.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval of looks at the figures of the node and its virtual hosts.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One of so many looks is at all objects.
+const OBJECTS_EVERY: u64 = 5;
 /// Time after which a request may be tried again that was one too many, seconds.
 const RETRY_AFTER_S: &str = "5";
 /// Names the node that an operator means.
@@ -76,10 +79,11 @@ pub async fn serve_metrics(
 async fn look_often(api: &Arc<Api>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     api.stats.is_sampled.store(true, Ordering::Relaxed);
-    loop {
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for n in 0_u64.. {
         ticks.tick().await;
         let api = Arc::clone(api);
-        let _ended = spawn_blocking(move || api.look()).await;
+        let _ended = spawn_blocking(move || api.look(n % OBJECTS_EVERY == 0)).await;
     }
 }
 

@@ -2,27 +2,30 @@
 //! looks at them every few seconds, and the difference of the last two looks is a rate. Queues that are empty
 //! and unused take no memory.
 
+mod looks;
 mod pairs;
+mod queues;
 mod series;
 
+pub(crate) use looks::ChangedQueues;
 pub(crate) use series::Ranges;
 
 use broker::{
     Broker, ChannelCounters, Connection, Count, Counts, ExchangeCounts, PublishTotals, QueueStat,
 };
+use looks::Looks;
 use meta::{ConnectionId, QueueId};
 use mgmt::{Management, memory_used_bytes};
-use pairs::Pairs;
 use serde_json::{Map, Value, json};
-use series::{History, LONG, Moments, Range, SHORT, details};
+use series::{Moments, Range, details};
 use session::ChannelId;
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use stdx::Now;
 
-/// Memory of the past of all queues, and of all objects of one other kind, bytes.
-const QUEUE_BYTES_MAX: usize = 24 << 20;
+/// Memory of the past of all queues, beside their figures as they are now, and of all objects of one other
+/// kind, bytes.
+const QUEUE_BYTES_MAX: usize = 20 << 20;
 const OTHER_BYTES_MAX: usize = 2 << 20;
 
 /// Names of what is counted, as RabbitMQ's message_stats have them.
@@ -109,29 +112,6 @@ fn add(sums: &mut [u64], more: &[u64]) {
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// The virtual hosts as they are now.
-fn vhosts(broker: &Broker) -> BTreeMap<String, VhostLook> {
-    let mut vhosts: BTreeMap<String, VhostLook> = BTreeMap::new();
-    let mut put = |vhost: &str, at: usize, figures: &[u64]| {
-        if !vhosts.contains_key(vhost) {
-            vhosts.insert(vhost.to_owned(), VhostLook::default());
-        }
-        let sums = vhosts.get_mut(vhost).and_then(|sums| sums.get_mut(at..));
-        add(sums.unwrap_or_default(), figures);
-    };
-    for ((vhost, _), totals) in broker.figures().totals() {
-        put(&vhost, 0, &of_counts(&totals.counts));
-        put(&vhost, READY, &[totals.n_ready, totals.n_unacked]);
-    }
-    for (vhost, totals) in broker.connections.published() {
-        put(&vhost, PUBLISHED, &of_published(&totals));
-    }
-    for (vhost, bytes) in broker.connections.traffic() {
-        put(&vhost, RECEIVED, &bytes);
-    }
-    vhosts
-}
-
 /// Names of the node's own figures.
 const OF_NODE: [&str; 7] = [
     "mem_used",
@@ -160,38 +140,6 @@ fn of_node(management: &Management) -> [u64; OF_NODE.len()] {
 /// Virtual host and exchange.
 type ExchangeKey = (String, Box<[u8]>);
 type ChannelKey = (ConnectionId, ChannelId);
-
-/// Everything over time.
-#[derive(Debug)]
-struct Looks {
-    moments: Moments,
-    queues: History<QueueId, 10>,
-    vhosts: History<String, 16>,
-    /// Bytes received and sent.
-    connections: History<ConnectionId, 2>,
-    channels: History<ChannelKey, 11>,
-    pairs: Pairs,
-    /// Messages that came, and copies that went to queues.
-    exchanges: History<ExchangeKey, 2>,
-    churn: History<(), { CHURN.len() }>,
-    node: History<(), { OF_NODE.len() }>,
-}
-
-impl Default for Looks {
-    fn default() -> Self {
-        Self {
-            moments: Moments::default(),
-            queues: History::new(SHORT, QUEUE_BYTES_MAX),
-            vhosts: History::new(LONG, OTHER_BYTES_MAX),
-            connections: History::new(SHORT, OTHER_BYTES_MAX),
-            channels: History::new(SHORT, OTHER_BYTES_MAX),
-            pairs: Pairs::default(),
-            exchanges: History::new(SHORT, OTHER_BYTES_MAX),
-            churn: History::new(LONG, OTHER_BYTES_MAX),
-            node: History::new(LONG, OTHER_BYTES_MAX),
-        }
-    }
-}
 
 /// Figures of one object over time, on their way into an answer.
 struct Past<'l, const N: usize> {
@@ -287,49 +235,27 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    /// Looks at everything.
-    pub(crate) fn look(&self, management: &Management, now: Now) {
-        let broker = &management.broker;
-        let (vhosts, churn, node) = (vhosts(broker), churn(broker), of_node(management));
-        let published = broker.figures().published();
+    /// Looks at the node and its virtual hosts; at all objects too, if that is wanted, and then tells which
+    /// queues have changed since the last time.
+    pub(crate) fn look(
+        &self,
+        management: &Management,
+        (now, wants_all): (Now, bool),
+    ) -> Option<ChangedQueues> {
         let mut looks = stdx::lock(&self.looks);
-        let Looks { moments, queues, vhosts: of_vhosts, connections, channels, pairs, .. } =
-            &mut *looks;
-        moments.advance(now);
-        for queue in broker.view().queues().filter(|queue| !queue.def().is_internal()) {
-            queues.look(queue.id(), of_queue(&queue.stat()), moments);
-        }
-        queues.end_look(moments);
-        vhosts.into_iter().for_each(|(vhost, figures)| of_vhosts.look(vhost, figures, moments));
-        of_vhosts.end_look(moments);
-        for connection in broker.connections.list() {
-            connections.look(connection.id, connection.bytes(), moments);
-            for (channel, counters) in stdx::lock(&connection.channels).iter() {
-                let figures = of_channel(&connection, *channel, counters);
-                channels.look((connection.id, *channel), figures, moments);
-                pairs.look_at_channel(&connection, (*channel, counters), moments);
-            }
-        }
-        connections.end_look(moments);
-        channels.end_look(moments);
-        let moments = looks.moments;
-        for (vhost, of_vhost) in published {
-            for (exchange, counts) in of_vhost.exchanges {
-                let key = (vhost.clone(), exchange);
-                looks.exchanges.look(key, of_exchange(&counts), &moments);
-            }
-            looks.pairs.look_at_routes(of_vhost.pairs, &moments);
-        }
-        looks.exchanges.end_look(&moments);
-        looks.pairs.end_look(&moments);
-        looks.churn.look((), churn, &moments);
-        looks.node.look((), node, &moments);
+        looks.look(management, now);
+        wants_all.then(|| looks.look_at_objects(&management.broker, now))
+    }
+
+    /// Whether it is a queue that was ever used.
+    pub(crate) fn knows(&self, queue: QueueId) -> bool {
+        stdx::lock(&self.looks).known.has(queue)
     }
 
     /// The details of a queue's column.
     pub(crate) fn details_of_queue(&self, queue: QueueId, column: &str, ranges: &Ranges) -> Value {
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.moments, &|ms| looks.queues.at(&queue, ms));
+        let (moments, at) = (&looks.slow, &|ms| looks.queues.at(&queue, ms));
         let name = column.trim_end_matches("_details");
         let places = LENGTHS.into_iter().find(|(known, _)| *known == name);
         let past = Past { moments, at, range: ranges.lengths };
@@ -347,7 +273,7 @@ impl Stats {
             return None;
         }
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.moments, &|ms| looks.queues.at(&queue, ms));
+        let (moments, at) = (&looks.slow, &|ms| looks.queues.at(&queue, ms));
         let mut object = Map::new();
         let past = Past { moments, at, range: ranges.msg_rates };
         past.put_counts(&mut object, &of_counts(&stat.counts));
@@ -362,7 +288,7 @@ impl Stats {
         ranges: &Ranges,
     ) -> Value {
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.moments, &|ms| looks.connections.at(&connection, ms));
+        let (moments, at) = (&looks.slow, &|ms| looks.connections.at(&connection, ms));
         let place = usize::from(is_sent);
         Past { moments, at, range: ranges.data_rates }.details(place..place + 1)
     }
@@ -379,7 +305,7 @@ impl Stats {
             return None;
         }
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.moments, &|ms| looks.channels.at(&key, ms));
+        let (moments, at) = (&looks.slow, &|ms| looks.channels.at(&key, ms));
         let mut object = Map::new();
         let past = Past { moments, at, range: ranges.msg_rates };
         past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
@@ -394,7 +320,7 @@ impl Stats {
         ranges: &Ranges,
     ) -> Value {
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
-        let (moments, at) = (&looks.moments, &|ms| looks.exchanges.at(key, ms));
+        let (moments, at) = (&looks.slow, &|ms| looks.exchanges.at(key, ms));
         let past = Past { moments, at, range: ranges.msg_rates };
         past.put_all(
             &mut object,
@@ -407,7 +333,7 @@ impl Stats {
     /// The figures of a virtual host as fields of its object.
     pub(crate) fn of_vhost(&self, vhost: &str, ranges: &Ranges) -> Map<String, Value> {
         let (looks, vhost) = (stdx::lock(&self.looks), vhost.to_owned());
-        let (moments, at) = (&looks.moments, &|ms| looks.vhosts.at(&vhost, ms));
+        let (moments, at) = (&looks.fast, &|ms| looks.vhosts.at(&vhost, ms));
         let past = |range| Past { moments, at, range };
         let (mut object, bytes) = (Map::new(), past(ranges.data_rates));
         past(ranges.lengths).put_lengths(&mut object);
@@ -433,7 +359,7 @@ impl Stats {
                 sums
             })
         };
-        let past = |range| Past { moments: &looks.moments, at: &at, range };
+        let past = |range| Past { moments: &looks.fast, at: &at, range };
         let (mut object, mut totals) = (Map::new(), Map::new());
         past(ranges.lengths).put_lengths(&mut totals);
         object.insert("queue_totals".to_owned(), Value::Object(totals));
@@ -444,7 +370,7 @@ impl Stats {
     /// Connections, channels and queues that come and go, as fields.
     pub(crate) fn churn(&self, broker: &Broker, ranges: &Ranges) -> Map<String, Value> {
         let (now, looks, mut object) = (churn(broker), stdx::lock(&self.looks), Map::new());
-        let (moments, at) = (&looks.moments, &|ms| looks.churn.at(&(), ms));
+        let (moments, at) = (&looks.fast, &|ms| looks.churn.at(&(), ms));
         let past = Past { moments, at, range: ranges.node_stats };
         past.put_all(&mut object, CHURN.into_iter().zip(now), 0);
         object
@@ -453,7 +379,7 @@ impl Stats {
     /// The node's own figures, as fields.
     pub(crate) fn of_node(&self, management: &Management, ranges: &Ranges) -> Map<String, Value> {
         let (now, looks, mut object) = (of_node(management), stdx::lock(&self.looks), Map::new());
-        let (moments, at) = (&looks.moments, &|ms| looks.node.at(&(), ms));
+        let (moments, at) = (&looks.fast, &|ms| looks.node.at(&(), ms));
         let past = Past { moments, at, range: ranges.node_stats };
         past.put_all(&mut object, OF_NODE.into_iter().zip(now), 0);
         object

@@ -1,7 +1,6 @@
 //! How long the oldest message of each queue has waited. No queue notes when a message came: looks at how
 //! many have come so far, one every few seconds, tell between which two looks the oldest did.
 
-use broker::{Broker, QueueStat};
 use meta::QueueId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -20,7 +19,13 @@ pub struct Ages(Mutex<HashMap<QueueId, Looks>>);
 struct Looks(VecDeque<(u64, u64)>);
 
 impl Looks {
-    fn look(&mut self, now_ms: u64, n_come: u64, n_messages: u64) {
+    /// A look at a queue that has changed since the one at `before_ms`.
+    fn look(&mut self, (before_ms, now_ms): (u64, u64), n_come: u64, n_messages: u64) {
+        // Until then it had not.
+        if let Some((at_ms, n_come)) = self.0.back().copied().filter(|(at, _)| *at < before_ms) {
+            debug_assert!(at_ms < now_ms);
+            self.0.push_back((before_ms, n_come));
+        }
         let n_before = n_come.saturating_sub(n_messages);
         while self.0.get(1).is_some_and(|(_, n)| *n <= n_before) {
             self.0.pop_front();
@@ -41,26 +46,23 @@ impl Looks {
 }
 
 impl Ages {
-    /// Looks at everything.
-    pub fn look(&self, broker: &Broker, now: Now) {
-        let view = broker.view();
-        let mut before = std::mem::take(&mut *stdx::lock(&self.0));
-        let of = |stat: &QueueStat| (stat.counts.of(broker::Count::Published), n_messages(stat));
-        // A stream's messages stay; their age says nothing.
-        let waiting = view
-            .queues()
-            .filter(|queue| {
-                !queue.def().is_internal() && queue.def().kind != meta::QueueKind::Stream
-            })
-            .map(|queue| (queue.id(), of(&queue.stat())))
-            .filter(|(_, (_, n_messages))| *n_messages > 0);
-        let looked = waiting.map(|(id, (n_come, n_messages))| {
-            let mut looks = before.remove(&id).unwrap_or_default();
-            looks.look(now.monotonic_ms, n_come, n_messages);
-            (id, looks)
-        });
-        let looked = looked.collect();
-        *stdx::lock(&self.0) = looked;
+    /// Looks at queues that have changed between the last look and this one: messages that have come, and
+    /// that are there. Of a stream's the age says nothing: they stay.
+    pub fn look(
+        &self,
+        changed: impl Iterator<Item = (QueueId, u64, u64)>,
+        between_ms: (u64, u64),
+        is_there: impl Fn(QueueId) -> bool,
+    ) {
+        let mut ages = stdx::lock(&self.0);
+        ages.retain(|id, _| is_there(*id));
+        for (id, n_come, n_messages) in changed {
+            if n_messages == 0 {
+                ages.remove(&id);
+            } else {
+                ages.entry(id).or_default().look(between_ms, n_come, n_messages);
+            }
+        }
     }
 
     /// Of each queue that had messages at the last look, in seconds.
@@ -69,10 +71,6 @@ impl Ages {
         let age = |looks: &Looks| looks.age_ms(now.monotonic_ms) as f64 / 1e3;
         looks.iter().map(|(id, looks)| (*id, age(looks))).collect()
     }
-}
-
-const fn n_messages(stat: &QueueStat) -> u64 {
-    stat.n_ready + stat.n_unacked
 }
 
 #[cfg(test)]
@@ -86,7 +84,7 @@ mod tests {
         let mut looks = Looks::default();
         for second in 1..=100_000_u64 {
             let (n_come, n_gone) = (second * 10, second * 5);
-            looks.look(second * 1_000, n_come, n_come - n_gone);
+            looks.look(((second - 1) * 1_000, second * 1_000), n_come, n_come - n_gone);
             let came_ms = n_gone * 100;
             let age_ms = second * 1_000 - came_ms;
             let estimated_ms = looks.age_ms(second * 1_000);
@@ -101,14 +99,14 @@ mod tests {
     #[test]
     fn what_was_there_first_is_as_old_as_the_first_look_at_least() {
         let mut looks = Looks::default();
-        looks.look(1_000, 0, 7);
-        looks.look(6_000, 10, 10);
+        looks.look((0, 1_000), 0, 7);
+        looks.look((1_000, 6_000), 10, 10);
         assert_eq!(looks.age_ms(7_000), 6_000);
         // The seven are gone, and so are three of the ten.
-        looks.look(11_000, 10, 7);
-        looks.look(16_000, 10, 7);
+        // At 16 s nothing has changed.
+        looks.look((6_000, 11_000), 10, 7);
         assert_eq!(looks.age_ms(16_000), 15_000);
-        looks.look(21_000, 15, 5);
+        looks.look((16_000, 21_000), 15, 5);
         assert_eq!(looks.age_ms(21_000), 5_000);
     }
 }

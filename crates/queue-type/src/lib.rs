@@ -10,6 +10,7 @@ mod global_prefetch;
 mod listing;
 mod publish;
 mod tally;
+mod used;
 mod wakes;
 
 pub use crate::consume::{
@@ -26,4 +27,5 @@ pub use crate::publish::{
     Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Named, Publishes, RefusedItem,
 };
 pub use crate::tally::{Count, Counts, Tally};
+pub use crate::used::{UsedMark, UsedQueues};
 pub use crate::wakes::{Wakes, wake_all};

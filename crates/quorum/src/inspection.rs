@@ -56,6 +56,11 @@ impl<'q> QuorumInspection<'q> {
         Self(queue)
     }
 
+    /// Its figures are about to be looked at because they have changed.
+    pub fn clear_used(&self) {
+        self.0.counters.clear_used();
+    }
+
     /// Figures as of now.
     #[must_use]
     pub fn figures(&self) -> QuorumFigures {

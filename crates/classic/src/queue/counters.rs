@@ -1,9 +1,9 @@
 //! A queue's figures, as others read them without its lock.
 
-use super::Services;
 use super::state::QueueState;
+use super::{Queue, QueueContext};
 use meta::{ConfirmOn, QueueVersion};
-use queue_type::{QueueStat, Tally};
+use queue_type::{QueueStat, Tally, UsedMark};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use store::backlog::Backlog;
 
@@ -32,9 +32,15 @@ pub struct QueueCounters {
     pub tally: Tally,
     /// See [`Queue::confirm_on`](super::Queue::confirm_on).
     confirm_on: AtomicU8,
+    used: UsedMark,
 }
 
 impl QueueCounters {
+    /// They are about to be looked at, see [`UsedMark`].
+    pub fn clear_used(&self) {
+        self.used.clear();
+    }
+
     /// The figures as of the last operation.
     #[must_use]
     pub fn stat(&self, version: QueueVersion) -> QueueStat {
@@ -56,10 +62,10 @@ impl QueueCounters {
     }
 
     /// Takes the figures of an operation that ends; the pager counts the bytes of all queues.
-    pub(super) fn publish(&self, state: &QueueState, services: &Services) {
+    pub(super) fn publish(&self, state: &QueueState, queue: &Queue) {
         let n_messages = (state.fifo.messages().n_ready(), state.fifo.consumers().n_held());
         let n_consumers = state.fifo.consumers().n_active() as u64;
-        self.note(n_messages, n_consumers, &state.content.backlog, services);
+        self.note(n_messages, n_consumers, &state.content.backlog, &queue.context);
     }
 
     /// Takes figures: ready and unacked messages, consumers. The node counts the bytes of all queues.
@@ -68,13 +74,15 @@ impl QueueCounters {
         (n_ready, n_unacked): (u64, u64),
         n_consumers: u64,
         backlog: &Backlog,
-        services: &Services,
+        context: &QueueContext,
     ) {
+        let services = context.services();
         self.n_ready.store(n_ready, Ordering::Relaxed);
         self.n_unacked.store(n_unacked, Ordering::Relaxed);
         self.n_consumers.store(n_consumers, Ordering::Relaxed);
         let before = self.message_bytes.swap(backlog.stored_bytes(), Ordering::Relaxed);
         services.pager.count_held(before, backlog.stored_bytes());
+        self.used.note(&services.used, context.def().id);
     }
 
     /// Takes how many messages are gone and still to be dead-lettered.

@@ -61,7 +61,7 @@ impl QueueRecovery<'_> {
     pub fn end(mut self, next_position: u64, seen_below: u64) -> Option<PageScan> {
         self.state.content.upkeep(self.queue).count_named();
         if self.reads_later {
-            self.queue.counters.publish(&self.state, &self.queue.services);
+            self.queue.counters.publish(&self.state, self.queue);
             // The core will be told of them.
             let n_messages = self.state.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl QueueRecovery<'_> {
         // Nothing departs yet: only the alarm is set.
         let is_deleted = self.state.deleted;
         self.state.leaving().settle(self.queue, is_deleted);
-        self.queue.counters.publish(&self.state, &self.queue.services);
+        self.queue.counters.publish(&self.state, self.queue);
         None
     }
 }

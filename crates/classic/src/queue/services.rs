@@ -5,6 +5,7 @@ use super::{JournalInbox, PagedQueue, PagerInbox, Queue, QueueHost, Task};
 use crate::body_refs::BodyRefs;
 use crate::storage::Storage;
 use message_store::BodyStore;
+use queue_type::UsedQueues;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -17,6 +18,8 @@ pub struct Services {
     pub(crate) pager: Arc<PagerInbox>,
     pub(crate) journals: Arc<JournalInbox>,
     pub(crate) host: Arc<dyn QueueHost>,
+    /// Queues of all types whose figures have changed.
+    pub used: UsedQueues,
 }
 
 impl Services {

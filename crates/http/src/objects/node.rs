@@ -358,7 +358,7 @@ pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {
 pub(crate) async fn sample(call: &Call) -> Outcome {
     if !call.api.stats.is_sampled.load(Ordering::Relaxed) {
         let api = Arc::clone(&call.api);
-        spawn_blocking(move || api.look()).await.map_err(|_| Refusal::internal())?;
+        spawn_blocking(move || api.look(true)).await.map_err(|_| Refusal::internal())?;
     }
     Ok(Answer::NoContent)
 }

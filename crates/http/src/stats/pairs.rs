@@ -74,7 +74,7 @@ impl Stats {
     ) -> Value {
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.publishes.at(key, ms);
-        let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
+        let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
         let now = of_publishes(counts, n_confirmed);
         past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
         if n_confirmed.is_none() {
@@ -93,7 +93,7 @@ impl Stats {
     ) -> Value {
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.deliveries.at(key, ms);
-        let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
+        let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
         past.put_deliveries(&mut object, &of_counts(counts), 1);
         Value::Object(object)
     }
@@ -102,7 +102,7 @@ impl Stats {
     pub(crate) fn of_route(&self, key: &RouteKey, n: u64, ranges: &Ranges) -> Value {
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.routes.at(key, ms);
-        let past = Past { moments: &looks.moments, at, range: ranges.msg_rates };
+        let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
         past.put(&mut object, ("publish", n), 0..1);
         Value::Object(object)
     }

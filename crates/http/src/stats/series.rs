@@ -4,68 +4,81 @@
 use crate::query::Query;
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::Hash;
 use stdx::Now;
 
-/// Distance of samples and the age up to which they are kept, milliseconds: of everything, and behind the
-/// second of what there are few of alone.
-const LEVELS: [(u64, u64); 4] =
-    [(0, 605_000), (60_000, 3_660_000), (600_000, 29_400_000), (1_800_000, 88_200_000)];
-/// The levels of what there may be many of.
-pub(super) const SHORT: usize = 2;
-/// The levels of what there are few of.
-pub(super) const LONG: usize = LEVELS.len();
+/// Distance of samples up to an age, milliseconds.
+type Level = (u64, u64);
+
+/// The levels of what there may be many of, looked at every few seconds.
+pub(super) const SHORT: &[Level] = &[(0, 605_000), (60_000, 3_660_000)];
+/// The levels of what there are few of, looked at every second.
+pub(super) const LONG: &[Level] = &[
+    (0, 65_000),
+    (5_000, 605_000),
+    (60_000, 3_660_000),
+    (600_000, 29_400_000),
+    (1_800_000, 88_200_000),
+];
 /// A look counts for a moment that it came so much too late for, milliseconds.
 const SLACK_MS: u64 = 1_000;
 /// Most samples of an answer's figure.
 const SAMPLES_MAX: u64 = 1_000;
+/// Samples of an object at least: two are a rate.
+const SAMPLES_MIN: usize = 2;
 
 /// Figures at one moment.
 type Sample<const N: usize> = (u64, [u64; N]);
 
-/// Figures of one object over time.
+/// Figures of one object over time, oldest first.
 #[derive(Debug, Default)]
 struct Series<const N: usize> {
-    levels: Vec<VecDeque<Sample<N>>>,
+    samples: Vec<Sample<N>>,
     seen_ms: u64,
 }
 
 impl<const N: usize> Series<N> {
-    fn push(&mut self, now_ms: u64, figures: [u64; N]) {
-        for (level, (step_ms, age_ms)) in self.levels.iter_mut().zip(LEVELS) {
-            let step = |at_ms: u64| at_ms.checked_div(step_ms).unwrap_or(at_ms);
-            let is_due =
-                |(at_ms, last): &Sample<N>| step(*at_ms) < step(now_ms) && *last != figures;
-            if level.back().is_none_or(is_due) {
-                level.push_back((now_ms, figures));
-            }
-            // The last one of before tells what there was since.
-            while level.get(1).is_some_and(|(at_ms, _)| at_ms + age_ms < now_ms) {
-                level.pop_front();
-            }
-        }
+    fn push(&mut self, now_ms: u64, figures: [u64; N], levels: &[Level]) {
         self.seen_ms = now_ms;
+        if self.samples.last().is_some_and(|(_, last)| *last == figures) {
+            return;
+        }
+        if self.samples.len() == self.samples.capacity() {
+            // By a quarter: there may be very many of them.
+            self.samples.reserve_exact((self.samples.len() / 4).max(1));
+        }
+        self.samples.push((now_ms, figures));
+        self.thin_out(now_ms, levels);
+    }
+
+    /// Forgets what is too old, and of what is older the more the older it is.
+    fn thin_out(&mut self, now_ms: u64, levels: &[Level]) {
+        let age_max_ms = levels.last().map_or(0, |(_, age_ms)| *age_ms);
+        let n_old = self.samples.partition_point(|(at_ms, _)| at_ms + age_max_ms < now_ms);
+        // The last one of before tells what there was since.
+        self.samples.drain(..n_old.saturating_sub(1));
+        let (mut last_step, newest) = (None, self.samples.len());
+        let mut at = 0;
+        self.samples.retain(|(at_ms, _)| {
+            at += 1;
+            let level = levels.iter().find(|(_, age_ms)| at_ms + age_ms >= now_ms);
+            let (step_ms, _) = level.or_else(|| levels.last()).copied().unwrap_or_default();
+            let step = at_ms.checked_div(step_ms).map(|step| (step_ms, step));
+            step.is_none() || at == newest || std::mem::replace(&mut last_step, step) != step
+        });
     }
 
     /// The figures at a moment, if that is not too long ago.
     fn at(&self, moment_ms: u64) -> Option<[u64; N]> {
-        self.levels.iter().find_map(|level| {
-            let n_before = level.partition_point(|(at_ms, _)| *at_ms <= moment_ms);
-            level.get(n_before.checked_sub(1)?).map(|(_, figures)| *figures)
-        })
+        let n_before = self.samples.partition_point(|(at_ms, _)| *at_ms <= moment_ms);
+        self.samples.get(n_before.checked_sub(1)?).map(|(_, figures)| *figures)
     }
 
-    fn len(&self) -> usize {
-        self.levels.iter().map(VecDeque::len).sum()
-    }
-
-    /// Forgets the oldest of each level but so many.
+    /// Forgets the oldest but so many.
     fn shorten(&mut self, n: usize) {
-        for level in &mut self.levels {
-            level.drain(..level.len().saturating_sub(n));
-            level.shrink_to_fit();
-        }
+        self.samples.drain(..self.samples.len().saturating_sub(n));
+        self.samples.shrink_to_fit();
     }
 }
 
@@ -92,41 +105,58 @@ impl Moments {
 #[derive(Debug)]
 pub(super) struct History<K, const N: usize> {
     series: HashMap<K, Series<N>>,
-    n_levels: usize,
-    samples_max: usize,
+    levels: &'static [Level],
+    bytes_max: usize,
 }
 
 impl<K: Eq + Hash, const N: usize> History<K, N> {
-    /// For samples of so many bytes altogether.
-    pub(super) fn new(n_levels: usize, bytes_max: usize) -> Self {
-        let samples_max = bytes_max / size_of::<Sample<N>>();
-        Self { series: HashMap::new(), n_levels, samples_max }
+    /// Memory that an object takes beside its samples: its place in a table that is half full.
+    const OBJECT_BYTES: usize = 2 * size_of::<(K, Series<N>)>();
+
+    /// In so many bytes.
+    pub(super) fn new(levels: &'static [Level], bytes_max: usize) -> Self {
+        Self { series: HashMap::new(), levels, bytes_max }
     }
 
-    /// Notes the figures of one; those that were never anything but 0 take no room.
+    /// Notes the figures of one, if there is room; those that were never anything but 0 take none.
     pub(super) fn look(&mut self, key: K, figures: [u64; N], moments: &Moments) {
-        let n_levels = self.n_levels;
-        if !self.series.contains_key(&key) && figures == [0; N] {
-            return;
+        if !self.series.contains_key(&key) {
+            let object_bytes = Self::OBJECT_BYTES + SAMPLES_MIN * size_of::<Sample<N>>();
+            let is_full = (self.series.len() + 1) * object_bytes > self.bytes_max;
+            if is_full || figures == [0; N] {
+                return;
+            }
         }
+        let levels = self.levels;
         let series = self.series.entry(key).or_insert_with(|| {
-            let mut series = Series { levels: vec![VecDeque::new(); n_levels], seen_ms: 0 };
+            let mut series = Series::default();
             // What is there at the first look did not come since.
             if moments.n_looks > 1 {
-                series.push(moments.before_ms, [0; N]);
+                series.push(moments.before_ms, [0; N], levels);
             }
             series
         });
-        series.push(moments.now_ms, figures);
+        series.push(moments.now_ms, figures, levels);
     }
 
     /// Forgets what was not seen in this look, and what there is no room for.
     pub(super) fn end_look(&mut self, moments: &Moments) {
         self.series.retain(|_, series| series.seen_ms == moments.now_ms);
-        let n_samples: usize = self.series.values().map(Series::len).sum();
-        if n_samples > self.samples_max {
-            // Two are a rate.
-            let n = (self.samples_max / self.series.len().max(1) / self.n_levels).max(2);
+        self.shorten();
+    }
+
+    /// Forgets those that are not there, and what there is no room for.
+    pub(super) fn keep(&mut self, is_there: impl Fn(&K) -> bool) {
+        self.series.retain(|key, _| is_there(key));
+        self.shorten();
+    }
+
+    fn shorten(&mut self) {
+        let n_samples: usize = self.series.values().map(|it| it.samples.capacity()).sum();
+        let room = self.bytes_max.saturating_sub(self.series.len() * Self::OBJECT_BYTES);
+        let samples_max = room / size_of::<Sample<N>>();
+        if n_samples > samples_max {
+            let n = (samples_max / self.series.len().max(1)).max(SAMPLES_MIN);
             self.series.values_mut().for_each(|series| series.shorten(n));
         }
     }

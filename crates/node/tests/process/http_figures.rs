@@ -196,3 +196,40 @@ fn logins_are_counted_by_their_source() {
     assert_eq!((reset, get(&node, &path)), (204, json!([of("guest", "http", 0, 1)])));
     node.stop();
 }
+
+/// The sums of virtual hosts follow queues that change, and those that go.
+#[test]
+fn sums_follow_the_queues_that_change() {
+    let node = Node::start(&LISTENERS);
+    let mut client = Client::guest(node.address());
+    let messages = |n: u64| {
+        wait_until(&format!("{n} messages"), || {
+            let overview = get(&node, "/overview");
+            overview["queue_totals"]["messages"] == n && get(&node, "/vhosts/%2F")["messages"] == n
+        });
+    };
+    messages(0);
+    for queue in ["a", "b"] {
+        client.declare(queue);
+        (0..3).for_each(|_| client.put_publish(queue, true, b"x"));
+    }
+    client.flush();
+    messages(6);
+    assert!(client.get("a").is_some());
+    messages(5);
+    // What has changed once is looked at again.
+    assert!(client.get("a").is_some());
+    messages(4);
+    let deleted = ask(node.first_address(), "guest:guest", "DELETE /queues/%2F/b", "").status;
+    assert_eq!(deleted, 204);
+    messages(1);
+    let stats = get(&node, "/overview")["message_stats"].take();
+    assert_eq!(counts(&stats), json!({"publish": 6, "get_no_ack": 2, "deliver_get": 2}));
+    wait_until("the queue's past is known", || {
+        let query = "?lengths_age=60&lengths_incr=5";
+        let queue = get(&node, &format!("/queues/%2F/a{query}"));
+        queue["messages_details"]["samples"][0]["sample"] == 1
+    });
+    client.close();
+    node.stop();
+}

@@ -133,7 +133,7 @@ impl<'t> Turn<'t> {
         let facts = state.machine.facts();
         let n_messages = (facts.n_ready(), facts.n_held());
         let n_consumers = state.members.n_consumers();
-        queue.counters.note(n_messages, n_consumers, &state.content.backlog, services);
+        queue.counters.note(n_messages, n_consumers, &state.content.backlog, &queue.context);
         queue.counters.note_departing(facts.n_departing());
         let is_sending_wanted = state.is_sending_wanted();
         FollowUp { is_sending_wanted, is_pager_wanted: state.settle_paging(services, wakes) }

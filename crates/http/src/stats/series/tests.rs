@@ -1,8 +1,12 @@
 use super::*;
 
 /// Looks at what `figure` says, every five seconds for so many of them.
-fn looked(n_levels: usize, n_looks: u64, figure: impl Fn(u64) -> u64) -> (History<u8, 1>, Moments) {
-    let (mut history, mut moments) = (History::new(n_levels, 1 << 20), Moments::default());
+fn looked(
+    levels: &'static [Level],
+    n_looks: u64,
+    figure: impl Fn(u64) -> u64,
+) -> (History<u8, 1>, Moments) {
+    let (mut history, mut moments) = (History::new(levels, 1 << 20), Moments::default());
     for n in 1..=n_looks {
         // Looks come a little late.
         let at_ms = n * 5_000 + n * 7 % 10;
@@ -36,7 +40,7 @@ fn a_figure_that_grows_has_a_rate_and_samples() {
 #[test]
 fn what_does_not_change_takes_no_room_and_is_known_all_the_same() {
     let of = looked(SHORT, 100, |n| n.min(3));
-    assert!(of.0.series[&7].len() <= 5, "{:?}", of.0.series[&7]);
+    assert!(of.0.series[&7].samples.len() <= 5, "{:?}", of.0.series[&7]);
     let found = shown(&of, "300", "60");
     assert!(found["samples"].as_array().unwrap().iter().all(|it| it["sample"] == 3), "{found}");
     assert_eq!((&found["rate"], &found["avg_rate"]), (&json!(0.0), &json!(0.0)));
@@ -45,7 +49,7 @@ fn what_does_not_change_takes_no_room_and_is_known_all_the_same() {
 #[test]
 fn samples_grow_rarer_with_their_age_and_end() {
     let a_day = looked(LONG, 86_400 / 5 + 1_000, |n| n);
-    assert!(a_day.0.series[&7].len() < 300, "{}", a_day.0.series[&7].len());
+    assert!(a_day.0.series[&7].samples.len() < 300, "{}", a_day.0.series[&7].samples.len());
     let found = shown(&a_day, "86400", "1800");
     let samples = found["samples"].as_array().unwrap();
     assert_eq!(samples.len(), 49);
@@ -63,16 +67,20 @@ fn what_is_there_at_the_first_look_did_not_come_since() {
 
 #[test]
 fn many_objects_share_the_room() {
-    let (mut history, mut moments) =
-        (History::<u32, 1>::new(SHORT, 16 * 1_000), Moments::default());
+    const BYTES_MAX: usize = 32_000;
+    let (mut history, mut moments) = (History::<u32, 1>::new(SHORT, BYTES_MAX), Moments::default());
     for n in 1..=500 {
         moments.advance(Now { monotonic_ms: n * 5_000, unix_ms: 0 });
         (0..100).for_each(|key| history.look(key, [n], &moments));
         history.end_look(&moments);
-        let n_samples: usize = history.series.values().map(Series::len).sum();
-        assert!(n_samples <= 1_000, "{n_samples}");
+        let n_samples: usize = history.series.values().map(|it| it.samples.capacity()).sum();
+        let bytes = history.series.len() * History::<u32, 1>::OBJECT_BYTES + n_samples * 16;
+        assert!(bytes <= BYTES_MAX, "{bytes}");
     }
     assert_eq!(history.at(&3, moments.before_ms), Some([499]));
+    // Of more than there is room for some have no past.
+    (0..10_000).for_each(|key| history.look(key, [1_000], &moments));
+    assert!((100..BYTES_MAX / 32).contains(&history.series.len()), "{}", history.series.len());
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! The looks at everything: at the node and its virtual hosts often, at all objects now and then.
+
+use super::pairs::Pairs;
+use super::queues::{Queues, n_messages};
+use super::series::{History, LONG, Moments, SHORT};
+use super::{
+    CHURN, ChannelKey, ExchangeKey, OF_NODE, OTHER_BYTES_MAX, PUBLISHED, QUEUE_BYTES_MAX, READY,
+    RECEIVED, VhostLook, add, churn, of_channel, of_counts, of_exchange, of_node, of_published,
+};
+use broker::{Broker, Connection};
+use meta::{ConnectionId, QueueId, QueueKind};
+use mgmt::Management;
+use std::collections::BTreeMap;
+use stdx::Now;
+
+/// Everything over time.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// The looks at the node and its virtual hosts, and those at all objects.
+    pub(super) fast: Moments,
+    pub(super) slow: Moments,
+    pub(super) known: Queues,
+    pub(super) queues: History<QueueId, 10>,
+    pub(super) vhosts: History<String, 16>,
+    /// Bytes received and sent.
+    pub(super) connections: History<ConnectionId, 2>,
+    pub(super) channels: History<ChannelKey, 11>,
+    pub(super) pairs: Pairs,
+    /// Messages that came, and copies that went to queues.
+    pub(super) exchanges: History<ExchangeKey, 2>,
+    pub(super) churn: History<(), { CHURN.len() }>,
+    pub(super) node: History<(), { OF_NODE.len() }>,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            fast: Moments::default(),
+            slow: Moments::default(),
+            known: Queues::default(),
+            queues: History::new(SHORT, QUEUE_BYTES_MAX),
+            vhosts: History::new(LONG, OTHER_BYTES_MAX),
+            connections: History::new(SHORT, OTHER_BYTES_MAX),
+            channels: History::new(SHORT, OTHER_BYTES_MAX),
+            pairs: Pairs::default(),
+            exchanges: History::new(SHORT, OTHER_BYTES_MAX),
+            churn: History::new(LONG, OTHER_BYTES_MAX),
+            node: History::new(LONG, OTHER_BYTES_MAX),
+        }
+    }
+}
+
+/// Queues but for streams that have changed between two looks: messages that have come, and that are there.
+#[derive(Debug)]
+pub(crate) struct ChangedQueues {
+    pub(crate) between_ms: (u64, u64),
+    pub(crate) queues: Vec<(QueueId, u64, u64)>,
+}
+
+impl Looks {
+    /// Looks at the node and its virtual hosts.
+    pub(super) fn look(&mut self, management: &Management, now: Now) {
+        let broker = &management.broker;
+        self.fast.advance(now);
+        for (vhost, mut figures) in self.look_at_vhosts(broker) {
+            // A queue that went just now may be in neither count.
+            let before = self.vhosts.at(&vhost, now.monotonic_ms).unwrap_or_default();
+            for (now, before) in figures.iter_mut().zip(before).take(READY) {
+                *now = before.max(*now);
+            }
+            self.vhosts.look(vhost, figures, &self.fast);
+        }
+        self.vhosts.end_look(&self.fast);
+        self.churn.look((), churn(broker), &self.fast);
+        self.node.look((), of_node(management), &self.fast);
+    }
+
+    fn look_at_vhosts(&mut self, broker: &Broker) -> BTreeMap<String, VhostLook> {
+        let mut vhosts: BTreeMap<String, VhostLook> = BTreeMap::new();
+        let mut put = |vhost: &str, at: usize, figures: &[u64]| {
+            if !vhosts.contains_key(vhost) {
+                vhosts.insert(vhost.to_owned(), VhostLook::default());
+            }
+            let sums = vhosts.get_mut(vhost).and_then(|sums| sums.get_mut(at..));
+            add(sums.unwrap_or_default(), figures);
+        };
+        for ((vhost, _), counts) in broker.figures().ended() {
+            put(&vhost, 0, &of_counts(&counts));
+        }
+        self.known.look(broker);
+        self.known.sums().for_each(|(vhost, sums)| put(vhost, 0, sums));
+        for (vhost, totals) in broker.connections.published() {
+            put(&vhost, PUBLISHED, &of_published(&totals));
+        }
+        for (vhost, bytes) in broker.connections.traffic() {
+            put(&vhost, RECEIVED, &bytes);
+        }
+        vhosts
+    }
+
+    /// Looks at everything else.
+    pub(super) fn look_at_objects(&mut self, broker: &Broker, now: Now) -> ChangedQueues {
+        let slow = &mut self.slow;
+        slow.advance(now);
+        let changed = self.known.take_changed();
+        changed.iter().for_each(|(id, _, look)| self.queues.look(*id, *look, slow));
+        self.queues.keep(|id| self.known.has(*id));
+        broker.connections.list().iter().for_each(|it| self.look_at_connection(it));
+        self.connections.end_look(&self.slow);
+        self.channels.end_look(&self.slow);
+        for (vhost, of_vhost) in broker.figures().published() {
+            for (exchange, counts) in of_vhost.exchanges {
+                let key = (vhost.clone(), exchange);
+                self.exchanges.look(key, of_exchange(&counts), &self.slow);
+            }
+            self.pairs.look_at_routes(of_vhost.pairs, &self.slow);
+        }
+        self.exchanges.end_look(&self.slow);
+        self.pairs.end_look(&self.slow);
+        let plain = changed.iter().filter(|(_, kind, _)| *kind != QueueKind::Stream);
+        let queues = plain.map(|(id, _, look)| (*id, look[0], n_messages(look))).collect();
+        ChangedQueues { between_ms: (self.slow.before_ms, self.slow.now_ms), queues }
+    }
+
+    fn look_at_connection(&mut self, connection: &Connection) {
+        self.connections.look(connection.id, connection.bytes(), &self.slow);
+        for (channel, counters) in stdx::lock(&connection.channels).iter() {
+            let figures = of_channel(connection, *channel, counters);
+            self.channels.look((connection.id, *channel), figures, &self.slow);
+            self.pairs.look_at_channel(connection, (*channel, counters), &self.slow);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Queues as they were at the last look, and the sums of each virtual host's. Only those that were used since
+//! are looked at.
+
+use super::{QueueLook, READY, of_queue};
+use broker::{Broker, QueueRef, View};
+use meta::{Name, QueueId, QueueKind};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// All queues that were ever used, as they were last.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    known: HashMap<QueueId, Known>,
+    sums: BTreeMap<Name, QueueLook>,
+    /// Those that have changed since they were taken.
+    changed: HashSet<QueueId>,
+    streams: Vec<QueueRef>,
+    /// The definitions at the last look.
+    epoch: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    vhost: Name,
+    kind: QueueKind,
+    look: QueueLook,
+}
+
+impl Queues {
+    pub(super) fn look(&mut self, broker: &Broker) {
+        let view = broker.view();
+        if self.epoch != view.epoch {
+            self.follow(&view);
+        }
+        let used = broker.figures().used_queues(&view);
+        for queue in used.iter().chain(&std::mem::take(&mut self.streams)) {
+            let def = queue.def();
+            if !def.is_internal() {
+                self.note(queue.id(), (&def.vhost, def.kind), of_queue(&queue.stat()));
+            }
+        }
+        self.streams = view.streams().map(|it| QueueRef::Stream(Arc::clone(it))).collect();
+    }
+
+    fn note(&mut self, id: QueueId, (vhost, kind): (&Name, QueueKind), now: QueueLook) {
+        let nothing = QueueLook::default();
+        let known = match self.known.entry(id) {
+            Entry::Vacant(_) if now == nothing => return,
+            Entry::Vacant(it) => it.insert(Known { vhost: vhost.clone(), kind, look: nothing }),
+            Entry::Occupied(it) => it.into_mut(),
+        };
+        if known.look == now {
+            return;
+        }
+        let sums = self.sums.entry(vhost.clone()).or_default();
+        subtract(sums, &known.look);
+        super::add(sums, &now);
+        known.look = now;
+        self.changed.insert(id);
+    }
+
+    /// Forgets what is gone.
+    fn follow(&mut self, view: &View) {
+        self.epoch = view.epoch;
+        let sums = &mut self.sums;
+        self.known.retain(|id, known| {
+            let is_there = view.queue_by_id(*id).is_some();
+            if !is_there && let Some(sums) = sums.get_mut(&known.vhost) {
+                subtract(sums, &known.look);
+            }
+            is_there
+        });
+        sums.retain(|vhost, _| view.meta.vhost(vhost).is_some());
+    }
+
+    pub(super) fn sums(&self) -> impl Iterator<Item = (&Name, &QueueLook)> {
+        self.sums.iter()
+    }
+
+    pub(super) fn has(&self, id: QueueId) -> bool {
+        self.known.contains_key(&id)
+    }
+
+    /// Those that have changed since this was asked last.
+    pub(super) fn take_changed(&mut self) -> Vec<(QueueId, QueueKind, QueueLook)> {
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        changed.filter_map(|id| self.known.get(&id).map(|it| (id, it.kind, it.look))).collect()
+    }
+}
+
+fn subtract(sums: &mut QueueLook, less: &QueueLook) {
+    sums.iter_mut().zip(less).for_each(|(sum, less)| *sum -= less);
+}
+
+/// Messages that a queue holds.
+pub(super) fn n_messages(look: &QueueLook) -> u64 {
+    look.get(READY..).unwrap_or_default().iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever changes, the sums are those of the last looks.
+        #[test]
+        fn sums_follow_what_changes(
+            steps in prop::collection::vec((0..5u64, 0..3u8, any::<[u8; 10]>()), 1..100),
+        ) {
+            let (mut queues, mut model) = (Queues::default(), HashMap::new());
+            for (id, vhost, look) in steps {
+                let vhost = Name::from(format!("{id}{vhost}").get(..1).unwrap());
+                let look = look.map(u64::from);
+                queues.note(QueueId(id), (&vhost, QueueKind::Classic), look);
+                model.insert(id, look);
+                let mut expected = QueueLook::default();
+                model.values().for_each(|look| super::super::add(&mut expected, look));
+                let mut sums = QueueLook::default();
+                queues.sums().for_each(|(_, look)| super::super::add(&mut sums, look));
+                prop_assert_eq!(sums, expected);
+            }
+            let n_changed = queues.take_changed().len();
+            prop_assert!(n_changed <= model.len() && queues.take_changed().is_empty());
+        }
+    }
+}

@@ -5,6 +5,7 @@ pub(crate) mod bindings;
 pub(crate) mod clients;
 pub(crate) mod definitions;
 pub(crate) mod exchanges;
+pub(crate) mod explain;
 mod flows;
 pub(crate) mod health;
 pub(crate) mod messages;

@@ -8,8 +8,8 @@ use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::login;
 use crate::objects::{
-    access, bindings, clients, definitions, exchanges, health, messages, node, policies, queues,
-    streams, traces, vhosts,
+    access, bindings, clients, definitions, exchanges, explain, health, messages, node, policies,
+    queues, streams, traces, vhosts,
 };
 use axum::http::Method;
 use mgmt::Define;
@@ -308,6 +308,11 @@ routes! {
     DELETE "/trace-files/{name}" Administrator change traces::delete_file, "Delete a file";
     GET "/trace-files/node/{node}/{name}" Administrator read traces::get_file, "The text of a file";
     DELETE "/trace-files/node/{node}/{name}" Administrator change traces::delete_file, "Delete a file";
+    "explain":
+    GET "/explain/queue/{vhost}/{name}" Vhost read explain::queue, "Settings of a queue and where each comes from; policies and why each applies or does not";
+    POST "/explain/policy/{vhost}/{name}" Policymaker read explain::policy, "What a policy would change, which is not set by this";
+    POST "/explain/operator-policy/{vhost}/{name}" Administrator read explain::operator_policy, "What an operator policy would change, which is not set by this";
+    GET "/explain/permission/{vhost}/{user}" Administrator read explain::permission, "Whether a user may do something, and by which pattern; `kind`, `name`, `operation`, `routing_key`";
     "leveret":
     GET "/leveret/policies/{vhost}/matching/{name}" Administrator read policies::matching, "Policies that match a queue, or with `object_type` an exchange";
     GET "/leveret/parameters/{vhost}" Administrator read policies::list_parameters, "Parameters of a virtual host";

@@ -10,6 +10,7 @@ pub mod definitions;
 mod error;
 mod exchange;
 mod exchange_settings;
+mod explain;
 mod legacy;
 mod limit;
 mod node_limits;
@@ -46,6 +47,10 @@ pub use confirm_on::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 pub use error::{ErrorKind, MetaError};
 pub use exchange::{EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, node_exchange};
 pub use exchange_settings::{Deduplication, ExchangeSettings};
+pub use explain::{
+    AccessReason, Origin, PolicyEffect, SettingSource, Standing, policy_effects, policy_standings,
+    setting_sources,
+};
 pub use legacy::{legacy_queue_version, legacy_v1_queues};
 pub use limit::limit_reached;
 pub use node_limits::{NodeLimits, NodeQueueTypes};

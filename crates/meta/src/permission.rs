@@ -21,12 +21,15 @@ pub struct Permissions {
 
 impl Permissions {
     pub(crate) fn allow(&self, permission: Permission, name: &str) -> bool {
-        let pattern = match permission {
+        self.pattern(permission).matches(name.as_bytes())
+    }
+
+    pub(crate) const fn pattern(&self, permission: Permission) -> &Pattern {
+        match permission {
             Permission::Configure => &self.configure,
             Permission::Write => &self.write,
             Permission::Read => &self.read,
-        };
-        pattern.matches(name.as_bytes())
+        }
     }
 }
 

@@ -157,7 +157,7 @@ impl Policies {
     }
 
     /// The settings of the policies in force for an exchange.
-    fn settings_of_exchange(&self, exchange: &str) -> Map<String, Value> {
+    pub(crate) fn settings_of_exchange(&self, exchange: &str) -> Map<String, Value> {
         if self.by_users.is_empty() && self.by_operators.is_empty() {
             return Map::new();
         }

@@ -162,13 +162,19 @@ impl Policy {
     }
 
     pub(crate) fn applies(&self, target: Target, name: &str) -> bool {
-        let is_covered = match target {
-            Target::Exchange => self.spec.apply_to.covers_exchanges(),
-            Target::Queue(kind) => {
-                self.spec.apply_to.covers(kind) && policy::suit(kind.capabilities(), &self.settings)
-            }
+        let suits = match target {
+            Target::Exchange => true,
+            Target::Queue(kind) => policy::suit(kind.capabilities(), &self.settings),
         };
-        is_covered && self.pattern.matches(name.as_bytes())
+        self.covers(target) && suits && self.pattern.matches(name.as_bytes())
+    }
+
+    /// Whether it is for objects of this kind.
+    pub(crate) fn covers(&self, target: Target) -> bool {
+        match target {
+            Target::Exchange => self.spec.apply_to.covers_exchanges(),
+            Target::Queue(kind) => self.spec.apply_to.covers(kind),
+        }
     }
 }
 

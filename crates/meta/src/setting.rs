@@ -63,16 +63,21 @@ pub(crate) struct Given<'a> {
 }
 
 impl Setting {
-    fn argument_name(&self) -> Option<&'static str> {
+    pub(crate) fn argument_name(&self) -> Option<&'static str> {
         self.argument.as_ref().map(|(name, _)| *name)
     }
 
-    fn is_known_to(&self, queues: &QueueType) -> bool {
+    pub(crate) fn is_known_to(&self, queues: &QueueType) -> bool {
         self.types.contains(&queues)
     }
 
-    fn policy_key(&self) -> Option<&'static str> {
+    pub(crate) fn policy_key(&self) -> Option<&'static str> {
         self.policy.as_ref().map(|(key, _)| *key)
+    }
+
+    /// Whether a value is a number, a text or a flag as those that policies can set.
+    pub(crate) fn is_like(&self, value: &Json) -> bool {
+        self.policy.as_ref().is_none_or(|(_, rule)| rule.is_like(value))
     }
 }
 
@@ -115,7 +120,7 @@ impl<'a> Given<'a> {
         self.precedence(setting).of(argument, policy).unwrap_or_default()
     }
 
-    fn precedence(&self, setting: &Setting) -> Precedence {
+    pub(crate) fn precedence(&self, setting: &Setting) -> Precedence {
         let is_other =
             matches!(setting.of_quorum, OfQuorum::PolicyCounts) && *self.queues == QUORUM;
         let is_policy = is_other || self.queues.policy_counts();

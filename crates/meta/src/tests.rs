@@ -4,6 +4,7 @@ mod access;
 mod delayed_exchange;
 mod deletion_cascades;
 mod error_texts;
+mod explain;
 mod policies;
 mod properties;
 mod quorum;

@@ -16,6 +16,7 @@ use meta::{
     QueueKind, Salt, State, Vhost, VhostMetadata,
 };
 use serde_json::{Value, json};
+use stdx::Now;
 
 /// The present, which a change is made of.
 #[derive(Clone, Copy, Debug)]
@@ -350,14 +351,36 @@ impl Management {
     /// # Errors
     /// Why it is refused.
     pub async fn define(&self, change: Define, request: &Request) -> Result<(), ApiError> {
-        let (hashing, rule, salt) = (self.hashing, &self.password_rule, salt()?);
-        let state = &self.broker.view().meta;
-        for command in change(&Present { state, hashing, salt, rule }, request)? {
+        for command in self.commands(&self.broker.view().meta, change, request)? {
             let is_policy = matches!(command, Command::SetPolicy { .. });
             let applied = self.broker.apply_definition(command).await;
             applied.map_err(|error| refused(is_policy, error))?;
         }
         Ok(())
+    }
+
+    /// The definitions as they would be after a change.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    pub fn foretell(
+        &self,
+        now: &State,
+        change: Define,
+        request: &Request,
+    ) -> Result<State, ApiError> {
+        let mut then = now.clone();
+        for command in self.commands(now, change, request)? {
+            let is_policy = matches!(command, Command::SetPolicy { .. });
+            let applied = then.apply(Now::default(), &command);
+            applied.map_err(|error| refused(is_policy, error))?;
+        }
+        Ok(then)
+    }
+
+    fn commands(&self, state: &State, change: Define, request: &Request) -> Commands {
+        let (hashing, rule, salt) = (self.hashing, &self.password_rule, salt()?);
+        change(&Present { state, hashing, salt, rule }, request)
     }
 }
 

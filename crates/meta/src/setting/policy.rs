@@ -108,6 +108,18 @@ impl PolicyRule {
         }
     }
 
+    /// Whether a value is of the kind that the key has.
+    pub(super) fn is_like(&self, value: &Value) -> bool {
+        match self.values {
+            PolicyValues::Flag => value.is_boolean(),
+            PolicyValues::Text | PolicyValues::Words(_) | PolicyValues::Age => value.is_string(),
+            PolicyValues::Integer
+            | PolicyValues::AtLeast(_)
+            | PolicyValues::Between(..)
+            | PolicyValues::Numbers(_) => value.is_i64(),
+        }
+    }
+
     const fn is_for(&self, scope: PolicyScope) -> bool {
         match scope {
             PolicyScope::User => true,

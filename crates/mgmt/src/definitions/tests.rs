@@ -20,7 +20,7 @@ impl Node {
         let commands = change(&now, &request)?;
         for command in &commands {
             let is_policy = matches!(command, Command::SetPolicy { .. });
-            let applied = self.0.apply(stdx::Now::default(), command);
+            let applied = self.0.apply(Now::default(), command);
             applied.map_err(|error| refused(is_policy, error))?;
         }
         Ok(commands.len())

@@ -78,10 +78,10 @@ fn unchunked(mut text: &str) -> String {
 }
 
 /// A node, and what guest asks of it.
-struct Api(Node);
+pub(super) struct Api(pub(super) Node);
 
 impl Api {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self(Node::start(&HTTP))
     }
 
@@ -89,7 +89,7 @@ impl Api {
         ask(self.0.http_address(), "guest:guest", request, body)
     }
 
-    fn expect(&self, status: u16, request: &str, body: &str) -> Value {
+    pub(super) fn expect(&self, status: u16, request: &str, body: &str) -> Value {
         let answer = self.ask(request, body);
         assert_eq!(answer.status, status, "{request}: {} {}", answer.head, answer.body);
         answer.body

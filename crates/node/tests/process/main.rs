@@ -22,6 +22,7 @@ mod disk;
 mod disk_full;
 mod durability;
 mod events;
+mod explain;
 mod frames;
 mod guessing;
 mod hostile;

@@ -372,7 +372,7 @@ impl Session {
         broker.connections.close(connection.id);
         broker.holdings.forget(connection);
         if let Some(spans) = broker.timers.tracing().spans() {
-            spans.forget(connection.id);
+            spans.forget(connection.id, None);
         }
         broker.events().disconnected(connection);
     }
@@ -419,6 +419,9 @@ impl Session {
         self.client.confirms.forget(id);
         self.transactions.forget(&closed);
         self.links.release(&mut self.client, id, &closed).await;
+        if let Some(spans) = self.client.access.broker().timers.tracing().spans() {
+            spans.forget(self.connection().id, Some(id));
+        }
     }
 
     async fn control(&mut self, control: &Control) -> Result<(), Stop> {

@@ -6,7 +6,8 @@
 use classic::Given;
 use message::MessageRef;
 use meta::{ConnectionId, Name, QueueDef, QueueId};
-use session::{Outcome, Settle};
+use queue_type::Owner;
+use session::{ChannelId, Outcome, Settle};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Mutex;
@@ -61,6 +62,9 @@ pub struct Span {
     pub attributes: Vec<(&'static str, String)>,
 }
 
+/// A connection, and the queue and position of a message that it holds.
+type Held = (ConnectionId, QueueId, u64);
+
 /// The time in nanoseconds since 1970.
 pub type ClockNs = Box<dyn Fn() -> u64 + Send + Sync>;
 
@@ -68,7 +72,8 @@ pub type ClockNs = Box<dyn Fn() -> u64 + Send + Sync>;
 pub struct Spans {
     now_ns: ClockNs,
     waiting: Mutex<Vec<Span>>,
-    unsettled: Mutex<HashMap<(ConnectionId, QueueId, u64), TraceContext>>,
+    /// Messages that connections hold, with the channels that they were given to.
+    unsettled: Mutex<HashMap<Held, (ChannelId, TraceContext)>>,
     last_id: AtomicU64,
     n_dropped: AtomicU64,
 }
@@ -131,35 +136,49 @@ impl Spans {
         queues: &[Name],
         (began, routed, stored): (u64, u64, u64),
     ) {
-        let Some(parent) = context_of(message) else { return };
-        let destination = String::from_utf8_lossy(message.exchange).into_owned();
+        let Some(part) = self.publish(message, (began, stored)) else { return };
+        let names = queues.iter().map(|queue| queue.as_str()).collect::<Vec<_>>().join(",");
+        let attributes = vec![("leveret.queues", names)];
+        let span_ns = (began, routed);
+        self.put(Span { operation: "route", span_ns, attributes, ..part.clone() });
+        self.put(Span { span_ns: (routed, stored), ..part });
+    }
+
+    /// A message was appended to the stream that it names as its exchange, between these times.
+    pub(crate) fn appended(&self, message: &MessageRef<'_>, span_ns: (u64, u64)) {
+        if let Some(part) = self.publish(message, span_ns) {
+            self.put(part);
+        }
+    }
+
+    /// Makes the span of a publish; returns the one of its storing.
+    fn publish(&self, message: &MessageRef<'_>, span_ns: (u64, u64)) -> Option<Span> {
+        let parent = context_of(message)?;
         let key = String::from_utf8_lossy(message.routing_key).into_owned();
-        let span = |operation, kind, parent, span_ns, attributes| Span {
-            operation,
-            destination: destination.clone(),
-            kind,
+        let destination = String::from_utf8_lossy(message.exchange).into_owned();
+        let publish = Span {
+            operation: "publish",
+            destination,
+            kind: SpanKind::Producer,
             id: 0,
             parent,
             span_ns,
-            attributes,
+            attributes: vec![
+                ("messaging.rabbitmq.destination.routing_key", key),
+                ("messaging.message.body.size", message.body.len().to_string()),
+            ],
         };
-        let attributes = vec![
-            ("messaging.rabbitmq.destination.routing_key", key),
-            ("messaging.message.body.size", message.body.len().to_string()),
-        ];
-        let publish = span("publish", SpanKind::Producer, parent, (began, stored), attributes);
-        let part_of = TraceContext { span_id: self.put(publish), ..parent };
-        let names = queues.iter().map(|queue| queue.as_str()).collect::<Vec<_>>().join(",");
-        let attributes = vec![("leveret.queues", names)];
-        self.put(span("route", SpanKind::Internal, part_of, (began, routed), attributes));
-        self.put(span("store", SpanKind::Internal, part_of, (routed, stored), Vec::new()));
+        let (kind, attributes) = (SpanKind::Internal, Vec::new());
+        let part = Span { operation: "store", kind, attributes, ..publish.clone() };
+        let span_id = self.put(publish);
+        Some(Span { parent: TraceContext { span_id, ..parent }, ..part })
     }
 
     /// A message was given to a consumer; `position` is the one that is settled, if that is to be done.
     #[cold]
     pub(crate) fn delivered(
         &self,
-        (queue, connection): (&QueueDef, ConnectionId),
+        (queue, (connection, channel)): (&QueueDef, Owner),
         Given { redelivered, position }: Given,
         message: &MessageRef<'_>,
     ) {
@@ -177,13 +196,15 @@ impl Spans {
         let Some(position) = position else { return };
         let mut unsettled = stdx::lock(&self.unsettled);
         if unsettled.len() < UNSETTLED_MAX {
-            unsettled.insert((connection, queue.id, position), parent);
+            unsettled.insert((connection, queue.id, position), (channel, parent));
         }
     }
 
-    /// A connection is gone: what it has not settled it never will.
-    pub(crate) fn forget(&self, connection: ConnectionId) {
-        stdx::lock(&self.unsettled).retain(|(of, _, _), _| *of != connection);
+    /// A channel is gone, or with none all of its connection: what it has not settled it never will.
+    pub(crate) fn forget(&self, connection: ConnectionId, channel: Option<ChannelId>) {
+        stdx::lock(&self.unsettled).retain(|(of, _, _), (by, _)| {
+            *of != connection || channel.is_some_and(|channel| channel != *by)
+        });
     }
 
     /// Messages of a queue were settled.
@@ -191,7 +212,7 @@ impl Spans {
     pub(crate) fn settled(&self, connection: ConnectionId, queue: &QueueDef, settles: &[Settle]) {
         for settle in settles {
             let key = (connection, queue.id, settle.position.0);
-            let Some(parent) = stdx::lock(&self.unsettled).remove(&key) else { continue };
+            let Some((_, parent)) = stdx::lock(&self.unsettled).remove(&key) else { continue };
             let now = self.now_ns();
             let outcome = match settle.outcome {
                 Outcome::Accepted => "ack",
@@ -257,17 +278,18 @@ mod tests {
 
     /// However many are given to those who go without settling, there is room for others.
     #[test]
-    fn a_connection_that_goes_leaves_nothing() {
+    fn who_goes_leaves_nothing() {
         let spans = Spans::new(Box::new(|| 7), 3);
         let parent = TraceContext { trace_id: 1, span_id: 2 };
-        let keys = |connection| (0..3).map(move |at| (ConnectionId(connection), QueueId(5), at));
-        for key in keys(1).chain(keys(2)) {
-            stdx::lock(&spans.unsettled).insert(key, parent);
+        let key = |connection, at| (ConnectionId(connection), QueueId(5), at);
+        for (connection, at) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+            let channel = ChannelId(u16::try_from(at).unwrap());
+            stdx::lock(&spans.unsettled).insert(key(connection, at), (channel, parent));
         }
-        spans.forget(ConnectionId(1));
-        let mut left: Vec<_> = stdx::lock(&spans.unsettled).keys().copied().collect();
-        left.sort_unstable();
-        assert_eq!(left, keys(2).collect::<Vec<_>>());
+        spans.forget(ConnectionId(1), None);
+        spans.forget(ConnectionId(2), Some(ChannelId(0)));
+        let left: Vec<_> = stdx::lock(&spans.unsettled).keys().copied().collect();
+        assert_eq!(left, [key(2, 1)]);
     }
 
     #[test]

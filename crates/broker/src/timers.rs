@@ -203,7 +203,7 @@ impl QueueHost for QueueTimers {
         message: &MessageRef<'_>,
     ) {
         if let Some(spans) = self.tracing.spans() {
-            spans.delivered((queue, to.0), given, message);
+            spans.delivered((queue, to), given, message);
         }
         if let Some(delivered) = self.tracing.delivered(queue, to, given.redelivered, message) {
             self.post(InternalMessage::Delivered(Box::new(delivered)));

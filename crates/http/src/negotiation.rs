@@ -9,13 +9,13 @@ use tokio::task::spawn_blocking;
 /// An answer that is longer is tagged beside the threads that serve sockets, bytes.
 const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
 
-/// Whether a client takes JSON.
-pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
+/// Whether a client takes a type such as `text/plain`.
+pub(crate) fn takes(headers: &HeaderMap, (kind, whole): (&str, &str)) -> bool {
     let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
     let mut ranges = ranges.flat_map(|it| it.split(',')).peekable();
     let fits = |range: &str| {
         let range = range.split(';').next().unwrap_or_default().trim();
-        ["*/*", "application/*", "application/json", ""].contains(&range)
+        ["*/*", kind, whole, ""].contains(&range)
     };
     ranges.peek().is_none() || ranges.any(fits)
 }

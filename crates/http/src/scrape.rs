@@ -4,6 +4,7 @@ use crate::Api;
 use crate::call::Take;
 use crate::caller::caller;
 use crate::connection::Peer;
+use crate::negotiation;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use axum::extract::{Path, RawQuery, Request, State};
@@ -43,7 +44,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Lets in who may ask.
+/// Lets in who may ask, and takes text.
 async fn admit(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
@@ -55,6 +56,9 @@ async fn admit(
     {
         let ask = (header::WWW_AUTHENTICATE, "Basic realm=\"RabbitMQ Prometheus\"");
         return (refusal.status, [ask], refusal.reason).into_response();
+    }
+    if !negotiation::takes(request.headers(), ("text/*", "text/plain")) {
+        return StatusCode::NOT_ACCEPTABLE.into_response();
     }
     next.run(request).await
 }

@@ -191,7 +191,7 @@ async fn answer(
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
         return Err(Refusal::unavailable("the node is stopping"));
     }
-    if !negotiation::takes_json(&head.headers) {
+    if !negotiation::takes(&head.headers, ("application/*", "application/json")) {
         let text = "answers are application/json";
         return Err(Refusal::of_status(StatusCode::NOT_ACCEPTABLE, "not_acceptable", text));
     }

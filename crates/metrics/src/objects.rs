@@ -12,9 +12,10 @@ use auth::LoginThrottle;
 use broker::{
     ChannelCounters, Connection, Count, Inspection, QueueRef, QueueStat, QuorumInspection,
 };
-use meta::{QueueDef, Vhost};
+use meta::QueueDef;
 use mgmt::Management;
 use session::ChannelId;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The figure that tells the type of each queue: name and meaning.
@@ -163,6 +164,11 @@ pub(crate) fn have(name: &str) -> bool {
     QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name) || pairs::have(name)
 }
 
+/// The figures of exchanges and their bindings: name and meaning.
+const EXCHANGE_NAMES: (&str, &str) = ("rabbitmq_cluster_exchange_name", "1 for each exchange");
+const EXCHANGE_BINDINGS: (&str, &str) =
+    ("rabbitmq_cluster_exchange_bindings", "Bindings that an exchange is the source of");
+
 impl Selection<'_> {
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
         let management = source.management;
@@ -188,9 +194,7 @@ impl Selection<'_> {
                 metric.value(&[("vhost", vhost.name())], 1);
             }
         }
-        if self.wants("exchange_names") {
-            self.write_exchanges(writer, management);
-        }
+        self.write_exchanges(writer, management);
         self.write_pairs(writer, management);
     }
 
@@ -260,20 +264,30 @@ impl Selection<'_> {
         }
     }
 
+    /// Exchanges by name, and with the number of bindings that they are the source of.
     fn write_exchanges(&self, writer: &mut Writer<'_>, management: &Management) {
         let view = management.broker.view();
-        let mut metric =
-            writer.begin("rabbitmq_cluster_exchange_name", Kind::Gauge, "1 for each exchange");
-        let wanted = |vhost: &&Vhost| self.wants_vhost(vhost.name());
-        for vhost in view.meta.vhosts().filter(wanted) {
-            for exchange in vhost.exchanges() {
-                let labels = [
-                    ("vhost", vhost.name().as_str()),
-                    ("exchange", exchange.name.as_str()),
-                    ("type", exchange.kind.as_str()),
-                ];
-                metric.value(&labels, 1);
+        let vhosts = || view.meta.vhosts().filter(|vhost| self.wants_vhost(vhost.name()));
+        let mut write = |(name, help), value: &dyn Fn(&BTreeMap<&str, u64>, &str) -> u64| {
+            let mut metric = writer.begin(name, Kind::Gauge, help);
+            for vhost in vhosts() {
+                let mut bindings = BTreeMap::new();
+                for binding in vhost.routes().bindings() {
+                    *bindings.entry(binding.source().as_str()).or_default() += 1;
+                }
+                for exchange in vhost.exchanges() {
+                    let name = exchange.name.as_str();
+                    let kind = ("type", exchange.kind.as_str());
+                    let labels = [("vhost", vhost.name().as_str()), ("exchange", name), kind];
+                    metric.value(&labels, value(&bindings, name));
+                }
             }
+        };
+        if self.wants("exchange_names") {
+            write(EXCHANGE_NAMES, &|_, _| 1);
+        }
+        if self.wants("exchange_bindings") {
+            write(EXCHANGE_BINDINGS, &|n, name| n.get(name).copied().unwrap_or_default());
         }
     }
 }

@@ -8,6 +8,8 @@ use super::client::Client;
 use super::links::Links;
 use crate::alarms::Alarm;
 use crate::queue_ref::QueueRef;
+use conversion::{Origin, decode_amqp10};
+use message::MessageRef;
 use meta::{Name, Permission};
 use session::{
     Append, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL, PublisherId,
@@ -17,6 +19,7 @@ use session::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stream::{GroupSeat, Inspection, Stream, StreamPublisher, Subscribe, Subscription};
+use streamproto::Entry;
 use streamproto::command::{FilteredMessage, PublishedMessage};
 use streamproto::field::Field;
 use super_streams::SuperStreams;
@@ -100,14 +103,18 @@ impl Streams {
     pub(super) fn append(&mut self, client: &mut Client, append: &Append, input: &[u8]) {
         let publisher = self.publishers.get_mut(&append.publisher);
         if let Some(publisher) = publisher.filter(|it| !it.is_gone()) {
+            let began_ns = began_ns(client);
             publisher.append(append, input, client.turn.wakes());
+            if began_ns > 0 {
+                trace_append(client, publisher.stream(), (append, input), began_ns);
+            }
             if self.appended.last() != Some(&append.publisher) {
                 self.appended.push(append.publisher);
             }
             return;
         }
         client.turn.tell(|sink| {
-            for id in publishing_ids(append, input) {
+            for (id, _) in published(append, input) {
                 let why = Err(StreamRefusal::PublisherDoesNotExist);
                 sink.answer_append(append.publisher, id, id, why);
             }
@@ -429,14 +436,42 @@ fn check_reference(reference: &str) -> Result<(), StreamRefusal> {
     }
 }
 
-/// The ids of all messages and sub-batches that are to be appended.
-fn publishing_ids<'a>(append: &'a Append, input: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
+/// All messages and sub-batches that are to be appended, with their ids.
+fn published<'a>(
+    append: &'a Append,
+    input: &'a [u8],
+) -> impl Iterator<Item = (u64, Entry<'a>)> + 'a {
     let mut rest = append.entries(input);
     (0..append.n_entries).map_while(move |_| {
-        let id = match append.has_filter_values {
-            true => FilteredMessage::read(&mut rest).ok()?.publishing_id,
-            false => PublishedMessage::read(&mut rest).ok()?.publishing_id,
-        };
-        Some(id)
+        Some(if append.has_filter_values {
+            let FilteredMessage { publishing_id, entry, .. } =
+                FilteredMessage::read(&mut rest).ok()?;
+            (publishing_id, entry)
+        } else {
+            let PublishedMessage { publishing_id, entry } =
+                PublishedMessage::read(&mut rest).ok()?;
+            (publishing_id, entry)
+        })
     })
+}
+
+/// The time, if there are spans; 0 if there are none.
+#[inline]
+fn began_ns(client: &Client) -> u64 {
+    let tracing = client.access.broker().timers.tracing();
+    let spans = if tracing.is_any() { tracing.spans() } else { None };
+    spans.map_or(0, |spans| spans.now_ns())
+}
+
+/// Makes spans of messages that were appended. Sub-batches are not looked into.
+#[cold]
+fn trace_append(client: &Client, stream: &Stream, what: (&Append, &[u8]), began_ns: u64) {
+    let Some(spans) = client.access.broker().timers.tracing().spans() else { return };
+    let (name, stored_ns, mut scratch) = (stream.def().name.as_bytes(), spans.now_ns(), Vec::new());
+    for (_, entry) in published(what.0, what.1) {
+        let Entry::Message(stored) = entry else { continue };
+        let origin = Origin { stream: name, offset: 0 };
+        let message = decode_amqp10(stored, origin, &mut scratch);
+        spans.appended(&MessageRef { exchange: name, ..message }, (began_ns, stored_ns));
+    }
 }

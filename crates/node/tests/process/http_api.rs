@@ -754,6 +754,18 @@ fn metrics_are_scraped() {
     ] {
         assert!(body.contains(line), "{line} is not in\n{body}");
     }
+    let bindings = "/metrics/detailed?family=exchange_bindings&family=exchange_names";
+    let direct = "{vhost=\"/\",exchange=\"amq.direct\",type=\"direct\"}";
+    let (_, body) = scrape(bindings);
+    for (name, n) in [("bindings", 0), ("name", 1)] {
+        let line = format!("rabbitmq_cluster_exchange_{name}{direct} {n}\n");
+        assert!(body.contains(&line), "{line} is not in\n{body}");
+    }
+    for (accept, status) in [("application/json", 406), ("text/html, text/*;q=0.1", 200)] {
+        let accept = format!("accept: {accept}\r\n");
+        let request = "GET /metrics";
+        assert_eq!(ask_at(node.http_address(), "", request, (&accept, "")).status, status);
+    }
     assert!(scrape("/metrics/nonsense").0.starts_with("HTTP/1.1 404"));
     assert!(scrape("/metrics/detailed?queue=(").0.starts_with("HTTP/1.1 400"));
     client.close();

@@ -1,6 +1,7 @@
 //! A collector of OpenTelemetry is told of figures and of messages with a trace.
 
 use super::support::node::Node;
+use super::support::stream_client::Client as StreamClient;
 use amqp091::method::BasicAck;
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value as Field};
 use serde_json::Value;
@@ -8,6 +9,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
+use streamproto::command::{Publish, PublishedMessage};
+use streamproto::{Entry, List};
 use testing::client::{Client, DEADLINE};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -110,6 +113,36 @@ fn a_message_of_a_trace_has_spans_for_its_way() {
     assert_eq!(metric["sum"]["isMonotonic"], true);
     assert!(point["asDouble"].as_f64() >= Some(3.0), "{metric}");
     client.close();
+    node.stop();
+}
+
+/// A message in the encoding of AMQP 1.0 with a `traceparent` among its application's properties.
+fn stream_message(parent: &str) -> Vec<u8> {
+    let mut message = b"\x00\x53\x74\xc1".to_vec();
+    let map = [&[2, 0xa1, 11][..], b"traceparent", &[0xa1, 55], parent.as_bytes()].concat();
+    message.push(u8::try_from(map.len()).unwrap());
+    message.extend(map);
+    message.extend(b"\x00\x53\x75\xa0\x02hi");
+    message
+}
+
+#[test]
+fn a_message_of_a_stream_has_spans_for_its_way() {
+    let (endpoint, told) = collector();
+    let node = Node::start(&[&endpoint, "otel.interval=1"]);
+    let mut client = StreamClient::open(node.stream_address(), "/");
+    client.create("creek");
+    client.declare_publisher(1, "creek");
+    let [no, yes] =
+        ["00", "01"].map(|it| stream_message(&format!("00-{TRACE}-00f067aa0ba902b7-{it}")));
+    let messages = [(1, &no[..]), (2, b"neither"), (3, &yes)]
+        .map(|(id, it)| PublishedMessage { publishing_id: id, entry: Entry::Message(it) });
+    client.says(&Publish { publisher_id: 1, messages: List::of(&messages) });
+    let mut spans = spans(&told, 2);
+    spans.sort();
+    let shown: Vec<_> = spans.iter().map(|it| (it.0.as_str(), it.1.as_str(), it.3)).collect();
+    assert_eq!(shown, [("publish creek", TRACE, 4), ("store creek", TRACE, 1)]);
+    assert_eq!(spans[0].2, "00f067aa0ba902b7");
     node.stop();
 }
 

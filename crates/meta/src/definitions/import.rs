@@ -10,7 +10,7 @@ use stdx::Now;
 use thiserror::Error;
 
 use super::steps::{Fields, Wanted};
-use super::{ABOUT, LISTS, steps};
+use super::{ABOUT, LISTS, is_flat, steps};
 use crate::command::{Command, DestinationName};
 use crate::outcome::Done;
 use crate::password::{HashAlgorithm, Salt};
@@ -124,6 +124,9 @@ pub(super) struct Importer<'i> {
     unknown: BTreeSet<String>,
 }
 
+/// Levels of lists and objects in an object of a document.
+const DEPTH_MAX: usize = 64;
+
 /// Lists that are regarded when the document goes into one virtual host.
 const OF_ONE_VHOST: [&str; 5] = ["parameters", "policies", "queues", "exchanges", "bindings"];
 
@@ -144,6 +147,10 @@ impl Importer<'_> {
             for object in objects {
                 let object = serde_json::from_str(object.get())
                     .map_err(|error| ImportError::new(list, error.to_string()))?;
+                if !is_flat(&object, DEPTH_MAX) {
+                    let text = format!("more than {DEPTH_MAX} levels are in each other");
+                    return Err(ImportError::new(list, text));
+                }
                 let Value::Object(object) = object else {
                     return Err(ImportError::new(list, format!("this is no object: {object}")));
                 };

@@ -1,6 +1,7 @@
 //! AMQP tables as plain JSON objects. COMPAT: as in RabbitMQ's documents the exact type of a number is
 //! lost; it comes back as a 64-bit one, which counts as the same.
 
+use amqp091::table::DEPTH_MAX;
 use amqp091::{ShortString, Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
@@ -41,13 +42,27 @@ fn value_to_json(value: &Value) -> Json {
 /// The table an object stands for; an empty list or nothing at all is an empty one.
 ///
 /// # Errors
-/// A key is too long for AMQP, or it is no object.
+/// A key is too long for AMQP, it has too many levels to be read again, or it is no object.
 pub fn from_json(arguments: Option<&Json>) -> Result<Table, String> {
     match arguments {
         None | Some(Json::Null) => Ok(Table::new()),
         Some(Json::Array(items)) if items.is_empty() => Ok(Table::new()),
-        Some(Json::Object(fields)) => table(fields),
+        Some(arguments @ Json::Object(fields)) => {
+            let text = || format!("arguments have more than {DEPTH_MAX} levels in each other");
+            if is_flat(arguments, DEPTH_MAX) { table(fields) } else { Err(text()) }
+        }
         Some(other) => Err(format!("arguments must be an object: {other}")),
+    }
+}
+
+/// Whether lists and objects are at most so many levels deep in each other.
+#[must_use]
+pub fn is_flat(value: &Json, levels: usize) -> bool {
+    let below = |value: &Json| levels.checked_sub(1).is_some_and(|below| is_flat(value, below));
+    match value {
+        Json::Array(items) => levels > 0 && items.iter().all(below),
+        Json::Object(fields) => levels > 0 && fields.values().all(below),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => true,
     }
 }
 
@@ -80,6 +95,21 @@ fn number(number: &Number) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use amqp091::TableRef;
+    use serde_json::json;
+
+    /// Arguments that are stored can be read again.
+    #[test]
+    fn tables_are_as_deep_as_they_may_be_and_no_deeper() {
+        let nested = |levels| (1..levels).fold(json!({}), |inner, _| json!({"k": [inner]}));
+        let deepest = from_json(Some(&nested(DEPTH_MAX / 2))).unwrap().to_bytes();
+        assert!(TableRef::parse(&deepest).unwrap().to_owned().is_ok());
+        assert!(from_json(Some(&nested(DEPTH_MAX / 2 + 1))).unwrap_err().contains("32 levels"));
+        let texts = (2..DEPTH_MAX).fold(json!(["x"]), |inner, _| json!([inner]));
+        let deepest = from_json(Some(&json!({"k": texts}))).unwrap().to_bytes();
+        assert!(TableRef::parse(&deepest).unwrap().to_owned().is_ok());
+        assert!(from_json(Some(&json!({"k": [texts]}))).is_err());
+    }
 
     #[test]
     fn of_two_fields_of_one_name_the_first_counts() {

@@ -8,11 +8,13 @@ use crate::refusal::Refusal;
 use crate::stats::Ranges;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
-use meta::definitions::table_to_json;
+use meta::definitions::{is_flat, table_to_json};
 use meta::{MetaError, Name, State, Vhost};
 use mgmt::Request;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use session::Table;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Levels of lists and objects in each other.
@@ -45,6 +47,8 @@ pub(crate) enum Answer {
     /// One after the other, written as they are made.
     Rows(Rows),
     Text(String),
+    /// JSON as text.
+    Raw(Vec<u8>),
     /// A long document; the tag tells its versions apart.
     Written {
         content_type: &'static str,
@@ -82,17 +86,18 @@ impl Call {
         if self.body.trim_ascii().is_empty() {
             return Ok(Map::new());
         }
-        match serde_json::from_slice(&self.body) {
-            Ok(Value::Object(object)) if object.values().all(|value| is_flat(value, DEPTH_MAX)) => {
-                Ok(object)
-            }
-            Ok(Value::Object(_)) => {
-                Err(Refusal::bad_request(format!("more than {DEPTH_MAX} levels are in each other")))
-            }
-            Ok(_) => Err(Refusal::bad_request("body must be a JSON object")),
-            // COMPAT: the code comes first, the place after it.
-            Err(error) => Err(Refusal::bad_request(format!("not_json: {error}"))),
-        }
+        let Value::Object(object) = parsed(&self.body)? else {
+            return Err(Refusal::bad_request("body must be a JSON object"));
+        };
+        Ok(object)
+    }
+
+    /// The fields of the body as they came: one of them may be long.
+    pub(crate) fn fields(&self) -> Result<BTreeMap<String, &RawValue>, Refusal> {
+        let body = if self.body.trim_ascii().is_empty() { b"{}" } else { &*self.body };
+        let raw: &RawValue = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+        let fields = serde_json::from_str(raw.get());
+        fields.map_err(|_| Refusal::bad_request("body must be a JSON object"))
     }
 
     /// The samples that are wanted.
@@ -147,14 +152,16 @@ impl Call {
     }
 }
 
-/// Whether a value has so many levels or fewer.
-fn is_flat(value: &Value, levels: usize) -> bool {
-    let Some(below) = levels.checked_sub(1) else { return false };
-    match value {
-        Value::Array(items) => items.iter().all(|item| is_flat(item, below)),
-        Value::Object(fields) => fields.values().all(|field| is_flat(field, below)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    }
+/// JSON with no more levels than are allowed.
+pub(crate) fn parsed(text: &[u8]) -> Result<Value, Refusal> {
+    let value = serde_json::from_slice(text).map_err(|error| not_json(&error))?;
+    let text = || format!("more than {DEPTH_MAX} levels are in each other");
+    if is_flat(&value, DEPTH_MAX) { Ok(value) } else { Err(Refusal::bad_request(text())) }
+}
+
+/// COMPAT: the code comes first, the place after it.
+fn not_json(error: &serde_json::Error) -> Refusal {
+    Refusal::bad_request(format!("not_json: {error}"))
 }
 
 /// The virtual host of the address.

@@ -127,6 +127,7 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
         answer @ (Answer::Json(_)
         | Answer::Status(..)
         | Answer::Text(_)
+        | Answer::Raw(_)
         | Answer::NoContent
         | Answer::LoggedOut(_)
         | Answer::Created(_)) => return Ok(Made::Whole(whole(answer))),
@@ -144,6 +145,7 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
 pub(crate) fn whole(answer: Answer) -> Response {
     match answer {
         Answer::Json(value) => json(value.to_string()),
+        Answer::Raw(text) => json(text),
         Answer::Status(status, value) => (status, json(value.to_string())).into_response(),
         Answer::Text(text) => ([(header::CONTENT_TYPE, "text/plain")], text).into_response(),
         Answer::NoContent => StatusCode::NO_CONTENT.into_response(),

@@ -1,7 +1,7 @@
 //! Messages: published to an exchange, fetched from a queue. Properties and bodies as JSON has them.
 
 use super::{check_keys, text};
-use crate::call::{Answer, Call, Outcome as Answered};
+use crate::call::{Answer, Call, Outcome as Answered, parsed};
 use crate::refusal::Refusal;
 use crate::user_session::{Got, Told, UserSession, unexpected};
 use axum::body::Bytes;
@@ -11,11 +11,12 @@ use broker::MessageProperties as Properties;
 use meta::definitions::table_from_json;
 use serde_json::{Map, Value, json};
 use session::{Op, Outcome, ShortString};
+use std::borrow::Cow;
 
 /// Messages of one request.
 const GET_MAX: u64 = 50_000;
-/// Bytes of bodies of one answer: what is beyond stays in the queue.
-const GET_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of bodies of one answer, but for the last: what is beyond stays in the queue.
+const GET_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Texts among the properties, by the names that JSON has for them.
 type TextOf = fn(&mut Properties) -> &mut Option<ShortString>;
@@ -63,18 +64,43 @@ fn properties_json(properties: &Properties) -> Value {
     if object.as_object().is_some_and(Map::is_empty) { json!([]) } else { object }
 }
 
+type Parts<'c> = (Map<String, Value>, Option<Cow<'c, str>>);
+
+/// A message without its payload, and that, which may be long: where it stands as it is it is not copied.
+fn parts(call: &Call) -> Result<Parts<'_>, Refusal> {
+    let mut payload = None;
+    let mut object = Map::new();
+    for (name, raw) in call.fields()? {
+        if name == "payload" {
+            let text = serde_json::from_str::<&str>(raw.get()).map(Cow::Borrowed);
+            payload = text.or_else(|_| serde_json::from_str(raw.get()).map(Cow::Owned)).ok();
+            object.insert(name, Value::Null);
+        } else {
+            object.insert(name, parsed(raw.get().as_bytes())?);
+        }
+    }
+    Ok((object, payload))
+}
+
 pub(crate) async fn publish(call: &Call) -> Answered {
     let exchange = super::exchanges::name(call);
     if call.view().meta.exchange(call.param("vhost"), exchange).is_none() {
         return Err(Refusal::lacks("exchange_not_found"));
     }
-    let body = call.object()?;
+    let (body, payload) = parts(call)?;
     check_keys(&body, &["routing_key", "properties", "payload", "payload_encoding"])?;
-    let payload = text(&body, "payload")?;
+    let payload = payload.ok_or_else(|| Refusal::key_missing(&["payload"]))?;
     let payload = match text(&body, "payload_encoding")? {
-        "string" => payload.as_bytes().to_vec(),
+        "string" => match payload {
+            // It is nearly all that came.
+            Cow::Borrowed(text) if text.len() > call.body.len() / 2 => {
+                call.body.slice_ref(text.as_bytes())
+            }
+            text @ (Cow::Borrowed(_) | Cow::Owned(_)) => Bytes::from(text.into_owned()),
+        },
         "base64" => {
-            STANDARD.decode(payload).map_err(|_| Refusal::bad_request("payload is not base64"))?
+            let bytes = STANDARD.decode(&*payload);
+            Bytes::from(bytes.map_err(|_| Refusal::bad_request("payload is not base64"))?)
         }
         other => return Err(Refusal::bad_request(format!("unsupported encoding: {other}"))),
     };
@@ -90,7 +116,7 @@ pub(crate) async fn publish(call: &Call) -> Answered {
     let key = text(&body, "routing_key")?;
     super::short(key)?;
     let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
-    let routed = routed(&mut session, (exchange, key), &encoded, Bytes::from(payload)).await;
+    let routed = routed(&mut session, (exchange, key), &encoded, payload).await;
     session.close().await;
     Ok(Answer::Json(json!({"routed": routed?})))
 }
@@ -163,7 +189,7 @@ pub(crate) async fn get(call: &Call) -> Answered {
     let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
     let fetched = fetch(&mut session, call.param("name"), (count, mode), &shown).await;
     session.close().await;
-    Ok(Answer::Json(Value::Array(fetched?)))
+    Ok(Answer::Raw(fetched?))
 }
 
 async fn fetch(
@@ -171,8 +197,8 @@ async fn fetch(
     queue: &str,
     (count, mode): (u64, AckMode),
     shown: &Shown,
-) -> Result<Vec<Value>, Refusal> {
-    let (mut rows, mut held, mut n_bytes) = (Vec::new(), Vec::new(), 0);
+) -> Result<Vec<u8>, Refusal> {
+    let (mut rows, mut held, mut n_bytes) = (vec![b'['], Vec::new(), 0);
     for _ in 0..count {
         let queue = super::short(queue)?;
         let got = match session.ask(Op::Get { queue, no_ack: mode == AckMode::Taken }).await? {
@@ -183,7 +209,10 @@ async fn fetch(
             }
         };
         n_bytes += got.message.size_bytes().min(shown.bytes_max);
-        rows.push(row(&got, shown));
+        if rows.len() > 1 {
+            rows.push(b',');
+        }
+        put_row(&got, shown, &mut rows);
         if matches!(mode, AckMode::Settled(_)) {
             // What is left of it is where it is.
             held.push((got.link, got.position));
@@ -197,26 +226,32 @@ async fn fetch(
             session.settle(place, outcome).await;
         }
     }
+    rows.push(b']');
     Ok(rows)
 }
 
-fn row(got: &Got, shown: &Shown) -> Value {
+/// Appends a message. The payload may be long: it goes from where it is to its place.
+fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
     let message = got.message.message();
     let body = message.body.bytes();
     let start = body.get(..shown.bytes_max).unwrap_or(body);
     let (payload, encoding) = match std::str::from_utf8(start) {
-        Ok(text) if !shown.in_base64 => (text.to_owned(), "string"),
-        _ => (STANDARD.encode(start), "base64"),
+        Ok(text) if !shown.in_base64 => (Cow::Borrowed(text), "string"),
+        _ => (Cow::Owned(STANDARD.encode(start)), "base64"),
     };
     let properties = message.view().to_properties().unwrap_or_default();
-    json!({
+    let rest = json!({
         "payload_bytes": body.len(),
         "redelivered": got.redelivered,
         "exchange": String::from_utf8_lossy(message.exchange),
         "routing_key": String::from_utf8_lossy(message.routing_key),
         "message_count": got.n_ready,
         "properties": properties_json(&properties),
-        "payload": payload,
         "payload_encoding": encoding,
-    })
+    });
+    let rest = rest.to_string();
+    out.extend_from_slice(rest.strip_suffix('}').unwrap_or_default().as_bytes());
+    out.extend_from_slice(b",\"payload\":");
+    serde_json::to_writer(&mut *out, &payload).expect("memory takes all that is written");
+    out.push(b'}');
 }

@@ -40,11 +40,13 @@ impl Route {
                 };
                 api.turns.answered(call, read).await
             }
-            // What works through a long document keeps no thread from its clients.
-            Run::Change(_) if self.group == "definitions" => {
+            // What works through a long text keeps no thread from its clients.
+            Run::Change(_) | Run::Quiet(_) if self.is_long(&call) => {
                 let runtime = Handle::current();
-                let changed = spawn_blocking(move || runtime.block_on(self.changed(&call, twin)));
-                changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
+                let changed = spawn_blocking(move || {
+                    runtime.block_on(self.changed(&call, twin)).map(stream::whole)
+                });
+                changed.await.unwrap_or_else(|_| Err(Refusal::internal()))
             }
             Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
                 // A client that goes in the middle leaves no session, and nothing half done, behind.
@@ -52,6 +54,13 @@ impl Route {
                 changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
             }
         }
+    }
+
+    /// Whether a text may be long: definitions, a message in JSON.
+    fn is_long(&self, call: &Call) -> bool {
+        self.group == "definitions"
+            || self.template.ends_with("/get")
+            || call.body.len() > stream::PIECE_BYTES
     }
 
     /// COMPAT: nobody has a right to make a super stream in a virtual host that is not there.

@@ -165,6 +165,9 @@ fn a_queue_lives_its_life() {
         r#"{"durable": true, "arguments": {"x-max-length": 5}}"#,
     );
     let refused = api.expect(400, "PUT /queues/%2F/a%2Fb", r#"{"durable": true}"#);
+    // More levels could not be read from the log again.
+    let deep = format!(r#"{{"arguments": {{"x": {}{}}}}}"#, "[".repeat(40), "]".repeat(40));
+    api.expect(400, "PUT /queues/%2F/deep", &deep);
     assert!(refused["reason"].as_str().unwrap().starts_with("inequivalent arg"), "{refused}");
     let place = api.ask("POST /bindings/%2F/e/amq.topic/q/a%2Fb", r##"{"routing_key": "x.#"}"##);
     assert_eq!(place.status, 201, "{}", place.head);
@@ -192,6 +195,43 @@ fn a_queue_lives_its_life() {
     api.expect(204, "DELETE /queues/%2F/a%2Fb/contents", "");
     api.expect(204, "DELETE /queues/%2F/a%2Fb?if-empty=true", "");
     api.expect(404, "GET /queues/%2F/a%2Fb", "");
+    api.0.stop();
+}
+
+/// As they are, with escapes, as bytes; long ones and such that are cut.
+#[test]
+fn messages_come_back_as_they_went() {
+    let api = Api::start();
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    let long = "é".repeat(200_000);
+    for (payload, encoding) in
+        [("plain", "string"), ("a\"b\\\n", "string"), (&long, "string"), ("/w==", "base64")]
+    {
+        let message = json!({
+            "properties": {}, "routing_key": "q", "payload": payload, "payload_encoding": encoding,
+        });
+        api.expect(200, "POST /exchanges/%2F/amq.default/publish", &message.to_string());
+    }
+    let ask = |count: u64, truncate: u64| {
+        let asked = json!({
+            "count": count, "truncate": truncate, "ackmode": "ack_requeue_true", "encoding": "auto",
+        });
+        api.expect(200, "POST /queues/%2F/q/get", &asked.to_string())
+    };
+    let payloads = |got: &Value| -> Vec<Value> {
+        got.as_array().unwrap().iter().map(|it| it["payload"].clone()).collect()
+    };
+    let got = ask(9, 1_000_000);
+    assert_eq!(payloads(&got), ["plain", "a\"b\\\n", &long, "/w=="]);
+    assert_eq!(
+        (&got[3]["payload_encoding"], &got[2]["payload_bytes"]),
+        (&json!("base64"), &json!(400_000))
+    );
+    assert_eq!(payloads(&ask(9, 2)), ["pl", "a\"", "é", "/w=="]);
+    assert_eq!(ask(0, 1), json!([]));
+    let number =
+        r#"{"properties": {}, "routing_key": "q", "payload": 1, "payload_encoding": "string"}"#;
+    api.expect(400, "POST /exchanges/%2F/amq.default/publish", number);
     api.0.stop();
 }
 
@@ -534,12 +574,7 @@ fn answers_are_for_those_who_may_read_them() {
 #[test]
 fn a_request_that_does_not_come_is_not_waited_for() {
     let api = Api::start();
-    let mut half = TcpStream::connect(api.0.http_address()).unwrap();
-    half.set_read_timeout(Some(DEADLINE)).unwrap();
-    half.write_all(b"GET /api/overview HTTP/1.1\r\nhost: he").unwrap();
-    let mut rest = Vec::new();
-    // Closed by the node, with or without a word.
-    drop(half.read_to_end(&mut rest));
+    exchanged(api.0.http_address(), "GET /api/overview HTTP/1.1\r\nhost: he");
     api.expect(200, "GET /whoami", "");
     api.0.stop();
 }
@@ -550,7 +585,8 @@ fn exchanged(address: SocketAddr, sent: &str) -> String {
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     socket.write_all(sent.as_bytes()).unwrap();
     let mut told = Vec::new();
-    socket.read_to_end(&mut told).unwrap();
+    // Closed by the node, with or without a word.
+    drop(socket.read_to_end(&mut told));
     String::from_utf8_lossy(&told).into_owned()
 }
 

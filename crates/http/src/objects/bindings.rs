@@ -3,23 +3,55 @@
 use super::queues::as_client;
 use super::{arguments, optional_text, short, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
+use crate::list::Row;
 use crate::refusal::Refusal;
 use meta::definitions::table_to_json;
 use meta::{BindingView, DestinationName, Name, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeBinding, Op, QueueBinding};
+use std::borrow::Cow;
 
-fn object(call: &Call, vhost: &Vhost, binding: &BindingView) -> Value {
-    let (destination, kind) = destination(binding);
-    json!({
-        "source": binding.source.as_str(),
-        "vhost": vhost.name().as_str(),
-        "destination": destination.as_str(),
-        "destination_type": kind,
-        "routing_key": binding.key.to_text(),
-        "arguments": call.table(&binding.arguments),
-        "properties_key": properties_key(binding),
-    })
+const COLUMNS: &[&str] = &[
+    "source",
+    "vhost",
+    "destination",
+    "destination_type",
+    "routing_key",
+    "arguments",
+    "properties_key",
+];
+
+/// A binding in a list. Lists can be long: it is small.
+struct BindingRow {
+    vhost: Name,
+    binding: BindingView,
+    is_typed: bool,
+}
+
+impl Row for BindingRow {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        Cow::Borrowed(COLUMNS)
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        let binding = &self.binding;
+        let (destination, kind) = destination(binding);
+        Some(match column {
+            "source" => json!(binding.source.as_str()),
+            "vhost" => json!(self.vhost.as_str()),
+            "destination" => json!(destination.as_str()),
+            "destination_type" => json!(kind),
+            "routing_key" => json!(binding.key.to_text()),
+            "arguments" if self.is_typed => mgmt::typed_table(&binding.arguments),
+            "arguments" => table_to_json(&binding.arguments),
+            "properties_key" => json!(properties_key(binding)),
+            _ => return None,
+        })
+    }
+}
+
+fn row(call: &Call, vhost: &Vhost, binding: BindingView) -> BindingRow {
+    BindingRow { vhost: vhost.name().clone(), binding, is_typed: call.is_typed() }
 }
 
 const fn destination(binding: &BindingView) -> (&Name, &'static str) {
@@ -62,12 +94,12 @@ fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 /// The bindings of the virtual hosts of the address that are wanted.
-fn rows(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Result<Vec<Value>, Refusal> {
+fn rows(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Result<Vec<BindingRow>, Refusal> {
     let view = call.view();
     let mut rows = Vec::new();
     for vhost in vhosts(&view.meta, call)? {
         let bindings = view.meta.bindings(vhost).filter(&wanted);
-        rows.extend(bindings.map(|binding| object(call, vhost, &binding)));
+        rows.extend(bindings.map(|binding| row(call, vhost, binding)));
     }
     Ok(rows)
 }
@@ -136,7 +168,7 @@ fn found(call: &Call) -> Result<BindingView, Refusal> {
 
 pub(crate) fn get(call: &Call) -> Outcome {
     let (view, binding) = (call.view(), found(call)?);
-    Ok(Answer::Json(object(call, vhost(&view.meta, call)?, &binding)))
+    Ok(Answer::Json(row(call, vhost(&view.meta, call)?, binding).object()))
 }
 
 pub(crate) async fn add(call: &Call) -> Outcome {

@@ -75,6 +75,8 @@ fn fill(node: &Node, format: u32) {
     define(node);
     let mut client = connect(node);
     declare(&mut client);
+    let pattern = "^(sizes|nobody|m)";
+    node.ctl(&["set_topic_permissions", "-p", "shop", "carol", "orders", pattern, ".*"]);
     client.select_confirms();
     for (number, size) in SIZES.into_iter().enumerate() {
         client.put_message("orders", "sizes.a", &properties(number), &body(number, size));
@@ -111,7 +113,6 @@ fn define(node: &Node) {
         &["add_user", "carol", "secret"],
         &["set_user_tags", "carol", "monitoring"],
         &["set_permissions", "-p", "shop", "carol", ".*", ".*", ".*"],
-        &["set_topic_permissions", "-p", "shop", "carol", "orders", "^(sizes|nobody|m)", ".*"],
         &["set_policy", "-p", "shop", "long", "^d", r#"{"max-length":5000}"#, "--priority", "3"],
         &["set_vhost_limits", "-p", "shop", r#"{"max-queues":50}"#],
         &["set_user_limits", "carol", r#"{"max-channels":7}"#],

@@ -34,13 +34,14 @@ impl Queues {
             self.follow(&view);
         }
         let used = broker.figures().used_queues(&view);
-        for queue in used.iter().chain(&std::mem::take(&mut self.streams)) {
+        let streams = std::mem::take(&mut self.streams);
+        for queue in used.iter().chain(&streams) {
             let def = queue.def();
             if !def.is_internal() {
                 self.note(queue.id(), (&def.vhost, def.kind), of_queue(&queue.stat()));
             }
         }
-        self.streams = view.streams().map(|it| QueueRef::Stream(Arc::clone(it))).collect();
+        self.streams = streams;
     }
 
     fn note(&mut self, id: QueueId, (vhost, kind): (&Name, QueueKind), now: QueueLook) {
@@ -60,9 +61,10 @@ impl Queues {
         self.changed.insert(id);
     }
 
-    /// Forgets what is gone.
+    /// Definitions have changed: forgets what is gone.
     fn follow(&mut self, view: &View) {
         self.epoch = view.epoch;
+        self.streams = view.streams().map(|it| QueueRef::Stream(Arc::clone(it))).collect();
         let sums = &mut self.sums;
         self.known.retain(|id, known| {
             let is_there = view.queue_by_id(*id).is_some();

@@ -88,8 +88,8 @@ pub(crate) struct Http {
     pub(crate) api: HttpListeners,
     pub(crate) metrics: HttpListeners,
     pub(crate) settings: http::Settings,
-    /// The directory of files with traces.
-    pub(crate) trace_dir: Option<PathBuf>,
+    /// The directory of files with traces, inside the data directory if it is relative.
+    pub(crate) trace_dir: PathBuf,
 }
 
 /// The listeners of one of them.
@@ -663,7 +663,7 @@ impl Default for Config {
                 send_buffer: None,
                 receive_buffer: None,
             },
-            http: Http::default(),
+            http: Http { trace_dir: PathBuf::from("traces"), ..Http::default() },
             connection: ConnectionLimits {
                 handshake_timeout_ms: Some(10_000),
                 heartbeat_s: 60,

@@ -137,12 +137,11 @@ fn node_info(
 ) -> NodeInfo {
     let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
     let log_file = config.logging.file.as_ref().map(|(path, _)| data_dir.join(path));
-    let trace_dir = config.http.trace_dir.as_deref().unwrap_or_else(|| "traces".as_ref());
     NodeInfo {
         name: environment::node_name(&environment::of_process),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rabbitmq_version: ctl::RABBITMQ_VERSION.to_owned(),
-        trace_dir: data_dir.join(trace_dir),
+        trace_dir: data_dir.join(&config.http.trace_dir),
         data_dir,
         config_files: args.config.clone(),
         log_files: log_file.into_iter().collect(),

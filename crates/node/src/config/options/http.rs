@@ -236,7 +236,7 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
         row(
             "trace_files.directory",
             "traces",
-            Kind::Text(|d, v| d.config.http.trace_dir = Some(v.into())),
+            Kind::Text(|d, v| d.config.http.trace_dir = v.into()),
             "The directory of the files that traces are written to (`PUT /api/traces`), inside the data \
              directory if it is relative. Leveret's own key.",
         ),

@@ -227,7 +227,7 @@ impl QueueRef {
     }
 
     /// Adds up how many messages each channel holds.
-    pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+    pub fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
         match self {
             Self::Classic(queue) => queue.inspect().count_held(held),
             Self::Quorum(queue) => queue.count_held(held),

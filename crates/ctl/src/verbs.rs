@@ -3,6 +3,7 @@
 mod access;
 mod definitions;
 mod delays;
+mod explain;
 mod health;
 mod listings;
 mod nodes;
@@ -34,6 +35,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     quorum::VERBS,
     streams::VERBS,
     delays::VERBS,
+    explain::VERBS,
     tls::VERBS,
     tracing::VERBS,
     plugins::VERBS,

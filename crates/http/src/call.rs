@@ -2,7 +2,7 @@
 
 use crate::Api;
 use crate::caller::Caller;
-use crate::list::{Listing, Row, Rows};
+use crate::list::{Listing, Row, RowSet, Rows};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
@@ -148,6 +148,11 @@ impl Call {
 
     /// A list of objects, as the request wants it shown.
     pub(crate) fn list<R: Row + Send + Sync + 'static>(&self, rows: Vec<R>) -> Outcome {
+        self.list_of(rows)
+    }
+
+    /// The same of rows that are made when they are looked at.
+    pub(crate) fn list_of(&self, rows: impl RowSet) -> Outcome {
         Listing::of(&self.query)?.rows(rows).map(Answer::Rows)
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod queues;
 pub(crate) mod streams;
 pub(crate) mod traces;
 pub(crate) mod vhosts;
+pub(crate) mod why;
 
 use crate::call::{Call, vhost};
 use crate::refusal::Refusal;

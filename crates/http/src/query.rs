@@ -10,8 +10,13 @@ impl Query {
     pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
         let uri = format!("/?{text}").parse().map_err(|_| Refusal::bad_request("no query"))?;
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri);
-        let pairs = pairs.map_err(|rejection| Refusal::bad_request(rejection.to_string()))?;
-        Ok(Self(pairs.0))
+        let pairs = pairs.map_err(|rejection| Refusal::bad_request(rejection.to_string()))?.0;
+        let is_replaced = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
+        let is_meant = || text.to_ascii_uppercase().contains("%EF%BF%BD");
+        if pairs.iter().any(|(key, value)| is_replaced(key) || is_replaced(value)) && !is_meant() {
+            return Err(Refusal::bad_request("the query is not UTF-8"));
+        }
+        Ok(Self(pairs))
     }
 
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {

@@ -9,7 +9,7 @@ use crate::caller::Needs;
 use crate::login;
 use crate::objects::{
     access, bindings, clients, definitions, exchanges, explain, health, messages, node, policies,
-    queues, streams, traces, vhosts,
+    queues, streams, traces, vhosts, why,
 };
 use axum::http::Method;
 use mgmt::Define;
@@ -312,6 +312,10 @@ routes! {
     GET "/explain/queue/{vhost}/{name}" Vhost read explain::queue, "Settings of a queue and where each comes from; policies and why each applies or does not";
     POST "/explain/policy/{vhost}/{name}" Policymaker read explain::policy, "What a policy would change, which is not set by this";
     POST "/explain/operator-policy/{vhost}/{name}" Administrator read explain::operator_policy, "What an operator policy would change, which is not set by this";
+    POST "/explain/publish/{vhost}/{name}" Vhost read explain::publish, "The way of a message to an exchange, which is not published by this; `routing_key`, `properties`, `user`";
+    GET "/explain/why/{vhost}/{name}" Vhost read why::queue, "Why messages stay in a queue";
+    POST "/explain/definitions" Administrator read definitions::explain, "What an import of a document would change, of which nothing is imported by this";
+    POST "/explain/definitions/{vhost}" Administrator read definitions::explain, "The same into a virtual host";
     GET "/explain/permission/{vhost}/{user}" Administrator read explain::permission, "Whether a user may do something, and by which pattern; `kind`, `name`, `operation`, `routing_key`";
     "leveret":
     GET "/leveret/policies/{vhost}/matching/{name}" Administrator read policies::matching, "Policies that match a queue, or with `object_type` an exchange";

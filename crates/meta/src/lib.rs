@@ -2,6 +2,7 @@
 //! parameters, exchanges, queues, bindings. Never sockets, files, clocks, messages, protocol codes.
 //! Start reading at [`State`], then [`Command`] and [`Outcome`].
 
+mod binding_place;
 mod checks;
 mod command;
 mod confirm_on;
@@ -41,6 +42,7 @@ mod vhost_defaults;
 mod vhost_metadata;
 mod vhosts;
 
+pub use binding_place::BindingPlace;
 pub use checks::parse_exchange_kind;
 pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 pub use confirm_on::{ConfirmOn, ConfirmSettings, WithoutConsumer};
@@ -71,7 +73,10 @@ pub use queue_settings::{
 pub use queue_type::{ConnectionId, QueueKind, QueueVersion};
 pub use queues::Queues;
 pub use resource::{Permission, Resource, ResourceKind};
-pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, RoutingKey};
+pub use routing::{
+    Binding, Destination, ExchangeKind, Message, Name, QueueId, RouteOutcome, Routes, RoutingKey,
+    Trace, TraceStep,
+};
 pub use setting::argument::age_ms;
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{Resharding, RestoreError, SnapshotOf, State, shards, stream_settings};

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use routing::{Name, QueueId, Routes};
 use stdx::Now;
 
+use crate::binding_place::BindingPlace;
 use crate::checks::check_name;
 use crate::command::Command;
 use crate::error::MetaError;
@@ -250,12 +251,9 @@ impl State {
         vhost.map_or_else(|| queue.settings(), |vhost| vhost.policies().queue_settings(queue))
     }
 
-    /// All bindings of a virtual host as they are listed: first those of the default exchange, which
-    /// reaches every queue by its name, then the others ordered by destination.
+    /// The bindings of a virtual host, in the order of [`BindingPlace::all`].
     pub fn bindings<'s>(&'s self, vhost: &'s Vhost) -> impl Iterator<Item = BindingView> + 's {
-        let named = vhost.queues().filter(|queue| !queue.is_internal()).map(|queue| &queue.name);
-        let made = vhost.routes().bindings().filter_map(|binding| self.queues().view(binding));
-        named.map(BindingView::implied).chain(made)
+        BindingPlace::all(vhost).filter_map(|place| place.view(self.queues()))
     }
 }
 

@@ -66,7 +66,8 @@ impl Ages {
     }
 
     /// Of each queue that had messages at the last look, in seconds.
-    pub(crate) fn seconds(&self, now: Now) -> HashMap<QueueId, f64> {
+    #[must_use]
+    pub fn seconds(&self, now: Now) -> HashMap<QueueId, f64> {
         let looks = stdx::lock(&self.0);
         let age = |looks: &Looks| looks.age_ms(now.monotonic_ms) as f64 / 1e3;
         looks.iter().map(|(id, looks)| (*id, age(looks))).collect()

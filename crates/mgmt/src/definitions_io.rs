@@ -125,6 +125,21 @@ pub fn export<T>(
     Ok(show(definitions::export_vhost(state, vhost, origin)))
 }
 
+/// The changes that an import of a document would make, in order, each by the object that asks for it.
+///
+/// # Errors
+/// Why it cannot be imported.
+pub fn foretell(
+    management: &Management,
+    document: &[u8],
+    request: &Request,
+) -> Result<Import, ApiError> {
+    let (into, hashing) = (request.optional("vhost"), management.hashing);
+    let options = ImportOptions { into, hashing, skip_if_unchanged: false };
+    let planned = plan(&management.broker, document, options);
+    planned.map_err(|reason| ApiError::new(Kind::Invalid, reason))
+}
+
 /// Imports a document.
 ///
 /// # Errors

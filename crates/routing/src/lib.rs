@@ -28,4 +28,4 @@ pub use error::BindingError;
 pub use exchange_kind::{ExchangeKind, ExchangeRules, HashOn};
 pub use message::Message;
 pub use name::{Name, QueueId, RoutingKey};
-pub use routes::{ExchangeVersion, Passage, RouteOutcome, Routed, Routes};
+pub use routes::{ExchangeVersion, Passage, RouteOutcome, Routed, Routes, Trace, TraceStep};

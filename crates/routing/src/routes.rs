@@ -262,13 +262,26 @@ impl Routes {
         self.walk(exchange, self.exchange(exchange), message, watch, out)
     }
 
+    /// As [`route_message`](Self::route_message), and tells the way: each exchange that the message comes
+    /// to, in order. Nothing is asked of watched exchanges.
+    #[must_use]
+    pub fn trace(&self, exchange: &[u8], message: &Message<'_>) -> Trace {
+        let mut queues = Vec::new();
+        let mut way = Way::default();
+        let routed = match self.exchange(exchange) {
+            Some(first) if first.rules.internal => RouteOutcome::Internal.at_once(),
+            first => self.walk(exchange, first, message, &mut way, &mut queues),
+        };
+        Trace { routed, steps: way.0, queues }
+    }
+
     /// Leads a message on from its first exchange, which was looked up by its name.
-    fn walk(
-        &self,
+    fn walk<'r>(
+        &'r self,
         name: &[u8],
-        first: Option<&Exchange>,
+        first: Option<&'r Exchange>,
         message: &Message<'_>,
-        watch: impl FnMut(&Name) -> Passage,
+        watch: impl Follow<'r>,
         out: &mut Vec<QueueId>,
     ) -> Routed {
         out.clear();
@@ -304,6 +317,77 @@ impl Routes {
     }
 }
 
+/// The way of a message.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The outcome.
+    pub routed: Routed,
+    /// The exchanges that it came to.
+    pub steps: Vec<TraceStep>,
+    /// The queues that it goes to, each once.
+    pub queues: Vec<QueueId>,
+}
+
+/// An exchange on the way of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceStep {
+    /// The exchange; empty for the default exchange.
+    pub exchange: Name,
+    /// Where its bindings lead the message.
+    pub destinations: Vec<Destination>,
+    /// The alternate exchange, if there was no such binding.
+    pub alternate: Option<Name>,
+}
+
+/// Told what a message comes to on its way.
+trait Follow<'r> {
+    /// Whether a watched exchange routes it.
+    fn passage(&mut self, exchange: &Name) -> Passage;
+
+    /// It is at an exchange; none for the default exchange.
+    fn visits(&mut self, _: Option<&'r Name>) {}
+
+    /// It is led on from there.
+    fn reaches(&mut self, _: &Destination) {}
+
+    /// Nothing led it on but the alternate exchange.
+    fn falls_back(&mut self, _: &'r Name) {}
+}
+
+impl<W: FnMut(&Name) -> Passage> Follow<'_> for W {
+    #[inline]
+    fn passage(&mut self, exchange: &Name) -> Passage {
+        self(exchange)
+    }
+}
+
+/// The way, as it is written down.
+#[derive(Default)]
+struct Way(Vec<TraceStep>);
+
+impl<'r> Follow<'r> for &mut Way {
+    fn passage(&mut self, _: &Name) -> Passage {
+        Passage::Open
+    }
+
+    fn visits(&mut self, exchange: Option<&'r Name>) {
+        let exchange = exchange.cloned().unwrap_or_default();
+        self.0.push(TraceStep { exchange, ..TraceStep::default() });
+    }
+
+    fn reaches(&mut self, destination: &Destination) {
+        if let Some(step) = self.0.last_mut() {
+            step.destinations.push(destination.clone());
+        }
+    }
+
+    fn falls_back(&mut self, alternate: &'r Name) {
+        if let Some(step) = self.0.last_mut() {
+            step.alternate = Some(alternate.clone());
+        }
+    }
+}
+
 /// One message on its way through the exchanges.
 struct Walk<'r, 'm, W> {
     routes: &'r Routes,
@@ -329,12 +413,13 @@ enum Seen<'r> {
     Targets(*const Targets),
 }
 
-impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
+impl<'r, W: Follow<'r>> Walk<'r, '_, W> {
     /// Selectors look at the message while there are `steps` left.
     fn visit(&mut self, exchange: &'r Exchange, steps: &mut Steps) {
         let (message, n_groups_before) = (self.message, self.n_groups);
         self.decided_by = self.decided_by.max(exchange.decided_by());
-        if exchange.rules.watched && (self.watch)(&exchange.name) == Passage::Closed {
+        self.watch.visits(Some(&exchange.name));
+        if exchange.rules.watched && self.watch.passage(&exchange.name) == Passage::Closed {
             return;
         }
         exchange.find(message, steps, |group| match group {
@@ -355,11 +440,13 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
         if let Some(alternate) = &exchange.rules.alternate
             && self.n_groups == n_groups_before
         {
+            self.watch.falls_back(alternate);
             self.enter(exchange, alternate);
         }
     }
 
     fn reach(&mut self, from: &'r Exchange, destination: &'r Destination) {
+        self.watch.reaches(destination);
         match destination {
             Destination::Queue(id) => self.out.push(*id),
             Destination::Exchange(name) => self.enter(from, name),
@@ -382,7 +469,11 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
     fn default_exchange(&mut self) {
         let keys = self.message.keys;
         self.n_groups += keys.len();
-        self.out.extend(keys.iter().filter_map(|key| self.routes.queue(key)));
+        self.watch.visits(None);
+        for queue in keys.iter().filter_map(|key| self.routes.queue(key)) {
+            self.watch.reaches(&Destination::Queue(queue));
+            self.out.push(queue);
+        }
     }
 
     fn finish(&mut self) {

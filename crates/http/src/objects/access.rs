@@ -1,11 +1,14 @@
 //! Users, their tags and permissions.
 
 use crate::call::{Answer, Call, Outcome};
+use crate::list::Row;
 use crate::refusal::Refusal;
 use auth::Credentials;
-use meta::{MetaError, Permissions, TopicPermissions, User, definitions};
+use meta::{MetaError, Permissions, QueueDef, TopicPermissions, User, definitions};
 use mgmt::{ApiError, Kind};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 pub(crate) fn list(call: &Call) -> Outcome {
     call.list(call.view().meta.users().iter().map(definitions::user).collect())
@@ -123,11 +126,31 @@ pub(crate) fn get_permissions(call: &Call) -> Outcome {
 
 pub(crate) fn user_queues(call: &Call) -> Outcome {
     let view = call.view();
-    let may = |def: &meta::QueueDef| {
+    let may = |def: &QueueDef| {
         let users = view.meta.users();
         users.may(call.param("user"), &def.vhost, meta::Permission::Read, &def.name)
     };
     let seen = view.meta.queues().iter().filter(|def| !def.is_internal() && may(def));
-    let row = |def: &std::sync::Arc<meta::QueueDef>| json!({"name": def.name.as_str(), "vhost": def.vhost.as_str()});
-    call.list(seen.map(row).collect())
+    call.list(seen.map(|def| QueueName(Arc::clone(def))).collect())
+}
+
+/// A queue by its name alone. Lists can be long: it is small.
+struct QueueName(Arc<QueueDef>);
+
+impl Row for QueueName {
+    fn columns(&self) -> Cow<'static, [&'static str]> {
+        Cow::Borrowed(&["name", "vhost"])
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        match column {
+            "name" => Some(json!(self.0.name.as_str())),
+            "vhost" => Some(json!(self.0.vhost.as_str())),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0.name.as_str())
+    }
 }

@@ -3,13 +3,15 @@
 use super::queues::as_client;
 use super::{arguments, optional_text, short, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
-use crate::list::Row;
+use crate::list::{Row, RowSet};
 use crate::refusal::Refusal;
+use broker::View;
 use meta::definitions::table_to_json;
-use meta::{BindingView, DestinationName, Name, Vhost};
+use meta::{BindingPlace, BindingView, DestinationName, Name, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeBinding, Op, QueueBinding};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 const COLUMNS: &[&str] = &[
     "source",
@@ -21,7 +23,27 @@ const COLUMNS: &[&str] = &[
     "properties_key",
 ];
 
-/// A binding in a list. Lists can be long: it is small.
+/// The bindings of a list. Lists can be long: each is small until it is looked at.
+struct Bindings {
+    view: Arc<View>,
+    is_typed: bool,
+    places: Vec<(Name, BindingPlace)>,
+}
+
+impl RowSet for Bindings {
+    type Row<'t> = BindingRow;
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn row(&self, at: usize) -> Option<BindingRow> {
+        let (vhost, place) = self.places.get(at)?;
+        let binding = place.view(self.view.meta.queues())?;
+        Some(BindingRow { vhost: vhost.clone(), binding, is_typed: self.is_typed })
+    }
+}
+
 struct BindingRow {
     vhost: Name,
     binding: BindingView,
@@ -94,39 +116,38 @@ fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 /// The bindings of the virtual hosts of the address that are wanted.
-fn rows(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Result<Vec<BindingRow>, Refusal> {
+fn listed(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Outcome {
     let view = call.view();
-    let mut rows = Vec::new();
+    let mut places = Vec::new();
     for vhost in vhosts(&view.meta, call)? {
-        let bindings = view.meta.bindings(vhost).filter(&wanted);
-        rows.extend(bindings.map(|binding| row(call, vhost, binding)));
+        let is_wanted = |place: &BindingPlace| {
+            place.view(view.meta.queues()).is_some_and(|binding| wanted(&binding))
+        };
+        let found = BindingPlace::all(vhost).filter(is_wanted);
+        places.extend(found.map(|place| (vhost.name().clone(), place)));
     }
-    Ok(rows)
+    call.list_of(Bindings { view, is_typed: call.is_typed(), places })
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    call.list(rows(call, |_| true)?)
+    listed(call, |_| true)
 }
 
 pub(crate) fn of_queue(call: &Call) -> Outcome {
-    let is_it = |binding: &BindingView| match &binding.destination {
+    listed(call, |binding| match &binding.destination {
         DestinationName::Queue(name) => name == call.param("name"),
         DestinationName::Exchange(_) => false,
-    };
-    call.list(rows(call, is_it)?)
-}
-
-fn of_exchange(call: &Call, wanted: impl Fn(&BindingView, &str) -> bool) -> Outcome {
-    let name = super::exchanges::name(call);
-    call.list(rows(call, |binding| wanted(binding, name))?)
+    })
 }
 
 pub(crate) fn from_exchange(call: &Call) -> Outcome {
-    of_exchange(call, |binding, name| binding.source == name)
+    let name = super::exchanges::name(call);
+    listed(call, |binding| binding.source == name)
 }
 
 pub(crate) fn to_exchange(call: &Call) -> Outcome {
-    of_exchange(call, |binding, name| match &binding.destination {
+    let name = super::exchanges::name(call);
+    listed(call, |binding| match &binding.destination {
         DestinationName::Exchange(found) => found == name,
         DestinationName::Queue(_) => false,
     })
@@ -151,7 +172,7 @@ fn check_kind(call: &Call) -> Result<(), Refusal> {
 
 pub(crate) fn between(call: &Call) -> Outcome {
     check_kind(call)?;
-    call.list(rows(call, |binding| is_between(call, binding))?)
+    listed(call, |binding| is_between(call, binding))
 }
 
 fn found(call: &Call) -> Result<BindingView, Refusal> {

@@ -6,9 +6,13 @@ use crate::stream::{JSON, PIECE_BYTES, Taker};
 use axum::http::header;
 use meta::definitions::Document;
 use mgmt::definitions_io;
+use serde_json::json;
 use std::hash::BuildHasher as _;
 use std::io::BufWriter;
 use std::sync::Arc;
+
+/// Most changes that are listed one by one.
+const CHANGES_MAX: usize = 10_000;
 
 pub(crate) fn export(call: &Call) -> Outcome {
     let (api, view) = (Arc::clone(&call.api), call.view());
@@ -28,8 +32,26 @@ pub(crate) fn export(call: &Call) -> Outcome {
     Ok(Answer::Written { content_type: JSON, tag, write: Box::new(write) })
 }
 
+/// The changes that an import would make, none of which is made by this.
+pub(crate) fn explain(call: &Call) -> Outcome {
+    let document = checked_document(call)?;
+    let planned = definitions_io::foretell(&call.api.management, document, &call.address())?;
+    let changes: Vec<&str> = planned.steps.iter().map(|step| step.what.as_str()).collect();
+    Ok(Answer::Json(json!({
+        "changed_count": changes.len(),
+        "changes": changes.get(..CHANGES_MAX).unwrap_or(&changes),
+        "warnings": planned.warnings,
+    })))
+}
+
 pub(crate) async fn import(call: &Call) -> Outcome {
-    let (document, request, vhost) = (document(call)?, call.address(), call.param("vhost"));
+    let (document, request) = (checked_document(call)?, call.address());
+    let imported = definitions_io::import(&call.api.management, document, &request).await?;
+    Ok(if call.caller.is_local() { Answer::Json(imported) } else { Answer::NoContent })
+}
+
+fn checked_document(call: &Call) -> Result<&[u8], Refusal> {
+    let (document, vhost) = (document(call)?, call.param("vhost"));
     let is_there = vhost.is_empty() || call.view().meta.vhost(vhost).is_some();
     if !is_there && !call.caller.is_local() {
         return Err(Refusal::lacks("vhost_not_found"));
@@ -37,8 +59,7 @@ pub(crate) async fn import(call: &Call) -> Outcome {
     if std::str::from_utf8(document).is_err() {
         return Err(Refusal::bad_request("not_json: the document is not UTF-8"));
     }
-    let imported = definitions_io::import(&call.api.management, document, &request).await?;
-    Ok(if call.caller.is_local() { Answer::Json(imported) } else { Answer::NoContent })
+    Ok(document)
 }
 
 /// The document: the body, or the file of a form.

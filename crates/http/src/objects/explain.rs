@@ -1,15 +1,18 @@
 //! Reasons: settings, policies and permissions, each with where it comes from.
 
-use super::put_field;
+use super::messages::properties_of;
+use super::{put_field, text};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
+use broker::{Alarm, QueueRef, View};
 use meta::definitions::policy as definitions_policy;
 use meta::{
-    AccessReason, Permission, Policy, PolicyEffect, PolicyScope, QueueDef, Resource, ResourceKind,
-    SettingSource, Standing, Vhost, policy_effects, policy_standings, setting_sources,
+    AccessReason, Destination, Message, Overflow, Permission, Policy, PolicyEffect, PolicyScope,
+    QueueDef, Resource, ResourceKind, RouteOutcome, SettingSource, Standing, Trace, TraceStep,
+    Vhost, policy_effects, policy_standings, setting_sources,
 };
 use mgmt::{Define, definitions};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Most objects that are listed one by one.
@@ -103,7 +106,21 @@ pub(crate) fn permission(call: &Call) -> Outcome {
     let resource = Resource { kind, name: name.into(), vhost };
     let key = call.query.get("routing_key").map(str::as_bytes);
     let reason = view.meta.users().access_reason(call.param("user"), permission, &resource, key);
-    let (text, pattern) = match &reason {
+    let (text, pattern) = told(&reason);
+    Ok(Answer::Json(json!({
+        "user": call.param("user"),
+        "vhost": resource.vhost.as_str(),
+        "kind": if kind == ResourceKind::Queue { "queue" } else { "exchange" },
+        "name": name,
+        "operation": permission.as_str(),
+        "allowed": reason.is_allowed(),
+        "reason": text,
+        "pattern": pattern,
+    })))
+}
+
+fn told(reason: &AccessReason) -> (&'static str, Option<&String>) {
+    match reason {
         AccessReason::NoUser => ("there is no such user", None),
         AccessReason::NoPermissions => ("the user has no permissions in the virtual host", None),
         AccessReason::Pattern { pattern, matches: true } => {
@@ -115,15 +132,102 @@ pub(crate) fn permission(call: &Call) -> Outcome {
         AccessReason::TopicRefused { pattern } => {
             ("the pattern of topic permissions does not match the routing key", Some(pattern))
         }
+    }
+}
+
+/// The way of a message that is not published by this: exchanges, queues, and what would keep it from them.
+pub(crate) fn publish(call: &Call) -> Outcome {
+    let (view, body) = (call.view(), call.object()?);
+    let vhost = vhost(&view.meta, call)?;
+    let (exchange, key) = (super::exchanges::name(call), text(&body, "routing_key")?);
+    let user = body.get("user").and_then(Value::as_str).unwrap_or(&call.caller.user);
+    if user != call.caller.user.as_str() && !call.caller.is_administrator() {
+        return Err(Refusal::not_authorised("Not administrator user"));
+    }
+    let none = Map::new();
+    let properties = body.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let mut encoded = Vec::new();
+    properties_of(properties)?.encode(&mut encoded);
+    let properties = message::View::of(&encoded);
+    let keys = keys(key, body.get("properties"));
+    let message =
+        Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
+    let trace = vhost.routes().trace(exchange.as_bytes(), &message);
+    let resource = Resource {
+        kind: ResourceKind::Exchange,
+        name: exchange.into(),
+        vhost: vhost.name().clone(),
     };
+    let users = view.meta.users();
+    let reason = users.access_reason(user, Permission::Write, &resource, Some(key.as_bytes()));
+    let queues = trace.queues.iter().filter_map(|id| view.queue_by_id(*id));
     Ok(Answer::Json(json!({
-        "user": call.param("user"),
-        "vhost": resource.vhost.as_str(),
-        "kind": if kind == ResourceKind::Queue { "queue" } else { "exchange" },
-        "name": name,
-        "operation": permission.as_str(),
+        "outcome": outcome(&trace),
         "allowed": reason.is_allowed(),
-        "reason": text,
-        "pattern": pattern,
+        "permission": told(&reason).0,
+        "pattern": told(&reason).1,
+        "waits_for": alarms(call),
+        "steps": trace.steps.iter().map(|it| step(&view, it)).collect::<Value>(),
+        "queues": queues.map(|queue| fate(vhost, &queue)).collect::<Value>(),
     })))
+}
+
+/// The alarms that publishers wait for.
+pub(super) fn alarms(call: &Call) -> Value {
+    let alarms = &call.api.management.broker.alarms;
+    let all = [("memory", Alarm::Memory), ("disk", Alarm::Disk)].into_iter();
+    all.filter(|(_, alarm)| alarms.is_on(*alarm)).map(|(name, _)| name).collect()
+}
+
+/// The routing key, and those that headers add.
+fn keys<'b>(key: &'b str, properties: Option<&'b Value>) -> Vec<&'b [u8]> {
+    let headers = properties.and_then(|it| it.get("headers"));
+    let more = ["CC", "BCC"].into_iter().filter_map(|name| headers?.get(name)?.as_array());
+    let more = more.flatten().filter_map(Value::as_str);
+    std::iter::once(key).chain(more).map(str::as_bytes).collect()
+}
+
+fn outcome(trace: &Trace) -> &'static str {
+    match trace.routed.outcome {
+        RouteOutcome::NoSuchExchange => "there is no such exchange",
+        RouteOutcome::Internal => "the exchange is internal: clients may not publish to it",
+        _ if trace.queues.is_empty() => "no queue: returned if mandatory, else dropped",
+        RouteOutcome::Routed | RouteOutcome::RoutedByHeaders => "routed",
+        RouteOutcome::RoutedByMessage => "routed, the next message perhaps elsewhere",
+    }
+}
+
+fn step(view: &View, step: &TraceStep) -> Value {
+    let destination = |destination: &Destination| match destination {
+        Destination::Exchange(name) => json!({"kind": "exchange", "name": name.as_str()}),
+        Destination::Queue(id) => {
+            let queue = view.queue_by_id(*id);
+            json!({"kind": "queue", "name": queue.as_ref().map(|it| it.def().name.as_str())})
+        }
+    };
+    json!({
+        "exchange": step.exchange.as_str(),
+        "destinations": step.destinations.iter().map(destination).collect::<Value>(),
+        "alternate_exchange": step.alternate.as_ref().map(|name| name.as_str()),
+    })
+}
+
+/// A queue that a message comes to, and what its limit would do.
+fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
+    let (def, stat) = (queue.def(), queue.stat());
+    let length = vhost.policies().queue_settings(def).length;
+    let is_full = length.messages_max.is_some_and(|most| stat.n_ready >= most)
+        || length.bytes_max.is_some_and(|most| super::queues::ready_bytes(&stat) >= most);
+    let fate = match length.overflow {
+        _ if !is_full => "stored",
+        Overflow::DropHead => "stored, and the oldest message goes: the queue is full",
+        Overflow::RejectPublish => "refused: the queue is full",
+        Overflow::RejectPublishDeadLetter => "refused and dead-lettered: the queue is full",
+    };
+    json!({
+        "name": def.name.as_str(),
+        "type": def.kind.as_str(),
+        "messages_ready": stat.n_ready,
+        "fate": fate,
+    })
 }

@@ -33,7 +33,7 @@ const TEXTS: [(&str, TextOf); 10] = [
     ("cluster_id", |it| &mut it.cluster_id),
 ];
 
-fn properties_of(object: &Map<String, Value>) -> Result<Properties, Refusal> {
+pub(super) fn properties_of(object: &Map<String, Value>) -> Result<Properties, Refusal> {
     let invalid = |name: &str| Refusal::bad_request(format!("invalid property: {name}"));
     let mut properties = Properties::default();
     for (name, part) in TEXTS {

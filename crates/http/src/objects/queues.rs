@@ -311,7 +311,7 @@ impl QueueRow<'_> {
 }
 
 /// Bytes of what is ready, by the mean size of what is there.
-const fn ready_bytes(stat: &QueueStat) -> u64 {
+pub(super) const fn ready_bytes(stat: &QueueStat) -> u64 {
     match stat.message_bytes.checked_div(stat.n_ready + stat.n_unacked) {
         Some(mean) => mean * stat.n_ready,
         None => 0,

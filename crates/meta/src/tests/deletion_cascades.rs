@@ -76,7 +76,7 @@ fn a_new_virtual_host_has_the_predeclared_exchanges() {
     assert!(vhost.exchanges().all(|x| x.durable && !x.auto_delete && x.is_predeclared()));
     let mut out = Vec::new();
     let outcome = vhost.routes().route(b"amq.fanout", &[b""], None, &mut out);
-    assert_eq!(outcome, routing::RouteOutcome::Routed);
+    assert_eq!(outcome, RouteOutcome::Routed);
 }
 
 #[test]

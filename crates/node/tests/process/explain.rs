@@ -1,7 +1,10 @@
 //! Reasons that the HTTP API gives, against what then happens.
 
 use super::http_api::{Api, ask};
+use super::support::wait_until;
+use amqp091::method::{BasicAck, BasicConsume, BasicQos};
 use serde_json::json;
+use testing::client::Client;
 
 #[test]
 fn settings_have_their_origins_and_policies_their_reasons() {
@@ -23,7 +26,7 @@ fn settings_have_their_origins_and_policies_their_reasons() {
     api.expect(
         201,
         "PUT /operator-policies/%2F/op",
-        r#"{"pattern":"","definition":{"expires":9}}"#,
+        r#"{"pattern":"","definition":{"expires":50000}}"#,
     );
 
     let told = api.expect(200, "GET /explain/queue/%2F/q.one", "");
@@ -34,12 +37,14 @@ fn settings_have_their_origins_and_policies_their_reasons() {
     };
     assert_eq!(of("max-length"), (json!(10), json!("policy")));
     assert_eq!(of("message-ttl"), (json!(1000), json!("argument")));
-    assert_eq!(of("expires"), (json!(9), json!("operator policy")));
+    assert_eq!(of("expires"), (json!(50_000), json!("operator policy")));
     let applies: Vec<_> = (told["policies"].as_array().unwrap().iter())
         .map(|it| (it["name"].clone(), it["applies"].clone()))
         .collect();
     assert_eq!(applies, [(json!("short"), json!(true)), (json!("other"), json!(false))]);
     assert_eq!(told["policies"][1]["reason"], "its pattern does not match the name");
+    let listed = api.0.ctl(&["-q", "explain_queue", "q.one"]);
+    assert!(listed.contains("max-length\t10\tpolicy\t50\t10\t\n"), "{listed}");
     api.expect(404, "GET /explain/queue/%2F/none", "");
     let wrong = r#"{"pattern":"(","definition":{"max-length":1}}"#;
     api.expect(400, "POST /explain/policy/%2F/p", wrong);
@@ -66,4 +71,118 @@ fn permissions_are_explained_as_they_are() {
     api.expect(400, "GET /explain/permission/%2F/u?name=q&operation=fly", "");
     api.expect(400, "GET /explain/permission/%2F/u?name=q&operation=read&kind=user", "");
     assert_eq!(ask(at, "u:p", "GET /explain/permission/%2F/u?operation=read", "").status, 401);
+}
+
+#[test]
+fn the_way_of_a_message_is_told() {
+    let api = Api::start();
+    for (name, body) in [
+        ("first", r#"{"type":"topic","arguments":{"alternate-exchange":"spare"}}"#),
+        ("second", r#"{"type":"headers"}"#),
+        ("spare", r#"{"type":"fanout"}"#),
+    ] {
+        api.expect(201, &format!("PUT /exchanges/%2F/{name}"), body);
+    }
+    api.expect(
+        201,
+        "PUT /queues/%2F/full",
+        r#"{"arguments":{"x-max-length":1,"x-overflow":"reject-publish"}}"#,
+    );
+    api.expect(201, "PUT /queues/%2F/rest", "{}");
+    api.expect(201, "POST /bindings/%2F/e/first/e/second", r#"{"routing_key":"a.*"}"#);
+    api.expect(
+        201,
+        "POST /bindings/%2F/e/second/q/full",
+        r#"{"arguments":{"x-match":"all","n":1}}"#,
+    );
+    api.expect(201, "POST /bindings/%2F/e/spare/q/rest", "{}");
+    let told = |key: &str, n: i64| {
+        let body = json!({"routing_key": key, "properties": {"headers": {"n": n}}});
+        api.expect(200, "POST /explain/publish/%2F/first", &body.to_string())
+    };
+    // What is told, and what comes of the same message.
+    let publish = |key: &str, n: i64| {
+        let body = json!({"routing_key": key, "properties": {"headers": {"n": n}}, "payload": "x",
+            "payload_encoding": "string"});
+        api.expect(200, "POST /exchanges/%2F/first/publish", &body.to_string())["routed"] == true
+    };
+    let to_full = told("a.b", 1);
+    let way: Vec<_> =
+        to_full["steps"].as_array().unwrap().iter().map(|it| &it["exchange"]).collect();
+    assert_eq!(way, [&json!("first"), &json!("second")]);
+    assert_eq!(
+        (&to_full["queues"][0]["name"], &to_full["queues"][0]["fate"]),
+        (&json!("full"), &json!("stored"))
+    );
+    assert!(publish("a.b", 1));
+    assert_eq!(told("a.b", 1)["queues"][0]["fate"], "refused: the queue is full");
+    assert!(told("a.b", 2)["outcome"].as_str().unwrap().starts_with("no queue"));
+    assert!(!publish("a.b", 2));
+    let spare = told("b", 1);
+    assert_eq!(spare["steps"][0]["alternate_exchange"], "spare");
+    assert_eq!((&spare["queues"][0]["name"], &spare["allowed"]), (&json!("rest"), &json!(true)));
+    assert!(publish("b", 1));
+    let other = r#"{"routing_key":"b","user":"nobody"}"#;
+    let told = api.expect(200, "POST /explain/publish/%2F/first", other);
+    assert_eq!(
+        (&told["allowed"], &told["permission"]),
+        (&json!(false), &json!("there is no such user"))
+    );
+    let none = api.expect(200, "POST /explain/publish/%2F/none", r#"{"routing_key":""}"#);
+    assert_eq!(none["outcome"], "there is no such exchange");
+    api.expect(400, "POST /explain/publish/%2F/first", "{}");
+}
+
+/// From a queue that is empty to one whose consumer has all it may.
+#[test]
+fn a_queue_that_does_not_drain_says_why() {
+    let api = Api::start();
+    let mut client = Client::guest(api.0.address());
+    client.declare("stuck");
+    let why = || api.expect(200, "GET /explain/why/%2F/stuck", "");
+    assert_eq!(why()["reasons"], json!(["the queue is empty"]));
+    client.select_confirms();
+    (0..3).for_each(|_| client.put_publish("stuck", true, b"x"));
+    client.wait_for_confirms();
+    assert_eq!(why()["reasons"], json!(["there are no consumers"]));
+    assert_eq!(api.0.ctl(&["-q", "why", "stuck"]), "there are no consumers\n");
+    let qos = BasicQos { prefetch_count: 1, ..BasicQos::default() };
+    assert_eq!(client.ask(1, qos), "basic.qos-ok");
+    client.consume("stuck", false);
+    let delivery_tag = client.message().unwrap().tag;
+    let told = why();
+    let full = "active consumers hold as many messages as their prefetch counts allow";
+    assert_eq!(told["reasons"], json!([full]));
+    let consumer = &told["consumers"][0];
+    assert_eq!(consumer["messages_held_by_channel"], 1);
+    assert_eq!(consumer["state"], "holds all that its prefetch count allows");
+    // All of them with the consumer.
+    client.say(1, BasicAck { delivery_tag, multiple: false });
+    client.message().unwrap();
+    client.open_channel(2);
+    client.say(2, BasicConsume { queue: b"stuck", ..BasicConsume::default() });
+    wait_until("all messages are with consumers", || why()["messages_ready"] == 0);
+    let reasons = &why()["reasons"];
+    assert_eq!(*reasons, json!(["consumers hold all messages and have not settled them"]));
+}
+
+#[test]
+fn an_import_is_foretold() {
+    let api = Api::start();
+    api.expect(201, "PUT /queues/%2F/there", "{}");
+    let document = json!({
+        "queues": [
+            {"name": "there", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}},
+            {"name": "new", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}},
+        ],
+        "policies": [{"name": "p", "vhost": "/", "pattern": "", "definition": {"expires": 60_000}, "apply-to": "queues", "priority": 0}],
+    })
+    .to_string();
+    let told = api.expect(200, "POST /explain/definitions", &document);
+    assert_eq!(told["changes"], json!(["policy 'p' in vhost '/'", "queue 'new' in vhost '/'"]));
+    api.expect(404, "GET /queues/%2F/new", "");
+    api.expect(204, "POST /definitions", &document);
+    let again = api.expect(200, "POST /explain/definitions", &document);
+    assert_eq!((&again["changed_count"], &again["changes"]), (&json!(0), &json!([])));
+    api.expect(400, "POST /explain/definitions", r#"{"queues":[{"name":"x","vhost":"none"}]}"#);
 }

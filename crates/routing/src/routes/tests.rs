@@ -61,7 +61,27 @@ fn route(routes: &Routes, exchange: &str, keys: &[&str]) -> Vec<u64> {
     let mut out = vec![QueueId(999)];
     let outcome = routes.route(exchange.as_bytes(), &keys, None, &mut out);
     assert!(!matches!(outcome, RouteOutcome::NoSuchExchange | RouteOutcome::Internal));
+    check_trace(routes, exchange, &Message::new(&keys, None), &out);
     out.into_iter().map(|QueueId(id)| id).collect()
+}
+
+/// The way that is told ends where the message goes, and leads from one exchange to the next.
+fn check_trace(routes: &Routes, exchange: &str, message: &Message<'_>, queues: &[QueueId]) {
+    let trace = routes.trace(exchange.as_bytes(), message);
+    assert_eq!(trace.queues, queues);
+    let led = || trace.steps.iter().flat_map(|step| &step.destinations);
+    let reached: BTreeSet<QueueId> = led()
+        .filter_map(|destination| match destination {
+            Destination::Queue(id) => Some(*id),
+            Destination::Exchange(_) => None,
+        })
+        .collect();
+    assert_eq!(reached, queues.iter().copied().collect());
+    for step in trace.steps.iter().skip(1) {
+        let is_led_to = led().any(|it| *it == Destination::Exchange(step.exchange.clone()));
+        let is_alternate = |from: &TraceStep| from.alternate.as_ref() == Some(&step.exchange);
+        assert!(is_led_to || trace.steps.iter().any(is_alternate), "{:?}", trace.steps);
+    }
 }
 
 fn argument(name: &'static str, value: impl Into<Value>) -> Table {
@@ -238,6 +258,7 @@ fn outcome(routes: &Routes, exchange: &str, message: &Message<'_>) -> (RouteOutc
     let mut out = vec![QueueId(999)];
     let routed = routes.route_message(exchange.as_bytes(), message, |_| Passage::Open, &mut out);
     let outcome = routed.outcome;
+    check_trace(routes, exchange, message, &out);
     (outcome, out.into_iter().map(|QueueId(id)| id).collect())
 }
 

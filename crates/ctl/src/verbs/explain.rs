@@ -1,0 +1,118 @@
+//! Reasons: where settings come from, what a policy would change, why a user may or may not.
+
+use crate::failure::Failure;
+use crate::options::{flag, number, text};
+use crate::output::{Answer, Form, Format, Rows};
+use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
+use serde_json::Value;
+
+const POLICIES: Verb = Verb {
+    section: Section::Policies,
+    vhost: true,
+    params: &["name", "pattern", "definition"],
+    switches: &[number("priority", None), text("apply-to", None)],
+    ..VERB
+};
+
+const SETTINGS: &[&str] = &[
+    "name",
+    "value:value!",
+    "origin",
+    "argument:given.argument!",
+    "policy:given.policy!",
+    "operator_policy:given.operator_policy!",
+];
+const STANDINGS: &[&str] =
+    &["name", "pattern", "apply-to", "definition:definition!", "priority", "applies", "reason"];
+const CONSUMERS: &[&str] = &[
+    "consumer_tag",
+    "channel:channel_details.name",
+    "prefetch_count",
+    "messages_held_by_channel",
+    "state",
+];
+const CHANGES: &[&str] = &["kind", "name", "before:before!", "after:after!"];
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        section: Section::Queues,
+        usage: "explain_queue [--vhost <vhost>] [--policies | --operator-policies] <name>",
+        description: "Tells which settings a queue has, from where, or why policies apply or do not",
+        params: &["name"],
+        switches: &[flag("policies", None), flag("operator-policies", None)],
+        banner: Banner::Text("Explaining queue \"{name}\" in vhost \"{vhost}\" ..."),
+        action: Action::Ask("GET /explain/queue/{vhost}/{name}", |invocation, told| {
+            Ok(if invocation.flag("policies") {
+                rows(invocation, &told, ("policies", STANDINGS))
+            } else if invocation.flag("operator-policies") {
+                rows(invocation, &told, ("operator_policies", STANDINGS))
+            } else {
+                rows(invocation, &told, ("settings", SETTINGS))
+            })
+        }),
+        ..POLICIES
+    },
+    Verb {
+        section: Section::Queues,
+        usage: "why [--vhost <vhost>] [--consumers] <name>",
+        description: "Tells why messages stay in a queue, or what its consumers hold",
+        params: &["name"],
+        switches: &[flag("consumers", None)],
+        banner: Banner::Text(
+            "Asking why messages stay in queue \"{name}\" in vhost \"{vhost}\" ...",
+        ),
+        action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
+            if invocation.flag("consumers") || invocation.format == Format::Json {
+                return Ok(rows(invocation, &told, ("consumers", CONSUMERS)));
+            }
+            let reasons = told.get("reasons").and_then(Value::as_array).into_iter().flatten();
+            let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+            Ok(Answer::Text(reasons.join("\n")))
+        }),
+        ..POLICIES
+    },
+    Verb {
+        usage: "explain_policy [--vhost <vhost>] [--priority <priority>] \
+                [--apply-to <apply-to>] <name> <pattern> <definition>",
+        description: "Tells what a policy would change, and sets none",
+        banner: Banner::Text("Explaining policy \"{name}\" for vhost \"{vhost}\" ..."),
+        action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes),
+        ..POLICIES
+    },
+    Verb {
+        usage: "explain_operator_policy [--vhost <vhost>] [--priority <priority>] \
+                [--apply-to <apply-to>] <name> <pattern> <definition>",
+        description: "Tells what an operator policy would change, and sets none",
+        banner: Banner::Text("Explaining operator policy \"{name}\" for vhost \"{vhost}\" ..."),
+        action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes),
+        ..POLICIES
+    },
+    Verb {
+        section: Section::Access,
+        usage: "explain_permission [--vhost <vhost>] [--kind <queue|exchange>] \
+                [--routing-key <routing-key>] <user> <operation> <name>",
+        description: "Tells whether a user may configure, write or read a name, and by which pattern",
+        params: &["user", "operation", "name"],
+        switches: &[text("kind", None), text("routing-key", None)],
+        banner: Banner::Text("Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ..."),
+        action: Action::Ask("GET /explain/permission/{vhost}/{user}", |invocation, told| {
+            let told = serde_json::json!({"reasons": [told]});
+            Ok(rows(invocation, &told, ("reasons", &["allowed", "reason", "pattern"])))
+        }),
+        ..POLICIES
+    },
+];
+
+fn changes(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
+    Ok(rows(invocation, &told, ("changes", CHANGES)))
+}
+
+/// The rows of one field; all of it in JSON.
+fn rows(invocation: &Invocation, told: &Value, (field, columns): (&str, &[&str])) -> Answer {
+    if invocation.format == Format::Json {
+        return Answer::Object(told.clone());
+    }
+    let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+    let objects = told.get(field).unwrap_or(&Value::Null);
+    Answer::Rows(Rows::new(columns, objects, Form::Whole))
+}

@@ -39,6 +39,7 @@ use mgmt::Management;
 use stats::ChangedQueues;
 use std::hash::RandomState;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use stdx::Now;
 
 /// Tells the time.
@@ -96,6 +97,11 @@ impl Api {
 
     fn now(&self) -> Now {
         (self.clock)()
+    }
+
+    /// The clock of what is shared, where somebody looks often and lets go of it in time.
+    fn sharing_clock(&self) -> Option<&Clock> {
+        self.stats.is_sampled.load(Ordering::Relaxed).then_some(&self.clock)
     }
 
     /// Looks at the figures of the node and its virtual hosts, and at those of all objects if that is wanted.

@@ -21,6 +21,8 @@ const REGEX_CHARS_MAX: usize = 1_024;
 /// Most columns that a query may name.
 const COLUMNS_MAX: usize = 256;
 
+/// Parts of a query that say which rows are shown of those in order, and how.
+const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
 /// Most rows that are put in order ahead of the page that is asked for.
 const AHEAD_MAX: usize = 10_000;
 
@@ -168,6 +170,13 @@ impl Listing {
     /// A row with the columns that the query wants.
     pub(crate) fn shown<R: Row>(&self, row: &R) -> Value {
         chosen(row, self.columns.as_deref())
+    }
+
+    /// The parts of a query that an arrangement follows from: of its page nothing but that it wants one.
+    pub(crate) fn arranging(query: &Query) -> Vec<(String, String)> {
+        let is_of_order = |(name, _): &&(String, String)| !OF_PAGES.contains(&name.as_str());
+        let page = query.get("page").map(|_| ("page".to_owned(), String::new()));
+        query.0.iter().filter(is_of_order).cloned().chain(page).collect()
     }
 
     /// The place behind the last row that is wanted.

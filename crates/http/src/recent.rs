@@ -29,13 +29,15 @@ impl<K, V: ?Sized> Default for Recent<K, V> {
 }
 
 impl<K: PartialEq, V: ?Sized> Recent<K, V> {
-    /// The value for a key if it is there and `fits`, or else one that is made now.
+    /// The value for a key if it is there and `fits`, or else one that is made now. Without a clock
+    /// nothing is shared.
     pub(crate) fn get(
         &self,
-        (clock, key): (&Clock, K),
+        (clock, key): (Option<&Clock>, K),
         fits: impl Fn(&V) -> bool,
         make: impl FnOnce() -> Arc<V>,
     ) -> Arc<V> {
+        let Some(clock) = clock else { return make() };
         let asked_ms = clock().monotonic_ms;
         self.forget(asked_ms);
         let found = |kept: &&Kept<K, V>| kept.key == key && fits(&kept.value);
@@ -78,7 +80,7 @@ mod tests {
         let ((clock, ms), recent) = (clock(), Recent::default());
         let ask = |key, value, takes_ms| {
             *recent.get(
-                (&clock, key),
+                (Some(&clock), key),
                 |_| true,
                 || {
                     ms.fetch_add(takes_ms, Ordering::Relaxed);
@@ -99,7 +101,7 @@ mod tests {
         let ((clock, ms), recent) = (clock(), Recent::default());
         let ask = |key, least| {
             *recent.get(
-                (&clock, key),
+                (Some(&clock), key),
                 |n| *n >= least,
                 || {
                     ms.fetch_add(1, Ordering::Relaxed);

@@ -111,3 +111,44 @@ proptest! {
         prop_assert_eq!(&some, &all[..some.len()]);
     }
 }
+
+/// Parts of a query, each there or not.
+fn any_query() -> impl Strategy<Value = Query> {
+    let parts = [
+        ("page", "1"),
+        ("page", "2"),
+        ("page_size", "3"),
+        ("columns", "n"),
+        ("name", "a"),
+        ("name", "b"),
+        ("use_regex", "true"),
+        ("sort", "n"),
+        ("sort_reverse", "true"),
+    ];
+    prop::sample::subsequence(parts.to_vec(), 0..=parts.len()).prop_map(|parts| query(&parts))
+}
+
+proptest! {
+    /// Queries with the same parts that arrange have the same arrangement, as far as both need it.
+    #[test]
+    fn what_arranges_is_all_that_an_arrangement_follows_from(
+        rows in prop::collection::vec(("[ab]", 0_i64..5), 0..20),
+        (left, right) in (any_query(), any_query()),
+    ) {
+        let rows: Vec<Value> = rows.iter().map(|(name, n)| json!({"name": name, "n": n})).collect();
+        let (Ok(one), Ok(other)) = (Listing::of(&left), Listing::of(&right)) else { return Ok(()) };
+        if Listing::arranging(&left) == Listing::arranging(&right) {
+            let (one, other) = (one.arrange(&rows), other.arrange(&rows));
+            prop_assert_eq!(one.n_filtered, other.n_filtered);
+            prop_assert_eq!(one.places, other.places);
+        }
+    }
+}
+
+#[test]
+fn a_page_and_all_are_arranged_each_for_itself() {
+    let arranging = |pairs: &[(&str, &str)]| Listing::arranging(&query(pairs));
+    let page = arranging(&[("name", "a"), ("page", "1")]);
+    assert_eq!(page, arranging(&[("name", "a"), ("page", "2"), ("page_size", "7")]));
+    assert_ne!(page, arranging(&[("name", "a")]));
+}

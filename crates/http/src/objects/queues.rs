@@ -85,8 +85,6 @@ const MORE: &[&str] = &[
     "owner_pid_details",
     "single_active_consumer_tag",
 ];
-/// Parts of a query that the order of rows does not come from.
-const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
 /// Columns that are left with `disable_stats`.
 const PLAIN: &[&str] = &[
     "arguments",
@@ -131,9 +129,9 @@ impl QueueLists {
     }
 
     /// The queues of virtual hosts, in the order of their names.
-    fn of(&self, clock: &Clock, view: &View, vhosts: &[&Vhost]) -> Arc<[QueueRef]> {
+    fn of(&self, clock: Option<&Clock>, view: &View, vhosts: &[&Vhost]) -> Arc<[QueueRef]> {
         self.queues.get(
-            (clock, Asked::of(view, vhosts, [])),
+            (clock, Asked::of(view, vhosts, Vec::new())),
             |_| true,
             || {
                 let defs = vhosts.iter().flat_map(|vhost| vhost.queues());
@@ -145,19 +143,15 @@ impl QueueLists {
 }
 
 impl Asked {
-    fn of<'q>(
-        view: &View,
-        vhosts: &[&Vhost],
-        query: impl IntoIterator<Item = &'q (String, String)>,
-    ) -> Self {
+    fn of(view: &View, vhosts: &[&Vhost], query: Vec<(String, String)>) -> Self {
         let vhosts = vhosts.iter().map(|vhost| vhost.name().clone()).collect();
-        Self { epoch: view.epoch, vhosts, query: query.into_iter().cloned().collect() }
+        Self { epoch: view.epoch, vhosts, query }
     }
 }
 
 /// Numbers of queues in virtual hosts, and of consumers of all queues.
 pub(super) fn totals(call: &Call, view: &View, vhosts: &[&Vhost]) -> (usize, u64) {
-    let (lists, clock) = (&call.api.lists, &call.api.clock);
+    let (lists, clock) = (&call.api.lists, call.api.sharing_clock());
     let sum = || Arc::new(view.queues().map(|queue| queue.stat().n_consumers).sum());
     (lists.of(clock, view, vhosts).len(), *lists.n_consumers.get((clock, ()), |_| true, sum))
 }
@@ -327,14 +321,13 @@ fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Shown, Re
 /// The queues of the virtual hosts of the address.
 fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
     let shown = shown(call, columns)?;
-    let (view, lists, clock) = (&shown.view, &call.api.lists, &call.api.clock);
+    let (view, lists, clock) = (&shown.view, &call.api.lists, call.api.sharing_clock());
     let mut vhosts = vhosts(&view.meta, call)?;
     if call.query.flag("offline") && !call.query.flag("online") {
         vhosts.clear();
     }
     let queues = lists.of(clock, view, &vhosts);
-    let is_of_order = |(name, _): &&(String, String)| !OF_PAGES.contains(&name.as_str());
-    let asked = Asked::of(view, &vhosts, call.query.0.iter().filter(is_of_order));
+    let asked = Asked::of(view, &vhosts, Listing::arranging(&call.query));
     let (listing, set) = (Listing::of(&call.query)?, Queues { shown, queues });
     let reaches = |arrangement: &Arrangement| arrangement.reaches(&listing);
     let arrange = || Arc::new(listing.arrange(&set));

@@ -14,15 +14,18 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
+/// Refuses an address that names another node.
+fn check_named_node(call: &Call) -> Result<(), Refusal> {
+    if call.param("node").is_empty() { Ok(()) } else { check_node(call) }
+}
+
 fn key(call: &Call) -> Key {
     (call.param("vhost").to_owned(), call.param("name").to_owned())
 }
 
 /// Traces as they are shown, all or those of the virtual host of the address.
 fn shown(call: &Call) -> Result<Vec<(Key, Value)>, Refusal> {
-    if !call.param("node").is_empty() {
-        check_node(call)?;
-    }
+    check_named_node(call)?;
     let vhost = call.param("vhost");
     let traces = call.api.traces.all().into_iter();
     let traces = traces.filter(|((of, _), _)| vhost.is_empty() || of == vhost);
@@ -46,9 +49,7 @@ pub(crate) fn get(call: &Call) -> Outcome {
 }
 
 pub(crate) async fn start(call: &Call) -> Outcome {
-    if !call.param("node").is_empty() {
-        check_node(call)?;
-    }
+    check_named_node(call)?;
     if call.view().meta.vhost(call.param("vhost")).is_none() {
         return Err(Refusal::lacks("vhost_not_found"));
     }
@@ -81,17 +82,13 @@ pub(crate) async fn start(call: &Call) -> Outcome {
 }
 
 pub(crate) async fn stop(call: &Call) -> Outcome {
-    if !call.param("node").is_empty() {
-        check_node(call)?;
-    }
+    check_named_node(call)?;
     let is_there = call.api.traces.stop(&call.api.management.broker, &key(call), None);
     if is_there { Ok(Answer::NoContent) } else { Err(Refusal::not_found()) }
 }
 
 pub(crate) fn list_files(call: &Call) -> Outcome {
-    if !call.param("node").is_empty() {
-        check_node(call)?;
-    }
+    check_named_node(call)?;
     let entries =
         fs::read_dir(&call.api.management.node_info.trace_dir).into_iter().flatten().flatten();
     let file = |entry: fs::DirEntry| {
@@ -106,9 +103,7 @@ pub(crate) fn list_files(call: &Call) -> Outcome {
 
 /// The path of the file of the address, which is in the directory of traces.
 fn path(call: &Call) -> Result<PathBuf, Refusal> {
-    if !call.param("node").is_empty() {
-        check_node(call)?;
-    }
+    check_named_node(call)?;
     let name = call.param("name");
     let path = call.api.management.node_info.trace_dir.join(name);
     let is_file = tracer::is_name(name) && fs::symlink_metadata(&path).is_ok_and(|it| it.is_file());

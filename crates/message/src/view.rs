@@ -53,7 +53,17 @@ impl<'a> View<'a> {
         self.0.timestamp()
     }
 
+    /// 1 transient, 2 persistent; other values come too.
+    #[must_use]
+    pub fn delivery_mode(&self) -> Option<u8> {
+        self.0.delivery_mode()
+    }
+
     texts! {
+        /// MIME type of the body.
+        content_type;
+        /// MIME encoding of the body.
+        content_encoding;
         /// The request that the message answers, or the mark its answer is to have.
         correlation_id;
         /// The queue for an answer.
@@ -66,6 +76,10 @@ impl<'a> View<'a> {
         kind;
         /// The publishing user.
         user_id;
+        /// The publishing application.
+        app_id;
+        /// Unused.
+        cluster_id;
     }
 
     /// A copy that owns its data and can be changed; none of properties that no front has checked.

@@ -2,18 +2,25 @@
 //!
 //! `sql.rs` reads the text people write, `term.rs` the Erlang term RabbitMQ's JMS client makes of it;
 //! both give the [`Expression`] that is evaluated here. Whatever is missing or does not fit is
-//! unknown, and what is not certainly true is no match.
+//! unknown, and what is not certainly true is no match. Filters of operators ([`Filter`]) are the same
+//! SQL with more words.
 
+mod field;
+mod filter;
 mod like;
+mod pattern;
 mod sql;
 mod steps;
+mod subject;
 mod term;
 
-use amqp091::ValueRef;
-
 use crate::message::Message;
+use field::Field;
+pub use filter::{Candidate, Filter, FilterError};
 use like::Like;
+use pattern::Pattern;
 pub(crate) use steps::Steps;
+use subject::Subject;
 
 /// The longest selector, in bytes.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
@@ -31,7 +38,8 @@ pub(crate) struct Selector(Expression);
 impl Selector {
     /// Reads SQL.
     pub(crate) fn of_sql(text: &[u8]) -> Result<Self, Unusable> {
-        sql::parse(checked(text)?).map(Self)
+        let read = sql::selector(checked(text)?);
+        read.map(Self).map_err(|refused| Unusable(refused.reason))
     }
 
     /// Reads an Erlang term.
@@ -41,8 +49,7 @@ impl Selector {
 
     /// Whether it is true for a message; it is not where `steps` run out.
     pub(crate) fn matches(&self, message: &Message<'_>, steps: &mut Steps) -> bool {
-        let is_true = self.0.value(message, steps) == Operand::Bool(true);
-        is_true && !steps.ran_out()
+        self.0.is_true(&Subject::of_routing(message), steps)
     }
 }
 
@@ -84,6 +91,8 @@ enum Literal {
 enum Expression {
     Literal(Literal),
     Header(Box<[u8]>),
+    /// Only in filters.
+    Field(Field),
     Not(Box<Self>),
     Negated(Box<Self>),
     And(Box<[Self; 2]>),
@@ -95,6 +104,8 @@ enum Expression {
     Between(Box<[Self; 3]>),
     In(Box<Self>, Vec<Literal>),
     Like(Box<Self>, Box<Like>),
+    /// Only in filters.
+    Matches(Box<Self>, Box<Pattern>),
 }
 
 /// The value of an expression.
@@ -105,6 +116,8 @@ enum Operand<'a> {
     Integer(i64),
     Float(f64),
     Text(&'a [u8]),
+    /// A list, an object or the like: it is there, and that is all that can be said.
+    Opaque,
 }
 
 impl Literal {
@@ -119,41 +132,50 @@ impl Literal {
 }
 
 impl Expression {
-    fn value<'a>(&'a self, message: &Message<'a>, steps: &mut Steps) -> Operand<'a> {
+    /// Whether it is true; it is not where `steps` run out.
+    fn is_true(&self, subject: &Subject<'_>, steps: &mut Steps) -> bool {
+        let is_true = self.value(subject, steps) == Operand::Bool(true);
+        is_true && !steps.ran_out()
+    }
+
+    fn value<'a>(&'a self, subject: &'a Subject<'_>, steps: &mut Steps) -> Operand<'a> {
         if steps.take(1).is_none() {
             return Operand::Unknown;
         }
         match self {
             Self::Literal(literal) => literal.operand(),
-            Self::Header(name) => header(message, name, steps),
-            Self::Not(inner) => not(inner.value(message, steps)),
-            Self::Negated(inner) => match inner.value(message, steps) {
+            Self::Header(name) => subject.header(name, steps),
+            Self::Field(field) => subject.field(field, steps),
+            Self::Not(inner) => not(inner.value(subject, steps)),
+            Self::Negated(inner) => match inner.value(subject, steps) {
                 Operand::Integer(n) => n.checked_neg().map_or(Operand::Unknown, Operand::Integer),
                 Operand::Float(n) => Operand::Float(-n),
-                Operand::Unknown | Operand::Bool(_) | Operand::Text(_) => Operand::Unknown,
+                Operand::Unknown | Operand::Bool(_) | Operand::Text(_) | Operand::Opaque => {
+                    Operand::Unknown
+                }
             },
-            Self::And(both) => settled(both, message, false, steps),
-            Self::Or(both) => settled(both, message, true, steps),
+            Self::And(both) => settled(both, subject, false, steps),
+            Self::Or(both) => settled(both, subject, true, steps),
             Self::Compare(comparison, both) => {
                 let [left, right] = &**both;
-                let (left, right) = (left.value(message, steps), right.value(message, steps));
+                let (left, right) = (left.value(subject, steps), right.value(subject, steps));
                 compare(*comparison, left, right, steps)
             }
             Self::Calculate(arithmetic, both) => {
                 let [left, right] = &**both;
-                calculate(*arithmetic, left.value(message, steps), right.value(message, steps))
+                calculate(*arithmetic, left.value(subject, steps), right.value(subject, steps))
             }
-            Self::IsNull(inner) => Operand::Bool(inner.value(message, steps) == Operand::Unknown),
+            Self::IsNull(inner) => Operand::Bool(inner.value(subject, steps) == Operand::Unknown),
             Self::Between(three) => {
                 let [value, low, high] = &**three;
-                let value = value.value(message, steps);
-                let low = low.value(message, steps);
-                let high = high.value(message, steps);
+                let value = value.value(subject, steps);
+                let low = low.value(subject, steps);
+                let high = high.value(subject, steps);
                 let above = compare(Comparison::GreaterOrEqual, value, low, steps);
                 and(above, compare(Comparison::LessOrEqual, value, high, steps))
             }
             Self::In(inner, list) => {
-                let value = inner.value(message, steps);
+                let value = inner.value(subject, steps);
                 let mut is =
                     |one: &Literal| compare(Comparison::Equal, value, one.operand(), steps);
                 if value == Operand::Unknown {
@@ -161,11 +183,12 @@ impl Expression {
                 }
                 Operand::Bool(list.iter().any(|one| is(one) == Operand::Bool(true)))
             }
-            Self::Like(inner, like) => match inner.value(message, steps) {
-                Operand::Text(text) => Operand::Bool(like.matches(text, steps)),
-                Operand::Unknown => Operand::Unknown,
-                Operand::Bool(_) | Operand::Integer(_) | Operand::Float(_) => Operand::Bool(false),
-            },
+            Self::Like(inner, like) => {
+                inner.value(subject, steps).is_text_that(|text| like.matches(text, steps))
+            }
+            Self::Matches(inner, pattern) => {
+                inner.value(subject, steps).is_text_that(|text| pattern.matches(text, steps))
+            }
         }
     }
 }
@@ -173,16 +196,16 @@ impl Expression {
 /// `and` for false, `or` for true: one operand of that value settles it.
 fn settled<'a>(
     both: &'a [Expression; 2],
-    message: &Message<'a>,
+    subject: &'a Subject<'_>,
     by: bool,
     steps: &mut Steps,
 ) -> Operand<'a> {
     let [left, right] = both;
-    let left = left.value(message, steps);
+    let left = left.value(subject, steps);
     if left == Operand::Bool(by) {
         return left;
     }
-    let right = right.value(message, steps);
+    let right = right.value(subject, steps);
     if by { not(and(not(left), not(right))) } else { and(left, right) }
 }
 
@@ -197,9 +220,11 @@ fn and<'a>(left: Operand<'_>, right: Operand<'_>) -> Operand<'a> {
 const fn not<'a>(value: Operand<'_>) -> Operand<'a> {
     match value {
         Operand::Bool(value) => Operand::Bool(!value),
-        Operand::Unknown | Operand::Integer(_) | Operand::Float(_) | Operand::Text(_) => {
-            Operand::Unknown
-        }
+        Operand::Unknown
+        | Operand::Integer(_)
+        | Operand::Float(_)
+        | Operand::Text(_)
+        | Operand::Opaque => Operand::Unknown,
     }
 }
 
@@ -262,47 +287,19 @@ impl Operand<'_> {
         match self {
             Self::Integer(n) => Some(n as f64),
             Self::Float(n) => Some(n),
-            Self::Unknown | Self::Bool(_) | Self::Text(_) => None,
+            Self::Unknown | Self::Bool(_) | Self::Text(_) | Self::Opaque => None,
         }
     }
-}
 
-/// A header or, if there is none of that name, the property JMS calls so.
-fn header<'a>(message: &Message<'a>, name: &[u8], steps: &mut Steps) -> Operand<'a> {
-    let headers_bytes = message.headers.map_or(0, |headers| headers.as_bytes().len());
-    if steps.pass_over(headers_bytes).is_none() {
-        return Operand::Unknown;
-    }
-    let Some(value) = message.headers.and_then(|headers| headers.get(name)) else {
-        return message.properties.map_or(Operand::Unknown, |found| property(found, name));
-    };
-    if let ValueRef::Bool(value) = value {
-        return Operand::Bool(value);
-    }
-    if let ValueRef::LongString(text) | ValueRef::Bytes(text) = value {
-        return Operand::Text(text);
-    }
-    let float = || value.as_f64().map_or(Operand::Unknown, Operand::Float);
-    value.as_i64().map_or_else(float, Operand::Integer)
-}
-
-fn property<'a>(properties: message::View<'a>, name: &[u8]) -> Operand<'a> {
-    let text = |value: Option<&'a [u8]>| value.map_or(Operand::Unknown, Operand::Text);
-    match name {
-        b"JMSMessageID" => text(properties.message_id()),
-        b"JMSCorrelationID" => text(properties.correlation_id()),
-        b"JMSType" => text(properties.kind()),
-        b"JMSPriority" => {
-            properties.priority().map_or(Operand::Unknown, |n| Operand::Integer(n.into()))
+    /// Whether it is a text for which that holds.
+    fn is_text_that<'b>(self, holds: impl FnOnce(&[u8]) -> bool) -> Operand<'b> {
+        match self {
+            Self::Text(text) => Operand::Bool(holds(text)),
+            Self::Unknown => Operand::Unknown,
+            Self::Bool(_) | Self::Integer(_) | Self::Float(_) | Self::Opaque => {
+                Operand::Bool(false)
+            }
         }
-        b"JMSTimestamp" => {
-            // JMS counts milliseconds.
-            let ms = properties.timestamp().and_then(|seconds| seconds.checked_mul(1_000));
-            ms.and_then(|ms| i64::try_from(ms).ok()).map_or(Operand::Unknown, Operand::Integer)
-        }
-        b"JMSDeliveryMode" if properties.is_persistent() => Operand::Text(b"PERSISTENT"),
-        b"JMSDeliveryMode" => Operand::Text(b"NON_PERSISTENT"),
-        _ => Operand::Unknown,
     }
 }
 

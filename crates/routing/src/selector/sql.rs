@@ -1,31 +1,48 @@
-//! Reads selectors as people write them.
+//! Reads selectors and filters as people write them.
 //!
 //! ```text
 //! or        = and {"OR" and}
 //! and       = not {"AND" not}
 //! not       = "NOT" not | predicate
 //! predicate = sum [compare sum | ["NOT"] "BETWEEN" sum "AND" sum | ["NOT"] "IN" "(" literals ")"
-//!                 | ["NOT"] "LIKE" text ["ESCAPE" text] | "IS" ["NOT"] "NULL"]
+//!                 | ["NOT"] "LIKE" text ["ESCAPE" text] | "IS" ["NOT"] "NULL" | ["NOT"] "MATCHES" text]
 //! sum       = product {("+" | "-") product}
 //! product   = sign {("*" | "/") sign}
 //! sign      = ("+" | "-") sign | literal | name | "(" or ")"
 //! ```
+//!
+//! Only filters have `MATCHES`, names in double quotes, and names with a `-`.
 
-use super::{Arithmetic, Comparison, Expression, Like, Literal, Parts, Unusable, negated_if};
+use super::filter::Extent;
+use super::{Arithmetic, Comparison, Expression, Like, Literal, Parts, Pattern, Unusable};
+use super::{field, negated_if};
 
-pub(super) fn parse(text: &str) -> Result<Expression, Unusable> {
-    let mut reader = Reader { tokens: tokens(text)?, at: 0, parts: Parts::default() };
-    let expression = reader.or()?;
-    match reader.peek() {
-        None => Ok(expression),
-        Some(token) => Err(Unusable(format!("{token:?} is not expected"))),
-    }
+/// The most regular expressions of a filter.
+const PATTERNS_MAX: usize = 8;
+
+/// A text that cannot be read on.
+pub(super) struct Refused {
+    /// The place, in bytes.
+    pub(super) at: usize,
+    pub(super) reason: String,
+}
+
+pub(super) fn selector(text: &str) -> Result<Expression, Refused> {
+    Reader::new(text, None)?.whole()
+}
+
+pub(super) fn filter(text: &str) -> Result<(Expression, Extent), Refused> {
+    let mut reader = Reader::new(text, Some(Extent::default()))?;
+    let expression = reader.whole()?;
+    Ok((expression, reader.filter.unwrap_or_default()))
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     /// A keyword in capitals, or a name.
     Word(String),
+    /// A name in double quotes.
+    Header(String),
     Symbol(&'static str),
     Integer(i64),
     Float(f64),
@@ -37,45 +54,64 @@ const SYMBOLS: [&str; 13] = ["<>", "<=", ">=", "=", "<", ">", "+", "-", "*", "/"
 const KEYWORDS: [&str; 12] = [
     "AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "UNKNOWN",
 ];
+/// A keyword of filters.
+const MATCHES: &str = "MATCHES";
+/// The starts of names that go on over a `-`, in filters.
+const DASHED: [&str; 3] = ["x-", "header.", "properties.headers."];
 
-fn tokens(text: &str) -> Result<Vec<Token>, Unusable> {
+/// A token and its place.
+struct Placed {
+    token: Token,
+    at: usize,
+    end: usize,
+}
+
+fn tokens(text: &str, is_filter: bool) -> Result<Vec<Placed>, Refused> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let behind_dot = rest.chars().nth(1).is_some_and(|second| second.is_ascii_digit());
-        let (token, left) = if first == '\'' {
-            quoted(rest)?
-        } else if first.is_ascii_digit() || (first == '.' && behind_dot) {
-            number(rest)?
-        } else if first.is_alphabetic() || first == '_' || first == '$' {
-            word(rest)
-        } else {
-            let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
-            let symbol = symbol.ok_or_else(|| Unusable(format!("'{first}' is not expected")))?;
-            (Token::Symbol(symbol), rest.get(symbol.len()..).unwrap_or_default())
-        };
-        tokens.push(token);
+        let at = text.len() - rest.len();
+        let read = token(first, rest, is_filter).map_err(|reason| Refused { at, reason });
+        let (token, left) = read?;
+        tokens.push(Placed { token, at, end: text.len() - left.len() });
         rest = left.trim_start();
     }
     Ok(tokens)
 }
 
+fn token(first: char, rest: &str, is_filter: bool) -> Result<(Token, &str), String> {
+    let behind_dot = rest.chars().nth(1).is_some_and(|second| second.is_ascii_digit());
+    if first == '\'' {
+        quoted(rest, first).map(|(text, left)| (Token::Text(text), left))
+    } else if first == '"' && is_filter {
+        quoted(rest, first).map(|(text, left)| (Token::Header(text), left))
+    } else if first.is_ascii_digit() || (first == '.' && behind_dot) {
+        number(rest)
+    } else if first.is_alphabetic() || first == '_' || first == '$' {
+        Ok(word(rest, is_filter))
+    } else {
+        let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
+        let symbol = symbol.ok_or_else(|| format!("'{first}' is not expected"))?;
+        Ok((Token::Symbol(symbol), rest.get(symbol.len()..).unwrap_or_default()))
+    }
+}
+
 /// A quote inside is doubled.
-fn quoted(text: &str) -> Result<(Token, &str), Unusable> {
+fn quoted(text: &str, quote: char) -> Result<(String, &str), String> {
     let mut out = String::new();
     let mut rest = text.get(1..).unwrap_or_default();
     loop {
-        let Some((part, behind)) = rest.split_once('\'') else {
-            return Err(Unusable("a text does not end".to_owned()));
+        let Some((part, behind)) = rest.split_once(quote) else {
+            return Err("a text does not end".to_owned());
         };
         out.push_str(part);
-        let Some(more) = behind.strip_prefix('\'') else { return Ok((Token::Text(out), behind)) };
-        out.push('\'');
+        let Some(more) = behind.strip_prefix(quote) else { return Ok((out, behind)) };
+        out.push(quote);
         rest = more;
     }
 }
 
-fn number(text: &str) -> Result<(Token, &str), Unusable> {
+fn number(text: &str) -> Result<(Token, &str), String> {
     let mut end = 0;
     let mut before = ' ';
     for found in text.chars() {
@@ -87,7 +123,7 @@ fn number(text: &str) -> Result<(Token, &str), Unusable> {
         before = found;
     }
     let (number, rest) = text.split_at(end);
-    let bad = || Unusable(format!("'{number}' is no number"));
+    let bad = || format!("'{number}' is no number");
     let lower = number.to_ascii_lowercase();
     let token = if let Some(hex) = lower.strip_prefix("0x") {
         Token::Integer(i64::from_str_radix(hex, 16).map_err(|_| bad())?)
@@ -104,25 +140,43 @@ fn number(text: &str) -> Result<(Token, &str), Unusable> {
     Ok((token, rest))
 }
 
-fn word(text: &str) -> (Token, &str) {
-    let is_part =
-        |found: char| found.is_alphanumeric() || found == '_' || found == '$' || found == '.';
+fn word(text: &str, is_filter: bool) -> (Token, &str) {
+    let has_dashes = is_filter && DASHED.iter().any(|start| text.starts_with(start));
+    let is_part = |found: char| {
+        found.is_alphanumeric() || matches!(found, '_' | '$' | '.') || (has_dashes && found == '-')
+    };
     let end = text.find(|found| !is_part(found)).unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
     let upper = word.to_ascii_uppercase();
-    let is_keyword = KEYWORDS.contains(&upper.as_str());
+    let is_keyword = KEYWORDS.contains(&upper.as_str()) || (is_filter && upper == MATCHES);
     (Token::Word(if is_keyword { upper } else { word.to_owned() }), rest)
 }
 
-struct Reader {
-    tokens: Vec<Token>,
+struct Reader<'t> {
+    text: &'t str,
+    tokens: Vec<Placed>,
     at: usize,
     parts: Parts,
+    /// The reach of a filter, as far as it is read.
+    filter: Option<Extent>,
 }
 
-impl Reader {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str, filter: Option<Extent>) -> Result<Self, Refused> {
+        let tokens = tokens(text, filter.is_some())?;
+        Ok(Self { text, tokens, at: 0, parts: Parts::default(), filter })
+    }
+
+    fn whole(&mut self) -> Result<Expression, Refused> {
+        let expression = self.or()?;
+        match self.tokens.get(self.at) {
+            None => Ok(expression),
+            Some(_) => Err(self.missing("AND, OR or the end")),
+        }
+    }
+
     fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at)
+        self.tokens.get(self.at).map(|placed| &placed.token)
     }
 
     fn is_next(&self, token: &Token) -> bool {
@@ -142,18 +196,31 @@ impl Reader {
         is_next
     }
 
-    fn expect(&mut self, is_there: bool, what: &str) -> Result<(), Unusable> {
+    fn expect(&mut self, is_there: bool, what: &str) -> Result<(), Refused> {
         if is_there { Ok(()) } else { Err(self.missing(what)) }
     }
 
-    fn missing(&self, what: &str) -> Unusable {
-        Unusable(match self.peek() {
-            Some(token) => format!("{token:?} stands where {what} is expected"),
+    fn missing(&self, what: &str) -> Refused {
+        self.refused(match self.tokens.get(self.at) {
+            Some(Placed { at, end, .. }) => {
+                let found = self.text.get(*at..*end).unwrap_or_default();
+                format!("{found} stands where {what} is expected")
+            }
             None => format!("it ends where {what} is expected"),
         })
     }
 
-    fn or(&mut self) -> Result<Expression, Unusable> {
+    /// The refusal of the next token.
+    fn refused(&self, reason: String) -> Refused {
+        let at = self.tokens.get(self.at).map_or(self.text.len(), |placed| placed.at);
+        Refused { at, reason }
+    }
+
+    fn one_more_part(&mut self) -> Result<(), Refused> {
+        self.parts.one_more().map_err(|Unusable(reason)| self.refused(reason))
+    }
+
+    fn or(&mut self) -> Result<Expression, Refused> {
         let mut left = self.and()?;
         while self.word("OR") {
             left = Expression::Or(Box::new([left, self.and()?]));
@@ -161,7 +228,7 @@ impl Reader {
         Ok(left)
     }
 
-    fn and(&mut self) -> Result<Expression, Unusable> {
+    fn and(&mut self) -> Result<Expression, Refused> {
         let mut left = self.not()?;
         while self.word("AND") {
             left = Expression::And(Box::new([left, self.not()?]));
@@ -169,15 +236,15 @@ impl Reader {
         Ok(left)
     }
 
-    fn not(&mut self) -> Result<Expression, Unusable> {
-        self.parts.one_more()?;
+    fn not(&mut self) -> Result<Expression, Refused> {
+        self.one_more_part()?;
         if self.word("NOT") {
             return Ok(Expression::Not(Box::new(self.not()?)));
         }
         self.predicate()
     }
 
-    fn predicate(&mut self) -> Result<Expression, Unusable> {
+    fn predicate(&mut self) -> Result<Expression, Refused> {
         let left = self.sum()?;
         for (symbol, comparison) in [
             ("=", Comparison::Equal),
@@ -207,6 +274,8 @@ impl Reader {
             Expression::In(Box::new(left), self.list()?)
         } else if self.word("LIKE") {
             Expression::Like(Box::new(left), Box::new(self.like()?))
+        } else if self.filter.is_some() && self.word(MATCHES) {
+            Expression::Matches(Box::new(left), Box::new(self.pattern()?))
         } else if is_negated {
             return Err(self.missing("BETWEEN, IN or LIKE"));
         } else {
@@ -215,7 +284,7 @@ impl Reader {
         Ok(negated_if(is_negated, found))
     }
 
-    fn list(&mut self) -> Result<Vec<Literal>, Unusable> {
+    fn list(&mut self) -> Result<Vec<Literal>, Refused> {
         let mut list = Vec::new();
         let is_there = self.symbol("(");
         self.expect(is_there, "'('")?;
@@ -230,7 +299,7 @@ impl Reader {
         Ok(list)
     }
 
-    fn literal(&mut self) -> Result<Literal, Unusable> {
+    fn literal(&mut self) -> Result<Literal, Refused> {
         let is_negative = self.symbol("-");
         let literal = match self.peek() {
             Some(Token::Text(text)) if !is_negative => Literal::Text(text.as_bytes().into()),
@@ -242,7 +311,7 @@ impl Reader {
         Ok(literal)
     }
 
-    fn text(&mut self) -> Result<String, Unusable> {
+    fn text(&mut self) -> Result<String, Refused> {
         let Some(Token::Text(text)) = self.peek().cloned() else {
             return Err(self.missing("a text"));
         };
@@ -250,17 +319,48 @@ impl Reader {
         Ok(text)
     }
 
-    fn like(&mut self) -> Result<Like, Unusable> {
+    fn like(&mut self) -> Result<Like, Refused> {
         let pattern = self.text()?;
         let escape = if self.word("ESCAPE") { Some(self.text()?) } else { None };
         match escape.as_deref().map(str::as_bytes) {
             None => Ok(Like::new(pattern.as_bytes(), None)),
             Some(&[escape]) => Ok(Like::new(pattern.as_bytes(), Some(escape))),
-            Some(_) => Err(Unusable("ESCAPE takes one character".to_owned())),
+            Some(_) => {
+                self.at -= 1;
+                Err(self.refused("ESCAPE takes one character".to_owned()))
+            }
         }
     }
 
-    fn sum(&mut self) -> Result<Expression, Unusable> {
+    fn pattern(&mut self) -> Result<Pattern, Refused> {
+        let text = self.text()?;
+        self.at -= 1;
+        let n_patterns = self.filter.as_mut().map_or(0, |extent| {
+            extent.n_patterns += 1;
+            extent.n_patterns
+        });
+        if n_patterns > PATTERNS_MAX {
+            let reason = format!("it has more than {PATTERNS_MAX} regular expressions");
+            return Err(self.refused(reason));
+        }
+        let pattern = Pattern::new(&text).map_err(|reason| self.refused(reason))?;
+        self.at += 1;
+        Ok(pattern)
+    }
+
+    fn is_keyword(&self, word: &str) -> bool {
+        KEYWORDS.contains(&word) || (self.filter.is_some() && word == MATCHES)
+    }
+
+    fn name(&mut self, name: &str) -> Result<Expression, Refused> {
+        let Some(extent) = &mut self.filter else {
+            return Ok(Expression::Header(name.as_bytes().into()));
+        };
+        extent.reads_body |= name == "body";
+        field::named(name).map_err(|reason| self.refused(reason))
+    }
+
+    fn sum(&mut self) -> Result<Expression, Refused> {
         let mut left = self.product()?;
         loop {
             let arithmetic = if self.symbol("+") {
@@ -274,7 +374,7 @@ impl Reader {
         }
     }
 
-    fn product(&mut self) -> Result<Expression, Unusable> {
+    fn product(&mut self) -> Result<Expression, Refused> {
         let mut left = self.sign()?;
         loop {
             let arithmetic = if self.symbol("*") {
@@ -288,8 +388,8 @@ impl Reader {
         }
     }
 
-    fn sign(&mut self) -> Result<Expression, Unusable> {
-        self.parts.one_more()?;
+    fn sign(&mut self) -> Result<Expression, Refused> {
+        self.one_more_part()?;
         if self.symbol("+") {
             return self.sign();
         }
@@ -309,7 +409,12 @@ impl Reader {
             return Ok(Expression::Literal(Literal::Bool(false)));
         }
         match self.peek().cloned() {
-            Some(Token::Word(name)) if !KEYWORDS.contains(&name.as_str()) => {
+            Some(Token::Word(name)) if !self.is_keyword(&name) => {
+                let named = self.name(&name)?;
+                self.at += 1;
+                Ok(named)
+            }
+            Some(Token::Header(name)) => {
                 self.at += 1;
                 Ok(Expression::Header(name.into_bytes().into()))
             }

@@ -16,11 +16,16 @@ pub(crate) struct Steps {
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { n_left: STEPS_MAX, ran_out: false }
+        Self::new(STEPS_MAX)
     }
 }
 
 impl Steps {
+    /// So many.
+    pub(crate) const fn new(n: usize) -> Self {
+        Self { n_left: n, ran_out: false }
+    }
+
     /// Takes so many; none if there are not as many, and from then on none are.
     pub(crate) const fn take(&mut self, n: usize) -> Option<()> {
         match self.n_left.checked_sub(n) {

@@ -1,0 +1,189 @@
+use amqp091::{Properties, ShortString, Table, Value};
+use message::{Annotations, Body};
+use proptest::prelude::*;
+
+use super::*;
+
+fn table(entries: &[(&'static str, Value)]) -> Table {
+    entries.iter().map(|(name, value)| (ShortString::from_static(name), value.clone())).collect()
+}
+
+fn properties() -> Vec<u8> {
+    let death = |queue: &str, count| {
+        Value::Table(table(&[
+            ("queue", Value::from(queue)),
+            ("reason", Value::from("expired")),
+            ("count", Value::I64(count)),
+            ("exchange", Value::from("ex")),
+            ("time", Value::Timestamp(7)),
+        ]))
+    };
+    let headers = table(&[
+        ("colour", Value::from("blue")),
+        ("weight", Value::I32(2_600)),
+        ("priority", Value::from("of a header")),
+        ("two words", Value::Bool(true)),
+        ("x-retry-count", Value::I32(3)),
+        ("since", Value::Timestamp(1_000)),
+        ("list", Value::Array(vec![])),
+        ("x-death", Value::Array(vec![death("newest", 3), death("older", 1)])),
+    ]);
+    let short = |text| Some(ShortString::from_static(text));
+    let properties = Properties {
+        content_type: short("application/json"),
+        headers: Some(headers),
+        delivery_mode: Some(2),
+        priority: Some(4),
+        correlation_id: short("c"),
+        message_id: short("m1"),
+        timestamp: Some(1_700_000_000),
+        kind: short("order"),
+        user_id: short("guest"),
+        app_id: short("shop"),
+        ..Properties::default()
+    };
+    properties.to_bytes()
+}
+
+fn matches_body(filter: &str, body: Option<&[u8]>) -> bool {
+    let properties = properties();
+    let message = MessageRef {
+        exchange: b"orders",
+        routing_key: b"eu.created",
+        properties: &properties,
+        body: Body::Borrowed(b""),
+        persistent: true,
+        annotations: Annotations::NONE,
+    };
+    let filter = Filter::parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
+    filter.matches(&Candidate { message: &message, body, redelivered: true })
+}
+
+fn matches(filter: &str) -> bool {
+    matches_body(filter, Some("Übung: one two three".as_bytes()))
+}
+
+#[test]
+fn all_parts_of_a_message_have_names() {
+    for filter in [
+        "exchange = 'orders' AND routing_key LIKE 'eu.%' AND redelivered",
+        "exchange in ('a', 'orders') and not redelivered = false",
+        "content_type = 'application/json' and content_encoding is null",
+        "priority = 4 AND properties.priority = 4 AND header.priority = 'of a header'",
+        "properties.headers.priority LIKE 'of%' and properties.headers.x-retry-count = 3",
+        "delivery_mode = 2 AND timestamp BETWEEN 1700000000 AND 1700000001",
+        "correlation_id = 'c' and message_id <> 'm2' and type = 'order' and user_id = 'guest'",
+        "app_id = 'shop' and cluster_id is null and reply_to is null and expiration is null",
+        "JMSPriority = 4 AND JMSType = 'order' AND JMSDeliveryMode = 'PERSISTENT'",
+        "colour = 'blue' AND weight - 600 = 2000 AND header.weight = 2600",
+        "\"two words\" AND \"colour\" = 'blue' and \"a \"\"quote\" is null",
+        "x-retry-count > 2 AND header.x-retry-count - 1 = 2",
+        "since > 999 and list is not null and x-death is not null",
+        "x-death.queue = 'newest' AND x-death.reason = 'expired' AND x-death.count >= 3",
+        "x-death.exchange = 'ex' and x-death.time = 7 and x-death.original-expiration is null",
+        "body LIKE '%two%' AND body NOT LIKE 'two%' AND body LIKE '_bung%'",
+        "body MATCHES '^(?i)übung.*THREE$' AND body NOT MATCHES 'four'",
+        "routing_key MATCHES '(created|deleted)$' and colour matches 'l.e'",
+        "missing IS NULL",
+    ] {
+        assert!(matches(filter), "{filter}");
+    }
+    for filter in [
+        "exchange = 'order'",
+        "exchange",
+        "missing MATCHES 'a'",
+        "NOT missing MATCHES 'a'",
+        "weight MATCHES '2600'",
+        "list = 1",
+        "list",
+        "expiration = 1000",
+        "body = 'two'",
+        "redelivered = 'true'",
+        "x-death.queue = 'older'",
+    ] {
+        assert!(!matches(filter), "{filter}");
+    }
+}
+
+#[test]
+fn a_hidden_body_matches_nothing() {
+    for filter in
+        ["body IS NULL", "body LIKE '%'", "TRUE OR body = 'a'", "properties.priority = body"]
+    {
+        assert!(Filter::parse(filter).unwrap().reads_body(), "{filter}");
+        assert!(!matches_body(filter, None), "{filter}");
+    }
+    assert!(!Filter::parse("\"body\" = 'a' OR header.body = 'b'").unwrap().reads_body());
+    assert!(matches_body("colour = 'blue'", None));
+}
+
+#[test]
+fn the_first_part_of_a_long_body_is_looked_at() {
+    let long = [vec![b'a'; BODY_BYTES_MAX], b"behind".to_vec()].concat();
+    assert!(matches_body("body LIKE 'a%a' AND body MATCHES '^a+$'", Some(&long)));
+    assert!(!matches_body("body LIKE '%behind%'", Some(&long)));
+    let many = vec!["body LIKE '%b%'"; 20].join(" OR ");
+    assert!(!matches_body(&format!("{many} OR TRUE"), Some(&long)), "too many steps");
+}
+
+#[test]
+fn errors_tell_their_place() {
+    let deep = "(".repeat(600);
+    let patterns = ["body MATCHES 'a'"; 9].join(" OR ");
+    for (text, column, reason) in [
+        ("", 1, "it ends where a value is expected"),
+        ("exchange = ", 12, "it ends where a value is expected"),
+        ("exchange = AND", 12, "AND stands where a value is expected"),
+        ("ä = 'ö' b", 9, "b stands where AND, OR or the end is expected"),
+        ("a IN (1, b)", 10, "b stands where a text or number is expected"),
+        ("a = 'b", 5, "a text does not end"),
+        ("a = \"b", 5, "a text does not end"),
+        ("a != 1", 3, "'!' is not expected"),
+        ("a = 12x", 5, "'12x' is no number"),
+        ("a MATCHES b", 11, "b stands where a text is expected"),
+        ("MATCHES = 1", 1, "MATCHES stands where a value is expected"),
+        ("a MATCHES 'x('", 11, "the regular expression: unclosed group"),
+        ("a MATCHES '\\w{900}'", 11, "the regular expression is too large"),
+        ("a LIKE 'x' ESCAPE 'yy'", 19, "ESCAPE takes one character"),
+        ("x-death.colour = 1", 1, "'colour' is no part of x-death: count, exchange, "),
+        ("1 = properties.colour", 5, "'colour' is no property: content_type, "),
+        (&deep, 257, "it has more than 512 parts"),
+        (&patterns, 174, "it has more than 8 regular expressions"),
+        (&" ".repeat(TEXT_BYTES_MAX + 1), 1, "it is longer than 16384 bytes"),
+    ] {
+        let error = Filter::parse(text).unwrap_err();
+        assert_eq!((error.column, error.reason.starts_with(reason)), (column, true), "{error}");
+    }
+}
+
+#[test]
+fn selectors_of_bindings_know_nothing_of_filters() {
+    for text in ["a MATCHES 'b'", "\"a\" = 1", "x-death.queue = 'a'"] {
+        assert!(sql::selector(text).map_or(true, |read| read != sql::filter(text).ok().unwrap().0));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(
+        text in prop_oneof!["[a'(){}<>=, $.\\[\\]0-9ANDORT%\"-]{0,40}", "\\PC{0,40}"],
+        body in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        match Filter::parse(&text) {
+            Ok(_) => drop(matches_body(&text, Some(&body))),
+            Err(error) => {
+                prop_assert!((1..=text.chars().count() + 1).contains(&error.column), "{}", error);
+                prop_assert!(!error.reason.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_are_searched_as_texts_are(body in "[ab%_ü]{0,12}", part in "[abü]{1,3}") {
+        let [like, found] = ["LIKE '%PART%'", "MATCHES 'PART'"].map(|condition| {
+            let filter = format!("body {}", condition.replace("PART", &part));
+            matches_body(&filter, Some(body.as_bytes()))
+        });
+        prop_assert_eq!((like, found), (body.contains(&part), body.contains(&part)));
+    }
+}

@@ -1,0 +1,106 @@
+//! The message that an expression is evaluated for.
+
+use amqp091::{TableRef, ValueRef};
+use message::View;
+
+use super::field::{self, Field};
+use super::{Candidate, Operand, Steps};
+use crate::message::Message;
+
+/// A message, of which filters see more than selectors of bindings.
+#[derive(Debug)]
+pub(super) struct Subject<'m> {
+    headers: Option<TableRef<'m>>,
+    properties: Option<View<'m>>,
+    candidate: Option<Candidate<'m>>,
+}
+
+impl<'m> Subject<'m> {
+    pub(super) const fn of_routing(message: &Message<'m>) -> Self {
+        Self { headers: message.headers, properties: message.properties, candidate: None }
+    }
+
+    pub(super) fn of_filter(candidate: &Candidate<'m>) -> Self {
+        let view = candidate.message.view();
+        Self { headers: view.headers(), properties: Some(view), candidate: Some(*candidate) }
+    }
+
+    /// A header or, if there is none of that name, the property JMS calls so.
+    pub(super) fn header(&self, name: &[u8], steps: &mut Steps) -> Operand<'m> {
+        let headers_bytes = self.headers.map_or(0, |headers| headers.as_bytes().len());
+        if steps.pass_over(headers_bytes).is_none() {
+            return Operand::Unknown;
+        }
+        let Some(value) = self.headers.and_then(|headers| headers.get(name)) else {
+            return self.properties.map_or(Operand::Unknown, |found| jms_property(found, name));
+        };
+        match (field_value(value), value) {
+            // COMPAT: selectors of bindings do not see them.
+            (Operand::Opaque, _) | (_, ValueRef::Timestamp(_)) if self.candidate.is_none() => {
+                Operand::Unknown
+            }
+            (found, _) => found,
+        }
+    }
+
+    /// A part of the message that filters alone see.
+    pub(super) fn field(&self, field: &Field, steps: &mut Steps) -> Operand<'m> {
+        let Some(candidate) = &self.candidate else { return Operand::Unknown };
+        let message = candidate.message;
+        match field {
+            Field::Exchange => Operand::Text(message.exchange),
+            Field::RoutingKey => Operand::Text(message.routing_key),
+            Field::Redelivered => Operand::Bool(candidate.redelivered),
+            Field::Body => candidate.body_seen().map_or(Operand::Unknown, Operand::Text),
+            Field::Property(property) => property.value(message.view()),
+            Field::Death(name) => self.latest_death(name, steps),
+        }
+    }
+
+    /// A field of the newest entry of `x-death`, which is its first.
+    fn latest_death(&self, name: &[u8], steps: &mut Steps) -> Operand<'m> {
+        let headers_bytes = self.headers.map_or(0, |headers| headers.as_bytes().len());
+        let looked_at = steps.pass_over(headers_bytes);
+        let deaths = looked_at.and(self.headers).and_then(|headers| headers.get(field::DEATHS));
+        let latest = deaths.and_then(|deaths| deaths.as_array()?.iter().next());
+        let value = latest.and_then(|latest| latest.as_table()?.get(name));
+        value.map_or(Operand::Unknown, field_value)
+    }
+}
+
+fn field_value(value: ValueRef<'_>) -> Operand<'_> {
+    if let ValueRef::Bool(value) = value {
+        return Operand::Bool(value);
+    }
+    if let ValueRef::LongString(text) | ValueRef::Bytes(text) = value {
+        return Operand::Text(text);
+    }
+    if value == ValueRef::Void {
+        return Operand::Unknown;
+    }
+    if let ValueRef::Timestamp(seconds) = value {
+        return field::number(Some(seconds));
+    }
+    let float = || value.as_f64().map_or(Operand::Opaque, Operand::Float);
+    value.as_i64().map_or_else(float, Operand::Integer)
+}
+
+fn jms_property<'a>(properties: View<'a>, name: &[u8]) -> Operand<'a> {
+    let text = |value: Option<&'a [u8]>| value.map_or(Operand::Unknown, Operand::Text);
+    match name {
+        b"JMSMessageID" => text(properties.message_id()),
+        b"JMSCorrelationID" => text(properties.correlation_id()),
+        b"JMSType" => text(properties.kind()),
+        b"JMSPriority" => {
+            properties.priority().map_or(Operand::Unknown, |n| Operand::Integer(n.into()))
+        }
+        b"JMSTimestamp" => {
+            // JMS counts milliseconds.
+            let ms = properties.timestamp().and_then(|seconds| seconds.checked_mul(1_000));
+            ms.and_then(|ms| i64::try_from(ms).ok()).map_or(Operand::Unknown, Operand::Integer)
+        }
+        b"JMSDeliveryMode" if properties.is_persistent() => Operand::Text(b"PERSISTENT"),
+        b"JMSDeliveryMode" => Operand::Text(b"NON_PERSISTENT"),
+        _ => Operand::Unknown,
+    }
+}

@@ -7,6 +7,7 @@
 
 mod field;
 mod filter;
+mod json;
 mod like;
 mod pattern;
 mod sql;

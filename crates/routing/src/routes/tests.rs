@@ -94,7 +94,7 @@ fn the_default_exchange_routes_by_queue_name() {
     assert_eq!(route(&routes, "", &["q2"]), [2]);
     assert_eq!(route(&routes, "", &["q3", "q1", "q3", "nope"]), [1, 3]);
     routes.remove_queue("q2");
-    assert_eq!(route(&routes, "", &["q2"]), []);
+    assert_eq!(route(&routes, "", &["q2"]), [0; 0]);
 }
 
 #[test]
@@ -195,16 +195,16 @@ fn alternate_cycles_end_and_missing_alternates_drop() {
     let mut routes = routes();
     routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("topic"));
     routes.put_exchange(Name::from("topic"), ExchangeKind::Topic, alternate("direct"));
-    assert_eq!(route(&routes, "direct", &["c"]), []);
+    assert_eq!(route(&routes, "direct", &["c"]), [0; 0]);
     routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("gone"));
-    assert_eq!(route(&routes, "direct", &["c"]), []);
+    assert_eq!(route(&routes, "direct", &["c"]), [0; 0]);
     routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate(""));
     assert_eq!(route(&routes, "direct", &["q2"]), [2]);
     // A binding to an exchange counts as found, whatever comes of it there.
     routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("fanout"));
     bind(&mut routes, "fanout", queue(1), "");
     bind(&mut routes, "direct", exchange("headers"), "c");
-    assert_eq!(route(&routes, "direct", &["c"]), []);
+    assert_eq!(route(&routes, "direct", &["c"]), [0; 0]);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn arguments_are_part_of_the_identity_but_not_their_order() {
     let gone =
         routes.unbind(&Name::from("direct"), queue(1), &RoutingKey::from("k"), &table(["b", "a"]));
     assert_eq!(gone.unwrap().arguments(), &table(["a", "b"]));
-    assert_eq!(route(&routes, "direct", &["k"]), []);
+    assert_eq!(route(&routes, "direct", &["k"]), [0; 0]);
     assert_eq!(routes.n_bindings(), 0);
 }
 
@@ -240,7 +240,7 @@ fn what_is_removed_takes_its_bindings_along() {
     assert_eq!(routes.n_bindings(), 1);
     assert_eq!(routes.remove_queue("q1").len(), 1);
     assert_eq!(routes.n_bindings_from("fanout"), 0);
-    assert_eq!(route(&routes, "fanout", &[""]), []);
+    assert_eq!(route(&routes, "fanout", &[""]), [0; 0]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(super) enum Field {
     Property(Property),
     /// Of the latest death.
     Death(&'static [u8]),
+    /// Of the body, by its number among the filter's [`Paths`](super::json::Paths).
+    Path(usize),
 }
 
 /// A property, by its place among [`PROPERTIES`].

@@ -4,6 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use message::MessageRef;
 
+use super::json::Paths;
 use super::subject::Subject;
 use super::{Expression, Steps, TEXT_BYTES_MAX, sql};
 
@@ -55,8 +56,11 @@ impl<'a> Candidate<'a> {
 /// - Any other name is a header, or what JMS calls so (`JMSPriority`). `header.NAME` and `"any name"` are
 ///   headers that are called like something else. A `-` is part of a name that begins with `x-` or `header.`.
 /// - `x-death.queue`, `.reason`, `.exchange`, `.count`, `.time`, `.original-expiration` of the latest death.
-/// - `text MATCHES 'regular expression'`: somewhere in the text. Of a body of over 1 MiB the first
-///   MiB is looked at.
+/// - `text MATCHES 'regular expression'`: somewhere in the text.
+/// - `$.order.items[0]['unit price']`: the value there of a body that is JSON; an array or object is neither
+///   equal to anything nor NULL. The body is read until all such values are found.
+///
+/// Of a body of over 1 MiB the first MiB is looked at, by regular expressions the first 256 KiB of a text.
 ///
 /// A part that is missing or of another type is unknown, and what is not certainly true is no match. Neither
 /// is what takes too many steps: the time for a message is bounded whatever the filter says.
@@ -71,6 +75,7 @@ pub struct Filter {
 pub(super) struct Extent {
     pub(super) reads_body: bool,
     pub(super) n_patterns: usize,
+    pub(super) paths: Paths,
 }
 
 impl Filter {
@@ -102,7 +107,8 @@ impl Filter {
         if self.reads_body() && candidate.body.is_none() {
             return false;
         }
-        self.expression.is_true(&Subject::of_filter(candidate), &mut Steps::new(STEPS_MAX))
+        self.expression
+            .is_true(&Subject::of_filter(candidate, &self.extent.paths), &mut Steps::new(STEPS_MAX))
     }
 }
 

@@ -4,7 +4,7 @@
 //! ended: no place is tried twice, so that the time is that of the text's length. A piece with a `_`
 //! is tried at each place; the steps of that are counted, and limited.
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 
 use super::Steps;
 
@@ -113,10 +113,17 @@ impl Piece {
     fn find(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
         match &self.bytes {
             Some(bytes) => find_bytes(bytes, text, steps),
-            None => (0..text.len()).find_map(|at| {
-                steps.take(1)?;
-                Some(at + self.ends_at(text.get(at..)?, steps)?)
-            }),
+            None => {
+                steps.pass_over(text.len())?;
+                let mut ends_from = |at| {
+                    steps.take(1)?;
+                    Some(at + self.ends_at(text.get(at..)?, steps)?)
+                };
+                match self.parts.first() {
+                    Some(Part::Byte(first)) => memchr_iter(*first, text).find_map(ends_from),
+                    Some(Part::Character) | None => (0..text.len()).find_map(&mut ends_from),
+                }
+            }
         }
     }
 }

@@ -11,14 +11,21 @@
 //! sign      = ("+" | "-") sign | literal | name | "(" or ")"
 //! ```
 //!
-//! Only filters have `MATCHES`, names in double quotes, and names with a `-`.
+//! Only filters have `MATCHES`, names in double quotes, names with a `-`, and paths:
+//!
+//! ```text
+//! path      = "$" step {step}
+//! step      = "." letters_and_digits | "[" (digits | text | text in double quotes) "]"
+//! ```
 
+use super::field::{self, Field};
 use super::filter::Extent;
+use super::json::{DEPTH_MAX, Step};
+use super::negated_if;
 use super::{Arithmetic, Comparison, Expression, Like, Literal, Parts, Pattern, Unusable};
-use super::{field, negated_if};
 
 /// The most regular expressions of a filter.
-const PATTERNS_MAX: usize = 8;
+const PATTERNS_MAX: usize = 4;
 
 /// A text that cannot be read on.
 pub(super) struct Refused {
@@ -43,6 +50,7 @@ enum Token {
     Word(String),
     /// A name in double quotes.
     Header(String),
+    Path(Vec<Step>),
     Symbol(&'static str),
     Integer(i64),
     Float(f64),
@@ -59,6 +67,9 @@ const MATCHES: &str = "MATCHES";
 /// The starts of names that go on over a `-`, in filters.
 const DASHED: [&str; 3] = ["x-", "header.", "properties.headers."];
 
+/// A part of a text that is read, and the rest; or the rest where it cannot be read on, and why.
+type Read<'t, T> = Result<(T, &'t str), (&'t str, String)>;
+
 /// A token and its place.
 struct Placed {
     token: Token,
@@ -70,39 +81,41 @@ fn tokens(text: &str, is_filter: bool) -> Result<Vec<Placed>, Refused> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let at = text.len() - rest.len();
-        let read = token(first, rest, is_filter).map_err(|reason| Refused { at, reason });
-        let (token, left) = read?;
-        tokens.push(Placed { token, at, end: text.len() - left.len() });
+        let read = token(first, rest, is_filter);
+        let (token, left) =
+            read.map_err(|(at, reason)| Refused { at: text.len() - at.len(), reason })?;
+        tokens.push(Placed { token, at: text.len() - rest.len(), end: text.len() - left.len() });
         rest = left.trim_start();
     }
     Ok(tokens)
 }
 
-fn token(first: char, rest: &str, is_filter: bool) -> Result<(Token, &str), String> {
+fn token(first: char, rest: &str, is_filter: bool) -> Read<'_, Token> {
     let behind_dot = rest.chars().nth(1).is_some_and(|second| second.is_ascii_digit());
     if first == '\'' {
         quoted(rest, first).map(|(text, left)| (Token::Text(text), left))
     } else if first == '"' && is_filter {
         quoted(rest, first).map(|(text, left)| (Token::Header(text), left))
+    } else if is_filter && (rest.starts_with("$.") || rest.starts_with("$[")) {
+        path(rest)
     } else if first.is_ascii_digit() || (first == '.' && behind_dot) {
         number(rest)
     } else if first.is_alphabetic() || first == '_' || first == '$' {
         Ok(word(rest, is_filter))
     } else {
         let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
-        let symbol = symbol.ok_or_else(|| format!("'{first}' is not expected"))?;
+        let symbol = symbol.ok_or_else(|| (rest, format!("'{first}' is not expected")))?;
         Ok((Token::Symbol(symbol), rest.get(symbol.len()..).unwrap_or_default()))
     }
 }
 
 /// A quote inside is doubled.
-fn quoted(text: &str, quote: char) -> Result<(String, &str), String> {
+fn quoted(text: &str, quote: char) -> Read<'_, String> {
     let mut out = String::new();
     let mut rest = text.get(1..).unwrap_or_default();
     loop {
         let Some((part, behind)) = rest.split_once(quote) else {
-            return Err("a text does not end".to_owned());
+            return Err((text, "a text does not end".to_owned()));
         };
         out.push_str(part);
         let Some(more) = behind.strip_prefix(quote) else { return Ok((out, behind)) };
@@ -111,7 +124,7 @@ fn quoted(text: &str, quote: char) -> Result<(String, &str), String> {
     }
 }
 
-fn number(text: &str) -> Result<(Token, &str), String> {
+fn number(text: &str) -> Read<'_, Token> {
     let mut end = 0;
     let mut before = ' ';
     for found in text.chars() {
@@ -123,7 +136,7 @@ fn number(text: &str) -> Result<(Token, &str), String> {
         before = found;
     }
     let (number, rest) = text.split_at(end);
-    let bad = || format!("'{number}' is no number");
+    let bad = || (text, format!("'{number}' is no number"));
     let lower = number.to_ascii_lowercase();
     let token = if let Some(hex) = lower.strip_prefix("0x") {
         Token::Integer(i64::from_str_radix(hex, 16).map_err(|_| bad())?)
@@ -138,6 +151,51 @@ fn number(text: &str) -> Result<(Token, &str), String> {
         }
     };
     Ok((token, rest))
+}
+
+/// A path of JSON; a name in it is one of letters, digits and `_`, or stands in quotes and brackets.
+fn path(text: &str) -> Read<'_, Token> {
+    let mut steps = Vec::new();
+    let mut rest = text.get(1..).unwrap_or_default();
+    while rest.starts_with(['.', '[']) {
+        if steps.len() == DEPTH_MAX {
+            return Err((rest, format!("a path has at most {DEPTH_MAX} steps")));
+        }
+        let (step, left) = match rest.strip_prefix('.') {
+            Some(name) => member(name)?,
+            None => in_brackets(rest.get(1..).unwrap_or_default())?,
+        };
+        steps.push(step);
+        rest = left;
+    }
+    Ok((Token::Path(steps), rest))
+}
+
+fn member(text: &str) -> Read<'_, Step> {
+    let end = text.find(|it: char| !(it.is_alphanumeric() || it == '_')).unwrap_or(text.len());
+    match text.split_at(end) {
+        ("", rest) => Err((rest, "the name of a member is expected".to_owned())),
+        (name, rest) => Ok((Step::Member(name.to_owned()), rest)),
+    }
+}
+
+fn in_brackets(text: &str) -> Read<'_, Step> {
+    let (step, rest) = match text.chars().next() {
+        Some(quote @ ('\'' | '"')) => {
+            let (name, rest) = quoted(text, quote)?;
+            (Step::Member(name), rest)
+        }
+        _ => {
+            let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+            let (digits, rest) = text.split_at(end);
+            let expected = || (text, "a number or a name in quotes is expected".to_owned());
+            (Step::Element(digits.parse().map_err(|_| expected())?), rest)
+        }
+    };
+    match rest.strip_prefix(']') {
+        Some(rest) => Ok((step, rest)),
+        None => Err((rest, "']' is expected".to_owned())),
+    }
 }
 
 fn word(text: &str, is_filter: bool) -> (Token, &str) {
@@ -179,10 +237,6 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at).map(|placed| &placed.token)
     }
 
-    fn is_next(&self, token: &Token) -> bool {
-        self.peek() == Some(token)
-    }
-
     /// Takes a keyword if it is next.
     fn word(&mut self, word: &str) -> bool {
         let is_next = matches!(self.peek(), Some(Token::Word(found)) if found == word);
@@ -191,7 +245,7 @@ impl<'t> Reader<'t> {
     }
 
     fn symbol(&mut self, symbol: &'static str) -> bool {
-        let is_next = self.is_next(&Token::Symbol(symbol));
+        let is_next = self.peek() == Some(&Token::Symbol(symbol));
         self.at += usize::from(is_next);
         is_next
     }
@@ -246,6 +300,10 @@ impl<'t> Reader<'t> {
 
     fn predicate(&mut self) -> Result<Expression, Refused> {
         let left = self.sum()?;
+        self.condition(left)
+    }
+
+    fn condition(&mut self, left: Expression) -> Result<Expression, Refused> {
         for (symbol, comparison) in [
             ("=", Comparison::Equal),
             ("<>", Comparison::NotEqual),
@@ -402,6 +460,11 @@ impl<'t> Reader<'t> {
             self.expect(is_there, "')'")?;
             return Ok(inner);
         }
+        self.value()
+    }
+
+    /// A function of its own: what calls itself is to take little of the stack.
+    fn value(&mut self) -> Result<Expression, Refused> {
         if self.word("TRUE") {
             return Ok(Expression::Literal(Literal::Bool(true)));
         }
@@ -413,6 +476,12 @@ impl<'t> Reader<'t> {
                 let named = self.name(&name)?;
                 self.at += 1;
                 Ok(named)
+            }
+            Some(Token::Path(steps)) => {
+                self.at += 1;
+                let extent = self.filter.get_or_insert_default();
+                extent.reads_body = true;
+                Ok(Expression::Field(Field::Path(extent.paths.add(steps))))
             }
             Some(Token::Header(name)) => {
                 self.at += 1;

@@ -1,9 +1,12 @@
 //! The message that an expression is evaluated for.
 
+use std::cell::OnceCell;
+
 use amqp091::{TableRef, ValueRef};
 use message::View;
 
 use super::field::{self, Field};
+use super::json::{Found, Paths};
 use super::{Candidate, Operand, Steps};
 use crate::message::Message;
 
@@ -12,17 +15,27 @@ use crate::message::Message;
 pub(super) struct Subject<'m> {
     headers: Option<TableRef<'m>>,
     properties: Option<View<'m>>,
-    candidate: Option<Candidate<'m>>,
+    filtered: Option<Filtered<'m>>,
+}
+
+/// The parts of a message that filters alone see.
+#[derive(Debug)]
+struct Filtered<'m> {
+    candidate: Candidate<'m>,
+    paths: &'m Paths,
+    /// The values at those, once one is asked for.
+    found: OnceCell<Box<[Found<'m>]>>,
 }
 
 impl<'m> Subject<'m> {
     pub(super) const fn of_routing(message: &Message<'m>) -> Self {
-        Self { headers: message.headers, properties: message.properties, candidate: None }
+        Self { headers: message.headers, properties: message.properties, filtered: None }
     }
 
-    pub(super) fn of_filter(candidate: &Candidate<'m>) -> Self {
+    pub(super) fn of_filter(candidate: &Candidate<'m>, paths: &'m Paths) -> Self {
         let view = candidate.message.view();
-        Self { headers: view.headers(), properties: Some(view), candidate: Some(*candidate) }
+        let filtered = Filtered { candidate: *candidate, paths, found: OnceCell::new() };
+        Self { headers: view.headers(), properties: Some(view), filtered: Some(filtered) }
     }
 
     /// A header or, if there is none of that name, the property JMS calls so.
@@ -36,7 +49,7 @@ impl<'m> Subject<'m> {
         };
         match (field_value(value), value) {
             // COMPAT: selectors of bindings do not see them.
-            (Operand::Opaque, _) | (_, ValueRef::Timestamp(_)) if self.candidate.is_none() => {
+            (Operand::Opaque, _) | (_, ValueRef::Timestamp(_)) if self.filtered.is_none() => {
                 Operand::Unknown
             }
             (found, _) => found,
@@ -44,8 +57,9 @@ impl<'m> Subject<'m> {
     }
 
     /// A part of the message that filters alone see.
-    pub(super) fn field(&self, field: &Field, steps: &mut Steps) -> Operand<'m> {
-        let Some(candidate) = &self.candidate else { return Operand::Unknown };
+    pub(super) fn field(&self, field: &Field, steps: &mut Steps) -> Operand<'_> {
+        let Some(filtered) = &self.filtered else { return Operand::Unknown };
+        let candidate = &filtered.candidate;
         let message = candidate.message;
         match field {
             Field::Exchange => Operand::Text(message.exchange),
@@ -54,6 +68,7 @@ impl<'m> Subject<'m> {
             Field::Body => candidate.body_seen().map_or(Operand::Unknown, Operand::Text),
             Field::Property(property) => property.value(message.view()),
             Field::Death(name) => self.latest_death(name, steps),
+            Field::Path(path) => filtered.at_path(*path, steps),
         }
     }
 
@@ -65,6 +80,17 @@ impl<'m> Subject<'m> {
         let latest = deaths.and_then(|deaths| deaths.as_array()?.iter().next());
         let value = latest.and_then(|latest| latest.as_table()?.get(name));
         value.map_or(Operand::Unknown, field_value)
+    }
+}
+
+impl Filtered<'_> {
+    /// The value at a path of the body, which is read once.
+    fn at_path(&self, path: usize, steps: &mut Steps) -> Operand<'_> {
+        let found = self.found.get_or_init(|| {
+            let body = self.candidate.body_seen().unwrap_or_default();
+            steps.take(body.len()).map_or_else(Box::default, |()| self.paths.read(body))
+        });
+        found.get(path).map_or(Operand::Unknown, Found::operand)
     }
 }
 

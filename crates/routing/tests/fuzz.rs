@@ -1,0 +1,77 @@
+//! The check of the fuzz target on the committed corpus and on random input, without a fuzzer.
+
+use proptest::prelude::*;
+use std::path::Path;
+
+#[path = "../../../fuzz/checks/filter.rs"]
+mod checks;
+
+/// The committed inputs.
+#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
+fn corpus() -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/filter");
+    let files = std::fs::read_dir(&dir).expect("the target has a corpus");
+    files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file")).collect()
+}
+
+/// Words of filters in any order, with any body.
+fn any_filter() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop::sample::select(vec![
+        "a",
+        "b",
+        "7",
+        "'text'",
+        "'a%'",
+        "=",
+        "<>",
+        "<",
+        "+",
+        "-",
+        "*",
+        "/",
+        "(",
+        ")",
+        ",",
+        "AND",
+        "OR",
+        "NOT",
+        "BETWEEN",
+        "IN",
+        "LIKE",
+        "MATCHES",
+        "IS",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "body",
+        "exchange",
+        "routing_key",
+        "redelivered",
+        "x-death.count",
+        "header.b",
+        "priority",
+        "$.a",
+        "$[0].b",
+        "\"a\"",
+    ]);
+    let body = prop_oneof!["[\\[\\]{}:,a\"0-9 ]{0,20}", "\\PC{0,20}"];
+    (prop::collection::vec(word, 0..12), body)
+        .prop_map(|(words, body)| format!("{}\n{body}", words.join(" ")).into_bytes())
+}
+
+#[test]
+fn the_corpus_is_read_or_refused() {
+    let corpus = corpus();
+    assert!(!corpus.is_empty(), "there is a corpus");
+    corpus.iter().for_each(|input| checks::filter(input));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_filter_is_read_or_refused(
+        input in prop_oneof![any_filter(), prop::collection::vec(any::<u8>(), 0..60)],
+    ) {
+        checks::filter(&input);
+    }
+}

@@ -107,6 +107,8 @@ pub struct Connection {
     pub sent: Traffic,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
+    /// Until when it was not listened to, in monotonic milliseconds; `u64::MAX` while it is not.
+    pub paused_until_ms: AtomicU64,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     pub(crate) held: Held,
     interrupts: Mutex<Interrupts>,
@@ -396,6 +398,7 @@ impl Connections {
             received: Traffic::default(),
             sent: Traffic::default(),
             blocked: AtomicBool::new(false),
+            paused_until_ms: AtomicU64::new(0),
             confirms: OnceLock::new(),
             held: Held::default(),
             interrupts: Mutex::default(),

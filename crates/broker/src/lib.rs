@@ -43,7 +43,7 @@ pub use crate::firehose::Firehose;
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
 pub use crate::options::{BrokerOptions, Limits};
-pub use crate::queue_ref::QueueRef;
+pub use crate::queue_ref::{Diagnosis, QueueRef};
 pub use crate::recovery::{Found, OpenError, Steppers, StreamsStepper};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::QueueTimersStepper;
@@ -61,7 +61,7 @@ pub use queue::Reason;
 pub use queue::machine::DeadLetters;
 pub use queue_type::{
     Activity, ConsumerView, Count, Counts, Deaths, DeleteConditions, PendingConfirms, QueueRefused,
-    QueueStat,
+    QueueStat, WaitsFor,
 };
 pub use quorum::{
     BODY_START_BYTES, LogFigures, Peeked, QuorumFigures, QuorumInspection, QuorumQueue,

@@ -11,10 +11,11 @@ use queue_type::{
     Got, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat, RefusedItem, Settled, Taker,
     Wakes,
 };
-use quorum::{QuorumQueue, WaitingPublishers};
+use quorum::{QuorumInspection, QuorumQueue, WaitingPublishers};
 use session::{ChannelId, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use stdx::Now;
 use stream::Stream;
 
 /// Asks the queue, consumer or release of whatever type. Where a type has an answer of its own, the match is
@@ -266,6 +267,42 @@ impl QueueRef {
     /// Whether it is deleted, or about to be.
     pub(crate) fn is_deleted(&self) -> bool {
         each!(self, queue => queue.is_deleted())
+    }
+}
+
+/// A queue of any type that is asked why its messages stay.
+#[derive(Clone, Copy, Debug)]
+pub struct Diagnosis<'q>(pub &'q QueueRef);
+
+impl Diagnosis<'_> {
+    /// Notes for how long each channel has held its oldest message, at least; nothing of streams.
+    pub fn note_held_ms(self, now: Now, held_ms: &mut BTreeMap<Owner, u64>) {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().note_held_ms(now.monotonic_ms, held_ms),
+            QueueRef::Quorum(queue) => {
+                QuorumInspection::of(queue).note_held_ms(now.unix_ms, held_ms);
+            }
+            QueueRef::Stream(_) => {}
+        }
+    }
+
+    /// Whether nothing can be delivered before a page is read from disk.
+    #[must_use]
+    pub fn waits_for_page(self) -> bool {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().waits_for_page(),
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).waits_for_page(),
+            QueueRef::Stream(_) => false,
+        }
+    }
+
+    /// Messages that came back and wait to be tried again.
+    #[must_use]
+    pub fn n_delayed(self) -> u64 {
+        match self.0 {
+            QueueRef::Classic(_) | QueueRef::Stream(_) => 0,
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).figures().n_delayed,
+        }
     }
 }
 

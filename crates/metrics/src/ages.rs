@@ -43,6 +43,10 @@ impl Looks {
     fn age_ms(&self, now_ms: u64) -> u64 {
         self.0.front().map_or(0, |(at_ms, _)| now_ms.saturating_sub(*at_ms))
     }
+
+    fn age_seconds(&self, now: Now) -> f64 {
+        self.age_ms(now.monotonic_ms) as f64 / 1e3
+    }
 }
 
 impl Ages {
@@ -69,8 +73,13 @@ impl Ages {
     #[must_use]
     pub fn seconds(&self, now: Now) -> HashMap<QueueId, f64> {
         let looks = stdx::lock(&self.0);
-        let age = |looks: &Looks| looks.age_ms(now.monotonic_ms) as f64 / 1e3;
-        looks.iter().map(|(id, looks)| (*id, age(looks))).collect()
+        looks.iter().map(|(id, looks)| (*id, looks.age_seconds(now))).collect()
+    }
+
+    /// Of one queue, if it had messages then.
+    #[must_use]
+    pub fn seconds_of(&self, queue: QueueId, now: Now) -> Option<f64> {
+        Some(stdx::lock(&self.0).get(&queue)?.age_seconds(now))
     }
 }
 

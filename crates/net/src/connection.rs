@@ -34,6 +34,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use stdx::Now;
 use writer::Writer;
@@ -127,6 +128,7 @@ struct Client {
     session: Option<Session>,
     /// From then on.
     stats: Option<Arc<broker::Connection>>,
+    is_paused: bool,
 }
 
 impl Client {
@@ -143,6 +145,16 @@ impl Client {
     fn count_received(&self, n: usize) {
         if let Some(stats) = &self.stats {
             stats.received.count(n);
+        }
+    }
+
+    /// Tells listings whether the client is listened to.
+    fn note_paused(&mut self, now: Now, is_paused: bool) {
+        if std::mem::replace(&mut self.is_paused, is_paused) != is_paused
+            && let Some(stats) = &self.stats
+        {
+            let until_ms = if is_paused { u64::MAX } else { now.monotonic_ms };
+            stats.paused_until_ms.store(until_ms, Ordering::Relaxed);
         }
     }
 
@@ -438,6 +450,7 @@ impl Task {
     fn keep_time(&mut self, read_state: ReadState) -> Result<(), Disconnect> {
         let now = self.server.clock.now();
         self.front.set_reading(now, read_state == ReadState::Yes);
+        self.client.note_paused(now, read_state != ReadState::Yes);
         let stuck_until_ms = self.pace.stuck_until_ms(now, read_state == ReadState::Stuck);
         if stuck_until_ms <= now.monotonic_ms {
             return Err(Disconnect::Dead("the client does not read its answers"));

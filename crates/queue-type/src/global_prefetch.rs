@@ -74,6 +74,11 @@ impl ChannelLimit {
         stdx::lock(&self.0).prefetch > 0
     }
 
+    /// Whether one more delivery is let through.
+    pub fn has_room(&self) -> bool {
+        stdx::lock(&self.0).has_room()
+    }
+
     /// So many deliveries were settled. Who may go on.
     pub fn release(&self, n: u64) -> Vec<LinkId> {
         let mut state = stdx::lock(&self.0);

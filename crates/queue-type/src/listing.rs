@@ -59,6 +59,17 @@ pub struct ConsumerView {
     pub arguments: Table,
     /// Whether it gets deliveries.
     pub activity: Activity,
+    /// The reason that it gets no more for now, beside its own prefetch limit.
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// A reason that a consumer gets no more for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Its client, which does not read what it was sent.
+    Client,
+    /// Acknowledgements: the consumers of its channel share a prefetch limit.
+    SharedLimit,
 }
 
 /// Whether a consumer gets deliveries.

@@ -2,8 +2,11 @@
 
 use crate::command_log::LogFigures;
 use crate::queue::QuorumQueue;
+use classic::PagedQueue as _;
 use message::{MessageRef, Properties};
 use queue::machine::{Facts, VERSION};
+use queue_type::Owner;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 use store::backlog::Lookup;
@@ -72,6 +75,23 @@ impl<'q> QuorumInspection<'q> {
             n_departing: facts.n_departing(),
             machine_version: VERSION,
         })
+    }
+
+    /// Notes for how long each channel has held its oldest message, as of now in Unix milliseconds.
+    pub fn note_held_ms(&self, now_ms: u64, held_ms: &mut BTreeMap<Owner, u64>) {
+        let state = stdx::lock(&self.0.state);
+        for (id, owner) in state.members.owners() {
+            if let Some(since_ms) = state.machine.facts().held_since_ms(id) {
+                let oldest_ms = held_ms.entry(owner).or_default();
+                *oldest_ms = now_ms.saturating_sub(since_ms).max(*oldest_ms);
+            }
+        }
+    }
+
+    /// Whether nothing can be delivered before a page is read.
+    #[must_use]
+    pub fn waits_for_page(&self) -> bool {
+        self.0.waits_for_page()
     }
 
     /// Its entries in the log, without its lock.

@@ -277,6 +277,7 @@ impl Reader for Consumer {
             exclusive: false,
             arguments: self.facts.arguments.clone(),
             activity: Activity::Up,
+            waits_for: None,
         })
     }
 

@@ -1,9 +1,11 @@
 //! Messages that wait for their acknowledgement for too long.
 
 use crate::client::{Client, Kind, block_on, set_policy, short, start_limited};
-use broker::{Broker, Interrupt, Limits, StorageOptions};
+use broker::{Broker, Diagnosis, Interrupt, Limits, StorageOptions};
 use meta::PolicyScope;
+use proptest::prelude::*;
 use session::{Op, Outcome, Value};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -272,4 +274,57 @@ fn a_single_active_consumer_that_forgets_a_message_is_taken_over_from() {
     pass(&broker, 1_000, 82_000);
     assert_eq!(client.wait_for(Vec::new(), 1), ["consumer lost"]);
     assert_eq!(second.wait_for(Vec::new(), 1), ["deliver a again"]);
+}
+
+/// Publishes, acknowledgements of the oldest or the newest, and seconds that pass.
+type Step = (usize, Option<bool>, u64);
+
+/// The age of what the client holds longest, as told, against what it is: never more, and less by an eighth
+/// of the time-out and the time between two looks at most; of a quorum queue exact.
+fn tells_the_age((broker, mut client): (Arc<Broker>, Client), steps: &[Step], less_ms_max: u64) {
+    let mut other = Client::connect(&broker);
+    client.consume("q", false);
+    let (mut now_ms, mut given_ms) = (1_000, VecDeque::new());
+    pass(&broker, now_ms, now_ms);
+    for (n_published, settled, seconds) in steps {
+        for _ in 0..*n_published {
+            other.publish("q", &["m"], Kind::Transient);
+            client.heard();
+            given_ms.push_back(now_ms);
+        }
+        let is_old = given_ms.front().is_some_and(|at_ms| now_ms - at_ms > 50_000);
+        if is_old || (*settled == Some(true) && !given_ms.is_empty()) {
+            client.settle(1, Outcome::Accepted);
+            given_ms.pop_front();
+        } else if *settled == Some(false) && !given_ms.is_empty() {
+            client.settle_newest(Outcome::Accepted);
+            given_ms.pop_back();
+        }
+        pass(&broker, now_ms + 1_000, now_ms + seconds * 1_000);
+        now_ms += seconds * 1_000;
+        let mut held_ms = BTreeMap::new();
+        let queue = broker.view().queues().next().unwrap().clone();
+        Diagnosis(&queue).note_held_ms(Now { monotonic_ms: now_ms, unix_ms: now_ms }, &mut held_ms);
+        let told_ms = held_ms.into_values().next();
+        let age_ms = given_ms.iter().min().map(|at_ms| now_ms - at_ms);
+        assert_eq!(told_ms.is_some(), age_ms.is_some());
+        let (told_ms, age_ms) = (told_ms.unwrap_or_default(), age_ms.unwrap_or_default());
+        assert!(told_ms <= age_ms && age_ms <= told_ms + less_ms_max, "{told_ms} of {age_ms}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_age_of_what_is_held_is_told(
+        steps in prop::collection::vec((0..3_usize, any::<Option<bool>>(), 0..12_u64), 1..40),
+    ) {
+        for confirm_on in MODES {
+            let (broker, mut client) = node(Some(80_000));
+            declare(&mut client, confirm_on);
+            tells_the_age((broker, client), &steps, 12_000);
+        }
+        tells_the_age(quorum_node(80_000, &[]), &steps, 0);
+    }
 }

@@ -3,7 +3,7 @@
 
 use meta::ConnectionId;
 use queue::Checkout;
-use queue_type::{ChannelLimit, Tally};
+use queue_type::{ChannelLimit, Tally, WaitsFor};
 use session::{ChannelId, LinkId, Outbox, Room, ShortString, Table};
 use std::sync::Arc;
 
@@ -28,6 +28,16 @@ impl ConsumerChannel {
     /// Its credit at the core: what its prefetch limit allows, but none while its outbox has no room.
     pub(super) fn credit(&self) -> u32 {
         if self.room.giving == Giving::Yes { self.checkout.credit() } else { 0 }
+    }
+
+    /// The reason that it gets no more, beside its own prefetch limit.
+    pub(super) fn waits_for(&self) -> Option<WaitsFor> {
+        let is_limited = self.limit.as_ref().is_some_and(|limit| !limit.has_room());
+        match self.room.giving {
+            _ if is_limited => Some(WaitsFor::SharedLimit),
+            Giving::No => Some(WaitsFor::Client),
+            Giving::Yes | Giving::UsedUp => None,
+        }
     }
 }
 

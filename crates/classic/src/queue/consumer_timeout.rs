@@ -10,16 +10,19 @@
 
 use super::consumer_channel::ConsumerChannel;
 use super::consumers::Consumers;
+use super::inspection::Inspection;
 use super::state::QueueState;
 use super::upkeep::Upkeep;
 use queue::{ConsumerKey, PositionSet};
-use queue_type::AckTimeout;
+use queue_type::{AckTimeout, Owner};
 use session::UnsettledSince;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 /// Sets of a consumer: each covers this part of the time-out.
 const SETS_MAX: u64 = 8;
+/// The time-out by which sets are made where there is none. COMPAT: RabbitMQ's.
+const USUAL_TIMEOUT_MS: u64 = 1_800_000;
 
 /// Messages that consumers hold, by when they were first seen to.
 #[derive(Debug, Default)]
@@ -68,18 +71,52 @@ impl UnackedAges {
         self.0.retain(|consumer, _| holder(*consumer).is_some());
         for (consumer, (connection, channel)) in consumers.owners() {
             let host = consumers.get(consumer);
-            let (Some(timeout_ms), Some(holder)) = (timeout_ms_of(host), holder(consumer)) else {
-                continue;
-            };
+            let Some(holder) = holder(consumer) else { continue };
+            let of_consumer_ms = timeout_ms_of(host);
+            let timeout_ms = of_consumer_ms.unwrap_or(USUAL_TIMEOUT_MS);
             let ages = self.0.entry(consumer).or_default();
             let host = host.filter(|_| holder.holds_unrecorded());
-            if look_at(holder, &mut ages.recorded, timeout_ms, now_ms)
-                || host.is_some_and(|host| ages.look_at_unrecorded(host, timeout_ms, now_ms))
-            {
+            let is_overdue = look_at(holder, &mut ages.recorded, timeout_ms, now_ms)
+                || host.is_some_and(|host| ages.look_at_unrecorded(host, timeout_ms, now_ms));
+            if is_overdue && of_consumer_ms.is_some() {
                 overdue.push(AckTimeout { connection, channel, timeout_ms });
             }
         }
         overdue
+    }
+
+    /// Since when a consumer has held its oldest message, at least; none before the first look.
+    fn since_ms(
+        &self,
+        consumer: ConsumerKey,
+        holder: &queue::Consumer,
+        host: Option<&ConsumerChannel>,
+    ) -> Option<u64> {
+        let Ages { recorded, unrecorded } = self.0.get(&consumer)?;
+        let is_held = |seen: &&UnackedSince| {
+            seen.positions.ranges().any(|it| (it.start..it.end).any(|at| holder.holds(at)))
+        };
+        let seen = recorded.iter().find(is_held);
+        let oldest = host.and_then(|host| host.outbox.unsettled_since(host.link));
+        let is_older = |(upto, _): &&(u64, u64)| oldest.is_some_and(|it| it.oldest <= *upto);
+        let mark = unrecorded.iter().find(is_older);
+        seen.map(|seen| seen.since_ms).into_iter().chain(mark.map(|(_, at_ms)| *at_ms)).min()
+    }
+}
+
+impl Inspection<'_> {
+    /// Notes for how long each channel has held its oldest message, at least: since a look at what its
+    /// consumers held, as of now by a clock that never goes back.
+    pub fn note_held_ms(self, now_ms: u64, held_ms: &mut BTreeMap<Owner, u64>) {
+        let state = stdx::lock(&self.0.state);
+        for (consumer, owner) in state.consumers.owners() {
+            let holder = state.fifo.consumers().get(consumer).filter(|it| it.n_held() > 0);
+            let Some(holder) = holder else { continue };
+            let host = state.consumers.get(consumer).filter(|_| holder.holds_unrecorded());
+            let since_ms = state.ages.since_ms(consumer, holder, host).unwrap_or(now_ms);
+            let oldest_ms = held_ms.entry(owner).or_default();
+            *oldest_ms = now_ms.saturating_sub(since_ms).max(*oldest_ms);
+        }
     }
 }
 

@@ -212,6 +212,7 @@ impl Membership<'_> {
                 Some(_) => Activity::Waiting,
                 None => Activity::Up,
             },
+            waits_for: host.waits_for(),
         };
         self.consumers.iter().map(view).collect()
     }

@@ -29,6 +29,7 @@ const CONSUMERS: &[&str] = &[
     "channel:channel_details.name",
     "prefetch_count",
     "messages_held_by_channel",
+    "oldest_held_seconds",
     "state",
 ];
 const CHANGES: &[&str] = &["kind", "name", "before:before!", "after:after!"];

@@ -55,6 +55,7 @@ const QUEUE: &[&str] = &[
     "message_bytes_unconfirmed",
     "oldest_unconfirmed_ms",
     "confirms_timed_out",
+    "oldest_message_age_seconds",
     "leader",
     "members",
     "online",

@@ -74,7 +74,10 @@ const COLUMNS: &[&str] = &[
     "confirm_on",
     "messages_unconfirmed",
     "confirms_timed_out",
+    AGE,
 ];
+/// The age of the oldest message, which is looked for beside the queue.
+const AGE: &str = "oldest_message_age_seconds";
 /// Columns that one queue shows besides.
 const MORE: &[&str] = &[
     "consumer_details",
@@ -200,13 +203,15 @@ impl Row for QueueRow<'_> {
     }
 
     fn value(&self, column: &str) -> Option<Value> {
-        if self.shown.is_typed {
+        let (api, def) = (&self.shown.api, self.queue.def());
+        if self.shown.is_typed && column != AGE {
             return self.of_definition(column);
         }
-        let (def, stat) = (self.queue.def(), &self.queue.stat());
-        let api = &self.shown.api;
+        let stat = &self.queue.stat();
         let ranges = &self.shown.ranges;
         Some(match column {
+            AGE if def.kind == QueueKind::Stream => return None,
+            AGE => json!(api.ages.seconds_of(def.id, api.now())),
             "name" => json!(def.name.as_str()),
             "vhost" => json!(def.vhost.as_str()),
             "messages" => json!(stat.n_ready + stat.n_unacked),

@@ -1,57 +1,129 @@
-//! Why a queue does not drain: its consumers and what each holds, and what else is waited for.
+//! Why a queue does not drain: its consumers and what each holds and waits for, and what else is waited for.
 
-use super::clients::channel_details;
+use super::clients::{channel_details, connection_details};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use broker::{Activity, ConsumerView, QueueRef};
-use meta::ConnectionId;
+use broker::{Activity, Connection, ConsumerView, Diagnosis, QueueRef, QueueStat, WaitsFor};
+use meta::{ConnectionId, QueueId};
 use serde_json::{Value, json};
 use session::ChannelId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Publishers that are listed one by one.
+const PUBLISHERS_MAX: usize = 1_000;
+/// A connection that was not listened to in the last so many milliseconds is in flow. COMPAT: RabbitMQ's
+/// word.
+const FLOW_MS: u64 = 5_000;
 
 type Channel = (ConnectionId, ChannelId);
 
-/// The consumers of a queue, and what its channels may hold and do.
+/// The state of a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    InLine,
+    Blocked,
+    Full,
+    Unread,
+    SharedLimit,
+    HasRoom,
+}
+
+impl State {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::InLine => "waits to be the single active consumer",
+            Self::Blocked => {
+                "its connection is blocked by an alarm: its acknowledgements are not read"
+            }
+            Self::Full => "holds all that its prefetch count allows",
+            Self::Unread => "its client does not read what it was sent",
+            Self::SharedLimit => "its channel holds all that its shared prefetch count allows",
+            Self::HasRoom => "has room",
+        }
+    }
+
+    /// The reason that all active consumers in this state are.
+    const fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::InLine | Self::HasRoom => None,
+            Self::Blocked => Some(
+                "connections of consumers are blocked by an alarm: their acknowledgements are not read",
+            ),
+            Self::Full => {
+                Some("active consumers hold as many messages as their prefetch counts allow")
+            }
+            Self::Unread => Some("clients of active consumers do not read what they were sent"),
+            Self::SharedLimit => Some("channels hold all that their shared prefetch counts allow"),
+        }
+    }
+}
+
+/// The consumers of a queue with their states, and what channels hold.
 struct Consumers {
-    all: Vec<ConsumerView>,
+    all: Vec<(ConsumerView, State)>,
+    channels: BTreeSet<Channel>,
     held: BTreeMap<Channel, u64>,
+    held_ms: BTreeMap<Channel, u64>,
 }
 
 impl Consumers {
-    fn of(queue: &QueueRef) -> Self {
-        let mut held = BTreeMap::new();
+    fn of(call: &Call, queue: &QueueRef) -> Self {
+        let (mut held, mut held_ms) = (BTreeMap::new(), BTreeMap::new());
         queue.count_held(&mut held);
-        Self { all: queue.consumers(), held }
+        Diagnosis(queue).note_held_ms(call.api.now(), &mut held_ms);
+        let consumers = queue.consumers();
+        let rooms = rooms(&consumers);
+        let is_full = |channel: &Channel| {
+            let held = held.get(channel).copied().unwrap_or_default();
+            rooms.get(channel).copied().flatten().is_some_and(|room| room > 0 && held >= room)
+        };
+        let connections = &call.api.management.broker.connections;
+        let state = |one: &ConsumerView| {
+            let is_blocked = || {
+                let connection = connections.get(one.connection);
+                connection.is_some_and(|it| it.blocked.load(Ordering::Relaxed))
+            };
+            match one.waits_for {
+                _ if one.activity == Activity::Waiting => State::InLine,
+                _ if is_blocked() => State::Blocked,
+                Some(WaitsFor::SharedLimit) => State::SharedLimit,
+                _ if is_full(&(one.connection, one.channel)) => State::Full,
+                Some(WaitsFor::Client) => State::Unread,
+                None => State::HasRoom,
+            }
+        };
+        let states: Vec<State> = consumers.iter().map(state).collect();
+        let channels = consumers.iter().map(|one| (one.connection, one.channel)).collect();
+        Self { all: consumers.into_iter().zip(states).collect(), channels, held, held_ms }
     }
 
-    fn held_by(&self, channel: Channel) -> u64 {
-        self.held.get(&channel).copied().unwrap_or_default()
+    fn states(&self) -> BTreeSet<State> {
+        self.all.iter().map(|(_, state)| *state).collect()
     }
 
-    /// Whether a channel holds all that the prefetch counts of its consumers at the queue allow.
-    fn is_full(&self, channel: Channel) -> bool {
-        let here = self.all.iter().filter(|one| (one.connection, one.channel) == channel);
-        let mut room = Some(0);
-        for one in here.filter(|one| one.ack_required) {
-            let prefetch = u64::from(one.prefetch_count);
-            room = room.filter(|_| prefetch > 0).map(|room| room + prefetch);
-        }
-        room.is_some_and(|room| room > 0 && self.held_by(channel) >= room)
+    /// The channels that hold messages and have no consumer: by `basic.get`, or since one was cancelled.
+    fn other_holders(&self) -> impl Iterator<Item = (Channel, u64)> {
+        let others = self.held.iter().filter(|(channel, _)| !self.channels.contains(channel));
+        others.map(|(channel, n)| (*channel, *n))
     }
 
-    fn state(&self, one: &ConsumerView) -> &'static str {
-        if one.activity == Activity::Waiting {
-            "waits to be the single active consumer"
-        } else if self.is_full((one.connection, one.channel)) {
-            "holds all that its prefetch count allows"
-        } else {
-            "has room"
-        }
+    /// For how long a channel has held its oldest message, at least.
+    fn held_seconds(&self, channel: Channel) -> Option<f64> {
+        self.held_ms.get(&channel).map(|ms| *ms as f64 / 1e3)
     }
+}
 
-    fn active(&self) -> impl Iterator<Item = &ConsumerView> {
-        self.all.iter().filter(|one| one.activity != Activity::Waiting)
+/// The messages that each channel's consumers at the queue may hold; none of one without a limit.
+fn rooms(all: &[ConsumerView]) -> BTreeMap<Channel, Option<u64>> {
+    let mut rooms = BTreeMap::new();
+    for one in all.iter().filter(|one| one.ack_required) {
+        let room = rooms.entry((one.connection, one.channel)).or_insert(Some(0));
+        let prefetch = u64::from(one.prefetch_count);
+        *room = room.filter(|_| prefetch > 0).map(|room| room + prefetch);
     }
+    rooms
 }
 
 /// Why messages stay in a queue.
@@ -60,48 +132,89 @@ pub(crate) fn queue(call: &Call) -> Outcome {
     let vhost = vhost(&view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
-    let (stat, consumers) = (queue.stat(), Consumers::of(&queue));
-    let ages = call.api.ages.seconds(call.api.now());
-    let one = |one: &ConsumerView| {
-        let channel = (one.connection, one.channel);
-        json!({
-            "consumer_tag": one.consumer_tag.to_text(),
-            "channel_details": channel_details(&call.api, one.connection, one.channel),
-            "prefetch_count": one.prefetch_count,
-            "ack_required": one.ack_required,
-            "messages_held_by_channel": consumers.held_by(channel),
-            "state": consumers.state(one),
-        })
-    };
+    let (stat, consumers) = (queue.stat(), Consumers::of(call, &queue));
+    let others = consumers.other_holders();
     Ok(Answer::Json(json!({
         "name": queue.def().name.as_str(),
         "messages_ready": stat.n_ready,
         "messages_unacknowledged": stat.n_unacked,
-        "oldest_message_age_seconds": ages.get(&queue.id()),
-        "reasons": reasons(&queue, &consumers),
+        "oldest_message_age_seconds": call.api.ages.seconds_of(queue.id(), call.api.now()),
+        "reasons": reasons(&queue, &stat, &consumers),
         "publishers_wait_for": super::explain::alarms(call),
-        "consumers": consumers.all.iter().map(one).collect::<Value>(),
+        "publishers_waiting": publishers(call, queue.id()),
+        "consumers": consumers.all.iter().map(|it| consumer(call, &consumers, it)).collect::<Value>(),
+        "other_holders": others.map(|it| other_holder(call, &consumers, it)).collect::<Value>(),
     })))
 }
 
-fn reasons(queue: &QueueRef, consumers: &Consumers) -> Vec<&'static str> {
-    let (stat, mut reasons) = (queue.stat(), Vec::new());
-    let is_full = |one: &ConsumerView| consumers.is_full((one.connection, one.channel));
+fn consumer(call: &Call, all: &Consumers, (one, state): &(ConsumerView, State)) -> Value {
+    let channel = (one.connection, one.channel);
+    json!({
+        "consumer_tag": one.consumer_tag.to_text(),
+        "channel_details": channel_details(&call.api, one.connection, one.channel),
+        "prefetch_count": one.prefetch_count,
+        "ack_required": one.ack_required,
+        "messages_held_by_channel": all.held.get(&channel).copied().unwrap_or_default(),
+        "oldest_held_seconds": all.held_seconds(channel),
+        "state": state.as_str(),
+    })
+}
+
+fn other_holder(call: &Call, all: &Consumers, (channel, n_held): (Channel, u64)) -> Value {
+    json!({
+        "channel_details": channel_details(&call.api, channel.0, channel.1),
+        "messages_held_by_channel": n_held,
+        "oldest_held_seconds": all.held_seconds(channel),
+    })
+}
+
+/// The connections that have published to a queue and are not listened to for now.
+fn publishers(call: &Call, queue: QueueId) -> Value {
+    let now_ms = call.api.now().monotonic_ms;
+    let state = |connection: &Connection| {
+        let paused_until_ms = connection.paused_until_ms.load(Ordering::Relaxed);
+        if connection.blocked.load(Ordering::Relaxed) {
+            return Some("blocked");
+        }
+        (paused_until_ms > 0 && now_ms < paused_until_ms.saturating_add(FLOW_MS)).then_some("flow")
+    };
+    let publishes = |connection: &Connection| {
+        let channels: Vec<_> = stdx::lock(&connection.channels).values().cloned().collect();
+        let mut pairs = channels.iter().flat_map(|it| it.by_route.published().pairs.into_keys());
+        pairs.any(|(_, id)| id == queue)
+    };
+    let waiting = |connection: Arc<Connection>| {
+        let state = state(&connection).filter(|_| publishes(&connection))?;
+        Some(json!({"connection_details": connection_details(call, connection.id), "state": state}))
+    };
+    let all = call.api.management.broker.connections.list();
+    all.into_iter().filter_map(waiting).take(PUBLISHERS_MAX).collect()
+}
+
+fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'static str> {
+    let (mut reasons, states) = (Vec::new(), consumers.states());
     let mut put = |is_so, reason| reasons.extend(Some(reason).filter(|_| is_so));
     let (has_ready, has_consumers) = (stat.n_ready > 0, !consumers.all.is_empty());
     put(!has_ready && stat.n_unacked == 0, "the queue is empty");
     put(!has_ready && stat.n_unacked > 0, "consumers hold all messages and have not settled them");
     put(has_ready && !has_consumers, "there are no consumers");
-    let is_cold = queue.as_classic().is_some_and(|queue| queue.inspect().waits_for_page());
-    put(has_ready && is_cold, "the next message is being read from disk");
-    let all_full = has_consumers && consumers.active().all(is_full);
-    put(
-        has_ready && all_full,
-        "active consumers hold as many messages as their prefetch counts allow",
-    );
-    let are_waiting = consumers.active().count() < consumers.all.len();
-    put(has_ready && are_waiting, "one consumer alone is active, and others wait for it to go");
+    put(has_ready && Diagnosis(queue).waits_for_page(), "the next message is being read from disk");
+    let are_stuck = !states.contains(&State::HasRoom);
+    let is_in_line = states.contains(&State::InLine);
+    for state in states {
+        let counts = match state {
+            State::InLine | State::HasRoom | State::Blocked => true,
+            State::Unread => are_stuck,
+            State::Full | State::SharedLimit => are_stuck && has_ready,
+        };
+        let reason = state.reason().filter(|_| counts && stat.n_ready + stat.n_unacked > 0);
+        reason.into_iter().for_each(|reason| put(true, reason));
+    }
+    put(has_ready && is_in_line, "one consumer alone is active, and others wait for it to go");
+    let has_others = consumers.other_holders().next().is_some();
+    put(has_others, "channels without consumers hold messages that they have not settled");
     put(stat.n_departing > 0, "messages that are gone wait to be dead-lettered");
+    put(Diagnosis(queue).n_delayed() > 0, "messages that came back wait to be tried again");
     if reasons.is_empty() {
         reasons.push("consumers have room: messages go as fast as clients take them");
     }

@@ -2,8 +2,8 @@
 
 use super::http_api::{Api, ask};
 use super::support::wait_until;
-use amqp091::method::{BasicAck, BasicConsume, BasicQos};
-use serde_json::json;
+use amqp091::method::{BasicAck, BasicCancel, BasicConsume, BasicQos};
+use serde_json::{Value, json};
 use testing::client::Client;
 
 #[test]
@@ -156,6 +156,15 @@ fn a_queue_that_does_not_drain_says_why() {
     let consumer = &told["consumers"][0];
     assert_eq!(consumer["messages_held_by_channel"], 1);
     assert_eq!(consumer["state"], "holds all that its prefetch count allows");
+    // It has held it for longer than it takes to look, and the queue has had one for longer still.
+    let seconds = |of: &Value| of["oldest_held_seconds"].as_f64().unwrap();
+    wait_until("its age is known", || seconds(&why()["consumers"][0]) > 1.0);
+    let age = || api.expect(200, "GET /queues/%2F", "")[0]["oldest_message_age_seconds"].as_f64();
+    wait_until("the queue's age is known", || age().is_some_and(|age| age > 1.0));
+    let listed = || api.0.ctl(&["-q", "list_queues", "name", "oldest_message_age_seconds"]);
+    let shown =
+        listed().lines().last().and_then(|line| line.split_once('\t')?.1.parse::<f64>().ok());
+    assert!(shown.is_some_and(|age| age > 1.0), "{}", listed());
     // All of them with the consumer.
     client.say(1, BasicAck { delivery_tag, multiple: false });
     client.message().unwrap();
@@ -164,6 +173,64 @@ fn a_queue_that_does_not_drain_says_why() {
     wait_until("all messages are with consumers", || why()["messages_ready"] == 0);
     let reasons = &why()["reasons"];
     assert_eq!(*reasons, json!(["consumers hold all messages and have not settled them"]));
+}
+
+/// Clients that do not read, that have all they may, that are gone, that an alarm blocks.
+#[test]
+fn clients_that_cannot_go_on_are_told() {
+    let api = Api::start();
+    let mut client = Client::guest(api.0.address());
+    api.expect(201, "PUT /queues/%2F/many", r#"{"arguments":{"x-queue-type":"quorum"}}"#);
+    let why = |queue: &str| api.expect(200, &format!("GET /explain/why/%2F/{queue}"), "");
+    let state = |queue: &str| why(queue)["consumers"][0]["state"].clone();
+    client.declare("long");
+    client.select_confirms();
+    let body = vec![b'x'; 100_000];
+    // More than the buffers between the queue and a client that does not read.
+    for queue in ["long", "many"] {
+        (0..400).for_each(|_| client.put_publish(queue, false, &body));
+        client.wait_for_confirms();
+    }
+    let deaf: Vec<Client> = ["long", "many"]
+        .into_iter()
+        .map(|queue| {
+            let mut deaf = Client::guest(api.0.address());
+            deaf.consume(queue, false);
+            deaf
+        })
+        .collect();
+    for queue in ["long", "many"] {
+        let unread = "its client does not read what it was sent";
+        wait_until("the client is behind", || state(queue) == unread);
+        let reason = json!("clients of active consumers do not read what they were sent");
+        assert!(why(queue)["reasons"].as_array().unwrap().contains(&reason));
+    }
+    drop(deaf);
+    // One that holds what it may, and is gone then.
+    let qos = BasicQos { prefetch_count: 1, ..BasicQos::default() };
+    client.open_channel(2);
+    assert_eq!(client.ask(2, qos), "basic.qos-ok");
+    wait_until("all came back", || why("long")["messages_unacknowledged"] == 0);
+    let consume = BasicConsume { queue: b"long", consumer_tag: b"one", ..BasicConsume::default() };
+    client.say(2, consume);
+    let full = "holds all that its prefetch count allows";
+    wait_until("its limit is used up", || state("long") == full);
+    client.say(2, BasicCancel { consumer_tag: b"one", no_wait: true });
+    let holders = || why("long")["other_holders"].as_array().unwrap().len();
+    wait_until("it is no consumer any more", || holders() == 1);
+    let reasons = why("long")["reasons"].clone();
+    let left = "channels without consumers hold messages that they have not settled";
+    assert_eq!(reasons, json!(["there are no consumers", left]));
+    // An alarm stops the publisher, and what it acknowledges as well.
+    client.say(2, consume);
+    api.0.ctl(&["set_vm_memory_high_watermark", "absolute", "1"]);
+    client.put_publish("long", false, b"x");
+    client.flush();
+    let waiting = || why("long")["publishers_waiting"][0]["state"].clone();
+    wait_until("the publisher waits", || waiting() == "blocked");
+    let blocked = "its connection is blocked by an alarm: its acknowledgements are not read";
+    assert_eq!(state("long"), blocked);
+    assert_eq!(why("long")["publishers_wait_for"], json!(["memory"]));
 }
 
 #[test]

@@ -152,6 +152,12 @@ impl<'a> Facts<'a> {
         })
     }
 
+    /// When a consumer was given the oldest message that it holds.
+    #[must_use]
+    pub fn held_since_ms(self, consumer: u64) -> Option<u64> {
+        Some(self.0.consumers.table.get(&consumer)?.held.first()?.at_ms)
+    }
+
     /// The deliveries that a consumer holds: their numbers and positions, in the order it got them.
     pub fn held(self, consumer: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
         let consumer = self.0.consumers.table.get(&consumer);

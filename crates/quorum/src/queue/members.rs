@@ -3,7 +3,7 @@
 use meta::ConnectionId;
 use queue::machine::Assigned;
 use queue::{AckMode, Checkout};
-use queue_type::{AckTimeout, Activity, Attach, ConsumerView, Owner, Tally};
+use queue_type::{AckTimeout, Activity, Attach, ConsumerView, Owner, Tally, WaitsFor};
 use session::{ChannelId, Event, LinkId, Outbox, ShortString, Table};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -188,6 +188,7 @@ impl Members {
                     true => Activity::Waiting,
                     false => Activity::Up,
                 },
+                waits_for: feed.is_full.then_some(WaitsFor::Client),
             })
         };
         self.by_id.iter().filter_map(view).collect()

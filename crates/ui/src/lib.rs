@@ -1,0 +1,84 @@
+//! The files of the web UI, as a browser is given them.
+//! Never a request, never an answer of the API: those are between the browser and `http`.
+//! Start reading at `web/main.js`.
+
+use rust_embed::Embed;
+use std::borrow::Cow;
+
+/// The files, in a release build in the binary; in others read anew each time.
+#[derive(Embed)]
+#[folder = "web"]
+struct Files;
+
+/// Stands in the index for the address of the other files.
+const BASE: &str = "@BASE@";
+/// Digits of a version.
+const VERSION_DIGITS: usize = 16;
+
+/// A file.
+#[derive(Debug)]
+pub struct File {
+    /// Itself.
+    pub bytes: Cow<'static, [u8]>,
+    /// Its type, as browsers want it told.
+    pub content_type: &'static str,
+}
+
+/// A file by its path.
+#[must_use]
+pub fn file(path: &str) -> Option<File> {
+    let content_type = match path.rsplit_once('.')?.1 {
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => return None,
+    };
+    Some(File { bytes: Files::get(path)?.data, content_type })
+}
+
+/// The page, which finds all other files below `{prefix}/ui/{version}/`.
+#[must_use]
+pub fn index(prefix: &str) -> String {
+    let index = Files::get("index.html").map(|file| file.data).unwrap_or_default();
+    let base = format!("{prefix}/ui/{}", version());
+    String::from_utf8_lossy(&index).replace(BASE, &base)
+}
+
+/// A hash of all files: another one after any change.
+#[must_use]
+pub fn version() -> String {
+    let mut all = [0; 32];
+    for file in Files::iter().filter_map(|path| Files::get(&path)) {
+        let hash = file.metadata.sha256_hash();
+        for (all, byte) in all.iter_mut().zip(hash) {
+            *all = u8::wrapping_mul(*all, 31) ^ byte;
+        }
+    }
+    all.iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>()
+        .split_at(VERSION_DIGITS)
+        .0
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_names_files_that_are_there() {
+        let base = format!("/broker/ui/{}/", version());
+        let index = index("/broker");
+        let named: Vec<&str> =
+            index.split(&base).skip(1).filter_map(|it| it.split('"').next()).collect();
+        assert!(named.len() > 2 && named.iter().all(|path| file(path).is_some()), "{named:?}");
+    }
+
+    #[test]
+    fn what_is_no_part_of_it_is_not_there() {
+        for path in ["", "index.html", "nothing.js", "../src/lib.rs", "../web/main.js/.."] {
+            assert!(file(path).is_none(), "{path}");
+        }
+    }
+}

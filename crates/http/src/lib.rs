@@ -26,6 +26,7 @@ mod stats;
 mod stream;
 mod tracer;
 mod user_session;
+mod web;
 
 pub use access::ACCESS;
 pub use connection::{IsTold, Listener};

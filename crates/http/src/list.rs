@@ -3,9 +3,12 @@
 //! column of each, to show a page all columns of a hundred. The order is places in the set, so that it can
 //! be kept for the next page.
 
+mod condition;
+
 use crate::query::Query;
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
+use condition::Condition;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -20,6 +23,8 @@ const PAGE_SIZE_MAX: usize = 500;
 const REGEX_CHARS_MAX: usize = 1_024;
 /// Most columns that a query may name.
 const COLUMNS_MAX: usize = 256;
+/// Most conditions that a query may have.
+const CONDITIONS_MAX: usize = 16;
 
 /// Parts of a query that say which rows are shown of those in order, and how.
 const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
@@ -136,6 +141,8 @@ pub(crate) struct Listing {
     /// Number and size.
     page: Option<(usize, usize)>,
     filter: Filter,
+    /// All of which a row fulfils.
+    conditions: Vec<Condition>,
     /// Each as a path.
     columns: Option<Vec<Vec<String>>>,
     sort: Option<Vec<String>>,
@@ -160,6 +167,7 @@ impl Listing {
         Ok(Self {
             // COMPAT: only pages are filtered.
             filter: if page.is_some() { Filter::of(query)? } else { Filter::All },
+            conditions: if page.is_some() { conditions(query)? } else { Vec::new() },
             page,
             columns,
             sort: query.get("sort").filter(|sort| !sort.is_empty()).map(path),
@@ -187,12 +195,9 @@ impl Listing {
     /// The places of the rows that the query wants, as far as its page and some way ahead.
     pub(crate) fn arrange<T: RowSet>(&self, set: &T) -> Arrangement {
         let n_total = set.len();
-        let is_wanted = |at: &usize| match self.filter {
-            Filter::All => true,
-            Filter::Contains(_) | Filter::Matches(_) => {
-                set.row(*at).is_some_and(|row| self.filter.takes(&row.name()))
-            }
-        };
+        let takes_all = matches!(self.filter, Filter::All) && self.conditions.is_empty();
+        let takes = |row| self.takes(&row);
+        let is_wanted = |at: &usize| takes_all || set.row(*at).is_some_and(takes);
         let mut places: Vec<usize> = (0..n_total).filter(is_wanted).collect();
         let n_filtered = places.len();
         if let Some(path) = &self.sort {
@@ -201,6 +206,10 @@ impl Listing {
             places.reverse();
         }
         Arrangement { n_total, n_filtered, places }
+    }
+
+    fn takes<R: Row>(&self, row: &R) -> bool {
+        self.filter.takes(&row.name()) && self.conditions.iter().all(|it| it.takes(row))
     }
 
     /// The rows that the query wants, which `arrangement` reaches.
@@ -253,6 +262,20 @@ pub fn shown(query: &str, rows: Vec<Value>) -> Result<String, String> {
     let Rows { head, items, tail, .. } = listing.map_err(|refusal| refusal.reason)?;
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     Ok(format!("{head}{}{tail}", items.join(",")))
+}
+
+/// Those of `where`, each a text such as `messages>10`.
+fn conditions(query: &Query) -> Result<Vec<Condition>, Refusal> {
+    let parsed = query.all("where").map(|text| {
+        let told = || Refusal::bad_request(format!("`{text}` is no condition on a column"));
+        Condition::parse(text).ok_or_else(told)
+    });
+    let conditions: Vec<Condition> = parsed.collect::<Result<_, _>>()?;
+    if conditions.len() > CONDITIONS_MAX {
+        let text = format!("there are more than {CONDITIONS_MAX} conditions");
+        return Err(Refusal::bad_request(text));
+    }
+    Ok(conditions)
 }
 
 fn page_of(query: &Query) -> Result<Option<(usize, usize)>, Refusal> {

@@ -5,9 +5,19 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use std::hash::{DefaultHasher, Hasher as _};
 use tokio::task::spawn_blocking;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::SizeAbove;
 
 /// An answer that is longer is tagged beside the threads that serve sockets, bytes.
 const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
+
+/// Answers shorter than this are not compressed, bytes.
+const COMPRESSED_MIN_BYTES: u64 = 1_024;
+
+/// The layer that compresses answers that are worth it.
+pub(crate) fn compressed() -> CompressionLayer<SizeAbove> {
+    CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES))
+}
 
 /// Whether a client takes a type such as `text/plain`.
 pub(crate) fn takes(headers: &HeaderMap, (kind, whole): (&str, &str)) -> bool {

@@ -12,6 +12,7 @@ use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
 use crate::scrape;
+use crate::web;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
@@ -25,8 +26,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::MissedTickBehavior;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::SizeAbove;
 
 /// Interval of looks at the figures of the node and its virtual hosts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -36,8 +35,6 @@ const OBJECTS_EVERY: u64 = 5;
 const RETRY_AFTER_S: &str = "5";
 /// Names the node that an operator means.
 const NODE_HEADER: &str = "leveret-node";
-/// Answers shorter than this are not compressed, bytes.
-const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
 /// COMPAT: what old caches are told too not to keep.
 const KEPT_NOWHERE: [&str; 5] = [
@@ -54,7 +51,9 @@ pub async fn serve(
     api: Arc<Api>,
     until: impl Future<Output = ()>,
 ) {
-    let router = access::logged(&api, router(Arc::clone(&api), &api.settings.path_prefix));
+    let prefix = &api.settings.path_prefix;
+    let router = router(Arc::clone(&api), prefix).merge(web::router(Arc::clone(&api), prefix));
+    let router = access::logged(&api, router);
     tokio::select! {
         () = accept(listeners, router) => {}
         () = look_often(&api) => {}
@@ -68,9 +67,10 @@ pub async fn serve_metrics(
     api: Arc<Api>,
     until: impl Future<Output = ()>,
 ) {
-    let compressed = CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES));
+    let router =
+        access::logged(&api, scrape::router(Arc::clone(&api))).layer(negotiation::compressed());
     tokio::select! {
-        () = accept(listeners, access::logged(&api, scrape::router(Arc::clone(&api))).layer(compressed)) => {}
+        () = accept(listeners, router) => {}
         () = until => {}
     }
 }
@@ -105,9 +105,8 @@ pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
         };
         router = router.route(&template, any(answer));
     }
-    let compressed = CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES));
     let not_found = || async { refused(&Refusal::not_found(), false) };
-    router.fallback(not_found).with_state(api).layer(compressed)
+    router.fallback(not_found).with_state(api).layer(negotiation::compressed())
 }
 
 /// Answers a request to one of the templates.
@@ -140,6 +139,10 @@ async fn respond(
     response.extensions_mut().insert(asker);
     let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
+    // A page that asks for names and passwords itself; a browser would ask beside it.
+    if asked.contains_key("x-requested-with") {
+        headers.remove(header::WWW_AUTHENTICATE);
+    }
     origins::fill(headers, &api.settings, (&asked, &method, &allowed));
     if routes.iter().any(|route| KEPT_NOWHERE.contains(&route.template)) {
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));

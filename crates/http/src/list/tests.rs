@@ -41,6 +41,35 @@ fn columns_are_paths() {
 }
 
 #[test]
+fn pages_are_of_the_rows_that_fulfil_all_conditions() {
+    let rows = || {
+        vec![
+            json!({"name": "a", "n": 5, "policy": "Short", "idle": true}),
+            json!({"name": "b", "n": 50, "idle": false}),
+            json!({"name": "c"}),
+        ]
+    };
+    for (conditions, names) in [
+        (vec!["n>5"], "b"),
+        (vec!["n>=5", "n!=50"], "a"),
+        (vec!["n<5.5"], "ac"),
+        (vec!["n=0"], "c"),
+        (vec!["policy=short"], "a"),
+        (vec!["policy:HOR"], "a"),
+        (vec!["policy="], "bc"),
+        (vec!["policy!="], "a"),
+        (vec!["idle=true"], "a"),
+        (vec!["none.deeper=1"], ""),
+    ] {
+        let wanted = conditions.iter().map(|condition| ("where", *condition));
+        let found = shown(&wanted.chain([("page", "1")]).collect::<Vec<_>>(), rows()).unwrap();
+        let of = |row: &Value| row["name"].as_str().unwrap().to_owned();
+        let found: String = found["items"].as_array().unwrap().iter().map(of).collect();
+        assert_eq!(found, names, "{conditions:?}");
+    }
+}
+
+#[test]
 fn wrong_queries_are_told() {
     let error = |pairs: &[(&str, &str)]| shown(pairs, named(&["a"])).unwrap_err();
     assert_eq!(
@@ -52,6 +81,12 @@ fn wrong_queries_are_told() {
         "invalid_pagination_parameters"
     );
     assert_eq!(error(&[("page", "9")]).reason, "Page out of range, page: 9 page size: 100, len: 1");
+    assert!(error(&[("page", "1"), ("where", "n")]).reason.contains("no condition"));
+    assert!(
+        error(&[[("page", "1")].as_slice(), &[("where", "n=1"); 17]].concat())
+            .reason
+            .contains("16")
+    );
     let regex = [("page", "1"), ("use_regex", "true"), ("name", "(")];
     assert_eq!(error(&regex).error, "bad_request");
     let long = "a".repeat(REGEX_CHARS_MAX + 1);

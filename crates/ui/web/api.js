@@ -1,0 +1,68 @@
+// The node's HTTP API.
+
+/** The address that all of it is below: the files are two levels under it. */
+export const root = new URL('../..', import.meta.url).pathname.replace(/\/$/, '');
+
+/** Called when the login has ended. */
+export const session = { ended: () => {} };
+
+/**
+ * @typedef {{ok: boolean, status: number, data: any, reason: string, column?: number}} Answer
+ */
+
+/** An address below `/api`, with its parts escaped. @param {TemplateStringsArray} texts @param {...any} parts */
+export function path(texts, ...parts) {
+  return texts.reduce((all, text, at) => all + encodeURIComponent(parts[at - 1]) + text);
+}
+
+/**
+ * @param {string} method
+ * @param {string} address below `/api`
+ * @param {any} [body]
+ * @param {{signal?: AbortSignal, headers?: Record<string, string>, raw?: boolean}} [options]
+ * @returns {Promise<Answer>}
+ */
+export async function ask(method, address, body, options = {}) {
+  const headers = { 'x-requested-with': 'leveret', ...options.headers };
+  const init = /** @type {RequestInit} */ ({ method, headers, signal: options.signal, cache: 'no-cache' });
+  if (body instanceof URLSearchParams || typeof body === 'string') init.body = body;
+  else if (body !== undefined) {
+    headers['content-type'] = 'application/json';
+    init.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(`${root}/api${address}`, init);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    return { ok: false, status: 0, data: null, reason: 'the node does not answer' };
+  }
+  let text = '';
+  try {
+    text = await response.text();
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    return { ok: false, status: 0, data: null, reason: 'the answer broke off' };
+  }
+  let data = null;
+  try {
+    data = text && !options.raw ? JSON.parse(text) : text;
+  } catch {
+    data = text;
+  }
+  const { ok, status } = response;
+  const reason = ok ? '' : reasonOf(data, status);
+  if (status === 401 && !address.startsWith('/login') && data?.error !== 'not_authorised') session.ended();
+  return { ok, status, data, reason, column: data?.column };
+}
+
+function reasonOf(data, status) {
+  if (data?.reason && typeof data.reason === 'string') return data.reason;
+  if (status === 401) return 'you are not logged in';
+  if (status === 404) return 'it is not there';
+  if (status === 429) return 'too many requests at a time: try again';
+  return `the node answered with status ${status}`;
+}
+
+/** @param {string} address @param {{signal?: AbortSignal, headers?: Record<string, string>}} [options] */
+export const get = (address, options) => ask('GET', address, undefined, options);

@@ -1,0 +1,285 @@
+// The frame around all pages: who is logged in, where one can go, what is wrong, what has been done.
+
+import { app, dismiss, has, isAdministrator, isMonitor, isPolicymaker, link, lookAround, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
+import { ask, get, session } from './api.js';
+import { h } from './dom.js';
+import { count, plain, time } from './format.js';
+import { ICONS, button, dialogs, icon, problem } from './parts.js';
+
+/** Pages by the first word of their address; each is loaded when it is opened first. */
+const PAGES = {
+  '': () => import('./pages/overview.js'),
+  queues: (parts) => (parts.length > 2 ? import('./pages/queue.js') : import('./pages/queues.js')),
+};
+
+/** Where one can go: address, label, key after `g`, who sees it. @type {[string, [string, string, string, (() => boolean)?][]][]} */
+const NAVIGATION = [
+  ['', [['', 'Overview', 'o']]],
+  ['Messages', [['queues', 'Queues and streams', 'q']]],
+];
+
+// ---- login
+
+const login = { name: '', password: '', problem: '', busy: false, slow: false, was: false };
+
+session.ended = () => {
+  remember('login', null);
+  if (!app.who) return;
+  login.was = true;
+  login.password = '';
+  app.who = null;
+  app.page = null;
+  app.dialogs = [];
+  redraw();
+};
+
+async function begin(event) {
+  event.preventDefault();
+  login.busy = true;
+  login.problem = '';
+  const slow = setTimeout(() => { login.slow = true; redraw(); }, 1000);
+  redraw();
+  const answer = await ask('POST', '/login', new URLSearchParams({ username: login.name, password: login.password }));
+  clearTimeout(slow);
+  login.busy = false;
+  login.slow = false;
+  if (answer.ok) {
+    login.password = '';
+    login.was = false;
+    remember('login', true);
+    await start();
+    if (!app.who) login.problem = 'The browser did not keep the login: cookies of this page are needed.';
+  } else if (answer.data?.error === 'Not_Authorized' || answer.data?.error === 'not_authorized') {
+    login.problem = 'Name or password is wrong.';
+  } else if (answer.status === 429) {
+    login.problem = 'Too many logins from your address have failed. Others get in; wait some seconds and try again.';
+  } else if (/localhost/.test(answer.reason)) {
+    login.problem = 'This user can log in from the node\u2019s own machine only. Make another user there: leveret ctl add_user.';
+  } else {
+    login.problem = answer.reason;
+  }
+  redraw();
+}
+
+function loginPage() {
+  return h('main', { class: 'login', key: 'login' }, h('form', { onsubmit: begin },
+    h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 56, height: 56 }),
+    h('h1', null, 'Leveret'),
+    login.was && h('p', { class: 'nothing', role: 'status' }, 'Your login has ended. Log in to go on where you were.'),
+    h('label', { class: 'control wide' }, h('span', null, 'Name'), h('input', {
+      type: 'text', name: 'username', autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', required: true, value: login.name,
+      mounted: (node) => node.focus(), oninput: (event) => { login.name = event.target.value; },
+    })),
+    h('label', { class: 'control wide' }, h('span', null, 'Password'), h('input', {
+      type: 'password', name: 'password', autocomplete: 'current-password', value: login.password, oninput: (event) => { login.password = event.target.value; },
+    })),
+    login.problem && problem(login.problem),
+    login.slow && h('p', { class: 'nothing', role: 'status' }, 'After logins that have failed the node takes its time.'),
+    h('button', { type: 'submit', class: 'button primary', disabled: login.busy }, login.busy ? 'Logging in\u2026' : 'Log in')));
+}
+
+// ---- themes
+
+const THEMES = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark'], ['contrast', 'High contrast']];
+
+export function setTheme(theme) {
+  remember('theme', theme);
+  document.documentElement.dataset.theme = theme;
+  redraw();
+  window.dispatchEvent(new Event('theme'));
+}
+
+document.documentElement.dataset.theme = remembered('theme', 'system');
+
+// ---- the frame
+
+let isMenuOpen = false;
+
+function navigation() {
+  const open = app.route.parts[0] ?? '';
+  return h('nav', { class: `navigation ${isMenuOpen ? 'open' : ''}`, id: 'navigation', 'aria-label': 'Pages' },
+    NAVIGATION.map(([title, entries]) => {
+      const seen = entries.filter(([, , , may]) => !may || may());
+      return seen.length > 0 && h('div', { class: 'group', key: title }, title && h('h2', null, title),
+        seen.map(([address, label]) => h('a', {
+          href: link(address ? [address] : [], query('vhost') && address ? { vhost: query('vhost') } : {}),
+          'aria-current': open === address ? 'page' : null, onclick: () => { isMenuOpen = false; redraw(); },
+        }, label)));
+    }),
+    h('p', { class: 'version' }, app.overview && ['Leveret ', app.overview.product_version]));
+}
+
+function top() {
+  const vhost = query('vhost');
+  const cluster = app.overview?.cluster_name ?? '';
+  return h('header', { class: 'top' },
+    h('button', { type: 'button', class: 'button quiet menu', 'aria-label': 'Pages', 'aria-expanded': String(isMenuOpen), 'aria-controls': 'navigation', onclick: () => { isMenuOpen = !isMenuOpen; redraw(); } }, icon(ICONS.menu)),
+    h('a', { class: 'brand', href: '#/' }, h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 26, height: 26 }), h('span', null, 'Leveret')),
+    h('span', { class: 'cluster', title: 'Name of the cluster' }, plain(cluster)),
+    h('span', { class: 'grow' }),
+    h('label', { class: 'vhosts' }, h('span', { class: 'hidden' }, 'Virtual host'), h('select', { onchange: (event) => chooseVhost(event.target.value) },
+      h('option', { value: '', selected: vhost === '' }, 'All virtual hosts'),
+      app.vhosts.map((it) => h('option', { value: it.name, selected: it.name === vhost }, plain(it.name))))),
+    h('span', { class: `live ${app.state.lost ? 'lost' : app.paused ? 'paused' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.state.lost ? 'No answer' : app.paused ? 'Paused' : 'Live'),
+    button('', () => setPaused(!app.paused), { kind: 'quiet', icon: app.paused ? ICONS.play : ICONS.pause, label: app.paused ? 'Go on' : 'Pause', title: app.paused ? 'Go on (p)' : 'Pause (p)' }),
+    h('details', { class: 'menu-of', key: 'user' }, h('summary', { 'aria-label': `User ${plain(app.who?.name)}` }, icon(ICONS.user), h('span', { class: 'who' }, plain(app.who?.name))),
+      h('div', { class: 'popup' },
+        h('p', null, h('strong', null, plain(app.who?.name)), h('br'), h('span', { class: 'faint' }, app.who?.tags.join(', ') || 'no tags')),
+        h('fieldset', null, h('legend', null, 'Looks'), THEMES.map(([id, label]) => h('label', { class: 'choice' }, h('input', {
+          type: 'radio', name: 'theme', value: id, checked: remembered('theme', 'system') === id, onchange: () => setTheme(id),
+        }), ' ', label))),
+        button('Log out', logout))));
+}
+
+function chooseVhost(vhost) {
+  const { parts } = app.route;
+  if (parts.length > 1) location.hash = link([parts[0]], { vhost });
+  else setQuery({ vhost, page: '' }, true);
+}
+
+async function logout() {
+  await ask('DELETE', '/login');
+  session.ended();
+  login.was = false;
+  redraw();
+}
+
+function alarms() {
+  const { alarms, lost, stale } = app.state;
+  return h('div', { class: 'alarms', role: 'status' },
+    lost && h('p', { class: 'alarm bad' }, icon(ICONS.warn), ' The node does not answer. What you see is of ', time(app.loadedAt), '.'),
+    stale && h('p', { class: 'alarm' }, icon(ICONS.warn), ' The node has another version of this page now. ', button('Load it', () => location.reload())),
+    alarms.map(({ node, kind }) => h('p', { class: `alarm ${kind === 'maintenance' ? '' : 'bad'}` }, icon(ICONS.warn), ' ',
+      kind === 'memory' ? 'Publishers wait: the node is out of memory' : kind === 'disk' ? 'Publishers wait: the disk is nearly full' : 'The node is in maintenance',
+      ' (', plain(node.name), ')')));
+}
+
+const notes = () => h('div', { class: 'notes', role: 'status', 'aria-live': 'polite' }, app.notes.map((note) => h('p', { key: note.id, class: `note ${note.bad ? 'bad' : ''}` },
+  icon(note.bad ? ICONS.warn : ICONS.check), h('span', null, note.text),
+  h('button', { type: 'button', class: 'button quiet', 'aria-label': 'Dismiss', onclick: () => dismiss(note.id) }, icon(ICONS.close)))));
+
+app.shell = () => {
+  if (!app.who) return isStarted ? loginPage() : null;
+  const page = app.page;
+  return [
+    h('a', { class: 'skip', href: '#content', key: 'skip', onclick: (event) => { event.preventDefault(); document.getElementById('content')?.focus(); } }, 'To the content'),
+    h('div', { class: 'frame', key: 'frame' }, top(), navigation(),
+      h('main', { id: 'content', tabindex: -1, 'aria-busy': String(!page) }, alarms(), page ? h('div', { class: 'page', key: pageKey }, page.view()) : openProblem && problem(openProblem))),
+    dialogs(), notes(), extras.map((view) => view()),
+  ];
+};
+
+/** Views over the page that are loaded when they are asked for. @type {(() => any)[]} */
+export const extras = [];
+
+// ---- routes
+
+let pageKey = '';
+let openProblem = '';
+let isStarted = false;
+
+async function open() {
+  const before = app.route;
+  app.route = parse(location.hash);
+  const { parts } = app.route;
+  const key = parts.join('/');
+  if (app.page && key === pageKey && before.parts.length === parts.length) {
+    redraw();
+    refresh();
+    return;
+  }
+  app.page?.close?.();
+  const load = PAGES[parts[0] ?? ''];
+  openProblem = '';
+  if (!load) {
+    app.page = null;
+    openProblem = `There is no page at ${plain(location.hash)}.`;
+    redraw();
+    return;
+  }
+  try {
+    const module = await load(parts);
+    if (app.route.parts.join('/') !== key) return;
+    app.page = Object.assign(module.open(parts, app.route.query), { data: {}, errors: {} });
+    pageKey = key;
+  } catch (error) {
+    app.page = null;
+    app.state.stale = true;
+    openProblem = `The page could not be opened: ${error.message}`;
+  }
+  document.title = app.page ? `${plain(app.page.title)} \u00b7 Leveret` : 'Leveret';
+  window.scrollTo(0, 0);
+  redraw();
+  refresh();
+}
+
+window.addEventListener('hashchange', open);
+window.addEventListener('popstate', () => {
+  if (app.who && link(app.route.parts, Object.fromEntries(app.route.query)) !== location.hash) open();
+});
+
+async function start() {
+  isStarted = true;
+  // Nobody is asked for whom no login is known: that is no error.
+  const answer = remembered('login', false) ? await get('/whoami') : null;
+  if (!answer) {
+    redraw();
+    return;
+  }
+  if (answer.ok) {
+    app.who = answer.data;
+    lookAround();
+    await open();
+  } else if (answer.status === 0) {
+    app.state.lost = true;
+    setTimeout(start, 2000);
+  } else if (answer.status === 401 && answer.data?.error === 'not_authorised') {
+    login.problem = answer.reason;
+  }
+  redraw();
+}
+
+// ---- the keyboard
+
+let isGoing = 0;
+
+function isTyping(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
+}
+
+document.addEventListener('keydown', (event) => {
+  if (!app.who || event.altKey || event.metaKey || event.ctrlKey) return;
+  if (isTyping(event.target) || app.dialogs.length > 0) return;
+  if (Date.now() - isGoing < 1500) {
+    isGoing = 0;
+    const found = NAVIGATION.flatMap(([, entries]) => entries).find(([, , key, may]) => key === event.key && (!may || may()));
+    if (found) location.hash = link(found[0] ? [found[0]] : []);
+    return;
+  }
+  const own = app.page?.keys?.[event.key];
+  const act = own ?? {
+    g: () => { isGoing = Date.now(); },
+    p: () => setPaused(!app.paused),
+    '/': () => /** @type {HTMLElement | null} */ (document.querySelector('[data-filter]'))?.focus(),
+  }[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+document.addEventListener('click', (event) => {
+  for (const menu of document.querySelectorAll('details.menu-of[open]')) {
+    if (event.target instanceof Node && !menu.contains(event.target)) menu.removeAttribute('open');
+  }
+});
+
+document.addEventListener('keyup', (event) => {
+  if (event.key !== 'Escape') return;
+  for (const menu of document.querySelectorAll('details.menu-of[open]')) {
+    menu.removeAttribute('open');
+    /** @type {HTMLElement | null} */ (menu.querySelector('summary'))?.focus();
+  }
+});
+
+export { count, has, isAdministrator, isMonitor, isPolicymaker };
+start();

@@ -1,0 +1,120 @@
+// The node at a glance: what is wrong right now, and how much goes through.
+
+import { app, isMonitor, link, query, queueLink, setQuery } from '../app.js';
+import { chart, levels, RANGES, rates, samples } from '../chart.js';
+import { h } from '../dom.js';
+import { bytes, count, duration, number, plain, rate, short } from '../format.js';
+import { facts, problem, section, table, tag, tile, to, toQueue } from '../parts.js';
+
+const COLUMNS = 'name,vhost,type,messages_ready,messages,consumers,messages_details.rate';
+
+export function open() {
+  const page = {
+    title: 'Overview', data: /** @type {Record<string, any>} */ ({}), errors: {},
+    sources() {
+      const vhost = query('vhost') ? `/${encodeURIComponent(query('vhost'))}` : '';
+      const range = samples(query('range', '600'), ['lengths', 'msg_rates']);
+      const list = (words) => `/queues${vhost}?page=1&page_size=6&columns=${COLUMNS}&${words}`;
+      return {
+        all: vhost ? `/vhosts${vhost}?${range}` : `/overview?${range}`,
+        idle: list('where=messages_ready>0&where=consumers=0&sort=messages_ready&sort_reverse=true'),
+        grow: list('where=messages_details.rate>0&sort=messages_details.rate&sort_reverse=true'),
+        ...(isMonitor() ? { nodes: `/nodes?${samples(query('range', '600'), ['node_stats'])}` } : {}),
+      };
+    },
+    view: () => view(page),
+  };
+  return page;
+}
+
+function view(page) {
+  const { all, idle, grow, nodes } = page.data;
+  if (!all) return page.errors.all ? problem(page.errors.all) : [h('div', { class: 'head' }, h('h1', null, 'Overview')), h('div', { class: 'tiles' }, Array.from({ length: 6 }, () => h('div', { class: 'tile' }, h('span', { class: 'ghost' }))))];
+  const totals = all.queue_totals ?? all;
+  const stats = all.message_stats ?? {};
+  const objects = all.object_totals;
+  return [
+    h('div', { class: 'head' }, h('h1', null, query('vhost') ? ['Overview of ', h('bdi', null, plain(query('vhost')))] : 'Overview'), h('span', { class: 'grow' }), ranges()),
+    h('div', { class: 'tiles' },
+      tile('Ready', short(totals.messages_ready ?? 0), trend(totals.messages_ready_details), '', link(['queues'], { sort: 'ready', desc: 1, vhost: query('vhost') })),
+      tile('Unacked', short(totals.messages_unacknowledged ?? 0), trend(totals.messages_unacknowledged_details), '', link(['queues'], { sort: 'unacked', desc: 1, vhost: query('vhost') })),
+      tile('Published', rate(stats.publish_details?.rate ?? 0), `${short(stats.publish ?? 0)} in all`),
+      tile('Delivered', rate(stats.deliver_get_details?.rate ?? 0), `${short(stats.deliver_get ?? 0)} in all`),
+      tile('Unroutable', rate((stats.drop_unroutable_details?.rate ?? 0) + (stats.return_unroutable_details?.rate ?? 0)), `${short((stats.drop_unroutable ?? 0) + (stats.return_unroutable ?? 0))} in all`,
+        (stats.drop_unroutable_details?.rate ?? 0) > 0 ? 'warn' : ''),
+      objects && tile('Queues', short(objects.queues), count(objects.consumers, 'consumer'), '', link(['queues'])),
+      objects && tile('Connections', short(objects.connections), count(objects.channels, 'channel'))),
+    now(idle, grow),
+    h('div', { class: 'charts' },
+      chart({ label: 'Messages', series: [{ name: 'Ready', points: levels(totals.messages_ready_details) }, { name: 'Unacked', points: levels(totals.messages_unacknowledged_details) }] }),
+      chart({ label: 'Rates', unit: 'rate', series: [['Published', 'publish'], ['Delivered', 'deliver_get'], ['Acknowledged', 'ack'], ['Confirmed', 'confirm'], ['Redelivered', 'redeliver']]
+        .map(([name, key]) => ({ name, points: rates(stats[`${key}_details`]) })).filter((it, at) => at < 3 || it.points.some(([, value]) => value > 0)) })),
+    nodes && nodes.map(nodeCard),
+    !query('vhost') && listeners(all),
+  ];
+}
+
+function ranges() {
+  const open = query('range', '600');
+  return h('div', { class: 'segments', role: 'group', 'aria-label': 'Time' }, RANGES.map(([id, label]) => h('button', {
+    type: 'button', 'aria-pressed': String(id === open), onclick: () => setQuery({ range: id === '600' ? '' : id }),
+  }, label)));
+}
+
+const trend = (details) => {
+  const by = details?.rate ?? 0;
+  return Math.abs(by) < 0.05 ? 'steady' : `${by > 0 ? '\u25b2 grows' : '\u25bc falls'} ${rate(Math.abs(by))}`;
+};
+
+/** What wants a look right now. */
+function now(idle, grow) {
+  const alarms = app.state.alarms.length > 0;
+  const calm = !alarms && idle?.filtered_count === 0 && grow?.filtered_count === 0;
+  if (!idle || !grow) return null;
+  if (calm) return h('p', { class: 'calm-line' }, tag('good', 'All calm'), ' No queue grows, and none has messages without consumers.');
+  const row = (queue) => [toQueue(queue.vhost, queue.name), number(queue.messages_ready), number(queue.consumers), signed(queue.messages_details?.rate)];
+  const more = (list, filter) => list.filtered_count > list.items.length && h('p', null, to(link(['queues'], { ...filter, vhost: query('vhost') }), `All ${number(list.filtered_count)}`));
+  return h('div', { class: 'cards' },
+    section(['Messages that nobody consumes ', idle.filtered_count > 0 && tag('warn', number(idle.filtered_count))],
+      table(['Queue', '#Ready', '#Consumers', '#Change'], idle.items.map(row), 'Every queue with messages has a consumer.'), more(idle, { filter: 'ready>0 no:consumers', sort: 'ready', desc: 1 })),
+    section(['Queues that grow ', grow.filtered_count > 0 && tag('warn', number(grow.filtered_count))],
+      table(['Queue', '#Ready', '#Consumers', '#Change'], grow.items.map(row), 'No queue grows.'), more(grow, { filter: 'change>0', sort: 'change', desc: 1 })));
+}
+
+const signed = (by) => (by === undefined ? '\u2013' : `${by > 0 ? '+' : ''}${rate(by)}`);
+
+function nodeCard(node) {
+  return section(['Node ', h('bdi', { class: 'name' }, plain(node.name)), ' ', tag(node.running ? 'good' : 'bad', node.running ? 'running' : 'stopped'), node.being_drained && tag('warn', 'maintenance')],
+    h('div', { class: 'gauges' },
+      gauge('Memory', node.mem_used, node.mem_limit, bytes, node.mem_alarm, 'publishers wait above it'),
+      gauge('Disk free', node.disk_free, node.disk_free_limit, bytes, node.disk_free_alarm, 'publishers wait below it', true),
+      gauge('File descriptors', node.fd_used, node.fd_total, number),
+      gauge('Sockets', node.sockets_used, node.sockets_total, number)),
+    facts([
+      ['Up for', duration(node.uptime)],
+      ['Written to disk', node.io_write_bytes_details && `${bytes(node.io_write_bytes_details.rate)}/s`],
+      node.io_sync_avg_time !== undefined && ['fsync', duration(node.io_sync_avg_time)],
+      ['Cores', number(node.processors)],
+      ['Data', h('code', null, plain(node.db_dir))],
+    ]));
+}
+
+function gauge(label, used, limit, format, alarm = false, meaning = '', floor = false) {
+  if (used === undefined) return null;
+  const share = floor ? Math.min(1, (limit ?? 0) / Math.max(used, 1)) : Math.min(1, used / Math.max(limit ?? used, 1));
+  return h('div', { class: `gauge ${alarm ? 'bad' : share > 0.8 ? 'warn' : ''}` }, h('span', { class: 'label' }, label),
+    h('span', null, h('strong', null, format(used)), floor ? ` (at least ${format(limit)})` : ` of ${format(limit)}`),
+    h('span', { class: 'bar-of', title: meaning, 'aria-hidden': 'true' }, h('span', { style: { width: `${Math.max(1, share * 100).toFixed(1)}%` } })), alarm && tag('bad', 'alarm'));
+}
+
+function listeners(all) {
+  if (!all.listeners) return null;
+  return section('Ports', table(['Protocol', '#Port', 'Address', 'TLS'], all.listeners.map((it) => [it.protocol, String(it.port), h('code', null, it.ip_address), it.tls ? tag('good', 'TLS') : 'no'])),
+    all.churn_rates && facts([
+      ['Connections opened', rate(all.churn_rates.connection_created_details?.rate)], ['Closed', rate(all.churn_rates.connection_closed_details?.rate)],
+      ['Channels opened', rate(all.churn_rates.channel_created_details?.rate)], ['Queues declared', rate(all.churn_rates.queue_declared_details?.rate)],
+      ['Queues deleted', rate(all.churn_rates.queue_deleted_details?.rate)],
+    ]));
+}
+
+export { queueLink };

@@ -1,0 +1,154 @@
+// One queue or stream: how it is, why, who reads it, what is in it.
+
+import { app, isAdministrator, link, query, queueLink, redraw, setQuery } from '../app.js';
+import { path } from '../api.js';
+import { chart, levels, RANGES, rates, samples } from '../chart.js';
+import { bindTo, unbind } from '../bind.js';
+import { h } from '../dom.js';
+import { bytes, count, duration, number, plain, rate, short, time } from '../format.js';
+import { fetchMessages, publish } from '../messages.js';
+import { button, dialog, facts, fields, name, nothing, problem, section, state, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
+import { deleteQueue, purgeQueue } from './queues.js';
+
+export function open([, vhost, queue]) {
+  const of = path`/${vhost}/${queue}`;
+  const page = {
+    title: queue, vhost, queue, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
+    sources() {
+      const tab = query('tab');
+      const sources = /** @type {Record<string, string>} */ ({ queue: `/queues${of}?${samples(query('range', '600'), ['lengths', 'msg_rates'])}`, why: `/explain/why${of}` });
+      if (tab === 'bindings') sources.bindings = `/queues${of}/bindings`;
+      if (tab === 'settings') sources.settings = `/explain/queue${of}`;
+      if (page.data.queue?.type === 'stream' && isAdministrator()) {
+        sources.stream = `/leveret/streams${of}`;
+        sources.tracking = `/leveret/streams${of}/tracking`;
+      }
+      return sources;
+    },
+    view: () => view(page),
+  };
+  return page;
+}
+
+function view(page) {
+  const { queue } = page.data;
+  const { vhost } = page;
+  const crumb = h('p', { class: 'crumb' }, to(link(['queues']), 'Queues and streams'), ' \u203a ', to(link(['queues'], { vhost }), name(vhost)));
+  if (!queue) return [h('div', { class: 'head' }, crumb, h('h1', null, name(page.queue))), page.errors.queue ? nothing(page.data.queue === null ? 'There is no such queue, or it has gone.' : page.errors.queue) : h('div', { class: 'tiles' }, h('div', { class: 'tile' }, h('span', { class: 'ghost' })))];
+  const tab = query('tab');
+  return [
+    h('div', { class: 'head' }, crumb, h('h1', null, name(queue.name)), tag(`type-${queue.type}`, queue.type), state(queue.state),
+      !queue.durable && tag('calm', 'transient'), queue.auto_delete && tag('calm', 'auto-delete'), queue.exclusive && tag('calm', 'exclusive'),
+      queue.policy && h('span', { class: 'faint' }, 'policy ', name(queue.policy)), h('span', { class: 'grow' }), actions(queue)),
+    tabs([['', 'Now'], ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['settings', 'Settings']], tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
+    page.errors.queue && problem(page.errors.queue),
+    tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
+  ];
+}
+
+function actions(queue) {
+  const { vhost } = queue;
+  const isStream = queue.type === 'stream';
+  return h('div', { class: 'bar' },
+    button('Publish', () => publish({ vhost, exchange: '', routingKey: queue.name, isFixed: true })),
+    !isStream && button('Get', () => fetchMessages(queue)),
+    !isStream && button('Purge', () => dialog({
+      title: ['Purge ', name(queue.name), '?'], says: h('p', null, `${count(queue.messages_ready, 'message')} that are ready will be lost. Those that consumers hold stay theirs.`),
+      act: `Purge ${number(queue.messages_ready)}`, danger: true, confirm: queue.messages_ready > 0 ? queue.name : undefined, requests: () => [purgeQueue(queue)], told: 'Purged',
+    }), { kind: 'danger' }),
+    button('Delete', () => dialog({
+      title: ['Delete ', name(queue.name), '?'], says: h('p', null, `With it go ${count(queue.messages ?? 0, 'message')} and all its bindings. ${count(queue.consumers, 'consumer')} will be told.`),
+      act: 'Delete the queue', danger: true, confirm: queue.name, requests: () => [deleteQueue(queue)], told: `Deleted ${plain(queue.name)}`, leaves: link(['queues']),
+    }), { kind: 'danger' }));
+}
+
+function now(page) {
+  const { queue, why, stream, tracking } = page.data;
+  const stats = queue.message_stats ?? {};
+  const isStream = queue.type === 'stream';
+  const perSecond = (key) => rate(stats[`${key}_details`]?.rate ?? 0);
+  const open = query('range', '600');
+  return [
+    why && reasons(queue, why),
+    h('div', { class: 'tiles' },
+      tile(isStream ? 'Messages' : 'Ready', short(queue.messages_ready), change(queue.messages_ready_details)),
+      !isStream && tile('Unacked', short(queue.messages_unacknowledged), change(queue.messages_unacknowledged_details)),
+      tile('In', perSecond('publish'), `${short(stats.publish ?? 0)} in all`),
+      tile('Out', perSecond('deliver_get'), `${short(stats.deliver_get ?? 0)} in all`),
+      tile('Acknowledged', perSecond('ack'), `${perSecond('redeliver')} redelivered`),
+      queue.message_bytes !== undefined && tile('Bytes', bytes(queue.message_bytes), queue.messages ? `${bytes(queue.message_bytes / queue.messages)} each` : ''),
+      queue.messages_delayed > 0 && tile('Delayed', short(queue.messages_delayed), queue.next_delayed_at ? `next ${time(queue.next_delayed_at)}` : ''),
+      queue.messages_unconfirmed > 0 && tile('Unconfirmed', short(queue.messages_unconfirmed), `${number(queue.confirms_timed_out)} timed out`),
+      why && tile('Oldest', why.oldest_message_age_seconds ? duration(why.oldest_message_age_seconds * 1000) : '\u2013', 'age of a message')),
+    h('div', { class: 'segments', role: 'group', 'aria-label': 'Time', style: { 'align-self': 'flex-start' } }, RANGES.map(([id, label]) => h('button', {
+      type: 'button', 'aria-pressed': String(id === open), onclick: () => setQuery({ range: id === '600' ? '' : id }),
+    }, label))),
+    h('div', { class: 'charts' },
+      chart({ label: 'Messages', series: [{ name: 'Ready', points: levels(queue.messages_ready_details) }, { name: 'Unacked', points: levels(queue.messages_unacknowledged_details) }].slice(0, isStream ? 1 : 2) }),
+      chart({ label: 'Rates', unit: 'rate', series: [['In', 'publish'], ['Out', 'deliver_get'], ['Acknowledged', 'ack'], ['Redelivered', 'redeliver'], ['Fetched one by one', 'get']]
+        .map(([label, key]) => ({ name: label, points: rates(stats[`${key}_details`]) })).filter((it, at) => at < 3 || it.points.some(([, n]) => n > 0)) })),
+    isStream && stream && streamCard(queue, stream, tracking),
+    h('div', { class: 'cards' },
+      section('Where messages come from', table(['Exchange', '#Per second', '#In all'], (queue.incoming ?? []).map((it) => [toExchange(it.exchange.vhost, it.exchange.name), rate(it.stats.publish_details?.rate), number(it.stats.publish)]), 'Nothing has come since the node started.')),
+      section('Who takes them', table(['Channel', '#Per second', '#In all'], (queue.deliveries ?? []).map((it) => [toChannel(it.channel_details.name), rate(it.stats.deliver_get_details?.rate), number(it.stats.deliver_get)]), 'Nobody has taken any.'))),
+  ];
+}
+
+const change = (details) => {
+  const by = details?.rate ?? 0;
+  return Math.abs(by) < 0.05 ? 'steady' : `${by > 0 ? '\u25b2 grows' : '\u25bc falls'} ${rate(Math.abs(by))}`;
+};
+
+/** Why messages stay, in the node's own words. */
+function reasons(queue, why) {
+  const [first, ...rest] = why.reasons ?? [];
+  const isFine = queue.messages_ready === 0 || /have room/.test(first ?? '') || queue.type === 'stream';
+  if (queue.type === 'stream') return null;
+  return h('div', { class: `why ${isFine ? '' : 'waits'}` }, h('strong', null, isFine ? 'Now: ' : 'Why messages wait: '), [first, ...rest].filter(Boolean).join('; '), '.',
+    why.publishers_wait_for?.length > 0 && [' Publishers wait for: ', why.publishers_wait_for.map((it) => tag('bad', typeof it === 'string' ? it : it.alarm ?? JSON.stringify(it)))]);
+}
+
+function streamCard(queue, members, tracking) {
+  const writer = members[0] ?? {};
+  const offsets = Array.isArray(tracking) ? tracking.filter((it) => it.type === 'offset' || it.offset !== undefined) : [];
+  const span = Math.max(1, writer.committed_offset - writer.first_offset);
+  return section('Stream', facts([
+    ['First offset', number(writer.first_offset)], ['Last offset', number(writer.committed_offset)], ['Segments', number(writer.segments)], ['Readers', number(writer.readers)],
+    ['Kept', [queue.arguments['x-max-age'] && `for ${queue.arguments['x-max-age']} `, queue.arguments['x-max-length-bytes'] && `up to ${bytes(queue.arguments['x-max-length-bytes'])}`, !queue.arguments['x-max-age'] && !queue.arguments['x-max-length-bytes'] && 'for ever']],
+  ]), offsets.length > 0 && table(['Consumer', '#Stored offset', '#Behind', 'Where it is'], offsets.map((it) => [name(it.reference ?? it.name), number(it.offset ?? it.value), number(Math.max(0, writer.committed_offset - (it.offset ?? it.value))),
+    h('span', { class: 'bar-of wide' }, h('span', { style: { width: `${(100 * Math.max(0, (it.offset ?? it.value) - writer.first_offset) / span).toFixed(1)}%` } }))])));
+}
+
+function consumers(page) {
+  const { queue, why } = page.data;
+  const held = new Map((why?.consumers ?? []).map((it) => [`${it.channel_details.name}\0${it.consumer_tag}`, it]));
+  return section('Consumers', table(['Tag', 'Channel', 'User', '#Prefetch', '#Holds', 'State', 'Acks', 'Arguments'], (queue.consumer_details ?? []).map((it) => {
+    const more = held.get(`${it.channel_details.name}\0${it.consumer_tag}`);
+    return [name(it.consumer_tag), toChannel(it.channel_details.name), name(it.channel_details.user), it.prefetch_count || 'no limit', more ? number(more.messages_held_by_channel) : '\u2013',
+      more ? (/^has room/.test(more.state) ? tag('good', more.state) : tag('warn', more.state)) : state(it.activity_status), it.ack_required ? 'acknowledges' : 'automatic', fields(it.arguments)];
+  }), 'Nobody consumes.'));
+}
+
+function bindings(page) {
+  const { vhost, data: { queue, bindings: all } } = page;
+  if (!all) return page.errors.bindings ? problem(page.errors.bindings) : h('span', { class: 'ghost' });
+  return section(['Bindings ', button('Bind', () => bindTo({ vhost, destination: queue.name, kind: 'q' }))],
+    table(['Exchange', 'Routing key', 'Arguments', ''], all.map((it) => [it.source === '' ? h('span', { class: 'faint' }, 'the default exchange, by the queue\u2019s name') : toExchange(vhost, it.source), name(it.routing_key, '(empty)'), fields(it.arguments), it.source !== '' && button('Unbind', () => unbind(it), { kind: 'danger' })])));
+}
+
+function settings(page) {
+  const { queue, settings: all } = page.data;
+  if (!all) return page.errors.settings ? problem(page.errors.settings) : h('span', { class: 'ghost' });
+  const standing = (it) => [name(it.name), h('code', null, plain(it.pattern)), number(it.priority), it.applies ? tag('good', 'in force') : h('span', { class: 'faint' }, plain(it.reason)), fields(it.definition)];
+  return [
+    section('Settings in force', table(['Setting', 'Value', 'From', 'Argument', 'Policy', 'Operator policy'], all.settings.map((it) => [h('code', null, it.name), value(it.value), tag('calm', it.origin),
+      value(it.given.argument), value(it.given.policy), value(it.given.operator_policy)]), 'No argument and no policy sets anything: everything is as it is by default.')),
+    section('Arguments of its declaration', fields(queue.arguments)),
+    section('Policies', table(['Policy', 'Pattern', '#Priority', 'Does it apply?', 'Definition'], all.policies.map(standing), 'None in this virtual host')),
+    section('Operator policies', table(['Policy', 'Pattern', '#Priority', 'Does it apply?', 'Definition'], all.operator_policies.map(standing), 'None in this virtual host')),
+    section('Storage', facts([['Node', name(queue.node)], queue.storage_version !== undefined && ['Version', number(queue.storage_version)], queue.memory !== undefined && ['Memory', bytes(queue.memory)], ['Confirms on', value(queue.confirm_on)],
+      queue.members && ['Members', queue.members.map((it) => name(it))]])),
+  ];
+}
+
+export { app, redraw, toQueue };

@@ -1,0 +1,202 @@
+// What people do with the UI. Each scenario has a browser's profile of its own, and waits for what it sees.
+
+import assert from 'node:assert/strict';
+import { HOSTILE } from './seed.js';
+
+/** Pages that must be right in each look. */
+export const PAGES = [
+  '#/', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+];
+
+export async function logIn({ page, node }, hash = '', name = 'guest') {
+  await page.goto(`${node.url}/${hash}`);
+  await page.fill('[name=username]', name);
+  await page.fill('[name=password]', name);
+  await page.press('[name=password]', 'Enter');
+  await page.waitForSelector('.page h1');
+}
+
+const rows = (page) => page.locator('table.rows tbody tr');
+
+async function names(page) {
+  return page.locator('table.rows tbody td:nth-child(2)').allInnerTexts();
+}
+
+/** Goes on once a list shows so many rows. */
+const hasRows = (page, n) => page.waitForFunction((count) => document.querySelectorAll('table.rows tbody tr').length === count && !document.querySelector('.ghost'), n);
+
+async function openPages(it) {
+  await logIn(it);
+  for (const hash of PAGES) {
+    await it.page.goto(`${it.node.url}/${hash}`);
+    await it.page.waitForSelector('.page h1');
+    await it.page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why'));
+    assert.deepEqual(await it.judged(), [], hash);
+    const isWide = await it.page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
+    assert.equal(isWide, false, `${hash} is wider than the window`);
+  }
+}
+
+/** @type {[string, any, (it: any) => Promise<void>][]} */
+export const SCENARIOS = [
+  ['login', {}, async (it) => {
+    const { page, node, heard } = it;
+    await page.goto(`${node.url}/#/queues`);
+    assert.deepEqual(await it.judged(), []);
+    await page.fill('[name=username]', 'guest');
+    await page.fill('[name=password]', 'wrong');
+    await page.press('[name=password]', 'Enter');
+    await page.waitForSelector('text=Name or password is wrong');
+    // The browser's own word for a status of 401.
+    heard.splice(0, heard.length, ...heard.filter((line) => !line.includes('401')));
+    await page.fill('[name=password]', 'guest');
+    await page.press('[name=password]', 'Enter');
+    await hasRows(page, 100);
+    await page.reload();
+    await hasRows(page, 100);
+    await page.click('.menu-of summary[aria-label^=User]');
+    await page.click('text=Log out');
+    await page.waitForSelector('[name=username]');
+    await page.reload();
+    await page.waitForSelector('[name=username]');
+  }],
+  ['size', {}, async ({ page, node }) => {
+    const sizes = [];
+    page.on('requestfinished', async (request) => {
+      if (request.url().includes('/ui/') || request.url() === `${node.url}/`) sizes.push((await request.sizes()).responseBodySize);
+    });
+    await logIn({ page, node }, '#/queues');
+    await hasRows(page, 100);
+    const sum = sizes.reduce((all, size) => all + size, 0);
+    assert.ok(sum <= 60 * 1024 && sizes.length <= 15, `${sizes.length} files, ${sum} bytes`);
+    const answer = await page.request.get(await page.locator('link[rel=stylesheet]').evaluate((link) => link.href));
+    assert.match(answer.headers()['cache-control'], /immutable/);
+    const index = await page.request.get(`${node.url}/`);
+    assert.match(index.headers()['content-security-policy'], /default-src 'none'.*require-trusted-types-for 'script'/);
+    assert.equal(index.headers()['cache-control'], 'no-cache');
+  }],
+  ['list', {}, async (it) => {
+    const { page } = it;
+    await logIn(it, '#/queues');
+    await hasRows(page, 100);
+    await page.click('text=Next');
+    await page.waitForURL(/page=2/);
+    await hasRows(page, 39);
+    await page.goBack();
+    await hasRows(page, 100);
+    await page.fill('[data-filter]', 'type:quorum');
+    await hasRows(page, 1);
+    assert.deepEqual(await names(page), ['paid']);
+    await page.fill('[data-filter]', '/^work-00\\d$/ has:policy');
+    await hasRows(page, 10);
+    assert.match(page.url(), /filter=/);
+    await page.reload();
+    await hasRows(page, 10);
+    await page.click('th >> text=Name');
+    await page.waitForSelector('th[aria-sort]');
+    await page.click('th >> text=Name');
+    await page.waitForFunction(() => document.querySelector('table.rows tbody td:nth-child(2)')?.textContent === 'work-009');
+    await page.fill('[data-filter]', 'ready>');
+    await page.waitForSelector('text=what of ready?');
+  }],
+  ['live', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/queues?filter=baskets');
+    await hasRows(page, 1);
+    await page.focus('[data-filter]');
+    await node.ask('POST', '/exchanges/shop/amq.default/publish', { routing_key: 'baskets', payload: 'x', payload_encoding: 'string', properties: {} });
+    await page.waitForFunction(() => document.querySelector('table.rows tbody tr')?.textContent?.includes('1'));
+    assert.equal(await page.evaluate(() => document.activeElement?.hasAttribute('data-filter')), true, 'the focus stays');
+  }],
+  ['hostile', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it);
+    for (const name of HOSTILE) {
+      await page.goto(`${node.url}/#/queues/%2F/${encodeURIComponent(name)}`);
+      await page.waitForFunction(() => document.querySelector('.why'));
+      assert.equal(await page.locator('h1 *:not(bdi)').count(), 0);
+      await page.locator('.head >> text=Delete').click();
+      const asked = await page.locator('dialog code.name').innerText();
+      await page.fill('dialog input[type=text]', asked);
+      await page.click('dialog footer .danger');
+      await page.waitForURL(/#\/queues(\?.*)?$/);
+      assert.equal((await node.ask('GET', `/queues/%2F/${encodeURIComponent(name)}`)).status, 404, name);
+    }
+  }],
+  ['queue', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/queues');
+    await page.click('.bar .primary');
+    await page.fill('dialog [name=name]', 'made');
+    await page.click('dialog label:has-text("Show all arguments")');
+    await page.fill('dialog [name=x-max-length]', '7');
+    await page.click('dialog footer .primary');
+    await page.waitForURL(/#\/queues\/%2F\/made$/);
+    await page.waitForSelector('.why');
+    assert.equal((await node.ask('GET', '/queues/%2F/made')).data.arguments['x-max-length'], 7);
+    await page.locator('.head >> text=Publish').click();
+    await page.fill('dialog [name=payload]', '{"a":1}');
+    await page.fill('dialog [name=headers]', 'n = 1');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('.note >> text=Published and routed');
+    await page.locator('.head >> text=Get').click();
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('dialog .message pre');
+    assert.match(await page.locator('dialog .message').innerText(), /"a": 1/);
+    assert.deepEqual(await it.judged(), []);
+    await page.click('dialog footer >> text=Cancel');
+    await page.waitForFunction(() => document.querySelector('.tile strong')?.textContent === '1');
+    await page.locator('.head >> text=Purge').click();
+    await page.fill('dialog input[type=text]', 'made');
+    await page.click('dialog footer .danger');
+    await page.waitForSelector('.note >> text=Purged');
+    await page.waitForSelector('.why >> text=the queue is empty');
+  }],
+  ['bulk', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/queues?filter=work-12');
+    await hasRows(page, 10);
+    await page.check('thead .pick input');
+    await page.click('.bulk >> text=Delete');
+    await page.fill('dialog input[type=text]', '10');
+    await page.click('dialog footer .danger');
+    await page.waitForSelector('.note >> text=Deleted 10 queues');
+    await page.waitForSelector('text=Nothing matches');
+    assert.equal((await node.ask('GET', '/queues/%2F/work-121')).status, 404);
+  }],
+  ['rights', {}, async (it) => {
+    const { page } = it;
+    await logIn(it, '#/queues', 'clerk');
+    await hasRows(page, 1);
+    assert.deepEqual(await names(page), ['baskets']);
+    await page.goto(`${it.node.url}/#/queues/shop/baskets`);
+    await page.waitForSelector('.why');
+    await page.locator('.head >> text=Delete').click();
+    await page.fill('dialog input[type=text]', 'baskets');
+    await page.click('dialog footer .danger');
+    await page.waitForSelector('dialog .problem >> text=access');
+    it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('401')));
+  }],
+  ['restart', {}, async (it) => {
+    const { page, node, heard } = it;
+    await logIn(it, '#/queues/%2F/paid');
+    await page.waitForSelector('.why');
+    await node.stop();
+    await page.waitForSelector('text=The node does not answer');
+    await node.start();
+    // Logins do not outlive the node.
+    await page.waitForSelector('text=Your login has ended');
+    await page.fill('[name=username]', 'guest');
+    await page.fill('[name=password]', 'guest');
+    await page.press('[name=password]', 'Enter');
+    await page.waitForSelector('.why');
+    assert.match(page.url(), /#\/queues\/%2F\/paid$/);
+    heard.splice(0, heard.length, ...heard.filter((line) => !/401|ERR_/.test(line)));
+  }],
+  ['looks-light', {}, openPages],
+  ['looks-dark', { theme: 'dark' }, openPages],
+  ['looks-contrast', { theme: 'contrast' }, openPages],
+  ['looks-narrow', { width: 320, height: 640 }, openPages],
+];
+
+export { rows };

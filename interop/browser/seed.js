@@ -1,0 +1,30 @@
+// What the suite's node has: some of everything, and names that want to be more than names.
+
+export const HOSTILE = ['<img src=x onerror=alert(1)>', 'a\tb\x01c', '\u202egnp.exe', '   ', 'per%cent/slash?#&', 'x'.repeat(255)];
+
+const part = encodeURIComponent;
+
+/** @param {import('./node.js').Node} node */
+export async function seed(node) {
+  const put = (path, body) => node.ask('PUT', path, body);
+  await put('/vhosts/shop', { description: 'The web shop' });
+  await put('/permissions/shop/guest', { configure: '.*', write: '.*', read: '.*' });
+  await put('/users/clerk', { password: 'clerk', tags: 'management' });
+  await put('/permissions/shop/clerk', { configure: '', write: '', read: '.*' });
+  await put('/exchanges/%2F/orders', { type: 'topic', durable: true });
+  await put('/exchanges/%2F/retries', { type: 'direct', durable: true });
+  for (let at = 0; at < 130; at += 1) await put(`/queues/%2F/work-${String(at).padStart(3, '0')}`, { durable: true });
+  for (const name of HOSTILE) await put(`/queues/%2F/${part(name)}`, { durable: true });
+  await put('/queues/%2F/paid', { durable: true, arguments: { 'x-queue-type': 'quorum', 'x-delivery-limit': 5 } });
+  await put('/queues/%2F/events', { durable: true, arguments: { 'x-queue-type': 'stream' } });
+  await put('/queues/shop/baskets', { durable: true });
+  await put('/policies/%2F/short', { pattern: '^work-', definition: { 'max-length': 1000 }, priority: 1, 'apply-to': 'queues' });
+  await node.ask('POST', '/bindings/%2F/e/orders/q/paid', { routing_key: 'order.*' });
+  await node.ask('POST', '/bindings/%2F/e/orders/q/events', { routing_key: '#' });
+  for (let n = 0; n < 5; n += 1) {
+    await node.ask('POST', '/exchanges/%2F/orders/publish', {
+      routing_key: 'order.paid', payload: JSON.stringify({ order: n, note: '<b>bold</b>' }), payload_encoding: 'string',
+      properties: { delivery_mode: 2, headers: { tenant: `t${n}` }, message_id: `m-${n}` },
+    });
+  }
+}

@@ -10,7 +10,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use std::sync::Arc;
 
-/// The policy of the page: it may load its own files and ask its own node, never make code or markup of a text.
+/// The policy of the page: it may load its own files, ask its own node, and make no code or markup of a text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'; \
     require-trusted-types-for 'script'; trusted-types 'none'";

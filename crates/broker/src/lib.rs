@@ -5,6 +5,7 @@
 mod admin;
 mod alarms;
 mod broker;
+mod browse;
 mod connections;
 mod control_plane;
 mod direct_reply_to;
@@ -33,6 +34,7 @@ mod top_users;
 pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events};
+pub use crate::browse::{Browser, LookAt, LookFrom, LookedAt, holders};
 pub use crate::connections::{
     ByRoute, ChannelCounters, Connection, Connections, Deliveries, ExchangeCounts, Identity,
     Interrupt, Login, MESSAGE_SIZES, PeerCertificate, PublishTotals, Published, TlsPeer, Traffic,
@@ -54,14 +56,14 @@ pub use classic::ClassicV1Stepper;
 pub use classic::Losses;
 pub use classic::PagerStepper;
 pub use classic::{Delayed, DelayedMessage};
-pub use classic::{PagerOptions, StorageOptions};
+pub use classic::{PagerOptions, Seen, StorageOptions};
 pub use log::FileTraffic;
 pub use message::Properties as MessageProperties;
-pub use queue::Reason;
 pub use queue::machine::DeadLetters;
+pub use queue::{DeliveryCounts, Reason, Standing};
 pub use queue_type::{
-    Activity, ConsumerView, Count, Counts, Deaths, DeleteConditions, PendingConfirms, QueueRefused,
-    QueueStat, WaitsFor,
+    Activity, ConsumerView, Count, Counts, Deaths, DeleteConditions, Holder, PendingConfirms,
+    QueueRefused, QueueStat, WaitsFor,
 };
 pub use quorum::{
     BODY_START_BYTES, LogFigures, Peeked, QuorumFigures, QuorumInspection, QuorumQueue,

@@ -5,6 +5,7 @@
 
 mod body_refs;
 mod journal;
+mod look;
 mod options;
 mod pager;
 mod queue;
@@ -14,6 +15,7 @@ mod storage;
 mod v1;
 
 pub use crate::journal::{Journal, QUEUES_DIR, journals_dir_of};
+pub use crate::look::{Looker, See, Seen};
 pub use crate::options::{PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{

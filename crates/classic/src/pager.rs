@@ -23,8 +23,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::StoreError;
-use store::backlog::{Image, Job, LoadedPage, PageKey};
-use store::blob::{BlobStore, Reclaimed};
+use store::backlog::{Image, Job, LoadedPage, PageBitmap, PageKey};
+use store::blob::{BlobId, BlobStore, Reclaimed};
 
 /// Jobs of one queue before another has its turn.
 const JOBS_PER_TURN: usize = 32;
@@ -33,9 +33,9 @@ const RECLAIM_STEP_BYTES: u64 = 1 << 20;
 /// ... and how long it rests in between.
 const RECLAIM_REST: Duration = Duration::from_millis(20);
 
-/// Buffers of the thread that runs jobs.
+/// Buffers of who runs jobs, or reads pages to look at them.
 #[derive(Debug, Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     image: Image,
     bytes: Vec<u8>,
     body_bytes: Vec<u8>,
@@ -182,6 +182,23 @@ fn write(
 /// Reads a page. Damage is the queue's loss; what may go better next time is an error.
 fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<(), StoreError> {
     let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
+    let mut loaded = read_page(scratch, &**queue, page, (blob, is_durable), &wanted)?;
+    if let Ok(loaded) = &mut loaded {
+        scratch.fetch_bodies(queue.context(), loaded)?;
+    }
+    queue.loaded(page, loaded);
+    Ok(())
+}
+
+/// Reads the messages of a page from its image, or from the queue's journal where that cannot be read. Damage
+/// is told inside.
+pub(crate) fn read_page(
+    scratch: &mut Scratch,
+    queue: &dyn PagedQueue,
+    page: PageKey,
+    (blob, is_durable): (BlobId, bool),
+    wanted: &PageBitmap,
+) -> Result<Result<LoadedPage, String>, StoreError> {
     let context = queue.context();
     let storage = &context.services.storage;
     let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
@@ -190,7 +207,7 @@ fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<
         read => read,
     };
     let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
-        LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
+        LoadedPage::read(&storage.pool, &scratch.bytes, wanted).map_err(|error| error.to_string())
     });
     if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
         let (name, vhost) = (&context.def.name, &context.def.vhost);
@@ -199,36 +216,34 @@ fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<
         let read = journal.page(&storage.pool, page.first(), positions)?;
         loaded = read.ok_or_else(|| reason.clone());
     }
-    if let Ok(loaded) = &mut loaded {
-        fetch_bodies(&mut scratch.body_bytes, context, loaded)?;
-    }
-    queue.loaded(page, loaded);
-    Ok(())
+    Ok(loaded)
 }
 
-/// Reads the stored bodies of a page. A damaged one is the loss of its message.
-fn fetch_bodies(
-    scratch: &mut Vec<u8>,
-    queue: &QueueContext,
-    loaded: &mut LoadedPage,
-) -> Result<(), StoreError> {
-    let wanted = loaded.wanted_bodies();
-    let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
-    let mut next = wanted.iter();
-    let mut failed = None;
-    queue.bodies.blobs().read_run(&names, scratch, &mut |_, body| {
-        let Some(wanted) = next.next() else { return };
-        match body {
-            Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
-            Err(error) if error.is_of_disk() => failed = Some(error),
-            Err(error) => tracing::error!(
-                queue = %queue.def().name,
-                vhost = %queue.def().vhost,
-                "the body of a message cannot be read: {error}"
-            ),
-        }
-    });
-    failed.map_or(Ok(()), Err)
+impl Scratch {
+    /// Reads the stored bodies of a page. A damaged one is the loss of its message.
+    pub(crate) fn fetch_bodies(
+        &mut self,
+        queue: &QueueContext,
+        loaded: &mut LoadedPage,
+    ) -> Result<(), StoreError> {
+        let wanted = loaded.wanted_bodies();
+        let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
+        let mut next = wanted.iter();
+        let mut failed = None;
+        queue.bodies.blobs().read_run(&names, &mut self.body_bytes, &mut |_, body| {
+            let Some(wanted) = next.next() else { return };
+            match body {
+                Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
+                Err(error) if error.is_of_disk() => failed = Some(error),
+                Err(error) => tracing::error!(
+                    queue = %queue.def().name,
+                    vhost = %queue.def().vhost,
+                    "the body of a message cannot be read: {error}"
+                ),
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
 }
 
 /// The work of the thread that makes images durable and gives back space.

@@ -49,10 +49,10 @@ pub(crate) enum Answer {
     Text(String),
     /// JSON as text.
     Raw(Vec<u8>),
-    /// A long document; the tag tells its versions apart.
+    /// A long document; a tag tells its versions apart.
     Written {
         content_type: &'static str,
-        tag: u64,
+        tag: Option<u64>,
         write: Write,
     },
     NoContent,

@@ -38,7 +38,7 @@ fn field<'v>(object: &'v Value, name: &str) -> &'v Value {
 }
 
 /// Puts a field into an object.
-fn put_field(object: &mut Value, name: &str, value: Value) {
+pub(crate) fn put_field(object: &mut Value, name: &str, value: Value) {
     if let Value::Object(object) = object {
         object.insert(name.to_owned(), value);
     }
@@ -58,7 +58,7 @@ fn short(text: &str) -> Result<ShortString, Refusal> {
 }
 
 /// A flag of a body; absent means no.
-fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Refusal> {
+pub(crate) fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Refusal> {
     match object.get(field) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
@@ -70,7 +70,7 @@ fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Refusal> {
 }
 
 /// A text of a body, if it is there.
-fn optional_text<'o>(
+pub(crate) fn optional_text<'o>(
     object: &'o Map<String, Value>,
     field: &str,
 ) -> Result<Option<&'o str>, Refusal> {

@@ -7,6 +7,7 @@ mod run;
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::login;
+use crate::messages::{browse, search};
 use crate::objects::{
     access, bindings, clients, definitions, exchanges, explain, health, messages, node, policies,
     queues, streams, traces, vhosts, why,
@@ -195,6 +196,11 @@ routes! {
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
     DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue";
     POST "/queues/{vhost}/{name}/get" Vhost quiet messages::get, "Fetch messages of a queue";
+    POST "/queues/{vhost}/{name}/browse" Vhost read browse::page, "A page of messages, which is not felt by anybody; `from`, `limit`, `which`, `headers_only`, `payload_bytes`, `filter`";
+    GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Messages as they are found, as events; `scan_max`, `timeout_ms`, and as a page";
+    POST "/queues/{vhost}/{name}/search" Vhost read search::stream, "The same, with a body";
+    GET "/queues/{vhost}/{name}/export" Vhost read search::export, "All messages, an object a line; `which`, `filter`, `limit`";
+    POST "/queues/{vhost}/{name}/export" Vhost read search::export, "The same, with a body";
     POST "/queues/{vhost}/{name}/actions" Administrator change queues::act, "actions on a queue";
     POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask quorum::add_member, "Add a member";
     DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator ask quorum::delete_member, "Delete a member";

@@ -44,7 +44,31 @@ pub struct MetricsSettings {
     pub needs_login: bool,
 }
 
-/// Changes that are refused though a user may make them elsewhere.
+/// How much of messages users may look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MessageAccess {
+    /// All of it.
+    #[default]
+    Full,
+    /// All but bodies.
+    Headers,
+    /// Nothing.
+    None,
+}
+
+impl MessageAccess {
+    /// As its setting spells it.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        match word {
+            "none" => Self::None,
+            "headers" => Self::Headers,
+            _ => Self::Full,
+        }
+    }
+}
+
+/// Refusals of what a user may do elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restrictions {
     /// Operator policies stay as they are.
@@ -53,6 +77,8 @@ pub struct Restrictions {
     pub keeps_members: bool,
     /// Definitions are taken from files with the right name alone.
     pub needs_json_files: bool,
+    /// Messages are shown so far.
+    pub message_access: MessageAccess,
 }
 
 /// Limits of the connections of a listener.

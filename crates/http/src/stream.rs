@@ -5,6 +5,7 @@ use crate::call::{Answer, Call, Outcome, Take, Write};
 use crate::list::Rows;
 use crate::negotiation;
 use crate::refusal::Refusal;
+use crate::searches::{SearchTurn, Searches};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -49,11 +50,16 @@ impl io::Write for Taker<'_, '_> {
 pub(crate) struct Turns {
     reads: Semaphore,
     long: Arc<Semaphore>,
+    searches: Arc<Searches>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { reads: Semaphore::new(READS_MAX), long: Arc::new(Semaphore::new(LONG_MAX)) }
+        Self {
+            reads: Semaphore::new(READS_MAX),
+            long: Arc::new(Semaphore::new(LONG_MAX)),
+            searches: Arc::default(),
+        }
     }
 }
 
@@ -73,7 +79,8 @@ impl Turns {
             Made::Whole(response) => Ok(response),
             Made::Written(content_type, tag, write) => {
                 let mut response = self.written(content_type, write)?;
-                if let Ok(tag) = HeaderValue::from_str(&negotiation::quoted(tag)) {
+                let tag = tag.map(|tag| HeaderValue::from_str(&negotiation::quoted(tag)));
+                if let Some(Ok(tag)) = tag {
                     response.headers_mut().insert(header::ETAG, tag);
                 }
                 Ok(response)
@@ -83,6 +90,11 @@ impl Turns {
                 Ok(json(Body::from_stream(List { first: Some(first), next, turn })))
             }
         }
+    }
+
+    /// The turn of a long look through messages.
+    pub(crate) fn search(&self, user: &str) -> Result<SearchTurn, Refusal> {
+        SearchTurn::begin(&self.searches, user)
     }
 
     /// The turn of what is long.
@@ -114,7 +126,7 @@ impl Turns {
 /// An answer, or a list that begins with a text.
 enum Made {
     Whole(Response),
-    Written(&'static str, u64, Write),
+    Written(&'static str, Option<u64>, Write),
     Begun(String, Pieces),
 }
 

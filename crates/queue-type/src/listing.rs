@@ -1,6 +1,6 @@
 //! A queue and its consumers as listings show them.
 
-use crate::Counts;
+use crate::{Counts, Owner};
 use meta::{ConnectionId, QueueVersion};
 use session::{ChannelId, ShortString, Table};
 
@@ -27,6 +27,17 @@ pub struct QueueStat {
     pub version: QueueVersion,
     /// The version that its files are being converted to, and how far that has come, in thousandths.
     pub conversion: Option<(QueueVersion, u64)>,
+}
+
+/// Who holds a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The message's position.
+    pub position: u64,
+    /// The channel.
+    pub owner: Owner,
+    /// The consumer's tag; none of one that is cancelled, or never was a consumer.
+    pub consumer_tag: Option<ShortString>,
 }
 
 /// Publishes of a queue that wait for its consumers.

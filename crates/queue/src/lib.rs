@@ -20,6 +20,7 @@ pub mod queue_policy;
 mod range;
 mod retry;
 mod round;
+mod standings;
 mod turns;
 mod unacked;
 
@@ -37,3 +38,4 @@ pub use positions::{PositionRange, PositionSet};
 pub use queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 pub use retry::{Delayed, Retry, RetryOn};
 pub use round::Round;
+pub use standings::{Standing, Standings};

@@ -5,8 +5,8 @@ use crate::queue::QuorumQueue;
 use classic::PagedQueue as _;
 use message::{MessageRef, Properties};
 use queue::machine::{Facts, VERSION};
-use queue_type::Owner;
-use std::collections::BTreeMap;
+use queue_type::{Holder, Owner};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::task::Poll;
 use store::backlog::Lookup;
@@ -130,6 +130,24 @@ impl<'q> QuorumInspection<'q> {
             })
         })
         .await
+    }
+
+    /// Who holds the messages at these positions.
+    #[must_use]
+    pub fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
+        let mut state = stdx::lock(&self.0.state);
+        let state = &mut *state;
+        let mut holders = Vec::new();
+        let owners: Vec<_> = state.members.owners().collect();
+        for (id, owner) in owners {
+            let held = state.machine.facts().held(id).map(|(_, position)| position);
+            for position in held.filter(|position| positions.contains(position)) {
+                let feed = state.members.feed_mut(id);
+                let consumer_tag = feed.map(|feed| feed.consumer_tag.clone());
+                holders.push(Holder { position, owner, consumer_tag });
+            }
+        }
+        holders
     }
 
     /// Writes the machine's state to the log, so that the commands before need not be kept.

@@ -5,12 +5,13 @@ use super::{AlarmTimes, LetterBatch, Queue, QueueContext};
 use crate::journal::Journal;
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};
+use queue::Standings;
 use queue_type::{AfterDetach, DeadLetter, Owner, RejectedDeadLetters, TriedLetter};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stdx::TimeScale;
-use store::backlog::{Image, Job, LoadedPage, PageKey};
+use store::backlog::{ColdPage, FoundPage, Image, Job, LoadedPage, PageBitmap, PageKey, Toward};
 use store::blob::BlobId;
 
 /// How a message was given to a channel.
@@ -106,6 +107,12 @@ pub trait PagedQueue: Debug + Send + Sync {
 
     /// A page was read, or why it cannot be.
     fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>);
+
+    /// The nearest page with a message in that direction, and where its messages stand.
+    fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)>;
+
+    /// The messages that a page has once it was read, and where they stand; none if that page is no more.
+    fn still(&self, page: &ColdPage) -> Option<(PageBitmap, Standings)>;
 
     /// Its journal, if it has one: read instead of a page that cannot be.
     fn journal(&self) -> Option<Arc<Journal>>;

@@ -1,8 +1,8 @@
 //! A look into a queue, for listings and for tests.
 
 use super::Queue;
-use queue_type::{ConsumerView, Owner};
-use std::collections::BTreeMap;
+use queue_type::{ConsumerView, Holder, Owner};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
 
@@ -30,6 +30,12 @@ impl Inspection<'_> {
         if self.0.counters.n_unacked.load(Ordering::Relaxed) > 0 {
             stdx::lock(&self.0.state).membership().count_held(held);
         }
+    }
+
+    /// Who holds the messages at these positions, as far as there is a record of it.
+    #[must_use]
+    pub fn holders(self, positions: &BTreeSet<u64>) -> Vec<Holder> {
+        stdx::lock(&self.0.state).membership().holders(positions)
     }
 
     /// The property `timestamp` of the message that it gives out next; none while that is not in memory.

@@ -4,9 +4,11 @@ use super::consumer_channel::{ConsumerChannel, OutboxRoom};
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use queue::{AckMode, ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
-use queue_type::{Activity, Attach, AttachRefused, ChannelLimit, ConsumerView, Owner, Wakes};
+use queue_type::{
+    Activity, Attach, AttachRefused, ChannelLimit, ConsumerView, Holder, Owner, Wakes,
+};
 use session::{Event, LinkId, Sink};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The parts of a queue that have to do with who takes messages from it, and what each holds.
@@ -114,6 +116,24 @@ impl Membership<'_> {
                 n => *held.entry(owner).or_default() += n,
             }
         }
+    }
+
+    /// Who holds the messages at these positions, as far as there is a record of it.
+    pub(super) fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
+        let mut holders = Vec::new();
+        for (key, owner) in self.consumers.owners() {
+            let Some(consumer) = self.fifo.consumers().get(key) else { continue };
+            let mut note = |position| {
+                let consumer_tag = self.consumers.get(key).map(|host| host.consumer_tag.clone());
+                holders.push(Holder { position, owner, consumer_tag });
+            };
+            if consumer.n_held() < positions.len() {
+                consumer.held().filter(|at| positions.contains(at)).for_each(note);
+            } else {
+                positions.iter().copied().filter(|at| consumer.holds(*at)).for_each(&mut note);
+            }
+        }
+        holders
     }
 
     /// A message that a consumer holds comes back.

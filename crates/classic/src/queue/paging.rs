@@ -6,11 +6,15 @@ use super::pager_inbox::Account;
 use super::policy::Policy;
 use super::{PagedQueue, Queue, QueueContext, Services};
 use crate::journal::Journal;
-use queue::Fifo;
+use queue::{Fifo, Standings};
 use queue_type::Wakes;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
-use store::backlog::{Backlog, Image, Job, LoadedPage, Lookup, PageKey};
+use store::backlog::{
+    Backlog, ColdPage, FoundPage, Image, Job, LoadedPage, Looks, Lookup, PageBitmap, PageKey,
+    Toward,
+};
 use store::blob::BlobId;
 
 /// The state of a queue's paging.
@@ -124,6 +128,12 @@ impl PagingTurn<'_> {
         self.paging.ask(services, &mut self.content.backlog, head)
     }
 
+    /// Where the messages at `positions` stand.
+    fn standings(&self, positions: &Range<u64>) -> Standings {
+        let held = self.fifo.consumers().held().map(|(_, position)| position);
+        Standings::of(self.fifo.messages(), positions, held, self.policy.all_departing())
+    }
+
     /// The next job of the pager's turn.
     fn next_job(&mut self, services: &Services, image: &mut Image) -> Option<Job> {
         let head = self.head();
@@ -134,6 +144,20 @@ impl PagingTurn<'_> {
 impl PagedQueue for Queue {
     fn context(&self) -> &QueueContext {
         self
+    }
+
+    fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
+        let mut state = stdx::lock(&self.state);
+        let found = Looks::of(&state.content.backlog).find(&self.services.storage.pool, toward)?;
+        let standings = state.paging_turn().standings(&found.span);
+        Some((found, standings))
+    }
+
+    fn still(&self, page: &ColdPage) -> Option<(PageBitmap, Standings)> {
+        let mut state = stdx::lock(&self.state);
+        let live = Looks::of(&state.content.backlog).live_in(page)?;
+        let standings = state.paging_turn().standings(&live.span_from(page.page.first()));
+        Some((live, standings))
     }
 
     fn journal(&self) -> Option<Arc<Journal>> {

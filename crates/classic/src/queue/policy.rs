@@ -235,6 +235,12 @@ impl Policy {
         self.state.as_deref()?.departing.front().copied()
     }
 
+    /// The positions of all messages that depart.
+    pub(super) fn all_departing(&self) -> impl Iterator<Item = PositionRange> + '_ {
+        let departing = self.state.iter().flat_map(|policy| &policy.departing);
+        departing.map(|departing| departing.gone.positions)
+    }
+
     /// The first message that departs.
     pub(super) fn departing(&self) -> Option<u64> {
         Some(self.first_departing()?.gone.positions.start)

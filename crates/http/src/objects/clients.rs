@@ -408,7 +408,7 @@ pub(super) fn connection_details(call: &Call, connection: ConnectionId) -> Value
     })
 }
 
-pub(super) fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
+pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
     let Some(connection) = api.management.broker.connections.get(connection) else {
         return json!({});
     };

@@ -29,7 +29,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
         // Whoever asked may have gone.
         let _written = definitions_io::export(&api.management, &view, vhost.as_deref(), show);
     };
-    Ok(Answer::Written { content_type: JSON, tag, write: Box::new(write) })
+    Ok(Answer::Written { content_type: JSON, tag: Some(tag), write: Box::new(write) })
 }
 
 /// The changes that an import would make, none of which is made by this.

@@ -125,7 +125,7 @@ pub(crate) fn get_file(call: &Call) -> Outcome {
             }
         }
     };
-    Ok(Answer::Written { content_type: "text/plain", tag, write: Box::new(write) })
+    Ok(Answer::Written { content_type: "text/plain", tag: Some(tag), write: Box::new(write) })
 }
 
 pub(crate) async fn delete_file(call: &Call) -> Outcome {

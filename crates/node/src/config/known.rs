@@ -209,6 +209,7 @@ mod tests {
             "backlog_memory",
             "durability",
             "management.enabled",
+            "management.message_access",
             "otel.endpoint",
             "otel.interval",
             "otel.sample_new",

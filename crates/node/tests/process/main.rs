@@ -10,6 +10,7 @@
 mod access;
 mod backup;
 mod blame;
+mod browse;
 mod close_handshake;
 mod connection_churn;
 mod crowd;

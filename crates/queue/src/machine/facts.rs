@@ -5,7 +5,8 @@ use super::command::Attach;
 use super::effects::Departing;
 use super::holders::{Holder, Reach};
 use super::{Machine, Settings};
-use crate::{DeliveryCounts, PositionRange};
+use crate::{DeliveryCounts, PositionRange, Standings};
+use std::ops::Range;
 
 /// Figures and lists of a quorum queue, as of now.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +128,25 @@ impl<'a> Facts<'a> {
     pub fn departing(self) -> impl Iterator<Item = Departing> + 'a {
         let runs = self.0.backlog.departing.iter();
         runs.map(|(first_number, positions, reason)| Departing { first_number, positions, reason })
+    }
+
+    /// Where the messages at `positions` stand.
+    #[must_use]
+    pub fn standings(self, positions: &Range<u64>) -> Standings {
+        let backlog = &self.0.backlog;
+        let returned = backlog.ready.returned_set();
+        let ready = backlog.ready.fresh().map(|(_, ready)| ready).chain([returned]);
+        let departing = backlog.departing.iter().map(|(_, positions, _)| positions);
+        let mut standings = Standings::begin(positions, ready, departing);
+        standings.note_redelivered(positions, returned);
+        let delayed = backlog.delayed_until.range(positions.clone());
+        let delayed = delayed.map(|(at, due_ms)| (*due_ms, PositionRange::one(*at)));
+        standings.note_delayed(positions, delayed);
+        let back = [returned, &backlog.away].into_iter();
+        let back = back.flat_map(|set| Standings::within(positions, set));
+        let back = back.flat_map(|range| range.start..range.end);
+        standings.note_counts(back.map(|at| (at, self.counts(at))));
+        standings
     }
 
     /// The positions of all messages, rising: what else the host has of the queue may go.

@@ -160,6 +160,11 @@ impl Ready {
         lanes.map(|lane| (lane.priority, &lane.ready))
     }
 
+    /// Messages that came back, by position.
+    pub(super) const fn returned_set(&self) -> &PositionSet {
+        &self.returned
+    }
+
     /// All of them, in no particular order.
     pub(super) fn ranges(&self) -> impl Iterator<Item = PositionRange> + '_ {
         self.returned.ranges().chain(self.lanes.iter().flat_map(|lane| lane.ready.ranges()))

@@ -3,9 +3,12 @@
 use super::QuorumQueue;
 use super::state::QueueState;
 use classic::{Journal, Lost, PagedQueue, QueueContext, Services};
+use queue::Standings;
 use queue_type::Wakes;
 use std::sync::Arc;
-use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
+use store::backlog::{
+    ColdPage, FoundPage, Image, Job, LoadedPage, Looks, Lookup, PageBitmap, PageKey, Toward,
+};
 use store::blob::BlobId;
 
 impl QueueState {
@@ -84,6 +87,21 @@ impl PagedQueue for QuorumQueue {
                 turn.state.members.peeked.filter(|at| matches!(backlog.get(*at), Lookup::Cold));
             turn.feed_waiting();
         });
+    }
+
+    fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
+        let state = stdx::lock(&self.state);
+        let pool = self.context.services().storage().pool();
+        let found = Looks::of(&state.content.backlog).find(pool, toward)?;
+        let standings = state.machine.facts().standings(&found.span);
+        Some((found, standings))
+    }
+
+    fn still(&self, page: &ColdPage) -> Option<(PageBitmap, Standings)> {
+        let state = stdx::lock(&self.state);
+        let live = Looks::of(&state.content.backlog).live_in(page)?;
+        let standings = state.machine.facts().standings(&live.span_from(page.page.first()));
+        Some((live, standings))
     }
 
     fn journal(&self) -> Option<Arc<Journal>> {

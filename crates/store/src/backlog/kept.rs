@@ -26,7 +26,7 @@ impl SharedProperties {
 }
 
 /// A body beside the page's bytes, perhaps with properties in front of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct KeptBody {
     pub(super) body: Bytes,
     /// Only where the message's envelope has a stand-in for them.
@@ -67,7 +67,7 @@ impl KeptBody {
 }
 
 /// The bodies a page keeps apart, by number; 0 is the number of none.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct KeptBodies {
     bodies: Vec<Option<KeptBody>>,
     /// Bytes of those that are still there.

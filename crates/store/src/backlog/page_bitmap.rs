@@ -113,6 +113,23 @@ impl PageBitmap {
         self.runs().map(|run| absolute(run.start)..absolute(run.end)).collect()
     }
 
+    /// Whether the position is among those of a page that begins at `first`.
+    #[must_use]
+    pub fn has(&self, first: u64, position: u64) -> bool {
+        let at = position.checked_sub(first).and_then(|at| u16::try_from(at).ok());
+        at.is_some_and(|at| self.contains(at))
+    }
+
+    /// From the first of them to the last, of a page that begins at `first`.
+    #[must_use]
+    pub fn span_from(&self, first: u64) -> Range<u64> {
+        let mut span = first..first;
+        for run in self.ranges_from(first) {
+            span = if span.is_empty() { run } else { span.start..run.end };
+        }
+        span
+    }
+
     /// Bytes on the heap.
     #[cfg(test)]
     pub(super) const fn heap_bytes(&self) -> usize {

@@ -3,6 +3,7 @@
 use super::fits;
 use crate::config::kind::{Kind, Range, Zero};
 use crate::config::option::{ConfigOption, also, row};
+use http::MessageAccess;
 
 const COUNT: Range = Range { min: 1, max: u32::MAX as u64, zero: Zero::Plain };
 
@@ -232,6 +233,14 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
                  Prometheus is a line of `access.log` there, in Apache's combined form, times in UTC. \
                  `log.file.rotation` says when it moves itself away.",
             ),
+        ),
+        row(
+            "management.message_access",
+            "full",
+            Kind::Word(&["full", "headers", "none"], |d, v| {
+                d.config.http.settings.restrictions.message_access = MessageAccess::of(v)
+            }),
+            "How much of messages users may look at by HTTP: all, all but bodies, or nothing. Leveret's own key.",
         ),
         row(
             "trace_files.directory",

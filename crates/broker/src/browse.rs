@@ -1,0 +1,216 @@
+//! Messages of a queue of any type, one after the other, for who only looks at them: nothing changes for it,
+//! and it waits for the disk. Never who may look.
+
+use crate::queue_ref::QueueRef;
+use classic::{Looker, PagedQueue, See, Seen};
+use message::{MessageRef, OwnedMessage};
+use queue::{DeliveryCounts, Standing};
+use queue_type::Holder;
+use quorum::QuorumInspection;
+use session::{ShortString, Table, Value};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::backlog::Toward;
+use stream::{Inspection, Stream, Tail};
+
+/// Messages of a stream that are looked at in one step, ...
+const STREAM_STEP: u64 = 64;
+/// ... and the bytes of them that are kept at once, but for the last, when the last are first.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// The place where a look begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookFrom {
+    /// A position, and later ones.
+    Position(u64),
+    /// Earlier ones than a position, the last first.
+    Before(u64),
+    /// The first message whose time, in Unix milliseconds, is not before: in a stream its chunk's, elsewhere
+    /// what its publisher said (the property `timestamp`).
+    TimeMs(u64),
+}
+
+/// A message that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct LookedAt<'a> {
+    /// The message, and where it stands. In a stream its position is its offset.
+    pub seen: Seen<'a>,
+    /// The time of its chunk, in Unix milliseconds.
+    pub chunk_timestamp_ms: Option<i64>,
+}
+
+/// Takes messages one after the other, until it has enough.
+pub type LookAt<'s> = dyn FnMut(&LookedAt<'_>) -> ControlFlow<()> + 's;
+
+/// A look through the messages of a queue, in the order of their positions.
+#[derive(Debug)]
+pub struct Browser {
+    source: Source,
+    toward: Toward,
+    since_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Paged(Arc<dyn PagedQueue>, Box<Looker>),
+    Stream(Arc<Stream>, Option<Box<Tail>>),
+}
+
+impl Browser {
+    /// A look that begins there.
+    #[must_use]
+    pub fn new(queue: &QueueRef, from: LookFrom) -> Self {
+        let paged = |queue: Arc<dyn PagedQueue>| Source::Paged(queue, Box::default());
+        let source = match queue {
+            QueueRef::Classic(queue) => paged(Arc::<classic::Queue>::clone(queue)),
+            QueueRef::Quorum(queue) => paged(Arc::<quorum::QuorumQueue>::clone(queue)),
+            QueueRef::Stream(stream) => Source::Stream(Arc::clone(stream), None),
+        };
+        let (toward, since_ms) = match from {
+            LookFrom::Position(position) => (Toward::Later(position), None),
+            LookFrom::Before(position) => (Toward::Earlier(position), None),
+            LookFrom::TimeMs(since_ms) => (Toward::Later(0), Some(since_ms)),
+        };
+        Self { source, toward, since_ms }
+    }
+
+    /// The place where the look goes on.
+    #[must_use]
+    pub const fn place(&self) -> LookFrom {
+        match (self.since_ms, self.toward) {
+            (_, Toward::Later(position)) => LookFrom::Position(position),
+            (_, Toward::Earlier(position)) => LookFrom::Before(position),
+        }
+    }
+
+    /// Shows the next messages, a page of them at most. False when there are no more.
+    ///
+    /// # Errors
+    /// The disk's, or what is wrong with a stream.
+    pub fn step(&mut self, see: &mut LookAt<'_>) -> Result<bool, String> {
+        let since_ms = &mut self.since_ms;
+        match &mut self.source {
+            Source::Paged(queue, looker) => {
+                let mut each = |seen: &Seen<'_>| {
+                    let timestamp = || seen.message.view().timestamp();
+                    let is_early = |since_ms: u64| {
+                        timestamp().is_none_or(|at| at.saturating_mul(1_000) < since_ms)
+                    };
+                    if since_ms.is_some_and(is_early) {
+                        return ControlFlow::Continue(());
+                    }
+                    *since_ms = None;
+                    see(&LookedAt { seen: *seen, chunk_timestamp_ms: None })
+                };
+                let each: &mut See<'_> = &mut each;
+                let next = looker.page(&**queue, self.toward, each);
+                let next = next.map_err(|error| error.to_string())?;
+                self.toward = next.unwrap_or(self.toward);
+                Ok(next.is_some())
+            }
+            Source::Stream(stream, tail) => match self.toward {
+                Toward::Later(offset) => {
+                    let (next, goes_on) = later(stream, tail, (offset, since_ms), see)?;
+                    self.toward = Toward::Later(next);
+                    Ok(goes_on)
+                }
+                Toward::Earlier(end) => {
+                    let next = earlier(stream, end, see)?;
+                    self.toward = Toward::Earlier(next.unwrap_or(end));
+                    Ok(next.is_some())
+                }
+            },
+        }
+    }
+}
+
+/// Who holds the messages at these positions, as far as there is a record of it.
+#[must_use]
+pub fn holders(queue: &QueueRef, positions: &BTreeSet<u64>) -> Vec<Holder> {
+    match queue {
+        QueueRef::Classic(queue) => queue.inspect().holders(positions),
+        QueueRef::Quorum(queue) => QuorumInspection::of(queue).holders(positions),
+        QueueRef::Stream(_) => Vec::new(),
+    }
+}
+
+fn opened(stream: &Stream, offset: Value) -> Result<Tail, String> {
+    let offset = [(ShortString::from_static("x-stream-offset"), offset)];
+    Tail::open(stream, &Table::from_iter(offset))
+}
+
+/// The next messages of a stream. Returns the offset behind them, and whether there may be more.
+fn later(
+    stream: &Stream,
+    tail: &mut Option<Box<Tail>>,
+    (offset, since_ms): (u64, &mut Option<u64>),
+    see: &mut LookAt<'_>,
+) -> Result<(u64, bool), String> {
+    let start = match *since_ms {
+        Some(since_ms) => Value::Timestamp(since_ms / 1_000),
+        None => Value::I64(i64::try_from(offset).unwrap_or(i64::MAX)),
+    };
+    let tail = match tail {
+        Some(tail) => tail,
+        None => tail.insert(Box::new(opened(stream, start)?)),
+    };
+    for _ in 0..STREAM_STEP {
+        let mut flow = ControlFlow::Continue(());
+        let seen = tail.next(|next| {
+            let at_ms = u64::try_from(next.chunk_timestamp_ms).unwrap_or(0);
+            if since_ms.is_none_or(|since_ms| at_ms >= since_ms) {
+                *since_ms = None;
+                flow = see(&looked_at(next.offset, next.chunk_timestamp_ms, next.message));
+            }
+        })?;
+        if !seen || flow.is_break() {
+            return Ok((tail.next_offset(), seen));
+        }
+    }
+    Ok((tail.next_offset(), true))
+}
+
+/// The messages of a stream before an offset, the last first. Returns the offset of what was shown last; none
+/// if there are no such messages.
+fn earlier(stream: &Stream, end: u64, see: &mut LookAt<'_>) -> Result<Option<u64>, String> {
+    let figures = Inspection::of(stream).figures();
+    let first = u64::try_from(figures.first_offset).unwrap_or(u64::MAX);
+    let end = end.min(stream.view().next_offset());
+    let start = end.saturating_sub(STREAM_STEP).max(first);
+    if start >= end {
+        return Ok(None);
+    }
+    let mut tail = opened(stream, Value::I64(i64::try_from(start).unwrap_or(i64::MAX)))?;
+    let (mut kept, mut bytes) = (VecDeque::new(), 0);
+    while tail.next_offset() < end {
+        let keep = |next: &stream::StreamMessage<'_>| {
+            if next.offset < end {
+                let message = OwnedMessage::new(&next.message);
+                bytes += message.size_bytes();
+                kept.push_back((next.offset, next.chunk_timestamp_ms, message));
+            }
+        };
+        if !tail.next(keep)? {
+            break;
+        }
+        while bytes > KEPT_BYTES_MAX && kept.len() > 1 {
+            bytes -= kept.pop_front().map_or(0, |(.., message)| message.size_bytes());
+        }
+    }
+    let mut last = start;
+    for (offset, chunk_timestamp_ms, message) in kept.iter().rev() {
+        last = *offset;
+        if see(&looked_at(*offset, *chunk_timestamp_ms, message.message())).is_break() {
+            break;
+        }
+    }
+    Ok(Some(last))
+}
+
+const fn looked_at(offset: u64, chunk_timestamp_ms: i64, message: MessageRef<'_>) -> LookedAt<'_> {
+    let counts = DeliveryCounts { n_failed: 0, n_acquired: 0 };
+    let standing = Standing::Ready;
+    let seen = Seen { position: offset, standing, redelivered: Some(false), counts, message };
+    LookedAt { seen, chunk_timestamp_ms: Some(chunk_timestamp_ms) }
+}

@@ -1,0 +1,101 @@
+//! Looking at a queue's messages, a page at a time, beside the data path: what is in memory is copied under
+//! the queue's lock, what is on disk is read without it and into nobody's window. Nothing changes for it.
+
+use crate::pager::{Scratch, read_page};
+use crate::queue::PagedQueue;
+use message::MessageRef;
+use queue::{DeliveryCounts, Standing, Standings};
+use std::ops::ControlFlow;
+use store::StoreError;
+use store::backlog::{FoundContent, LoadedPage, PageBitmap, Toward};
+
+/// A message that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Its place in the queue, which it keeps.
+    pub position: u64,
+    /// Where it stands.
+    pub standing: Standing,
+    /// Whether a consumer had it before; of one that is held that is known only where returns are counted.
+    pub redelivered: Option<bool>,
+    /// How often it came back, as far as that is counted.
+    pub counts: DeliveryCounts,
+    /// The message.
+    pub message: MessageRef<'a>,
+}
+
+/// Takes messages one after the other, until it has enough.
+pub type See<'s> = dyn FnMut(&Seen<'_>) -> ControlFlow<()> + 's;
+
+/// Who looks, with buffers for what is read.
+#[derive(Debug, Default)]
+pub struct Looker(Scratch);
+
+impl Looker {
+    /// Shows the messages of the nearest page in that direction. Returns what lies behind those that were
+    /// taken; none when there is no page. A page that cannot be read is passed over.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn page(
+        &mut self,
+        queue: &dyn PagedQueue,
+        toward: Toward,
+        see: &mut See<'_>,
+    ) -> Result<Option<Toward>, StoreError> {
+        while let Some((found, standings)) = queue.find(toward) {
+            let (read, live, standings) = match found.content {
+                FoundContent::Here(page) => (Ok(page), None, standings),
+                FoundContent::Cold(cold) => {
+                    let image = (cold.blob, cold.is_durable);
+                    let read = read_page(&mut self.0, queue, cold.page, image, &cold.live);
+                    let Some((live, standings)) = queue.still(&cold) else { continue };
+                    (read?, Some(live), standings)
+                }
+            };
+            let beyond = toward.beyond_page(&found.span);
+            let mut page = match read {
+                Ok(page) => page,
+                Err(reason) => {
+                    tracing::warn!(
+                        queue = %queue.context().def.name,
+                        vhost = %queue.context().def.vhost,
+                        "a page cannot be looked at: {reason}"
+                    );
+                    return Ok(Some(beyond));
+                }
+            };
+            self.0.fetch_bodies(queue.context(), &mut page)?;
+            let live = live.as_ref().map(|live| (found.span.start, live));
+            let taken = show(&page, live, &standings, (toward, see));
+            page.recycle(&queue.context().services.storage.pool);
+            return Ok(Some(taken.unwrap_or(beyond)));
+        }
+        Ok(None)
+    }
+}
+
+/// Shows messages until one is taken as the last: returns what lies behind that.
+fn show(
+    page: &LoadedPage,
+    live: Option<(u64, &PageBitmap)>,
+    standings: &Standings,
+    (toward, see): (Toward, &mut See<'_>),
+) -> Option<Toward> {
+    for (position, message) in page.in_order(toward) {
+        if live.is_some_and(|(first, live)| !live.has(first, position)) {
+            continue;
+        }
+        let (standing, counts) = (standings.at(position), standings.counts(position));
+        let redelivered = match standing {
+            Standing::Held => (counts != DeliveryCounts::default()).then_some(true),
+            Standing::Ready | Standing::Delayed(_) | Standing::Departing => {
+                Some(standings.is_redelivered(position))
+            }
+        };
+        if see(&Seen { position, standing, redelivered, counts, message }).is_break() {
+            return Some(toward.beyond(position));
+        }
+    }
+    None
+}

@@ -1,0 +1,220 @@
+//! The messages that somebody wants to look at: of which queue, from where, which of them.
+
+use super::shown::Shown;
+use crate::call::{Call, vhost};
+use crate::objects::{flag, optional_text};
+use crate::refusal::Refusal;
+use crate::settings::MessageAccess;
+use axum::http::StatusCode;
+use broker::{Browser, LookFrom, LookedAt, QueueRef, Standing};
+use meta::{Permission, Resource, ResourceKind};
+use serde_json::{Map, Value, json};
+use std::ops::ControlFlow;
+
+/// Bytes of each body that are shown when nothing is said.
+const PAYLOAD_BYTES: u64 = 4_096;
+
+/// The messages that somebody wants to look at.
+pub(super) struct Wanted {
+    pub(super) queue: QueueRef,
+    pub(super) shown: Shown,
+    from: LookFrom,
+    which: Which,
+}
+
+/// Messages by where they stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Ready,
+    Unacked,
+    Delayed,
+    All,
+}
+
+impl Which {
+    fn of(word: &str) -> Result<Self, Refusal> {
+        Ok(match word {
+            "ready" => Self::Ready,
+            "unacked" => Self::Unacked,
+            "delayed" => Self::Delayed,
+            "all" => Self::All,
+            other => {
+                let text = format!("which is ready, unacked, delayed or all, not '{other}'");
+                return Err(Refusal::bad_request(text));
+            }
+        })
+    }
+
+    const fn has(self, standing: Standing) -> bool {
+        match standing {
+            Standing::Ready => matches!(self, Self::Ready | Self::All),
+            Standing::Held => matches!(self, Self::Unacked | Self::All),
+            Standing::Delayed(_) => matches!(self, Self::Delayed | Self::All),
+            Standing::Departing => false,
+        }
+    }
+}
+
+/// The fields of a request: those of its body, or of its address where a body cannot be.
+pub(super) fn fields(call: &Call) -> Result<Map<String, Value>, Refusal> {
+    let mut fields = call.object()?;
+    for (name, value) in &call.query.0 {
+        fields.entry(name.as_str()).or_insert_with(|| Value::from(value.as_str()));
+    }
+    Ok(fields)
+}
+
+/// A number of a request, as such or as text.
+pub(super) fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<u64>, Refusal> {
+    let found = match fields.get(name) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(value) => value.as_u64(),
+    };
+    let text = || Refusal::bad_request(format!("{name} is no number"));
+    found.map(Some).ok_or_else(text)
+}
+
+/// The queue of the address, if its messages may be looked at by who asks.
+pub(super) fn readable(call: &Call) -> Result<QueueRef, Refusal> {
+    if call.api.settings.restrictions.message_access == MessageAccess::None {
+        let text = "management.message_access keeps messages from being looked at";
+        return Err(Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", text));
+    }
+    permitted(call, Permission::Read)
+}
+
+/// The queue of the address, if who asks has that permission for it.
+pub(super) fn permitted(call: &Call, permission: Permission) -> Result<QueueRef, Refusal> {
+    let view = call.view();
+    let vhost = vhost(&view.meta, call)?;
+    let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
+    let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
+    let resource = Resource {
+        kind: ResourceKind::Queue,
+        name: queue.def().name.clone(),
+        vhost: vhost.name().clone(),
+    };
+    let reason = view.meta.users().access_reason(&call.caller.user, permission, &resource, None);
+    if call.caller.is_local() || reason.is_allowed() {
+        return Ok(queue);
+    }
+    Err(Refusal::not_authorised(format!(
+        "user '{}' has no {} permission for queue '{}' in virtual host '{}'",
+        call.caller.user,
+        permission.as_str(),
+        resource.name,
+        resource.vhost
+    )))
+}
+
+impl Wanted {
+    /// Those that a request says. `bytes_max` of bodies are shown where it does not say how many.
+    pub(super) fn of(
+        call: &Call,
+        fields: &Map<String, Value>,
+        bytes_max: Option<u64>,
+    ) -> Result<Self, Refusal> {
+        let queue = readable(call)?;
+        let bytes = number(fields, "payload_bytes")?.or(bytes_max);
+        let hides = call.api.settings.restrictions.message_access == MessageAccess::Headers;
+        let headers_only = flag(fields, "headers_only")? || hides;
+        Ok(Self {
+            queue,
+            shown: Shown {
+                headers_only,
+                payload_bytes: bytes
+                    .map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX)),
+            },
+            from: from(fields.get("from"))?,
+            which: Which::of(optional_text(fields, "which")?.unwrap_or("ready"))?,
+        })
+    }
+
+    /// As [`Wanted::of`], showing the beginning of bodies.
+    pub(super) fn with_beginnings(
+        call: &Call,
+        fields: &Map<String, Value>,
+    ) -> Result<Self, Refusal> {
+        Self::of(call, fields, Some(PAYLOAD_BYTES))
+    }
+
+    /// Begins to look.
+    pub(super) fn look(&self) -> Look<'_> {
+        let browser = Browser::new(&self.queue, self.from);
+        Look { wanted: self, browser, n_scanned: 0, n_matched: 0 }
+    }
+}
+
+/// The place where a look begins. Positions are numbers, or texts such as `position:17`.
+fn from(value: Option<&Value>) -> Result<LookFrom, Refusal> {
+    let invalid =
+        || Refusal::bad_request("from is head, tail, or a number as position, before or timestamp");
+    let of = |word: &str, number: u64| match word {
+        "position" => Some(LookFrom::Position(number)),
+        "before" => Some(LookFrom::Before(number)),
+        "timestamp" => Some(LookFrom::TimeMs(number)),
+        _ => None,
+    };
+    match value {
+        None | Some(Value::Null) => Ok(LookFrom::Position(0)),
+        Some(Value::String(text)) => match (&**text, text.split_once(':')) {
+            ("head", _) => Ok(LookFrom::Position(0)),
+            ("tail", _) => Ok(LookFrom::Before(u64::MAX)),
+            (_, Some((word, number))) => {
+                number.parse().ok().and_then(|number| of(word, number)).ok_or_else(invalid)
+            }
+            (_, None) => Err(invalid()),
+        },
+        Some(Value::Object(object)) if object.len() == 1 => {
+            let found = object.iter().next();
+            let found = found.and_then(|(word, number)| of(word, number.as_u64()?));
+            found.ok_or_else(invalid)
+        }
+        Some(_) => Err(invalid()),
+    }
+}
+
+/// A place as requests have it.
+pub(super) fn place(from: LookFrom) -> Value {
+    match from {
+        LookFrom::Position(position) => json!({"position": position}),
+        LookFrom::Before(position) => json!({"before": position}),
+        LookFrom::TimeMs(at_ms) => json!({"timestamp": at_ms}),
+    }
+}
+
+/// A look at messages under way.
+pub(super) struct Look<'w> {
+    wanted: &'w Wanted,
+    browser: Browser,
+    pub(super) n_scanned: u64,
+    pub(super) n_matched: u64,
+}
+
+impl Look<'_> {
+    /// Shows the wanted ones of the next messages, a page of them at most. False when there are no more.
+    pub(super) fn step(
+        &mut self,
+        see: &mut dyn FnMut(&LookedAt<'_>) -> ControlFlow<()>,
+    ) -> Result<bool, Refusal> {
+        let Self { wanted, browser, n_scanned, n_matched } = self;
+        let stepped = browser.step(&mut |at| {
+            *n_scanned += 1;
+            if !wanted.which.has(at.seen.standing) {
+                return ControlFlow::Continue(());
+            }
+            *n_matched += 1;
+            see(at)
+        });
+        stepped.map_err(|error| {
+            tracing::error!(queue = %wanted.queue.def().name, "messages cannot be looked at: {error}");
+            Refusal::internal()
+        })
+    }
+
+    /// The place where it goes on.
+    pub(super) fn place(&self) -> Value {
+        place(self.browser.place())
+    }
+}

@@ -1,0 +1,157 @@
+//! A message as JSON.
+
+use crate::Api;
+use crate::objects::clients::channel_details;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use broker::{LookedAt, QueueRef, Standing};
+use meta::definitions::table_to_json;
+use mgmt::tail;
+use serde_json::{Map, Value, json};
+use session::{Table, Value as Field};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much of a message is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) headers_only: bool,
+    pub(super) payload_bytes: usize,
+}
+
+/// Messages as JSON, of which some are still without who holds them.
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    pub(super) n_bytes: usize,
+}
+
+struct Row {
+    /// Of a message that is held.
+    held: Option<u64>,
+    /// An object without its end.
+    json: Vec<u8>,
+}
+
+impl Rows {
+    pub(super) const fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds a message.
+    pub(super) fn push(&mut self, at: &LookedAt<'_>, shown: Shown) {
+        let held = (at.seen.standing == Standing::Held).then_some(at.seen.position);
+        let mut json = Vec::new();
+        put(at, shown, &mut json);
+        self.n_bytes += json.len();
+        self.rows.push(Row { held, json });
+    }
+
+    /// Takes them out, whole.
+    pub(super) fn take(&mut self, api: &Api, queue: &QueueRef) -> Vec<Vec<u8>> {
+        self.n_bytes = 0;
+        let held: BTreeSet<u64> = self.rows.iter().filter_map(|row| row.held).collect();
+        let holders = if held.is_empty() { Vec::new() } else { broker::holders(queue, &held) };
+        let holders: BTreeMap<_, _> = holders.iter().map(|it| (it.position, it)).collect();
+        let whole = |Row { held, mut json }| {
+            if let Some(holder) = held.and_then(|position| holders.get(&position)) {
+                let (connection, channel) = holder.owner;
+                let mut details = channel_details(api, connection, channel);
+                let tag = holder.consumer_tag.as_ref().map(session::ShortString::to_text);
+                crate::objects::put_field(&mut details, "consumer_tag", json!(tag));
+                json.extend_from_slice(b",\"holder\":");
+                json.extend_from_slice(details.to_string().as_bytes());
+            }
+            json.push(b'}');
+            json
+        };
+        self.rows.drain(..).map(whole).collect()
+    }
+}
+
+/// Appends a message as an object without its end. The payload may be long: it goes from where it is to its
+/// place.
+fn put(at: &LookedAt<'_>, shown: Shown, out: &mut Vec<u8>) {
+    let message = at.seen.message;
+    let head = head(at).to_string();
+    out.extend_from_slice(head.strip_suffix('}').unwrap_or_default().as_bytes());
+    if shown.headers_only {
+        return;
+    }
+    let body = message.body.bytes();
+    let start = body.get(..shown.payload_bytes).unwrap_or(body);
+    let (payload, encoding) = match text(start, start.len() < body.len()) {
+        Some(text) => (Cow::Borrowed(text), "string"),
+        None => (Cow::Owned(STANDARD.encode(start)), "base64"),
+    };
+    let rest = format!(
+        ",\"payload_encoding\":\"{encoding}\",\"payload_truncated\":{},\"payload\":",
+        start.len() < body.len()
+    );
+    out.extend_from_slice(rest.as_bytes());
+    serde_json::to_writer(&mut *out, &payload).expect("memory takes all that is written");
+}
+
+/// Bytes as text; of those that were cut the last character may lack.
+fn text(bytes: &[u8], is_cut: bool) -> Option<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) if is_cut && error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).and_then(|whole| std::str::from_utf8(whole).ok())
+        }
+        Err(_) => None,
+    }
+}
+
+fn head(at: &LookedAt<'_>) -> Value {
+    let seen = &at.seen;
+    let message = seen.message;
+    let properties = message.view().to_properties().unwrap_or_default();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let is_held = seen.standing == Standing::Held;
+    let n_returns = seen.counts.n_acquired.max(u32::from(seen.redelivered == Some(true)));
+    let mut head = Map::new();
+    let mut put = |name: &str, value: Value| head.insert(name.to_owned(), value);
+    put("position", seen.position.into());
+    put("state", state(seen.standing).into());
+    put("redelivered", json!(seen.redelivered));
+    put("deliveries", (n_returns + u32::from(is_held)).into());
+    put("exchange", text(message.exchange).into());
+    put("routing_key", text(message.routing_key).into());
+    put("payload_bytes", message.body.len().into());
+    put("message_bytes", message.size_bytes().into());
+    if let Some(deaths) = properties.headers.as_ref().and_then(deaths) {
+        put("deaths", deaths);
+    }
+    put("properties", tail::properties(&properties));
+    if let Some(deadline_ms) = message.annotations.deadline_ms {
+        put("expires_at", deadline_ms.get().into());
+    }
+    if let Standing::Delayed(Some(due_ms)) = seen.standing {
+        put("due_at", due_ms.into());
+    }
+    if let Some(at_ms) = at.chunk_timestamp_ms {
+        put("offset", seen.position.into());
+        put("timestamp", at_ms.into());
+    }
+    Value::Object(head)
+}
+
+const fn state(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Ready => "ready",
+        Standing::Held => "unacked",
+        Standing::Delayed(_) => "delayed",
+        Standing::Departing => "departing",
+    }
+}
+
+/// Where the message was dead-lettered, the last first.
+fn deaths(headers: &Table) -> Option<Value> {
+    let Some(Field::Array(deaths)) = headers.get(b"x-death") else { return None };
+    let death = |death: &Field| {
+        let Field::Table(death) = death else { return None };
+        Some(table_to_json(death))
+    };
+    Some(deaths.iter().filter_map(death).collect())
+}

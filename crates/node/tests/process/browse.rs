@@ -1,0 +1,173 @@
+//! Messages that are looked at over HTTP: each once, wherever it is, and nobody feels it.
+
+use super::http_api::{Api, ask};
+use super::support::node::Node;
+use super::support::wait_until;
+use amqp091::method::{BasicAck, QueueDeclare};
+use amqp091::{Properties, ShortString, Table, Value as Field};
+use serde_json::{Value, json};
+use testing::client::Client;
+
+const N: u64 = 3_000;
+const BODY_BYTES: usize = 2_000;
+
+fn start(settings: &[&str]) -> Api {
+    let http = ["management.enabled=true", "management.tcp.ip=127.0.0.1", "management.tcp.port=0"];
+    Api(Node::start(&[&http, settings].concat()))
+}
+
+fn declare(client: &mut Client, queue: &str, arguments: &[(&str, Field)]) {
+    let table: Table = (arguments.iter().cloned())
+        .map(|(name, value)| (ShortString::new(name).unwrap(), value))
+        .collect();
+    let arguments = table.to_bytes();
+    let declare = QueueDeclare {
+        queue: queue.as_bytes(),
+        durable: true,
+        arguments: amqp091::TableRef::parse(&arguments).unwrap(),
+        ..QueueDeclare::default()
+    };
+    assert_eq!(client.ask(1, declare), "queue.declare-ok");
+}
+
+fn fill(client: &mut Client, queue: &str) {
+    let mut body = [b'x'; BODY_BYTES];
+    for n in 0..N {
+        let number = format!("{n:08}");
+        body[..8].copy_from_slice(number.as_bytes());
+        let properties = Properties {
+            delivery_mode: Some(2),
+            priority: Some((n % 3) as u8),
+            timestamp: Some(1_000 + n),
+            ..Properties::default()
+        };
+        client.put_message("", queue, &properties, &body);
+        if n % 500 == 499 {
+            client.wait_for_confirms();
+        }
+    }
+    client.wait_for_confirms();
+}
+
+/// The numbers of the messages of all pages, from there on.
+fn all_pages(api: &Api, queue: &str, from: Value) -> Vec<u64> {
+    let (mut from, mut numbers) = (from, Vec::new());
+    while !from.is_null() {
+        let wanted = json!({"from": from, "limit": 499, "which": "all", "payload_bytes": 8});
+        let page =
+            api.expect(200, &format!("POST /queues/%2F/{queue}/browse"), &wanted.to_string());
+        let messages = page["messages"].as_array().unwrap();
+        numbers.extend(messages.iter().map(|it| {
+            assert_eq!(
+                (&it["payload_truncated"], &it["payload_bytes"]),
+                (&json!(true), &json!(BODY_BYTES))
+            );
+            it["payload"].as_str().unwrap().parse::<u64>().unwrap()
+        }));
+        from = page["next"].clone();
+        assert_eq!(from.is_null(), page["complete"] == true);
+    }
+    numbers
+}
+
+#[test]
+fn each_message_is_seen_once_in_queues_of_all_types() {
+    let api = start(&["backlog_memory=1MB"]);
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    let kinds: [(&str, &[(&str, Field)]); 5] = [
+        ("classic", &[]),
+        ("one", &[("x-queue-version", Field::I32(1))]),
+        ("ordered", &[("x-max-priority", Field::I32(5))]),
+        ("quorum", &[("x-queue-type", Field::from("quorum"))]),
+        ("stream", &[("x-queue-type", Field::from("stream"))]),
+    ];
+    for (queue, arguments) in kinds {
+        declare(&mut client, queue, arguments);
+        fill(&mut client, queue);
+        let rising: Vec<u64> = (0..N).collect();
+        let falling: Vec<u64> = (0..N).rev().collect();
+        assert_eq!(all_pages(&api, queue, json!("head")), rising, "{queue}");
+        assert_eq!(all_pages(&api, queue, json!("tail")), falling, "{queue}");
+        let behind = all_pages(&api, queue, json!({"position": N / 2}));
+        assert!(behind == rising[rising.len() / 2..], "{queue}");
+        if queue != "stream" {
+            let late = all_pages(&api, queue, json!({"timestamp": (1_000 + N - 10) * 1_000}));
+            assert!(late == rising[rising.len() - 10..], "{queue}");
+            // Nothing has changed: a consumer is given all of them as if nobody had looked.
+            let first = client.get(queue).unwrap();
+            assert!(!first.redelivered, "{queue}");
+            let stat = api.expect(200, &format!("GET /queues/%2F/{queue}"), "");
+            assert_eq!(stat["messages_ready"], N - 1, "{queue}");
+            assert_eq!(stat["message_stats"]["deliver_get"], 1, "{queue}");
+        }
+    }
+}
+
+#[test]
+fn who_holds_a_message_is_told() {
+    let api = start(&[]);
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    for (queue, arguments) in
+        [("classic", &[][..]), ("quorum", &[("x-queue-type", Field::from("quorum"))])]
+    {
+        declare(&mut client, queue, arguments);
+        for _ in 0..3 {
+            client.put_publish(queue, true, b"x");
+        }
+        client.wait_for_confirms();
+        let held = client.get_to_ack(queue).unwrap();
+        let browse = format!("POST /queues/%2F/{queue}/browse");
+        let page = api.expect(200, &browse, r#"{"which":"unacked"}"#);
+        let [message] = &page["messages"].as_array().unwrap()[..] else { panic!("{page}") };
+        assert_eq!((&message["state"], &message["deliveries"]), (&json!("unacked"), &json!(1)));
+        assert_eq!(message["holder"]["number"], 1);
+        assert_eq!(message["holder"]["user"], "guest");
+        let page = api.expect(200, &browse, "");
+        assert_eq!((&page["matched"], &page["scanned"]), (&json!(2), &json!(3)));
+        client.say(1, BasicAck { delivery_tag: held.tag, multiple: false });
+        client.flush();
+        wait_until("the message is gone", || {
+            api.expect(200, &browse, r#"{"which":"all"}"#)["scanned"] == 2
+        });
+    }
+}
+
+#[test]
+fn messages_are_shown_to_who_may_read_them() {
+    let api = start(&["management.message_access=headers"]);
+    let at = api.0.http_address();
+    api.expect(201, "PUT /users/u", r#"{"password":"p","tags":"management"}"#);
+    let may = |read: &str| json!({"configure": "", "write": ".*", "read": read}).to_string();
+    api.expect(201, "PUT /permissions/%2F/u", &may("^other"));
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    let publish =
+        r#"{"routing_key":"q","properties":{},"payload":"secret","payload_encoding":"string"}"#;
+    api.expect(200, "POST /exchanges/%2F/amq.default/publish", publish);
+    for request in
+        ["POST /queues/%2F/q/browse", "POST /queues/%2F/q/search", "GET /queues/%2F/q/export"]
+    {
+        assert_eq!(ask(at, "u:p", request, "").status, 401, "{request}");
+    }
+    api.expect(204, "PUT /permissions/%2F/u", &may("^q"));
+    let page = ask(at, "u:p", "POST /queues/%2F/q/browse", "");
+    let message = &page.body["messages"][0];
+    assert_eq!((&message["payload"], &message["payload_bytes"]), (&Value::Null, &json!(6)));
+    assert_eq!(ask(at, "u:p", "POST /queues/%2F/none/browse", "").status, 404);
+    for wrong in [
+        r#"{"limit":501}"#,
+        r#"{"from":"middle"}"#,
+        r#"{"from":{"position":-1}}"#,
+        r#"{"which":"some"}"#,
+        r#"{"payload_bytes":"many"}"#,
+        r#"{"headers_only":7}"#,
+        r#"[]"#,
+    ] {
+        api.expect(400, "POST /queues/%2F/q/browse", wrong);
+    }
+    let api = start(&["management.message_access=none"]);
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    api.expect(403, "POST /queues/%2F/q/browse", "");
+    api.expect(403, "GET /queues/%2F/q/export", "");
+}

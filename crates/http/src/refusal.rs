@@ -1,7 +1,7 @@
 //! Why a request is refused: status, and the two texts of RabbitMQ's answers.
 
 use axum::http::StatusCode;
-use meta::{ErrorKind as MetaErrorKind, MetaError};
+use meta::{ErrorKind as MetaErrorKind, FilterError, MetaError};
 use mgmt::{ApiError, Kind};
 use serde_json::{Value, json};
 use session::{Error, ErrorKind};
@@ -14,6 +14,8 @@ pub(crate) struct Refusal {
     pub(crate) error: &'static str,
     /// The reason, for people; empty where there is no body.
     pub(crate) reason: String,
+    /// The place in a text of the request: a character, from 1.
+    column: Option<usize>,
     /// Kind and text, as operators of this machine are told.
     told: Option<ApiError>,
 }
@@ -74,7 +76,7 @@ impl Refusal {
         error: &'static str,
         reason: impl Into<String>,
     ) -> Self {
-        Self { status, error, reason: reason.into(), told: None }
+        Self { status, error, reason: reason.into(), column: None, told: None }
     }
 
     /// As users are told, or operators of this machine.
@@ -83,8 +85,21 @@ impl Refusal {
             Some(ApiError { kind, text }) if is_local => {
                 json!({"error": kind.as_str(), "reason": text})
             }
-            _ => json!({"error": self.error, "reason": self.reason}),
+            _ => {
+                let mut told = json!({"error": self.error, "reason": self.reason});
+                if let (Some(column), Some(told)) = (self.column, told.as_object_mut()) {
+                    told.insert("column".to_owned(), column.into());
+                }
+                told
+            }
         }
+    }
+}
+
+impl From<FilterError> for Refusal {
+    fn from(error: FilterError) -> Self {
+        let refusal = Self::bad_request(format!("filter, {error}"));
+        Self { column: Some(error.column), ..refusal }
     }
 }
 

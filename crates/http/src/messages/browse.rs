@@ -23,7 +23,7 @@ pub(crate) fn page(call: &Call) -> Outcome {
         _ => return Err(Refusal::bad_request(format!("limit is 1 to {LIMIT_MAX}"))),
     };
     let wanted = Wanted::with_beginnings(call, &fields)?;
-    let (mut look, mut rows) = (wanted.look(), Rows::default());
+    let (mut look, mut rows) = (wanted.look(u64::MAX), Rows::default());
     let until_ms = call.api.now().monotonic_ms + TIME_MAX_MS;
     let (mut goes_on, mut is_full) = (true, false);
     while goes_on && !is_full && call.api.now().monotonic_ms < until_ms {

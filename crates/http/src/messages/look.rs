@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::settings::MessageAccess;
 use axum::http::StatusCode;
 use broker::{Browser, LookFrom, LookedAt, QueueRef, Standing};
-use meta::{Permission, Resource, ResourceKind};
+use meta::{Candidate, Filter, Permission, Resource, ResourceKind};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 
@@ -18,8 +18,10 @@ const PAYLOAD_BYTES: u64 = 4_096;
 pub(super) struct Wanted {
     pub(super) queue: QueueRef,
     pub(super) shown: Shown,
+    hides_bodies: bool,
     from: LookFrom,
     which: Which,
+    filter: Option<Filter>,
 }
 
 /// Messages by where they stand.
@@ -121,6 +123,7 @@ impl Wanted {
         let headers_only = flag(fields, "headers_only")? || hides;
         Ok(Self {
             queue,
+            hides_bodies: hides,
             shown: Shown {
                 headers_only,
                 payload_bytes: bytes
@@ -128,6 +131,7 @@ impl Wanted {
             },
             from: from(fields.get("from"))?,
             which: Which::of(optional_text(fields, "which")?.unwrap_or("ready"))?,
+            filter: optional_text(fields, "filter")?.map(Filter::parse).transpose()?,
         })
     }
 
@@ -139,10 +143,21 @@ impl Wanted {
         Self::of(call, fields, Some(PAYLOAD_BYTES))
     }
 
-    /// Begins to look.
-    pub(super) fn look(&self) -> Look<'_> {
+    fn has(&self, at: &LookedAt<'_>) -> bool {
+        let seen = &at.seen;
+        let is_match = |filter: &Filter| {
+            let shows_body = !self.hides_bodies;
+            let body = shows_body.then(|| seen.message.body.bytes());
+            let redelivered = seen.redelivered.unwrap_or(false);
+            filter.matches(&Candidate { message: &seen.message, body, redelivered })
+        };
+        self.which.has(seen.standing) && self.filter.as_ref().is_none_or(is_match)
+    }
+
+    /// Begins to look, at so many messages at most.
+    pub(super) fn look(&self, scan_max: u64) -> Look<'_> {
         let browser = Browser::new(&self.queue, self.from);
-        Look { wanted: self, browser, n_scanned: 0, n_matched: 0 }
+        Look { wanted: self, browser, scan_max, n_scanned: 0, n_matched: 0 }
     }
 }
 
@@ -188,6 +203,7 @@ pub(super) fn place(from: LookFrom) -> Value {
 pub(super) struct Look<'w> {
     wanted: &'w Wanted,
     browser: Browser,
+    scan_max: u64,
     pub(super) n_scanned: u64,
     pub(super) n_matched: u64,
 }
@@ -198,14 +214,15 @@ impl Look<'_> {
         &mut self,
         see: &mut dyn FnMut(&LookedAt<'_>) -> ControlFlow<()>,
     ) -> Result<bool, Refusal> {
-        let Self { wanted, browser, n_scanned, n_matched } = self;
+        let Self { wanted, browser, scan_max, n_scanned, n_matched } = self;
         let stepped = browser.step(&mut |at| {
             *n_scanned += 1;
-            if !wanted.which.has(at.seen.standing) {
-                return ControlFlow::Continue(());
+            let mut flow = ControlFlow::Continue(());
+            if wanted.has(at) {
+                *n_matched += 1;
+                flow = see(at);
             }
-            *n_matched += 1;
-            see(at)
+            if n_scanned >= scan_max { ControlFlow::Break(()) } else { flow }
         });
         stepped.map_err(|error| {
             tracing::error!(queue = %wanted.queue.def().name, "messages cannot be looked at: {error}");

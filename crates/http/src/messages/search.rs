@@ -64,12 +64,11 @@ fn look_through(
     loop {
         let before = look.n_matched;
         let limit = bounds.limit - before;
-        let scan_max = bounds.scan_max.saturating_sub(look.n_scanned);
         let mut n = 0;
         let goes_on = look.step(&mut |at| {
             n += 1;
             rows.push(at, wanted.shown);
-            let is_enough = n >= limit || n >= scan_max || rows.n_bytes >= BATCH_BYTES;
+            let is_enough = n >= limit || rows.n_bytes >= BATCH_BYTES;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         let found = rows.take(api, &wanted.queue);
@@ -105,7 +104,7 @@ pub(crate) fn stream(call: &Call) -> Outcome {
         let _turn = turn;
         let mut told_ms = api.now().monotonic_ms;
         let bounds = Bounds { scan_max, until_ms: told_ms + timeout_ms, limit };
-        let mut look = wanted.look();
+        let mut look = wanted.look(scan_max);
         let ended = look_through(&api, (&wanted, &mut look), &bounds, &mut |look, found| {
             let mut is_there = found.iter().all(|row| take(event("match", row)));
             let now_ms = api.now().monotonic_ms;
@@ -145,7 +144,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
     let write = move |take: &mut Take<'_>| {
         let _turn = turn;
         let bounds = Bounds { scan_max: u64::MAX, until_ms: u64::MAX, limit };
-        let mut look = wanted.look();
+        let mut look = wanted.look(u64::MAX);
         let ended = look_through(&api, (&wanted, &mut look), &bounds, &mut |_, found| {
             let mut lines = Vec::new();
             for row in found {

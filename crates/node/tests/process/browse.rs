@@ -171,3 +171,45 @@ fn messages_are_shown_to_who_may_read_them() {
     api.expect(403, "POST /queues/%2F/q/browse", "");
     api.expect(403, "GET /queues/%2F/q/export", "");
 }
+
+#[test]
+fn a_search_tells_matches_as_events_and_a_wrong_filter_its_column() {
+    let api = start(&[]);
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    declare(&mut client, "q", &[]);
+    for n in 0..20 {
+        client.put_publish("q", true, format!("{{\"order\":{{\"id\":{n}}}}}").as_bytes());
+    }
+    client.wait_for_confirms();
+    let filtered = json!({"filter": "$.order.id BETWEEN 5 AND 6 AND NOT redelivered"}).to_string();
+    let page = api.expect(200, "POST /queues/%2F/q/browse", &filtered);
+    assert_eq!(
+        (&page["matched"], &page["scanned"], &page["complete"]),
+        (&json!(2), &json!(20), &json!(true))
+    );
+    let at = api.0.http_address();
+    let search = |more: Value| {
+        let mut wanted = json!({"filter": "$.order.id >= 17"});
+        wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ask(at, "guest:guest", "POST /queues/%2F/q/search", &wanted.to_string()).text
+    };
+    let told = search(json!({}));
+    assert_eq!(told.matches("event: match\n").count(), 3, "{told}");
+    let end = told.split_once("event: end\ndata: ").unwrap().1;
+    let end: Value = serde_json::from_str(end.trim_end()).unwrap();
+    assert_eq!((&end["complete"], &end["scanned"]), (&json!(true), &json!(20)));
+    let told = search(json!({"scan_max": 18}));
+    assert_eq!(told.matches("event: match\n").count(), 1, "{told}");
+    assert!(
+        told.contains("\"reason\":\"scan_max\"") && told.contains("{\"position\":18}"),
+        "{told}"
+    );
+    let lines = ask(at, "guest:guest", "GET /queues/%2F/q/export?filter=%24.order.id%3C2", "").text;
+    let numbers: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(numbers.len(), 2, "{lines}");
+    assert_eq!(numbers[1]["payload"], "{\"order\":{\"id\":1}}");
+    let wrong = api.expect(400, "POST /queues/%2F/q/search", r#"{"filter":"a = = 1"}"#);
+    assert_eq!(wrong["column"], 5, "{wrong}");
+}

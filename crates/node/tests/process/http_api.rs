@@ -24,6 +24,8 @@ pub(super) struct Answer {
     pub(super) status: u16,
     head: String,
     pub(super) body: Value,
+    /// The same as it came.
+    pub(super) text: String,
 }
 
 /// One request on a connection of its own.
@@ -62,8 +64,8 @@ fn ask_at(
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let body =
         if head.contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
-    let body = serde_json::from_str(&body).unwrap_or(Value::Null);
-    Answer { status, head: head.to_owned(), body }
+    let value = serde_json::from_str(&body).unwrap_or(Value::Null);
+    Answer { status, head: head.to_owned(), body: value, text: body }
 }
 
 fn unchunked(mut text: &str) -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod bindings;
+pub(crate) mod bulk;
 pub(crate) mod clients;
 pub(crate) mod definitions;
 pub(crate) mod exchanges;

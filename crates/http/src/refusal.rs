@@ -57,6 +57,12 @@ impl Refusal {
         Self::of_status(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", reason)
     }
 
+    /// Something is otherwise by now than the request says.
+    pub(crate) fn conflict(text: String) -> Self {
+        let refusal = Self::from(ApiError { kind: Kind::Invalid, text });
+        Self { status: StatusCode::CONFLICT, error: "conflict", ..refusal }
+    }
+
     /// A body of another kind than is expected.
     pub(crate) fn media_type(reason: &str) -> Self {
         Self::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", reason)

@@ -9,8 +9,8 @@ use crate::caller::Needs;
 use crate::login;
 use crate::messages::{browse, search};
 use crate::objects::{
-    access, bindings, clients, definitions, exchanges, explain, health, messages, node, policies,
-    queues, streams, traces, vhosts, why,
+    access, bindings, bulk, clients, definitions, exchanges, explain, health, messages, node,
+    policies, queues, streams, traces, vhosts, why,
 };
 use axum::http::Method;
 use mgmt::Define;
@@ -147,12 +147,12 @@ routes! {
     GET "/policies" Vhost read policies::list, "Policies";
     GET "/policies/{vhost}" Vhost read policies::list, "Policies of a virtual host";
     GET "/policies/{vhost}/{name}" Policymaker read policies::get, "One policy";
-    PUT "/policies/{vhost}/{name}" Policymaker define definitions::set_policy, "Set a policy";
+    PUT "/policies/{vhost}/{name}" Policymaker change policies::set, "Set a policy; with `expected`, if it changes so many objects";
     DELETE "/policies/{vhost}/{name}" Policymaker define definitions::clear_policy, "Clear a policy";
     GET "/operator-policies" Vhost read policies::list_operator, "Operator policies";
     GET "/operator-policies/{vhost}" Vhost read policies::list_operator, "Operator policies of a virtual host";
     GET "/operator-policies/{vhost}/{name}" Administrator read policies::get_operator, "One operator policy";
-    PUT "/operator-policies/{vhost}/{name}" Administrator define definitions::set_operator_policy, "Set an operator policy";
+    PUT "/operator-policies/{vhost}/{name}" Administrator change policies::set_operator, "Set an operator policy; `expected`";
     DELETE "/operator-policies/{vhost}/{name}" Administrator define definitions::clear_operator_policy, "Clear an operator policy";
     "limits":
     GET "/vhost-limits" Management read vhosts::list_limits, "Limits of virtual hosts";
@@ -192,9 +192,9 @@ routes! {
     GET "/queues/{vhost}" Vhost read queues::list, "Queues of a virtual host";
     GET "/queues/{vhost}/{name}" Vhost read queues::get, "One queue";
     PUT "/queues/{vhost}/{name}" Vhost change queues::declare, "Declare a queue";
-    DELETE "/queues/{vhost}/{name}" Vhost change queues::delete, "Delete a queue; `if-empty`, `if-unused`";
+    DELETE "/queues/{vhost}/{name}" Vhost change queues::delete, "Delete a queue; `if-empty`, `if-unused`, `dry_run`, `expected`";
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
-    DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue";
+    DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue; `dry_run`, `expected`";
     POST "/queues/{vhost}/{name}/get" Vhost quiet messages::get, "Fetch messages of a queue";
     POST "/queues/{vhost}/{name}/browse" Vhost read browse::page, "A page of messages, which is not felt by anybody; `from`, `limit`, `which`, `headers_only`, `payload_bytes`, `filter`";
     GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Messages as they are found, as events; `scan_max`, `timeout_ms`, and as a page";
@@ -207,6 +207,9 @@ routes! {
     POST "/queues/quorum/replicas/on/{node}/grow" Administrator change queues::grow, "Add members on a node";
     DELETE "/queues/quorum/replicas/on/{node}/shrink" Administrator ask quorum::shrink, "Delete the members on a node";
     GET "/queues/quorum/{vhost}/{name}/status" Vhost read queues::quorum_status, "Members of a quorum queue";
+    "bulk":
+    POST "/bulk/queues/{vhost}/{action}" Vhost change bulk::queues, "Purge (`purge`) or delete (`delete`) the queues that match, or tell which without `expected`; `pattern`, `type`, `if_empty`, `if_unused`";
+    POST "/bulk/connections" Management change bulk::connections, "Close the connections that match, or tell which without `expected`; `pattern`, `by`, `explanation`";
     "bindings":
     GET "/bindings" Management read bindings::list, "Bindings";
     GET "/bindings/{vhost}" Vhost read bindings::list, "Bindings of a virtual host";

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Fields that say which object a change is about, in the order in which they are told. Passwords,
 /// definitions and values of parameters, which may hold secrets, are not among them.
-const OBJECT_FIELDS: [&str; 20] = [
+const OBJECT_FIELDS: [&str; 22] = [
     "vhost",
     "user",
     "name",
@@ -17,7 +17,9 @@ const OBJECT_FIELDS: [&str; 20] = [
     "queue_pattern",
     "exchange",
     "component",
+    "action",
     "pattern",
+    "expected",
     "apply_to",
     "priority",
     "pid",

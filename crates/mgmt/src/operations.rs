@@ -10,22 +10,20 @@ use meta::MetaError;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
-/// Drops the queue of the request.
-pub async fn delete_queue(management: &Management, request: &Request) -> Told {
-    let (vhost, name) = (request.vhost()?, request.text("name")?);
-    let wants = |dashed, plain| request.flag(dashed) || request.flag(plain);
-    let conditions = DeleteConditions {
-        if_unused: wants("if-unused", "if_unused"),
-        if_empty: wants("if-empty", "if_empty"),
-    };
-    let deleted = management.broker.operations().delete_queue(&vhost, name, conditions).await;
+/// Drops a queue.
+pub async fn delete_queue(
+    management: &Management,
+    vhost: &str,
+    name: &str,
+    conditions: DeleteConditions,
+) -> Told {
+    let deleted = management.broker.operations().delete_queue(vhost, name, conditions).await;
     deleted.map(|n_messages| json!({"messages": n_messages})).map_err(queue_refused)
 }
 
 /// Drops the ready messages of a queue.
-pub async fn purge_queue(management: &Management, request: &Request) -> Told {
-    let (vhost, name) = (request.vhost()?, request.text("name")?);
-    let purged = management.broker.operations().purge_queue(&vhost, name).await;
+pub async fn purge_queue(management: &Management, vhost: &str, name: &str) -> Told {
+    let purged = management.broker.operations().purge_queue(vhost, name).await;
     purged.map(Value::from).map_err(queue_refused)
 }
 

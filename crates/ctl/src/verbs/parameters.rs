@@ -27,10 +27,10 @@ const LOG_LEVELS: [&str; 9] =
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "set_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
-                <name> <pattern> <definition>",
+                [--expected <number>] <name> <pattern> <definition>",
         description: "Sets a policy",
         params: &["name", "pattern", "definition"],
-        switches: &[number("priority", None), text("apply-to", None)],
+        switches: &[number("priority", None), text("apply-to", None), number("expected", None)],
         banner: Banner::Text(
             "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
              with priority \"{priority}\" for vhost \"{vhost}\" ...",

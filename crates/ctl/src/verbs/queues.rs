@@ -1,9 +1,9 @@
 //! Queues and connections.
 
-use crate::failure::Invalid;
-use crate::options::{flag, number};
-use crate::output::Answer;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::failure::{Failure, Invalid};
+use crate::options::{flag, number, text};
+use crate::output::{Answer, Format};
+use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
 use serde_json::Value;
 
 const QUEUES: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
@@ -12,10 +12,15 @@ const OPERATIONS: Verb = Verb { section: Section::Operations, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "delete_queue [--vhost <vhost>] <queue_name> [--if-empty|-e] [--if-unused|-u] \
-                [--force]",
+                [--force] [--expected <number>]",
         description: "Deletes a queue",
         params: &["name"],
-        switches: &[flag("if-empty", Some('e')), flag("if-unused", Some('u')), flag("force", None)],
+        switches: &[
+            flag("if-empty", Some('e')),
+            flag("if-unused", Some('u')),
+            flag("force", None),
+            number("expected", None),
+        ],
         check: Some(|invocation| match invocation.param("name") {
             "" => Err(Invalid::BadArgument("queue name cannot be an empty string".to_owned())),
             _ => Ok(()),
@@ -44,12 +49,46 @@ pub(super) const VERBS: &[Verb] = &[
         ..QUEUES
     },
     Verb {
-        usage: "purge_queue <queue>",
+        usage: "purge_queue [--expected <number>] <queue>",
         description: "Drops the ready messages of a queue",
         params: &["name"],
+        switches: &[number("expected", None)],
         banner: Banner::Text("Purging queue '{name}' in vhost '{vhost}' ..."),
         action: Action::Do("DELETE /queues/{vhost}/{name}/contents"),
         ..QUEUES
+    },
+    Verb {
+        usage: "delete_queues [--vhost <vhost>] [--type <type>] [--if-empty|-e] [--if-unused|-u] \
+                [--expected <number>] <pattern>",
+        description: "Deletes the queues whose names match, if they are as many as expected",
+        params: &["pattern"],
+        switches: &[
+            flag("if-empty", Some('e')),
+            flag("if-unused", Some('u')),
+            text("type", None),
+            number("expected", None),
+        ],
+        banner: Banner::Text("Deleting queues that match '{pattern}' in vhost '{vhost}' ..."),
+        action: Action::Ask("POST /bulk/queues/{vhost}/delete", done),
+        ..QUEUES
+    },
+    Verb {
+        usage: "purge_queues [--vhost <vhost>] [--type <type>] [--expected <number>] <pattern>",
+        description: "Purges the queues whose names match, if they are as many as expected",
+        params: &["pattern"],
+        switches: &[text("type", None), number("expected", None)],
+        banner: Banner::Text("Purging queues that match '{pattern}' in vhost '{vhost}' ..."),
+        action: Action::Ask("POST /bulk/queues/{vhost}/purge", done),
+        ..QUEUES
+    },
+    Verb {
+        usage: "close_connections [--by <column>] [--expected <number>] <pattern> <explanation>",
+        description: "Closes the connections that match, if they are as many as expected",
+        params: &["pattern", "explanation"],
+        switches: &[text("by", None), number("expected", None)],
+        banner: Banner::Text("Closing connections that match '{pattern}' ..."),
+        action: Action::Ask("POST /bulk/connections", done),
+        ..OPERATIONS
     },
     Verb {
         usage: "close_connection <connection pid> <explanation>",
@@ -101,3 +140,25 @@ pub(super) const VERBS: &[Verb] = &[
         ..OPERATIONS
     },
 ];
+
+/// The end of an action on all that match; without a number that is expected, which do.
+fn done(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
+    if invocation.format == Format::Json {
+        return Ok(Answer::Object(told));
+    }
+    let number = |field: &str| told.get(field).and_then(Value::as_u64).unwrap_or_default();
+    let (n_matched, n_done) = (number("matched"), number("done"));
+    let list = |field: &str| told.get(field).and_then(Value::as_array).into_iter().flatten();
+    if invocation.number("expected").is_none() {
+        let names = list("names").filter_map(Value::as_str).map(|name| format!("\n  {name}"));
+        let first: String = names.collect();
+        let text = format!("{n_matched} match; nothing is done without --expected {n_matched}");
+        return Ok(Answer::Text(text + &first));
+    }
+    let failure = |it: &Value| {
+        let text = |field: &str| it.get(field).and_then(Value::as_str).unwrap_or_default();
+        format!("\n  {}: {}", text("name"), text("reason"))
+    };
+    let failures: String = list("failures").map(failure).collect();
+    Ok(Answer::Text(format!("{n_done} of {n_matched} done{failures}")))
+}

@@ -24,7 +24,7 @@ const CLOSE_REASON: &str = "Closed via management plugin";
 const CONSUMER_TIMEOUT_MS: u64 = 1_800_000;
 
 /// A connection in a list.
-struct ConnectionRow {
+pub(super) struct ConnectionRow {
     api: Arc<Api>,
     connection: Arc<Connection>,
     ranges: Ranges,
@@ -108,6 +108,10 @@ impl Row for ConnectionRow {
 }
 
 impl ConnectionRow {
+    pub(super) fn to_name(&self) -> String {
+        self.connection.identity.name.clone()
+    }
+
     /// COMPAT: the properties of clients of streams are sorted.
     fn typed_value(&self, n_subscriptions: u64, column: &str) -> Option<Value> {
         let node = &self.api.management.node_info.name;
@@ -200,8 +204,19 @@ pub(crate) fn get(call: &Call) -> Outcome {
     Ok(Answer::Json(found(call)?.object()))
 }
 
+/// The connections that the caller sees with a matching text in a column.
+pub(super) fn matching(
+    call: &Call,
+    column: &str,
+    matches: impl Fn(&str) -> bool,
+) -> Result<Vec<ConnectionRow>, Refusal> {
+    let mut rows = connections(call, |_| true)?;
+    rows.retain(|row| row.value(column).is_some_and(|it| it.as_str().is_some_and(&matches)));
+    Ok(rows)
+}
+
 /// Closes connections. Those that have gone meanwhile are no loss.
-fn close_all(call: &Call, rows: &[ConnectionRow]) -> Outcome {
+pub(super) fn close_all(call: &Call, rows: &[ConnectionRow]) -> Outcome {
     let request = call.request()?;
     let given = call.headers.get("x-reason").and_then(|reason| reason.to_str().ok());
     let reason = request.optional("explanation").or(given).unwrap_or(CLOSE_REASON);

@@ -58,19 +58,24 @@ fn standings(vhost: &Vhost, queue: &QueueDef, scope: PolicyScope) -> Value {
 
 /// The objects that a policy would change which is not set yet.
 pub(crate) fn policy(call: &Call) -> Outcome {
-    effects(call, definitions::set_policy)
+    changes(call, definitions::set_policy)
 }
 
 /// Those that an operator policy would change.
 pub(crate) fn operator_policy(call: &Call) -> Outcome {
-    effects(call, definitions::set_operator_policy)
+    changes(call, definitions::set_operator_policy)
 }
 
-fn effects(call: &Call, change: Define) -> Outcome {
+/// The objects that a change of policies changes.
+pub(super) fn effects(call: &Call, change: Define) -> Result<Vec<PolicyEffect>, Refusal> {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
     let then = call.api.management.foretell(&view.meta, change, &call.request()?)?;
-    let effects = policy_effects(&view.meta, &then, vhost.name());
+    Ok(policy_effects(&view.meta, &then, vhost.name()))
+}
+
+fn changes(call: &Call, change: Define) -> Outcome {
+    let effects = effects(call, change)?;
     let object = |effect: &PolicyEffect| {
         json!({
             "name": effect.name.as_str(),

@@ -1,10 +1,11 @@
 //! Policies, operator policies and parameters.
 
-use super::vhosts;
+use super::{bulk, explain, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::PolicyScope;
 use meta::definitions::{policy, vhost_limits};
+use mgmt::{Define, definitions};
 use serde_json::{Value, json};
 
 fn list_of(call: &Call, scope: PolicyScope) -> Outcome {
@@ -37,6 +38,24 @@ pub(crate) fn list_operator(call: &Call) -> Outcome {
 
 pub(crate) fn get_operator(call: &Call) -> Outcome {
     get_of(call, PolicyScope::Operator)
+}
+
+/// Sets a policy; with `expected`, if it changes so many objects.
+pub(crate) async fn set(call: &Call) -> Outcome {
+    set_of(call, definitions::set_policy).await
+}
+
+pub(crate) async fn set_operator(call: &Call) -> Outcome {
+    set_of(call, definitions::set_operator_policy).await
+}
+
+async fn set_of(call: &Call, change: Define) -> Outcome {
+    let request = call.request()?;
+    if request.value("expected").is_some() {
+        bulk::is_confirmed(&request, explain::effects(call, change)?.len() as u64)?;
+    }
+    call.api.management.define(change, &request).await?;
+    Ok(Answer::NoContent)
 }
 
 /// The policies that match a queue or an exchange: the one in force first.

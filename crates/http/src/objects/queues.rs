@@ -1,7 +1,7 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
 use super::flows::{ByQueue, Flows};
-use super::{arguments, field, flag, optional_text, short, text, vhosts};
+use super::{arguments, bulk, field, flag, optional_text, short, text, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::{Arrangement, Listing, Row, RowSet};
 use crate::objects::{clients, health};
@@ -11,10 +11,10 @@ use crate::stats::Ranges;
 use crate::user_session::UserSession;
 use crate::{Api, Clock};
 use axum::http::StatusCode;
-use broker::{QueueRef, QueueStat, View};
+use broker::{DeleteConditions, QueueRef, QueueStat, View};
 use meta::definitions::table_to_json;
 use meta::{Name, QueueDef, QueueKind, Vhost};
-use mgmt::{Kind, operations};
+use mgmt::{Kind, Request, operations};
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
@@ -391,26 +391,87 @@ pub(crate) async fn declare(call: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-pub(crate) async fn delete(call: &Call) -> Outcome {
-    if call.caller.is_local() {
-        let deleted = operations::delete_queue(&call.api.management, &call.request()?).await?;
-        return Ok(Answer::Json(deleted));
+/// The way in which a queue's messages are taken away.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Taking {
+    Purge,
+    Delete { if_unused: bool, if_empty: bool },
+}
+
+impl Taking {
+    pub(super) fn delete(request: &Request) -> Self {
+        let wants = |dashed, plain| request.flag(dashed) || request.flag(plain);
+        Self::Delete {
+            if_unused: wants("if-unused", "if_unused"),
+            if_empty: wants("if-empty", "if_empty"),
+        }
     }
-    let queue = short(call.param("name"))?;
-    let wants = |name| Flag::from_bool(call.query.flag(name));
-    let (if_unused, if_empty) = (wants("if-unused"), wants("if-empty"));
-    as_client(call, Op::DeleteQueue { queue, if_unused, if_empty }).await?;
-    Ok(Answer::NoContent)
+}
+
+/// The figures of what is taken away.
+pub(super) fn taken(n_ready: u64, n_unacked: u64, n_consumers: u64) -> Value {
+    json!({
+        "messages_ready": n_ready, "messages_unacknowledged": n_unacked, "consumers": n_consumers,
+    })
+}
+
+/// Takes messages away as an operator or a user wants: whatever does so, with one queue or many, does it by
+/// this. Operators are told how many.
+pub(super) async fn take_away(call: &Call, name: &str, how: Taking) -> Result<Value, Refusal> {
+    let management = &call.api.management;
+    if call.caller.is_local() {
+        let vhost = call.param("vhost");
+        return Ok(match how {
+            Taking::Purge => operations::purge_queue(management, vhost, name).await?,
+            Taking::Delete { if_unused, if_empty } => {
+                let conditions = DeleteConditions { if_unused, if_empty };
+                operations::delete_queue(management, vhost, name, conditions).await?
+            }
+        });
+    }
+    let (queue, of) = (short(name)?, Flag::from_bool);
+    let op = match how {
+        Taking::Purge => Op::PurgeQueue { queue },
+        Taking::Delete { if_unused, if_empty } => {
+            Op::DeleteQueue { queue, if_unused: of(if_unused), if_empty: of(if_empty) }
+        }
+    };
+    as_client(call, op).await.map(|()| Value::Null)
+}
+
+/// The same with the queue of the address: with `dry_run` it is told what would go, with `expected` it goes
+/// if so many messages would.
+async fn take_one(call: &Call, request: &Request, how: Taking) -> Outcome {
+    let (is_dry, is_checked) = (request.flag("dry_run"), request.value("expected").is_some());
+    if is_dry || is_checked {
+        let found = found(call)?;
+        let stat = found.queues.first().map(QueueRef::stat).unwrap_or_default();
+        let n = match how {
+            Taking::Purge => stat.n_ready,
+            Taking::Delete { .. } => stat.n_ready + stat.n_unacked,
+        };
+        if !bulk::is_confirmed(request, n)? {
+            return Ok(Answer::Json(taken(stat.n_ready, stat.n_unacked, stat.n_consumers)));
+        }
+    }
+    let told = take_away(call, call.param("name"), how).await?;
+    Ok(if call.caller.is_local() { Answer::Json(told) } else { Answer::NoContent })
+}
+
+fn taking_request(call: &Call) -> Result<Request, Refusal> {
+    if call.caller.is_local() { call.request() } else { Ok(call.address()) }
+}
+
+pub(crate) async fn delete(call: &Call) -> Outcome {
+    let request = taking_request(call)?;
+    take_one(call, &request, Taking::delete(&request)).await
 }
 
 pub(crate) async fn purge(call: &Call) -> Outcome {
-    if call.caller.is_local() {
-        let purged = operations::purge_queue(&call.api.management, &call.request()?).await?;
-        return Ok(Answer::Json(purged));
+    if !call.caller.is_local() {
+        found(call)?;
     }
-    found(call)?;
-    as_client(call, Op::PurgeQueue { queue: short(call.param("name"))? }).await?;
-    Ok(Answer::NoContent)
+    take_one(call, &taking_request(call)?, Taking::Purge).await
 }
 
 /// COMPAT: no action is left of those that there were once.

@@ -1,0 +1,113 @@
+//! One action on all objects whose names match an expression. Without `expected` nothing is done, and told
+//! what would be; with it all of it is done, if so many match as expected.
+
+use super::clients;
+use super::queues::{self, Taking};
+use crate::call::{Answer, Call, Outcome, vhost};
+use crate::refusal::Refusal;
+use meta::Pattern;
+use mgmt::Request;
+use serde_json::{Value, json};
+
+/// Most objects of one action.
+const OBJECTS_MAX: usize = 10_000;
+/// Names that are told before.
+const NAMES_MAX: usize = 20;
+/// Failures that are told one by one.
+const FAILURES_MAX: usize = 1_000;
+/// Columns of a connection that an expression may be for.
+const CONNECTION_COLUMNS: [&str; 5] = ["name", "user", "vhost", "peer_host", "user_provided_name"];
+
+/// Whether a change is to be made now: if `expected` is there, and is how many there are.
+pub(super) fn is_confirmed(request: &Request, n: u64) -> Result<bool, Refusal> {
+    if request.value("expected").is_none() || request.flag("dry_run") {
+        return Ok(false);
+    }
+    match request.number("expected") {
+        Some(expected) if u64::try_from(expected) == Ok(n) => Ok(true),
+        Some(expected) => Err(Refusal::conflict(format!("{n} are there, not {expected}"))),
+        None => Err(Refusal::bad_request("expected is no number")),
+    }
+}
+
+/// As [`is_confirmed`], of the objects with these names.
+fn are_confirmed(request: &Request, names: &[String]) -> Result<bool, Refusal> {
+    let is_confirmed = is_confirmed(request, names.len() as u64)?;
+    if is_confirmed && names.len() > OBJECTS_MAX {
+        let text = format!("{} match, and {OBJECTS_MAX} are done at a time", names.len());
+        return Err(Refusal::bad_request(text));
+    }
+    Ok(is_confirmed)
+}
+
+fn pattern(request: &Request) -> Result<Pattern, Refusal> {
+    Ok(Pattern::new(request.text("pattern")?)?)
+}
+
+/// Tells what would be done, of which `figures` are more.
+fn told(names: &[String], figures: Value) -> Outcome {
+    let first = names.get(..NAMES_MAX).unwrap_or(names);
+    Ok(Answer::Json(json!({
+        "matched": names.len(), "names": first, "figures": figures, "done": 0, "failures": [],
+    })))
+}
+
+/// Purges or deletes queues.
+pub(crate) async fn queues(call: &Call) -> Outcome {
+    let request = call.request()?;
+    let how = match request.text("action")? {
+        "purge" => Taking::Purge,
+        "delete" => Taking::delete(&request),
+        _ => return Err(Refusal::bad_request("action is purge or delete")),
+    };
+    let (names, figures) = matching_queues(call, &request)?;
+    if !are_confirmed(&request, &names)? {
+        return told(&names, figures);
+    }
+    let mut failures = Vec::new();
+    for name in &names {
+        if let Err(refusal) = queues::take_away(call, name, how).await {
+            failures.push((name, refusal.reason));
+        }
+    }
+    let failed = |(name, reason): &(&String, String)| json!({"name": name, "reason": reason});
+    Ok(Answer::Json(json!({
+        "matched": names.len(),
+        "done": names.len() - failures.len(),
+        "failures": failures.iter().take(FAILURES_MAX).map(failed).collect::<Value>(),
+    })))
+}
+
+/// The names of queues that match, and the sums of their figures.
+fn matching_queues(call: &Call, request: &Request) -> Result<(Vec<String>, Value), Refusal> {
+    let (view, pattern) = (call.view(), pattern(request)?);
+    let kind = request.optional("type");
+    let (mut names, mut sums) = (Vec::new(), [0; 3]);
+    for def in vhost(&view.meta, call)?.queues().filter(|def| !def.is_internal()) {
+        let is_wanted = kind.is_none_or(|kind| kind == def.kind.as_str());
+        if is_wanted && pattern.matches(def.name.as_bytes()) {
+            let stat = view.queue_by_id(def.id).map(|queue| queue.stat()).unwrap_or_default();
+            let more = [stat.n_ready, stat.n_unacked, stat.n_consumers];
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            names.push(def.name.to_string());
+        }
+    }
+    let [ready, unacknowledged, consumers] = sums;
+    Ok((names, queues::taken(ready, unacknowledged, consumers)))
+}
+
+/// Closes connections.
+pub(crate) async fn connections(call: &Call) -> Outcome {
+    let request = call.request()?;
+    let (pattern, by) = (pattern(&request)?, request.optional("by").unwrap_or("name"));
+    if !CONNECTION_COLUMNS.contains(&by) {
+        return Err(Refusal::bad_request(format!("by is one of {CONNECTION_COLUMNS:?}")));
+    }
+    let found = clients::matching(call, by, |value| pattern.matches(value.as_bytes()))?;
+    let names: Vec<String> = found.iter().map(clients::ConnectionRow::to_name).collect();
+    if !are_confirmed(&request, &names)? {
+        return told(&names, Value::Null);
+    }
+    clients::close_all(call, &found)?;
+    Ok(Answer::Json(json!({"matched": names.len(), "done": names.len(), "failures": []})))
+}

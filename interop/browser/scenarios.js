@@ -5,7 +5,8 @@ import { HOSTILE } from './seed.js';
 
 /** Pages that must be right in each look. */
 export const PAGES = [
-  '#/', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
+  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -163,6 +164,79 @@ export const SCENARIOS = [
     await page.waitForSelector('.note >> text=Deleted 10 queues');
     await page.waitForSelector('text=Nothing matches');
     assert.equal((await node.ask('GET', '/queues/%2F/work-121')).status, 404);
+  }],
+  ['exchange', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/exchanges');
+    await page.click('.bar .primary');
+    await page.fill('dialog [name=name]', 'made <b>');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('.note >> text=Made made <b>');
+    await page.goto(`${node.url}/#/exchanges/%2F/${encodeURIComponent('made <b>')}?tab=bindings`);
+    await page.locator('section', { hasText: 'From here' }).locator('button', { hasText: 'Bind' }).first().click();
+    await page.fill('dialog [name=destination]', 'work-000');
+    await page.fill('dialog [name=routing_key]', 'a.*');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('td >> text=work-000');
+    await page.click('.tabs >> text=Try a message');
+    await page.fill('[name=routing_key]', 'a.b');
+    await page.click('main form .primary');
+    await page.waitForSelector('main td >> text=work-000');
+    await page.fill('[name=routing_key]', 'b');
+    await page.click('main form .primary');
+    await page.waitForSelector('text=None: it would be lost, or returned.');
+    await page.click('.tabs >> text=Bindings');
+    await page.click('td >> text=Unbind');
+    await page.click('dialog footer .danger');
+    await page.waitForSelector('text=Nothing is bound');
+    await page.locator('.head >> text=Delete').click();
+    await page.fill('dialog input[type=text]', 'made <b>');
+    await page.click('dialog footer .danger');
+    await page.waitForURL(/#\/exchanges$/);
+    assert.equal((await node.ask('GET', `/exchanges/%2F/${encodeURIComponent('made <b>')}`)).status, 404);
+  }],
+  ['administration', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/vhosts');
+    await page.click('.bar .primary');
+    await page.fill('dialog [name=name]', 'made');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('table.rows >> text=made');
+    await page.goto(`${node.url}/#/users`);
+    await page.click('.bar .primary');
+    await page.fill('dialog [name=name]', 'maker');
+    await page.fill('dialog [name=password]', 'a long one');
+    await page.fill('dialog [name=tags]', 'monitoring');
+    await page.click('dialog footer .primary');
+    await page.click('table.rows >> text=maker');
+    await page.locator('section', { hasText: 'Permissions' }).locator('button', { hasText: 'Set' }).click();
+    await page.fill('dialog [name=read]', '^paid');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('td code >> text=^paid');
+    await page.fill('main [name=name]', 'paid');
+    await page.click('main >> text=Ask');
+    await page.waitForSelector('main [role=status] .good');
+    assert.deepEqual((await node.ask('GET', '/users/maker')).data.tags, ['monitoring']);
+    await page.goto(`${node.url}/#/policies`);
+    await page.click('section .primary');
+    await page.selectOption('dialog [name=vhost]', '/');
+    await page.fill('dialog [name=name]', 'bounds');
+    await page.fill('dialog [name=pattern]', '^paid$');
+    await page.fill('dialog [name=definition]', 'max-length = 100');
+    await page.click('dialog >> text=What would it change?');
+    await page.waitForSelector('dialog >> text=1 object would change');
+    assert.deepEqual(await it.judged(), []);
+    assert.equal((await node.ask('GET', '/policies/%2F/bounds')).status, 404);
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('.note >> text=Set bounds');
+    assert.equal((await node.ask('GET', '/policies/%2F/bounds')).data.definition['max-length'], 100);
+    await page.goto(`${node.url}/#/definitions`);
+    const document = JSON.stringify({ vhosts: [{ name: '/' }], queues: [{ name: 'brought', vhost: '/', durable: true, auto_delete: false, arguments: {} }] });
+    await page.setInputFiles('input[type=file]', { name: 'more.json', mimeType: 'application/json', buffer: Buffer.from(document) });
+    await page.waitForSelector("text=queue 'brought'");
+    await page.click('text=Import it');
+    await page.waitForSelector('.note >> text=Imported more.json');
+    assert.equal((await node.ask('GET', '/queues/%2F/brought')).status, 200);
   }],
   ['rights', {}, async (it) => {
     const { page } = it;

@@ -10,12 +10,26 @@ import { ICONS, button, dialogs, icon, problem } from './parts.js';
 const PAGES = {
   '': () => import('./pages/overview.js'),
   queues: (parts) => (parts.length > 2 ? import('./pages/queue.js') : import('./pages/queues.js')),
+  exchanges: (parts) => (parts.length > 2 ? import('./pages/exchange.js') : import('./pages/exchanges.js')),
+  connections: (parts) => (parts.length > 1 ? import('./pages/connection.js') : import('./pages/connections.js')),
+  channels: (parts) => (parts.length > 1 ? import('./pages/channel.js') : import('./pages/channels.js')),
+  vhosts: () => import('./pages/vhosts.js'),
+  users: () => import('./pages/users.js'),
+  policies: () => import('./pages/policies.js'),
+  limits: () => import('./pages/limits.js'),
+  definitions: () => import('./pages/definitions.js'),
+  node: () => import('./pages/node.js'),
 };
 
 /** Where one can go: address, label, key after `g`, who sees it. @type {[string, [string, string, string, (() => boolean)?][]][]} */
 const NAVIGATION = [
   ['', [['', 'Overview', 'o']]],
-  ['Messages', [['queues', 'Queues and streams', 'q']]],
+  ['Messages', [['queues', 'Queues and streams', 'q'], ['exchanges', 'Exchanges', 'e']]],
+  ['Clients', [['connections', 'Connections', 'c'], ['channels', 'Channels', 'h']]],
+  ['Administration', [
+    ['vhosts', 'Virtual hosts', 'v'], ['users', 'Users', 'u', isAdministrator], ['policies', 'Policies', 'p', isPolicymaker], ['limits', 'Limits', 'l', isAdministrator],
+    ['definitions', 'Definitions', 'd', isAdministrator], ['node', 'Node', 'n', isMonitor],
+  ]],
 ];
 
 // ---- login

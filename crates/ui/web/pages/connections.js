@@ -1,0 +1,42 @@
+// Connections of clients.
+
+import { query } from '../app.js';
+import { path } from '../api.js';
+import { h } from '../dom.js';
+import { bytes, count, number, plain, time } from '../format.js';
+import { bulkDialog, listPage } from '../list.js';
+import { name, state, tag, toConnection } from '../parts.js';
+
+/** @param {any} details */
+const perSecond = (details) => (details?.rate ? `${bytes(details.rate)}/s` : h('span', { class: 'faint' }, '0 B/s'));
+
+export const client = (row) => [row.client_properties?.product, row.client_properties?.version].filter(Boolean).map(plain).join(' ');
+
+/** What a protocol is called. @param {any} text */
+export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0-8', "{'stream','1.0'}": 'Stream' }[text] ?? plain(text ?? ''));
+
+/** @type {import('../list.js').Column[]} */
+const COLUMNS = [
+  { id: 'name', label: 'Name', path: 'name', also: ['user_provided_name'], cell: (row) => [toConnection(row.name), row.user_provided_name && h('div', { class: 'faint' }, name(row.user_provided_name))] },
+  { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: true, cell: (row) => name(row.vhost) },
+  { id: 'user', label: 'User', path: 'user', cell: (row) => name(row.user), filter: { key: 'user', path: 'user', kind: 'text', help: 'guest' } },
+  { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'blocked' } },
+  { id: 'protocol', label: 'Protocol', path: 'protocol', cell: (row) => protocol(row.protocol) },
+  { id: 'tls', label: 'TLS', path: 'ssl', cell: (row) => (row.ssl ? tag('good', 'TLS') : h('span', { class: 'faint' }, 'no')), filter: { key: 'tls', path: 'ssl', kind: 'flag' } },
+  { id: 'channels', label: 'Channels', path: 'channels', num: true, cell: (row) => number(row.channels), filter: { key: 'channels', path: 'channels', kind: 'number' } },
+  { id: 'in', label: 'From client', path: 'recv_oct_details.rate', num: true, cell: (row) => perSecond(row.recv_oct_details), filter: { key: 'in', path: 'recv_oct_details.rate', kind: 'number' } },
+  { id: 'out', label: 'To client', path: 'send_oct_details.rate', num: true, cell: (row) => perSecond(row.send_oct_details), filter: { key: 'out', path: 'send_oct_details.rate', kind: 'number' } },
+  { id: 'client', label: 'Client', path: 'client_properties.product', also: ['client_properties.version'], cell: client, filter: { key: 'client', path: 'client_properties.product', kind: 'text', help: 'pika' } },
+  { id: 'since', label: 'Connected', path: 'connected_at', hidden: true, cell: (row) => time(row.connected_at) },
+  { id: 'host', label: 'From', path: 'peer_host', hidden: true, cell: (row) => plain(row.peer_host), filter: { key: 'host', path: 'peer_host', kind: 'text', help: '10.0' } },
+];
+
+export const closeConnection = (row) => ({ method: 'DELETE', address: path`/connections/${row.name}`, headers: { 'x-reason': 'Closed by hand' }, ctl: null });
+
+export function open() {
+  return listPage({
+    title: 'Connections', list: 'connections', noun: 'connection', columns: COLUMNS, key: (row) => row.name, needs: ['name'],
+    none: query('vhost') ? 'Nobody is connected to this virtual host' : 'Nobody is connected',
+    bulk: [{ label: 'Close', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Close', noun: 'connection', name: (row) => row.name, request: closeConnection, told: `Closed ${count(rows.length, 'connection')}`, says: h('p', null, 'Most clients connect again by themselves. What they hold goes back to its queues.') }) }],
+  });
+}

@@ -1,0 +1,84 @@
+// Definitions: saved, and brought in after a look at what would change.
+
+import { app, redraw, tell } from '../app.js';
+import { ask } from '../api.js';
+import { h } from '../dom.js';
+import { bytes, count, number, plain } from '../format.js';
+import { button, commands, download, nothing, problem, section, tag } from '../parts.js';
+
+/** Longest document that is looked at, bytes. */
+const DOCUMENT_BYTES_MAX = 20000000;
+
+export function open() {
+  const it = { vhost: '', text: '', file: '', answer: /** @type {any} */ (null), problem: '', busy: false };
+  return { title: 'Definitions', data: {}, errors: {}, sources: () => ({}), view: () => view(it) };
+}
+
+const within = (it) => (it.vhost ? `/${encodeURIComponent(it.vhost)}` : '');
+
+async function save(it) {
+  const answer = await ask('GET', `/definitions${within(it)}`, undefined, { raw: true });
+  if (!answer.ok) return tell(answer.reason, true);
+  download(`definitions-${new Date().toISOString().slice(0, 10)}.json`, [answer.data], 'application/json');
+}
+
+async function read(it, files) {
+  const file = files?.[0];
+  if (!file) return;
+  it.answer = null;
+  if (file.size > DOCUMENT_BYTES_MAX) it.problem = `The file has more than ${bytes(DOCUMENT_BYTES_MAX)}: use leveret ctl import_definitions.`;
+  else {
+    it.file = file.name;
+    it.text = await file.text();
+    it.problem = '';
+    await look(it);
+  }
+  redraw();
+}
+
+async function send(it, address) {
+  it.busy = true;
+  redraw();
+  const answer = await ask('POST', `${address}${within(it)}`, it.text, { headers: { 'content-type': 'application/json' } });
+  it.busy = false;
+  it.problem = answer.ok ? '' : answer.reason;
+  redraw();
+  return answer;
+}
+
+async function look(it) {
+  const answer = await send(it, '/explain/definitions');
+  it.answer = answer.ok ? answer.data : null;
+  redraw();
+}
+
+async function bring(it) {
+  const answer = await send(it, '/definitions');
+  if (!answer.ok) return;
+  tell(`Imported ${plain(it.file)}`);
+  it.answer = null;
+  it.text = '';
+  redraw();
+}
+
+function view(it) {
+  return [
+    h('div', { class: 'head' }, h('h1', null, 'Definitions')),
+    h('label', { class: 'control' }, h('span', null, 'Of'), h('select', { onchange: (event) => { it.vhost = event.target.value; it.answer = null; redraw(); } }, h('option', { value: '', selected: it.vhost === '' }, 'the whole node'), app.vhosts.map((one) => h('option', { value: one.name, selected: it.vhost === one.name }, plain(one.name))))),
+    section('Save', h('p', null, 'Virtual hosts, users with hashed passwords, permissions, policies, parameters, exchanges, queues and bindings, as RabbitMQ writes and reads them. No messages.'), button('Save as a file', () => save(it), { kind: 'primary' }),
+      commands([{ method: 'GET', address: `/definitions${within(it)}`, ctl: it.vhost ? null : ['export_definitions', 'definitions.json'] }])),
+    section('Bring in', h('p', null, 'A document of Leveret or of RabbitMQ 3.8 to 4.3. What would change is shown before anything does.'),
+      h('label', { class: 'control' }, h('span', null, 'Document'), h('input', { type: 'file', accept: '.json,application/json', onchange: (event) => read(it, event.target.files) })),
+      it.problem && problem(it.problem), it.answer && changes(it)),
+  ];
+}
+
+function changes(it) {
+  const { answer } = it;
+  const all = answer.changes ?? [];
+  return h('div', { role: 'status' },
+    all.length === 0 ? nothing('The document changes nothing: all of it is there.') : [h('p', null, h('strong', null, `${count(answer.changed_count, 'object')} would change:`)), h('ul', null, all.slice(0, 200).map((one) => h('li', null, plain(one)))),
+      answer.changed_count > 200 && h('p', { class: 'faint' }, `and ${number(answer.changed_count - 200)} more`)],
+    answer.warnings?.length > 0 && h('ul', null, answer.warnings.map((one) => h('li', null, tag('warn', 'warning'), ' ', plain(one)))),
+    h('p', null, button(it.busy ? 'Importing\u2026' : 'Import it', () => bring(it), { kind: 'primary', disabled: it.busy })));
+}

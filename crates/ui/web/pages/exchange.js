@@ -1,0 +1,103 @@
+// One exchange: where messages come from, by which bindings they go on, and the way of one that is only tried.
+
+import { link, query, exchangeLink, redraw } from '../app.js';
+import { ask, path } from '../api.js';
+import { bindTo, unbind } from '../bind.js';
+import { chart, rates, samples } from '../chart.js';
+import { h } from '../dom.js';
+import { number, rate, short } from '../format.js';
+import { publish } from '../messages.js';
+import { button, control, dialog, facts, fields, name, nothing, problem, section, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
+import { deleteExchange } from './exchanges.js';
+
+export function open([, vhost, shown]) {
+  const exchange = shown === 'amq.default' ? '' : shown;
+  const of = path`/${vhost}/${exchange || 'amq.default'}`;
+  const trial = { key: 'trial', values: { routing_key: '', headers: '' }, answer: /** @type {any} */ (null), problem: '' };
+  const page = {
+    title: exchange || '(AMQP default)', vhost, exchange, trial, of, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
+    sources() {
+      const sources = /** @type {Record<string, string>} */ ({ exchange: `/exchanges${of}?${samples('600', ['msg_rates'])}` });
+      if (query('tab') === 'bindings') {
+        sources.from = `/exchanges${of}/bindings/source?page=1&page_size=100`;
+        sources.into = `/exchanges${of}/bindings/destination?page=1&page_size=100`;
+      }
+      return sources;
+    },
+    view: () => view(page),
+  };
+  return page;
+}
+
+function view(page) {
+  const { vhost, data: { exchange } } = page;
+  const crumb = h('p', { class: 'crumb' }, to(link(['exchanges']), 'Exchanges'), ' \u203a ', to(link(['exchanges'], { vhost }), name(vhost)));
+  if (!exchange) return [h('div', { class: 'head' }, crumb, h('h1', null, name(page.exchange, '(AMQP default)'))), page.errors.exchange ? nothing(exchange === null ? 'There is no such exchange, or it has gone.' : page.errors.exchange) : h('div', { class: 'tile' }, h('span', { class: 'ghost' }))];
+  const tab = query('tab');
+  const isDefault = page.exchange === '';
+  return [
+    h('div', { class: 'head' }, crumb, h('h1', null, name(exchange.name, '(AMQP default)')), tag('calm', exchange.type), !exchange.durable && tag('calm', 'transient'), exchange.internal && tag('calm', 'internal'),
+      h('span', { class: 'grow' }), h('div', { class: 'bar' }, button('Publish', () => publish({ vhost, exchange: exchange.name })),
+        !isDefault && button('Delete', () => dialog({ title: ['Delete ', name(exchange.name), '?'], says: h('p', null, 'Its bindings go with it, and what is published to it is refused.'), act: 'Delete the exchange', danger: true, confirm: exchange.name, requests: () => [deleteExchange(exchange)], told: 'Deleted', leaves: link(['exchanges']) }), { kind: 'danger' }))),
+    tabs([['', 'Now'], ['bindings', 'Bindings'], ['try', 'Try a message']], tab, (id) => exchangeLink(vhost, exchange.name) + (id ? `?tab=${id}` : '')),
+    page.errors.exchange && problem(page.errors.exchange),
+    tab === 'bindings' ? bindings(page, isDefault) : tab === 'try' ? tried(page) : now(exchange),
+  ];
+}
+
+function now(exchange) {
+  const stats = exchange.message_stats ?? {};
+  return [
+    h('div', { class: 'tiles' }, tile('In', rate(stats.publish_in_details?.rate ?? 0), `${short(stats.publish_in ?? 0)} in all`), tile('Out', rate(stats.publish_out_details?.rate ?? 0), `${short(stats.publish_out ?? 0)} in all`)),
+    chart({ label: 'Rates', unit: 'rate', series: [{ name: 'In', points: rates(stats.publish_in_details) }, { name: 'Out', points: rates(stats.publish_out_details) }] }),
+    h('div', { class: 'cards' },
+      section('Who publishes', table(['Channel', '#Per second', '#In all', '#Unroutable'], (exchange.incoming ?? []).map((it) => [toChannel(it.channel_details.name), rate(it.stats.publish_details?.rate), number(it.stats.publish), number((it.stats.drop_unroutable ?? 0) + (it.stats.return_unroutable ?? 0))]), 'Nobody now')),
+      section('Where messages go', table(['Queue', '#Per second', '#In all'], (exchange.outgoing ?? []).map((it) => [toQueue(it.queue.vhost, it.queue.name), rate(it.stats.publish_details?.rate), number(it.stats.publish)]), 'Nowhere yet'))),
+    section('Settings', facts([['Type', exchange.type], ['Durable', value(exchange.durable)], ['Auto-delete', value(exchange.auto_delete)], ['Internal', value(exchange.internal)], ['Policy', name(exchange.policy, '\u2013')], ['Arguments', fields(exchange.arguments)]])),
+  ];
+}
+
+function bindings(page, isDefault) {
+  const { vhost, exchange, data: { from, into } } = page;
+  if (isDefault) return section('Bindings', nothing('Every queue is bound to the default exchange by its name.'));
+  if (!from || !into) return page.errors.from ? problem(page.errors.from) : h('span', { class: 'ghost' });
+  const destination = (it) => (it.destination_type === 'queue' ? toQueue(vhost, it.destination) : toExchange(vhost, it.destination));
+  const more = (list) => list.filtered_count > list.items.length && h('p', { class: 'faint' }, `The first ${number(list.items.length)} of ${number(list.filtered_count)}`);
+  return [
+    section(['From here ', button('Bind', () => bindTo({ vhost, source: exchange }))], table(['To', 'What', 'Routing key', 'Arguments', ''], from.items.map((it) => [destination(it), it.destination_type, name(it.routing_key, '(empty)'), fields(it.arguments), button('Unbind', () => unbind(it), { kind: 'danger' })]), 'Nothing is bound: what is published is lost, or returned.'), more(from)),
+    section(['To here ', button('Bind', () => bindTo({ vhost, destination: exchange, kind: 'e' }))], table(['Exchange', 'Routing key', 'Arguments', ''], into.items.map((it) => [toExchange(vhost, it.source), name(it.routing_key, '(empty)'), fields(it.arguments), button('Unbind', () => unbind(it), { kind: 'danger' })]), 'It is bound to no other exchange.'), more(into)),
+  ];
+}
+
+async function tryOut(page) {
+  const { trial, of } = page;
+  let headers;
+  try {
+    headers = trial.values.headers ? JSON.parse(trial.values.headers) : {};
+  } catch {
+    trial.problem = 'Headers are a JSON object: {"tenant": "a"}';
+    redraw();
+    return;
+  }
+  const answer = await ask('POST', `/explain/publish${of}`, { routing_key: trial.values.routing_key, properties: { headers } });
+  trial.problem = answer.ok ? '' : answer.reason;
+  trial.answer = answer.ok ? answer.data : null;
+  redraw();
+}
+
+/** The way of a message that is not published. */
+function tried(page) {
+  const { trial, vhost } = page;
+  const { answer } = trial;
+  return section('Where would a message go? Nothing is published by this.',
+    h('form', { onsubmit: (event) => { event.preventDefault(); tryOut(page); } }, h('div', { class: 'form' },
+      control(trial, { name: 'routing_key', label: 'Routing key' }), control(trial, { name: 'headers', label: 'Headers', placeholder: '{"tenant": "a"}' })), h('p', null, ' ', h('button', { type: 'submit', class: 'button primary' }, 'Try'))),
+    trial.problem && problem(trial.problem),
+    answer && [
+      h('p', null, tag(answer.outcome === 'routed' && answer.allowed ? 'good' : 'warn', answer.outcome), ' ', answer.allowed ? '' : ['You may not publish: ', answer.permission, ' ']),
+      answer.waits_for?.length > 0 && h('p', null, 'You would wait for: ', answer.waits_for.map((it) => tag('bad', typeof it === 'string' ? it : JSON.stringify(it)))),
+      h('h3', null, 'Queues'), table(['Queue', 'Type', 'What becomes of it', '#Ready'], answer.queues.map((it) => [toQueue(vhost, it.name), it.type, tag(it.fate === 'stored' ? 'good' : 'warn', it.fate), number(it.messages_ready)]), 'None: it would be lost, or returned.'),
+      h('h3', null, 'The way'), h('ol', null, answer.steps.map((it) => h('li', null, toExchange(vhost, it.exchange), ' \u2192 ', it.destinations.length === 0 ? 'nothing is bound that matches' : it.destinations.map((to, at) => [at > 0 && ', ', to.kind === 'queue' ? toQueue(vhost, to.name) : toExchange(vhost, to.name)]),
+        it.alternate_exchange && [', then its alternate exchange ', toExchange(vhost, it.alternate_exchange)]))),
+    ]);
+}

@@ -1,0 +1,80 @@
+// The node: health checks, listeners, logins, memory, settings, flags.
+
+import { app, isAdministrator, query, link } from '../app.js';
+import { path } from '../api.js';
+import { h } from '../dom.js';
+import { bytes, number, plain } from '../format.js';
+import { button, dialog, facts, name, nothing, problem, section, table, tabs, tag } from '../parts.js';
+
+const CHECKS = [
+  ['/health/checks/alarms', 'No alarm is in effect'], ['/health/checks/ready-to-serve-clients', 'Clients can connect'], ['/health/checks/is-in-service', 'Not in maintenance'], ['/health/checks/virtual-hosts', 'Virtual hosts run'],
+  ['/health/checks/certificate-expiration/1/months', 'No certificate expires within a month'], ['/health/checks/below-node-connection-limit', 'Below the limit of connections'], ['/health/checks/node-is-quorum-critical', 'No queue loses its majority with this node'],
+  ['/health/checks/quorum-queues-without-elected-leaders/all-vhosts', 'Quorum queues have leaders'], ['/health/checks/metadata-store/initialized', 'Definitions are there'],
+];
+
+export function open() {
+  const node = () => app.overview?.node ?? '';
+  const page = {
+    title: 'Node', data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
+    sources() {
+      const tab = query('tab');
+      if (tab === 'settings') return { settings: '/config/effective' };
+      if (tab === 'flags') return { flags: '/feature-flags', deprecated: '/deprecated-features' };
+      if (!node()) return {};
+      const own = /** @type {Record<string, string>} */ ({ attempts: path`/auth/attempts/${node()}`, memory: path`/nodes/${node()}/memory` });
+      if (isAdministrator()) Object.assign(own, { listeners: '/leveret/listeners', certificates: '/leveret/tls/certificates' });
+      CHECKS.forEach(([address], at) => { own[`check${at}`] = address; });
+      return own;
+    },
+    view: () => view(page),
+  };
+  return page;
+}
+
+function view(page) {
+  const tab = query('tab');
+  return [
+    h('div', { class: 'head' }, h('h1', null, 'Node'), app.overview && name(app.overview.node), h('span', { class: 'grow' }), isAdministrator() && maintenance()),
+    tabs(/** @type {[string, any][]} */ ([['', 'Health'], ['settings', 'Settings in force'], ['flags', 'Feature flags']]).filter(([id]) => id !== 'settings' || isAdministrator()), tab, (id) => link(['node'], { tab: id })),
+    tab === 'settings' ? settings(page) : tab === 'flags' ? flags(page) : health(page),
+  ];
+}
+
+function maintenance() {
+  const drained = app.state.alarms.some((it) => it.kind === 'maintenance');
+  return button(drained ? 'End maintenance' : 'Put into maintenance', () => dialog({
+    title: drained ? 'End maintenance?' : 'Put the node into maintenance?', says: h('p', null, drained ? 'Clients can connect again.' : 'Clients lose their connections and cannot connect until it ends. This page stays.'), act: drained ? 'End it' : 'Begin it', danger: !drained,
+    requests: () => [{ method: drained ? 'DELETE' : 'PUT', address: '/leveret/maintenance', ctl: [drained ? 'revive' : 'drain'] }], told: drained ? 'Maintenance has ended' : 'The node is in maintenance',
+  }), { kind: drained ? 'primary' : 'danger' });
+}
+
+function health(page) {
+  const { attempts, memory, listeners, certificates } = page.data;
+  const told = (at) => (page.errors[`check${at}`] ? [tag('bad', 'fails'), ' ', plain(page.errors[`check${at}`])] : page.data[`check${at}`] ? tag('good', 'passes') : '\u2026');
+  const parts = Object.entries(memory?.memory ?? {}).filter(([key, value]) => typeof value === 'number' && value > 0);
+  return [
+    section('Health checks', table(['Check', 'Now', 'For programs'], CHECKS.map(([address, label], at) => [label, told(at), h('code', null, `/api${address}`)]))),
+    listeners && section('What it listens on', table(['Protocol', '#Port', 'Address', 'For'], listeners.map((it) => [it.protocol, String(it.port), h('code', null, plain(it.interface)), plain(it.purpose)]))),
+    certificates?.length > 0 && section('Certificates', table(['Subject', 'Expires', 'File'], certificates.map((it) => [name(it.subject), plain(it.not_after ?? it.expires ?? ''), name(it.file ?? it.certfile ?? '')]))),
+    section('Logins since the start', table(['Protocol', '#Tried', '#Let in', '#Refused'], (attempts ?? []).map((it) => [it.protocol, number(it.auth_attempts), number(it.auth_attempts_succeeded), it.auth_attempts_failed > 0 ? tag('warn', number(it.auth_attempts_failed)) : '0']), 'None yet')),
+    memory && section('Memory', facts([['Resident', bytes(memory.memory.total?.rss)], ...parts.map(([key, value]) => /** @type {[any, any]} */ ([key.replaceAll('_', ' '), bytes(value)]))])),
+  ];
+}
+
+function settings(page) {
+  const text = page.data.settings;
+  if (!text) return page.errors.settings ? problem(page.errors.settings) : h('span', { class: 'ghost' });
+  const wanted = query('filter').toLowerCase();
+  const lines = String(text).split('\n').filter(Boolean).map((line) => line.split(' = ')).filter(([key]) => key.includes(wanted));
+  return section('Settings in force', table(['Setting', 'Value'], lines.map(([key, ...rest]) => [h('code', null, key), h('code', null, plain(rest.join(' = ')))])));
+}
+
+function flags(page) {
+  const { flags: all, deprecated } = page.data;
+  if (!all) return page.errors.flags ? problem(page.errors.flags) : h('span', { class: 'ghost' });
+  return [
+    section('Feature flags', table(['Flag', 'State', 'Stability', ''], all.map((it) => [h('code', null, plain(it.name)), it.state === 'enabled' ? tag('good', 'enabled') : tag('warn', it.state), it.stability,
+      it.state !== 'enabled' && isAdministrator() && button('Enable', () => dialog({ title: 'Enable the feature flag?', says: h('p', null, 'It cannot be disabled again.'), act: 'Enable', requests: () => [{ method: 'PUT', address: path`/feature-flags/${it.name}/enable`, ctl: ['enable_feature_flag', it.name] }], told: 'Enabled' }))]))),
+    deprecated ? section('Deprecated features', table(['Feature', 'Phase', 'State'], deprecated.map((it) => [h('code', null, plain(it.name)), plain(it.deprecation_phase.replaceAll('_', ' ')), plain(it.state)]))) : nothing(''),
+  ];
+}

@@ -6,7 +6,7 @@ import { HOSTILE } from './seed.js';
 /** Pages that must be right in each look. */
 export const PAGES = [
   '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
-  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -152,6 +152,40 @@ export const SCENARIOS = [
     await page.click('dialog footer .danger');
     await page.waitForSelector('.note >> text=Purged');
     await page.waitForSelector('.why >> text=the queue is empty');
+  }],
+  ['messages', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/queues/%2F/paid?tab=messages');
+    await hasRows(page, 5);
+    await page.fill('[data-filter]', "tenant = 't3'");
+    await page.click('main .bar .primary');
+    await hasRows(page, 1);
+    await page.click('.button.open');
+    await page.waitForSelector('.detail >> text=m-3');
+    assert.match(await page.locator('.detail pre').innerText(), /"note": "<b>bold<\/b>"/);
+    await page.click('.detail >> text=Hex');
+    await page.waitForSelector('.detail pre >> text=00000000');
+    await page.reload();
+    await hasRows(page, 1);
+    await page.fill('[data-filter]', 'tenant =');
+    await page.click('main .bar .primary');
+    await page.waitForSelector('.problem mark');
+    await page.fill('[data-filter]', "routing_key = 'order.paid' AND $.order >= 2");
+    await page.click('text=Search all');
+    await page.waitForSelector('text=3 match');
+    await hasRows(page, 3);
+    await page.check('[aria-label="Compare 3"]');
+    await page.check('[aria-label="Compare 4"]');
+    await page.waitForSelector('text=Where they differ');
+    await page.click('.button.open');
+    await page.click('.detail >> text=Publish again');
+    await page.fill('dialog [name=routing_key]', 'nowhere');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('.note >> text=Published');
+    assert.deepEqual(await it.judged(), []);
+    // Nobody has felt it.
+    assert.equal((await node.ask('GET', '/queues/%2F/paid')).data.message_stats?.deliver_get ?? 0, 0);
+    it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('400')));
   }],
   ['bulk', {}, async (it) => {
     const { page, node } = it;

@@ -130,7 +130,7 @@ export function bodyView(message) {
     }, label))),
     h('span', { class: 'faint' }, bytes(message.payload_bytes ?? content.length), message.payload_truncated && `, of which ${bytes(content.length)} are here`), h('span', { class: 'grow' }), copier(text, 'Copy the body'),
     h('button', { type: 'button', class: 'button', onclick: () => download(`message-${message.position ?? message.properties?.message_id ?? 'body'}`, [content], 'application/octet-stream') }, 'Save')),
-    h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Body' }, text === '' ? h('span', { class: 'faint' }, '(empty)') : visible(text)));
+    h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Body', class: form === 'hex' ? 'hex' : null }, text === '' ? h('span', { class: 'faint' }, '(empty)') : visible(text)));
 }
 
 /** A text over lines in which control characters and marks of direction are seen. */

@@ -25,6 +25,8 @@ export function open([, vhost, queue]) {
       }
       return sources;
     },
+    messages: /** @type {any} */ (null),
+    close: () => page.messages?.close(),
     view: () => view(page),
   };
   return page;
@@ -40,9 +42,9 @@ function view(page) {
     h('div', { class: 'head' }, crumb, h('h1', null, name(queue.name)), tag(`type-${queue.type}`, queue.type), state(queue.state),
       !queue.durable && tag('calm', 'transient'), queue.auto_delete && tag('calm', 'auto-delete'), queue.exclusive && tag('calm', 'exclusive'),
       queue.policy && h('span', { class: 'faint' }, 'policy ', name(queue.policy)), h('span', { class: 'grow' }), actions(queue)),
-    tabs([['', 'Now'], ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['settings', 'Settings']], tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
+    tabs([['', 'Now'], ['messages', 'Messages'], ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['settings', 'Settings']], tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
     page.errors.queue && problem(page.errors.queue),
-    tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
+    tab === 'messages' ? messages(page) : tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
   ];
 }
 
@@ -92,6 +94,15 @@ function now(page) {
       section('Where messages come from', table(['Exchange', '#Per second', '#In all'], (queue.incoming ?? []).map((it) => [toExchange(it.exchange.vhost, it.exchange.name), rate(it.stats.publish_details?.rate), number(it.stats.publish)]), 'Nothing has come since the node started.')),
       section('Who takes them', table(['Channel', '#Per second', '#In all'], (queue.deliveries ?? []).map((it) => [toChannel(it.channel_details.name), rate(it.stats.deliver_get_details?.rate), number(it.stats.deliver_get)]), 'Nobody has taken any.'))),
   ];
+}
+
+/** The tab that looks into the queue; its module comes when it is opened first. */
+function messages(page) {
+  if (!page.messages) {
+    page.messages = { view: () => h('span', { class: 'ghost' }), close() {} };
+    import('../browse.js').then((it) => { page.messages = it.browser(page.data.queue); redraw(); });
+  }
+  return page.messages.view();
 }
 
 const change = (details) => {

@@ -1,0 +1,195 @@
+// The messages of a queue or stream, looked at without being felt by anybody: pages, a search that says how
+// far it is, one message beside the list, two compared, what is seen as a file.
+
+import { query, redraw, setQuery, tell } from './app.js';
+import { ask, path, root } from './api.js';
+import { h } from './dom.js';
+import { bytes, duration, number, plain, time } from './format.js';
+import { messageView, preview, publish } from './messages.js';
+import { button, fields, name, nothing, problem, table, tag } from './parts.js';
+
+/** Messages of a page. */
+const PAGE = 100;
+/** Bytes of a body in the list; one that is opened is shown with more. */
+const LIST_BYTES = 200;
+const OPEN_BYTES = 256 * 1024;
+
+const NAMES = ['$.', 'exchange', 'routing_key', 'redelivered', 'body', 'x-death.reason', 'x-death.queue', 'x-death.exchange', 'x-death.count', 'properties.message_id', 'properties.correlation_id', 'properties.content_type',
+  'properties.type', 'properties.app_id', 'properties.priority', 'properties.timestamp', 'properties.delivery_mode'];
+
+/** The state of the tab. @param {any} queue */
+export function browser(queue) {
+  const of = path`/queues/${queue.vhost}/${queue.name}`;
+  const it = {
+    queue, of, isStream: queue.type === 'stream', filter: query('mf'), which: query('which', 'ready'), from: query('from', queue.type === 'stream' ? 'tail' : 'head'), at: query('at'),
+    messages: /** @type {any[] | null} */ (null), next: /** @type {any} */ (null), told: '', problem: '', column: 0, busy: false,
+    open: /** @type {any} */ (null), marked: /** @type {any[]} */ ([]), stop: /** @type {AbortController | null} */ (null), earlier: /** @type {any[]} */ ([]), start: /** @type {any} */ (null),
+  };
+  look(it, startOf(it));
+  return { view: () => view(it), close: () => it.stop?.abort() };
+}
+
+function startOf(it) {
+  if (it.from === 'position' && it.at !== '') return { position: Number(it.at) };
+  if (it.from === 'time' && it.at) return { timestamp: new Date(it.at).getTime() };
+  return it.from === 'tail' ? 'tail' : 'head';
+}
+
+const body = (it, from, more) => ({ from, which: it.which, ...(it.filter.trim() ? { filter: it.filter.trim() } : {}), ...more });
+
+/** A page from somewhere on. */
+async function look(it, from, back = false) {
+  it.stop?.abort();
+  it.stop = new AbortController();
+  it.busy = true;
+  it.problem = '';
+  redraw();
+  try {
+    const answer = await ask('POST', `${it.of}/browse`, body(it, from, { limit: PAGE, payload_bytes: LIST_BYTES }), { signal: it.stop.signal });
+    it.busy = false;
+    if (answer.ok) {
+      if (!back && it.start !== null && it.messages) it.earlier.push(it.start);
+      Object.assign(it, { messages: answer.data.messages, next: answer.data.next, start: from, column: 0 });
+      it.told = `Looked at ${number(answer.data.scanned)}${it.filter.trim() ? `, ${number(answer.data.matched)} match` : ''}.`;
+    } else Object.assign(it, { problem: answer.reason, column: answer.column ?? 0 });
+  } catch (error) {
+    if (error.name !== 'AbortError') throw error;
+  }
+  redraw();
+}
+
+/** All that match, one by one as they are found. */
+async function search(it) {
+  it.stop?.abort();
+  const stop = new AbortController();
+  it.stop = stop;
+  Object.assign(it, { busy: true, problem: '', messages: [], next: null, earlier: [], start: null, told: 'Searching\u2026' });
+  redraw();
+  const began = Date.now();
+  try {
+    const headers = { 'content-type': 'application/json', 'x-requested-with': 'leveret', accept: 'text/event-stream, application/json' };
+    const response = await fetch(`${root}/api${it.of}/search`, { method: 'POST', headers, signal: stop.signal, body: JSON.stringify(body(it, startOf(it), { payload_bytes: LIST_BYTES, limit: PAGE })) });
+    if (!response.ok || !response.body) {
+      const told = await response.json().catch(() => null);
+      Object.assign(it, { problem: told?.reason ?? `the node answered with status ${response.status}`, column: told?.column ?? 0 });
+    } else {
+      for await (const { event, data } of events(response.body)) {
+        if (event === 'match' && it.messages.length < PAGE) it.messages.push(data);
+        if (event === 'progress' || event === 'end') it.told = `Looked at ${number(data.scanned)}, ${number(data.matched)} match (${duration(Date.now() - began)})${event === 'end' && data.reason === 'limit' ? '; there may be more: Next' : event === 'end' && !data.complete ? `; it ended early: ${plain(data.reason)}` : ''}.`;
+        if (event === 'end') it.next = data.next;
+        if (event === 'error') it.problem = plain(data.reason ?? 'the search broke off');
+        redraw();
+      }
+    }
+  } catch (error) {
+    if (error.name !== 'AbortError') it.problem = 'the search broke off';
+    else it.told += ' Stopped.';
+  }
+  if (it.stop === stop) it.busy = false;
+  redraw();
+}
+
+/** Events of a stream of them. @param {ReadableStream<Uint8Array>} stream */
+export async function* events(stream) {
+  const reader = stream.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  let text = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n');
+      text = text.slice(end + 2);
+      const field = (key) => lines.filter((line) => line.startsWith(`${key}:`)).map((line) => line.slice(key.length + 1).trimStart()).join('\n');
+      if (field('data')) yield { event: field('event') || 'message', data: JSON.parse(field('data')) };
+    }
+  }
+}
+
+/** Opens one message, with its whole body. */
+async function open(it, message) {
+  it.open = message;
+  redraw();
+  if (!message.payload_truncated) return;
+  const answer = await ask('POST', `${it.of}/browse`, { from: { position: message.position }, limit: 1, which: 'all', payload_bytes: OPEN_BYTES });
+  const whole = answer.data?.messages?.[0];
+  if (answer.ok && whole?.position === message.position && it.open === message) it.open = whole;
+  redraw();
+}
+
+function change(it, changes) {
+  Object.assign(it, changes, { earlier: [], start: null });
+  setQuery({ mf: it.filter.trim(), which: it.which === 'ready' ? '' : it.which, from: it.from === (it.isStream ? 'tail' : 'head') ? '' : it.from, at: ['position', 'time'].includes(it.from) ? it.at : '' });
+  if (!['position', 'time'].includes(it.from) || it.at !== '') look(it, startOf(it));
+}
+
+function completions(it) {
+  const seen = new Set(NAMES);
+  for (const message of it.messages ?? []) for (const key of Object.keys(message.properties?.headers ?? {})) if (/^[A-Za-z_$][\w$]*$/.test(key)) seen.add(key);
+  const words = it.filter.split(' ');
+  const last = words.pop() ?? '';
+  if (last === '') return [];
+  return [...seen].filter((word) => word.startsWith(last) && word !== last).slice(0, 10).map((word) => [...words, word].join(' '));
+}
+
+function bar(it) {
+  const choice = (label, key, options) => h('label', { class: 'inline' }, h('span', null, label), h('select', { onchange: (event) => change(it, { [key]: event.target.value }) }, options.map(([id, text]) => h('option', { value: id, selected: it[key] === id }, text))));
+  return h('form', { class: 'bar', onsubmit: (event) => { event.preventDefault(); change(it, {}); } },
+    choice('From', 'from', [['head', 'the oldest'], ['tail', 'the newest'], ['position', it.isStream ? 'offset' : 'position'], ['time', 'time']]),
+    it.from === 'position' && h('label', null, h('span', { class: 'hidden' }, 'Position'), h('input', { type: 'number', min: 0, class: 'at', value: it.at, onchange: (event) => change(it, { at: event.target.value }) })),
+    it.from === 'time' && h('label', null, h('span', { class: 'hidden' }, 'Time'), h('input', { type: 'datetime-local', step: 1, value: it.at, onchange: (event) => change(it, { at: event.target.value }) })),
+    !it.isStream && choice('Which', 'which', [['ready', 'ready'], ['unacked', 'unacked'], ['delayed', 'delayed'], ['all', 'all']]),
+    h('label', { class: 'filter' }, h('span', { class: 'hidden' }, 'Condition'), h('input', {
+      type: 'search', class: 'sql', 'data-filter': true, spellcheck: 'false', autocomplete: 'off', list: 'message-names', value: it.filter, placeholder: "Condition: tenant = 'a' AND $.total > 10", oninput: (event) => { it.filter = event.target.value; redraw(); },
+    })),
+    h('datalist', { id: 'message-names' }, completions(it).map((word) => h('option', { value: word }))),
+    h('button', { type: 'submit', class: 'button primary' }, 'Look'),
+    it.busy ? button('Stop', () => { it.stop?.abort(); it.busy = false; redraw(); }) : it.filter.trim() !== '' && button('Search all', () => search(it), { title: 'Looks at message after message until it has found a page of them' }),
+    h('a', { class: 'button', href: `${root}/api${it.of}/export?${new URLSearchParams({ which: it.which, ...(it.filter.trim() ? { filter: it.filter.trim() } : {}) })}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Save'));
+}
+
+function list(it) {
+  const mark = (message) => {
+    it.marked = it.marked.includes(message) ? it.marked.filter((one) => one !== message) : [...it.marked.slice(-1), message];
+    redraw();
+  };
+  return h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'Messages' }, h('table', { class: 'rows browse' },
+    h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Compare')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Body'), h('th', { scope: 'col' }, 'Beginning'))),
+    h('tbody', null, it.messages.map((message) => h('tr', { key: message.position, class: it.open?.position === message.position ? 'selected' : null },
+      h('td', { class: 'pick' }, h('input', { type: 'checkbox', 'aria-label': `Compare ${message.position}`, checked: it.marked.includes(message), onchange: () => mark(message) })),
+      h('td', { class: 'num' }, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.position === message.position), onclick: () => open(it, message) }, number(message.position))),
+      h('td', null, it.isStream ? time(message.timestamp) : [message.state === 'ready' ? h('span', { class: 'faint' }, 'ready') : tag('warn', message.state), message.redelivered && [' ', tag('warn', 'redelivered')], message.deaths?.length > 0 && [' ', tag('bad', plain(message.deaths[0].reason))]]),
+      h('td', null, name(message.routing_key, '(empty)')), h('td', { class: 'num' }, bytes(message.payload_bytes)), h('td', { class: 'preview' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'))))));
+}
+
+function details(it) {
+  const message = it.open;
+  return h('section', { class: 'card detail', 'aria-label': 'Message' },
+    h('div', { class: 'bar' }, h('h2', null, `Message ${number(message.position)}`), h('span', { class: 'grow' }),
+      message.payload !== undefined && !message.payload_truncated && button('Publish again\u2026', () => publish({ vhost: it.queue.vhost, exchange: message.exchange, routingKey: message.routing_key, message })), button('Close', () => { it.open = null; redraw(); }, { kind: 'quiet' })),
+    message.deaths?.length > 0 && [h('h3', null, 'Deaths'), table(['Reason', 'Queue', 'Exchange', '#Times', 'Last'], message.deaths.map((death) => [tag('bad', plain(death.reason)), name(death.queue), name(death.exchange, '(AMQP default)'), number(death.count), time((death.time ?? 0) * 1000)]))],
+    messageView(message));
+}
+
+/** Two messages, and where they differ. */
+function compared([left, right]) {
+  const flat = (message) => ({ exchange: message.exchange, routing_key: message.routing_key, ...Object.fromEntries(Object.entries(message.properties ?? {}).filter(([key]) => key !== 'headers')), ...Object.fromEntries(Object.entries(message.properties?.headers ?? {}).map(([key, value]) => [`header ${key}`, value])), body: message.payload });
+  const [a, b] = [flat(left), flat(right)];
+  const differing = [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((key) => JSON.stringify(a[key]) !== JSON.stringify(b[key]));
+  const cell = (value) => (value === undefined ? h('span', { class: 'faint' }, 'not there') : h('code', null, plain(typeof value === 'string' ? value.slice(0, 2000) : JSON.stringify(value))));
+  return h('section', { class: 'card' }, h('h2', null, 'Where they differ'), table(['Part', number(left.position), number(right.position)], differing.map((key) => [h('code', null, plain(key)), cell(a[key]), cell(b[key])]), 'Nowhere, as far as they are shown in the list.'));
+}
+
+function view(it) {
+  return [
+    bar(it),
+    it.problem && problem([it.column > 0 && h('code', null, plain(it.filter.slice(0, it.column - 1)), h('mark', null, plain(it.filter.slice(it.column - 1)) || '\u2423')), ' ', plain(it.problem)]),
+    h('p', { class: 'faint', role: 'status' }, it.busy && !it.messages ? 'Looking\u2026' : it.told, ' Looking changes nothing: no message is delivered by it.'),
+    it.marked.length === 2 && compared(it.marked),
+    it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'Nothing here matches.' : 'There are no messages here.') : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
+    h('div', { class: 'pager' }, button('Back', () => look(it, it.earlier.pop(), true), { disabled: it.earlier.length === 0 || it.busy }), button('Next', () => look(it, it.next), { disabled: !it.next || it.busy }),
+      button('Look again', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy })),
+  ];
+}
+
+export { fields, tell };

@@ -48,6 +48,20 @@ pub(crate) enum Admission {
     Delayed,
 }
 
+/// The fate that a message would have at an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forecast {
+    /// It is routed.
+    GoesOn,
+    /// It was here before.
+    Dropped,
+    /// It waits for so long, and is routed then.
+    Delayed {
+        /// In milliseconds.
+        delay_ms: u64,
+    },
+}
+
 impl WatchedExchange {
     fn new(name: &str, settings: ExchangeSettings, bytes_max: &Arc<AtomicUsize>) -> Self {
         Self {
@@ -110,6 +124,16 @@ impl WatchedExchange {
             return Admission::Delayed;
         }
         Admission::GoesOn
+    }
+
+    /// The fate that a client's message would have, and for how long it would be delayed.
+    pub(crate) fn forecast(&self, message: &Message<'_>, now_ms: u64) -> Forecast {
+        let knows = |rules| stdx::lock(&self.seen).knows(message.headers, rules, now_ms);
+        match delay_ms_of(message.headers).filter(|_| self.settings.delays) {
+            _ if self.settings.deduplication.as_ref().is_some_and(knows) => Forecast::Dropped,
+            Some(delay_ms) => Forecast::Delayed { delay_ms },
+            None => Forecast::GoesOn,
+        }
     }
 
     /// Takes back that a message counts as seen: it has gone nowhere and will come again.

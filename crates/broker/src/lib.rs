@@ -40,6 +40,7 @@ pub use crate::connections::{
     Interrupt, Login, MESSAGE_SIZES, PeerCertificate, PublishTotals, Published, TlsPeer, Traffic,
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
+pub use crate::exchanges::Forecast;
 pub use crate::figures::{FILE_KINDS, Figures, QueueTotals};
 pub use crate::firehose::Firehose;
 pub use crate::interceptors::{Interceptors, Overwrite};

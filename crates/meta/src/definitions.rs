@@ -3,6 +3,7 @@
 //!
 //! Start reading at [`export()`] and [`import()`].
 
+mod changes;
 mod export;
 mod import;
 mod steps;
@@ -11,6 +12,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use changes::{ObjectChange, object_changes};
 pub use export::{Document, Origin, export, export_vhost, policy, user, user_limits, vhost_limits};
 pub use import::{Import, ImportError, Step, import};
 pub use table::{from_json as table_from_json, is_flat, to_json as table_to_json};

@@ -74,8 +74,8 @@ pub use queue_type::{ConnectionId, QueueKind, QueueVersion};
 pub use queues::Queues;
 pub use resource::{Permission, Resource, ResourceKind};
 pub use routing::{
-    Binding, Candidate, Destination, ExchangeKind, Filter, FilterError, Message, Name, QueueId,
-    RouteOutcome, Routes, RoutingKey, Trace, TraceStep,
+    Binding, Candidate, Destination, ExchangeKind, Filter, FilterError, Message, Name, Passage,
+    QueueId, RouteOutcome, Routes, RoutingKey, Trace, TraceStep,
 };
 pub use setting::argument::age_ms;
 pub use sharding::{Sharded, Sharding, shard_name};

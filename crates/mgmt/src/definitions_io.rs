@@ -55,7 +55,7 @@ pub async fn import_definitions(
         }
     }
     for (at, document) in documents.iter().enumerate() {
-        let Import { steps, warnings } =
+        let Import { steps, warnings, .. } =
             plan(broker, document.as_ref(), options).map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();

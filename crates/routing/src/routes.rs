@@ -263,16 +263,21 @@ impl Routes {
     }
 
     /// As [`route_message`](Self::route_message), and tells the way: each exchange that the message comes
-    /// to, in order. Nothing is asked of watched exchanges.
+    /// to, in order.
     #[must_use]
-    pub fn trace(&self, exchange: &[u8], message: &Message<'_>) -> Trace {
+    pub fn trace(
+        &self,
+        exchange: &[u8],
+        message: &Message<'_>,
+        watch: impl FnMut(&Name) -> Passage,
+    ) -> Trace {
         let mut queues = Vec::new();
-        let mut way = Way::default();
+        let mut way = Way { steps: Vec::new(), watch };
         let routed = match self.exchange(exchange) {
             Some(first) if first.rules.internal => RouteOutcome::Internal.at_once(),
             first => self.walk(exchange, first, message, &mut way, &mut queues),
         };
-        Trace { routed, steps: way.0, queues }
+        Trace { routed, steps: way.steps, queues }
     }
 
     /// Leads a message on from its first exchange, which was looked up by its name.
@@ -362,27 +367,29 @@ impl<W: FnMut(&Name) -> Passage> Follow<'_> for W {
 }
 
 /// The way, as it is written down.
-#[derive(Default)]
-struct Way(Vec<TraceStep>);
+struct Way<W> {
+    steps: Vec<TraceStep>,
+    watch: W,
+}
 
-impl<'r> Follow<'r> for &mut Way {
-    fn passage(&mut self, _: &Name) -> Passage {
-        Passage::Open
+impl<'r, W: FnMut(&Name) -> Passage> Follow<'r> for &mut Way<W> {
+    fn passage(&mut self, exchange: &Name) -> Passage {
+        (self.watch)(exchange)
     }
 
     fn visits(&mut self, exchange: Option<&'r Name>) {
         let exchange = exchange.cloned().unwrap_or_default();
-        self.0.push(TraceStep { exchange, ..TraceStep::default() });
+        self.steps.push(TraceStep { exchange, ..TraceStep::default() });
     }
 
     fn reaches(&mut self, destination: &Destination) {
-        if let Some(step) = self.0.last_mut() {
+        if let Some(step) = self.steps.last_mut() {
             step.destinations.push(destination.clone());
         }
     }
 
     fn falls_back(&mut self, alternate: &'r Name) {
-        if let Some(step) = self.0.last_mut() {
+        if let Some(step) = self.steps.last_mut() {
             step.alternate = Some(alternate.clone());
         }
     }

@@ -1,6 +1,7 @@
 //! The broker's part in exchanges that remember: their queues, and what newly bound destinations have missed.
 
 use crate::control_plane::View;
+use crate::exchanges::Forecast;
 use crate::publish::publish_to;
 use crate::queue_ref::QueueRef;
 use ::routing::{Message, Passage};
@@ -48,6 +49,26 @@ fn missed_by(view: &View, spec: &BindingSpec, message: &MessageRef<'_>) -> Vec<Q
 }
 
 impl View {
+    /// The fate that a client's message would have at an exchange. Nothing comes of it.
+    #[must_use]
+    pub fn forecast(
+        &self,
+        (vhost, exchange): (&str, &Name),
+        message: &Message<'_>,
+        now_ms: u64,
+    ) -> Forecast {
+        match self.exchanges.get(vhost, exchange).map(|it| (it, it.forecast(message, now_ms))) {
+            // A policy that has just come has no queue yet.
+            Some((it, Forecast::Delayed { .. }))
+                if self.queue(vhost, it.delayed_queue()).is_none() =>
+            {
+                Forecast::GoesOn
+            }
+            Some((_, forecast)) => forecast,
+            None => Forecast::GoesOn,
+        }
+    }
+
     /// Whether anybody would get what is published to an exchange.
     pub(crate) fn has_listeners(&self, vhost: &str, exchange: &str) -> bool {
         self.meta.routes(vhost).is_some_and(|routes| routes.n_bindings_from(exchange) > 0)

@@ -43,6 +43,17 @@ impl Window {
         is_known
     }
 
+    /// Whether a message was here before, which is not noted.
+    pub(super) fn knows(
+        &self,
+        headers: Option<TableRef<'_>>,
+        rules: &Deduplication,
+        now_ms: u64,
+    ) -> bool {
+        let name = headers.and_then(|headers| name_in(headers, rules));
+        name.is_some_and(|name| self.until_ms.get(&*name).is_some_and(|known| *known > now_ms))
+    }
+
     /// Does as if a message had not been here.
     pub(super) fn forget(&mut self, headers: Option<TableRef<'_>>, rules: &Deduplication) {
         let Some(name) = headers.and_then(|headers| name_in(headers, rules)) else { return };

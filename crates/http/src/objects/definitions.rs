@@ -4,15 +4,15 @@ use crate::call::{Answer, Call, Outcome, Take};
 use crate::refusal::Refusal;
 use crate::stream::{JSON, PIECE_BYTES, Taker};
 use axum::http::header;
-use meta::definitions::Document;
+use meta::definitions::{Document, ObjectChange, object_changes};
 use mgmt::definitions_io;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::hash::BuildHasher as _;
 use std::io::BufWriter;
 use std::sync::Arc;
 
 /// Most changes that are listed one by one.
-const CHANGES_MAX: usize = 10_000;
+const CHANGES_MAX: usize = 1_000;
 
 pub(crate) fn export(call: &Call) -> Outcome {
     let (api, view) = (Arc::clone(&call.api), call.view());
@@ -36,10 +36,13 @@ pub(crate) fn export(call: &Call) -> Outcome {
 pub(crate) fn explain(call: &Call) -> Outcome {
     let document = checked_document(call)?;
     let planned = definitions_io::foretell(&call.api.management, document, &call.address())?;
-    let changes: Vec<&str> = planned.steps.iter().map(|step| step.what.as_str()).collect();
+    let (now, steps) = (call.view(), &planned.steps);
+    let (n, changes) = object_changes(&now.meta, &planned.then, steps, CHANGES_MAX);
+    let change =
+        |it: &ObjectChange<'_>| json!({"object": it.what, "before": it.before, "after": it.after});
     Ok(Answer::Json(json!({
-        "changed_count": changes.len(),
-        "changes": changes.get(..CHANGES_MAX).unwrap_or(&changes),
+        "changed_count": n,
+        "changes": changes.iter().map(change).collect::<Value>(),
         "warnings": planned.warnings,
     })))
 }

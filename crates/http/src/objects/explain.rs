@@ -4,15 +4,16 @@ use super::messages::properties_of;
 use super::{put_field, text};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use broker::{Alarm, QueueRef, View};
+use broker::{Alarm, Forecast, QueueRef, View};
 use meta::definitions::policy as definitions_policy;
 use meta::{
-    AccessReason, Destination, Message, Overflow, Permission, Policy, PolicyEffect, PolicyScope,
-    QueueDef, Resource, ResourceKind, RouteOutcome, SettingSource, Standing, Trace, TraceStep,
-    Vhost, policy_effects, policy_standings, setting_sources,
+    AccessReason, Destination, Message, Name, Overflow, Passage, Permission, Policy, PolicyEffect,
+    PolicyScope, QueueDef, Resource, ResourceKind, RouteOutcome, SettingSource, Standing, Trace,
+    TraceStep, Vhost, policy_effects, policy_standings, setting_sources,
 };
 use mgmt::{Define, definitions};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most objects that are listed one by one.
@@ -157,7 +158,14 @@ pub(crate) fn publish(call: &Call) -> Outcome {
     let keys = keys(key, body.get("properties"));
     let message =
         Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
-    let trace = vhost.routes().trace(exchange.as_bytes(), &message);
+    let (now_ms, mut held) = (call.api.now().unix_ms, BTreeMap::new());
+    let watch = |exchange: &Name| {
+        let forecast = view.forecast((vhost.name(), exchange), &message, now_ms);
+        held.insert(exchange.clone(), forecast);
+        if forecast == Forecast::GoesOn { Passage::Open } else { Passage::Closed }
+    };
+    let trace = vhost.routes().trace(exchange.as_bytes(), &message, watch);
+    held.retain(|_, forecast| *forecast != Forecast::GoesOn);
     let resource = Resource {
         kind: ResourceKind::Exchange,
         name: exchange.into(),
@@ -167,7 +175,8 @@ pub(crate) fn publish(call: &Call) -> Outcome {
     let reason = users.access_reason(user, Permission::Write, &resource, Some(key.as_bytes()));
     let queues = trace.queues.iter().filter_map(|id| view.queue_by_id(*id));
     Ok(Answer::Json(json!({
-        "outcome": outcome(&trace),
+        "outcome": outcome(&trace, &held),
+        "held_by": held.iter().map(|it| hold(it, now_ms)).collect::<Value>(),
         "allowed": reason.is_allowed(),
         "permission": told(&reason).0,
         "pattern": told(&reason).1,
@@ -192,10 +201,23 @@ fn keys<'b>(key: &'b str, properties: Option<&'b Value>) -> Vec<&'b [u8]> {
     std::iter::once(key).chain(more).map(str::as_bytes).collect()
 }
 
-fn outcome(trace: &Trace) -> &'static str {
+/// An exchange that a message does not pass, at least not now.
+fn hold((exchange, forecast): (&Name, &Forecast), now_ms: u64) -> Value {
+    let (fate, due_at) = match forecast {
+        Forecast::GoesOn => ("routed", None),
+        Forecast::Dropped => ("dropped: a message with its id was here before", None),
+        Forecast::Delayed { delay_ms } => ("delayed", Some(now_ms + delay_ms)),
+    };
+    json!({"exchange": exchange.as_str(), "fate": fate, "due_at": due_at})
+}
+
+fn outcome(trace: &Trace, held: &BTreeMap<Name, Forecast>) -> &'static str {
+    let is_delayed = held.values().any(|it| *it != Forecast::Dropped);
     match trace.routed.outcome {
         RouteOutcome::NoSuchExchange => "there is no such exchange",
         RouteOutcome::Internal => "the exchange is internal: clients may not publish to it",
+        _ if trace.queues.is_empty() && is_delayed => "delayed by an exchange",
+        _ if trace.queues.is_empty() && !held.is_empty() => "dropped by an exchange",
         _ if trace.queues.is_empty() => "no queue: returned if mandatory, else dropped",
         RouteOutcome::Routed | RouteOutcome::RoutedByHeaders => "routed",
         RouteOutcome::RoutedByMessage => "routed, the next message perhaps elsewhere",
@@ -233,6 +255,8 @@ fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
         "name": def.name.as_str(),
         "type": def.kind.as_str(),
         "messages_ready": stat.n_ready,
+        "max_length": length.messages_max,
+        "max_length_bytes": length.bytes_max,
         "fate": fate,
     })
 }

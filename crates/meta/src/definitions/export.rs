@@ -168,7 +168,7 @@ fn metadata(vhost: &Vhost) -> Value {
     metadata
 }
 
-fn vhost(vhost: &Vhost) -> Value {
+pub(super) fn vhost(vhost: &Vhost) -> Value {
     let known = vhost.metadata();
     json!({
         "name": vhost.name().as_str(), "description": known.description,
@@ -177,24 +177,30 @@ fn vhost(vhost: &Vhost) -> Value {
 }
 
 fn permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
-    let object = |(user, permissions): (&Name, &Permissions)| {
-        json!({
-            "user": user.as_str(), "vhost": vhost.name().as_str(),
-            "configure": permissions.configure.as_str(), "write": permissions.write.as_str(),
-            "read": permissions.read.as_str(),
-        })
-    };
-    state.users().permissions_in(vhost.name()).map(object)
+    let of_vhost = state.users().permissions_in(vhost.name());
+    of_vhost.map(|(user, permissions)| permissions_of(user, vhost.name(), permissions))
+}
+
+pub(super) fn permissions_of(user: &Name, vhost: &Name, permissions: &Permissions) -> Value {
+    json!({
+        "user": user.as_str(), "vhost": vhost.as_str(), "read": permissions.read.as_str(),
+        "configure": permissions.configure.as_str(), "write": permissions.write.as_str(),
+    })
 }
 
 fn topic_permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
-    let object = |(user, exchange, permissions): (&Name, &Name, &TopicPermissions)| {
-        json!({
-            "user": user.as_str(), "vhost": vhost.name().as_str(), "exchange": exchange.as_str(),
-            "write": permissions.write(), "read": permissions.read(),
-        })
-    };
-    state.users().topic_permissions_in(vhost.name()).map(object)
+    let of_vhost = state.users().topic_permissions_in(vhost.name());
+    of_vhost.map(|(user, exchange, it)| topic_permissions_of((user, vhost.name(), exchange), it))
+}
+
+pub(super) fn topic_permissions_of(
+    (user, vhost, exchange): (&Name, &Name, &Name),
+    permissions: &TopicPermissions,
+) -> Value {
+    json!({
+        "user": user.as_str(), "vhost": vhost.as_str(), "exchange": exchange.as_str(),
+        "write": permissions.write(), "read": permissions.read(),
+    })
 }
 
 fn global_parameters(state: &State) -> Value {
@@ -255,26 +261,30 @@ fn is_exported(queue: &QueueDef) -> bool {
 }
 
 fn queues<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
-    let object = |queue: &'s Arc<QueueDef>| {
-        json!({
-            "vhost": vhost.name().as_str(), "name": queue.name.as_str(),
-            "type": queue.kind.as_str(), "durable": queue.durable,
-            "auto_delete": queue.auto_delete, "arguments": to_json(&queue.arguments),
-        })
-    };
-    Box::new(vhost.queues().filter(|queue| is_exported(queue)).map(object))
+    let exported = vhost.queues().filter(|queue| is_exported(queue));
+    Box::new(exported.map(|it| queue(it)))
+}
+
+pub(super) fn queue(queue: &QueueDef) -> Value {
+    json!({
+        "vhost": queue.vhost.as_str(), "name": queue.name.as_str(), "durable": queue.durable,
+        "type": queue.kind.as_str(), "auto_delete": queue.auto_delete,
+        "arguments": to_json(&queue.arguments),
+    })
 }
 
 fn exchanges<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
-    let object = |exchange: &'s Arc<ExchangeDef>| {
-        json!({
-            "vhost": vhost.name().as_str(), "name": exchange.name.as_str(),
-            "type": exchange.kind.as_str(), "durable": exchange.durable,
-            "auto_delete": exchange.auto_delete, "internal": exchange.internal,
-            "arguments": to_json(&exchange.arguments),
-        })
-    };
-    Box::new(vhost.exchanges().filter(|exchange| !exchange.is_predeclared()).map(object))
+    let exported = vhost.exchanges().filter(|exchange| !exchange.is_predeclared());
+    Box::new(exported.map(|it| exchange(vhost.name(), it)))
+}
+
+pub(super) fn exchange(vhost: &Name, exchange: &ExchangeDef) -> Value {
+    json!({
+        "vhost": vhost.as_str(), "name": exchange.name.as_str(),
+        "type": exchange.kind.as_str(), "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete, "internal": exchange.internal,
+        "arguments": to_json(&exchange.arguments),
+    })
 }
 
 /// A binding, and what and how its destination is called: queues are told apart by number inside.

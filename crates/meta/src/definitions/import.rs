@@ -24,6 +24,8 @@ pub struct Import {
     pub steps: Vec<Step>,
     /// The parts left out or not understood, a sentence each.
     pub warnings: Vec<String>,
+    /// The state as it would be then.
+    pub then: State,
 }
 
 /// One change.
@@ -73,12 +75,11 @@ pub fn import(
         return Err(ImportError::new(format!("vhost '{vhost}'"), "there is no such virtual host"));
     }
     let mut importer = Importer {
-        trial: state.clone(),
         into: into.cloned(),
         hashes_are_old: is_before_3_6(document),
         hashing,
         salt,
-        import: Import { steps: Vec::new(), warnings: Vec::new() },
+        import: Import { steps: Vec::new(), warnings: Vec::new(), then: state.clone() },
         left_out: BTreeSet::new(),
         unknown: BTreeSet::new(),
     };
@@ -111,14 +112,12 @@ fn is_before_3_6(document: &Parts<'_>) -> bool {
 }
 
 pub(super) struct Importer<'i> {
-    /// The state as it would be by now.
-    pub(super) trial: State,
     /// The virtual host of everything, if the document is about a single one.
     pub(super) into: Option<Name>,
     pub(super) hashes_are_old: bool,
     pub(super) hashing: HashAlgorithm,
     pub(super) salt: &'i mut dyn FnMut() -> Salt,
-    import: Import,
+    pub(super) import: Import,
     /// Exchanges and queues that cannot be here: what is bound to them is left out too.
     left_out: BTreeSet<String>,
     unknown: BTreeSet<String>,
@@ -185,10 +184,10 @@ impl Importer<'_> {
 
     /// Tries a change, and keeps it unless everything is so already.
     fn change(&mut self, step: Step) -> Result<(), ImportError> {
-        if self.lacks_an_end(&step) || is_so(&self.trial, &step.command) {
+        if self.lacks_an_end(&step) || is_so(&self.import.then, &step.command) {
             return Ok(());
         }
-        let outcome = self.trial.apply(Now::default(), &step.command);
+        let outcome = self.import.then.apply(Now::default(), &step.command);
         let outcome =
             outcome.map_err(|error| ImportError::new(step.what.as_str(), error.to_string()))?;
         if !matches!(outcome.done, Done::Nothing) {

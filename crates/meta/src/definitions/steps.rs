@@ -185,7 +185,7 @@ fn vhost_of(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Name, Reason
          say into which virtual host that is to be imported"
             .to_owned()
     })?;
-    if importer.trial.vhost(&name).is_none() {
+    if importer.import.then.vhost(&name).is_none() {
         return Err(format!("there is no virtual host '{name}'"));
     }
     Ok(name)
@@ -198,7 +198,7 @@ fn user(importer: &mut Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reas
         numbers(&object.limits("limits")?, ["max-connections", "max-channels"])?;
     let limits = UserLimits { max_connections, max_channels };
     let user = || name.clone();
-    let mut commands = if importer.trial.user(&name).is_some() {
+    let mut commands = if importer.import.then.user(&name).is_some() {
         vec![
             Command::SetPassword { user: user(), password },
             Command::SetUserTags { user: user(), tags },
@@ -216,7 +216,7 @@ fn password(
     object: &Fields<'_>,
 ) -> Result<PasswordHash, Reason> {
     if let Some(password) = object.optional("password")? {
-        let present = importer.trial.user(user).map(User::password);
+        let present = importer.import.then.user(user).map(User::password);
         // The same password with another salt would be no change.
         let is_so = |hash: &&PasswordHash| hash.verify(password.as_bytes());
         return Ok(match present.filter(is_so) {
@@ -263,7 +263,7 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
         default_queue_type: kind.and_then(QueueKind::of_name).map(|kind| Name::from(kind.as_str())),
         protected_from_deletion: inner.flag("protected_from_deletion", false)?,
     };
-    let exists = importer.trial.vhost(&name).is_some();
+    let exists = importer.import.then.vhost(&name).is_some();
     wanted.commands.push(if exists {
         Command::UpdateVhost { vhost: name.clone(), metadata }
     } else {
@@ -450,7 +450,7 @@ fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reaso
         other => return Err(format!("`destination_type` cannot be `{other}`")),
     };
     // Documents do not have these exchanges, and a node makes them only after it has imported.
-    let is_there = importer.trial.exchange(&vhost, &source).is_some();
+    let is_there = importer.import.then.exchange(&vhost, &source).is_some();
     let mut commands = Vec::new();
     if NODE_EXCHANGES.contains(&source.as_str()) && !is_there {
         commands.push(Command::DeclareExchange(node_exchange(vhost.clone(), &source)));

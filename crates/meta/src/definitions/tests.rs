@@ -31,10 +31,16 @@ fn planned(state: &State, document: &Value, into: Option<&str>) -> Result<Import
 
 /// Imports a document; its warnings.
 fn take(state: &mut State, document: &Value, into: Option<&str>) -> Vec<String> {
-    let Import { steps, warnings } = planned(state, document, into).unwrap();
-    for step in steps {
+    let Import { steps, warnings, then } = planned(state, document, into).unwrap();
+    let before = state.clone();
+    for step in &steps {
         state.apply(Now::default(), &step.command).unwrap();
     }
+    // Each object that is told as changed is, and is then as it was told.
+    let (_, told) = object_changes(&before, &then, &steps, usize::MAX);
+    let (_, made) = object_changes(&before, state, &steps, usize::MAX);
+    assert_eq!(told, made);
+    assert!(told.iter().all(|it| it.before != it.after && it.after.is_some()), "{told:?}");
     warnings
 }
 

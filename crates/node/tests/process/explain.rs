@@ -133,6 +133,48 @@ fn the_way_of_a_message_is_told() {
     api.expect(400, "POST /explain/publish/%2F/first", "{}");
 }
 
+/// Delays and deduplication, against what comes of the same message. `true` of a header is no number.
+#[test]
+fn what_an_exchange_holds_back_is_told() {
+    let api = Api::start();
+    let delays = r#"{"type":"x-delayed-message","arguments":{"x-delayed-type":"fanout"}}"#;
+    api.expect(201, "PUT /exchanges/%2F/later", delays);
+    let once = json!({"type": "x-message-deduplication", "arguments": {"x-cache-size": 9}});
+    api.expect(201, "PUT /exchanges/%2F/once", &once.to_string());
+    api.expect(201, "PUT /queues/%2F/q", "{}");
+    for exchange in ["later", "once"] {
+        api.expect(201, &format!("POST /bindings/%2F/e/{exchange}/q/q"), "{}");
+    }
+    let mut n_ready = 0;
+    let ready = || {
+        let queue = api.expect(200, "GET /queues/%2F/q", "");
+        queue["messages_ready"].as_u64().unwrap()
+    };
+    for (exchange, header, value, outcome) in [
+        ("later", "x-delay", json!(3_600_000), "delayed by an exchange"),
+        ("later", "x-delay", json!(true), "routed"),
+        ("later", "x-delay", json!(-1), "routed"),
+        ("once", "x-deduplication-header", json!("a"), "routed"),
+        ("once", "x-deduplication-header", json!("b"), "routed"),
+        ("once", "x-deduplication-header", json!("a"), "dropped by an exchange"),
+        ("once", "other", json!("a"), "routed"),
+    ] {
+        let body = json!({"routing_key": "", "properties": {"headers": {header: value}},
+            "payload": "x", "payload_encoding": "string"})
+        .to_string();
+        let address = format!("POST /explain/publish/%2F/{exchange}");
+        let told = api.expect(200, &address, &body);
+        let again = api.expect(200, &address, &body);
+        assert_eq!(told["outcome"], again["outcome"], "asking changes nothing");
+        let said = told["outcome"].as_str().unwrap();
+        assert!(said.starts_with(outcome), "{exchange} {value}: {told}");
+        assert_eq!(told["held_by"][0]["due_at"].is_u64(), said.starts_with("delayed"));
+        api.expect(200, &format!("POST /exchanges/%2F/{exchange}/publish"), &body);
+        n_ready += u64::from(outcome == "routed");
+        assert_eq!(ready(), n_ready, "{exchange} {value}");
+    }
+}
+
 /// From a queue that is empty to one whose consumer has all it may.
 #[test]
 fn a_queue_that_does_not_drain_says_why() {
@@ -246,9 +288,20 @@ fn an_import_is_foretold() {
     })
     .to_string();
     let told = api.expect(200, "POST /explain/definitions", &document);
-    assert_eq!(told["changes"], json!(["policy 'p' in vhost '/'", "queue 'new' in vhost '/'"]));
+    let objects = |told: &Value| -> Vec<Value> {
+        told["changes"].as_array().unwrap().iter().map(|it| it["object"].clone()).collect()
+    };
+    assert_eq!(objects(&told), ["policy 'p' in vhost '/'", "queue 'new' in vhost '/'"]);
+    assert_eq!(told["changes"][0]["before"], Value::Null);
+    let promised = told["changes"][0]["after"].clone();
     api.expect(404, "GET /queues/%2F/new", "");
     api.expect(204, "POST /definitions", &document);
+    assert_eq!(api.expect(200, "GET /policies/%2F/p", ""), promised);
+    let other = document.replace("60000", "70000");
+    let told = api.expect(200, "POST /explain/definitions", &other);
+    assert_eq!(objects(&told), ["policy 'p' in vhost '/'"]);
+    assert_eq!(told["changes"][0]["before"], promised);
+    assert_eq!(told["changes"][0]["after"]["definition"]["expires"], 70_000);
     let again = api.expect(200, "POST /explain/definitions", &document);
     assert_eq!((&again["changed_count"], &again["changes"]), (&json!(0), &json!([])));
     api.expect(400, "POST /explain/definitions", r#"{"queues":[{"name":"x","vhost":"none"}]}"#);

@@ -23,7 +23,7 @@ const OTHER_NODE: &str = "other_node";
 /// Asks whether the node has started, or only for an answer.
 pub(crate) const STATE: &str = "GET /leveret/state";
 /// A field that is the body by itself.
-const DOCUMENT: &str = "definitions";
+pub(crate) const DOCUMENT: &str = "document";
 
 /// Longer paths do not fit into a socket address.
 const ADDRESS_BYTES_MAX: usize = 100;

@@ -1,6 +1,6 @@
 //! Runs a verb: prompts, banner, request, answer.
 
-use crate::client::{Client, Question, Unanswered, is_timeout, timed_out, unreachable};
+use crate::client::{Client, DOCUMENT, Question, Unanswered, is_timeout, timed_out, unreachable};
 use crate::document;
 use crate::failure::{Failure, code};
 use crate::output::{self, Answer, Form, Rows, Style};
@@ -110,8 +110,8 @@ fn banner(invocation: &Invocation) -> String {
 /// Reads a document, or a secret that was not given as an argument.
 fn read_input(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
     let (name, text) = match invocation.verb.input {
-        Some(Input::Document(name)) => {
-            (name, document::read(invocation.param("file"), terminal.input)?)
+        Some(Input::Document) => {
+            (DOCUMENT, document::read(invocation.param("file"), terminal.input)?)
         }
         Some(Input::Secret { param, code }) if !invocation.params.contains_key(param) => {
             (param, ask_for_secret(invocation, terminal, code)?)

@@ -511,8 +511,11 @@ fn banners_have_no_holes() {
     for verb in verbs::TABLES.iter().flat_map(|table| table.iter()) {
         if let verb::Banner::Text(template) = verb.banner {
             let mut given = vec![verb.name().to_owned()];
-            let value =
-                |param: &&str| if matches!(*param, "strategy" | "type") { "all" } else { "7" };
+            let value = |param: &&str| match *param {
+                "strategy" | "type" => "all",
+                "file?" => "-",
+                _ => "7",
+            };
             given.extend(verb.params.iter().map(value).map(str::to_owned));
             if verb.name() == "update_vhost_metadata" {
                 given.push("--tags=a".to_owned());

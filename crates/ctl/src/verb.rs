@@ -163,9 +163,9 @@ impl Verb {
 pub(crate) enum Input {
     /// A parameter that may be typed instead of given, and the exit code when there is none.
     Secret { param: &'static str, code: u8 },
-    /// A document, from the file that the parameter `file` names or from standard input. The request has
-    /// it under this name.
-    Document(&'static str),
+    /// A document, from the file that the parameter `file` names or from standard input. It is the request's
+    /// body.
+    Document,
 }
 
 /// The defaults that the tables of verbs start from.

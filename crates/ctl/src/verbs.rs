@@ -6,6 +6,7 @@ mod delays;
 mod explain;
 mod health;
 mod listings;
+mod messages;
 mod nodes;
 mod parameters;
 mod plugins;
@@ -36,6 +37,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     streams::VERBS,
     delays::VERBS,
     explain::VERBS,
+    messages::VERBS,
     tls::VERBS,
     tracing::VERBS,
     plugins::VERBS,

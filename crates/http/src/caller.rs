@@ -67,6 +67,12 @@ impl Caller {
         Self { user, tags, peer, operator }
     }
 
+    /// The same, for what is done as a user.
+    pub(crate) fn in_the_name_of(&self, user: &str) -> Self {
+        let operator = Operator::User(user.to_owned(), self.peer.address.ip());
+        Self { user: user.to_owned(), tags: Vec::new(), peer: self.peer, operator }
+    }
+
     pub(crate) const fn is_local(&self) -> bool {
         matches!(self.operator, Operator::Local(..))
     }

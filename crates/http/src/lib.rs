@@ -34,6 +34,7 @@ pub use access::ACCESS;
 pub use connection::{IsTold, Listener};
 pub use list::shown;
 pub use local::serve_local;
+pub use messages::line::rewritten;
 pub use server::{serve, serve_metrics};
 pub use settings::{Limits, MessageAccess, MetricsSettings, Restrictions, Settings};
 

@@ -1,6 +1,8 @@
-//! Messages of queues and streams as people look at them: nothing changes for it.
+//! Messages of queues and streams as people look at them, which changes nothing, and as they bring them in.
 
 pub(crate) mod browse;
+pub(crate) mod import;
+pub(crate) mod line;
 mod look;
 mod pace;
 pub(crate) mod search;

@@ -54,8 +54,7 @@ fn check_keys(object: &Map<String, Value>, keys: &[&str]) -> Result<(), Refusal>
 
 /// A name, as AMQP 0-9-1 takes it.
 fn short(text: &str) -> Result<ShortString, Refusal> {
-    ShortString::new(text)
-        .map_err(|_| Refusal::bad_request(format!("{text:.32}... is longer than 255 bytes")))
+    ShortString::new(text).map_err(|_| Refusal::too_long(text))
 }
 
 /// A flag of a body; absent means no.

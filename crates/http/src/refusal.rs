@@ -25,6 +25,11 @@ impl Refusal {
         Self::of_status(StatusCode::BAD_REQUEST, "bad_request", reason)
     }
 
+    /// A name that AMQP 0-9-1 does not take.
+    pub(crate) fn too_long(name: &str) -> Self {
+        Self::bad_request(format!("{name:.32}... is longer than 255 bytes"))
+    }
+
     /// COMPAT: the names of what lacks, as a list of Erlang's.
     pub(crate) fn key_missing(keys: &[&str]) -> Self {
         let lacking: Vec<String> =

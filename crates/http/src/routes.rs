@@ -7,11 +7,12 @@ mod run;
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::login;
-use crate::messages::{browse, search};
+use crate::messages::{browse, import, search};
 use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, messages, node,
     policies, queues, streams, traces, vhosts, why,
 };
+use axum::body::Body;
 use axum::http::Method;
 use mgmt::Define;
 use run::{Ask, Later};
@@ -39,6 +40,8 @@ pub(crate) enum Run {
     LogIn,
     /// The same, but that the log does not tell.
     Quiet(for<'c> fn(&'c Call) -> Work<'c>),
+    /// By what a long body says, while it comes in.
+    Upload(for<'c> fn(&'c Call, Body) -> Work<'c>),
     /// By a change of definitions.
     Define(Define),
     /// By the node.
@@ -71,6 +74,9 @@ macro_rules! routes {
     (@run log_in $module:ident $handler:ident) => { Run::LogIn };
     (@run change $module:ident $handler:ident) => { Run::Change(|call| Box::pin($module::$handler(call))) };
     (@run quiet $module:ident $handler:ident) => { Run::Quiet(|call| Box::pin($module::$handler(call))) };
+    (@run upload $module:ident $handler:ident) => {
+        Run::Upload(|call, body| Box::pin($module::$handler(call, body)))
+    };
     (@run define $module:ident $handler:ident) => { Run::Define(mgmt::$module::$handler) };
     (@run ask $module:ident $handler:ident) => { Run::Ask(mgmt::$module::$handler) };
     (@run later $module:ident $handler:ident) => {
@@ -183,6 +189,7 @@ routes! {
     GET "/exchanges/{vhost}/{name}" Vhost read exchanges::get, "One exchange";
     PUT "/exchanges/{vhost}/{name}" Vhost change exchanges::declare, "Declare an exchange";
     DELETE "/exchanges/{vhost}/{name}" Vhost change exchanges::delete, "Delete an exchange; `if-unused`";
+    POST "/exchanges/{vhost}/{name}/import" Vhost upload import::to_exchange, "Publish messages in NDJSON; `routing_key` for all of them";
     POST "/exchanges/{vhost}/{name}/publish" Vhost quiet messages::publish, "Publish a message";
     GET "/exchanges/{vhost}/{name}/bindings/source" Vhost read bindings::from_exchange, "Bindings from an exchange";
     GET "/exchanges/{vhost}/{name}/bindings/destination" Vhost read bindings::to_exchange, "Bindings to an exchange";
@@ -195,6 +202,7 @@ routes! {
     DELETE "/queues/{vhost}/{name}" Vhost change queues::delete, "Delete a queue; `if-empty`, `if-unused`, `dry_run`, `expected`";
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
     DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue; `dry_run`, `expected`";
+    POST "/queues/{vhost}/{name}/import" Vhost upload import::to_queue, "Publish messages in NDJSON to a queue";
     POST "/queues/{vhost}/{name}/get" Vhost quiet messages::get, "Fetch messages of a queue";
     POST "/queues/{vhost}/{name}/browse" Vhost read browse::page, "A page of messages, which is not felt by anybody; `from`, `limit`, `which`, `headers_only`, `payload_bytes`, `filter`";
     GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Messages as they are found, as events; `scan_max`, `timeout_ms`, and as a page";

@@ -206,14 +206,18 @@ async fn answer(
     checked.map_err(|refusal| route.worded(refusal))?;
     let is_document = caller.is_local() && route.group == "definitions";
     let bytes_max = if is_document { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
-    let body = body_of_request(body, bytes_max, peer).await?;
+    let (body, upload) = if let Run::Upload(_) = route.run {
+        (Bytes::new(), body)
+    } else {
+        (body_of_request(body, bytes_max, peer).await?, Body::empty())
+    };
     if caller.is_local() {
         check_node(&head.headers, &api.management.node_info.name)?;
     }
     let query = Query::parse(head.uri.query().unwrap_or_default())?;
     let call = Call { api, caller, params, query, headers: head.headers, body };
     let twin = routes.iter().find(|route| route.method == Method::GET).copied();
-    route.answered(call, twin).await
+    route.answered((call, upload), twin).await
 }
 
 /// Refuses what is meant for a node of another name.

@@ -33,9 +33,8 @@ pub(crate) enum Told {
     /// A queue has no message.
     Empty,
     Got(Box<Got>),
-    /// A message was confirmed or refused.
-    Confirmed(Confirmation),
-    Refused(Error),
+    /// Messages were confirmed or refused, from one number to another.
+    Confirmed(u64, u64, Confirmation),
 }
 
 /// A message that was fetched.
@@ -95,7 +94,24 @@ impl UserSession {
         properties: &[u8],
         body: Bytes,
     ) -> Result<bool, Refusal> {
-        let head = [exchange.as_bytes(), key.as_bytes(), properties].concat();
+        let was_returned = self.send((exchange, key.as_bytes()), properties, body).await?;
+        match self.next().await? {
+            Told::Confirmed(_, _, Confirmation::Ack) => Ok(!was_returned),
+            Told::Confirmed(_, _, Confirmation::Nack) => {
+                Err(Refusal::bad_request("the message was refused by a queue"))
+            }
+            other @ (Told::Done | Told::Empty | Told::Got(_)) => unexpected(&other),
+        }
+    }
+
+    /// Publishes; whether it came back as unroutable. The confirm comes [`next`](Self::next).
+    pub(crate) async fn send(
+        &mut self,
+        (exchange, key): (&str, &[u8]),
+        properties: &[u8],
+        body: Bytes,
+    ) -> Result<bool, Refusal> {
+        let head = [exchange.as_bytes(), key, properties].concat();
         let span = |start: usize, len: usize| Span {
             start: u32::try_from(start).unwrap_or(u32::MAX),
             len: u32::try_from(len).unwrap_or(u32::MAX),
@@ -113,15 +129,14 @@ impl UserSession {
             inspect: true,
         };
         self.submit(&[], Request::Publish(publish)).await;
-        match self.inbox.next().await? {
-            Told::Confirmed(Confirmation::Ack) => Ok(!self.inbox.take_returned()),
-            Told::Confirmed(Confirmation::Nack) => {
-                Err(Refusal::bad_request("the message was refused by a queue"))
-            }
-            other @ (Told::Done | Told::Empty | Told::Got(_) | Told::Refused(_)) => {
-                unexpected(&other)
-            }
-        }
+        let mut letters = stdx::lock(&self.inbox.told);
+        let was_returned = std::mem::take(&mut letters.was_returned);
+        letters.refused.clone().map_or(Ok(was_returned), |error| Err(error.into()))
+    }
+
+    /// Waits for the next word of the broker.
+    pub(crate) async fn next(&self) -> Result<Told, Refusal> {
+        self.inbox.next().await
     }
 
     /// Settles what was fetched.
@@ -158,6 +173,8 @@ struct Inbox {
 struct Letters {
     told: VecDeque<Told>,
     was_returned: bool,
+    /// The end of the channel, or of all.
+    refused: Option<Error>,
 }
 
 impl Inbox {
@@ -165,24 +182,25 @@ impl Inbox {
         let next = async {
             loop {
                 let arrived = self.arrived.notified();
-                if let Some(told) = stdx::lock(&self.told).told.pop_front() {
-                    return told;
+                {
+                    let mut letters = stdx::lock(&self.told);
+                    if let Some(told) = letters.told.pop_front() {
+                        return Ok(told);
+                    }
+                    if let Some(error) = &letters.refused {
+                        return Err(Refusal::from(error.clone()));
+                    }
                 }
                 arrived.await;
             }
         };
         match tokio::time::timeout(ANSWER_TIMEOUT, next).await {
-            Ok(Told::Refused(error)) => Err(error.into()),
-            Ok(told) => Ok(told),
+            Ok(told) => told,
             Err(_) => {
                 let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the broker did not answer");
                 Err(Refusal::of_status(status, "timeout", text))
             }
         }
-    }
-
-    fn take_returned(&self) -> bool {
-        std::mem::take(&mut stdx::lock(&self.told).was_returned)
     }
 }
 
@@ -219,7 +237,8 @@ impl Sink for Letters {
             | Event::QueuePurged { .. }
             | Event::QueueDeleted { .. } => Told::Done,
             Event::ChannelFailed { error, .. } | Event::ConnectionFailed { error, .. } => {
-                Told::Refused(error)
+                self.refused = Some(error);
+                return;
             }
             Event::GetEmpty(_) => Told::Empty,
             Event::Got { link, delivery, n_ready, .. } => Told::Got(Box::new(Got {
@@ -245,8 +264,8 @@ impl Sink for Letters {
         self.told.push_back(told);
     }
 
-    fn confirm(&mut self, _channel: ChannelId, _first: u64, _last: u64, answer: Confirmation) {
-        self.told.push_back(Told::Confirmed(answer));
+    fn confirm(&mut self, _channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
+        self.told.push_back(Told::Confirmed(first, last, answer));
     }
 
     fn readable(&mut self, _link: LinkId) {}

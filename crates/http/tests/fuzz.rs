@@ -1,4 +1,4 @@
-//! The check of the fuzz target on the committed corpus and on random input, without a fuzzer.
+//! The checks of the fuzz targets on the committed corpora and on random input, without a fuzzer.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,11 +6,13 @@ use std::path::Path;
 
 #[path = "../../../fuzz/checks/http_query.rs"]
 mod checks;
+#[path = "../../../fuzz/checks/ndjson.rs"]
+mod ndjson;
 
-/// The committed inputs.
+/// The committed inputs of a target.
 #[expect(clippy::disallowed_methods, reason = "the corpus is files")]
-fn corpus() -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/http_query");
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).expect("the target has a corpus");
     files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file")).collect()
 }
@@ -39,9 +41,52 @@ fn any_query() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn the_corpus_is_answered() {
-    let corpus = corpus();
+    let corpus = corpus("http_query");
     assert!(!corpus.is_empty(), "there is a corpus");
     corpus.iter().for_each(|input| checks::query(input));
+}
+
+#[test]
+fn lines_of_the_corpus_are_read_or_refused() {
+    let corpus = corpus("ndjson");
+    assert!(!corpus.is_empty(), "there is a corpus");
+    corpus.iter().for_each(|input| ndjson::line(input));
+}
+
+/// Objects with fields of messages, of any values.
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
+    let name = prop::sample::select(vec![
+        "routing_key",
+        "routing_key_base64",
+        "properties",
+        "properties_base64",
+        "payload",
+        "payload_encoding",
+        "payload_truncated",
+    ]);
+    let value = prop::sample::select(vec![
+        "null",
+        "1",
+        "true",
+        "[]",
+        "{}",
+        r#""""#,
+        r#""AAA=""#,
+        r#""EAAC""#,
+        r#""AA==""#,
+        r#""base64""#,
+        r#""string""#,
+        r#""\ud800""#,
+        r#"{"priority":4}"#,
+        r#"{"headers":{"a":[1.5,null]}}"#,
+        r#"{"headers":{"b":-7,"a":{}}}"#,
+        r#"{"type":"t","timestamp":1}"#,
+    ]);
+    vec((name, value), 0..6).prop_map(|fields| {
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        format!("{{{}}}", fields.join(",")).into_bytes()
+    })
 }
 
 proptest! {
@@ -49,5 +94,10 @@ proptest! {
     #[test]
     fn any_query_is_answered(input in prop_oneof![any_query(), vec(any::<u8>(), 0..60)]) {
         checks::query(&input);
+    }
+
+    #[test]
+    fn any_line_is_read_or_refused(input in prop_oneof![any_line(), vec(any::<u8>(), 0..60)]) {
+        ndjson::line(&input);
     }
 }

@@ -27,6 +27,12 @@ impl<'a> View<'a> {
         Self(PropertiesRef::trusted(properties))
     }
 
+    /// Of properties that nobody has checked; none of malformed ones.
+    #[must_use]
+    pub fn parse(properties: &'a [u8]) -> Option<Self> {
+        PropertiesRef::parse(properties).ok().map(Self)
+    }
+
     /// All headers.
     #[must_use]
     pub fn headers(&self) -> Option<TableRef<'a>> {

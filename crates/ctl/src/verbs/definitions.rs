@@ -29,7 +29,7 @@ pub(super) const VERBS: &[Verb] = &[
             flag("strict", None),
             text("vhost", Some('p')),
         ],
-        input: Some(Input::Document("definitions")),
+        input: Some(Input::Document),
         check: Some(document::check_import),
         banner: Banner::Made(document::import_banner),
         action: Action::Ask("POST /definitions/{vhost}", document::imported),

@@ -1,15 +1,14 @@
 //! A message as JSON.
 
+use super::line::put_exact;
 use crate::Api;
 use crate::objects::clients::channel_details;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::objects::messages::put_with_payload;
 use broker::{LookedAt, QueueRef, Standing};
 use meta::definitions::table_to_json;
 use mgmt::tail;
 use serde_json::{Map, Value, json};
 use session::{Table, Value as Field};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much of a message is shown.
@@ -69,27 +68,22 @@ impl Rows {
     }
 }
 
-/// Appends a message as an object without its end. The payload may be long: it goes from where it is to its
-/// place.
+/// Appends a message as an object without its end; one with all of its payload as it can be imported.
 fn put(at: &LookedAt<'_>, shown: Shown, out: &mut Vec<u8>) {
-    let message = at.seen.message;
-    let head = head(at).to_string();
-    out.extend_from_slice(head.strip_suffix('}').unwrap_or_default().as_bytes());
+    let mut head = head(at);
     if shown.headers_only {
-        return;
+        let head = Value::Object(head).to_string();
+        return out.extend_from_slice(head.strip_suffix('}').unwrap_or_default().as_bytes());
+    }
+    let message = at.seen.message;
+    if shown.payload_bytes == usize::MAX {
+        put_exact(&message, &mut head);
     }
     let body = message.body.bytes();
     let start = body.get(..shown.payload_bytes).unwrap_or(body);
-    let (payload, encoding) = match text(start, start.len() < body.len()) {
-        Some(text) => (Cow::Borrowed(text), "string"),
-        None => (Cow::Owned(STANDARD.encode(start)), "base64"),
-    };
-    let rest = format!(
-        ",\"payload_encoding\":\"{encoding}\",\"payload_truncated\":{},\"payload\":",
-        start.len() < body.len()
-    );
-    out.extend_from_slice(rest.as_bytes());
-    serde_json::to_writer(&mut *out, &payload).expect("memory takes all that is written");
+    let is_cut = start.len() < body.len();
+    head.insert("payload_truncated".to_owned(), is_cut.into());
+    put_with_payload(&Value::Object(head), (text(start, is_cut), start), out);
 }
 
 /// Bytes as text; of those that were cut the last character may lack.
@@ -103,7 +97,7 @@ fn text(bytes: &[u8], is_cut: bool) -> Option<&str> {
     }
 }
 
-fn head(at: &LookedAt<'_>) -> Value {
+fn head(at: &LookedAt<'_>) -> Map<String, Value> {
     let seen = &at.seen;
     let message = seen.message;
     let properties = message.view().to_properties().unwrap_or_default();
@@ -134,7 +128,7 @@ fn head(at: &LookedAt<'_>) -> Value {
         put("offset", seen.position.into());
         put("timestamp", at_ms.into());
     }
-    Value::Object(head)
+    head
 }
 
 const fn state(standing: Standing) -> &'static str {

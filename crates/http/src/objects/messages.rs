@@ -33,13 +33,15 @@ const TEXTS: [(&str, TextOf); 10] = [
     ("cluster_id", |it| &mut it.cluster_id),
 ];
 
-pub(super) fn properties_of(object: &Map<String, Value>) -> Result<Properties, Refusal> {
+/// The properties that an object names.
+pub(crate) fn properties_of(object: &Map<String, Value>) -> Result<Properties, Refusal> {
     let invalid = |name: &str| Refusal::bad_request(format!("invalid property: {name}"));
     let mut properties = Properties::default();
     for (name, part) in TEXTS {
         let Some(value) = object.get(name).filter(|value| !value.is_null()) else { continue };
         let text = value.as_str().ok_or_else(|| invalid(name))?;
-        *part(&mut properties) = Some(super::short(text)?);
+        let short = ShortString::new(text).map_err(|_| Refusal::too_long(text))?;
+        *part(&mut properties) = Some(short);
     }
     let number = |name: &str, most: u64| match object.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -204,7 +206,7 @@ async fn fetch(
         let got = match session.ask(Op::Get { queue, no_ack: mode == AckMode::Taken }).await? {
             Told::Empty => break,
             Told::Got(got) => got,
-            other @ (Told::Done | Told::Confirmed(_) | Told::Refused(_)) => {
+            other @ (Told::Done | Told::Confirmed(..)) => {
                 return unexpected(&other);
             }
         };
@@ -230,15 +232,11 @@ async fn fetch(
     Ok(rows)
 }
 
-/// Appends a message. The payload may be long: it goes from where it is to its place.
+/// Appends a message.
 fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
     let message = got.message.message();
     let body = message.body.bytes();
     let start = body.get(..shown.bytes_max).unwrap_or(body);
-    let (payload, encoding) = match std::str::from_utf8(start) {
-        Ok(text) if !shown.in_base64 => (Cow::Borrowed(text), "string"),
-        _ => (Cow::Owned(STANDARD.encode(start)), "base64"),
-    };
     let properties = message.view().to_properties().unwrap_or_default();
     let rest = json!({
         "payload_bytes": body.len(),
@@ -247,11 +245,25 @@ fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
         "routing_key": String::from_utf8_lossy(message.routing_key),
         "message_count": got.n_ready,
         "properties": properties_json(&properties),
-        "payload_encoding": encoding,
     });
+    let text = std::str::from_utf8(start).ok().filter(|_| !shown.in_base64);
+    put_with_payload(&rest, (text, start), out);
+    out.push(b'}');
+}
+
+/// Appends an object, without its end, that gets a payload, as text if it is some. That may be long: it goes
+/// from where it is to its place.
+pub(crate) fn put_with_payload(
+    rest: &Value,
+    (text, payload): (Option<&str>, &[u8]),
+    out: &mut Vec<u8>,
+) {
+    let (payload, encoding) = match text {
+        Some(text) => (Cow::Borrowed(text), "string"),
+        None => (Cow::Owned(STANDARD.encode(payload)), "base64"),
+    };
     let rest = rest.to_string();
     out.extend_from_slice(rest.strip_suffix('}').unwrap_or_default().as_bytes());
-    out.extend_from_slice(b",\"payload\":");
+    out.extend_from_slice(format!(",\"payload_encoding\":\"{encoding}\",\"payload\":").as_bytes());
     serde_json::to_writer(&mut *out, &payload).expect("memory takes all that is written");
-    out.push(b'}');
 }

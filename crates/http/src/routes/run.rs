@@ -4,6 +4,7 @@ use super::{Route, Run};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use crate::stream;
+use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use mgmt::{ApiError, Kind, Management, Request};
@@ -24,7 +25,7 @@ impl Route {
     /// Answers. `twin` reads at the same address.
     pub(crate) async fn answered(
         &'static self,
-        call: Call,
+        (call, body): (Call, Body),
         twin: Option<&'static Self>,
     ) -> Result<Response, Refusal> {
         let api = Arc::clone(&call.api);
@@ -32,6 +33,13 @@ impl Route {
             // Whoever asks how the node is waits for nobody.
             Run::Read(read) if self.group == "health" => read(&call).map(stream::whole),
             Run::LogIn => Err(Refusal::internal()),
+            Run::Upload(upload) => {
+                off_sockets(async move {
+                    self.note(&call, &call.address());
+                    upload(&call, body).await
+                })
+                .await
+            }
             Run::Read(read) => api.turns.answered(call, read).await,
             Run::Ask(ask) if self.method == Method::GET => {
                 let read = move |call: &Call| {
@@ -42,11 +50,7 @@ impl Route {
             }
             // What works through a long text keeps no thread from its clients.
             Run::Change(_) | Run::Quiet(_) if self.is_long(&call) => {
-                let runtime = Handle::current();
-                let changed = spawn_blocking(move || {
-                    runtime.block_on(self.changed(&call, twin)).map(stream::whole)
-                });
-                changed.await.unwrap_or_else(|_| Err(Refusal::internal()))
+                off_sockets(async move { self.changed(&call, twin).await }).await
             }
             Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
                 // A client that goes in the middle leaves no session, and nothing half done, behind.
@@ -78,7 +82,7 @@ impl Route {
         }
         let (request, management) = (call.request(), &call.api.management);
         let answer = match self.run {
-            Run::LogIn => return Err(Refusal::internal()),
+            Run::LogIn | Run::Upload(_) => return Err(Refusal::internal()),
             Run::Read(read) => return read(call),
             Run::Change(change) | Run::Quiet(change) => change(call).await?,
             Run::Define(define) => {
@@ -93,13 +97,18 @@ impl Route {
             Run::Later(ask) => self.shown(call, ask(management, &request.clone()?).await?)?,
         };
         if self.method != Method::GET && !matches!(self.run, Run::Quiet(_)) {
-            let what = format!("{} {}", self.method, self.template);
-            mgmt::note(&call.caller.operator, &what, &request.unwrap_or_else(|_| call.address()));
+            self.note(call, &request.unwrap_or_else(|_| call.address()));
         }
         Ok(match (answer, is_there) {
             (Answer::NoContent, Err(_)) if self.method == Method::PUT => Answer::Created(None),
             (answer, _) => answer,
         })
+    }
+
+    /// Has the log tell it.
+    fn note(&self, call: &Call, request: &Request) {
+        let what = format!("{} {}", self.method, self.template);
+        mgmt::note(&call.caller.operator, &what, request);
     }
 
     /// Looks for what a request of a user is about. COMPAT: to delete what is not there is an error, to put
@@ -159,4 +168,13 @@ impl Route {
             _ => refused.into(),
         }
     }
+}
+
+/// Runs what is long on a thread that serves no sockets. A client that goes leaves nothing half done behind.
+async fn off_sockets(
+    work: impl Future<Output = Outcome> + Send + 'static,
+) -> Result<Response, Refusal> {
+    let runtime = Handle::current();
+    let worked = spawn_blocking(move || runtime.block_on(work).map(stream::whole));
+    worked.await.unwrap_or_else(|_| Err(Refusal::internal()))
 }

@@ -30,6 +30,7 @@ mod guessing;
 mod hostile;
 mod http_api;
 mod http_figures;
+mod import;
 mod logs;
 mod malformed_frames;
 mod missing;

@@ -62,7 +62,7 @@ impl<'a> Candidate<'a> {
 ///
 /// Of a body of over 1 MiB the first MiB is looked at, by regular expressions the first 256 KiB of a text.
 ///
-/// A part that is missing or of another type is unknown, and what is not certainly true is no match. Neither
+/// A part that is missing is unknown, and what is not certainly true is no match. Neither
 /// is what takes too many steps: the time for a message is bounded whatever the filter says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {

@@ -152,7 +152,10 @@ fn done(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     if invocation.number("expected").is_none() {
         let names = list("names").filter_map(Value::as_str).map(|name| format!("\n  {name}"));
         let first: String = names.collect();
-        let text = format!("{n_matched} match; nothing is done without --expected {n_matched}");
+        let text = match n_matched {
+            0 => "nothing matches".to_owned(),
+            n => format!("{n} match; nothing is done without --expected {n}"),
+        };
         return Ok(Answer::Text(text + &first));
     }
     let failure = |it: &Value| {

@@ -73,11 +73,17 @@ function view(it) {
   ];
 }
 
+/** An object as it is, and as it would be. */
+function changed(one) {
+  if (!one.before) return [tag('good', 'new'), ' ', plain(one.object)];
+  return h('details', null, h('summary', null, tag('warn', 'other'), ' ', plain(one.object)), h('pre', null, `${JSON.stringify(one.before, null, 1)}\n\u2192 ${JSON.stringify(one.after, null, 1)}`));
+}
+
 function changes(it) {
   const { answer } = it;
   const all = answer.changes ?? [];
   return h('div', { role: 'status' },
-    all.length === 0 ? nothing('The document changes nothing: all of it is there.') : [h('p', null, h('strong', null, `${count(answer.changed_count, 'object')} would change:`)), h('ul', null, all.slice(0, 200).map((one) => h('li', null, plain(one)))),
+    all.length === 0 ? nothing('The document changes nothing: all of it is there.') : [h('p', null, h('strong', null, `${count(answer.changed_count, 'object')} would change:`)), h('ul', null, all.slice(0, 200).map((one) => h('li', null, changed(one)))),
       answer.changed_count > 200 && h('p', { class: 'faint' }, `and ${number(answer.changed_count - 200)} more`)],
     answer.warnings?.length > 0 && h('ul', null, answer.warnings.map((one) => h('li', null, tag('warn', 'warning'), ' ', plain(one)))),
     h('p', null, button(it.busy ? 'Importing\u2026' : 'Import it', () => bring(it), { kind: 'primary', disabled: it.busy })));

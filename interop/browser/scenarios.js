@@ -17,6 +17,12 @@ export async function logIn({ page, node }, hash = '', name = 'guest') {
   await page.waitForSelector('.page h1');
 }
 
+/** Goes to an address, and on once its page is there. */
+async function go({ page, node }, hash) {
+  await page.goto(`${node.url}/${hash}`);
+  await page.waitForFunction(() => document.querySelector('.page')?.getAttribute('data-address') === location.hash && location.hash !== '');
+}
+
 const rows = (page) => page.locator('table.rows tbody tr');
 
 async function names(page) {
@@ -29,8 +35,7 @@ const hasRows = (page, n) => page.waitForFunction((count) => document.querySelec
 async function openPages(it) {
   await logIn(it);
   for (const hash of PAGES) {
-    await it.page.goto(`${it.node.url}/${hash}`);
-    await it.page.waitForSelector('.page h1');
+    await go(it, hash);
     await it.page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why'));
     assert.deepEqual(await it.judged(), [], hash);
     const isWide = await it.page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
@@ -113,7 +118,7 @@ export const SCENARIOS = [
     const { page, node } = it;
     await logIn(it);
     for (const name of HOSTILE) {
-      await page.goto(`${node.url}/#/queues/%2F/${encodeURIComponent(name)}`);
+      await go(it, `#/queues/%2F/${encodeURIComponent(name)}`);
       await page.waitForFunction(() => document.querySelector('.why'));
       assert.equal(await page.locator('h1 *:not(bdi)').count(), 0);
       await page.locator('.head >> text=Delete').click();
@@ -187,6 +192,35 @@ export const SCENARIOS = [
     assert.equal((await node.ask('GET', '/queues/%2F/paid')).data.message_stats?.deliver_get ?? 0, 0);
     it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('400')));
   }],
+  ['keyboard', {}, async (it) => {
+    const { page } = it;
+    await logIn(it);
+    await page.keyboard.press('Control+k');
+    await page.waitForSelector('.palette');
+    await page.keyboard.type('paid');
+    await page.waitForSelector('.palette li >> text=quorum');
+    assert.deepEqual(await it.judged(), []);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/#\/queues\/%2F\/paid$/);
+    await page.waitForSelector('.why');
+    await page.keyboard.press('g');
+    await page.keyboard.press('q');
+    await hasRows(page, 100);
+    await page.keyboard.press('n');
+    await page.waitForURL(/page=2/);
+    await page.keyboard.press('/');
+    await page.keyboard.type('type:quorum');
+    await hasRows(page, 1);
+    await page.keyboard.press('Tab');
+    await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement).blur());
+    await page.keyboard.press('p');
+    await page.waitForSelector('text=Paused');
+    await page.keyboard.press('?');
+    await page.waitForSelector('dialog >> text=search everything');
+    assert.deepEqual(await it.judged(), []);
+    await page.keyboard.press('Escape');
+    await page.waitForFunction(() => !document.querySelector('dialog'));
+  }],
   ['bulk', {}, async (it) => {
     const { page, node } = it;
     await logIn(it, '#/queues?filter=work-12');
@@ -206,7 +240,7 @@ export const SCENARIOS = [
     await page.fill('dialog [name=name]', 'made <b>');
     await page.click('dialog footer .primary');
     await page.waitForSelector('.note >> text=Made made <b>');
-    await page.goto(`${node.url}/#/exchanges/%2F/${encodeURIComponent('made <b>')}?tab=bindings`);
+    await go(it, `#/exchanges/%2F/${encodeURIComponent('made <b>')}?tab=bindings`);
     await page.locator('section', { hasText: 'From here' }).locator('button', { hasText: 'Bind' }).first().click();
     await page.fill('dialog [name=destination]', 'work-000');
     await page.fill('dialog [name=routing_key]', 'a.*');
@@ -236,7 +270,7 @@ export const SCENARIOS = [
     await page.fill('dialog [name=name]', 'made');
     await page.click('dialog footer .primary');
     await page.waitForSelector('table.rows >> text=made');
-    await page.goto(`${node.url}/#/users`);
+    await go(it, `#/users`);
     await page.click('.bar .primary');
     await page.fill('dialog [name=name]', 'maker');
     await page.fill('dialog [name=password]', 'a long one');
@@ -251,7 +285,7 @@ export const SCENARIOS = [
     await page.click('main >> text=Ask');
     await page.waitForSelector('main [role=status] .good');
     assert.deepEqual((await node.ask('GET', '/users/maker')).data.tags, ['monitoring']);
-    await page.goto(`${node.url}/#/policies`);
+    await go(it, `#/policies`);
     await page.click('section .primary');
     await page.selectOption('dialog [name=vhost]', '/');
     await page.fill('dialog [name=name]', 'bounds');
@@ -264,7 +298,7 @@ export const SCENARIOS = [
     await page.click('dialog footer .primary');
     await page.waitForSelector('.note >> text=Set bounds');
     assert.equal((await node.ask('GET', '/policies/%2F/bounds')).data.definition['max-length'], 100);
-    await page.goto(`${node.url}/#/definitions`);
+    await go(it, `#/definitions`);
     const document = JSON.stringify({ vhosts: [{ name: '/' }], queues: [{ name: 'brought', vhost: '/', durable: true, auto_delete: false, arguments: {} }] });
     await page.setInputFiles('input[type=file]', { name: 'more.json', mimeType: 'application/json', buffer: Buffer.from(document) });
     await page.waitForSelector("text=queue 'brought'");
@@ -277,7 +311,7 @@ export const SCENARIOS = [
     await logIn(it, '#/queues', 'clerk');
     await hasRows(page, 1);
     assert.deepEqual(await names(page), ['baskets']);
-    await page.goto(`${it.node.url}/#/queues/shop/baskets`);
+    await go(it, '#/queues/shop/baskets');
     await page.waitForSelector('.why');
     await page.locator('.head >> text=Delete').click();
     await page.fill('dialog input[type=text]', 'baskets');

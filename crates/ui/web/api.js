@@ -44,13 +44,13 @@ export async function ask(method, address, body, options = {}) {
     if (error.name === 'AbortError') throw error;
     return { ok: false, status: 0, data: null, reason: 'the answer broke off' };
   }
+  const { ok, status } = response;
   let data = null;
   try {
-    data = text && !options.raw ? JSON.parse(text) : text;
+    data = text && !(options.raw && ok) ? JSON.parse(text) : text;
   } catch {
     data = text;
   }
-  const { ok, status } = response;
   const reason = ok ? '' : reasonOf(data, status);
   if (status === 401 && !address.startsWith('/login') && data?.error !== 'not_authorised') session.ended();
   return { ok, status, data, reason, column: data?.column };

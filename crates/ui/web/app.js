@@ -1,7 +1,7 @@
 // What the page knows, and how it is kept up to date: the address says what is open, a page says what it
 // wants to know, and that is asked for again and again while somebody looks.
 
-import { get, path } from './api.js';
+import { ask, get, path } from './api.js';
 import { render } from './dom.js';
 
 /** Shortest time between two looks, ms; what takes the node long is asked for less often. */
@@ -15,7 +15,7 @@ const SHOWN_MS = 8000;
 /**
  * @typedef {import('./dom.js').View} View
  * @typedef {{title: string, sources: () => Record<string, string>, view: () => any, wide?: boolean,
- *   data: Record<string, any>, errors: Record<string, string>, keys?: Record<string, () => void>, close?: () => void}} Page
+ *   data: Record<string, any>, errors: Record<string, string>, texts?: Record<string, string>, keys?: Record<string, () => void>, close?: () => void}} Page
  */
 
 export const app = {
@@ -28,12 +28,13 @@ export const app = {
   /** What is wrong with the node right now. @type {{alarms: any[], lost: boolean, stale: boolean}} */
   state: { alarms: [], lost: false, stale: false },
   route: { parts: /** @type {string[]} */ ([]), query: new URLSearchParams() },
+  /** The address of what is shown; another one while a page is on its way. */
+  address: '',
   /** @type {Page | null} */
   page: null,
   paused: false,
-  /** When the page's figures came, and whether they are on their way. */
+  /** When the page's figures came. */
   loadedAt: 0,
-  loading: false,
   /** @type {{id: number, text: string, bad: boolean}[]} */
   notes: [],
   /** @type {any[]} */
@@ -116,6 +117,7 @@ export function setQuery(changes, keeps = false) {
   const address = link(app.route.parts, Object.fromEntries(words));
   if (keeps) history.pushState(null, '', address);
   else history.replaceState(null, '', address);
+  app.address = location.hash;
   redraw();
   refresh();
 }
@@ -123,6 +125,7 @@ export function setQuery(changes, keeps = false) {
 // ---- figures
 
 let timer = 0;
+let isChanged = false;
 let asking = new AbortController();
 
 /** Asks for everything anew, now. */
@@ -142,7 +145,7 @@ export function hold() {
 async function load(signal) {
   const page = app.page;
   if (!page || !app.who) return;
-  app.loading = true;
+  const wasLost = app.state.lost;
   const began = performance.now();
   try {
     await Promise.all(Object.entries(page.sources()).map(([key, address]) => one(page, key, address, signal)));
@@ -151,29 +154,41 @@ async function load(signal) {
     throw error;
   }
   if (signal.aborted) return;
-  app.loading = false;
-  app.loadedAt = Date.now();
-  redraw();
+  app.loadedAt = app.state.lost ? app.loadedAt : Date.now();
+  if (isChanged || app.state.lost || wasLost) redraw();
+  isChanged = false;
   const took = performance.now() - began;
   schedule(Math.min(LOOK_MAX_MS, Math.max(LOOK_EVERY_MS, took * ASKING_SHARE)));
 }
 
 async function one(page, key, address, signal) {
-  const answer = await get(address, { signal });
+  const answer = await ask('GET', address, undefined, { signal, raw: true });
   if (signal.aborted || page !== app.page) return;
-  if (answer.status === 0) {
-    app.state.lost = true;
-    return;
-  }
-  app.state.lost = false;
+  app.state.lost = answer.status === 0;
+  if (answer.status === 0) return;
+  // What has come before is neither taken apart nor drawn again.
+  const texts = (page.texts ??= {});
+  const text = answer.ok ? answer.data : answer.reason;
+  if (texts[key] === text) return;
+  const isFirst = texts[key] === undefined;
+  texts[key] = text;
+  isChanged = true;
   if (answer.ok) {
-    page.data[key] = answer.data;
+    page.data[key] = parsed(text);
     delete page.errors[key];
   } else {
     page.errors[key] = answer.reason;
     if (answer.status === 404) page.data[key] = null;
   }
-  redraw();
+  if (isFirst) redraw();
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 function schedule(ms) {

@@ -4,7 +4,7 @@ import { app, dismiss, has, isAdministrator, isMonitor, isPolicymaker, link, loo
 import { ask, get, session } from './api.js';
 import { h } from './dom.js';
 import { count, plain, time } from './format.js';
-import { ICONS, button, dialogs, icon, problem } from './parts.js';
+import { ICONS, button, dialog, dialogs, icon, problem } from './parts.js';
 
 /** Pages by the first word of their address; each is loaded when it is opened first. */
 const PAGES = {
@@ -131,6 +131,7 @@ function top() {
     h('a', { class: 'brand', href: '#/' }, h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 26, height: 26 }), h('span', null, 'Leveret')),
     h('span', { class: 'cluster', title: 'Name of the cluster' }, plain(cluster)),
     h('span', { class: 'grow' }),
+    h('button', { type: 'button', class: 'button search', onclick: searchEverything, 'aria-keyshortcuts': 'Control+K' }, icon(ICONS.search), h('span', null, 'Search'), h('kbd', { 'aria-hidden': 'true' }, 'Ctrl K')),
     h('label', { class: 'vhosts' }, h('span', { class: 'hidden' }, 'Virtual host'), h('select', { onchange: (event) => chooseVhost(event.target.value) },
       h('option', { value: '', selected: vhost === '' }, 'All virtual hosts'),
       app.vhosts.map((it) => h('option', { value: it.name, selected: it.name === vhost }, plain(it.name))))),
@@ -178,13 +179,29 @@ app.shell = () => {
   return [
     h('a', { class: 'skip', href: '#content', key: 'skip', onclick: (event) => { event.preventDefault(); document.getElementById('content')?.focus(); } }, 'To the content'),
     h('div', { class: 'frame', key: 'frame' }, top(), navigation(),
-      h('main', { id: 'content', tabindex: -1, 'aria-busy': String(!page) }, alarms(), page ? h('div', { class: 'page', key: pageKey }, page.view()) : openProblem && problem(openProblem))),
+      h('main', { id: 'content', tabindex: -1, 'aria-busy': String(!page) }, alarms(), page ? h('div', { class: 'page', key: pageKey, 'data-address': app.address }, page.view()) : openProblem && problem(openProblem))),
     dialogs(), notes(), extras.map((view) => view()),
   ];
 };
 
 /** Views over the page that are loaded when they are asked for. @type {(() => any)[]} */
-export const extras = [];
+const extras = [];
+
+async function searchEverything() {
+  const { openPalette, palette } = await import('./palette.js');
+  if (!extras.includes(palette)) extras.push(palette);
+  openPalette(NAVIGATION.flatMap(([, entries]) => entries).filter(([, , , may]) => !may || may()).map(([address, label]) => ({ label, address: link(address ? [address] : []) })));
+}
+
+const KEYS = [['Ctrl K', 'search everything'], ['/', 'filter the list'], ['n, b', 'next page of a list, and back'], ['p', 'pause, and go on'], ['?', 'this']];
+
+/** The keys, for those who ask. */
+function showKeys() {
+  dialog({
+    title: 'Keys', act: 'Close', requests: () => [],
+    says: h('dl', { class: 'keys' }, [...KEYS, ...NAVIGATION.flatMap(([, entries]) => entries).filter(([, , , may]) => !may || may()).map(([, label, key]) => [`g ${key}`, label])].map(([key, label]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, label)))),
+  });
+}
 
 // ---- routes
 
@@ -198,6 +215,7 @@ async function open() {
   const { parts } = app.route;
   const key = parts.join('/');
   if (app.page && key === pageKey && before.parts.length === parts.length) {
+    app.address = location.hash;
     redraw();
     refresh();
     return;
@@ -216,6 +234,7 @@ async function open() {
     if (app.route.parts.join('/') !== key) return;
     app.page = Object.assign(module.open(parts, app.route.query), { data: {}, errors: {} });
     pageKey = key;
+    app.address = location.hash;
   } catch (error) {
     app.page = null;
     app.state.stale = true;
@@ -262,6 +281,11 @@ function isTyping(target) {
 }
 
 document.addEventListener('keydown', (event) => {
+  if (app.who && event.key === 'k' && (event.ctrlKey || event.metaKey) && app.dialogs.length === 0) {
+    event.preventDefault();
+    searchEverything();
+    return;
+  }
   if (!app.who || event.altKey || event.metaKey || event.ctrlKey) return;
   if (isTyping(event.target) || app.dialogs.length > 0) return;
   if (Date.now() - isGoing < 1500) {
@@ -274,6 +298,7 @@ document.addEventListener('keydown', (event) => {
   const act = own ?? {
     g: () => { isGoing = Date.now(); },
     p: () => setPaused(!app.paused),
+    '?': showKeys,
     '/': () => /** @type {HTMLElement | null} */ (document.querySelector('[data-filter]'))?.focus(),
   }[event.key];
   if (!act) return;

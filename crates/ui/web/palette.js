@@ -1,0 +1,92 @@
+// The search over everything: pages, queues, exchanges, connections, users, and what can be done.
+
+import { app, exchangeLink, isAdministrator, link, queueLink, redraw, setPaused } from './app.js';
+import { get } from './api.js';
+import { h } from './dom.js';
+import { plain } from './format.js';
+
+/** Objects of each kind that are shown. */
+const FOUND_MAX = 6;
+/** Time after a key before the node is asked, ms. */
+const PATIENCE_MS = 120;
+
+const it = { isOpen: false, text: '', at: 0, found: /** @type {any[]} */ ([]), timer: 0, opener: /** @type {any} */ (null), node: /** @type {any} */ (null), asked: 0 };
+
+/** @param {{label: string, address: string}[]} pages */
+export function openPalette(pages) {
+  if (it.isOpen) return;
+  Object.assign(it, { isOpen: true, text: '', at: 0, found: [], opener: document.activeElement, pages });
+  redraw();
+}
+
+function close() {
+  it.node?.close();
+  it.isOpen = false;
+  redraw();
+  if (it.opener?.isConnected) it.opener.focus();
+}
+
+const commands = () => [
+  { kind: 'command', label: app.paused ? 'Go on' : 'Pause', run: () => setPaused(!app.paused) },
+  { kind: 'command', label: 'Make a queue', run: () => import('./create.js').then((module) => module.createQueue()) },
+];
+
+function entries() {
+  const wanted = it.text.trim().toLowerCase();
+  const matches = (entry) => entry.label.toLowerCase().includes(wanted);
+  return [.../** @type {any} */ (it).pages.map((page) => ({ kind: 'page', ...page })), ...commands()].filter(matches).concat(it.found);
+}
+
+async function find() {
+  const text = it.text.trim();
+  const asked = (it.asked += 1);
+  if (text === '') {
+    it.found = [];
+    redraw();
+    return;
+  }
+  const list = (kind, more = '') => get(`/${kind}?page=1&page_size=${FOUND_MAX}&columns=name${more}&name=${encodeURIComponent(text)}`);
+  const [queues, exchanges, connections, users] = await Promise.all([list('queues', ',vhost,type'), list('exchanges', ',vhost'), list('connections', ',user_provided_name'), isAdministrator() ? list('users') : null]);
+  if (asked !== it.asked) return;
+  const rows = (answer) => (answer?.ok ? answer.data.items : []);
+  it.found = [
+    ...rows(queues).map((row) => ({ kind: row.type, label: row.name, vhost: row.vhost, address: queueLink(row.vhost, row.name) })),
+    ...rows(exchanges).map((row) => ({ kind: 'exchange', label: row.name || '(AMQP default)', vhost: row.vhost, address: exchangeLink(row.vhost, row.name) })),
+    ...rows(connections).map((row) => ({ kind: 'connection', label: row.name, address: link(['connections', row.name]) })),
+    ...rows(users).map((row) => ({ kind: 'user', label: row.name, address: link(['users', row.name]) })),
+  ];
+  redraw();
+}
+
+function go(entry) {
+  if (!entry) return;
+  it.opener = null;
+  close();
+  if (entry.run) entry.run();
+  else location.hash = entry.address;
+}
+
+function key(event, all) {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (by) it.at = (it.at + by + all.length) % Math.max(1, all.length);
+  else if (event.key === 'Enter') go(all[it.at]);
+  else return;
+  event.preventDefault();
+  redraw();
+}
+
+export function palette() {
+  if (!it.isOpen) return null;
+  const all = entries();
+  it.at = Math.min(it.at, Math.max(0, all.length - 1));
+  return h('dialog', { key: 'palette', class: 'palette', 'aria-label': 'Search everything', mounted: (node) => { it.node = node; node.showModal(); node.querySelector('input').focus(); }, oncancel: (event) => { event.preventDefault(); close(); } },
+    h('input', {
+      type: 'text', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': 'found', 'aria-label': 'Search everything', 'aria-activedescendant': all.length > 0 ? `found-${it.at}` : null, autocomplete: 'off', spellcheck: 'false',
+      placeholder: 'A queue, an exchange, a connection, a page\u2026', value: it.text, onkeydown: (event) => key(event, all),
+      oninput: (event) => { it.text = event.target.value; it.at = 0; clearTimeout(it.timer); it.timer = window.setTimeout(find, PATIENCE_MS); redraw(); },
+    }),
+    h('ul', { id: 'found', role: 'listbox', 'aria-label': 'Found' }, all.map((entry, at) => h('li', {
+      id: `found-${at}`, role: 'option', 'aria-selected': String(at === it.at), onclick: () => go(entry),
+    }, h('span', { class: 'name' }, plain(entry.label)), entry.vhost && h('span', { class: 'faint' }, plain(entry.vhost)), h('span', { class: 'grow' }), h('span', { class: 'faint' }, entry.kind)))),
+    all.length === 0 && h('p', { class: 'nothing' }, 'Nothing has that name.'));
+}

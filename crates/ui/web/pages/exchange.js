@@ -5,7 +5,7 @@ import { ask, path } from '../api.js';
 import { bindTo, unbind } from '../bind.js';
 import { chart, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
-import { number, rate, short } from '../format.js';
+import { number, plain, rate, short, time } from '../format.js';
 import { publish } from '../messages.js';
 import { button, control, dialog, facts, fields, name, nothing, problem, section, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
 import { deleteExchange } from './exchanges.js';
@@ -96,6 +96,7 @@ function tried(page) {
     answer && [
       h('p', null, tag(answer.outcome === 'routed' && answer.allowed ? 'good' : 'warn', answer.outcome), ' ', answer.allowed ? '' : ['You may not publish: ', answer.permission, ' ']),
       answer.waits_for?.length > 0 && h('p', null, 'You would wait for: ', answer.waits_for.map((it) => tag('bad', typeof it === 'string' ? it : JSON.stringify(it)))),
+      answer.held_by?.length > 0 && h('ul', null, answer.held_by.map((it) => h('li', null, toExchange(vhost, it.exchange), ': ', plain(it.fate), it.due_at ? `, due at ${time(it.due_at)}` : ''))),
       h('h3', null, 'Queues'), table(['Queue', 'Type', 'What becomes of it', '#Ready'], answer.queues.map((it) => [toQueue(vhost, it.name), it.type, tag(it.fate === 'stored' ? 'good' : 'warn', it.fate), number(it.messages_ready)]), 'None: it would be lost, or returned.'),
       h('h3', null, 'The way'), h('ol', null, answer.steps.map((it) => h('li', null, toExchange(vhost, it.exchange), ' \u2192 ', it.destinations.length === 0 ? 'nothing is bound that matches' : it.destinations.map((to, at) => [at > 0 && ', ', to.kind === 'queue' ? toQueue(vhost, to.name) : toExchange(vhost, to.name)]),
         it.alternate_exchange && [', then its alternate exchange ', toExchange(vhost, it.alternate_exchange)]))),

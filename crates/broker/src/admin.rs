@@ -6,6 +6,7 @@ use classic::Delayed;
 use confirm::LogFailed;
 use meta::{Command, ConnectionId, MetaError, Name, State, SuperStream, SuperStreamError, Vhost};
 use queue_type::{DeleteConditions, QueueRefused};
+use quorum::QuorumInspection;
 
 impl Broker {
     /// A queue by name, unless it is the broker's own.
@@ -48,9 +49,8 @@ impl Operations<'_> {
         let Some(queue) = self.delayed_queue(vhost, exchange) else { return false };
         queue.loaded().await;
         let is_cancelled = queue.as_classic().is_some_and(|queue| queue.held_back().cancel(id));
-        let upto = self.0.classic.storage().wal().stats().appended_upto;
         if is_cancelled {
-            self.0.changes().durable(upto).await;
+            self.durable().await;
         }
         is_cancelled
     }
@@ -67,6 +67,25 @@ impl Operations<'_> {
         let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
         queue.purge()
+    }
+
+    /// Drops the ready ones among messages of a queue, each told with its position and the size of its body;
+    /// returns how many. A stream keeps its messages.
+    #[must_use]
+    pub fn remove_messages(&self, queue: &QueueRef, messages: &[(u64, u64)]) -> u64 {
+        match queue {
+            QueueRef::Classic(queue) => queue.remove(messages),
+            QueueRef::Quorum(queue) => {
+                QuorumInspection::of(queue).remove(messages.iter().map(|(at, _)| *at))
+            }
+            QueueRef::Stream(_) => 0,
+        }
+    }
+
+    /// Resolves when what was changed until now survives a crash.
+    pub async fn durable(&self) {
+        let upto = self.0.classic.storage().wal().stats().appended_upto;
+        self.0.changes().durable(upto).await;
     }
 
     /// Deletes a queue; returns how many ready messages went with it.

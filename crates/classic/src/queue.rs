@@ -212,6 +212,12 @@ impl Queue {
         self.with(|state, _| state.leaving().purge(self))
     }
 
+    /// Drops the ready ones among messages, each told with its position and the size of its body; returns how
+    /// many.
+    pub fn remove(&self, messages: &[(u64, u64)]) -> u64 {
+        self.with(|state, _| state.leaving().remove(self, messages))
+    }
+
     /// Drops everything and tells the consumers. The queue takes nothing from now on.
     pub fn delete(&self) {
         let letters = self.with(|state, wakes| {

@@ -5,5 +5,7 @@ pub(crate) mod import;
 pub(crate) mod line;
 mod look;
 mod pace;
+pub(crate) mod remove;
 pub(crate) mod search;
+mod select;
 mod shown;

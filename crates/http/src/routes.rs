@@ -7,7 +7,7 @@ mod run;
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::login;
-use crate::messages::{browse, import, search};
+use crate::messages::{browse, import, remove, search};
 use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, messages, node,
     policies, queues, streams, traces, vhosts, why,
@@ -208,6 +208,7 @@ routes! {
     GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Messages as they are found, as events; `scan_max`, `timeout_ms`, and as a page";
     POST "/queues/{vhost}/{name}/search" Vhost read search::stream, "The same, with a body";
     GET "/queues/{vhost}/{name}/export" Vhost read search::export, "All messages, an object a line; `which`, `filter`, `limit`";
+    POST "/queues/{vhost}/{name}/remove" Vhost change remove::messages, "Remove messages: `select`, `limit`, `dry_run`, `expected`";
     POST "/queues/{vhost}/{name}/export" Vhost read search::export, "The same, with a body";
     POST "/queues/{vhost}/{name}/actions" Administrator change queues::act, "actions on a queue";
     POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask quorum::add_member, "Add a member";

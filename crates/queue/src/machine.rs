@@ -182,6 +182,7 @@ impl Machine {
             }
             Command::Get(get) => self.get(&get, effects),
             Command::Purge { request } => self.purge(request, effects),
+            Command::Remove { request, positions } => self.remove(request, positions, effects),
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,
             Command::Node { node, is_up } => {
@@ -400,6 +401,19 @@ impl Machine {
             n_messages += range.len();
             self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
             effects.release_range(range);
+        }
+        effects.promises.push(Promise::Purged { request, n_messages });
+    }
+
+    fn remove(&mut self, request: u64, positions: Items<'_, NumberRange>, effects: &mut Effects) {
+        let mut n_messages = 0;
+        for NumberRange { start, end } in positions.iter() {
+            for range in self.backlog.take_ready(PositionRange { start, end }) {
+                n_messages += range.len();
+                self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
+                self.backlog.forget(range);
+                effects.release_range(range);
+            }
         }
         effects.promises.push(Promise::Purged { request, n_messages });
     }

@@ -4,7 +4,7 @@ use crate::command_log::LogFigures;
 use crate::queue::QuorumQueue;
 use classic::PagedQueue as _;
 use message::{MessageRef, Properties};
-use queue::machine::{Facts, VERSION};
+use queue::machine::{Command, Facts, Items, NumberRange, Promise, VERSION};
 use queue_type::{Holder, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -148,6 +148,20 @@ impl<'q> QuorumInspection<'q> {
             }
         }
         holders
+    }
+
+    /// Drops the ready ones among messages at these positions; returns how many.
+    #[must_use]
+    pub fn remove(&self, positions: impl Iterator<Item = u64>) -> u64 {
+        let positions: Vec<NumberRange> = positions.map(NumberRange::one).collect();
+        let removed = self.0.with(|turn| {
+            turn.apply(&Command::Remove { request: 0, positions: Items::Slice(&positions) });
+            turn.promises().find_map(|promise| {
+                let Promise::Purged { n_messages, .. } = promise else { return None };
+                Some(*n_messages)
+            })
+        });
+        removed.unwrap_or_default()
     }
 
     /// Writes the machine's state to the log, so that the commands before need not be kept.

@@ -156,7 +156,12 @@ impl Wanted {
 
     /// Begins to look, at so many messages at most.
     pub(super) fn look(&self, scan_max: u64) -> Look<'_> {
-        let browser = Browser::new(&self.queue, self.from);
+        self.look_from(self.from, scan_max)
+    }
+
+    /// The same from another place.
+    pub(super) fn look_from(&self, from: LookFrom, scan_max: u64) -> Look<'_> {
+        let browser = Browser::new(&self.queue, from);
         Look { wanted: self, browser, scan_max, n_scanned: 0, n_matched: 0 }
     }
 }

@@ -213,3 +213,65 @@ fn a_search_tells_matches_as_events_and_a_wrong_filter_its_column() {
     let wrong = api.expect(400, "POST /queues/%2F/q/search", r#"{"filter":"a = = 1"}"#);
     assert_eq!(wrong["column"], 5, "{wrong}");
 }
+
+#[test]
+fn removed_messages_are_those_that_were_counted_and_stay_away() {
+    let mut api = start(&["backlog_memory=1MB"]);
+    let kinds: [(&str, &[(&str, Field)]); 4] = [
+        ("classic", &[]),
+        ("one", &[("x-queue-version", Field::I32(1))]),
+        (
+            "bounded",
+            &[("x-max-priority", Field::I32(5)), ("x-max-length-bytes", Field::I64(1 << 30))],
+        ),
+        ("quorum", &[("x-queue-type", Field::from("quorum"))]),
+    ];
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    let mut named_ones = Vec::new();
+    for (queue, arguments) in kinds {
+        declare(&mut client, queue, arguments);
+        fill(&mut client, queue);
+        let held = client.get_to_ack(queue).unwrap();
+        let remove = format!("POST /queues/%2F/{queue}/remove");
+        let select = |more: Value| {
+            let mut wanted = json!({"select": {"filter": "priority = 1 AND timestamp >= 2000"}});
+            wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            wanted.to_string()
+        };
+        let counted = api.expect(200, &remove, &select(json!({"dry_run": true})));
+        let n = counted["matched"].as_u64().unwrap();
+        assert_eq!(n, (1_000..N).filter(|n| n % 3 == 1).count() as u64, "{queue}");
+        assert_eq!(counted["first"].as_array().unwrap().len(), 20);
+        api.expect(400, &remove, &select(json!({})));
+        let fewer = api.expect(409, &remove, &select(json!({"expected": n - 1})));
+        assert_eq!(fewer["matched"], n);
+        let removed = api.expect(200, &remove, &select(json!({"expected": n})));
+        assert_eq!(removed["removed"], n, "{queue}");
+        // What a consumer holds is the consumer's.
+        let position = all_pages(&api, queue, json!("head"));
+        assert_eq!(position.len() as u64, N - n, "{queue}");
+        let of_held: u64 = std::str::from_utf8(&held.body[..8]).unwrap().parse().unwrap();
+        let named = json!({"select": {"positions": [of_held, of_held + 3]}, "expected": 2});
+        assert_eq!(api.expect(200, &remove, &named.to_string())["removed"], 1, "{queue}");
+        named_ones.push(of_held + 3);
+    }
+    drop(client);
+    api.0.kill_and_start();
+    for ((queue, _), named) in kinds.into_iter().zip(named_ones) {
+        let left = all_pages(&api, queue, json!("head"));
+        assert!(left.iter().all(|n| (*n < 1_000 || n % 3 != 1) && *n != named), "{queue}");
+    }
+    api.expect(
+        201,
+        "PUT /queues/%2F/s",
+        r#"{"durable":true,"arguments":{"x-queue-type":"stream"}}"#,
+    );
+    api.expect(400, "POST /queues/%2F/s/remove", r#"{"select":"all","expected":0}"#);
+    api.expect(400, "POST /queues/%2F/classic/remove", r#"{"select":"some","expected":0}"#);
+    api.expect(
+        400,
+        "POST /queues/%2F/classic/remove",
+        r#"{"select":{"filter":"a ="},"expected":0}"#,
+    );
+}

@@ -213,6 +213,19 @@ impl Backlog {
         true
     }
 
+    /// Takes out the ready messages among those at `positions`, by rising position.
+    pub(super) fn take_ready(&mut self, positions: PositionRange) -> Vec<PositionRange> {
+        let mut taken = Vec::new();
+        let end = positions.end.min(self.next_position);
+        let positions = PositionRange { end, ..positions };
+        if !positions.is_empty() {
+            self.ready.take_range(positions, &mut taken);
+        }
+        taken.iter().for_each(|range| self.left_ready(*range));
+        taken.sort_unstable_by_key(|range| range.start);
+        taken
+    }
+
     /// Messages that nobody has any more are gone.
     pub(super) fn forget(&mut self, range: PositionRange) {
         self.counts.forget_ranges(&[range]);

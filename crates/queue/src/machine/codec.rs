@@ -84,6 +84,10 @@ impl<'a> Command<'a> {
                 put_bool(out, *if_empty);
             }
             Self::Reopen => put_u8(out, 16),
+            Self::Remove { request, positions } => {
+                put_kind(out, 17, *request);
+                positions.put(out);
+            }
         }
     }
 
@@ -121,6 +125,7 @@ impl<'a> Command<'a> {
                 if_empty: reader.bool()?,
             },
             16 => Self::Reopen,
+            17 => Self::Remove { request: reader.u64()?, positions: Items::read(reader)? },
             0 | 17..=u8::MAX => return Err(RecordError::Invalid),
         };
         Ok((now_ms, command))

@@ -49,6 +49,13 @@ pub enum Command<'a> {
         /// Names the answer.
         request: u64,
     },
+    /// An operator takes messages out, as far as they are ready.
+    Remove {
+        /// Names the answer.
+        request: u64,
+        /// Their positions.
+        positions: Items<'a, NumberRange>,
+    },
     /// Time has passed: [`Effects::deadline_ms`](super::Effects) has come.
     Tick,
     /// The queue is used by being declared again: `x-expires` begins anew.

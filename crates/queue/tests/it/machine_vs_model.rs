@@ -32,6 +32,7 @@ enum Step {
         held: Vec<(usize, u64)>,
     },
     Departed(Vec<(u64, u64)>),
+    Remove(Vec<(u64, u64)>),
     PublishersGone(Vec<u64>),
     Plain(Command<'static>),
 }
@@ -138,6 +139,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..6_u64, outcome(), prop::collection::vec((any::<usize>(), 0..3_u64), 1..4))
             .prop_map(|(consumer, outcome, held)| Step::Settle { consumer, outcome, held }),
         2 => prop::collection::vec((0..30_u64, 0..6_u64), 1..3).prop_map(Step::Departed),
+        1 => prop::collection::vec((0..30_u64, 0..6_u64), 1..3).prop_map(Step::Remove),
         1 => prop::collection::vec(0..2_u64, 0..2).prop_map(Step::PublishersGone),
         10 => plain().prop_map(Step::Plain),
     ]
@@ -300,6 +302,11 @@ impl Trio {
                 let numbers: Vec<NumberRange> = numbers.iter().map(range).collect();
                 self.apply(&Command::Departed { numbers: Items::Slice(&numbers) });
             }
+            Step::Remove(positions) => {
+                let range = |(start, n): &(u64, u64)| NumberRange { start: *start, end: start + n };
+                let positions: Vec<NumberRange> = positions.iter().map(range).collect();
+                self.apply(&Command::Remove { request: 4, positions: Items::Slice(&positions) });
+            }
             Step::PublishersGone(publishers) => {
                 self.apply(&Command::PublishersGone { publishers: Items::Slice(publishers) });
             }
@@ -318,7 +325,7 @@ impl Trio {
         self.restored.apply(now_ms, command, &mut again);
         assert_eq!(effects, again);
         assert_eq!(written(&self.machine), written(&self.restored));
-        let is_purge = matches!(command, Command::Purge { .. });
+        let is_purge = matches!(command, Command::Purge { .. } | Command::Remove { .. });
         let expected = sorted(self.model.apply(now_ms, command), is_purge);
         assert_eq!(listed(&effects, is_purge), expected);
         assert!(

@@ -175,6 +175,24 @@ impl Leaving<'_> {
         n_ready + self.purge_waiting_letters(queue)
     }
 
+    /// Drops the ready ones among messages, each told with its position and the size of its body; returns how
+    /// many.
+    pub(in crate::queue) fn remove(&mut self, queue: &Queue, messages: &[(u64, u64)]) -> u64 {
+        let mut n_removed = 0;
+        for (at, body_bytes) in messages {
+            if self.fifo.messages_mut().discard(PositionRange::one(*at)) == 0 {
+                continue;
+            }
+            if let Some(policy) = self.fifo.messages_mut().policy_mut() {
+                policy.ready_bytes_mut().left(*body_bytes);
+            }
+            self.forget(queue, PositionRange::one(*at));
+            n_removed += 1;
+        }
+        self.content.log_settled(queue);
+        n_removed
+    }
+
     /// Expires what is over, before somebody is given something.
     pub(in crate::queue) fn look_at_time(&mut self, queue: &Queue) {
         if next_deadline(self.fifo).is_some() {

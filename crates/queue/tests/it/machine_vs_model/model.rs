@@ -200,6 +200,14 @@ impl Model {
             }
             Command::Get(get) => self.get(&get),
             Command::Purge { request } => self.purge(request),
+            Command::Remove { request, positions } => {
+                let before = self.messages.len();
+                for range in positions.iter() {
+                    self.remove(range.start..range.end);
+                }
+                let n_messages = (before - self.messages.len()) as u64;
+                self.effects.push(Effect::Purged { request, n_messages });
+            }
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,
             Command::Node { node, is_up } => {
@@ -553,6 +561,18 @@ impl Model {
         }
         let n_ready = self.ready().len() as u64;
         self.effects.push(Effect::Got { request, number, position, n_ready });
+    }
+
+    fn remove(&mut self, positions: std::ops::Range<u64>) {
+        let goes = |message: &Message| {
+            matches!(message.place, Place::Fresh | Place::Returned(_))
+                && positions.contains(&message.position)
+        };
+        let mut gone: Vec<u64> =
+            self.messages.iter().filter(|it| goes(it)).map(|it| it.position).collect();
+        gone.sort_unstable();
+        gone.into_iter().for_each(|position| self.refuse(position, None));
+        self.release(goes);
     }
 
     fn purge(&mut self, request: u64) {

@@ -1,0 +1,58 @@
+//! Messages that an operator removes: counted first, and only if no more than that are to go.
+
+use super::look::number;
+use super::select::Selection;
+use crate::call::{Answer, Call, Outcome};
+use crate::objects::flag;
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+
+/// Messages that are removed under a queue's lock together.
+const TOGETHER_MAX: usize = 256;
+
+/// Removes messages, or tells which they would be.
+pub(crate) async fn messages(call: &Call) -> Outcome {
+    let fields = call.object()?;
+    let is_dry = flag(&fields, "dry_run")?;
+    let expected = number(&fields, "expected")?;
+    let selection = Selection::of(call, &fields)?;
+    let queue = selection.wanted.queue.clone();
+    let (api, _turn) = (Arc::clone(&call.api), call.api.turns.search(&call.caller.user)?);
+    let picked = spawn_blocking(move || selection.pick(&api)).await;
+    let (picked, first) = picked.unwrap_or_else(|_| Err(Refusal::internal()))?;
+    let n_matched = picked.len() as u64;
+    if is_dry {
+        return Ok(Answer::Raw(told(n_matched, &first)));
+    }
+    match expected {
+        None => {
+            let text = "expected is the number of messages that a dry run has told (dry_run)";
+            return Err(Refusal::bad_request(text));
+        }
+        Some(expected) if n_matched > expected => {
+            let reason = format!("{n_matched} messages match by now, not {expected}");
+            let conflict = json!({"error": "conflict", "reason": reason, "matched": n_matched});
+            return Ok(Answer::Status(StatusCode::CONFLICT, conflict));
+        }
+        Some(_) => {}
+    }
+    let operations = call.api.management.broker.operations();
+    let mut n_removed = 0;
+    for together in picked.chunks(TOGETHER_MAX) {
+        n_removed += operations.remove_messages(&queue, together);
+        tokio::task::yield_now().await;
+    }
+    operations.durable().await;
+    Ok(Answer::Json(json!({"matched": n_matched, "removed": n_removed})))
+}
+
+/// The number of messages that are picked, and the first of them.
+pub(super) fn told(n_matched: u64, first: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = format!("{{\"matched\":{n_matched},\"first\":[").into_bytes();
+    out.extend_from_slice(&first.join(&b","[..]));
+    out.extend_from_slice(b"]}");
+    out
+}

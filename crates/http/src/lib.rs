@@ -8,6 +8,7 @@ mod call;
 mod caller;
 mod connection;
 mod cookie;
+mod jobs;
 mod list;
 mod local;
 mod login;

@@ -9,6 +9,7 @@ pub(crate) mod exchanges;
 pub(crate) mod explain;
 mod flows;
 pub(crate) mod health;
+pub(crate) mod jobs;
 pub(crate) mod messages;
 pub(crate) mod node;
 pub(crate) mod policies;
@@ -53,7 +54,7 @@ fn check_keys(object: &Map<String, Value>, keys: &[&str]) -> Result<(), Refusal>
 }
 
 /// A name, as AMQP 0-9-1 takes it.
-fn short(text: &str) -> Result<ShortString, Refusal> {
+pub(crate) fn short(text: &str) -> Result<ShortString, Refusal> {
     ShortString::new(text).map_err(|_| Refusal::too_long(text))
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn optional_text<'o>(
 }
 
 /// A text of a body that has to be there.
-fn text<'o>(object: &'o Map<String, Value>, field: &str) -> Result<&'o str, Refusal> {
+pub(crate) fn text<'o>(object: &'o Map<String, Value>, field: &str) -> Result<&'o str, Refusal> {
     let found = object.get(field).and_then(Value::as_str);
     found.ok_or_else(|| Refusal::key_missing(&[field]))
 }

@@ -7,9 +7,9 @@ mod run;
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::login;
-use crate::messages::{browse, import, remove, search};
+use crate::messages::{browse, import, redrive, remove, search};
 use crate::objects::{
-    access, bindings, bulk, clients, definitions, exchanges, explain, health, messages, node,
+    access, bindings, bulk, clients, definitions, exchanges, explain, health, jobs, messages, node,
     policies, queues, streams, traces, vhosts, why,
 };
 use axum::body::Body;
@@ -208,6 +208,7 @@ routes! {
     GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Messages as they are found, as events; `scan_max`, `timeout_ms`, and as a page";
     POST "/queues/{vhost}/{name}/search" Vhost read search::stream, "The same, with a body";
     GET "/queues/{vhost}/{name}/export" Vhost read search::export, "All messages, an object a line; `which`, `filter`, `limit`";
+    POST "/queues/{vhost}/{name}/redrive" Vhost change redrive::begin, "Send messages on, a job: `select`, `to`, `limit`, `rate`, `clear_deaths`, `dry_run`";
     POST "/queues/{vhost}/{name}/remove" Vhost change remove::messages, "Remove messages: `select`, `limit`, `dry_run`, `expected`";
     POST "/queues/{vhost}/{name}/export" Vhost read search::export, "The same, with a body";
     POST "/queues/{vhost}/{name}/actions" Administrator change queues::act, "actions on a queue";
@@ -219,6 +220,11 @@ routes! {
     "bulk":
     POST "/bulk/queues/{vhost}/{action}" Vhost change bulk::queues, "Purge (`purge`) or delete (`delete`) the queues that match, or tell which without `expected`; `pattern`, `type`, `if_empty`, `if_unused`";
     POST "/bulk/connections" Management change bulk::connections, "Close the connections that match, or tell which without `expected`; `pattern`, `by`, `explanation`";
+    "jobs":
+    GET "/jobs" Management read jobs::list, "Work that goes on after its request, the last first";
+    GET "/jobs/{id}" Management read jobs::get, "One job: its state, and how far it is";
+    PUT "/jobs/{id}" Management quiet jobs::steer, "Pause it, or have it go on: `state`";
+    DELETE "/jobs/{id}" Management quiet jobs::cancel, "End it; what it has done stays so";
     "bindings":
     GET "/bindings" Management read bindings::list, "Bindings";
     GET "/bindings/{vhost}" Vhost read bindings::list, "Bindings of a virtual host";

@@ -2,6 +2,7 @@
 //! pieces, the next when the client has taken the one before, and holds no thread in between.
 
 use crate::call::{Answer, Call, Outcome, Take, Write};
+use crate::jobs::Jobs;
 use crate::list::Rows;
 use crate::negotiation;
 use crate::refusal::Refusal;
@@ -51,6 +52,8 @@ pub(crate) struct Turns {
     reads: Semaphore,
     long: Arc<Semaphore>,
     searches: Arc<Searches>,
+    /// Work that goes on after its request.
+    pub(crate) jobs: Jobs,
 }
 
 impl Default for Turns {
@@ -59,6 +62,7 @@ impl Default for Turns {
             reads: Semaphore::new(READS_MAX),
             long: Arc::new(Semaphore::new(LONG_MAX)),
             searches: Arc::default(),
+            jobs: Jobs::default(),
         }
     }
 }

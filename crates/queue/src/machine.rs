@@ -181,8 +181,10 @@ impl Machine {
                 self.settle(&mut positions, outcome, effects);
             }
             Command::Get(get) => self.get(&get, effects),
-            Command::Purge { request } => self.purge(request, effects),
-            Command::Remove { request, positions } => self.remove(request, positions, effects),
+            Command::Purge { request } => self.purge(request, None, effects),
+            Command::Remove { request, positions } => {
+                self.purge(request, Some(positions), effects);
+            }
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,
             Command::Node { node, is_up } => {
@@ -393,27 +395,22 @@ impl Machine {
         effects.answers.push(Answer::Got { request, assigned, n_ready });
     }
 
-    fn purge(&mut self, request: u64, effects: &mut Effects) {
+    /// Takes out all that nobody holds, or the ready ones among some.
+    fn purge(&mut self, request: u64, only: Option<Items<'_, NumberRange>>, effects: &mut Effects) {
         let mut taken = Vec::new();
-        self.backlog.purge(&mut taken);
+        match only {
+            None => self.backlog.purge(&mut taken),
+            Some(positions) => {
+                for NumberRange { start, end } in positions.iter() {
+                    self.backlog.take_ready(PositionRange { start, end }, &mut taken);
+                }
+            }
+        }
         let mut n_messages = 0;
         for range in taken {
             n_messages += range.len();
             self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
             effects.release_range(range);
-        }
-        effects.promises.push(Promise::Purged { request, n_messages });
-    }
-
-    fn remove(&mut self, request: u64, positions: Items<'_, NumberRange>, effects: &mut Effects) {
-        let mut n_messages = 0;
-        for NumberRange { start, end } in positions.iter() {
-            for range in self.backlog.take_ready(PositionRange { start, end }) {
-                n_messages += range.len();
-                self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
-                self.backlog.forget(range);
-                effects.release_range(range);
-            }
         }
         effects.promises.push(Promise::Purged { request, n_messages });
     }

@@ -78,7 +78,7 @@ async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
 }
 
 /// Who publishes: an operator of this machine names a user.
-fn publisher(call: &Call) -> Result<Caller, Refusal> {
+pub(super) fn publisher(call: &Call) -> Result<Caller, Refusal> {
     if !call.caller.is_local() {
         return Ok(call.caller.clone());
     }

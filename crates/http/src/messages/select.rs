@@ -8,6 +8,7 @@ use crate::Api;
 use crate::call::Call;
 use crate::refusal::Refusal;
 use broker::{LookFrom, LookedAt, QueueRef};
+use message::MessageRef;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
@@ -67,9 +68,19 @@ impl Selection {
 
     /// Picks them, of those that are there now. The first ones are shown too. It reads from the disk.
     pub(super) fn pick(&self, api: &Api) -> Result<(Picked, Vec<Vec<u8>>), Refusal> {
+        self.pick_each(api, &mut |_| {})
+    }
+
+    /// The same, and shows each.
+    pub(super) fn pick_each(
+        &self,
+        api: &Api,
+        see: &mut dyn FnMut(&MessageRef<'_>),
+    ) -> Result<(Picked, Vec<Vec<u8>>), Refusal> {
         let shown = Shown { payload_bytes: SHOWN_BYTES, ..self.wanted.shown };
         let (mut picked, mut rows) = (Picked::new(), Rows::default());
         let mut pick = |at: &LookedAt<'_>| {
+            see(&at.seen.message);
             picked.push((at.seen.position, at.seen.message.body.len() as u64));
             if rows.len() < SHOWN_MAX {
                 rows.push(at, shown);

@@ -36,6 +36,7 @@ mod malformed_frames;
 mod missing;
 mod otel;
 mod perf_streams;
+mod redrive;
 mod repair;
 mod resend;
 mod semantics;

@@ -213,17 +213,17 @@ impl Backlog {
         true
     }
 
-    /// Takes out the ready messages among those at `positions`, by rising position.
-    pub(super) fn take_ready(&mut self, positions: PositionRange) -> Vec<PositionRange> {
-        let mut taken = Vec::new();
+    /// Takes out the ready messages among those at `positions`; `taken` gets them, rising.
+    pub(super) fn take_ready(&mut self, positions: PositionRange, taken: &mut Vec<PositionRange>) {
         let end = positions.end.min(self.next_position);
-        let positions = PositionRange { end, ..positions };
+        let (positions, mut ready) = (PositionRange { end, ..positions }, Vec::new());
         if !positions.is_empty() {
-            self.ready.take_range(positions, &mut taken);
+            self.ready.take_range(positions, &mut ready);
         }
-        taken.iter().for_each(|range| self.left_ready(*range));
-        taken.sort_unstable_by_key(|range| range.start);
-        taken
+        ready.sort_unstable_by_key(|range| range.start);
+        ready.iter().for_each(|range| self.left_ready(*range));
+        self.counts.forget_ranges(&ready);
+        taken.append(&mut ready);
     }
 
     /// Messages that nobody has any more are gone.

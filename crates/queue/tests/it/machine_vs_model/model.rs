@@ -199,14 +199,11 @@ impl Model {
                 self.settle_numbers(consumer, outcome, &numbers);
             }
             Command::Get(get) => self.get(&get),
-            Command::Purge { request } => self.purge(request),
+            Command::Purge { request } => {
+                self.purge(request, |it| !matches!(it.place, Place::Held { .. }));
+            }
             Command::Remove { request, positions } => {
-                let before = self.messages.len();
-                for range in positions.iter() {
-                    self.remove(range.start..range.end);
-                }
-                let n_messages = (before - self.messages.len()) as u64;
-                self.effects.push(Effect::Purged { request, n_messages });
+                self.remove(request, &positions.iter().collect::<Vec<_>>());
             }
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,
@@ -563,25 +560,19 @@ impl Model {
         self.effects.push(Effect::Got { request, number, position, n_ready });
     }
 
-    fn remove(&mut self, positions: std::ops::Range<u64>) {
-        let goes = |message: &Message| {
-            matches!(message.place, Place::Fresh | Place::Returned(_))
-                && positions.contains(&message.position)
-        };
-        let mut gone: Vec<u64> =
-            self.messages.iter().filter(|it| goes(it)).map(|it| it.position).collect();
-        gone.sort_unstable();
-        gone.into_iter().for_each(|position| self.refuse(position, None));
-        self.release(goes);
+    fn remove(&mut self, request: u64, ranges: &[NumberRange]) {
+        let is_in = |at: u64| ranges.iter().any(|range| (range.start..range.end).contains(&at));
+        self.purge(request, |it| {
+            matches!(it.place, Place::Fresh | Place::Returned(_)) && is_in(it.position)
+        });
     }
 
-    fn purge(&mut self, request: u64) {
-        let is_held = |message: &Message| matches!(message.place, Place::Held { .. });
-        let gone = self.messages.iter().filter(|message| !is_held(message));
+    fn purge(&mut self, request: u64, goes: impl Fn(&Message) -> bool) {
+        let gone = self.messages.iter().filter(|message| goes(message));
         let gone: Vec<u64> = gone.map(|message| message.position).collect();
         let n_messages = gone.len() as u64;
         gone.into_iter().for_each(|position| self.refuse(position, None));
-        self.release(|message| !is_held(message));
+        self.release(goes);
         self.effects.push(Effect::Purged { request, n_messages });
     }
 

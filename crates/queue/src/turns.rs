@@ -93,7 +93,7 @@ impl Turns {
     }
 
     /// The first in line was given something: it stands at the end of its line now, or in none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn served(&mut self, stays: bool) {
         if stays && self.top.first == self.top.last {
             return;

@@ -100,6 +100,13 @@ impl Job {
         }
     }
 
+    /// Notes messages that stay for that reason, whichever they are.
+    pub(crate) fn note_all_stayed(&self, n: u64, reason: &'static str) {
+        if n > 0 {
+            *stdx::lock(&self.progress).stayed.entry(reason).or_default() += n;
+        }
+    }
+
     /// Changes its state, unless it is over; whether it is so now.
     pub(crate) fn set(&self, state: JobState) -> bool {
         let mut progress = stdx::lock(&self.progress);

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use std::hash::{DefaultHasher, Hasher as _};
 use tokio::task::spawn_blocking;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::SizeAbove;
+use tower_http::compression::predicate::{And, NotForContentType, Predicate as _, SizeAbove};
 
 /// An answer that is longer is tagged beside the threads that serve sockets, bytes.
 const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
@@ -14,9 +14,10 @@ const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
-/// The layer that compresses answers that are worth it.
-pub(crate) fn compressed() -> CompressionLayer<SizeAbove> {
-    CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_MIN_BYTES))
+/// The layer that compresses answers that are worth it; never events, which are to be there at once.
+pub(crate) fn compressed() -> CompressionLayer<And<SizeAbove, NotForContentType>> {
+    let is_long = SizeAbove::new(COMPRESSED_MIN_BYTES);
+    CompressionLayer::new().compress_when(is_long.and(NotForContentType::SSE))
 }
 
 /// Whether a client takes a type such as `text/plain`.

@@ -92,6 +92,9 @@ pub(super) fn permitted(call: &Call, permission: Permission) -> Result<QueueRef,
     let vhost = vhost(&view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
+    if queue.is_loading() {
+        return Err(Refusal::unavailable("the queue is still being read after the start"));
+    }
     let resource = Resource {
         kind: ResourceKind::Queue,
         name: queue.def().name.clone(),

@@ -149,6 +149,7 @@ const NOT_ROUTED: &str = "no queue is bound for it";
 const REFUSED: &str = "a queue has refused it";
 const UNCONFIRMED: &str = "it was not confirmed: it may be at both places";
 const GONE: &str = "it was taken, or is gone, meanwhile";
+const TAKEN: &str = "it was sent on, and taken by a consumer meanwhile: it is at both places";
 
 /// Messages on their way.
 struct Redrive {
@@ -253,9 +254,8 @@ impl Redrive {
         let operations = self.api.management.broker.operations();
         let n_removed = operations.remove_messages(&self.wanted.queue, &arrived);
         self.job.note_done(n_removed);
-        for _ in n_removed..arrived.len() as u64 {
-            self.job.note_stayed(0, GONE);
-        }
+        let n_taken = (arrived.len() as u64).saturating_sub(n_removed);
+        self.job.note_all_stayed(n_taken, TAKEN);
         confirmed
     }
 

@@ -258,7 +258,10 @@ fn removed_messages_are_those_that_were_counted_and_stay_away() {
     }
     drop(client);
     api.0.kill_and_start();
+    let at = api.0.http_address();
     for ((queue, _), named) in kinds.into_iter().zip(named_ones) {
+        let browse = format!("POST /queues/%2F/{queue}/browse");
+        wait_until("it is read", || ask(at, "guest:guest", &browse, "").status == 200);
         let left = all_pages(&api, queue, json!("head"));
         assert!(left.iter().all(|n| (*n < 1_000 || n % 3 != 1) && *n != named), "{queue}");
     }

@@ -1,6 +1,6 @@
 //! Messages that are sent on: at the new place before they leave the old one.
 
-use super::http_api::Api;
+use super::http_api::{Api, ask};
 use super::support::wait_until;
 use amqp091::method::BasicReject;
 use amqp091::{PropertiesRef, ValueRef};
@@ -120,7 +120,13 @@ fn no_message_is_lost_when_the_node_is_killed_while_they_are_sent_on() {
         wait_until("some are sent on", || api.expect(200, &job, "")["done"].as_u64() > Some(0));
         drop(client);
         api.0.kill_and_start();
-        wait_until("queues are read", || n_ready(&api, "dead") + n_ready(&api, "work") >= N);
+        let at = api.0.http_address();
+        let is_read = |queue| {
+            let browse = format!("POST /queues/%2F/{queue}/browse");
+            ask(at, "guest:guest", &browse, "").status == 200
+        };
+        wait_until("queues are read", || is_read("dead") && is_read("work"));
+        assert!(n_ready(&api, "dead") + n_ready(&api, "work") >= N);
         let job = redrive(&api, &json!({"select": "all", "to": "origin"}));
         assert_eq!(job["state"], "done", "{job}");
         let mut client = Client::guest(api.0.address());

@@ -157,6 +157,20 @@ impl Wanted {
         self.which.has(seen.standing) && self.filter.as_ref().is_none_or(is_match)
     }
 
+    /// The position behind the last message of the queue, whichever are wanted; 0 without any.
+    pub(super) fn end(&self) -> Result<u64, Refusal> {
+        let mut browser = Browser::new(&self.queue, LookFrom::Before(u64::MAX));
+        let (mut end, mut goes_on) = (0, true);
+        while goes_on && end == 0 {
+            let stepped = browser.step(&mut |at| {
+                end = at.seen.position + 1;
+                ControlFlow::Break(())
+            });
+            goes_on = stepped.map_err(|error| unreadable(&self.queue, &error))?;
+        }
+        Ok(end)
+    }
+
     /// Begins to look, at so many messages at most.
     pub(super) fn look(&self, scan_max: u64) -> Look<'_> {
         self.look_from(self.from, scan_max)
@@ -198,6 +212,11 @@ fn from(value: Option<&Value>) -> Result<LookFrom, Refusal> {
     }
 }
 
+fn unreadable(queue: &QueueRef, error: &str) -> Refusal {
+    tracing::error!(queue = %queue.def().name, "messages cannot be looked at: {error}");
+    Refusal::internal()
+}
+
 /// A place as requests have it.
 pub(super) fn place(from: LookFrom) -> Value {
     match from {
@@ -232,10 +251,7 @@ impl Look<'_> {
             }
             if n_scanned >= scan_max { ControlFlow::Break(()) } else { flow }
         });
-        stepped.map_err(|error| {
-            tracing::error!(queue = %wanted.queue.def().name, "messages cannot be looked at: {error}");
-            Refusal::internal()
-        })
+        stepped.map_err(|error| unreadable(&wanted.queue, &error))
     }
 
     /// The place where it goes on.

@@ -1,7 +1,7 @@
 //! The messages of a queue that an operator wants to do something to: those at positions, those that a filter
 //! picks, or all that are there now. Only ready ones: what a consumer holds is the consumer's.
 
-use super::look::{Look, Wanted, number};
+use super::look::{Wanted, number};
 use super::pace::Pace;
 use super::shown::{Rows, Shown};
 use crate::Api;
@@ -91,11 +91,7 @@ impl Selection {
                 ControlFlow::Continue(())
             }
         };
-        let mut end = 0;
-        self.wanted.look_from(LookFrom::Before(u64::MAX), 1).step_all(&mut |at| {
-            end = at.seen.position + 1;
-            ControlFlow::Break(())
-        })?;
+        let end = self.wanted.end()?;
         match &self.which {
             Which::Filtered => self.filtered(end, &mut pick)?,
             Which::At(positions) => self.named(positions, &mut pick)?,
@@ -133,21 +129,6 @@ impl Selection {
 }
 
 type Pick<'p> = dyn FnMut(&LookedAt<'_>) -> ControlFlow<()> + 'p;
-
-impl Look<'_> {
-    /// Steps until there is a message that breaks, or none.
-    fn step_all(&mut self, see: &mut Pick<'_>) -> Result<(), Refusal> {
-        let mut is_over = false;
-        while !is_over {
-            let goes_on = self.step(&mut |at| {
-                is_over = true;
-                see(at)
-            })?;
-            is_over |= !goes_on;
-        }
-        Ok(())
-    }
-}
 
 fn at(positions: &Value) -> Option<Vec<u64>> {
     let positions = positions.as_array().filter(|all| all.len() <= POSITIONS_MAX)?;

@@ -1,10 +1,10 @@
 //! A quorum queue as operators see and steer it. Never what follows from commands.
 
 use crate::command_log::LogFigures;
-use crate::queue::QuorumQueue;
+use crate::queue::{QuorumQueue, n_taken_out};
 use classic::PagedQueue as _;
 use message::{MessageRef, Properties};
-use queue::machine::{Command, Facts, Items, NumberRange, Promise, VERSION};
+use queue::machine::{Command, Facts, Items, NumberRange, VERSION};
 use queue_type::{Holder, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -154,14 +154,7 @@ impl<'q> QuorumInspection<'q> {
     #[must_use]
     pub fn remove(&self, positions: impl Iterator<Item = u64>) -> u64 {
         let positions: Vec<NumberRange> = positions.map(NumberRange::one).collect();
-        let removed = self.0.with(|turn| {
-            turn.apply(&Command::Remove { request: 0, positions: Items::Slice(&positions) });
-            turn.promises().find_map(|promise| {
-                let Promise::Purged { n_messages, .. } = promise else { return None };
-                Some(*n_messages)
-            })
-        });
-        removed.unwrap_or_default()
+        n_taken_out(self.0, &Command::Remove { request: 0, positions: Items::Slice(&positions) })
     }
 
     /// Writes the machine's state to the log, so that the commands before need not be kept.

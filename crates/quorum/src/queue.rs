@@ -50,6 +50,18 @@ pub struct QuorumQueue {
     pub(crate) entries: Box<LogEntries>,
 }
 
+/// Applies a command that takes messages out; returns how many.
+pub(crate) fn n_taken_out(queue: &QuorumQueue, command: &Command<'_>) -> u64 {
+    let n_messages = queue.with(|turn| {
+        turn.apply(command);
+        turn.promises().find_map(|promise| {
+            let Promise::Purged { n_messages, .. } = promise else { return None };
+            Some(*n_messages)
+        })
+    });
+    n_messages.unwrap_or_default()
+}
+
 impl QuorumQueue {
     /// An empty queue.
     #[must_use]
@@ -197,14 +209,7 @@ impl QuorumQueue {
 
     /// Drops every message that no consumer holds; returns how many.
     pub fn purge(&self) -> u64 {
-        self.with(|turn| {
-            turn.apply(&Command::Purge { request: 0 });
-            turn.promises().find_map(|promise| {
-                let Promise::Purged { n_messages, .. } = promise else { return None };
-                Some(*n_messages)
-            })
-        })
-        .unwrap_or_default()
+        n_taken_out(self, &Command::Purge { request: 0 })
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns

@@ -28,6 +28,12 @@ impl Broker {
     }
 }
 
+impl<'b> Operations<'b> {
+    pub(crate) const fn broker(self) -> &'b Broker {
+        self.0
+    }
+}
+
 impl Operations<'_> {
     /// The first `n_max` messages that an exchange holds back, in the order in which they go on; `None`
     /// if it holds nothing back. Reads those from the disk that are not in memory: not for a thread that

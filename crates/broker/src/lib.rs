@@ -49,7 +49,7 @@ pub use crate::options::{BrokerOptions, Limits};
 pub use crate::queue_ref::{Diagnosis, QueueRef};
 pub use crate::recovery::{Found, OpenError, Steppers, StreamsStepper};
 pub use crate::repair::{Repair, repair};
-pub use crate::rules::QueueTimersStepper;
+pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Session, Stop};
 pub use crate::spans::{ClockNs, Span, SpanKind, Spans, TraceContext};
 pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};

@@ -11,8 +11,10 @@
 //! Work that a letter sets off where it arrives has its turn with all other queues'.
 
 mod dead_letter;
+mod sent_on;
 mod transfer;
 mod work;
 
+pub use sent_on::{Departed, Departure, Fate};
 pub use work::QueueTimersStepper;
 pub(crate) use work::start;

@@ -50,6 +50,11 @@ impl AnsweringQueues {
         self.n_answering > 0
     }
 
+    /// Whether one that does has not taken the message.
+    pub const fn any_refused(self) -> bool {
+        self.n_refused > 0
+    }
+
     /// How many do.
     pub const fn n(self) -> u32 {
         self.n_answering
@@ -62,7 +67,7 @@ impl AnsweringQueues {
 
     /// Answers for those that did not take the message.
     pub fn answer_refused(self, publisher: &Publisher, sequence: u64) {
-        if self.n_refused > 0 {
+        if self.any_refused() {
             publisher.answer_parts(sequence, self.n_refused, Confirmation::Nack);
         }
     }

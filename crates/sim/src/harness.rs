@@ -4,7 +4,7 @@
 
 use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
 use crate::trace::Trace;
-use broker::{Clock, QueueRef, Session, Stop};
+use broker::{Clock, Departed, Departure, QueueRef, Session, Stop};
 use log::Durability;
 use meta::Command;
 use session::{Outcome, Request};
@@ -170,6 +170,16 @@ impl Harness {
         let Some(node) = &self.node else { return false };
         let broker = Arc::clone(&node.broker);
         self.block_on(broker.apply_definition(command)).is_some_and(|done| done.is_ok())
+    }
+
+    /// Sends messages of a queue on; none if the log fails.
+    pub(crate) fn send_on(
+        &mut self,
+        from: &QueueRef,
+        departures: &[Departure],
+    ) -> Option<Departed> {
+        let broker = Arc::clone(&self.node.as_ref()?.broker);
+        self.block_on(broker.operations().send_on(from, departures))?.ok()
     }
 
     fn block_on<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {

@@ -4,7 +4,8 @@
 //! checked there stand in `model.rs`. Every second seed is about queues from which time, limits and returns
 //! take messages: `queue_policies.rs`; or, every fourth, about queues that confirm a publish once a
 //! consumer has had it: `confirm_on.rs`. Every second of those has limits in bytes, transactions and
-//! alarms, too. Seeds from [`LOG_QUEUES_FROM`] on are about quorum queues and streams: `log_queues.rs`.
+//! alarms, too. Seeds from [`LOG_QUEUES_FROM`] on are about quorum queues and streams: `log_queues.rs`; those
+//! from [`SENT_ON_FROM`] on about messages that an operator sends on: `sent_on.rs`.
 
 mod client;
 mod confirm_on;
@@ -16,6 +17,7 @@ mod node;
 mod plain_queues;
 mod queue_policies;
 mod seen;
+mod sent_on;
 mod trace;
 
 use confirm_on::{ConfirmOn, Kind};
@@ -23,10 +25,14 @@ use harness::Harness;
 use log_queues::LogQueues;
 use plain_queues::PlainQueues;
 use queue_policies::QueuePolicies;
+use sent_on::SentOn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The first seed of the worlds of quorum queues and streams.
 pub const LOG_QUEUES_FROM: u64 = 1_000_000_000;
+
+/// The first seed of the worlds where messages are sent on.
+pub const SENT_ON_FROM: u64 = 2_000_000_000;
 
 /// The report of a run.
 #[derive(Debug)]
@@ -52,6 +58,9 @@ pub enum Show {
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
+    if seed >= SENT_ON_FROM {
+        return report(SentOn::new(seed, echo), SentOn::run, |world| world.harness);
+    }
     if seed >= LOG_QUEUES_FROM {
         return report(LogQueues::new(seed, echo), LogQueues::run, |world| world.harness);
     }

@@ -1,7 +1,7 @@
 //! A moderate number of simulations; `SIM_SEEDS` asks for more.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use sim::{LOG_QUEUES_FROM, Show, run};
+use sim::{LOG_QUEUES_FROM, SENT_ON_FROM, Show, run};
 
 /// Simulations without being asked for more: about twenty seconds in a debug build.
 const SEEDS: u64 = 2_000;
@@ -13,6 +13,9 @@ fn n_seeds() -> u64 {
     std::env::var("SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
 }
 
+/// Simulations of messages that are sent on, likewise.
+const SENT_ON_SEEDS: u64 = 300;
+
 /// Rare seeds: a page that was in its image in part only when the power was lost, while its queue was on its
 /// way into another form; a queue that went while its declaration was being made durable; a confirm of the
 /// life before that came to the first publish of the next.
@@ -21,7 +24,9 @@ const FOUND: [u64; 4] = [4_574, 38_169, 92_037, LOG_QUEUES_FROM + 3_373];
 #[test]
 fn no_seed_finds_anything_wrong() {
     let log_queues = LOG_QUEUES_FROM..LOG_QUEUES_FROM + LOG_QUEUES_SEEDS;
-    for seed in FOUND.into_iter().chain(0..n_seeds()).chain(log_queues) {
+    let sent_on = SENT_ON_FROM..SENT_ON_FROM + SENT_ON_SEEDS;
+    let seeds = FOUND.into_iter().chain(0..n_seeds()).chain(log_queues);
+    for seed in seeds.chain(sent_on) {
         let report = run(seed, Show::Kept);
         if let Some(failure) = report.failure {
             let last = report.trace.len().saturating_sub(40);

@@ -30,7 +30,7 @@ pub(super) struct DeadLetterEnvelope {
     pub(super) keys: Vec<Vec<u8>>,
     /// Queue and reason of each death; none for a message that was only held back.
     deaths: Vec<(Vec<u8>, Vec<u8>)>,
-    /// It has not died: it goes on as what it was.
+    /// It does not die: it goes on as what it was.
     pub(super) is_released: bool,
 }
 
@@ -53,6 +53,12 @@ impl DeadLetterEnvelope {
     /// A message that was held back.
     pub(super) fn released(message: &MessageRef<'_>) -> Self {
         let Released { properties, keys } = Released::new(message.properties, message.routing_key);
+        Self { properties, keys, deaths: Vec::new(), is_released: true }
+    }
+
+    /// A message that is sent on as it is, by its own key alone.
+    pub(super) fn sent_on(message: &MessageRef<'_>) -> Self {
+        let (properties, keys) = (message.properties.to_vec(), vec![message.routing_key.to_vec()]);
         Self { properties, keys, deaths: Vec::new(), is_released: true }
     }
 

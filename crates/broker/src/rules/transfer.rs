@@ -2,6 +2,7 @@
 //! batches.
 
 use super::dead_letter::{DeadLetterEnvelope, Death};
+use super::sent_on::Fate;
 use crate::broker::Broker;
 use crate::control_plane::View;
 use crate::exchanges::{Admission, WatchedExchange};
@@ -12,8 +13,8 @@ use confirm::{DurabilityToken, Publisher};
 use message::{Annotations, MessageRef};
 use meta::{Name, QueueDef, QueueId};
 use queue_type::{
-    AwaitedLetters, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter, Wakes,
-    wake_all,
+    AwaitedLetters, Confirm, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter,
+    Wakes, wake_all,
 };
 use routing::Passage;
 use std::sync::Arc;
@@ -94,6 +95,56 @@ pub(super) fn send_awaited(
     Some((durable, tried))
 }
 
+/// Messages that were sent on, or the first of them.
+pub(super) struct SentOn {
+    /// It has to be durable before those that have arrived may be gone where they were.
+    pub(super) durable: DurabilityToken,
+    pub(super) fates: Vec<Fate>,
+    /// Those who wait for messages that no queue took, by position.
+    pub(super) left_with: Vec<(u64, Confirm)>,
+}
+
+/// Sends messages of a queue on to the exchange that all of them name, or as many as take their turn. None
+/// was sent if a queue is returned: it is still being read after a start.
+pub(super) fn send_on(
+    broker: &Broker,
+    from: &QueueDef,
+    messages: &mut [DeadLetter],
+) -> Result<SentOn, QueueRef> {
+    let exchange = messages.first().map(|first| first.message().exchange.to_vec());
+    let exchange = Name::from(&*String::from_utf8_lossy(&exchange.unwrap_or_default()));
+    let to = DeadLetterTo { exchange, routing_key: None };
+    let mut publish = DeadLetterPublish::of(&to, messages, None);
+    publish.is_sent_on = true;
+    let mut batch = Batch::default();
+    batch.hold(&broker.exchanges);
+    publish.route(broker, from, &mut batch);
+    if let Some(loading) = batch.loading() {
+        publish.take_back(|_| true);
+        return Err(loading);
+    }
+    let mut wakes = Wakes::new();
+    let durable = loop {
+        if let Some(durable) = batch.put_in(&publish, &mut wakes) {
+            break durable;
+        }
+    };
+    let n_queues = std::mem::take(&mut publish.n_queues);
+    let fate = |(one, n): (&PendingPublish, &usize)| Fate::of(one, *n);
+    let fates: Vec<Fate> = batch.pending().iter().zip(&n_queues).map(fate).collect();
+    publish.take_back(|at| fates.get(at) != Some(&Fate::Arrived));
+    let mut left_with = Vec::new();
+    for (message, (fate, n)) in messages.iter_mut().zip(fates.iter().zip(&n_queues)) {
+        if *fate != Fate::Arrived && *n <= 1 {
+            left_with.extend(message.confirm.take().map(|confirm| (message.position, confirm)));
+        }
+    }
+    let publish = DeadLetterPublish::of(&to, messages, None);
+    batch.answer_parts(&publish, broker.classic.storage().wal(), &durable);
+    wake_all(&mut wakes);
+    Ok(SentOn { durable, fates, left_with })
+}
+
 /// Letters and where they go.
 struct DeadLetterPublish<'a> {
     to: &'a DeadLetterTo,
@@ -103,8 +154,12 @@ struct DeadLetterPublish<'a> {
     tried: Vec<TriedLetter>,
     /// For each publish of an awaited letter.
     sent_to: Vec<QueueId>,
+    /// They do not die: an operator sends them on.
+    is_sent_on: bool,
     /// For each letter that is sent.
     redirected: Vec<DeadLetterEnvelope>,
+    /// The queues of each that is sent on.
+    n_queues: Vec<usize>,
     /// Letters, and exchanges that they count as seen by since they were routed.
     seen_by: Vec<(usize, Arc<WatchedExchange>)>,
 }
@@ -131,8 +186,17 @@ impl<'a> DeadLetterPublish<'a> {
         letters: &'a [DeadLetter],
         awaited: Option<&'a AwaitedLetters>,
     ) -> Self {
-        let (redirected, seen_by) = (Vec::new(), Vec::new());
-        Self { to, letters, awaited, tried: Vec::new(), sent_to: Vec::new(), redirected, seen_by }
+        Self {
+            to,
+            letters,
+            awaited,
+            tried: Vec::new(),
+            sent_to: Vec::new(),
+            is_sent_on: false,
+            redirected: Vec::new(),
+            n_queues: Vec::new(),
+            seen_by: Vec::new(),
+        }
     }
 
     /// Finds the queues of all letters, or of as many as take their turn.
@@ -150,6 +214,7 @@ impl<'a> DeadLetterPublish<'a> {
             let message = letter.message();
             // What a delaying exchange held back goes on as it was.
             let redirected = match from.delays_for() {
+                _ if self.is_sent_on => DeadLetterEnvelope::sent_on(&message),
                 Some(_) => DeadLetterEnvelope::released(&message),
                 None => DeadLetterEnvelope::new(&message, &death, self.to),
             };
@@ -185,6 +250,7 @@ impl<'a> DeadLetterPublish<'a> {
                 }
             }
             n_places += queues.len();
+            self.n_queues.extend(self.is_sent_on.then_some(queues.len()));
             self.redirected.push(redirected);
         }
     }

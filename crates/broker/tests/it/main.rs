@@ -20,6 +20,7 @@ mod paging;
 mod properties;
 mod queue_policies;
 mod quorum;
+mod sent_on;
 mod sharding;
 mod single_active;
 mod stream_queues;

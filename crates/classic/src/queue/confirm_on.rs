@@ -13,6 +13,7 @@ use session::Confirmation;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::backlog::Lookup;
 
 /// Publishes that are refused in one go because they have waited for too long.
 const OVERDUE_AT_A_TIME: usize = 4_096;
@@ -339,6 +340,35 @@ impl Queue {
 }
 
 impl Inspection<'_> {
+    /// Who waits for messages at these positions, which go elsewhere: they are answered there, unless
+    /// [given back](Self::put_back_confirms).
+    #[must_use]
+    pub fn take_confirms(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
+        self.0.with(|state, _| {
+            let waiting = |at: &u64| Some((*at, state.confirms.take(*at)?));
+            positions.iter().filter_map(waiting).collect()
+        })
+    }
+
+    /// Messages, told by their positions, did not go elsewhere after all. Whose message has left meanwhile is
+    /// refused: it may be gone or not.
+    pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
+        self.0.with(|state, _| {
+            let now_ms = self.0.services.storage.time.monotonic_ms();
+            for (at, confirm) in confirms {
+                let (bytes, is_gone) = match state.content.backlog.get(*at) {
+                    Lookup::Here(message) => (message.body.len(), state.deleted),
+                    Lookup::Cold => (0, state.deleted),
+                    Lookup::Gone => (0, true),
+                };
+                state.confirms.put_back(*at, confirm, bytes, now_ms);
+                if is_gone {
+                    state.confirms.not_consumed(PositionRange::one(*at));
+                }
+            }
+        });
+    }
+
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {

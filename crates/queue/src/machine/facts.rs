@@ -89,6 +89,12 @@ impl<'a> Facts<'a> {
         self.0.waiting.iter().map(|(_, it)| (it.came_ms, it.publisher, it.number))
     }
 
+    /// The number of the publish that waits for the message at a position.
+    #[must_use]
+    pub fn waiting_at(self, position: u64) -> Option<u64> {
+        self.0.waiting.at(position).map(|it| it.number)
+    }
+
     /// Sizes of bodies together.
     #[must_use]
     pub const fn bytes(self) -> Bytes {

@@ -157,6 +157,10 @@ impl Waiting {
         self.by_position.first_key_value().map(|(position, _)| *position)
     }
 
+    pub(super) fn at(&self, position: u64) -> Option<&Waiter> {
+        self.by_position.get(&position)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&u64, &Waiter)> {
         self.by_position.iter()
     }

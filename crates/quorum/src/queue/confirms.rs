@@ -154,6 +154,33 @@ impl<'q> WaitingPublishers<'q> {
         }
     }
 
+    /// Those who wait for messages at these positions, which go elsewhere: they are answered there, unless
+    /// [given back](Self::put_back).
+    #[must_use]
+    pub fn take(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
+        self.0.with(|turn| {
+            let facts = turn.state.machine.facts();
+            let Some(confirms) = &mut turn.state.publishing.confirms else { return Vec::new() };
+            let waiting = |at: &u64| Some((*at, confirms.take(facts.waiting_at(*at)?)?));
+            positions.iter().filter_map(waiting).collect()
+        })
+    }
+
+    /// Messages, told by their positions, did not go elsewhere after all. Whose message has left meanwhile is
+    /// refused: it may be gone or not.
+    pub fn put_back(self, back: &[(u64, Confirm)]) {
+        self.0.with(|turn| {
+            let facts = turn.state.machine.facts();
+            let Some(confirms) = &mut turn.state.publishing.confirms else { return };
+            for (at, confirm) in back {
+                match facts.waiting_at(*at) {
+                    Some(number) => drop(confirms.by_number.insert(number, confirm.clone())),
+                    None => confirms.answers.push((confirm.clone(), Confirmation::Nack)),
+                }
+            }
+        });
+    }
+
     /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {

@@ -1,0 +1,121 @@
+//! Messages of a queue that an operator sends on: each goes the way of a dead letter without having died,
+//! with whoever waits for it to be consumed, and leaves its queue once it is durable where it goes. Never
+//! whether that is permitted.
+
+use super::transfer::{self, SentOn};
+use crate::admin::Operations;
+use crate::publish::PendingPublish;
+use crate::queue_ref::QueueRef;
+use confirm::LogFailed;
+use message::{MessageRef, OwnedMessage};
+use queue::Reason;
+use queue_type::{Confirm, DeadLetter};
+use quorum::WaitingPublishers;
+
+/// The fate of a message that was sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its queues have it, for good if it is persistent.
+    Arrived,
+    /// No queue is bound for it. It stays.
+    NotRouted,
+    /// A queue has not taken it. It stays; others may have it too.
+    Refused,
+}
+
+impl Fate {
+    pub(super) const fn of(sent: &PendingPublish, n_queues: usize) -> Self {
+        match () {
+            () if n_queues == 0 => Self::NotRouted,
+            () if sent.refused || sent.answering.any_refused() => Self::Refused,
+            () => Self::Arrived,
+        }
+    }
+}
+
+/// A message that is to be sent on. It names the exchange and the key that it goes by, and has the properties
+/// that it is to arrive with.
+#[derive(Debug)]
+pub struct Departure {
+    /// Its position in its queue.
+    pub position: u64,
+    /// The message.
+    pub message: OwnedMessage,
+}
+
+/// Messages that were sent on.
+#[derive(Debug)]
+pub struct Departed {
+    /// The fate of each, in order.
+    pub fates: Vec<Fate>,
+    /// Of those that have arrived, so many left their queue. A consumer took the others meanwhile.
+    pub n_left: u64,
+}
+
+impl Operations<'_> {
+    /// Sends messages of a queue on. Those that have arrived, durably, leave the queue, if they are ready
+    /// there still; that is logged when this resolves, and not yet durable.
+    ///
+    /// # Errors
+    /// The log has failed: messages may be at both places.
+    pub async fn send_on(
+        &self,
+        from: &QueueRef,
+        messages: &[Departure],
+    ) -> Result<Departed, LogFailed> {
+        let mut letters: Vec<DeadLetter> = messages.iter().map(|it| letter(from, it)).collect();
+        take_confirms(from, &mut letters);
+        let mut fates = Vec::with_capacity(letters.len());
+        while let Some(rest) = letters.get_mut(fates.len()..).filter(|rest| !rest.is_empty()) {
+            let exchange = rest.first().map(|first| first.message().exchange.to_vec());
+            let n = rest.iter().take_while(|it| Some(it.message().exchange) == exchange.as_deref());
+            let n = n.count();
+            let together = rest.get_mut(..n).unwrap_or_default();
+            match transfer::send_on(self.broker(), from.def(), together) {
+                Err(loading) => loading.loaded().await,
+                Ok(SentOn { durable, fates: of_these, left_with }) => {
+                    put_back_confirms(from, &left_with);
+                    fates.extend(of_these);
+                    durable.durable(self.broker().classic.storage().wal()).await?;
+                }
+            }
+        }
+        let arrived = letters.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Arrived);
+        let arrived = arrived.map(|(it, _)| (it.position, it.message().body.len() as u64));
+        let n_left = self.remove_messages(from, &arrived.collect::<Vec<_>>());
+        Ok(Departed { fates, n_left })
+    }
+}
+
+fn letter(from: &QueueRef, departure: &Departure) -> DeadLetter {
+    let message = departure.message.message();
+    // A quorum queue keeps transient ones too: its messages say themselves what they are.
+    let persistent = message.persistent && !matches!(from, QueueRef::Quorum(_));
+    let message = MessageRef { persistent, ..message };
+    let mut letter = DeadLetter::of(&message, Reason::Rejected);
+    letter.position = departure.position;
+    letter
+}
+
+fn take_confirms(from: &QueueRef, letters: &mut [DeadLetter]) {
+    let positions: Vec<u64> = letters.iter().map(|letter| letter.position).collect();
+    let confirms = match from {
+        QueueRef::Classic(queue) => queue.inspect().take_confirms(&positions),
+        QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(&positions),
+        QueueRef::Stream(_) => Vec::new(),
+    };
+    let mut confirms = confirms.into_iter().peekable();
+    for letter in letters {
+        let confirm = confirms.next_if(|(at, _)| *at == letter.position);
+        letter.confirm = confirm.map(|(_, confirm)| confirm);
+    }
+}
+
+fn put_back_confirms(from: &QueueRef, confirms: &[(u64, Confirm)]) {
+    match from {
+        _ if confirms.is_empty() => {}
+        QueueRef::Classic(queue) => queue.inspect().put_back_confirms(confirms),
+        QueueRef::Quorum(queue) => WaitingPublishers::of(queue).put_back(confirms),
+        QueueRef::Stream(_) => {}
+    }
+}

@@ -1,0 +1,185 @@
+//! Messages on their way: read, sent on some at a time, and gone from their queue once they are where they
+//! go. What finds no queue, or a full one, stays. Whoever holds a message meanwhile keeps it.
+
+use super::Target;
+use crate::Api;
+use crate::caller::Caller;
+use crate::jobs::{Job, JobState};
+use crate::messages::look::Wanted;
+use crate::messages::origin::{Origin, redriven};
+use crate::refusal::Refusal;
+use crate::searches::SearchTurn;
+use broker::{Departed, Departure, Fate, LookFrom};
+use message::{Annotations, MessageRef, OwnedMessage};
+use meta::{Name, Permission, Resource, ResourceKind};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// Messages that are on their way together, and the bytes of their bodies, but for the last.
+const TOGETHER_MAX: usize = 256;
+const TOGETHER_BYTES: u64 = 8 << 20;
+/// The pause before another look at an alarm that is on.
+const ALARM_PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) const NO_ORIGIN: &str = "it has not been dead-lettered: it has no origin";
+pub(super) const NO_EXCHANGE: &str = "there is no such exchange";
+const NOT_PERMITTED: &str = "the user may not publish there";
+const NOT_ROUTED: &str = "no queue is bound for it";
+const REFUSED: &str = "a queue has refused it";
+const GONE: &str = "it was taken, or is gone, meanwhile";
+const TAKEN: &str = "it was sent on, and taken by a consumer meanwhile: it is at both places";
+
+/// Messages on their way.
+pub(super) struct Redrive {
+    pub(super) api: Arc<Api>,
+    /// The user in whose name they are published.
+    pub(super) caller: Caller,
+    pub(super) vhost: Name,
+    pub(super) wanted: Arc<Wanted>,
+    pub(super) target: Target,
+    pub(super) clears_deaths: bool,
+    /// Messages a second.
+    pub(super) rate: Option<u64>,
+    pub(super) job: Arc<Job>,
+    pub(super) _turn: SearchTurn,
+}
+
+impl Redrive {
+    /// Sends messages on, each told by its position and the size of its body, until the job is to end.
+    pub(super) async fn run(self, picked: Vec<(u64, u64)>) {
+        let ended = self.send_all(&picked).await;
+        self.api.management.broker.operations().durable().await;
+        match ended {
+            Ok(()) => self.job.set(JobState::Done),
+            Err(refusal) => self.job.set(JobState::Failed(refusal.reason)),
+        };
+    }
+
+    async fn send_all(&self, picked: &[(u64, u64)]) -> Result<(), Refusal> {
+        let mut rest = picked;
+        while !rest.is_empty() && self.job.goes_on().await {
+            // COMPAT: who publishes waits while an alarm is on.
+            if self.api.management.broker.alarms.any() {
+                sleep(ALARM_PAUSE).await;
+                continue;
+            }
+            let (together, others) = rest.split_at(self.n_together(rest));
+            rest = others;
+            self.send(together).await?;
+            if let Some(rate) = self.rate {
+                let seconds = Duration::from_secs(together.len() as u64);
+                sleep(seconds / u32::try_from(rate).unwrap_or(u32::MAX)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of the first messages go together.
+    fn n_together(&self, rest: &[(u64, u64)]) -> usize {
+        let mut bytes = 0;
+        let within = |(_, body_bytes): &&(u64, u64)| {
+            let is_within = bytes < TOGETHER_BYTES;
+            bytes += body_bytes;
+            is_within
+        };
+        let most = self.rate.map_or(TOGETHER_MAX, |rate| {
+            usize::try_from(rate.div_ceil(10)).unwrap_or(usize::MAX).min(TOGETHER_MAX)
+        });
+        rest.iter().take(most).take_while(within).count().min(rest.len())
+    }
+
+    async fn send(&self, together: &[(u64, u64)]) -> Result<(), Refusal> {
+        let messages = self.read(together).await?;
+        for (position, _) in together.iter().filter(|(at, _)| !messages.contains_key(at)) {
+            self.job.note_stayed(*position, GONE);
+        }
+        let mut departures = Vec::with_capacity(messages.len());
+        for (position, message) in messages {
+            match self.departure(position, &message.message()) {
+                Ok(departure) => departures.push(departure),
+                Err(reason) => self.job.note_stayed(position, reason),
+            }
+        }
+        let operations = self.api.management.broker.operations();
+        let sent = operations.send_on(&self.wanted.queue, &departures).await;
+        self.note(&departures, &sent.map_err(|_| Refusal::internal())?);
+        Ok(())
+    }
+
+    fn note(&self, departures: &[Departure], departed: &Departed) {
+        let Departed { fates, n_left } = departed;
+        for (departure, fate) in departures.iter().zip(fates) {
+            match fate {
+                Fate::Arrived => {}
+                Fate::NotRouted => self.job.note_stayed(departure.position, NOT_ROUTED),
+                Fate::Refused => self.job.note_stayed(departure.position, REFUSED),
+            }
+        }
+        let n_arrived = fates.iter().filter(|fate| **fate == Fate::Arrived).count() as u64;
+        self.job.note_done(*n_left);
+        self.job.note_all_stayed(n_arrived.saturating_sub(*n_left), TAKEN);
+    }
+
+    /// Reads messages that are still there and still picked.
+    async fn read(&self, together: &[(u64, u64)]) -> Result<BTreeMap<u64, OwnedMessage>, Refusal> {
+        let (wanted, together) = (Arc::clone(&self.wanted), together.to_vec());
+        let read = spawn_blocking(move || {
+            let mut found = BTreeMap::new();
+            let [(first, _), ..] = together[..] else { return Ok(found) };
+            let last = together.last().map_or(first, |(at, _)| *at);
+            let mut look = wanted.look_from(LookFrom::Position(first), u64::MAX);
+            let mut is_over = false;
+            while !is_over {
+                let goes_on = look.step(&mut |at| {
+                    let position = at.seen.position;
+                    if together.binary_search_by_key(&position, |(at, _)| *at).is_ok() {
+                        found.insert(position, OwnedMessage::new(&at.seen.message));
+                    }
+                    is_over = position >= last;
+                    if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                is_over |= !goes_on;
+            }
+            Ok(found)
+        });
+        read.await.unwrap_or_else(|_| Err(Refusal::internal()))
+    }
+
+    /// A message as it is to arrive, if it may go there; else why not.
+    fn departure(
+        &self,
+        position: u64,
+        message: &MessageRef<'_>,
+    ) -> Result<Departure, &'static str> {
+        let Origin { exchange, key } = self.target.of_message(message).ok_or(NO_ORIGIN)?;
+        self.check(&exchange, &key)?;
+        let properties = redriven(message, self.clears_deaths);
+        let dead_lettered = message.annotations.dead_lettered && !self.clears_deaths;
+        let message = MessageRef {
+            exchange: exchange.as_bytes(),
+            routing_key: &key,
+            properties: &properties,
+            annotations: Annotations { dead_lettered, ..message.annotations },
+            ..*message
+        };
+        Ok(Departure { position, message: OwnedMessage::new(&message) })
+    }
+
+    /// Whether the user may publish there.
+    fn check(&self, exchange: &str, key: &[u8]) -> Result<(), &'static str> {
+        let view = self.api.management.broker.view();
+        let def = view.meta.exchange(&self.vhost, exchange).ok_or(NO_EXCHANGE)?;
+        let resource = Resource {
+            kind: ResourceKind::Exchange,
+            name: Name::from(exchange),
+            vhost: self.vhost.clone(),
+        };
+        let (users, user) = (view.meta.users(), &self.caller.user);
+        let reason = users.access_reason(user, Permission::Write, &resource, Some(key));
+        if reason.is_allowed() && !def.internal { Ok(()) } else { Err(NOT_PERMITTED) }
+    }
+}

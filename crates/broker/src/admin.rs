@@ -1,6 +1,6 @@
 //! Operators' requests to a running node, beyond definitions.
 
-use crate::broker::{BY_OPERATOR, Broker};
+use crate::broker::{BY_OPERATOR, Broker, ChangeError};
 use crate::queue_ref::QueueRef;
 use classic::Delayed;
 use confirm::LogFailed;
@@ -18,7 +18,7 @@ impl Broker {
 
 /// The broker as operators and tools use it, beyond definitions.
 #[derive(Clone, Copy, Debug)]
-pub struct Operations<'b>(&'b Broker);
+pub struct Operations<'b>(pub(crate) &'b Broker);
 
 impl Broker {
     /// Requests of operators.
@@ -75,14 +75,20 @@ impl Operations<'_> {
         queue.purge()
     }
 
-    /// Drops the ready ones among messages of a queue, each told with its position and the size of its body;
-    /// returns how many. A stream keeps its messages.
+    /// Drops the ready ones among messages of a queue, each told with its position and the size of its body,
+    /// rising; returns how many. The positions of the others are `stayed`. A stream keeps its messages.
     #[must_use]
-    pub fn remove_messages(&self, queue: &QueueRef, messages: &[(u64, u64)]) -> u64 {
+    pub fn remove_messages(
+        &self,
+        queue: &QueueRef,
+        messages: &[(u64, u64)],
+        stayed: &mut Vec<u64>,
+    ) -> u64 {
         match queue {
-            QueueRef::Classic(queue) => queue.remove(messages),
+            QueueRef::Classic(queue) => queue.remove(messages, stayed),
             QueueRef::Quorum(queue) => {
-                QuorumInspection::of(queue).remove(messages.iter().map(|(at, _)| *at))
+                let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
+                QuorumInspection::of(queue).remove(&positions, stayed)
             }
             QueueRef::Stream(_) => 0,
         }
@@ -107,9 +113,28 @@ impl Operations<'_> {
         let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
         let n_ready = queue.begin_delete(conditions)?;
-        let deleted = self.0.apply_definition(Command::DeleteQueueById { id: queue.id() }).await;
-        deleted.map_err(|_| QueueRefused::NotFound)?;
+        self.end_delete(&queue, BY_OPERATOR).await;
         Ok(n_ready)
+    }
+
+    /// Has a queue take nothing from now on, if it can be deleted; returns how many messages are ready.
+    ///
+    /// # Errors
+    /// A condition does not hold.
+    pub fn begin_delete(
+        &self,
+        queue: &QueueRef,
+        conditions: DeleteConditions,
+    ) -> Result<u64, QueueRefused> {
+        queue.begin_delete(conditions)
+    }
+
+    /// Deletes a queue that takes nothing any more, for who is named so.
+    pub async fn end_delete(&self, queue: &QueueRef, by: &str) {
+        let command = Command::DeleteQueueById { id: queue.id() };
+        if let Err(ChangeError::LogFailed) = self.0.changes().apply_durably(&command, by).await {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Makes a super stream: all of it, or nothing.

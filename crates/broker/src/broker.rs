@@ -22,6 +22,7 @@ use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
 use crate::timers::QueueTimers;
+use crate::undo::Undo;
 use classic::{ClassicService, Queue, WorkerHost};
 use meta::{Command, Done, MetaError, QueueDef, QueueVersion};
 use routing::Name;
@@ -29,12 +30,19 @@ use std::sync::{Arc, OnceLock};
 use stdx::Now;
 use stream::StreamService;
 
+/// How the broker was started.
+#[derive(Debug)]
+struct Start {
+    options: BrokerOptions,
+    was_new: bool,
+}
+
 /// The broker of one node.
 #[derive(Debug)]
 pub struct Broker {
     pub(crate) classic: ClassicService,
     pub(crate) timers: Arc<QueueTimers>,
-    options: BrokerOptions,
+    start: Start,
     pub(crate) control_plane: Arc<ControlPlane>,
     pub(crate) exchanges: Arc<Exchanges>,
     /// The node's connections.
@@ -43,8 +51,8 @@ pub struct Broker {
     pub alarms: Alarms,
     pub(crate) holdings: Holdings,
     pub(crate) replies: Replies,
+    pub(crate) undo: Undo,
     pub(crate) names: NameSource,
-    was_new: bool,
     /// Where events are told, if they are.
     pub(crate) event_vhost: OnceLock<Name>,
 }
@@ -60,6 +68,7 @@ impl Broker {
         if let Err(error) = exchanges.restore_seen(classic.storage().disk()) {
             tracing::error!("messages that exchanges have seen before are not known: {error}");
         }
+        let undo = Undo::open(classic.storage().disk(), options.undo_window_ms);
         let control_plane = ControlPlane::new(
             (Arc::clone(classic.services()), streams),
             Arc::clone(&exchanges),
@@ -69,15 +78,15 @@ impl Broker {
         let broker = Arc::new(Self {
             classic,
             timers,
-            options,
+            start: Start { options, was_new },
             control_plane: Arc::new(control_plane),
             exchanges,
             connections: Connections::default(),
             alarms: Alarms::default(),
             holdings: Holdings::default(),
             replies: Replies::default(),
+            undo,
             names: NameSource::default(),
-            was_new,
             event_vhost: OnceLock::new(),
         });
         broker.changes().keep_delayed_queues();
@@ -88,15 +97,15 @@ impl Broker {
     /// Whether the data directory was empty: the caller creates the default virtual host and user.
     #[must_use]
     pub const fn is_new(&self) -> bool {
-        self.was_new
+        self.start.was_new
     }
 
     pub(crate) const fn interceptors(&self) -> Interceptors {
-        self.options.interceptors
+        self.start.options.interceptors
     }
 
     pub(crate) const fn limits(&self) -> &Limits {
-        &self.options.limits
+        &self.start.options.limits
     }
 
     /// Changes of definitions.
@@ -151,6 +160,7 @@ impl Broker {
         upkeep::keep_log_short(&self.control_plane, storage);
         upkeep::keep_memory_small(&self.view(), &self.classic);
         self.exchanges.save_seen_at_times(storage.disk(), storage.wal(), now.monotonic_ms);
+        self.undo.expire(storage.disk(), now.unix_ms);
         upkeep::look_for_overdue(self, now.monotonic_ms);
         upkeep::look_for_silent_consumers(self, now.monotonic_ms);
     }

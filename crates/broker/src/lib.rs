@@ -30,6 +30,8 @@ mod slices;
 mod spans;
 mod timers;
 mod top_users;
+mod undo;
+mod undoing;
 
 pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
@@ -53,6 +55,10 @@ pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Session, Stop};
 pub use crate::spans::{ClockNs, Span, SpanKind, Spans, TraceContext};
 pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
+pub use crate::undo::{Act, Busy, Head, UndoEntry};
+pub use crate::undoing::{
+    BringingBack, Keeping, TakenAway, Taking, UndoEntries, UndoOffer, UndoRefused,
+};
 pub use classic::ClassicV1Stepper;
 pub use classic::Losses;
 pub use classic::PagerStepper;

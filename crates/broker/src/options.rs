@@ -18,6 +18,8 @@ pub struct BrokerOptions {
     pub interceptors: Interceptors,
     /// The definitions each new virtual host gets.
     pub vhost_defaults: VhostDefaults,
+    /// How long what operators take away can be brought back, in milliseconds; 0 is not at all.
+    pub undo_window_ms: u64,
 }
 
 impl From<StorageOptions> for BrokerOptions {

@@ -213,9 +213,9 @@ impl Queue {
     }
 
     /// Drops the ready ones among messages, each told with its position and the size of its body; returns how
-    /// many.
-    pub fn remove(&self, messages: &[(u64, u64)]) -> u64 {
-        self.with(|state, _| state.leaving().remove(self, messages))
+    /// many. The positions of the others are `stayed`.
+    pub fn remove(&self, messages: &[(u64, u64)], stayed: &mut Vec<u64>) -> u64 {
+        self.with(|state, _| state.leaving().remove(self, messages, stayed))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on.

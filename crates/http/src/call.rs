@@ -56,6 +56,8 @@ pub(crate) enum Answer {
         write: Write,
     },
     NoContent,
+    /// Messages were taken away that can be brought back by this number.
+    Undoable(u64),
     /// The cookie goes.
     LoggedOut(String),
     /// Nothing was there before; where it is.

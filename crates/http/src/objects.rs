@@ -12,10 +12,12 @@ pub(crate) mod health;
 pub(crate) mod jobs;
 pub(crate) mod messages;
 pub(crate) mod node;
+pub(crate) mod permitted;
 pub(crate) mod policies;
 pub(crate) mod queues;
 pub(crate) mod streams;
 pub(crate) mod traces;
+pub(crate) mod undo;
 pub(crate) mod vhosts;
 pub(crate) mod why;
 

@@ -10,7 +10,7 @@ use crate::login;
 use crate::messages::{browse, import, redrive, remove, search};
 use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, jobs, messages, node,
-    policies, queues, streams, traces, vhosts, why,
+    policies, queues, streams, traces, undo, vhosts, why,
 };
 use axum::body::Body;
 use axum::http::Method;
@@ -225,6 +225,11 @@ routes! {
     GET "/jobs/{id}" Management read jobs::get, "One job: its state, and how far it is";
     PUT "/jobs/{id}" Management quiet jobs::steer, "Pause it, or have it go on: `state`";
     DELETE "/jobs/{id}" Management quiet jobs::cancel, "End it; what it has done stays so";
+    "undo":
+    GET "/undo" Management read undo::list, "What was purged, deleted and removed and can be brought back, the last first";
+    GET "/undo/{id}" Management read undo::get, "One of them";
+    POST "/undo/{id}" Management change undo::bring_back, "Bring it back, a job";
+    DELETE "/undo/{id}" Management change undo::forget, "Forget it";
     "bindings":
     GET "/bindings" Management read bindings::list, "Bindings";
     GET "/bindings/{vhost}" Vhost read bindings::list, "Bindings of a virtual host";

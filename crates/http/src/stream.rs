@@ -29,6 +29,9 @@ const READS_MAX: usize = 8;
 /// Long lists and texts on their way out at a time: each holds what it is made of.
 const LONG_MAX: usize = 32;
 
+/// The header that numbers what can be brought back.
+const UNDO_HEADER: &str = "x-leveret-undo";
+
 /// The type of most answers.
 pub(crate) const JSON: &str = "application/json";
 
@@ -145,6 +148,7 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
         | Answer::Text(_)
         | Answer::Raw(_)
         | Answer::NoContent
+        | Answer::Undoable(_)
         | Answer::LoggedOut(_)
         | Answer::Created(_)) => return Ok(Made::Whole(whole(answer))),
     };
@@ -165,6 +169,9 @@ pub(crate) fn whole(answer: Answer) -> Response {
         Answer::Status(status, value) => (status, json(value.to_string())).into_response(),
         Answer::Text(text) => ([(header::CONTENT_TYPE, "text/plain")], text).into_response(),
         Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
+        Answer::Undoable(id) => {
+            (StatusCode::NO_CONTENT, [(UNDO_HEADER, id.to_string())]).into_response()
+        }
         Answer::LoggedOut(cookie) => {
             (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
         }

@@ -24,7 +24,7 @@ pub async fn delete_queue(
 /// Drops the ready messages of a queue.
 pub async fn purge_queue(management: &Management, vhost: &str, name: &str) -> Told {
     let purged = management.broker.operations().purge_queue(vhost, name).await;
-    purged.map(Value::from).map_err(queue_refused)
+    purged.map(|n_messages| json!({"messages": n_messages})).map_err(queue_refused)
 }
 
 fn queue_refused(refused: QueueRefused) -> ApiError {

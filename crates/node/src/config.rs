@@ -83,13 +83,27 @@ pub(crate) struct Listeners {
 }
 
 /// The HTTP API and Prometheus.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Http {
     pub(crate) api: HttpListeners,
     pub(crate) metrics: HttpListeners,
     pub(crate) settings: http::Settings,
     /// The directory of files with traces, inside the data directory if it is relative.
     pub(crate) trace_dir: PathBuf,
+    /// The time for which messages that are taken away can be brought back, seconds.
+    pub(crate) undo_window_s: u64,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            api: HttpListeners::default(),
+            metrics: HttpListeners::default(),
+            settings: http::Settings::default(),
+            trace_dir: PathBuf::from("traces"),
+            undo_window_s: 600,
+        }
+    }
 }
 
 /// The listeners of one of them.
@@ -663,7 +677,7 @@ impl Default for Config {
                 send_buffer: None,
                 receive_buffer: None,
             },
-            http: Http { trace_dir: PathBuf::from("traces"), ..Http::default() },
+            http: Http::default(),
             connection: ConnectionLimits {
                 handshake_timeout_ms: Some(10_000),
                 heartbeat_s: 60,

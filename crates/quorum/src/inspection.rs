@@ -4,6 +4,7 @@ use crate::command_log::LogFigures;
 use crate::queue::{QuorumQueue, n_taken_out};
 use classic::PagedQueue as _;
 use message::{MessageRef, Properties};
+use queue::Standing;
 use queue::machine::{Command, Facts, Items, NumberRange, VERSION};
 use queue_type::{Holder, Owner};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,11 +151,19 @@ impl<'q> QuorumInspection<'q> {
         holders
     }
 
-    /// Drops the ready ones among messages at these positions; returns how many.
+    /// Drops the ready ones among messages at these positions, which rise; returns how many. Those of the
+    /// others are `stayed`.
     #[must_use]
-    pub fn remove(&self, positions: impl Iterator<Item = u64>) -> u64 {
-        let positions: Vec<NumberRange> = positions.map(NumberRange::one).collect();
-        n_taken_out(self.0, &Command::Remove { request: 0, positions: Items::Slice(&positions) })
+    pub fn remove(&self, positions: &[u64], stayed: &mut Vec<u64>) -> u64 {
+        let ([first, ..], [.., last]) = (positions, positions) else { return 0 };
+        let ranges: Vec<NumberRange> = positions.iter().copied().map(NumberRange::one).collect();
+        let command = Command::Remove { request: 0, positions: Items::Slice(&ranges) };
+        self.0.with(|turn| {
+            let standings = turn.state.machine.facts().standings(&(*first..last + 1));
+            let is_ready = |at: &&u64| standings.at(**at) == Standing::Ready;
+            stayed.extend(positions.iter().filter(|at| !is_ready(at)));
+            n_taken_out(turn, &command)
+        })
     }
 
     /// Writes the machine's state to the log, so that the commands before need not be kept.

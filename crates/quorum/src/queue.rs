@@ -51,13 +51,11 @@ pub struct QuorumQueue {
 }
 
 /// Applies a command that takes messages out; returns how many.
-pub(crate) fn n_taken_out(queue: &QuorumQueue, command: &Command<'_>) -> u64 {
-    let n_messages = queue.with(|turn| {
-        turn.apply(command);
-        turn.promises().find_map(|promise| {
-            let Promise::Purged { n_messages, .. } = promise else { return None };
-            Some(*n_messages)
-        })
+pub(crate) fn n_taken_out(turn: &mut Turn<'_>, command: &Command<'_>) -> u64 {
+    turn.apply(command);
+    let n_messages = turn.promises().find_map(|promise| {
+        let Promise::Purged { n_messages, .. } = promise else { return None };
+        Some(*n_messages)
     });
     n_messages.unwrap_or_default()
 }
@@ -209,7 +207,7 @@ impl QuorumQueue {
 
     /// Drops every message that no consumer holds; returns how many.
     pub fn purge(&self) -> u64 {
-        n_taken_out(self, &Command::Purge { request: 0 })
+        self.with(|turn| n_taken_out(turn, &Command::Purge { request: 0 }))
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns

@@ -251,7 +251,7 @@ impl Changes<'_> {
 
     /// Gives a virtual host that was created just now what new ones get.
     fn apply_vhost_defaults(&self, vhost: &Name) {
-        for command in self.0.options.vhost_defaults.commands(&self.0.view().meta, vhost) {
+        for command in self.0.start.options.vhost_defaults.commands(&self.0.view().meta, vhost) {
             if let Err(error) = self.apply(&command) {
                 tracing::warn!(
                     "what the virtual host '{vhost}' is to have from the start: {error}"

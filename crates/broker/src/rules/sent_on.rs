@@ -82,7 +82,7 @@ impl Operations<'_> {
         }
         let arrived = letters.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Arrived);
         let arrived = arrived.map(|(it, _)| (it.position, it.message().body.len() as u64));
-        let n_left = self.remove_messages(from, &arrived.collect::<Vec<_>>());
+        let n_left = self.remove_messages(from, &arrived.collect::<Vec<_>>(), &mut Vec::new());
         Ok(Departed { fates, n_left })
     }
 }

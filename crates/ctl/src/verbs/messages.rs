@@ -1,5 +1,6 @@
-//! Messages that operators bring in.
+//! Messages that operators bring in, and back.
 
+use super::list;
 use crate::document;
 use crate::failure::Failure;
 use crate::options::text;
@@ -15,6 +16,8 @@ const IMPORT: Verb = Verb {
     ..VERB
 };
 
+const UNDO: Verb = Verb { section: Section::Queues, ..VERB };
+
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "import_messages [--vhost <vhost>] --user <user> <queue> [<file_path> | \"-\"]",
@@ -24,6 +27,32 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text("Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("POST /queues/{vhost}/{queue}/import", imported),
         ..IMPORT
+    },
+    Verb {
+        usage: "list_undo",
+        description: "Lists what was purged, deleted and removed and can be brought back",
+        banner: Banner::Text("Listing what can be undone ..."),
+        action: list(
+            "GET /undo",
+            &["id", "what", "vhost", "queue", "user", "messages", "left_out", "until", "state"],
+        ),
+        ..UNDO
+    },
+    Verb {
+        usage: "undo <id>",
+        description: "Brings back what was purged, deleted or removed, named by its id in the listing",
+        params: &["id"],
+        banner: Banner::Text("Bringing back what has the id {id} ..."),
+        action: Action::Ask("POST /undo/{id}", begun),
+        ..UNDO
+    },
+    Verb {
+        usage: "forget_undo <id>",
+        description: "Forgets what was purged, deleted or removed: it cannot be brought back",
+        params: &["id"],
+        banner: Banner::Text("Forgetting what has the id {id} ..."),
+        action: Action::Do("DELETE /undo/{id}"),
+        ..UNDO
     },
     Verb {
         usage: "import_messages_to_exchange [--vhost <vhost>] [--routing-key <routing-key>] --user <user> \
@@ -52,6 +81,20 @@ fn imported(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
             let key = it.get("routing_key").and_then(Value::as_str).unwrap_or_default();
             text.push_str(&format!("\n{words}: line {}, routing key {key}", number(it, "line")));
         }
+    }
+    Ok(Answer::Text(text))
+}
+
+fn begun(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
+    if invocation.format == Format::Json {
+        return Ok(Answer::Object(told));
+    }
+    let number = |field| told.get(field).and_then(Value::as_u64).unwrap_or_default();
+    let (total, job) = (number("total"), number("job"));
+    let mut text = format!("{total} messages are brought back by job {job}");
+    let not_bound = told.get("not_bound").and_then(Value::as_array).into_iter().flatten();
+    for reason in not_bound.filter_map(Value::as_str) {
+        text.push_str(&format!("\nNot bound: {reason}"));
     }
     Ok(Answer::Text(text))
 }

@@ -335,7 +335,7 @@ async fn queues_are_listed_purged_and_deleted() {
     assert_eq!(
         node.ok("DELETE /queues/{vhost}/{name}/contents", json!({"vhost": "/", "name": "q1"}))
             .await,
-        json!(0)
+        json!({"messages": 0})
     );
     let delete = json!({"vhost": "/", "name": "q1", "if_empty": true, "if_unused": true});
     assert_eq!(

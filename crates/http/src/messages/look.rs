@@ -1,13 +1,13 @@
 //! The messages that somebody wants to look at: of which queue, from where, which of them.
 
 use super::shown::Shown;
-use crate::call::{Call, vhost};
-use crate::objects::{flag, optional_text};
+use crate::call::Call;
+use crate::objects::{flag, optional_text, permitted};
 use crate::refusal::Refusal;
 use crate::settings::MessageAccess;
 use axum::http::StatusCode;
 use broker::{Browser, LookFrom, LookedAt, QueueRef, Standing};
-use meta::{Candidate, Filter, Permission, Resource, ResourceKind};
+use meta::{Candidate, Filter, Permission};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 
@@ -88,29 +88,7 @@ pub(super) fn readable(call: &Call) -> Result<QueueRef, Refusal> {
 
 /// The queue of the address, if who asks has that permission for it.
 pub(super) fn permitted(call: &Call, permission: Permission) -> Result<QueueRef, Refusal> {
-    let view = call.view();
-    let vhost = vhost(&view.meta, call)?;
-    let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
-    let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
-    if queue.is_loading() {
-        return Err(Refusal::unavailable("the queue is still being read after the start"));
-    }
-    let resource = Resource {
-        kind: ResourceKind::Queue,
-        name: queue.def().name.clone(),
-        vhost: vhost.name().clone(),
-    };
-    let reason = view.meta.users().access_reason(&call.caller.user, permission, &resource, None);
-    if call.caller.is_local() || reason.is_allowed() {
-        return Ok(queue);
-    }
-    Err(Refusal::not_authorised(format!(
-        "user '{}' has no {} permission for queue '{}' in virtual host '{}'",
-        call.caller.user,
-        permission.as_str(),
-        resource.name,
-        resource.vhost
-    )))
+    permitted::queue(call, call.param("name"), permission)
 }
 
 impl Wanted {

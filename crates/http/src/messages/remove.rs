@@ -3,15 +3,13 @@
 use super::look::number;
 use super::select::Selection;
 use crate::call::{Answer, Call, Outcome};
-use crate::objects::flag;
+use crate::objects::{flag, undo};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
+use broker::Taking;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
-
-/// Messages that are removed under a queue's lock together.
-const TOGETHER_MAX: usize = 256;
 
 /// Removes messages, or tells which they would be.
 pub(crate) async fn messages(call: &Call) -> Outcome {
@@ -25,7 +23,13 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
     let (picked, first) = picked.unwrap_or_else(|_| Err(Refusal::internal()))?;
     let n_matched = picked.len() as u64;
     if is_dry {
-        return Ok(Answer::Raw(told(n_matched, &first)));
+        let bytes = picked.iter().map(|(_, bytes)| *bytes).sum();
+        let mut out = told(n_matched, &first);
+        out.pop();
+        out.extend_from_slice(
+            format!(",\"undo\":{}}}", undo::offer(call, n_matched, bytes)).as_bytes(),
+        );
+        return Ok(Answer::Raw(out));
     }
     match expected {
         None => {
@@ -39,14 +43,9 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
         }
         Some(_) => {}
     }
-    let operations = call.api.management.broker.operations();
-    let mut n_removed = 0;
-    for together in picked.chunks(TOGETHER_MAX) {
-        n_removed += operations.remove_messages(&queue, together);
-        tokio::task::yield_now().await;
-    }
-    operations.durable().await;
-    Ok(Answer::Json(json!({"matched": n_matched, "removed": n_removed})))
+    let taken = undo::take_out(call, queue, Taking::Remove(picked)).await?;
+    let (n_removed, undo) = (taken.n_messages, taken.undo.map(|entry| undo::shown(&entry)));
+    Ok(Answer::Json(json!({"matched": n_matched, "removed": n_removed, "undo": undo})))
 }
 
 /// The number of messages that are picked, and the first of them.

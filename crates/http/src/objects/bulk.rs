@@ -1,8 +1,8 @@
 //! One action on all objects whose names match an expression. Without `expected` nothing is done, and told
 //! what would be; with it all of it is done, if so many match as expected.
 
-use super::clients;
 use super::queues::{self, Taking};
+use super::{clients, undo};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::Pattern;
@@ -64,10 +64,11 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
     if !are_confirmed(&request, &names)? {
         return told(&names, figures);
     }
-    let mut failures = Vec::new();
+    let (mut failures, mut undo) = (Vec::new(), Vec::new());
     for name in &names {
-        if let Err(refusal) = queues::take_away(call, name, how).await {
-            failures.push((name, refusal.reason));
+        match queues::take_away(call, name, how).await {
+            Ok((_, entry)) => undo.extend(entry),
+            Err(refusal) => failures.push((name, refusal.reason)),
         }
     }
     let failed = |(name, reason): &(&String, String)| json!({"name": name, "reason": reason});
@@ -75,6 +76,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
         "matched": names.len(),
         "done": names.len() - failures.len(),
         "failures": failures.iter().take(FAILURES_MAX).map(failed).collect::<Value>(),
+        "undo": undo.iter().map(undo::shown).collect::<Value>(),
     })))
 }
 
@@ -82,18 +84,23 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
 fn matching_queues(call: &Call, request: &Request) -> Result<(Vec<String>, Value), Refusal> {
     let (view, pattern) = (call.view(), pattern(request)?);
     let kind = request.optional("type");
-    let (mut names, mut sums) = (Vec::new(), [0; 3]);
+    let (mut names, mut sums, mut found) = (Vec::new(), [0; 3], Vec::new());
     for def in vhost(&view.meta, call)?.queues().filter(|def| !def.is_internal()) {
         let is_wanted = kind.is_none_or(|kind| kind == def.kind.as_str());
         if is_wanted && pattern.matches(def.name.as_bytes()) {
-            let stat = view.queue_by_id(def.id).map(|queue| queue.stat()).unwrap_or_default();
+            let queue = view.queue_by_id(def.id);
+            let stat = queue.as_ref().map(|queue| queue.stat()).unwrap_or_default();
+            found.extend(queue);
             let more = [stat.n_ready, stat.n_unacked, stat.n_consumers];
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
             names.push(def.name.to_string());
         }
     }
     let [ready, unacknowledged, consumers] = sums;
-    Ok((names, queues::taken(ready, unacknowledged, consumers)))
+    let mut figures = queues::taken(ready, unacknowledged, consumers);
+    let offer = undo::offer_for(call, found.iter(), ready + unacknowledged);
+    super::put_field(&mut figures, "undo", offer);
+    Ok((names, figures))
 }
 
 /// Closes connections.

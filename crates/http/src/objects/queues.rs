@@ -1,7 +1,7 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
 use super::flows::{ByQueue, Flows};
-use super::{arguments, bulk, field, flag, optional_text, short, text, vhosts};
+use super::{arguments, bulk, field, flag, optional_text, put_field, short, text, undo, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::{Arrangement, Listing, Row, RowSet};
 use crate::objects::{clients, health};
@@ -11,7 +11,7 @@ use crate::stats::Ranges;
 use crate::user_session::UserSession;
 use crate::{Api, Clock};
 use axum::http::StatusCode;
-use broker::{DeleteConditions, QueueRef, QueueStat, View};
+use broker::{DeleteConditions, QueueRef, QueueStat, TakenAway, UndoEntry, View};
 use meta::definitions::table_to_json;
 use meta::{Name, QueueDef, QueueKind, Vhost};
 use mgmt::{Kind, Request, operations};
@@ -416,8 +416,21 @@ pub(super) fn taken(n_ready: u64, n_unacked: u64, n_consumers: u64) -> Value {
 }
 
 /// Takes messages away as an operator or a user wants: whatever does so, with one queue or many, does it by
-/// this. Operators are told how many.
-pub(super) async fn take_away(call: &Call, name: &str, how: Taking) -> Result<Value, Refusal> {
+/// this. Operators are told how many, everybody how to bring them back.
+pub(super) async fn take_away(
+    call: &Call,
+    name: &str,
+    how: Taking,
+) -> Result<(Value, Option<UndoEntry>), Refusal> {
+    if let Some(TakenAway { n_messages, undo }) = undo::take(call, name, how).await? {
+        let shown = undo.as_ref().map(undo::shown);
+        return Ok((json!({"messages": n_messages, "undo": shown}), undo));
+    }
+    take_plainly(call, name, how).await.map(|told| (told, None))
+}
+
+/// The same for good.
+async fn take_plainly(call: &Call, name: &str, how: Taking) -> Result<Value, Refusal> {
     let management = &call.api.management;
     if call.caller.is_local() {
         let vhost = call.param("vhost");
@@ -451,11 +464,17 @@ async fn take_one(call: &Call, request: &Request, how: Taking) -> Outcome {
             Taking::Delete { .. } => stat.n_ready + stat.n_unacked,
         };
         if !bulk::is_confirmed(request, n)? {
-            return Ok(Answer::Json(taken(stat.n_ready, stat.n_unacked, stat.n_consumers)));
+            let mut told = taken(stat.n_ready, stat.n_unacked, stat.n_consumers);
+            put_field(&mut told, "undo", undo::offer_for(call, found.queues.iter(), n));
+            return Ok(Answer::Json(told));
         }
     }
-    let told = take_away(call, call.param("name"), how).await?;
-    Ok(if call.caller.is_local() { Answer::Json(told) } else { Answer::NoContent })
+    let (told, undo) = take_away(call, call.param("name"), how).await?;
+    Ok(match undo {
+        _ if call.caller.is_local() => Answer::Json(told),
+        Some(entry) => Answer::Undoable(entry.id),
+        None => Answer::NoContent,
+    })
 }
 
 fn taking_request(call: &Call) -> Result<Request, Refusal> {

@@ -210,6 +210,7 @@ mod tests {
             "durability",
             "management.enabled",
             "management.message_access",
+            "management.undo_window",
             "otel.endpoint",
             "otel.interval",
             "otel.sample_new",

@@ -71,6 +71,7 @@ pub(crate) fn open_broker(
         limits: limits(config),
         interceptors: interceptors(config),
         vhost_defaults: vhost_defaults(config),
+        undo_window_ms: config.http.undo_window_s * 1_000,
     };
     found.start(disk, options, settings).context(CANNOT_START)
 }

@@ -15,14 +15,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use testing::client::{Client, DEADLINE};
 
-const HTTP: [&str; 3] =
+pub(super) const HTTP: [&str; 3] =
     ["management.enabled=true", "management.tcp.ip=127.0.0.1", "management.tcp.port=0"];
 
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    head: String,
+    pub(super) head: String,
     pub(super) body: Value,
     /// The same as it came.
     pub(super) text: String,
@@ -89,7 +89,7 @@ impl Api {
         Self(Node::start(&HTTP))
     }
 
-    fn ask(&self, request: &str, body: &str) -> Answer {
+    pub(super) fn ask(&self, request: &str, body: &str) -> Answer {
         ask(self.0.http_address(), "guest:guest", request, body)
     }
 

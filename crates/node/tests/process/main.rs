@@ -49,4 +49,5 @@ mod stream_protocol;
 mod support;
 mod tls;
 mod transcript;
+mod undo;
 mod wide;

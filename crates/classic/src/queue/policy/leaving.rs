@@ -176,11 +176,17 @@ impl Leaving<'_> {
     }
 
     /// Drops the ready ones among messages, each told with its position and the size of its body; returns how
-    /// many.
-    pub(in crate::queue) fn remove(&mut self, queue: &Queue, messages: &[(u64, u64)]) -> u64 {
+    /// many. The positions of the others are `stayed`.
+    pub(in crate::queue) fn remove(
+        &mut self,
+        queue: &Queue,
+        messages: &[(u64, u64)],
+        stayed: &mut Vec<u64>,
+    ) -> u64 {
         let mut n_removed = 0;
         for (at, body_bytes) in messages {
             if self.fifo.messages_mut().discard(PositionRange::one(*at)) == 0 {
+                stayed.push(*at);
                 continue;
             }
             if let Some(policy) = self.fifo.messages_mut().policy_mut() {

@@ -243,6 +243,16 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
             "How much of messages users may look at by HTTP: all, all but bodies, or nothing. Leveret's own key.",
         ),
         row(
+            "management.undo_window",
+            "600",
+            Kind::Integer(Range { min: 0, max: 604_800, zero: Zero::Plain }, "seconds", |d, v| {
+                d.config.http.undo_window_s = v;
+            }),
+            "How long what is purged, deleted or removed by HTTP and `leveret ctl` can be \
+             [brought back](messages.md#undo); 0 is not at all. It takes 1 GiB, and 5 % of the free disk, at \
+             most. Leveret's own key.",
+        ),
+        row(
             "trace_files.directory",
             "traces",
             Kind::Text(|d, v| d.config.http.trace_dir = v.into()),

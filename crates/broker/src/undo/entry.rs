@@ -1,0 +1,499 @@
+//! An entry: all that was taken away at once, in a file of its own.
+//!
+//! ```text
+//! 0         4          8      9
+//! +---------+----------+------+---------+
+//! | bytes n | crc32c   | kind | payload |   one record behind the other; integers are little-endian
+//! +---------+----------+------+---------+
+//!   u32       of kind    u8     n bytes
+//!             and payload
+//!
+//! kind  record       payload
+//! 1     head         version u8, virtual host, queue, what u8, by, at u64, until u64
+//! 2     definitions  encoded commands (see crate `meta`) that make the queue again, each as bytes
+//! 3     portion      n u32, then for each message its position u64 and its record as bytes
+//! 4     out          number of a portion u32, whether all of it u8, otherwise positions u64: these messages
+//!                    are not, or no longer, to be brought back
+//! 5     whole        messages u64 that were taken away and are not here
+//! ```
+//! A portion is synced before its messages are taken away. So after a crash, wherever it comes, each message
+//! is in its queue or here, or in both.
+
+use log::{Disk, DiskFile, IoContext as _, LogError, OpenMode, crc32c};
+use message::{MessageRef, OwnedMessage, parse_record};
+use meta::{Command, Name};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u32, put_u64};
+
+/// The directory of the files.
+pub(crate) const DIR: &str = "undo";
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 9;
+/// Bytes of a head, and of definitions, that are read.
+const READ_BYTES_MAX: usize = 64 << 20;
+
+const HEAD: u8 = 1;
+const DEFINITIONS: u8 = 2;
+const PORTION: u8 = 3;
+const OUT: u8 = 4;
+const WHOLE: u8 = 5;
+
+/// The act that took messages away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The queue was purged.
+    Purge,
+    /// The queue was deleted.
+    Delete,
+    /// Messages were picked.
+    Remove,
+}
+
+impl Act {
+    const ALL: [Self; 3] = [Self::Purge, Self::Delete, Self::Remove];
+
+    /// As it is shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Purge => "purge",
+            Self::Delete => "delete",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+/// Who took what away where, and how long it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The virtual host.
+    pub vhost: Name,
+    /// The queue.
+    pub queue: Name,
+    /// The act.
+    pub act: Act,
+    /// The user; empty for an operator of the machine.
+    pub by: String,
+    /// When it began, in Unix milliseconds, ...
+    pub at_ms: u64,
+    /// ... and until when it can be undone.
+    pub until_ms: u64,
+}
+
+impl Head {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        put_str(&mut out, self.vhost.as_str());
+        put_str(&mut out, self.queue.as_str());
+        put_u8(&mut out, self.act as u8);
+        put_str(&mut out, &self.by);
+        put_u64(&mut out, self.at_ms);
+        put_u64(&mut out, self.until_ms);
+        out
+    }
+
+    fn decode(payload: &[u8]) -> Result<Self, RecordError> {
+        let mut reader = Reader::new(payload);
+        if reader.u8()? != VERSION {
+            return Err(RecordError::Invalid);
+        }
+        Ok(Self {
+            vhost: Name::from(reader.str()?),
+            queue: Name::from(reader.str()?),
+            act: *Act::ALL.get(usize::from(reader.u8()?)).ok_or(RecordError::Invalid)?,
+            by: reader.str()?.to_owned(),
+            at_ms: reader.u64()?,
+            until_ms: reader.u64()?,
+        })
+    }
+}
+
+/// Messages in the form of a portion.
+#[derive(Debug)]
+pub(crate) struct PortionRecord {
+    payload: Vec<u8>,
+    n: u32,
+}
+
+impl PortionRecord {
+    pub(crate) fn new() -> Self {
+        Self { payload: vec![0; 4], n: 0 }
+    }
+
+    pub(crate) fn push(&mut self, position: u64, message: &MessageRef<'_>) {
+        put_u64(&mut self.payload, position);
+        let length_at = self.payload.len();
+        put_u32(&mut self.payload, 0);
+        message::put_head(&mut self.payload, message);
+        self.payload.extend_from_slice(message.body.bytes());
+        let length = (self.payload.len() - length_at - 4) as u64;
+        put_at(&mut self.payload, length_at, u32::try_from(length).expect("messages are < 4 GiB"));
+        self.n += 1;
+        put_at(&mut self.payload, 0, self.n);
+    }
+
+    pub(crate) const fn n(&self) -> u64 {
+        self.n as u64
+    }
+
+    pub(crate) const fn size_bytes(&self) -> usize {
+        HEADER_BYTES + self.payload.len()
+    }
+}
+
+fn put_at(bytes: &mut [u8], at: usize, number: u32) {
+    let place = bytes.get_mut(at..at + 4).expect("it is there");
+    place.copy_from_slice(&number.to_le_bytes());
+}
+
+/// The messages of a portion that are not to be brought back.
+#[derive(Clone, Debug)]
+enum Out {
+    Some(BTreeSet<u64>),
+    All,
+}
+
+#[derive(Clone, Debug)]
+struct Portion {
+    at: u64,
+    n: u64,
+    out: Out,
+}
+
+impl Portion {
+    fn n_left(&self) -> u64 {
+        match &self.out {
+            Out::Some(out) => self.n.saturating_sub(out.len() as u64),
+            Out::All => 0,
+        }
+    }
+}
+
+/// The work that an entry is busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// Nothing.
+    No,
+    /// It is being written.
+    Taking,
+    /// It is being brought back.
+    BringingBack,
+}
+
+/// The contents of a file.
+#[derive(Debug)]
+struct Contents {
+    end: u64,
+    definitions_at: Option<u64>,
+    portions: Vec<Portion>,
+    /// Messages that were taken away and are not here, if all of it came to its end.
+    n_left_out: Option<u64>,
+    is_damaged: bool,
+    busy: Busy,
+}
+
+/// All that was taken away at once.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    pub(crate) head: Head,
+    contents: Mutex<Contents>,
+}
+
+/// An entry as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndoEntry {
+    /// Its number.
+    pub id: u64,
+    /// Who did what where.
+    pub head: Head,
+    /// Messages that can be brought back.
+    pub n_messages: u64,
+    /// Messages that were taken away and cannot; none if a crash came in between: then the others may be in
+    /// their queue still.
+    pub n_left_out: Option<u64>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// A part of the file cannot be read.
+    pub is_damaged: bool,
+    /// The work that it is busy with.
+    pub busy: Busy,
+}
+
+pub(crate) fn name_of(id: u64) -> String {
+    format!("{DIR}/{id}.undo")
+}
+
+type Result<T, E = LogError> = std::result::Result<T, E>;
+
+impl Entry {
+    /// Makes an entry, with the commands that make its queue again.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        (id, head): (u64, Head),
+        definitions: &[Command],
+    ) -> Result<(Self, Box<dyn DiskFile>)> {
+        let name = name_of(id);
+        disk.create_dir(DIR).context("create", DIR)?;
+        let file = disk.open(&name, OpenMode::New).context("create", &name)?;
+        let contents = Contents {
+            end: 0,
+            definitions_at: None,
+            portions: Vec::new(),
+            n_left_out: None,
+            is_damaged: false,
+            busy: Busy::Taking,
+        };
+        let entry = Self { id, head, contents: Mutex::new(contents) };
+        entry.append(&*file, HEAD, &entry.head.encode())?;
+        if !definitions.is_empty() {
+            let mut payload = Vec::new();
+            for command in definitions {
+                let mut encoded = Vec::new();
+                command.encode(&mut encoded);
+                put_bytes(&mut payload, &encoded);
+            }
+            let at = entry.append(&*file, DEFINITIONS, &payload)?;
+            stdx::lock(&entry.contents).definitions_at = Some(at);
+        }
+        file.sync_data().context("sync", &name)?;
+        disk.sync_dir(DIR).context("sync", DIR)?;
+        disk.sync_dir("").context("sync", "")?;
+        Ok((entry, file))
+    }
+
+    /// Reads what there is; of portions only how many messages they have.
+    pub(crate) fn open(disk: &dyn Disk, id: u64) -> Result<Self> {
+        let name = name_of(id);
+        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+        let length = file.len().context("size", &name)?;
+        let head = read(&*file, (0, length)).filter(|(kind, _)| *kind == HEAD);
+        let corrupt = || LogError::Corrupt { file: name.clone(), offset: 0, what: "no head" };
+        let head = Head::decode(&head.ok_or_else(corrupt)?.1).map_err(|_| corrupt())?;
+        let mut contents = Contents {
+            end: 0,
+            definitions_at: None,
+            portions: Vec::new(),
+            n_left_out: None,
+            is_damaged: false,
+            busy: Busy::No,
+        };
+        while contents.end < length {
+            match contents.note(&*file, length) {
+                Some(bytes) => contents.end += bytes,
+                None => {
+                    contents.is_damaged = true;
+                    break;
+                }
+            }
+        }
+        Ok(Self { id, head, contents: Mutex::new(contents) })
+    }
+
+    pub(crate) fn shown(&self) -> UndoEntry {
+        let contents = stdx::lock(&self.contents);
+        UndoEntry {
+            id: self.id,
+            head: self.head.clone(),
+            n_messages: contents.portions.iter().map(Portion::n_left).sum(),
+            n_left_out: contents.n_left_out,
+            bytes: contents.end,
+            is_damaged: contents.is_damaged,
+            busy: contents.busy,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        stdx::lock(&self.contents).end
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        stdx::lock(&self.contents).busy != Busy::No
+    }
+
+    /// Begins or ends something; false if it is busy with something already.
+    pub(crate) fn set_busy(&self, busy: Busy) -> bool {
+        let mut contents = stdx::lock(&self.contents);
+        let may = busy == Busy::No || contents.busy == Busy::No;
+        contents.busy = if may { busy } else { contents.busy };
+        may
+    }
+
+    /// Writes a portion down, durably; its number.
+    pub(crate) fn put(&self, file: &dyn DiskFile, portion: &PortionRecord) -> Result<u32> {
+        let at = self.append(file, PORTION, &portion.payload)?;
+        file.sync_data().context("sync", &name_of(self.id))?;
+        let portions = &mut stdx::lock(&self.contents).portions;
+        portions.push(Portion { at, n: portion.n(), out: Out::Some(BTreeSet::new()) });
+        Ok(u32::try_from(portions.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Notes that messages of a portion are not to be brought back: those at these positions, or all.
+    pub(crate) fn leave_out(
+        &self,
+        file: &dyn DiskFile,
+        number: u32,
+        positions: Option<&[u64]>,
+    ) -> Result<()> {
+        let mut payload = Vec::new();
+        put_u32(&mut payload, number);
+        put_bool(&mut payload, positions.is_none());
+        positions.unwrap_or_default().iter().for_each(|at| put_u64(&mut payload, *at));
+        self.append(file, OUT, &payload)?;
+        stdx::lock(&self.contents).leave_out(number, positions.map(<[u64]>::to_vec));
+        Ok(())
+    }
+
+    /// Notes that all was taken away, of which so many messages are not here.
+    pub(crate) fn end(&self, file: &dyn DiskFile, n_left_out: u64) -> Result<()> {
+        self.append(file, WHOLE, &n_left_out.to_le_bytes())?;
+        stdx::lock(&self.contents).n_left_out = Some(n_left_out);
+        file.sync_data().context("sync", &name_of(self.id))
+    }
+
+    /// The commands that make the queue again.
+    pub(crate) fn definitions(&self, file: &dyn DiskFile) -> Option<Vec<Command>> {
+        let (at, end) = {
+            let contents = stdx::lock(&self.contents);
+            (contents.definitions_at, contents.end)
+        };
+        let Some(at) = at else { return Some(Vec::new()) };
+        let (_, payload) = read(file, (at, end)).filter(|(kind, _)| *kind == DEFINITIONS)?;
+        let (mut reader, mut commands) = (Reader::new(&payload), Vec::new());
+        while !reader.is_empty() {
+            commands.push(Command::decode(reader.bytes().ok()?).ok()?);
+        }
+        Some(commands)
+    }
+
+    /// The numbers of the portions that have messages to be brought back.
+    pub(crate) fn portions(&self) -> Vec<u32> {
+        let contents = stdx::lock(&self.contents);
+        let numbered = (0..).zip(&contents.portions);
+        numbered.filter(|(_, it)| it.n_left() > 0).map(|(number, _)| number).collect()
+    }
+
+    /// The messages of a portion that are to be brought back; none if it cannot be read, which is told from
+    /// then on.
+    pub(crate) fn messages(
+        &self,
+        file: &dyn DiskFile,
+        number: u32,
+    ) -> Option<Vec<(u64, OwnedMessage)>> {
+        let (portion, end) = {
+            let contents = stdx::lock(&self.contents);
+            (contents.portions.get(number as usize)?.clone(), contents.end)
+        };
+        let found = read(file, (portion.at, end)).filter(|(kind, _)| *kind == PORTION);
+        let found = found.and_then(|(_, payload)| parse_portion(&payload, &portion.out).ok());
+        if found.is_none() {
+            stdx::lock(&self.contents).is_damaged = true;
+        }
+        found
+    }
+
+    /// Appends a record; where it is.
+    fn append(&self, file: &dyn DiskFile, kind: u8, payload: &[u8]) -> Result<u64> {
+        let mut record = vec![0; HEADER_BYTES];
+        record.extend_from_slice(payload);
+        let length = u32::try_from(payload.len()).expect("records are < 4 GiB");
+        put_at(&mut record, 0, length);
+        if let Some(place) = record.get_mut(HEADER_BYTES - 1) {
+            *place = kind;
+        }
+        let crc = crc32c(record.get(HEADER_BYTES - 1..).unwrap_or_default());
+        put_at(&mut record, 4, crc);
+        let at = stdx::lock(&self.contents).end;
+        if let Err(error) = file.write_at(at, &record) {
+            // The part that is there would be taken for a tear.
+            file.set_len(at).ok();
+            return Err(error).context("write", &name_of(self.id));
+        }
+        stdx::lock(&self.contents).end = at + record.len() as u64;
+        Ok(at)
+    }
+}
+
+impl Contents {
+    /// Takes note of the next record; its length, or none if it cannot be read.
+    fn note(&mut self, file: &dyn DiskFile, length: u64) -> Option<u64> {
+        let (n, kind) = header(file, self.end)?;
+        let bytes = (HEADER_BYTES + n) as u64;
+        if self.end.checked_add(bytes)? > length {
+            return None;
+        }
+        match kind {
+            HEAD => {}
+            DEFINITIONS => self.definitions_at = Some(self.end),
+            PORTION => {
+                let mut n = [0; 4];
+                let read = file.read_at(self.end + HEADER_BYTES as u64, &mut n).ok()?;
+                let n = u64::from(u32::from_le_bytes(n));
+                let portion = Portion { at: self.end, n, out: Out::Some(BTreeSet::new()) };
+                self.portions.push(portion);
+                (read == 4).then_some(())?;
+            }
+            OUT => {
+                let (_, payload) = read(file, (self.end, length))?;
+                let mut reader = Reader::new(&payload);
+                let (number, is_all) = (reader.u32().ok()?, reader.bool().ok()?);
+                let positions = std::iter::from_fn(|| reader.u64().ok()).collect();
+                self.leave_out(number, (!is_all).then_some(positions));
+            }
+            WHOLE => {
+                let (_, payload) = read(file, (self.end, length))?;
+                self.n_left_out = Some(Reader::new(&payload).u64().ok()?);
+            }
+            _ => return None,
+        }
+        Some(bytes)
+    }
+
+    fn leave_out(&mut self, number: u32, positions: Option<Vec<u64>>) {
+        let Some(portion) = self.portions.get_mut(number as usize) else { return };
+        match (positions, &mut portion.out) {
+            (Some(positions), Out::Some(out)) => out.extend(positions),
+            (None, _) => portion.out = Out::All,
+            (Some(_), Out::All) => {}
+        }
+    }
+}
+
+/// Length of the payload, and kind, of the record there.
+fn header(file: &dyn DiskFile, at: u64) -> Option<(usize, u8)> {
+    let mut header = [0; HEADER_BYTES];
+    let n = file.read_at(at, &mut header).ok()?;
+    let [n0, n1, n2, n3, .., kind] = header;
+    let length = u32::from_le_bytes([n0, n1, n2, n3]);
+    (n == HEADER_BYTES).then_some((usize::try_from(length).ok()?, kind))
+}
+
+/// The record there, if it is whole and ends in time.
+fn read(file: &dyn DiskFile, (at, end): (u64, u64)) -> Option<(u8, Vec<u8>)> {
+    let (n, kind) = header(file, at)?;
+    let ends_at = at.checked_add((HEADER_BYTES + n) as u64)?;
+    if ends_at > end || (kind != PORTION && n > READ_BYTES_MAX) {
+        return None;
+    }
+    let mut record = vec![0; HEADER_BYTES + n];
+    if file.read_at(at, &mut record).ok()? != record.len() {
+        return None;
+    }
+    let [.., c0, c1, c2, c3, _] = *record.first_chunk::<HEADER_BYTES>()?;
+    let is_right = crc32c(record.get(HEADER_BYTES - 1..)?) == u32::from_le_bytes([c0, c1, c2, c3]);
+    is_right.then(|| (kind, record.split_off(HEADER_BYTES)))
+}
+
+fn parse_portion(payload: &[u8], out: &Out) -> Result<Vec<(u64, OwnedMessage)>, RecordError> {
+    let mut reader = Reader::new(payload);
+    let mut messages = Vec::new();
+    for _ in 0..reader.u32()? {
+        let (position, record) = (reader.u64()?, reader.bytes()?);
+        let message = parse_record(record, None).map_err(|_| RecordError::Invalid)?;
+        if matches!(out, Out::Some(out) if !out.contains(&position)) {
+            messages.push((position, OwnedMessage::new(&message)));
+        }
+    }
+    Ok(messages)
+}

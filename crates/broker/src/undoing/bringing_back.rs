@@ -1,0 +1,202 @@
+//! Bringing back what was taken away: a portion at a time is put into the queue, and then noted as there. So
+//! a crash in between leaves no message out; those of one portion may come twice.
+
+use crate::broker::{BY_OPERATOR, Broker, ChangeError};
+use crate::publish::{Batch, PendingPublish, Source, n_durable};
+use crate::queue_ref::QueueRef;
+use crate::undo::{Act, Busy, Entry, UndoEntry, name_of};
+use confirm::Publisher;
+use log::{DiskFile, LogError, OpenMode};
+use message::{Annotations, MessageRef, OwnedMessage};
+use meta::Command;
+use queue_type::{Wakes, wake_all};
+use std::slice;
+use std::sync::Arc;
+
+/// Why something is not brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UndoRefused {
+    /// There is no such entry, or no longer.
+    NotFound,
+    /// It is being written or brought back already.
+    Busy,
+    /// There is no queue to bring it back to, for this reason.
+    NoQueue(String),
+}
+
+/// An entry that is being brought back.
+#[derive(Debug)]
+pub struct BringingBack {
+    broker: Arc<Broker>,
+    entry: Arc<Entry>,
+    file: Box<dyn DiskFile>,
+    /// The commands that make the queue again, if they can be read.
+    definitions: Option<Vec<Command>>,
+}
+
+/// Messages for one queue.
+struct Messages<'m>(&'m [(u64, OwnedMessage)]);
+
+impl Source for Messages<'_> {
+    fn message(&self, index: u32) -> MessageRef<'_> {
+        let message = self.0.get(index as usize).map(|(_, message)| message.message());
+        let message = message.expect("each publish has a message");
+        // Its time to live begins anew.
+        let annotations = Annotations { deadline_ms: None, ..message.annotations };
+        MessageRef { annotations, ..message }
+    }
+
+    fn publisher(&self, _: &PendingPublish) -> Option<&Arc<Publisher>> {
+        None
+    }
+}
+
+impl BringingBack {
+    /// Begins. It waits for the disk.
+    ///
+    /// # Errors
+    /// It is not there, or busy.
+    pub fn begin(broker: &Arc<Broker>, id: u64) -> Result<Self, UndoRefused> {
+        let undo = broker.operations().undo();
+        let unix_ms = undo.unix_ms();
+        let (entry, opened) = {
+            let entries = stdx::lock(&broker.undo.entries);
+            let entry = entries.get(&id).filter(|entry| entry.head.until_ms > unix_ms);
+            let entry = entry.ok_or(UndoRefused::NotFound)?;
+            if !entry.set_busy(Busy::BringingBack) {
+                return Err(UndoRefused::Busy);
+            }
+            let opened = undo.disk().open(&name_of(id), OpenMode::Existing);
+            (Arc::clone(entry), opened)
+        };
+        match opened {
+            Ok(file) => {
+                let definitions = entry.definitions(&*file);
+                Ok(Self { broker: Arc::clone(broker), entry, file, definitions })
+            }
+            Err(error) => {
+                entry.set_busy(Busy::No);
+                tracing::warn!("{} cannot be opened: {error}", name_of(id));
+                Err(UndoRefused::NotFound)
+            }
+        }
+    }
+
+    /// The entry as it is.
+    #[must_use]
+    pub fn shown(&self) -> UndoEntry {
+        self.entry.shown()
+    }
+
+    /// The numbers of the portions that are left.
+    #[must_use]
+    pub fn portions(&self) -> Vec<u32> {
+        self.entry.portions()
+    }
+
+    /// The queue that the messages go to: one that was deleted is made again, in the name of a user. Returns
+    /// also why some of its bindings are not.
+    ///
+    /// # Errors
+    /// There is none, or another one of that name.
+    pub async fn queue(&self, by: &str) -> Result<(QueueRef, Vec<String>), UndoRefused> {
+        let (head, mut lacking) = (&self.entry.head, Vec::new());
+        if head.act == Act::Delete {
+            let Some(definitions) = &self.definitions else {
+                return Err(UndoRefused::NoQueue("its definition cannot be read".to_owned()));
+            };
+            let by = if by.is_empty() { BY_OPERATOR } else { by };
+            for (nth, command) in definitions.iter().enumerate() {
+                match self.broker.changes().apply_durably(command, by).await {
+                    Ok(_) => {}
+                    Err(ChangeError::Refused(error)) if nth == 0 => {
+                        return Err(UndoRefused::NoQueue(error.to_string()));
+                    }
+                    Err(ChangeError::Refused(error)) => lacking.push(error.to_string()),
+                    Err(ChangeError::LogFailed) => std::future::pending().await,
+                }
+            }
+        }
+        let found = self.broker.queue(&head.vhost, &head.queue);
+        let found = found.filter(|queue| !matches!(queue, QueueRef::Stream(_)));
+        let queue = found.filter(|queue| queue.def().exclusive_owner.is_none());
+        let queue =
+            queue.ok_or_else(|| UndoRefused::NoQueue("there is no such queue".to_owned()))?;
+        queue.loaded().await;
+        Ok((queue, lacking))
+    }
+
+    /// The messages of a portion with the positions that they had; none if it cannot be read. It waits for
+    /// the disk.
+    #[must_use]
+    pub fn messages(&self, number: u32) -> Option<Vec<(u64, OwnedMessage)>> {
+        self.entry.messages(&*self.file, number)
+    }
+
+    /// Puts messages into their queue, durably where they are. Returns the positions of those that it took.
+    ///
+    /// # Errors
+    /// The queue is gone: nothing is there.
+    pub async fn put(
+        &self,
+        queue: &QueueRef,
+        messages: &[(u64, OwnedMessage)],
+    ) -> Result<Vec<u64>, UndoRefused> {
+        let (taken, durable) = {
+            let (mut batch, mut wakes) = (Batch::kept_at_once(), Wakes::new());
+            let (queues, source) = (slice::from_ref(queue), Messages(messages));
+            for (index, (_, message)) in messages.iter().enumerate() {
+                let message = message.message();
+                if message.view().expiration().is_some() {
+                    batch.note_expiring();
+                }
+                let logged = message.persistent && n_durable(queues) > 0;
+                batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
+            }
+            let durable = loop {
+                if let Some(durable) = batch.put_in(&source, &mut wakes) {
+                    break durable;
+                }
+            };
+            wake_all(&mut wakes);
+            let taken = batch.pending().iter().zip(messages).filter(|(it, _)| !it.refused);
+            (taken.map(|(_, (position, _))| *position).collect(), durable)
+        };
+        if durable.durable(self.broker.classic.storage().wal()).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        if queue.is_deleted() {
+            return Err(UndoRefused::NoQueue("the queue is deleted".to_owned()));
+        }
+        Ok(taken)
+    }
+
+    /// Notes that messages of a portion are back: those at these positions, or all. It waits for the disk.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn note(&self, number: u32, positions: Option<&[u64]>) -> Result<(), LogError> {
+        self.entry.leave_out(&*self.file, number, positions)?;
+        self.file.sync_data().map_err(|source| LogError::Io {
+            what: "sync",
+            file: name_of(self.entry.id),
+            source,
+        })
+    }
+
+    /// The queue is there: the entry is forgotten if nothing is left of it. It waits for the disk.
+    pub fn end(self) {
+        let UndoEntry { id, n_messages, is_damaged, .. } = self.entry.shown();
+        let broker = Arc::clone(&self.broker);
+        drop(self);
+        if n_messages == 0 && !is_damaged {
+            let _was_there = broker.operations().undo().forget(id);
+        }
+    }
+}
+
+impl Drop for BringingBack {
+    fn drop(&mut self) {
+        self.entry.set_busy(Busy::No);
+    }
+}

@@ -1,0 +1,352 @@
+//! Taking messages away: what can be brought back is written down first.
+
+use crate::broker::Broker;
+use crate::browse::{Browser, LookFrom};
+use crate::queue_ref::QueueRef;
+use crate::undo::{Act, Busy, Entry, Head, PortionRecord, UndoEntry};
+use log::{DiskFile, LogError};
+use meta::{BindingSpec, Command, NamedBy, QueueDeclare};
+use queue::Standing;
+use routing::Destination;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Bytes that are written together, but for the last message.
+const PORTION_BYTES: usize = 4 << 20;
+/// Messages that are taken out under a queue's lock together.
+const TOGETHER_MAX: usize = 1_024;
+/// Bindings of a deleted queue that are made again.
+const BINDINGS_MAX: usize = 10_000;
+
+/// The messages that are taken away.
+#[derive(Clone, Debug)]
+pub enum Taking {
+    /// All that no consumer holds.
+    Purge,
+    /// All of them: the queue is to be deleted.
+    Delete,
+    /// The ready ones among these, told with position and size of the body, rising.
+    Remove(Vec<(u64, u64)>),
+}
+
+/// Messages that were taken away.
+#[derive(Clone, Debug)]
+pub struct TakenAway {
+    /// How many messages.
+    pub n_messages: u64,
+    /// Where they can be brought back from.
+    pub undo: Option<UndoEntry>,
+}
+
+/// Messages of a queue on their way out. All of it waits for the disk.
+#[derive(Debug)]
+pub struct Keeping {
+    broker: Arc<Broker>,
+    queue: QueueRef,
+    taking: Taking,
+    by: String,
+    browser: Browser,
+    /// Those before are taken away, or stay.
+    done_upto: u64,
+    /// Messages from here on came later.
+    end: u64,
+    open: Option<(Arc<Entry>, Box<dyn DiskFile>)>,
+    bytes_max: u64,
+    n_kept: u64,
+    n_delayed: u64,
+    is_full: bool,
+}
+
+/// A portion, and its ready messages with the sizes of their bodies.
+struct Portion {
+    record: PortionRecord,
+    ready: Vec<(u64, u64)>,
+    n_delayed: u64,
+}
+
+impl Keeping {
+    /// Begins to take messages away, in the name of a user. Nothing is gone by this.
+    #[must_use]
+    pub fn begin(broker: &Arc<Broker>, queue: &QueueRef, taking: Taking, by: &str) -> Self {
+        let undo = broker.operations().undo();
+        let offer = undo.offer().filter(|_| !matches!(queue, QueueRef::Stream(_)));
+        let end = match &taking {
+            Taking::Purge => end_of(queue),
+            Taking::Delete => u64::MAX,
+            Taking::Remove(picked) => picked.last().map_or(0, |(at, _)| at + 1),
+        };
+        let mut keeping = Self {
+            broker: Arc::clone(broker),
+            queue: queue.clone(),
+            taking,
+            by: by.to_owned(),
+            browser: Browser::new(queue, LookFrom::Position(0)),
+            done_upto: 0,
+            end,
+            open: None,
+            bytes_max: offer.map_or(0, |offer| offer.bytes_max),
+            n_kept: 0,
+            n_delayed: 0,
+            is_full: offer.is_none(),
+        };
+        if offer.is_some() && matches!(keeping.taking, Taking::Delete) {
+            let opened = keeping.open();
+            keeping.or_full(opened);
+        }
+        keeping
+    }
+
+    /// Takes the messages of a queue away that stays.
+    #[must_use]
+    pub fn take(mut self) -> TakenAway {
+        let mut n_messages = 0;
+        while let Some(portion) = self.next_portion() {
+            let put = self.put(&portion);
+            let Some(number) = self.or_full(put).flatten() else { break };
+            let mut stayed = Vec::new();
+            n_messages += self.remove(&portion.ready, &mut stayed);
+            self.done_upto = portion.ready.last().map_or(self.done_upto, |(at, _)| at + 1);
+            if !stayed.is_empty() {
+                let noted =
+                    self.with_open(|entry, file| entry.leave_out(file, number, Some(&stayed)));
+                self.or_full(noted);
+            }
+        }
+        let n_plain = self.take_plainly();
+        n_messages += n_plain;
+        let n_left_out = n_plain.saturating_sub(self.n_delayed);
+        TakenAway { n_messages, undo: self.end(n_left_out) }
+    }
+
+    /// Writes the messages of a queue down that is to be deleted, those that were not before.
+    pub fn keep(&mut self) {
+        while let Some(portion) = self.next_portion() {
+            let put = self.put(&portion);
+            self.or_full(put);
+        }
+    }
+
+    /// Ends what has taken so many messages away.
+    #[must_use]
+    pub fn end_delete(self, n_messages: u64) -> Option<UndoEntry> {
+        let n_left_out = n_messages.saturating_sub(self.n_kept);
+        self.end(n_left_out)
+    }
+
+    /// Forgets what was written down: nothing was taken away.
+    pub fn take_back(mut self) {
+        if let Some((entry, _)) = self.open.take() {
+            entry.set_busy(Busy::No);
+            let _was_there = self.broker.operations().undo().forget(entry.id);
+        }
+    }
+
+    fn end(mut self, n_left_out: u64) -> Option<UndoEntry> {
+        let (entry, file) = self.open.take()?;
+        if let Err(error) = entry.end(&*file, n_left_out) {
+            tracing::warn!("{error}");
+        }
+        entry.set_busy(Busy::No);
+        Some(entry.shown())
+    }
+
+    /// Notes that nothing more is written down, if something went wrong.
+    fn or_full<T>(&mut self, done: Result<T, LogError>) -> Option<T> {
+        done.inspect_err(|error| {
+            tracing::warn!(
+                queue = %self.queue.def().name, vhost = %self.queue.def().vhost,
+                "not all that is taken away can be brought back: {error}"
+            );
+            self.is_full = true;
+        })
+        .ok()
+    }
+
+    fn with_open<T>(
+        &self,
+        act: impl FnOnce(&Entry, &dyn DiskFile) -> Result<T, LogError>,
+    ) -> Result<Option<T>, LogError> {
+        self.open.as_ref().map(|(entry, file)| act(entry, &**file)).transpose()
+    }
+
+    fn open(&mut self) -> Result<(), LogError> {
+        let undo = self.broker.operations().undo();
+        let (def, at_ms) = (self.queue.def(), undo.unix_ms());
+        let head = Head {
+            vhost: def.vhost.clone(),
+            queue: def.name.clone(),
+            act: match self.taking {
+                Taking::Purge => Act::Purge,
+                Taking::Delete => Act::Delete,
+                Taking::Remove(_) => Act::Remove,
+            },
+            by: self.by.clone(),
+            at_ms,
+            until_ms: at_ms.saturating_add(self.broker.undo.window_ms),
+        };
+        let definitions = match head.act {
+            Act::Delete => definitions(&self.broker, &self.queue),
+            Act::Purge | Act::Remove => Vec::new(),
+        };
+        let id = self.broker.undo.next_id(at_ms);
+        let (entry, file) = Entry::create(undo.disk(), (id, head), &definitions)?;
+        let entry = Arc::new(entry);
+        stdx::lock(&self.broker.undo.entries).insert(id, Arc::clone(&entry));
+        self.open = Some((entry, file));
+        self.make_room(0);
+        Ok(())
+    }
+
+    fn make_room(&mut self, more: u64) -> bool {
+        let undo = self.broker.operations().undo();
+        let id = self.open.as_ref().map_or(u64::MAX, |(entry, _)| entry.id);
+        let is_room = self.broker.undo.make_room(undo.disk(), id, (more, self.bytes_max));
+        self.is_full |= !is_room;
+        is_room
+    }
+
+    /// Writes a portion down; its number, or none if there is no room for it.
+    fn put(&mut self, portion: &Portion) -> Result<Option<u32>, LogError> {
+        if self.open.is_none() {
+            self.open()?;
+        }
+        if !self.make_room(portion.record.size_bytes() as u64) {
+            return Ok(None);
+        }
+        let number = self.with_open(|entry, file| entry.put(file, &portion.record))?;
+        self.n_kept += portion.record.n();
+        self.n_delayed += portion.n_delayed;
+        Ok(number)
+    }
+
+    /// The next messages; none if there are no more, or no more are kept.
+    fn next_portion(&mut self) -> Option<Portion> {
+        let mut portion = Portion { record: PortionRecord::new(), ready: Vec::new(), n_delayed: 0 };
+        let mut goes_on = !self.is_full;
+        while goes_on && portion.record.size_bytes() < PORTION_BYTES {
+            self.skip();
+            match self.look(&mut portion) {
+                Ok(more) => goes_on = more,
+                Err(reason) => {
+                    tracing::warn!("messages cannot be looked at: {reason}");
+                    self.is_full = true;
+                    goes_on = false;
+                }
+            }
+        }
+        (portion.record.n() > 0).then_some(portion)
+    }
+
+    /// Goes on to the next message that is wanted.
+    fn skip(&mut self) {
+        if let (Taking::Remove(picked), LookFrom::Position(place)) =
+            (&self.taking, self.browser.place())
+        {
+            let next = picked.partition_point(|(at, _)| *at < place);
+            if let Some((next, _)) = picked.get(next).filter(|(at, _)| *at > place) {
+                self.browser = Browser::new(&self.queue, LookFrom::Position(*next));
+            }
+        }
+    }
+
+    /// Looks at a page of messages; whether there may be more.
+    fn look(&mut self, portion: &mut Portion) -> Result<bool, String> {
+        let Self { taking, browser, end, n_delayed, .. } = self;
+        let mut is_over = false;
+        let goes_on = browser.step(&mut |at| {
+            let (seen, position) = (&at.seen, at.seen.position);
+            // A message that waits to be tried again can go only with all that is there.
+            is_over = position >= *end && *n_delayed + portion.n_delayed == 0;
+            if is_over {
+                return ControlFlow::Break(());
+            }
+            if takes(taking, position, seen.standing) {
+                portion.record.push(position, &seen.message);
+                match seen.standing {
+                    Standing::Ready => {
+                        portion.ready.push((position, seen.message.body.len() as u64))
+                    }
+                    Standing::Delayed(_) => portion.n_delayed += 1,
+                    Standing::Held | Standing::Departing => {}
+                }
+            }
+            let is_enough = portion.record.size_bytes() >= PORTION_BYTES;
+            if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(goes_on && !is_over)
+    }
+
+    fn remove(&self, messages: &[(u64, u64)], stayed: &mut Vec<u64>) -> u64 {
+        let operations = self.broker.operations();
+        let remove = |together| operations.remove_messages(&self.queue, together, stayed);
+        messages.chunks(TOGETHER_MAX).map(remove).sum()
+    }
+
+    /// Takes away what could not be written down, and what waits to be tried again; returns how many.
+    fn take_plainly(&self) -> u64 {
+        match &self.taking {
+            Taking::Purge if self.is_full || self.n_delayed > 0 => self.queue.purge().unwrap_or(0),
+            Taking::Remove(picked) if self.is_full => {
+                let left = picked.partition_point(|(at, _)| *at < self.done_upto);
+                self.remove(picked.get(left..).unwrap_or_default(), &mut Vec::new())
+            }
+            Taking::Purge | Taking::Delete | Taking::Remove(_) => 0,
+        }
+    }
+}
+
+fn takes(taking: &Taking, position: u64, standing: Standing) -> bool {
+    match taking {
+        Taking::Purge => matches!(standing, Standing::Ready | Standing::Delayed(_)),
+        Taking::Delete => standing != Standing::Departing,
+        Taking::Remove(picked) => {
+            standing == Standing::Ready
+                && picked.binary_search_by_key(&position, |(at, _)| *at).is_ok()
+        }
+    }
+}
+
+/// The position behind the last message; 0 without any.
+fn end_of(queue: &QueueRef) -> u64 {
+    let mut browser = Browser::new(queue, LookFrom::Before(u64::MAX));
+    let (mut end, mut goes_on) = (0, true);
+    while goes_on && end == 0 {
+        let stepped = browser.step(&mut |at| {
+            end = at.seen.position + 1;
+            ControlFlow::Break(())
+        });
+        goes_on = stepped.unwrap_or(false);
+    }
+    end
+}
+
+/// The commands that make a queue again, with its bindings.
+fn definitions(broker: &Broker, queue: &QueueRef) -> Vec<Command> {
+    let (def, view) = (queue.def(), broker.view());
+    let declare = QueueDeclare {
+        vhost: def.vhost.clone(),
+        name: def.name.clone(),
+        named_by: NamedBy::Client,
+        durable: def.durable,
+        auto_delete: def.auto_delete,
+        exclusive_owner: None,
+        arguments: def.arguments.clone(),
+        id: None,
+    };
+    let destination = Destination::Queue(def.id);
+    let vhost = view.meta.vhost(&def.vhost).into_iter();
+    let bindings = vhost.flat_map(|vhost| vhost.routes().bindings_to(&destination));
+    let bindings = bindings.filter_map(|binding| view.meta.queues().view(binding));
+    let bind = |binding: meta::BindingView| {
+        Command::Bind(BindingSpec {
+            vhost: def.vhost.clone(),
+            source: binding.source,
+            destination: binding.destination,
+            key: binding.key,
+            arguments: binding.arguments,
+            by: None,
+        })
+    };
+    let bindings = bindings.take(BINDINGS_MAX).map(bind);
+    [Command::DeclareQueue(declare)].into_iter().chain(bindings).collect()
+}

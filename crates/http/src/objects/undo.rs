@@ -1,0 +1,268 @@
+//! All that was purged, deleted and removed by HTTP, for as long as it can be brought back.
+
+use super::{permitted, queues};
+use crate::Api;
+use crate::call::{Answer, Call, Outcome};
+use crate::jobs::{Job, JobState};
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+use broker::{
+    Act, BringingBack, Busy, DeleteConditions, Keeping, QueueRef, TakenAway, Taking, UndoEntry,
+    UndoRefused,
+};
+use meta::Permission;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::sleep;
+
+/// Messages that are put into a queue together.
+const TOGETHER_MAX: usize = 1_024;
+/// The pause before another look at an alarm that is on.
+const ALARM_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that a message takes beside its body, more or less.
+const ENVELOPE_BYTES: u64 = 64;
+
+const REFUSED: &str = "the queue has refused it";
+const UNREADABLE: &str = "what was written down of it cannot be read";
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    spawn_blocking(work).await.map_err(|_| Refusal::internal())
+}
+
+/// Whether so many messages could be brought back, and how long; `null` if not.
+pub(crate) fn offer(call: &Call, n_messages: u64, bytes: u64) -> Value {
+    let Some(offer) = call.api.management.broker.operations().undo().offer() else {
+        return Value::Null;
+    };
+    let bytes = bytes.saturating_add(n_messages.saturating_mul(ENVELOPE_BYTES));
+    json!({
+        "seconds": offer.window_ms / 1_000,
+        "bytes_max": offer.bytes_max,
+        "all": bytes <= offer.bytes_max,
+    })
+}
+
+/// The same of the messages in queues.
+pub(super) fn offer_for<'q>(
+    call: &Call,
+    mut queues: impl Iterator<Item = &'q QueueRef> + Clone,
+    n_messages: u64,
+) -> Value {
+    let bytes = queues.clone().map(|queue| queue.stat().message_bytes).sum();
+    let is_never = |queue: &QueueRef| matches!(queue, QueueRef::Stream(_));
+    if queues.any(is_never) { Value::Null } else { offer(call, n_messages, bytes) }
+}
+
+/// An entry as it is shown.
+pub(crate) fn shown(entry: &UndoEntry) -> Value {
+    let state = match (entry.busy, entry.n_left_out) {
+        (Busy::Taking, _) => "taking",
+        (Busy::BringingBack, _) => "bringing_back",
+        (Busy::No, Some(_)) => "kept",
+        (Busy::No, None) => "interrupted",
+    };
+    json!({
+        "id": entry.id,
+        "vhost": entry.head.vhost.as_str(),
+        "queue": entry.head.queue.as_str(),
+        "what": entry.head.act.as_str(),
+        "user": entry.head.by,
+        "at": entry.head.at_ms,
+        "until": entry.head.until_ms,
+        "messages": entry.n_messages,
+        "left_out": entry.n_left_out,
+        "bytes": entry.bytes,
+        "state": state,
+        "is_damaged": entry.is_damaged,
+    })
+}
+
+/// Takes messages of a queue away that stays.
+pub(crate) async fn take_out(
+    call: &Call,
+    queue: QueueRef,
+    taking: Taking,
+) -> Result<TakenAway, Refusal> {
+    let (broker, by) = (Arc::clone(&call.api.management.broker), call.caller.user.clone());
+    let taken = blocking(move || Keeping::begin(&broker, &queue, taking, &by).take()).await;
+    call.api.management.broker.operations().durable().await;
+    taken
+}
+
+/// Takes messages away so that they can be brought back. None if nothing can be kept, or it would be refused:
+/// then it is to be done, or refused, as ever.
+pub(super) async fn take(
+    call: &Call,
+    name: &str,
+    how: queues::Taking,
+) -> Result<Option<TakenAway>, Refusal> {
+    let permission = match how {
+        queues::Taking::Purge => Permission::Read,
+        queues::Taking::Delete { .. } => Permission::Configure,
+    };
+    let Ok(queue) = permitted::queue(call, name, permission) else { return Ok(None) };
+    let is_never = matches!(queue, QueueRef::Stream(_)) || queue.def().exclusive_owner.is_some();
+    if is_never || call.api.management.broker.operations().undo().offer().is_none() {
+        return Ok(None);
+    }
+    match how {
+        queues::Taking::Purge => take_out(call, queue, Taking::Purge).await.map(Some),
+        queues::Taking::Delete { if_unused, if_empty } => {
+            delete(call, queue, DeleteConditions { if_unused, if_empty }).await
+        }
+    }
+}
+
+/// Whatever comes while messages are written down is written down when the queue takes nothing more.
+async fn delete(
+    call: &Call,
+    queue: QueueRef,
+    conditions: DeleteConditions,
+) -> Result<Option<TakenAway>, Refusal> {
+    let stat = queue.stat();
+    if (conditions.if_unused && stat.n_consumers > 0) || (conditions.if_empty && stat.n_ready > 0) {
+        return Ok(None);
+    }
+    let broker = &call.api.management.broker;
+    let keep = |mut keeping: Keeping| {
+        blocking(move || {
+            keeping.keep();
+            keeping
+        })
+    };
+    let (begun, of, by) = (Arc::clone(broker), queue.clone(), call.caller.user.clone());
+    let keeping = blocking(move || Keeping::begin(&begun, &of, Taking::Delete, &by)).await?;
+    let keeping = keep(keeping).await?;
+    let Ok(n_messages) = broker.operations().begin_delete(&queue, conditions) else {
+        blocking(move || keeping.take_back()).await?;
+        return Ok(None);
+    };
+    let stat = queue.stat();
+    let keeping = keep(keeping).await;
+    broker.operations().end_delete(&queue, &call.caller.user).await;
+    let keeping = keeping?;
+    let undo = blocking(move || keeping.end_delete(stat.n_ready + stat.n_unacked)).await?;
+    Ok(Some(TakenAway { n_messages, undo }))
+}
+
+fn seen(call: &Call) -> Result<UndoEntry, Refusal> {
+    let all = call.api.management.broker.operations().undo().all().into_iter();
+    let mut named = all.filter(|entry| entry.id.to_string() == call.param("id"));
+    named.find(|entry| is_seen(call, entry)).ok_or_else(Refusal::not_found)
+}
+
+fn is_seen(call: &Call, entry: &UndoEntry) -> bool {
+    call.caller.is_local() || call.caller.sees(&call.view().meta, &entry.head.vhost)
+}
+
+/// Refuses who may not do the same again; `more` is needed too.
+fn check(call: &Call, entry: &UndoEntry, more: Option<Permission>) -> Result<(), Refusal> {
+    let permission = match entry.head.act {
+        Act::Delete => Permission::Configure,
+        Act::Purge | Act::Remove => Permission::Read,
+    };
+    let queue = (&entry.head.vhost, &entry.head.queue);
+    [Some(permission), more]
+        .into_iter()
+        .flatten()
+        .try_for_each(|it| permitted::check(call, queue, it))
+}
+
+pub(crate) fn list(call: &Call) -> Outcome {
+    let all = call.api.management.broker.operations().undo().all();
+    call.list(all.iter().filter(|entry| is_seen(call, entry)).map(shown).collect())
+}
+
+pub(crate) fn get(call: &Call) -> Outcome {
+    seen(call).map(|entry| Answer::Json(shown(&entry)))
+}
+
+/// Forgets what could be brought back.
+pub(crate) async fn forget(call: &Call) -> Outcome {
+    let entry = seen(call)?;
+    check(call, &entry, None)?;
+    let broker = Arc::clone(&call.api.management.broker);
+    if blocking(move || broker.operations().undo().forget(entry.id)).await? {
+        return Ok(Answer::NoContent);
+    }
+    Err(refused(UndoRefused::Busy))
+}
+
+fn refused(why: UndoRefused) -> Refusal {
+    match why {
+        UndoRefused::NotFound => Refusal::not_found(),
+        UndoRefused::Busy => Refusal::conflict("it is being written or brought back".to_owned()),
+        UndoRefused::NoQueue(reason) => Refusal::conflict(reason),
+    }
+}
+
+/// Begins to bring something back.
+pub(crate) async fn bring_back(call: &Call) -> Outcome {
+    let entry = seen(call)?;
+    check(call, &entry, Some(Permission::Write))?;
+    let (broker, id) = (Arc::clone(&call.api.management.broker), entry.id);
+    let back = blocking(move || BringingBack::begin(&broker, id)).await?.map_err(refused)?;
+    let (queue, not_bound) = back.queue(&call.caller.user).await.map_err(refused)?;
+    let n_total = back.shown().n_messages;
+    let what =
+        json!({"undo": id, "vhost": entry.head.vhost.as_str(), "queue": entry.head.queue.as_str()});
+    let job = call.api.turns.jobs.begin(&call.caller.user, what, n_total);
+    tokio::spawn(run(Arc::clone(&call.api), Arc::new(back), queue, Arc::clone(&job)));
+    let told = json!({"job": job.id(), "total": n_total, "not_bound": not_bound});
+    Ok(Answer::Status(StatusCode::ACCEPTED, told))
+}
+
+async fn run(api: Arc<Api>, back: Arc<BringingBack>, queue: QueueRef, job: Arc<Job>) {
+    let brought = bring(&api, &back, &queue, &job).await;
+    let ended = blocking(move || Arc::into_inner(back).map(BringingBack::end)).await;
+    match brought.and(ended) {
+        Ok(_) => job.set(JobState::Done),
+        Err(refusal) => job.set(JobState::Failed(refusal.reason)),
+    };
+}
+
+/// Brings back a portion after the other, each durably before it is noted.
+async fn bring(
+    api: &Api,
+    back: &Arc<BringingBack>,
+    queue: &QueueRef,
+    job: &Job,
+) -> Result<(), Refusal> {
+    for number in back.portions() {
+        if !may_go_on(api, job).await {
+            return Ok(());
+        }
+        let reader = Arc::clone(back);
+        let Some(messages) = blocking(move || reader.messages(number)).await? else {
+            job.note_all_stayed(1, UNREADABLE);
+            continue;
+        };
+        let mut taken = Vec::new();
+        for together in messages.chunks(TOGETHER_MAX) {
+            let took = back.put(queue, together).await.map_err(refused)?;
+            job.note_done(took.len() as u64);
+            job.note_all_stayed((together.len() - took.len()) as u64, REFUSED);
+            taken.extend(took);
+            yield_now().await;
+        }
+        let (writer, is_all) = (Arc::clone(back), taken.len() == messages.len());
+        let noted = blocking(move || writer.note(number, (!is_all).then_some(&taken))).await?;
+        noted.map_err(|error| Refusal::unavailable(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Resolves when the job may go on; false if it is to end. Like who publishes it waits while an alarm is on.
+async fn may_go_on(api: &Api, job: &Job) -> bool {
+    while job.goes_on().await {
+        if !api.management.broker.alarms.any() {
+            return true;
+        }
+        sleep(ALARM_PAUSE).await;
+    }
+    false
+}

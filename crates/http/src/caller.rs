@@ -77,6 +77,11 @@ impl Caller {
         matches!(self.operator, Operator::Local(..))
     }
 
+    /// Whether the node may connect to others as the user says.
+    pub(crate) fn may_reach_others(&self) -> bool {
+        self.has(&["administrator", "policymaker"])
+    }
+
     fn has(&self, tags: &[&str]) -> bool {
         self.tags.iter().any(|tag| tags.contains(&tag.as_str()))
     }

@@ -14,8 +14,7 @@ use crate::clock::SECOND;
 use crate::options::{Given, Usage};
 use crate::process;
 use crate::rate::Schedule;
-use crate::transport::{Encryption, Trust};
-use crate::uri::Uri;
+use client::{Encryption, Link, Trust, Uri};
 pub(crate) use values::moment_s;
 use values::{invalid, number, optional, seconds, seconds_range, truth};
 
@@ -37,36 +36,6 @@ pub(crate) struct Config {
     pub(crate) consuming: Consuming,
     pub(crate) message: Message,
     pub(crate) run: Run,
-}
-
-/// Each connection.
-#[derive(Clone, Debug)]
-pub struct Link {
-    pub(crate) heartbeat_s: u16,
-    /// 0: what the broker offers.
-    pub(crate) frame_max: u32,
-    pub(crate) no_delay: bool,
-    pub(crate) receive_buffer_bytes: Option<usize>,
-    pub(crate) send_buffer_bytes: Option<usize>,
-    /// Time to wait for a broker that does not listen yet.
-    pub(crate) startup_timeout_ns: u64,
-    /// For brokers that speak TLS.
-    pub(crate) encryption: Encryption,
-}
-
-impl Default for Link {
-    /// No heartbeats, the broker's frame size, no waiting for the broker, any certificate.
-    fn default() -> Self {
-        Self {
-            heartbeat_s: 0,
-            frame_max: 0,
-            no_delay: true,
-            receive_buffer_bytes: None,
-            send_buffer_bytes: None,
-            startup_timeout_ns: 0,
-            encryption: Encryption::new(Trust::Everyone, None),
-        }
-    }
 }
 
 /// Exchange and queues.

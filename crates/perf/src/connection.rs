@@ -12,13 +12,14 @@ use std::net::TcpStream;
 use amqp091::method::ConnectionClose;
 use anyhow::bail;
 
-use crate::client::{Client, Lost};
 use crate::clock::SECOND;
 use crate::consumer::Consumer;
+use crate::losses::Lost;
 use crate::publisher::{Publisher, TurnTime};
 use crate::stats::Sample;
-use crate::transport::Transport;
 use crate::verify::Ledger;
+use client::Client;
+use client::Transport;
 
 /// A connection's role: it publishes or it consumes, never both.
 #[derive(Debug)]

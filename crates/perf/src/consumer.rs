@@ -5,9 +5,9 @@ use amqp091::{Method, TableRef};
 use anyhow::{Context as _, bail};
 
 use crate::assembly::{Assembly, header_stamp};
-use crate::client::Lost;
 use crate::clock::{self, MILLISECOND};
 use crate::config::Settle;
+use crate::losses::Lost;
 use crate::publisher::TurnTime;
 use crate::rate::Gate;
 use crate::stats::{Run, Sample};

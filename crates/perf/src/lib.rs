@@ -4,13 +4,13 @@
 //! Start reading at [`run()`], then `config` for what is asked for and `worker` for how it is done.
 
 mod assembly;
-mod client;
 mod clock;
 mod config;
 mod confirm_window;
 mod confirms;
 mod connection;
 mod consumer;
+mod losses;
 mod message;
 mod options;
 pub mod process;
@@ -25,9 +25,7 @@ mod stream;
 mod template;
 mod timerfd;
 mod topology;
-mod transport;
 mod unconfirmed;
-mod uri;
 mod verify;
 mod worker;
 
@@ -40,10 +38,8 @@ use options::Usage;
 use report::RunError;
 use run::End;
 
-pub use client::{Client, Closed, Unreachable};
-pub use config::Link;
+pub use client::{Client, Closed, Link, Unreachable, Uri};
 pub use stream::OneByOne;
-pub use uri::Uri;
 
 /// The run failed, or `--verify` found something.
 const EXIT_FAILED: u8 = 1;

@@ -10,12 +10,12 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 
-use crate::client::Closed;
 use crate::clock::SECOND;
 use crate::config::Format;
 use crate::process::Usage;
 use crate::stats::{Counts, Sample};
 use crate::verify::Verdict;
+use client::Closed;
 
 /// The text of `--metrics-help`.
 pub(crate) const METRICS_HELP: &str = "\

@@ -12,7 +12,6 @@ use std::sync::mpsc::{Sender, channel};
 
 use anyhow::Context as _;
 
-use crate::client::Client;
 use crate::clock;
 use crate::config::{Config, Format};
 use crate::connection::Phase;
@@ -24,6 +23,7 @@ use crate::shared::{Broken, News, Shared};
 use crate::topology::{self, Routes};
 use crate::verify::{Guarantee, Ledger, Verdict};
 use crate::worker::Worker;
+use client::Client;
 use monitor::Run;
 use reconnect::Reconnector;
 

@@ -4,9 +4,8 @@ use amqp091::method::{BasicQos, BasicQosOk, ConfirmSelect, ConfirmSelectOk};
 use amqp091::{Properties, ShortString, Table, Value};
 use anyhow::Context as _;
 
-use crate::client::Client;
 use crate::clock::{SECOND, from_seconds};
-use crate::config::{Body, Config, Consuming, Link, Message, Publishing, moment_s};
+use crate::config::{Body, Config, Consuming, Message, Publishing, moment_s};
 use crate::confirms::Confirms;
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
@@ -16,7 +15,9 @@ use crate::rate::{Gate, RateLimiter};
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
 use crate::topology::{self, Queue, Routes};
 use crate::unconfirmed::Unconfirmed;
-use crate::uri::Uri;
+use client::Client;
+use client::Link;
+use client::Uri;
 
 /// Size of a publisher's batch: with more, memory traffic costs more than system calls.
 const BATCH_BYTES: usize = 64 * 1024;

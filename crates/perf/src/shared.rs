@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::client::Client;
 use crate::clock;
 use crate::connection::Phase;
 use crate::stats::Sample;
 use crate::verify::Ledger;
+use client::Client;
 
 /// State shared by all threads of a run.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use amqp091::method::{
 use amqp091::{Method, TableRef};
 use anyhow::{Context as _, bail};
 
-use crate::client::{Client, Closed};
 use crate::config::{Config, Queues, Topology};
 use crate::message::Random;
+use client::{Client, Closed};
 
 /// The channel for declarations.
 const CHANNEL: u16 = 1;
@@ -213,7 +213,7 @@ fn declare_queue(client: &mut Client, topology: &Topology, name: &str) -> anyhow
     let arguments = topology.queue_arguments.to_bytes();
     let declare = QueueDeclare {
         queue: name.as_bytes(),
-        durable: topology.durable || client.needs_durable_queues(),
+        durable: topology.durable || needs_durable_queues(client),
         auto_delete: topology.auto_delete,
         arguments: TableRef::parse(&arguments)?,
         ..QueueDeclare::default()
@@ -272,6 +272,18 @@ pub(crate) fn n_ready(client: &mut Client, routes: &Routes) -> anyhow::Result<u6
         n += u64::from(ask(client, &passive_queue(&queue.name))?.unwrap_or_default());
     }
     Ok(n)
+}
+
+/// Whether the broker refuses queues that are not durable.
+fn needs_durable_queues(broker: &Client) -> bool {
+    has_only_durable_queues(&broker.server_text("product"), &broker.server_text("version"))
+}
+
+/// COMPAT: RabbitMQ refuses transient queues from 4.3 on, so PerfTest makes durable ones there.
+fn has_only_durable_queues(product: &str, version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    product == "RabbitMQ" && version >= (4, 3)
 }
 
 #[cfg(test)]
@@ -343,5 +355,13 @@ mod tests {
         for line in ["-t topic", "-K", "-p", "-sb"] {
             assert_eq!(routes(line).1, None, "{line}");
         }
+    }
+
+    #[test]
+    fn only_new_brokers_of_that_make_lack_transient_queues() {
+        let of = has_only_durable_queues;
+        assert!(of("RabbitMQ", "4.3.6") && of("RabbitMQ", "5.0"));
+        assert!(!of("RabbitMQ", "4.2.9") && !of("RabbitMQ", "3.13.0") && !of("Leveret", "4.3.0"));
+        assert!(!of("", ""));
     }
 }

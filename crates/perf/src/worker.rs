@@ -12,9 +12,9 @@ use std::sync::mpsc::Sender;
 use anyhow::bail;
 use rustix::event::{Timespec, epoll};
 
-use crate::client::is_loss;
 use crate::clock::{self, SECOND};
 use crate::connection::{Connection, Phase, Role, Turn, TurnContext};
+use crate::losses::is_loss;
 use crate::publisher::{Publisher, TurnTime};
 use crate::shared::{Broken, News, Reconnected, Shared};
 use crate::stats::{Counts, Sample};

@@ -37,9 +37,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mgmt", &["broker", "auth", "tls"]),
     ("metrics", &["mgmt"]),
     ("ui", &[]),
-    ("http", &["metrics", "tls", "ui"]),
+    ("client", &["amqp091", "streamproto", "tls"]),
+    ("http", &["client", "metrics", "tls", "ui"]),
     ("ctl", &["stdx", "tls"]),
-    ("perf", &["amqp091", "streamproto", "sub-batch", "tls"]),
+    ("perf", &["client", "sub-batch"]),
     ("bench", &["perf"]),
     ("node", &["net", "http", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),
@@ -53,7 +54,8 @@ const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
 pub(crate) const IO_CRATES: &[&str] = &[
-    "log", "tls", "auth", "net", "mgmt", "http", "node", "ctl", "perf", "bench", "testing", "sim",
+    "log", "tls", "auth", "net", "mgmt", "http", "node", "ctl", "client", "perf", "bench",
+    "testing", "sim",
 ];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.

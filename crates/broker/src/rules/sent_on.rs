@@ -11,6 +11,7 @@ use message::{MessageRef, OwnedMessage};
 use queue::Reason;
 use queue_type::{Confirm, DeadLetter};
 use quorum::WaitingPublishers;
+use session::Confirmation;
 
 /// The fate of a message that was sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,19 @@ impl Operations<'_> {
     }
 }
 
+impl Operations<'_> {
+    /// Drops the ready ones among messages of a queue, each told with its position and the size of its body,
+    /// that another broker has; returns how many. Whoever waits for their consumers has a confirm.
+    #[must_use]
+    pub fn hand_over(&self, from: &QueueRef, messages: &[(u64, u64)]) -> u64 {
+        let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
+        for (_, Confirm { publisher, sequence }) in confirms_of(from, &positions) {
+            publisher.answer_parts(sequence, 1, Confirmation::Ack);
+        }
+        self.remove_messages(from, messages, &mut Vec::new())
+    }
+}
+
 fn letter(from: &QueueRef, departure: &Departure) -> DeadLetter {
     let message = departure.message.message();
     // A quorum queue keeps transient ones too: its messages say themselves what they are.
@@ -99,15 +113,19 @@ fn letter(from: &QueueRef, departure: &Departure) -> DeadLetter {
 
 fn take_confirms(from: &QueueRef, letters: &mut [DeadLetter]) {
     let positions: Vec<u64> = letters.iter().map(|letter| letter.position).collect();
-    let confirms = match from {
-        QueueRef::Classic(queue) => queue.inspect().take_confirms(&positions),
-        QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(&positions),
-        QueueRef::Stream(_) => Vec::new(),
-    };
-    let mut confirms = confirms.into_iter().peekable();
+    let mut confirms = confirms_of(from, &positions).into_iter().peekable();
     for letter in letters {
         let confirm = confirms.next_if(|(at, _)| *at == letter.position);
         letter.confirm = confirm.map(|(_, confirm)| confirm);
+    }
+}
+
+/// Takes those that wait for messages at these positions, in their order.
+fn confirms_of(from: &QueueRef, positions: &[u64]) -> Vec<(u64, Confirm)> {
+    match from {
+        QueueRef::Classic(queue) => queue.inspect().take_confirms(positions),
+        QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(positions),
+        QueueRef::Stream(_) => Vec::new(),
     }
 }
 

@@ -1,16 +1,20 @@
 //! Messages that are sent on: which, and where to, as a request says; counted, or as a job.
 
+mod elsewhere;
 mod job;
 
+use self::elsewhere::Elsewhere;
 use self::job::{NO_EXCHANGE, NO_ORIGIN, Redrive};
 use super::import::publisher;
 use super::look::{number, permitted};
 use super::origin::Origin;
 use super::select::{Picked, Selection};
 use crate::call::{Answer, Call, Outcome};
-use crate::objects::{flag, text};
+use crate::caller::Caller;
+use crate::objects::{flag, optional_text, text};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
+use client::Uri;
 use meta::Permission;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -22,37 +26,68 @@ const TARGETS_MAX: usize = 1_000;
 
 /// Where messages go.
 #[derive(Clone)]
-enum Target {
-    /// To the exchange and by the key that each had when it died first.
-    Origin,
-    To(Origin),
+struct Target {
+    /// An exchange and a key; those that each had when it died first, if none are given.
+    to: Option<Origin>,
+    /// Another broker.
+    elsewhere: Option<Uri>,
 }
 
 impl Target {
     fn of(fields: &Map<String, Value>) -> Result<Self, Refusal> {
         let to = match fields.get("to") {
-            Some(Value::String(word)) if word == "origin" => return Ok(Self::Origin),
+            Some(Value::String(word)) if word == "origin" => {
+                return Ok(Self { to: None, elsewhere: None });
+            }
             Some(Value::Object(to)) => to,
             _ => {
-                let text =
-                    "to is origin, or an object with a queue, or with an exchange and routing_key";
+                let text = "to is origin, or an object with a queue, or with an exchange and routing_key, \
+                            or with the uri of another broker, or both";
                 return Err(Refusal::bad_request(text));
             }
         };
+        let elsewhere =
+            optional_text(to, "uri")?.map(|uri| Uri::parse(uri).map_err(Refusal::bad_request));
+        let elsewhere = elsewhere.transpose()?;
+        if elsewhere.is_some() && to.len() == 1 {
+            return Ok(Self { to: None, elsewhere });
+        }
         let (exchange, key) = match to.get("queue") {
             Some(_) => ("", text(to, "queue")?),
             None => (text(to, "exchange")?, text(to, "routing_key")?),
         };
+        crate::objects::short(exchange)?;
         crate::objects::short(key)?;
         let exchange = if exchange == "amq.default" { "" } else { exchange };
-        Ok(Self::To(Origin { exchange: exchange.to_owned(), key: key.as_bytes().to_vec() }))
+        let to = Some(Origin { exchange: exchange.to_owned(), key: key.as_bytes().to_vec() });
+        Ok(Self { to, elsewhere })
     }
 
     fn of_message(&self, message: &message::MessageRef<'_>) -> Option<Origin> {
-        match self {
-            Self::Origin => Origin::of(message),
-            Self::To(target) => Some(target.clone()),
+        self.to.clone().or_else(|| Origin::of(message))
+    }
+
+    /// Who sends messages there.
+    fn sender(&self, call: &Call) -> Result<Caller, Refusal> {
+        if self.elsewhere.is_none() {
+            return publisher(call);
         }
+        let text = "messages are sent to other brokers by policymakers and administrators";
+        let may = call.caller.may_reach_others();
+        may.then(|| call.caller.clone()).ok_or_else(|| Refusal::not_authorised(text))
+    }
+
+    /// The request as those are told who ask for the job: without the password of another broker.
+    fn shown(&self, call: &Call, mut fields: Map<String, Value>) -> Value {
+        if let (Some(uri), Some(to)) = (&self.elsewhere, fields.get_mut("to")) {
+            let scheme = if uri.is_encrypted { "amqps" } else { "amqp" };
+            let shown = format!("{scheme}://{}:{}/{}", uri.host, uri.port, uri.vhost);
+            crate::objects::put_field(to, "uri", shown.into());
+        }
+        let mut what = Value::Object(fields);
+        crate::objects::put_field(&mut what, "queue", call.param("name").into());
+        crate::objects::put_field(&mut what, "vhost", call.param("vhost").into());
+        what
     }
 }
 
@@ -62,7 +97,7 @@ pub(crate) async fn begin(call: &Call) -> Outcome {
     let target = Target::of(&fields)?;
     let selection = Selection::of(call, &fields)?;
     permitted(call, Permission::Read)?;
-    let caller = publisher(call)?;
+    let caller = target.sender(call)?;
     let turn = call.api.turns.search(&call.caller.user)?;
     let api = Arc::clone(&call.api);
     let counted = target.clone();
@@ -79,21 +114,21 @@ pub(crate) async fn begin(call: &Call) -> Outcome {
     let picked = picked.await.unwrap_or_else(|_| Err(Refusal::internal()));
     let (selection, picked, first, targets) = picked?;
     if flag(&fields, "dry_run")? {
-        return Ok(Answer::Raw(told(call, &picked, &first, &targets)));
+        let is_here = target.elsewhere.is_none();
+        return Ok(Answer::Raw(told(call, &picked, &first, (&targets, is_here))));
     }
     let rate = number(&fields, "rate")?.filter(|rate| *rate > 0);
-    let mut what = Value::Object(fields.clone());
-    crate::objects::put_field(&mut what, "queue", call.param("name").into());
-    crate::objects::put_field(&mut what, "vhost", call.param("vhost").into());
-    let n_total = picked.len() as u64;
+    let clears_deaths = flag(&fields, "clear_deaths")?;
+    let (what, n_total) = (target.shown(call, fields), picked.len() as u64);
     let job = call.api.turns.jobs.begin(&call.caller.user, what, n_total);
     let redrive = Redrive {
         api: Arc::clone(&call.api),
         caller,
         vhost: call.name("vhost"),
         wanted: Arc::new(selection.wanted),
+        elsewhere: target.elsewhere.clone().map(Elsewhere::of),
         target,
-        clears_deaths: flag(&fields, "clear_deaths")?,
+        clears_deaths,
         rate,
         job: Arc::clone(&job),
         _turn: turn,
@@ -106,13 +141,14 @@ fn told(
     call: &Call,
     picked: &Picked,
     first: &[Vec<u8>],
-    targets: &BTreeMap<Option<Origin>, u64>,
+    (targets, is_here): (&BTreeMap<Option<Origin>, u64>, bool),
 ) -> Vec<u8> {
     let view = call.view();
     let target = |(target, n): (&Option<Origin>, &u64)| match target {
         None => json!({"messages": n, "problem": NO_ORIGIN}),
         Some(target) => {
-            let is_there = view.meta.exchange(call.param("vhost"), &target.exchange).is_some();
+            let is_there =
+                !is_here || view.meta.exchange(call.param("vhost"), &target.exchange).is_some();
             json!({
                 "messages": n,
                 "exchange": target.exchange,

@@ -109,16 +109,41 @@ fn messages_that_find_no_place_stay() {
     api.expect(404, "GET /jobs/77", "");
 }
 
+/// A queue with so many persistent messages.
+fn filled(api: &Api, kind: &str, n: u64) {
+    let durable =
+        |kind: &str| json!({"durable": true, "arguments": {"x-queue-type": kind}}).to_string();
+    api.expect(201, "PUT /queues/%2F/dead", &durable(kind));
+    api.expect(201, "PUT /queues/%2F/work", &durable("classic"));
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    for n in 0..n {
+        client.put_content("", "dead", 2, format!("{n:06}").as_bytes());
+    }
+    client.wait_for_confirms();
+}
+
+/// The bodies of a queue's messages, as an export tells them.
+fn bodies(at: std::net::SocketAddr, queue: &str) -> Vec<String> {
+    let exported = ask(at, "guest:guest", &format!("POST /queues/%2F/{queue}/export"), "");
+    assert_eq!(exported.status, 200, "{}", exported.text);
+    let body = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["payload"].as_str().unwrap().to_owned()
+    };
+    exported.text.lines().map(body).collect()
+}
+
 #[test]
 fn no_message_is_lost_when_the_node_is_killed_while_they_are_sent_on() {
+    const N: usize = 100_000;
     for kind in ["classic", "quorum"] {
         let mut api = Api::start();
-        let client = with_dead_letters(&api, kind);
-        let all = json!({"select": "all", "to": "origin", "rate": 5_000}).to_string();
+        filled(&api, kind, N as u64);
+        let all = json!({"select": "all", "to": {"queue": "work"}}).to_string();
         let begun = api.expect(202, "POST /queues/%2F/dead/redrive", &all);
         let job = format!("GET /jobs/{}", begun["job"]);
         wait_until("some are sent on", || api.expect(200, &job, "")["done"].as_u64() > Some(0));
-        drop(client);
         api.0.kill_and_start();
         let at = api.0.http_address();
         let is_read = |queue| {
@@ -126,12 +151,72 @@ fn no_message_is_lost_when_the_node_is_killed_while_they_are_sent_on() {
             ask(at, "guest:guest", &browse, "").status == 200
         };
         wait_until("queues are read", || is_read("dead") && is_read("work"));
-        assert!(n_ready(&api, "dead") + n_ready(&api, "work") >= N);
-        let job = redrive(&api, &json!({"select": "all", "to": "origin"}));
-        assert_eq!(job["state"], "done", "{job}");
-        let mut client = Client::guest(api.0.address());
-        let numbers: BTreeSet<Vec<u8>> =
-            std::iter::from_fn(|| client.get("work")).map(|it| it.body).collect();
-        assert_eq!((numbers.len() as u64, n_ready(&api, "dead")), (N, 0), "{kind}");
+        let (dead, work) = (bodies(at, "dead"), bodies(at, "work"));
+        assert!(!work.is_empty() && dead.len() + work.len() >= N);
+        let all: BTreeSet<&String> = dead.iter().chain(&work).collect();
+        assert_eq!(all.len(), N, "{kind}");
+        let job = redrive(&api, &json!({"select": "all", "to": {"queue": "work"}}));
+        assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(dead.len())), "{job}");
+        let work: BTreeSet<String> = bodies(at, "work").into_iter().collect();
+        assert_eq!((work.len(), n_ready(&api, "dead")), (N, 0), "{kind}");
     }
+}
+
+#[test]
+fn messages_go_to_another_broker_and_leave_once_it_has_confirmed_them() {
+    const N: u64 = 300;
+    let (here, mut there) = (Api::start(), Api::start());
+    filled(&here, "quorum", N);
+    there.expect(201, "PUT /queues/%2F/there", r#"{"durable":true}"#);
+    let full = r#"{"arguments":{"x-max-length":0,"x-overflow":"reject-publish"}}"#;
+    there.expect(201, "PUT /queues/%2F/full", full);
+    let uri = |password: &str| format!("amqp://guest:{password}@{}/%2F", there.0.address());
+    let to = |uri: &str, queue: &str| json!({"uri": uri, "queue": queue});
+    let job =
+        |to: Value, limit: u64| redrive(&here, &json!({"select": "all", "to": to, "limit": limit}));
+    let sent = job(to(&uri("guest"), "there"), 200);
+    assert_eq!((&sent["state"], &sent["done"]), (&json!("done"), &json!(200)), "{sent}");
+    assert!(!sent.to_string().contains("guest:guest@"), "{sent}");
+    assert_eq!((n_ready(&here, "dead"), n_ready(&there, "there")), (N - 200, 200));
+    for (queue, reason) in [
+        ("none", "no queue is bound for it at the other broker"),
+        ("full", "the other broker has refused it"),
+    ] {
+        assert_eq!(job(to(&uri("guest"), queue), 10)["stayed"], json!({reason: 10}));
+    }
+    let exchange = json!({"uri": uri("guest"), "exchange": "none", "routing_key": ""});
+    let stayed = json!({"the other broker has no such exchange": 10});
+    assert_eq!(job(exchange, 10)["stayed"], stayed);
+    let refused = job(to(&uri("wrong"), "there"), 10);
+    assert_eq!((&refused["state"], &refused["done"]), (&json!("failed"), &json!(0)), "{refused}");
+    assert_eq!(n_ready(&here, "dead"), N - 200);
+    // A broker that goes away costs nothing.
+    let slow = json!({"select": "all", "to": to(&uri("guest"), "there"), "rate": 20}).to_string();
+    let begun = here.expect(202, "POST /queues/%2F/dead/redrive", &slow);
+    let job = format!("GET /jobs/{}", begun["job"]);
+    wait_until("some are sent", || here.expect(200, &job, "")["done"].as_u64() > Some(0));
+    there.0.kill_and_start();
+    wait_until("it fails", || here.expect(200, &job, "")["state"] == "failed");
+    let at = there.0.http_address();
+    let browse = "POST /queues/%2F/there/browse";
+    wait_until("it is read", || ask(at, "guest:guest", browse, "").status == 200);
+    let (dead, arrived) = (bodies(here.0.http_address(), "dead"), bodies(at, "there"));
+    let all: BTreeSet<&String> = dead.iter().chain(&arrived).collect();
+    assert_eq!(all.len() as u64, N);
+}
+
+#[test]
+fn messages_are_sent_to_other_brokers_by_policymakers_alone() {
+    let api = Api::start();
+    filled(&api, "classic", 1);
+    api.expect(201, "PUT /users/reader", r#"{"password":"reader","tags":"management"}"#);
+    let all = r#"{"configure":".*","write":".*","read":".*"}"#;
+    api.expect(201, "PUT /permissions/%2F/reader", all);
+    let wanted = r#"{"select":"all","to":{"uri":"amqp://127.0.0.1:1"},"dry_run":true}"#;
+    let ask_as = |login: &str| {
+        ask(api.0.http_address(), login, "POST /queues/%2F/dead/redrive", wanted).status
+    };
+    assert_eq!((ask_as("reader:reader"), ask_as("guest:guest")), (401, 200));
+    let wrong = r#"{"select":"all","to":{"uri":"http://x"}}"#;
+    api.expect(400, "POST /queues/%2F/dead/redrive", wrong);
 }

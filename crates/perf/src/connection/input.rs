@@ -8,10 +8,11 @@ use anyhow::{Context as _, bail};
 
 use super::{Connection, Phase, Role, TurnContext, lost};
 use crate::assembly::is_content;
-use crate::client::{Lost, closed};
 use crate::clock;
 use crate::consumer::{Consumer, Seen};
-use crate::transport::Received;
+use crate::losses::Lost;
+use client::Received;
+use client::closed;
 
 /// The payload of a basic.deliver starts with this.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];

@@ -6,7 +6,7 @@ use amqp091::frame::HEARTBEAT;
 
 use super::{Connection, Phase, Role, Turn, TurnContext, lost};
 use crate::publisher::{Publisher, Staged};
-use crate::transport::Sent;
+use client::Sent;
 
 impl Connection {
     /// Makes bytes ready and writes once.

@@ -11,7 +11,6 @@ use super::meter::Meter;
 use super::progress::Bar;
 use super::say;
 use super::stop_reason::{IDLE_NS, Idle, StopReason};
-use crate::client::Client;
 use crate::clock::{self, MILLISECOND, SECOND};
 use crate::config::{Config, ExitWhen, Format};
 use crate::connection::Phase;
@@ -21,6 +20,7 @@ use crate::shared::{News, Shared};
 use crate::stats::Sample;
 use crate::topology;
 use crate::verify::Ledger;
+use client::Client;
 
 /// Time that threads have for the next connection, and for all their consumers to begin.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -7,10 +7,10 @@ use streamproto::command::{
 };
 use streamproto::{CommandId, Key, List, ResponseCode, ToClient, decode_frame, split_id};
 
-use crate::client::{READ_BYTES, Unreachable, lesser, open};
-use crate::config::Link;
-use crate::transport::{Received, Transport};
-use crate::uri::Uri;
+use client::Link;
+use client::Uri;
+use client::{READ_BYTES, Unreachable, lesser, open};
+use client::{Received, Transport};
 
 /// The broker refused what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -6,14 +6,15 @@ use rustls::pki_types::{DnsName, ServerName};
 use streamproto::{Compression, OffsetSpec};
 
 use crate::clock::{MILLISECOND, SECOND};
+use crate::config::Format;
 use crate::config::values::{
     byte_capacity, invalid, list, moment_s, number, optional, seconds, truth,
 };
-use crate::config::{Format, Link};
 use crate::options::{Given, Usage};
 use crate::process;
-use crate::transport::{Encryption, Trust};
-use crate::uri::Uri;
+use client::Link;
+use client::Uri;
+use client::{Encryption, Trust};
 
 /// The least body: a time stamp.
 pub(super) const BODY_BYTES_MIN: usize = 8;

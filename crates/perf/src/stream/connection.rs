@@ -12,7 +12,7 @@ use super::consumer::Consumer;
 use super::producer::{Producer, Staged};
 use crate::clock::SECOND;
 use crate::stats::Sample;
-use crate::transport::{Received, Sent, Transport};
+use client::{Received, Sent, Transport};
 
 /// Key and version of `Deliver`.
 const DELIVER: [u8; 4] = [0, 8, 0, 1];

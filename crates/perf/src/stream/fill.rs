@@ -22,12 +22,13 @@ use super::options::FILL_OPTIONS;
 use super::producer::{Plan, Producer, Staged};
 use super::topology;
 use crate::clock;
+use crate::config::Format;
 use crate::config::values::{invalid, list, number};
-use crate::config::{Format, Link};
 use crate::options::{Given, Usage, help_of, parse_from};
 use crate::run::say;
 use crate::stats::Sample;
-use crate::uri::Uri;
+use client::Link;
+use client::Uri;
 use read_back::Chunks;
 
 /// Streams that are filled together, at most: publishers have a number of one byte.
@@ -202,7 +203,7 @@ fn is_there(error: &anyhow::Error) -> bool {
 
 /// The publishing of chunks: a producer per stream, whose window is its batch.
 struct Filling {
-    transport: crate::transport::Transport,
+    transport: client::Transport,
     input: Vec<u8>,
     producers: Vec<Producer>,
     output: Vec<u8>,

@@ -8,8 +8,8 @@ use streamproto::{Entry, Key, List, OffsetSpec};
 
 use super::client::StreamClient;
 use super::topology;
-use crate::config::Link;
-use crate::uri::Uri;
+use client::Link;
+use client::Uri;
 
 /// Chunks on their way, at most; one is.
 const CREDITS: u16 = 10;

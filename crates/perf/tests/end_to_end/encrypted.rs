@@ -80,9 +80,7 @@ fn whom_it_trusts() {
     assert_eq!(friend.asked().last().unwrap(), "broker.example");
 
     std::fs::remove_file(&trusted).unwrap();
-    let nobody = run(friend.port, "localhost", "-udsc");
-    assert!(nobody.2.contains("certificates to trust: "), "{}", nobody.2);
-    refused(nobody, "this system trusts nobody");
+    refused(run(friend.port, "localhost", "-udsc"), "this system trusts nobody: ");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! go. What finds no queue, or a full one, stays. Whoever holds a message meanwhile keeps it.
 
 use super::Target;
+use super::elsewhere::{Elsewhere, Stays};
 use crate::Api;
 use crate::caller::Caller;
 use crate::jobs::{Job, JobState};
@@ -41,6 +42,8 @@ pub(super) struct Redrive {
     pub(super) vhost: Name,
     pub(super) wanted: Arc<Wanted>,
     pub(super) target: Target,
+    /// The broker they go to, if it is another one.
+    pub(super) elsewhere: Option<Elsewhere>,
     pub(super) clears_deaths: bool,
     /// Messages a second.
     pub(super) rate: Option<u64>,
@@ -50,8 +53,11 @@ pub(super) struct Redrive {
 
 impl Redrive {
     /// Sends messages on, each told by its position and the size of its body, until the job is to end.
-    pub(super) async fn run(self, picked: Vec<(u64, u64)>) {
+    pub(super) async fn run(mut self, picked: Vec<(u64, u64)>) {
         let ended = self.send_all(&picked).await;
+        if let Some(elsewhere) = self.elsewhere.take() {
+            drop(spawn_blocking(move || elsewhere.close()).await);
+        }
         self.api.management.broker.operations().durable().await;
         match ended {
             Ok(()) => self.job.set(JobState::Done),
@@ -59,11 +65,11 @@ impl Redrive {
         };
     }
 
-    async fn send_all(&self, picked: &[(u64, u64)]) -> Result<(), Refusal> {
+    async fn send_all(&mut self, picked: &[(u64, u64)]) -> Result<(), Refusal> {
         let mut rest = picked;
         while !rest.is_empty() && self.job.goes_on().await {
             // COMPAT: who publishes waits while an alarm is on.
-            if self.api.management.broker.alarms.any() {
+            if self.elsewhere.is_none() && self.api.management.broker.alarms.any() {
                 sleep(ALARM_PAUSE).await;
                 continue;
             }
@@ -92,7 +98,7 @@ impl Redrive {
         rest.iter().take(most).take_while(within).count().min(rest.len())
     }
 
-    async fn send(&self, together: &[(u64, u64)]) -> Result<(), Refusal> {
+    async fn send(&mut self, together: &[(u64, u64)]) -> Result<(), Refusal> {
         let messages = self.read(together).await?;
         for (position, _) in together.iter().filter(|(at, _)| !messages.contains_key(at)) {
             self.job.note_stayed(*position, GONE);
@@ -104,24 +110,58 @@ impl Redrive {
                 Err(reason) => self.job.note_stayed(position, reason),
             }
         }
+        match self.elsewhere.take() {
+            Some(elsewhere) => self.send_elsewhere(elsewhere, departures).await,
+            None => self.send_here(&departures).await,
+        }
+    }
+
+    async fn send_here(&self, departures: &[Departure]) -> Result<(), Refusal> {
         let operations = self.api.management.broker.operations();
-        let sent = operations.send_on(&self.wanted.queue, &departures).await;
-        self.note(&departures, &sent.map_err(|_| Refusal::internal())?);
+        let sent = operations.send_on(&self.wanted.queue, departures).await;
+        let Departed { fates, n_left } = sent.map_err(|_| Refusal::internal())?;
+        let stays = |fate| match fate {
+            Fate::Arrived => None,
+            Fate::NotRouted => Some(NOT_ROUTED),
+            Fate::Refused => Some(REFUSED),
+        };
+        let places = departures.iter().map(|it| it.position).zip(fates.into_iter().map(stays));
+        self.note(places, n_left);
         Ok(())
     }
 
-    fn note(&self, departures: &[Departure], departed: &Departed) {
-        let Departed { fates, n_left } = departed;
-        for (departure, fate) in departures.iter().zip(fates) {
-            match fate {
-                Fate::Arrived => {}
-                Fate::NotRouted => self.job.note_stayed(departure.position, NOT_ROUTED),
-                Fate::Refused => self.job.note_stayed(departure.position, REFUSED),
+    async fn send_elsewhere(
+        &mut self,
+        mut elsewhere: Elsewhere,
+        departures: Vec<Departure>,
+    ) -> Result<(), Refusal> {
+        let sent = spawn_blocking(move || {
+            let messages: Vec<_> = departures.iter().map(|it| it.message.message()).collect();
+            let (stays, sent) = elsewhere.take(&messages);
+            (elsewhere, departures, stays, sent)
+        });
+        let (elsewhere, departures, stays, sent) = sent.await.map_err(|_| Refusal::internal())?;
+        self.elsewhere = Some(elsewhere);
+        let arrived = departures.iter().zip(&stays).filter(|(_, stays)| stays.is_none());
+        let arrived: Vec<(u64, u64)> =
+            arrived.map(|(it, _)| (it.position, it.message.message().body.len() as u64)).collect();
+        let operations = self.api.management.broker.operations();
+        let n_left = operations.hand_over(&self.wanted.queue, &arrived);
+        self.note(departures.iter().map(|it| it.position).zip(stays), n_left);
+        sent.map_err(Refusal::bad_request)
+    }
+
+    /// Notes which messages stay, and that of those that do not so many left their queue.
+    fn note(&self, places: impl Iterator<Item = (u64, Stays)>, n_left: u64) {
+        let mut n_arrived = 0_u64;
+        for (position, stays) in places {
+            match stays {
+                None => n_arrived += 1,
+                Some(reason) => self.job.note_stayed(position, reason),
             }
         }
-        let n_arrived = fates.iter().filter(|fate| **fate == Fate::Arrived).count() as u64;
-        self.job.note_done(*n_left);
-        self.job.note_all_stayed(n_arrived.saturating_sub(*n_left), TAKEN);
+        self.job.note_done(n_left);
+        self.job.note_all_stayed(n_arrived.saturating_sub(n_left), TAKEN);
     }
 
     /// Reads messages that are still there and still picked.
@@ -156,7 +196,9 @@ impl Redrive {
         message: &MessageRef<'_>,
     ) -> Result<Departure, &'static str> {
         let Origin { exchange, key } = self.target.of_message(message).ok_or(NO_ORIGIN)?;
-        self.check(&exchange, &key)?;
+        if self.elsewhere.is_none() {
+            self.check(&exchange, &key)?;
+        }
         let properties = redriven(message, self.clears_deaths);
         let dead_lettered = message.annotations.dead_lettered && !self.clears_deaths;
         let message = MessageRef {

@@ -12,7 +12,7 @@ use streamproto::{ChunkType, List, OffsetSpec, ToClient, decode_frame};
 
 use crate::stream::client::StreamClient;
 use crate::stream::consumer::checked;
-use crate::transport::Transport;
+use client::Transport;
 
 /// Chunks that are asked for ahead.
 const CREDIT: u16 = 50;

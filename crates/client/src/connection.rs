@@ -15,8 +15,7 @@ use amqp091::{
 };
 use anyhow::{Context as _, bail};
 
-use crate::config::Link;
-use crate::transport::{Received, Session, Transport};
+use crate::transport::{Encryption, Received, Session, Transport, Trust};
 use crate::uri::Uri;
 
 /// The longest wait for an answer.
@@ -25,10 +24,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between attempts while the broker starts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// The reply code of a broker that goes away, or whose operator closes connections.
-const CONNECTION_FORCED: u16 = 320;
 /// Size of one read, bytes.
-pub(crate) const READ_BYTES: usize = 16 * 1024;
+pub const READ_BYTES: usize = 16 * 1024;
 
 /// There is no broker, or it does not let us in.
 #[derive(Debug, thiserror::Error)]
@@ -45,15 +42,46 @@ pub struct Closed {
     pub text: String,
 }
 
-/// A connection ended without being asked to: it may be made again.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Lost(pub(crate) String);
+/// The settings of a connection.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Seconds; 0 is none.
+    pub heartbeat_s: u16,
+    /// Bytes; 0 is what the broker offers.
+    pub frame_max: u32,
+    /// Whether small writes are sent at once.
+    pub no_delay: bool,
+    /// Bytes of the socket's buffer, if not the system's.
+    pub receive_buffer_bytes: Option<usize>,
+    /// The same for sending.
+    pub send_buffer_bytes: Option<usize>,
+    /// Time to wait for a broker that does not listen yet.
+    pub startup_timeout_ns: u64,
+    /// For brokers that speak TLS.
+    pub encryption: Encryption,
+}
 
-/// Whether what went wrong is that a connection ended, through nothing that was asked on it.
-pub(crate) fn is_loss(error: &anyhow::Error) -> bool {
-    let is_forced = |closed: &Closed| closed.code == CONNECTION_FORCED;
-    error.downcast_ref::<Lost>().is_some() || error.downcast_ref().is_some_and(is_forced)
+impl Link {
+    /// No heartbeats, the broker's frame size, no waiting for the broker, certificates as `trust` says.
+    #[must_use]
+    pub fn trusting(trust: Trust) -> Self {
+        Self {
+            heartbeat_s: 0,
+            frame_max: 0,
+            no_delay: true,
+            receive_buffer_bytes: None,
+            send_buffer_bytes: None,
+            startup_timeout_ns: 0,
+            encryption: Encryption::new(trust, None),
+        }
+    }
+}
+
+impl Default for Link {
+    /// As [`Self::trusting`] everyone.
+    fn default() -> Self {
+        Self::trusting(Trust::Everyone)
+    }
 }
 
 /// An open connection.
@@ -65,9 +93,9 @@ pub struct Client {
     /// The broker's `server-properties`: product, version, capabilities.
     pub server_properties: Table,
     /// Bytes; 0 is no limit.
-    pub(crate) frame_max: u32,
+    pub frame_max: u32,
     /// Seconds; 0 is none.
-    pub(crate) heartbeat_s: u16,
+    pub heartbeat_s: u16,
 }
 
 impl Client {
@@ -137,7 +165,7 @@ impl Client {
     }
 
     /// Closes a channel.
-    pub(crate) fn close_channel(&mut self, channel: u16) -> anyhow::Result<()> {
+    pub fn close_channel(&mut self, channel: u16) -> anyhow::Result<()> {
         let close = ChannelClose { reply_code: 200, ..ChannelClose::default() };
         self.call(channel, close.into(), ChannelCloseOk::ID).map(drop)
     }
@@ -167,27 +195,41 @@ impl Client {
         self.transport.send_all(&self.output).context("writing")
     }
 
+    /// Sends frames that are encoded already.
+    pub(crate) fn send_bytes(&mut self, frames: &[u8]) -> anyhow::Result<()> {
+        self.transport.send_all(frames).context("writing")
+    }
+
     fn await_answer(&mut self, channel: u16, answer: MethodId) -> anyhow::Result<Vec<u8>> {
+        loop {
+            let found = self.next_method(|its_channel, method, payload| {
+                if let Some(closed) = closed(method) {
+                    return Err(closed.into());
+                }
+                let is_answer = its_channel == channel && peek_id(payload)? == answer;
+                Ok(is_answer.then(|| payload.to_vec()))
+            })?;
+            if let Some(payload) = found {
+                return Ok(payload);
+            }
+        }
+    }
+
+    /// Waits for the next method, and shows its channel, itself and its payload.
+    pub(crate) fn next_method<T>(
+        &mut self,
+        mut look: impl FnMut(u16, &Method<'_>, &[u8]) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         loop {
             let Some((frame, used)) = decode_frame(&self.input, self.frame_max)? else {
                 self.read_more()?;
                 continue;
             };
-            let is_answer = frame.kind == FrameKind::Method
-                && frame.channel == channel
-                && peek_id(frame.payload)? == answer;
-            let closed = if frame.kind == FrameKind::Method {
-                closed(&Method::decode(frame.payload)?)
-            } else {
-                None
-            };
-            let payload = if is_answer { frame.payload.to_vec() } else { Vec::new() };
+            let looked = (frame.kind == FrameKind::Method)
+                .then(|| look(frame.channel, &Method::decode(frame.payload)?, frame.payload));
             self.input.drain(..used);
-            if let Some(closed) = closed {
-                return Err(closed.into());
-            }
-            if is_answer {
-                return Ok(payload);
+            if let Some(looked) = looked {
+                return looked;
             }
         }
     }
@@ -205,7 +247,7 @@ impl Client {
     }
 
     /// The transport and what was read from it but not used.
-    pub(crate) fn into_parts(self) -> (Transport, Vec<u8>) {
+    pub fn into_parts(self) -> (Transport, Vec<u8>) {
         (self.transport, self.input)
     }
 
@@ -217,13 +259,8 @@ impl Client {
         String::from_utf8_lossy(bytes).into_owned()
     }
 
-    /// Whether the broker refuses queues that are not durable.
-    pub(crate) fn needs_durable_queues(&self) -> bool {
-        has_only_durable_queues(&self.server_text("product"), &self.server_text("version"))
-    }
-
     /// Whether the broker, or what stands in front of it, is on this machine.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let socket = self.transport.socket();
         let (here, there) = (socket.local_addr(), socket.peer_addr());
         here.ok().zip(there.ok()).is_some_and(|(here, there)| here.ip() == there.ip())
@@ -237,7 +274,7 @@ impl Client {
 }
 
 /// The code and text of a `channel.close` or `connection.close`; `None` for any other method.
-pub(crate) fn closed(method: &Method<'_>) -> Option<Closed> {
+pub fn closed(method: &Method<'_>) -> Option<Closed> {
     let (code, text) = if let Method::ChannelClose(close) = method {
         (close.reply_code, close.reply_text)
     } else if let Method::ConnectionClose(close) = method {
@@ -248,15 +285,8 @@ pub(crate) fn closed(method: &Method<'_>) -> Option<Closed> {
     Some(Closed { code, text: String::from_utf8_lossy(text).into_owned() })
 }
 
-/// COMPAT: RabbitMQ refuses transient queues from 4.3 on, so PerfTest makes durable ones there.
-fn has_only_durable_queues(product: &str, version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    let version: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    product == "RabbitMQ" && version >= (4, 3)
-}
-
 /// The lesser of two limits, of which 0 is none.
-pub(crate) fn lesser(offered: u32, asked: u32) -> u32 {
+pub fn lesser(offered: u32, asked: u32) -> u32 {
     match (offered, asked) {
         (0, other) | (other, 0) => other,
         (offered, asked) => offered.min(asked),
@@ -272,7 +302,7 @@ fn client_properties(name: &str) -> Table {
     }
     capabilities.push(ShortString::from_static("authentication_failure_close"), true);
     let mut properties = Table::new();
-    properties.push(ShortString::from_static("product"), "leveret perf");
+    properties.push(ShortString::from_static("product"), "Leveret");
     properties.push(ShortString::from_static("version"), env!("CARGO_PKG_VERSION"));
     properties.push(ShortString::from_static("connection_name"), name);
     properties.push(ShortString::from_static("capabilities"), capabilities);
@@ -280,7 +310,7 @@ fn client_properties(name: &str) -> Table {
 }
 
 /// Connects, with TLS or without.
-pub(crate) fn open(uri: &Uri, link: &Link) -> anyhow::Result<Transport> {
+pub fn open(uri: &Uri, link: &Link) -> anyhow::Result<Transport> {
     let socket = dial(uri, link)?;
     if !uri.is_encrypted {
         return Ok(Transport::Plain(socket));
@@ -327,14 +357,6 @@ fn prepared(socket: TcpStream, link: &Link) -> anyhow::Result<TcpStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_new_brokers_of_that_make_lack_transient_queues() {
-        let of = has_only_durable_queues;
-        assert!(of("RabbitMQ", "4.3.6") && of("RabbitMQ", "5.0"));
-        assert!(!of("RabbitMQ", "4.2.9") && !of("RabbitMQ", "3.13.0") && !of("Leveret", "4.3.0"));
-        assert!(!of("", ""));
-    }
 
     #[test]
     fn the_lesser_limit_counts_and_0_is_none() {

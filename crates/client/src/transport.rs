@@ -7,36 +7,38 @@ mod tls;
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 
-pub(crate) use tls::{Encryption, Session, Trust};
+pub use tls::{Encryption, Session, Trust};
 
 /// A socket, with or without TLS.
 #[derive(Debug)]
-pub(crate) enum Transport {
+pub enum Transport {
+    /// Without TLS.
     Plain(TcpStream),
+    /// With TLS.
     Tls(Box<Session>),
 }
 
 /// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub struct Received {
     /// Bytes read; 0 is the end.
-    pub(crate) n: usize,
+    pub n: usize,
     /// Whether more may be there already, of which nobody will tell.
-    pub(crate) may_be_more: bool,
+    pub may_be_more: bool,
 }
 
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub struct Sent {
     /// Bytes written.
-    pub(crate) n: usize,
+    pub n: usize,
     /// The socket takes no more for now; that it does again is told by the system.
-    pub(crate) is_blocked: bool,
+    pub is_blocked: bool,
 }
 
 impl Transport {
     /// The socket, for epoll and for the addresses.
-    pub(crate) fn socket(&self) -> &TcpStream {
+    pub fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(session) => session.socket(),
@@ -46,7 +48,7 @@ impl Transport {
     /// Reads into `into`, which has room. Without anything to read it waits, or fails with
     /// `WouldBlock`, as the socket does.
     #[inline]
-    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
+    pub fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
         match self {
             Self::Plain(socket) => {
                 let n = socket.read(into)?;
@@ -60,7 +62,7 @@ impl Transport {
     /// Writes what can be written without waiting. With TLS, bytes that were taken may still wait
     /// to go out: see [`Self::owes_bytes`].
     #[inline]
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<Sent> {
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<Sent> {
         match self {
             Self::Plain(socket) => {
                 let n = socket.write(bytes)?;
@@ -71,7 +73,7 @@ impl Transport {
     }
 
     /// Writes everything, on a socket that waits.
-    pub(crate) fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.write_all(bytes),
             Self::Tls(session) => session.send_all(bytes),
@@ -80,7 +82,7 @@ impl Transport {
 
     /// Whether there is something to send even if the caller has nothing.
     #[inline]
-    pub(crate) fn owes_bytes(&self) -> bool {
+    pub fn owes_bytes(&self) -> bool {
         match self {
             Self::Plain(_) => false,
             Self::Tls(session) => session.owes_bytes(),

@@ -18,7 +18,7 @@ const ENCRYPTED_BYTES: usize = 32 * 1024;
 
 /// The brokers whose certificates are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Anyone's.
     Everyone,
     /// Certificates for the broker's name, issued by an authority that this system trusts.
@@ -27,15 +27,17 @@ pub(crate) enum Trust {
 
 /// The encryption of connections. Its costly parts are made once, for the first connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Encryption {
-    pub(crate) trust: Trust,
+pub struct Encryption {
+    /// Whom it trusts.
+    pub trust: Trust,
     /// The name to ask for, if it is not the host's.
-    pub(crate) server_name: Option<ServerName<'static>>,
+    pub server_name: Option<ServerName<'static>>,
     made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
 impl Encryption {
-    pub(crate) fn new(trust: Trust, server_name: Option<ServerName<'static>>) -> Self {
+    /// One that trusts these, and asks for a name if one is given.
+    pub fn new(trust: Trust, server_name: Option<ServerName<'static>>) -> Self {
         Self { trust, server_name, made: Arc::default() }
     }
 
@@ -62,21 +64,19 @@ fn client_config(trust: Trust, provider: Arc<CryptoProvider>) -> anyhow::Result<
 
 fn system_roots() -> anyhow::Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
-    for error in found.errors {
-        crate::complain(&format!("certificates to trust: {error}"));
-    }
     let mut roots = RootCertStore::empty();
     // Systems carry the odd certificate that cannot be used; the others can.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        bail!("this system trusts nobody");
+        let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+        bail!("this system trusts nobody: {}", why.join("; "));
     }
     Ok(roots)
 }
 
 /// One encrypted connection.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     socket: TcpStream,
     tls: ClientConnection,
     /// Bytes read from the socket; decrypted up to `used`, filled up to `filled`.
@@ -94,7 +94,7 @@ impl Session {
     ///
     /// # Errors
     /// The broker is not trusted, speaks no TLS, or none that is known here.
-    pub(crate) fn open(
+    pub fn open(
         mut socket: TcpStream,
         host: &str,
         encryption: &Encryption,

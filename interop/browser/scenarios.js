@@ -6,7 +6,7 @@ import { HOSTILE } from './seed.js';
 /** Pages that must be right in each look. */
 export const PAGES = [
   '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
-  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/graveyard?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -179,8 +179,8 @@ export const SCENARIOS = [
     await page.click('text=Search all');
     await page.waitForSelector('text=3 match');
     await hasRows(page, 3);
-    await page.check('[aria-label="Compare 3"]');
-    await page.check('[aria-label="Compare 4"]');
+    await page.check('[aria-label="Select 3"]');
+    await page.check('[aria-label="Select 4"]');
     await page.waitForSelector('text=Where they differ');
     await page.click('.button.open');
     await page.click('.detail >> text=Publish again');
@@ -191,6 +191,98 @@ export const SCENARIOS = [
     // Nobody has felt it.
     assert.equal((await node.ask('GET', '/queues/%2F/paid')).data.message_stats?.deliver_get ?? 0, 0);
     it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('400')));
+  }],
+  ['dead-letters', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/queues/%2F/graveyard?tab=dead');
+    await page.waitForSelector('text=4 dead letters in 2 groups');
+    assert.match(await page.locator('main tbody').innerText(), /rejected\s+failing\s+orders\s+failed\.a, failed\.<b>/);
+    await page.check('[aria-label^="Select rejected"]');
+    await page.click('main >> text=Redrive 3');
+    await page.click('dialog footer >> text=Count first');
+    await page.waitForSelector('dialog >> text=3 messages would be redriven');
+    assert.match(await page.locator('dialog .counted').innerText(), /2\s+orders\s+failed\.a/);
+    assert.deepEqual(await it.judged(), []);
+    await page.fill('dialog [name=rate]', '1');
+    await page.waitForFunction(() => !document.querySelector('dialog .counted'), 'another count is wanted');
+    await page.click('dialog footer >> text=Count first');
+    await page.click('dialog footer >> text=Redrive 3 messages');
+    // A job in the frame and on the page: paused, and gone on with.
+    await page.locator('main .job >> text=Pause').click();
+    await page.waitForSelector('main .job >> text=paused');
+    assert.deepEqual(await it.judged(), []);
+    await page.locator('main .job >> text=Go on').click();
+    await page.locator('main .job >> text=End').click();
+    await page.click('dialog footer .danger');
+    await page.waitForFunction(() => !document.querySelector('main .job'));
+    await page.click('main >> text=Remove all');
+    await page.click('dialog footer >> text=Count first');
+    await page.waitForSelector('dialog .counted');
+    await page.fill('dialog .control.wide input', 'graveyard');
+    await page.click('dialog footer .danger');
+    await page.waitForSelector('text=No message here is a dead letter');
+    await page.click('summary[aria-label^=Jobs]');
+    await page.waitForSelector('.popup.jobs >> text=cancelled');
+    assert.equal((await node.ask('POST', '/queues/%2F/graveyard/browse', {})).data.messages.length, 0);
+  }],
+  ['lines', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/queues/%2F/work-050?tab=messages');
+    await page.waitForSelector('text=There are no messages here.');
+    const bring = async (text) => {
+      await page.click('summary >> text=More');
+      await page.click('.popup >> text=Bring in');
+      await page.setInputFiles('dialog input[type=file]', { name: 'm.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(text) });
+      await page.click('dialog footer .primary');
+    };
+    await bring([1, 2, 3].map((n) => JSON.stringify({ payload: `n${n}` })).join('\n'));
+    await page.waitForSelector('dialog >> text=3 published, 3 routed.');
+    await page.click('dialog footer >> text=Cancel');
+    await hasRows(page, 3);
+    await bring('no message');
+    await page.waitForSelector('dialog .problem >> text=line');
+    await page.click('dialog footer >> text=Cancel');
+    await page.check('[aria-label="Select 1"]');
+    await page.click('.bulk >> text=Remove');
+    await page.click('dialog footer >> text=Count first');
+    await page.fill('dialog .control.wide input', 'work-050');
+    await page.click('dialog footer .danger');
+    await hasRows(page, 2);
+    assert.equal((await node.ask('POST', '/queues/%2F/work-050/browse', {})).data.messages.length, 2);
+    it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('400')));
+  }],
+  ['stream-of-figures', {}, async (it) => {
+    const { page, node } = it;
+    const asked = [];
+    page.on('request', (request) => { if (request.url().includes('/api/')) asked.push(request.url()); });
+    const live = page.waitForResponse((response) => response.url().includes('/api/live?'));
+    await logIn(it, '#/queues?filter=work-06');
+    await hasRows(page, 10);
+    assert.equal((await live).status(), 200);
+    const before = asked.length;
+    await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'work-060', payload: 'x', payload_encoding: 'string', properties: {} });
+    await page.waitForFunction(() => document.querySelector('table.rows tbody tr')?.textContent?.includes('1'));
+    assert.deepEqual(asked.slice(before), [], 'nothing is asked for: it comes');
+    // Hidden, it is closed; seen again, there is another one.
+    const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/api/live?'));
+    const seen = (hidden) => page.evaluate((is) => {
+      Object.defineProperty(document, 'hidden', { value: is, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, hidden);
+    await seen(true);
+    await ended;
+    const again = page.waitForResponse((response) => response.url().includes('/api/live?'));
+    await seen(false);
+    assert.equal((await again).status(), 200);
+  }],
+  ['no-stream-of-figures', {}, async (it) => {
+    const { page, node } = it;
+    await page.route('**/api/live?*', (route) => route.fulfill({ status: 429, json: { reason: 'too many' } }));
+    await logIn(it, '#/queues?filter=work-07');
+    await hasRows(page, 10);
+    await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'work-070', payload: 'x', payload_encoding: 'string', properties: {} });
+    await page.waitForFunction(() => document.querySelector('table.rows tbody tr')?.textContent?.includes('1'));
+    it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('429')));
   }],
   ['keyboard', {}, async (it) => {
     const { page } = it;
@@ -227,6 +319,8 @@ export const SCENARIOS = [
     await hasRows(page, 10);
     await page.check('thead .pick input');
     await page.click('.bulk >> text=Delete');
+    await page.click('dialog footer >> text=Count first');
+    await page.waitForSelector('dialog >> text=10 of them are there now');
     await page.fill('dialog input[type=text]', '10');
     await page.click('dialog footer .danger');
     await page.waitForSelector('.note >> text=Deleted 10 queues');

@@ -17,6 +17,13 @@ export async function seed(node) {
   for (const name of HOSTILE) await put(`/queues/%2F/${part(name)}`, { durable: true });
   await put('/queues/%2F/paid', { durable: true, arguments: { 'x-queue-type': 'quorum', 'x-delivery-limit': 5 } });
   await put('/queues/%2F/events', { durable: true, arguments: { 'x-queue-type': 'stream' } });
+  await put('/queues/%2F/graveyard', { durable: true });
+  await put('/queues/%2F/failing', { durable: true, arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'graveyard' } });
+  await put('/queues/%2F/hasty', { durable: true, arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'graveyard', 'x-message-ttl': 0 } });
+  await node.ask('POST', '/bindings/%2F/e/orders/q/failing', { routing_key: 'failed.#' });
+  for (const key of ['failed.a', 'failed.a', 'failed.<b>']) await node.ask('POST', '/exchanges/%2F/orders/publish', { routing_key: key, payload: key, payload_encoding: 'string', properties: {} });
+  await node.ask('POST', '/queues/%2F/failing/get', { count: 3, ackmode: 'reject_requeue_false', encoding: 'auto' });
+  await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'hasty', payload: 'late', payload_encoding: 'string', properties: {} });
   await put('/queues/shop/baskets', { durable: true });
   await put('/policies/%2F/short', { pattern: '^work-', definition: { 'max-length': 1000 }, priority: 1, 'apply-to': 'queues' });
   await node.ask('POST', '/bindings/%2F/e/orders/q/paid', { routing_key: 'order.*' });

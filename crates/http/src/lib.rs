@@ -10,6 +10,7 @@ mod connection;
 mod cookie;
 mod jobs;
 mod list;
+mod live;
 mod local;
 mod login;
 mod messages;
@@ -64,6 +65,7 @@ pub struct Api {
     turns: stream::Turns,
     traces: tracer::Traces,
     lists: objects::queues::QueueLists,
+    live: live::Live,
     /// Makes tags of what is not hashed whole.
     tags: RandomState,
 }
@@ -96,6 +98,7 @@ impl Api {
             turns: stream::Turns::default(),
             traces: tracer::Traces::default(),
             lists: objects::queues::QueueLists::default(),
+            live: live::Live::default(),
             tags: RandomState::new(),
         })
     }

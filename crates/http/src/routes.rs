@@ -6,14 +6,17 @@ mod run;
 
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
+use crate::live;
 use crate::login;
 use crate::messages::{browse, import, redrive, remove, search};
 use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, jobs, messages, node,
     policies, queues, streams, traces, undo, vhosts, why,
 };
+use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::http::Method;
+use axum::response::Response;
 use mgmt::Define;
 use run::{Ask, Later};
 use std::pin::Pin;
@@ -40,6 +43,8 @@ pub(crate) enum Run {
     LogIn,
     /// The same, but that the log does not tell.
     Quiet(for<'c> fn(&'c Call) -> Work<'c>),
+    /// Over and over, as it changes.
+    Follow(fn(Call) -> Result<Response, Refusal>),
     /// By what a long body says, while it comes in.
     Upload(for<'c> fn(&'c Call, Body) -> Work<'c>),
     /// By a change of definitions.
@@ -74,6 +79,7 @@ macro_rules! routes {
     (@run log_in $module:ident $handler:ident) => { Run::LogIn };
     (@run change $module:ident $handler:ident) => { Run::Change(|call| Box::pin($module::$handler(call))) };
     (@run quiet $module:ident $handler:ident) => { Run::Quiet(|call| Box::pin($module::$handler(call))) };
+    (@run follow $module:ident $handler:ident) => { Run::Follow($module::$handler) };
     (@run upload $module:ident $handler:ident) => {
         Run::Upload(|call, body| Box::pin($module::$handler(call, body)))
     };
@@ -130,6 +136,7 @@ routes! {
     GET "/auth/hash_password/{password}" Administrator change node::hash_password, "The salted hash of a password";
     GET "/config/effective" Administrator read node::effective_config, "The settings in force";
     GET "/openapi.json" Management read openapi::answer, "This table, for programs";
+    GET "/live" Management follow live::stream, "Answers of other addresses (`topics`, each below `/api`) as events, whenever they change";
     GET "/version" Management read node::version, "Version of RabbitMQ that this is";
     "definitions":
     GET "/definitions" Administrator read definitions::export, "All definitions as a document";

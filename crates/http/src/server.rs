@@ -52,7 +52,10 @@ pub async fn serve(
     until: impl Future<Output = ()>,
 ) {
     let prefix = &api.settings.path_prefix;
-    let router = router(Arc::clone(&api), prefix).merge(web::router(Arc::clone(&api), prefix));
+    let router = router(Arc::clone(&api), prefix);
+    let answers = Arc::new(router.clone());
+    let _first = api.live.router.set(Arc::downgrade(&answers));
+    let router = router.merge(web::router(Arc::clone(&api), prefix));
     let router = access::logged(&api, router);
     tokio::select! {
         () = accept(listeners, router) => {}

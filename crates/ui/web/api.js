@@ -25,7 +25,7 @@ export function path(texts, ...parts) {
 export async function ask(method, address, body, options = {}) {
   const headers = { 'x-requested-with': 'leveret', ...options.headers };
   const init = /** @type {RequestInit} */ ({ method, headers, signal: options.signal, cache: 'no-cache' });
-  if (body instanceof URLSearchParams || typeof body === 'string') init.body = body;
+  if (body instanceof URLSearchParams || body instanceof Blob || typeof body === 'string') init.body = body;
   else if (body !== undefined) {
     headers['content-type'] = 'application/json';
     init.body = JSON.stringify(body);
@@ -66,3 +66,25 @@ function reasonOf(data, status) {
 
 /** @param {string} address @param {{signal?: AbortSignal, headers?: Record<string, string>}} [options] */
 export const get = (address, options) => ask('GET', address, undefined, options);
+
+/**
+ * Events of a stream of them, with their data as text.
+ * @param {ReadableStream<Uint8Array>} stream
+ * @param {() => void} [heard] called when anything comes
+ */
+export async function* events(stream, heard) {
+  const reader = stream.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  let text = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    heard?.();
+    text += value;
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n');
+      text = text.slice(end + 2);
+      const field = (/** @type {string} */ key) => lines.filter((line) => line.startsWith(`${key}: `)).map((line) => line.slice(key.length + 2)).join('\n');
+      if (lines.some((line) => line.startsWith('data:'))) yield { id: field('id'), event: field('event') || 'message', data: field('data') };
+    }
+  }
+}

@@ -1,7 +1,7 @@
 // What the page knows, and how it is kept up to date: the address says what is open, a page says what it
 // wants to know, and that is asked for again and again while somebody looks.
 
-import { ask, get, path } from './api.js';
+import { ask, events, path, root, session } from './api.js';
 import { render } from './dom.js';
 
 /** Shortest time between two looks, ms; what takes the node long is asked for less often. */
@@ -9,6 +9,12 @@ const LOOK_EVERY_MS = 1000;
 /** Part of the time that asking may take. */
 const ASKING_SHARE = 20;
 const LOOK_MAX_MS = 15000;
+/** Time between two looks at what the frame shows, ms, where the node sends nothing by itself. */
+const AROUND_EVERY_MS = 5000;
+/** Time after which a node that sends nothing at all is taken for gone, ms. */
+const SILENT_MAX_MS = 45000;
+/** Time until it is asked again to send figures, where it would not, ms. */
+const LIVE_AGAIN_MS = 30000;
 /** Time that a result is shown, ms. */
 const SHOWN_MS = 8000;
 
@@ -23,6 +29,8 @@ export const app = {
   who: null,
   /** @type {any[]} */
   vhosts: [],
+  /** Work that goes on after its request, the last first. @type {any[]} */
+  jobs: [],
   /** @type {any} */
   overview: null,
   /** What is wrong with the node right now. @type {{alarms: any[], lost: boolean, stale: boolean}} */
@@ -127,13 +135,45 @@ export function setQuery(changes, keeps = false) {
 let timer = 0;
 let isChanged = false;
 let asking = new AbortController();
+/** When the node is asked again for a stream of figures that it has refused. */
+let liveFrom = 0;
+let lookedAround = 0;
+
+/** What the frame around all pages shows: what is wrong with the node, which virtual hosts and jobs there are. */
+const around = /** @type {any} */ ({
+  data: {}, errors: {}, texts: {},
+  sources: () => ({
+    vhosts: '/vhosts?columns=name,description,tracing',
+    overview: '/overview?columns=node,cluster_name,product_version,rabbitmq_version,object_totals,queue_totals.messages',
+    jobs: '/jobs',
+    ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained,running,mem_used,mem_limit,disk_free,disk_free_limit' } : {}),
+  }),
+});
+
+/** Forgets what was shown to who was here before. */
+export function begin() {
+  Object.assign(around, { data: {}, errors: {}, texts: {} });
+  lookedAround = 0;
+  liveFrom = 0;
+  settle();
+}
+
+const sourcesOf = (/** @type {any} */ holder) => Object.entries(holder.sources()).map(([key, address]) => ({ holder, key, address: /** @type {string} */ (address) }));
+
+/** What is looked at now. @param {boolean} [withAround] */
+const wanted = (withAround = true) => [...(app.page && !app.paused ? sourcesOf(app.page) : []), ...(withAround ? sourcesOf(around) : [])];
 
 /** Asks for everything anew, now. */
 export function refresh() {
-  clearTimeout(timer);
-  asking.abort();
+  hold();
   asking = new AbortController();
   return load(asking.signal);
+}
+
+/** The same, with what the frame shows. */
+export function look() {
+  lookedAround = 0;
+  return refresh();
 }
 
 /** Asks for nothing any more until `refresh`. */
@@ -143,44 +183,104 @@ export function hold() {
 }
 
 async function load(signal) {
-  const page = app.page;
-  if (!page || !app.who) return;
+  if (!app.who) return;
   const wasLost = app.state.lost;
   const began = performance.now();
+  const withAround = Date.now() - lookedAround >= AROUND_EVERY_MS;
   try {
-    await Promise.all(Object.entries(page.sources()).map(([key, address]) => one(page, key, address, signal)));
+    await Promise.all(wanted(withAround).map((source) => one(source, signal)));
   } catch (error) {
     if (error.name === 'AbortError') return;
     throw error;
   }
   if (signal.aborted) return;
+  if (withAround) lookedAround = Date.now();
   app.loadedAt = app.state.lost ? app.loadedAt : Date.now();
   if (isChanged || app.state.lost || wasLost) redraw();
   isChanged = false;
+  if (document.hidden || !app.who) return;
+  if (!app.state.lost && Date.now() >= liveFrom && await follow(signal)) return;
+  if (signal.aborted) return;
   const took = performance.now() - began;
-  schedule(Math.min(LOOK_MAX_MS, Math.max(LOOK_EVERY_MS, took * ASKING_SHARE)));
+  timer = window.setTimeout(() => load(signal), Math.min(LOOK_MAX_MS, Math.max(LOOK_EVERY_MS, took * ASKING_SHARE)));
 }
 
-async function one(page, key, address, signal) {
+async function one({ holder, key, address }, signal) {
   const answer = await ask('GET', address, undefined, { signal, raw: true });
-  if (signal.aborted || page !== app.page) return;
+  if (signal.aborted || (holder !== around && holder !== app.page)) return;
   app.state.lost = answer.status === 0;
-  if (answer.status === 0) return;
-  // What has come before is neither taken apart nor drawn again.
-  const texts = (page.texts ??= {});
-  const text = answer.ok ? answer.data : answer.reason;
+  if (answer.status !== 0) take(holder, key, answer, answer.ok ? answer.data : answer.reason);
+}
+
+/** Takes an answer. What has come before is neither taken apart nor drawn again. */
+function take(holder, key, { ok, status }, text) {
+  const texts = (holder.texts ??= {});
   if (texts[key] === text) return;
   const isFirst = texts[key] === undefined;
   texts[key] = text;
   isChanged = true;
-  if (answer.ok) {
-    page.data[key] = parsed(text);
-    delete page.errors[key];
+  if (ok) {
+    holder.data[key] = parsed(text);
+    delete holder.errors[key];
   } else {
-    page.errors[key] = answer.reason;
-    if (answer.status === 404) page.data[key] = null;
+    holder.errors[key] = text;
+    if (status === 404) holder.data[key] = null;
   }
+  if (holder === around) settle();
   if (isFirst) redraw();
+}
+
+function settle() {
+  const { vhosts, overview, jobs, nodes } = around.data;
+  app.vhosts = vhosts ?? [];
+  app.overview = overview ?? null;
+  app.jobs = jobs ?? [];
+  app.state.alarms = alarmsOf(nodes ?? []);
+}
+
+/** Takes figures as the node sends them, until it does no more; false if it would not. */
+async function follow(signal) {
+  const sources = wanted();
+  const addresses = sources.map(({ address }) => address).join('\n');
+  const stop = new AbortController();
+  const given = () => stop.abort();
+  signal.addEventListener('abort', given, { once: true });
+  let patience = window.setTimeout(given, SILENT_MAX_MS);
+  try {
+    const words = new URLSearchParams(sources.map(({ address }) => ['topics', address]));
+    const response = await fetch(`${root}/api/live?${words}`, { signal: stop.signal, headers: { 'x-requested-with': 'leveret' }, cache: 'no-store' });
+    if (!response.ok || !response.body) {
+      liveFrom = Date.now() + LIVE_AGAIN_MS;
+      return false;
+    }
+    const heard = () => {
+      clearTimeout(patience);
+      patience = window.setTimeout(given, SILENT_MAX_MS);
+    };
+    for await (const { id, event, data } of events(response.body, heard)) {
+      if (signal.aborted) return true;
+      const told = event === 'shown' ? { status: 200, reason: data } : JSON.parse(data);
+      const isOut = told.status === 401 && told.error !== 'not_authorised';
+      if (isOut) session.ended();
+      // Too long to be sent again and again.
+      if (told.status === 413) liveFrom = Date.now() + LIVE_AGAIN_MS;
+      if (isOut || told.status === 413) break;
+      for (const { holder, key, address } of sources) {
+        if (address === id && (holder === around || holder === app.page)) take(holder, key, { ok: told.status === 200, status: told.status }, told.reason ?? 'it is not there');
+      }
+      app.loadedAt = Date.now();
+      if (isChanged) redraw();
+      isChanged = false;
+      if (wanted().map(({ address }) => address).join('\n') !== addresses) break;
+    }
+  } catch {
+    // It broke off: what follows says why.
+  } finally {
+    clearTimeout(patience);
+    stop.abort();
+  }
+  if (!signal.aborted) timer = window.setTimeout(() => load(signal), 0);
+  return true;
 }
 
 function parsed(text) {
@@ -191,46 +291,16 @@ function parsed(text) {
   }
 }
 
-function schedule(ms) {
-  clearTimeout(timer);
-  if (app.paused || document.hidden || !app.who) return;
-  timer = window.setTimeout(() => load(asking.signal), ms);
-}
-
 export function setPaused(paused) {
   app.paused = paused;
   redraw();
-  if (paused) clearTimeout(timer);
-  else refresh();
+  refresh();
 }
 
 document.addEventListener('visibilitychange', () => {
-  if (document.hidden) clearTimeout(timer);
-  else if (!app.paused) refresh();
+  if (document.hidden) hold();
+  else look();
 });
-
-// ---- what the frame around all pages shows
-
-let around = 0;
-
-/** Looks at what is wrong with the node, and which virtual hosts there are. */
-export async function lookAround() {
-  clearTimeout(around);
-  if (!app.who) return;
-  if (!document.hidden) {
-    const [vhosts, overview, nodes] = await Promise.all([
-      get('/vhosts?columns=name,description,tracing'),
-      get('/overview?columns=node,cluster_name,product_version,rabbitmq_version,object_totals,queue_totals.messages'),
-      isMonitor() ? get('/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained,running,mem_used,mem_limit,disk_free,disk_free_limit') : null,
-    ]);
-    if (vhosts.ok) app.vhosts = vhosts.data;
-    if (overview.ok) app.overview = overview.data;
-    if (nodes?.ok) app.state.alarms = alarmsOf(nodes.data);
-    if (vhosts.status === 0) app.state.lost = true;
-    redraw();
-  }
-  around = window.setTimeout(lookAround, 5000);
-}
 
 function alarmsOf(nodes) {
   return nodes.flatMap((node) => [

@@ -1,12 +1,13 @@
 // The messages of a queue or stream, looked at without being felt by anybody: pages, a search that says how
 // far it is, one message beside the list, two compared, what is seen as a file.
 
-import { query, redraw, setQuery, tell } from './app.js';
-import { ask, path, root } from './api.js';
+import { query, redraw, setQuery } from './app.js';
+import { ask, events, path, root } from './api.js';
 import { h } from './dom.js';
-import { bytes, duration, number, plain, time } from './format.js';
+import { bytes, count, duration, number, plain, time } from './format.js';
 import { messageView, preview, publish } from './messages.js';
-import { button, fields, name, nothing, problem, table, tag } from './parts.js';
+import { button, name, nothing, problem, table, tag } from './parts.js';
+import { bringIn, redrive, remove } from './redrive.js';
 
 /** Messages of a page. */
 const PAGE = 100;
@@ -22,7 +23,7 @@ export function browser(queue) {
   const of = path`/queues/${queue.vhost}/${queue.name}`;
   const it = {
     queue, of, isStream: queue.type === 'stream', filter: query('mf'), which: query('which', 'ready'), from: query('from', queue.type === 'stream' ? 'tail' : 'head'), at: query('at'),
-    messages: /** @type {any[] | null} */ (null), next: /** @type {any} */ (null), told: '', problem: '', column: 0, busy: false,
+    messages: /** @type {any[] | null} */ (null), next: /** @type {any} */ (null), asked: query('mf'), told: '', problem: '', column: 0, busy: false,
     open: /** @type {any} */ (null), marked: /** @type {any[]} */ ([]), stop: /** @type {AbortController | null} */ (null), earlier: /** @type {any[]} */ ([]), start: /** @type {any} */ (null),
   };
   look(it, startOf(it));
@@ -73,7 +74,8 @@ async function search(it) {
       const told = await response.json().catch(() => null);
       Object.assign(it, { problem: told?.reason ?? `the node answered with status ${response.status}`, column: told?.column ?? 0 });
     } else {
-      for await (const { event, data } of events(response.body)) {
+      for await (const { event, data: text } of events(response.body)) {
+        const data = JSON.parse(text);
         if (event === 'match' && it.messages.length < PAGE) it.messages.push(data);
         if (event === 'progress' || event === 'end') it.told = `Looked at ${number(data.scanned)}, ${number(data.matched)} match (${duration(Date.now() - began)})${event === 'end' && data.reason === 'limit' ? '; there may be more: Next' : event === 'end' && !data.complete ? `; it ended early: ${plain(data.reason)}` : ''}.`;
         if (event === 'end') it.next = data.next;
@@ -89,23 +91,6 @@ async function search(it) {
   redraw();
 }
 
-/** Events of a stream of them. @param {ReadableStream<Uint8Array>} stream */
-export async function* events(stream) {
-  const reader = stream.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
-  let text = '';
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += value;
-    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-      const lines = text.slice(0, end).split('\n');
-      text = text.slice(end + 2);
-      const field = (key) => lines.filter((line) => line.startsWith(`${key}:`)).map((line) => line.slice(key.length + 1).trimStart()).join('\n');
-      if (field('data')) yield { event: field('event') || 'message', data: JSON.parse(field('data')) };
-    }
-  }
-}
-
 /** Opens one message, with its whole body. */
 async function open(it, message) {
   it.open = message;
@@ -119,6 +104,7 @@ async function open(it, message) {
 
 function change(it, changes) {
   Object.assign(it, changes, { earlier: [], start: null });
+  it.asked = it.filter.trim();
   setQuery({ mf: it.filter.trim(), which: it.which === 'ready' ? '' : it.which, from: it.from === (it.isStream ? 'tail' : 'head') ? '' : it.from, at: ['position', 'time'].includes(it.from) ? it.at : '' });
   if (!['position', 'time'].includes(it.from) || it.at !== '') look(it, startOf(it));
 }
@@ -145,21 +131,41 @@ function bar(it) {
     h('datalist', { id: 'message-names' }, completions(it).map((word) => h('option', { value: word }))),
     h('button', { type: 'submit', class: 'button primary' }, 'Look'),
     it.busy ? button('Stop', () => { it.stop?.abort(); it.busy = false; redraw(); }) : it.filter.trim() !== '' && button('Search all', () => search(it), { title: 'Looks at message after message until it has found a page of them' }),
-    h('a', { class: 'button', href: `${root}/api${it.of}/export?${new URLSearchParams({ which: it.which, ...(it.filter.trim() ? { filter: it.filter.trim() } : {}) })}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Save'));
+    menu(it));
+}
+
+/** What can be done to all that match, and to more than them. */
+function menu(it) {
+  const filter = it.filter.trim();
+  const select = filter ? { filter } : 'all';
+  const what = filter ? 'all that match' : 'all that are ready';
+  return h('details', { class: 'menu-of', key: 'more' }, h('summary', { class: 'button' }, 'More'), h('div', { class: 'popup' },
+    h('a', { class: 'button', href: `${root}/api${it.of}/export?${new URLSearchParams({ which: it.which, ...(it.filter.trim() ? { filter: it.filter.trim() } : {}) })}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Save all'),
+    button('Bring in\u2026', () => bringIn(it.of, name(it.queue.name), () => look(it, startOf(it)))),
+    !it.isStream && it.which === 'ready' && [button('Redrive all\u2026', () => redrive(it.queue, select, what)), button('Remove all\u2026', () => remove(it.queue, select, what, () => look(it, startOf(it))), { kind: 'danger' })]));
 }
 
 function list(it) {
   const mark = (message) => {
-    it.marked = it.marked.includes(message) ? it.marked.filter((one) => one !== message) : [...it.marked.slice(-1), message];
+    it.marked = it.marked.includes(message) ? it.marked.filter((one) => one !== message) : [...it.marked, message];
     redraw();
   };
   return h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'Messages' }, h('table', { class: 'rows browse' },
-    h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Compare')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Body'), h('th', { scope: 'col' }, 'Beginning'))),
+    h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Select')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Body'), h('th', { scope: 'col' }, 'Beginning'))),
     h('tbody', null, it.messages.map((message) => h('tr', { key: message.position, class: it.open?.position === message.position ? 'selected' : null },
-      h('td', { class: 'pick' }, h('input', { type: 'checkbox', 'aria-label': `Compare ${message.position}`, checked: it.marked.includes(message), onchange: () => mark(message) })),
+      h('td', { class: 'pick' }, h('input', { type: 'checkbox', 'aria-label': `Select ${message.position}`, checked: it.marked.includes(message), onchange: () => mark(message) })),
       h('td', { class: 'num' }, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.position === message.position), onclick: () => open(it, message) }, number(message.position))),
       h('td', null, it.isStream ? time(message.timestamp) : [message.state === 'ready' ? h('span', { class: 'faint' }, 'ready') : tag('warn', message.state), message.redelivered && [' ', tag('warn', 'redelivered')], message.deaths?.length > 0 && [' ', tag('bad', plain(message.deaths[0].reason))]]),
       h('td', null, name(message.routing_key, '(empty)')), h('td', { class: 'num' }, bytes(message.payload_bytes)), h('td', { class: 'preview' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'))))));
+}
+
+function chosen(it) {
+  const select = { positions: it.marked.map((message) => message.position) };
+  const what = count(it.marked.length, 'message');
+  const done = () => { it.marked = []; look(it, it.start ?? startOf(it), true); };
+  return h('div', { class: 'bulk', role: 'region', 'aria-label': 'What is selected' }, h('strong', null, `${what} selected`), button('Clear', () => { it.marked = []; redraw(); }, { kind: 'quiet' }), h('span', { class: 'grow' }),
+    it.marked.length === 1 && h('span', { class: 'faint' }, 'Select one more to compare'),
+    !it.isStream && [button('Redrive\u2026', () => redrive(it.queue, select, what)), button('Remove\u2026', () => remove(it.queue, select, what, done), { kind: 'danger' })]);
 }
 
 function details(it) {
@@ -181,15 +187,18 @@ function compared([left, right]) {
 }
 
 function view(it) {
+  if (query('mf') !== it.asked) {
+    Object.assign(it, { asked: query('mf'), filter: query('mf'), earlier: [], start: null });
+    look(it, startOf(it));
+  }
   return [
     bar(it),
     it.problem && problem([it.column > 0 && h('code', null, plain(it.filter.slice(0, it.column - 1)), h('mark', null, plain(it.filter.slice(it.column - 1)) || '\u2423')), ' ', plain(it.problem)]),
     h('p', { class: 'faint', role: 'status' }, it.busy && !it.messages ? 'Looking\u2026' : it.told, ' Looking changes nothing: no message is delivered by it.'),
+    it.marked.length > 0 && chosen(it),
     it.marked.length === 2 && compared(it.marked),
     it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'Nothing here matches.' : 'There are no messages here.') : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
     h('div', { class: 'pager' }, button('Back', () => look(it, it.earlier.pop(), true), { disabled: it.earlier.length === 0 || it.busy }), button('Next', () => look(it, it.next), { disabled: !it.next || it.busy }),
       button('Look again', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy })),
   ];
 }
-
-export { fields, tell };

@@ -1,7 +1,7 @@
 // A page with a list: filter, order, columns, pages, what is selected. All of it is in the address. The node
 // filters and orders; the page has one hundred rows at most.
 
-import { app, link, listPath, query, redraw, remember, remembered, setQuery } from './app.js';
+import { app, link, listPath, query, redraw, remember, remembered, setQuery, tell } from './app.js';
 import { get } from './api.js';
 import { h } from './dom.js';
 import { parseFilter, toQuery } from './filter.js';
@@ -276,16 +276,47 @@ function skeleton(columns) {
 }
 
 /** Asks before something is done to many. */
-export function bulkDialog(rows, { verb, noun, told, says, request, danger = true, name }) {
+export function bulkDialog(rows, { verb, noun, told, says, request, danger = true, name, bulk = /** @type {any} */ (null) }) {
+  const isMany = bulk && rows.length > 1;
+  const groups = isMany ? together(rows, name) : [];
+  const asked = (group) => ({ method: 'POST', address: bulk.address(group[0]), body: { ...bulk.body, pattern: `^(?:${group.map((row) => escaped(name(row))).join('|')})$` } });
   dialog({
     title: `${verb} ${count(rows.length, noun)}?`,
     says: [says, h('ul', { class: 'some' }, rows.slice(0, 8).map((row) => h('li', null, h('bdi', { class: 'name' }, plain(name(row))))), rows.length > 8 && h('li', { class: 'faint' }, `and ${number(rows.length - 8)} more`))],
     act: `${verb} ${count(rows.length, noun)}`,
     danger,
     confirm: rows.length > 1 && danger ? String(rows.length) : rows.length === 1 && danger ? name(rows[0]) : undefined,
-    requests: () => rows.map(request),
+    count: isMany && { requests: () => groups.map(asked), shown: (counted) => h('p', null, `${number(sum(counted, (it) => it.matched))} of them are there now. `, bulk.shown((key) => sum(counted, (it) => it.figures?.[key]))) },
+    requests: (values, counted) => (isMany ? groups.map((group, at) => ({ ...asked(group), body: { ...asked(group).body, expected: counted[at]?.matched } })) : rows.map(request)),
     told,
+    done: (values, answer) => { if (answer?.data?.failures?.length > 0) tell(`${count(answer.data.failures.length, noun)} stayed; the first: ${answer.data.failures[0].reason}`, true); },
   });
 }
+
+const sum = (all, of) => all.reduce((n, it) => n + (of(it) ?? 0), 0);
+
+/** Longest expression that the node takes, with some room. */
+const EXPRESSION_MAX = 3500;
+
+/** Rows of one virtual host, whose names fit into an expression. */
+function together(rows, name) {
+  const groups = /** @type {any[][]} */ ([]);
+  let length = 0;
+  for (const row of [...rows].sort((a, b) => (a.vhost < b.vhost ? -1 : a.vhost > b.vhost ? 1 : 0))) {
+    const more = new TextEncoder().encode(escaped(name(row))).length + 1;
+    const last = groups[groups.length - 1];
+    if (!last || last[0].vhost !== row.vhost || length + more > EXPRESSION_MAX) {
+      groups.push([row]);
+      length = more;
+    } else {
+      last.push(row);
+      length += more;
+    }
+  }
+  return groups;
+}
+
+/** A text as an expression that matches it alone. @param {string} text */
+export const escaped = (text) => text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&');
 
 export { link, app };

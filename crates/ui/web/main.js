@@ -1,6 +1,6 @@
 // The frame around all pages: who is logged in, where one can go, what is wrong, what has been done.
 
-import { app, dismiss, has, isAdministrator, isMonitor, isPolicymaker, link, lookAround, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
+import { app, begin, dismiss, has, isAdministrator, isMonitor, isPolicymaker, link, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
 import { ask, get, session } from './api.js';
 import { h } from './dom.js';
 import { count, plain, time } from './format.js';
@@ -47,7 +47,7 @@ session.ended = () => {
   redraw();
 };
 
-async function begin(event) {
+async function submit(event) {
   event.preventDefault();
   login.busy = true;
   login.problem = '';
@@ -76,7 +76,7 @@ async function begin(event) {
 }
 
 function loginPage() {
-  return h('main', { class: 'login', key: 'login' }, h('form', { onsubmit: begin },
+  return h('main', { class: 'login', key: 'login' }, h('form', { onsubmit: submit },
     h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 56, height: 56 }),
     h('h1', null, 'Leveret'),
     login.was && h('p', { class: 'nothing', role: 'status' }, 'Your login has ended. Log in to go on where you were.'),
@@ -137,6 +137,7 @@ function top() {
       app.vhosts.map((it) => h('option', { value: it.name, selected: it.name === vhost }, plain(it.name))))),
     h('span', { class: `live ${app.state.lost ? 'lost' : app.paused ? 'paused' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.state.lost ? 'No answer' : app.paused ? 'Paused' : 'Live'),
     button('', () => setPaused(!app.paused), { kind: 'quiet', icon: app.paused ? ICONS.play : ICONS.pause, label: app.paused ? 'Go on' : 'Pause', title: app.paused ? 'Go on (p)' : 'Pause (p)' }),
+    jobs(),
     h('details', { class: 'menu-of', key: 'user' }, h('summary', { 'aria-label': `User ${plain(app.who?.name)}` }, icon(ICONS.user), h('span', { class: 'who' }, plain(app.who?.name))),
       h('div', { class: 'popup' },
         h('p', null, h('strong', null, plain(app.who?.name)), h('br'), h('span', { class: 'faint' }, app.who?.tags.join(', ') || 'no tags')),
@@ -144,6 +145,18 @@ function top() {
           type: 'radio', name: 'theme', value: id, checked: remembered('theme', 'system') === id, onchange: () => setTheme(id),
         }), ' ', label))),
         button('Log out', logout))));
+}
+
+/** The view of jobs, once there are any. @type {(() => any) | null} */
+let jobsMenu = null;
+
+function jobs() {
+  if (jobsMenu) return jobsMenu();
+  if (app.jobs.length > 0) {
+    jobsMenu = () => null;
+    import('./jobs.js').then((it) => { jobsMenu = it.jobsMenu; redraw(); });
+  }
+  return null;
 }
 
 function chooseVhost(vhost) {
@@ -261,7 +274,7 @@ async function start() {
   }
   if (answer.ok) {
     app.who = answer.data;
-    lookAround();
+    begin();
     await open();
   } else if (answer.status === 0) {
     app.state.lost = true;

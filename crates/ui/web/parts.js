@@ -37,6 +37,7 @@ export const ICONS = {
   user: ['M8 8a2.600 2.600 0 1 0 0-5.200A2.600 2.600 0 0 0 8 8z', 'M3 13.800c.5-2.500 2.500-3.800 5-3.800s4.500 1.300 5 3.800'],
   search: ['M7 11.500a4.500 4.500 0 1 0 0-9 4.500 4.500 0 0 0 0 9z', 'M10.300 10.300 14 14'],
   menu: ['M2 4h12', 'M2 8h12', 'M2 12h12'],
+  jobs: ['M3 3.500h10', 'M3 8h10', 'M3 12.500h6', 'M12 10.500v4', 'M14.500 12.500h-5'],
   copy: ['M5.500 5.500h8v8h-8z', 'M3.500 10.500h-1v-8h8v1'],
 };
 
@@ -130,7 +131,8 @@ export function curl({ method, address, body, headers = {} }) {
   const words = ['curl', '-u', quoted(app.who?.name ?? 'USER')];
   if (method !== 'GET') words.push('-X', method);
   for (const [key, it] of Object.entries(headers)) words.push('-H', quoted(`${key}: ${it}`));
-  if (body !== undefined) words.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
+  if (body instanceof Blob) words.push('--data-binary', '@FILE');
+  else if (body !== undefined) words.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
   words.push(quoted(`${location.origin}${root}/api${address}`));
   return words.join(' ');
 }
@@ -172,28 +174,33 @@ export function download(file, content, type) {
 /** Carries out one request after the other. @param {Request[]} requests @param {(n: number) => void} [progress] */
 export async function carryOut(requests, progress) {
   const failed = [];
+  const answers = [];
   let last = null;
   for (const [at, request] of requests.entries()) {
     last = await ask(request.method, request.address, request.body, { headers: request.headers });
+    answers.push(last.data);
     if (!last.ok) failed.push({ request, reason: last.reason });
     progress?.(at + 1);
   }
-  return { failed, last };
+  return { failed, last, answers };
 }
 
 /**
  * A dialog with fields and what follows from them.
  * @typedef {{name: string, label: string, type?: string, value?: any, options?: any[], help?: any, required?: boolean,
  *   placeholder?: string, rows?: number, only?: (values: any) => boolean, list?: string[], wide?: boolean, autocomplete?: string}} Field
- * @param {{title: any, says?: any, fields?: Field[], act: string, danger?: boolean, confirm?: string, wide?: boolean,
- *   requests: (values: Record<string, any>) => Request[], done?: (values: any, answer: any) => void, told?: string | ((values: any) => string),
- *   extra?: (values: any, dialog: any) => any, leaves?: string}} spec `leaves` is where to go from what is no more
+ * @param {{title: any, says?: any, fields?: Field[], act: string | ((counted: any[]) => string), danger?: boolean, confirm?: string, wide?: boolean,
+ *   count?: {requests: (values: Record<string, any>) => Request[], shown: (counted: any[]) => any},
+ *   requests: (values: Record<string, any>, counted: any[]) => Request[], done?: (values: any, answer: any) => void, told?: string | ((values: any) => string),
+ *   extra?: (values: any, dialog: any) => any, leaves?: string}} spec `leaves` is where to go from what is no more; `count` tells what
+ *   would be done, and only then is it done
  * @returns {any} with `keeps` set it stays open, and that is given the answer
  */
 export function dialog(spec) {
   const opener = /** @type {any} */ (document.activeElement);
   const it = {
-    spec, key: Math.random(), values: {}, problem: '', busy: false, done: 0, typed: '', node: null,
+    spec, key: Math.random(), values: {}, problem: '', busy: false, done: 0, typed: '', node: null, counted: /** @type {any[] | null} */ (null),
+    changed() { it.counted = null; },
     close() {
       it.node?.close();
       app.dialogs = app.dialogs.filter((other) => other !== it);
@@ -209,7 +216,7 @@ export function dialog(spec) {
 
 function requestsOf(it) {
   try {
-    return it.spec.requests(it.values);
+    return it.spec.count && !it.counted ? it.spec.count.requests(it.values) : it.spec.requests(it.values, it.counted ?? []);
   } catch (error) {
     return error;
   }
@@ -228,7 +235,8 @@ async function submit(it) {
   // What is shown may go by this.
   if (it.spec.leaves) hold();
   redraw();
-  const { failed, last } = await carryOut(requests, (n) => {
+  const counts = it.spec.count && !it.counted;
+  const { failed, last, answers } = await carryOut(requests, (n) => {
     it.done = n;
     redraw();
   });
@@ -237,6 +245,11 @@ async function submit(it) {
     it.problem = requests.length === 1 ? failed[0].reason : `${failed.length} of ${requests.length} failed; the first: ${failed[0].reason}`;
     redraw();
     refresh();
+    return;
+  }
+  if (counts) {
+    it.counted = answers;
+    redraw();
     return;
   }
   if (it.keeps) {
@@ -257,7 +270,8 @@ export function dialogs() {
   return app.dialogs.map((it) => {
     const { spec } = it;
     const requests = requestsOf(it);
-    const isOpen = spec.confirm === undefined || it.typed === spec.confirm || it.typed === plain(spec.confirm);
+    const isCounted = !spec.count || it.counted !== null;
+    const isOpen = spec.confirm === undefined || !isCounted || it.typed === spec.confirm || it.typed === plain(spec.confirm);
     const id = `dialog-${it.key}`;
     return h('dialog', {
       key: it.key, class: spec.wide ? 'wide' : null, 'aria-labelledby': id,
@@ -269,14 +283,15 @@ export function dialogs() {
         spec.says && h('div', { class: 'says' }, spec.says),
         h('div', { class: 'form' }, (spec.fields ?? []).filter((field) => !field.only || field.only(it.values)).map((field) => control(it, field))),
         spec.extra?.(it.values, it),
-        spec.confirm !== undefined && h('label', { class: 'control wide' }, h('span', null, 'To go on, type ', h('code', { class: 'name' }, plain(spec.confirm))),
+        spec.count && it.counted && h('div', { role: 'status', class: 'counted' }, spec.count.shown(it.counted)),
+        spec.confirm !== undefined && isCounted && h('label', { class: 'control wide' }, h('span', null, 'To go on, type ', h('code', { class: 'name' }, plain(spec.confirm))),
           h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', value: it.typed, oninput: (event) => { it.typed = event.target.value; redraw(); } })),
         it.problem && problem(it.problem),
         !(requests instanceof Error) && commands(requests)),
       h('footer', null,
         it.busy && Array.isArray(requests) && requests.length > 1 && h('span', { class: 'faint' }, `${it.done} of ${requests.length}`),
         button('Cancel', () => it.close()),
-        h('button', { type: 'submit', class: `button ${spec.danger ? 'danger' : 'primary'}`, disabled: !isOpen || it.busy }, spec.act))));
+        h('button', { type: 'submit', class: `button ${spec.danger && isCounted ? 'danger' : 'primary'}`, disabled: !isOpen || it.busy }, !isCounted ? 'Count first' : typeof spec.act === 'function' ? spec.act(it.counted ?? []) : spec.act))));
   });
 }
 

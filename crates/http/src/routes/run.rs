@@ -33,6 +33,7 @@ impl Route {
             // Whoever asks how the node is waits for nobody.
             Run::Read(read) if self.group == "health" => read(&call).map(stream::whole),
             Run::LogIn => Err(Refusal::internal()),
+            Run::Follow(follow) => follow(call),
             Run::Upload(upload) => {
                 off_sockets(async move {
                     self.note(&call, &call.address());
@@ -82,7 +83,7 @@ impl Route {
         }
         let (request, management) = (call.request(), &call.api.management);
         let answer = match self.run {
-            Run::LogIn | Run::Upload(_) => return Err(Refusal::internal()),
+            Run::LogIn | Run::Follow(_) | Run::Upload(_) => return Err(Refusal::internal()),
             Run::Read(read) => return read(call),
             Run::Change(change) | Run::Quiet(change) => change(call).await?,
             Run::Define(define) => {

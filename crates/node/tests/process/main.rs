@@ -31,6 +31,7 @@ mod hostile;
 mod http_api;
 mod http_figures;
 mod import;
+mod live;
 mod logs;
 mod malformed_frames;
 mod missing;

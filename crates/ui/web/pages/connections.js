@@ -37,6 +37,6 @@ export function open() {
   return listPage({
     title: 'Connections', list: 'connections', noun: 'connection', columns: COLUMNS, key: (row) => row.name, needs: ['name'],
     none: query('vhost') ? 'Nobody is connected to this virtual host' : 'Nobody is connected',
-    bulk: [{ label: 'Close', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Close', noun: 'connection', name: (row) => row.name, request: closeConnection, told: `Closed ${count(rows.length, 'connection')}`, says: h('p', null, 'Most clients connect again by themselves. What they hold goes back to its queues.') }) }],
+    bulk: [{ label: 'Close', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Close', noun: 'connection', name: (row) => row.name, request: closeConnection, bulk: { address: () => '/bulk/connections', body: { explanation: 'Closed by hand' }, shown: () => null }, told: `Closed ${count(rows.length, 'connection')}`, says: h('p', null, 'Most clients connect again by themselves. What they hold goes back to its queues.') }) }],
   });
 }

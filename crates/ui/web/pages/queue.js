@@ -25,8 +25,9 @@ export function open([, vhost, queue]) {
       }
       return sources;
     },
-    messages: /** @type {any} */ (null),
-    close: () => page.messages?.close(),
+    /** Tabs whose modules come when they are opened first. @type {Record<string, {view: () => any, close: () => void}>} */
+    parts: {},
+    close: () => Object.values(page.parts).forEach((part) => part.close()),
     view: () => view(page),
   };
   return page;
@@ -42,9 +43,9 @@ function view(page) {
     h('div', { class: 'head' }, crumb, h('h1', null, name(queue.name)), tag(`type-${queue.type}`, queue.type), state(queue.state),
       !queue.durable && tag('calm', 'transient'), queue.auto_delete && tag('calm', 'auto-delete'), queue.exclusive && tag('calm', 'exclusive'),
       queue.policy && h('span', { class: 'faint' }, 'policy ', name(queue.policy)), h('span', { class: 'grow' }), actions(queue)),
-    tabs([['', 'Now'], ['messages', 'Messages'], ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['settings', 'Settings']], tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
+    tabs(/** @type {[string, any][]} */ ([['', 'Now'], ['messages', 'Messages'], ...(queue.type === 'stream' ? [] : [['dead', 'Dead letters']]), ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['settings', 'Settings']]), tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
     page.errors.queue && problem(page.errors.queue),
-    tab === 'messages' ? messages(page) : tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
+    LOADED[tab] ? loaded(page, tab) : tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
   ];
 }
 
@@ -96,13 +97,18 @@ function now(page) {
   ];
 }
 
-/** The tab that looks into the queue; its module comes when it is opened first. */
-function messages(page) {
-  if (!page.messages) {
-    page.messages = { view: () => h('span', { class: 'ghost' }), close() {} };
-    import('../browse.js').then((it) => { page.messages = it.browser(page.data.queue); redraw(); });
+const LOADED = {
+  messages: (queue) => import('../browse.js').then((it) => it.browser(queue)),
+  dead: (queue) => import('../dead.js').then((it) => it.deadLetters(queue)),
+};
+
+/** A tab that looks into the queue. */
+function loaded(page, tab) {
+  if (!page.parts[tab]) {
+    page.parts[tab] = { view: () => h('span', { class: 'ghost' }), close() {} };
+    LOADED[tab](page.data.queue).then((part) => { page.parts[tab] = part; redraw(); });
   }
-  return page.messages.view();
+  return page.parts[tab].view();
 }
 
 const change = (details) => {

@@ -58,6 +58,12 @@ export const deleteQueue = (row) => ({ method: 'DELETE', address: path`/queues/$
 /** @param {any} row */
 export const purgeQueue = (row) => ({ method: 'DELETE', address: path`/queues/${row.vhost}/${row.name}/contents`, ctl: ['purge_queue', '--vhost', row.vhost, row.name] });
 
+/** Queues of a virtual host by one request. */
+const many = (action) => ({
+  address: (row) => path`/bulk/queues/${row.vhost}/${action}`,
+  shown: (figure) => `In them are ${count(figure('messages_ready'), 'message')} that are ready and ${number(figure('messages_unacknowledged'))} that ${count(figure('consumers'), 'consumer')} may hold.`,
+});
+
 const messages = (rows) => rows.reduce((sum, row) => sum + (row.messages ?? 0), 0);
 
 export function open() {
@@ -70,8 +76,8 @@ export function open() {
     ],
     buttons: () => button('Queue', () => import('../create.js').then((it) => it.createQueue(query('vhost'))), { kind: 'primary', icon: ICONS.plus, title: 'Make a queue or a stream' }),
     bulk: [
-      { label: 'Purge', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Purge', noun: 'queue', name: (row) => row.name, request: purgeQueue, told: `Purged ${count(rows.length, 'queue')}`, says: h('p', null, `Every message that is ready is lost: some ${number(messages(rows))}.`) }) },
-      { label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'queue', name: (row) => row.name, request: deleteQueue, told: `Deleted ${count(rows.length, 'queue')}`, says: h('p', null, `With them go their bindings and some ${number(messages(rows))} messages.`) }) },
+      { label: 'Purge', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Purge', noun: 'queue', name: (row) => row.name, request: purgeQueue, bulk: many('purge'), told: `Purged ${count(rows.length, 'queue')}`, says: h('p', null, `Every message that is ready is lost: some ${number(messages(rows))}.`) }) },
+      { label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'queue', name: (row) => row.name, request: deleteQueue, bulk: many('delete'), told: `Deleted ${count(rows.length, 'queue')}`, says: h('p', null, `With them go their bindings and some ${number(messages(rows))} messages.`) }) },
     ],
     none: app.vhosts.length ? 'No queues yet' : 'You have no permission in any virtual host',
   });

@@ -1,0 +1,308 @@
+//! Answers that a page shows, sent anew as they change: a stream of events for each page that is looked at.
+//! All who watch the same in the name of the same user share the asking; where nobody watches, nobody asks.
+
+use crate::Api;
+use crate::call::Call;
+use crate::caller::caller;
+use crate::connection::Peer;
+use crate::refusal::Refusal;
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures_core::Stream;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+
+/// Streams at a time.
+const STREAMS_MAX: usize = 200;
+/// Addresses that a stream watches.
+const TOPICS_MAX: usize = 32;
+/// Longest address.
+const TOPIC_BYTES_MAX: usize = 4 * 1024;
+/// Longest answer that is sent.
+const FRAME_BYTES_MAX: usize = 2 << 20;
+/// Frames that wait for a client, and their bytes, but for the last.
+const FRAMES_MAX: usize = 64;
+const WAITING_BYTES_MAX: usize = 4 << 20;
+/// Time between two looks, unless looking takes more than one part of so many of it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_MAX: Duration = Duration::from_secs(15);
+const LOOKING_PART: u32 = 20;
+/// Time that a look may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a client to which nothing was sent hears that the node is there.
+const SILENT_MAX_MS: u64 = 15_000;
+
+/// A user's name, and the address that is watched in it.
+type Topic = (String, String);
+
+/// All streams.
+pub(crate) struct Live {
+    /// What answers requests, as long as the API is served.
+    pub(crate) router: OnceLock<Weak<Router>>,
+    topics: Mutex<BTreeMap<Topic, Vec<Watcher>>>,
+    turns: Arc<Semaphore>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let turns = Arc::new(Semaphore::new(STREAMS_MAX));
+        Self { router: OnceLock::new(), topics: Mutex::default(), turns }
+    }
+}
+
+#[cfg(test)]
+impl Live {
+    /// Whether nobody watches anything.
+    pub(crate) fn is_still(&self) -> bool {
+        stdx::lock(&self.topics).is_empty()
+    }
+}
+
+/// One of those who watch a topic.
+#[derive(Clone)]
+struct Watcher {
+    client: Arc<Client>,
+    /// The version that was sent to it.
+    sent: u64,
+}
+
+/// The client of a stream.
+struct Client {
+    headers: HeaderMap,
+    peer: Peer,
+    frames: mpsc::Sender<Bytes>,
+    waiting_bytes: Arc<AtomicUsize>,
+    heard_ms: AtomicU64,
+}
+
+impl Client {
+    /// Sends a frame, unless too much waits already.
+    fn send(&self, frame: &Bytes, now_ms: u64) -> bool {
+        if self.waiting_bytes.load(Ordering::Relaxed) >= WAITING_BYTES_MAX {
+            return false;
+        }
+        self.waiting_bytes.fetch_add(frame.len(), Ordering::Relaxed);
+        let is_sent = self.frames.try_send(frame.clone()).is_ok();
+        if is_sent {
+            self.heard_ms.store(now_ms, Ordering::Relaxed);
+        } else {
+            self.waiting_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+        }
+        is_sent
+    }
+}
+
+/// Frames as a body.
+struct Frames {
+    frames: mpsc::Receiver<Bytes>,
+    waiting_bytes: Arc<AtomicUsize>,
+    #[expect(dead_code, reason = "held as long as the stream")]
+    turn: OwnedSemaphorePermit,
+}
+
+impl Stream for Frames {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.frames.poll_recv(context);
+        if let Poll::Ready(Some(frame)) = &next {
+            self.waiting_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+        }
+        next.map(|frame| frame.map(Ok))
+    }
+}
+
+/// Begins a stream.
+pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
+    let Call { api, caller, query, headers, .. } = call;
+    let topics: Vec<&str> = query.all("topics").collect();
+    let is_address = |topic: &&str| {
+        let is_printed = topic.bytes().all(|byte| byte.is_ascii_graphic());
+        topic.starts_with('/')
+            && !topic.starts_with("/live")
+            && is_printed
+            && topic.len() <= TOPIC_BYTES_MAX
+    };
+    if topics.is_empty() || topics.len() > TOPICS_MAX || !topics.iter().all(is_address) {
+        let text = format!("topics are 1 to {TOPICS_MAX} addresses below /api: /overview");
+        return Err(Refusal::bad_request(text));
+    }
+    let turn = Arc::clone(&api.live.turns).try_acquire_owned().map_err(|_| {
+        let text = format!("{STREAMS_MAX} streams are open: ask now and then");
+        Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
+    })?;
+    if caller.is_local() {
+        return Err(Refusal::unavailable("streams are for users, on the HTTP port"));
+    }
+    let (sender, frames) = mpsc::channel(FRAMES_MAX);
+    let waiting_bytes = Arc::<AtomicUsize>::default();
+    let client = Arc::new(Client {
+        headers: [header::AUTHORIZATION, header::COOKIE]
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), headers.get(name)?.clone())))
+            .collect(),
+        peer: caller.peer,
+        frames: sender,
+        waiting_bytes: Arc::clone(&waiting_bytes),
+        heard_ms: AtomicU64::new(api.now().monotonic_ms),
+    });
+    for topic in topics {
+        watch(&api, (caller.user.clone(), topic.to_owned()), Arc::clone(&client));
+    }
+    let kinds = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((kinds, Body::from_stream(Frames { frames, waiting_bytes, turn })).into_response())
+}
+
+/// Has a client told of a topic, which is looked at from now on if it was not.
+fn watch(api: &Arc<Api>, topic: Topic, client: Arc<Client>) {
+    let mut topics = stdx::lock(&api.live.topics);
+    let watcher = Watcher { client, sent: 0 };
+    match topics.get_mut(&topic) {
+        Some(watchers) => watchers.push(watcher),
+        None => {
+            topics.insert(topic.clone(), vec![watcher]);
+            tokio::spawn(look_on(Arc::clone(api), topic));
+        }
+    }
+}
+
+/// Looks at a topic for as long as somebody watches it.
+async fn look_on(api: Arc<Api>, topic: Topic) {
+    let (mut seen, mut version, mut pause) = (String::new(), 0, LOOK_EVERY);
+    loop {
+        sleep(pause).await;
+        let router = api.live.router.get().and_then(Weak::upgrade);
+        let watchers = watchers(&api, &topic).await;
+        let Some((router, first)) = router.zip(watchers.first()) else { return };
+        let is_behind = watchers.iter().any(|watcher| watcher.sent != version);
+        let began_ms = api.now().monotonic_ms;
+        let asked = request(&api, &topic.1, &first.client, if is_behind { "" } else { &seen });
+        let shown = shown(&topic.1, router, asked).await;
+        let now_ms = api.now().monotonic_ms;
+        if let Some((tag, _)) = shown.as_ref().filter(|(tag, _)| *tag != seen || tag.is_empty()) {
+            (seen, version) = (tag.clone(), version + 1);
+        }
+        send(&api, &topic, (version, shown.map(|(_, frame)| frame)), now_ms);
+        let took = Duration::from_millis(now_ms.saturating_sub(began_ms));
+        pause = (took * LOOKING_PART).clamp(LOOK_EVERY, LOOK_MAX);
+    }
+}
+
+/// Those who watch a topic and still may. If there are none it is over.
+async fn watchers(api: &Api, topic: &Topic) -> Vec<Watcher> {
+    let all = stdx::lock(&api.live.topics).get(topic).cloned().unwrap_or_default();
+    let mut gone = Vec::new();
+    for Watcher { client, .. } in all {
+        let refusal = match caller(api, &client.headers, client.peer, false).await {
+            _ if client.frames.is_closed() => Refusal::internal(),
+            Ok(caller) if caller.user == topic.0 => continue,
+            Ok(_) => Refusal::unauthorized(),
+            Err(refusal) => refusal,
+        };
+        client.send(&refused(&topic.1, refusal.status, refusal.to_json(false)), 0);
+        gone.push(client);
+    }
+    let mut topics = stdx::lock(&api.live.topics);
+    let Some(watchers) = topics.get_mut(topic) else { return Vec::new() };
+    let is_gone = |client: &Arc<Client>| gone.iter().any(|gone| Arc::ptr_eq(gone, client));
+    watchers.retain(|watcher| !is_gone(&watcher.client));
+    let left = watchers.clone();
+    if left.is_empty() {
+        topics.remove(topic);
+    }
+    left
+}
+
+/// The request for a topic, in the name of a client that has the answer with that tag.
+fn request(api: &Api, address: &str, client: &Client, tag: &str) -> Request<Body> {
+    let mut request = Request::new(Body::empty());
+    let uri = format!("{}/api{address}", api.settings.path_prefix);
+    *request.uri_mut() = uri.parse().unwrap_or_default();
+    *request.headers_mut() = client.headers.clone();
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        request.headers_mut().insert(header::IF_NONE_MATCH, tag);
+    }
+    request.extensions_mut().insert(client.peer);
+    request
+}
+
+/// The answer as a frame, with its tag; nothing if it is the one that is known.
+async fn shown(
+    address: &str,
+    router: Arc<Router>,
+    asked: Request<Body>,
+) -> Option<(String, Bytes)> {
+    let answered = timeout(PATIENCE, TowerToHyperService::new((*router).clone()).call(asked));
+    let failed = |status: StatusCode, told: Value| {
+        Some((format!("{status} {told}"), refused(address, status, told)))
+    };
+    let Ok(Ok(response)) = answered.await else {
+        let text = "the node was too busy to look";
+        return failed(StatusCode::SERVICE_UNAVAILABLE, json!({"reason": text}));
+    };
+    let (head, body) = response.into_parts();
+    let text_of = |name| head.headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let is_stream = text_of(header::CONTENT_TYPE).starts_with("text/event-stream");
+    let body =
+        if is_stream { Err(()) } else { to_bytes(body, FRAME_BYTES_MAX).await.map_err(drop) };
+    match (head.status, body) {
+        (StatusCode::NOT_MODIFIED, _) => None,
+        (_, Err(())) => {
+            let text = "the answer is too long for a stream";
+            failed(StatusCode::PAYLOAD_TOO_LARGE, json!({"reason": text}))
+        }
+        (StatusCode::OK, Ok(body)) => {
+            Some((text_of(header::ETAG).to_owned(), frame("shown", address, &body)))
+        }
+        (status, Ok(body)) => {
+            let told = serde_json::from_slice(&body).ok().filter(Value::is_object);
+            failed(status, told.unwrap_or_else(|| json!({})))
+        }
+    }
+}
+
+fn refused(address: &str, status: StatusCode, mut told: Value) -> Bytes {
+    crate::objects::put_field(&mut told, "status", status.as_u16().into());
+    frame("refused", address, told.to_string().as_bytes())
+}
+
+fn frame(event: &str, address: &str, body: &[u8]) -> Bytes {
+    let mut frame = format!("event: {event}\nid: {address}\n").into_bytes();
+    for line in body.split(|byte| *byte == b'\n') {
+        frame.extend_from_slice(b"data: ");
+        frame.extend_from_slice(line);
+        frame.push(b'\n');
+    }
+    frame.push(b'\n');
+    frame.into()
+}
+
+/// Sends a version to those who have another one, and a word to those who have long heard nothing.
+fn send(api: &Api, topic: &Topic, (version, frame): (u64, Option<Bytes>), now_ms: u64) {
+    let mut topics = stdx::lock(&api.live.topics);
+    for watcher in topics.get_mut(topic).into_iter().flatten() {
+        let client = &watcher.client;
+        let heard_ms = client.heard_ms.load(Ordering::Relaxed);
+        match &frame {
+            Some(frame) if watcher.sent != version && client.send(frame, now_ms) => {
+                watcher.sent = version;
+            }
+            _ if now_ms >= heard_ms + SILENT_MAX_MS => {
+                client.send(&Bytes::from_static(b":\n\n"), now_ms);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// Jobs of the node: work that goes on after its request, how far it is, and who may pause or end it.
+
+import { app, has, look, queueLink, tell } from './app.js';
+import { ask } from './api.js';
+import { h } from './dom.js';
+import { count, number, plain } from './format.js';
+import { ICONS, button, dialog, icon, name, nothing, tag, to, toExchange, toQueue } from './parts.js';
+
+const isOver = (job) => !['running', 'paused'].includes(job.state);
+const KINDS = { running: 'good', paused: 'warn', cancelled: 'calm', done: 'good', failed: 'bad' };
+
+/** Jobs that are not over, of a queue. @param {any} [queue] */
+export const jobsOf = (queue) => app.jobs.filter((job) => !isOver(job) && (!queue || (job.request.queue === queue.name && job.request.vhost === queue.vhost)));
+
+async function steer(job, method, body, told) {
+  const answer = await ask(method, `/jobs/${job.id}`, body);
+  tell(answer.ok ? told : answer.reason, !answer.ok);
+  look();
+}
+
+function target({ vhost, to: where }) {
+  if (where === undefined) return null;
+  if (where === 'origin') return ' to where they came from';
+  return where.queue === undefined ? [' to ', toExchange(vhost, where.exchange), ' by ', name(where.routing_key, '(empty)')] : [' to ', toQueue(vhost, where.queue)];
+}
+
+/** One job, with what can be done about it. @param {any} job */
+export function jobView(job) {
+  const { request, total, done } = job;
+  const stayed = Object.entries(job.stayed ?? {});
+  const n = stayed.reduce((sum, [, of]) => sum + of, 0);
+  const may = has('administrator') || job.user === app.who?.name;
+  return h('section', { class: 'job', key: job.id, 'aria-label': `Job ${job.id}` },
+    h('p', null, h('strong', null, `Job ${job.id}`), ' ', tag(KINDS[job.state] ?? 'calm', job.state), ' ', count(total, 'message'), ' of ', to(queueLink(request.vhost, request.queue, { tab: 'dead' }), name(request.queue)), target(request), job.user !== app.who?.name && [', by ', name(job.user)]),
+    h('progress', { max: Math.max(1, total), value: done + n, 'aria-label': `Job ${job.id}` }),
+    h('p', { class: 'faint' }, `${number(done)} redriven`, n > 0 && `, ${number(n)} stayed`, job.error && `; ${plain(job.error)}`),
+    stayed.length > 0 && h('ul', { class: 'some' }, stayed.map(([reason, of]) => h('li', null, `${number(of)}: ${plain(reason)}`))),
+    !isOver(job) && may && h('div', { class: 'bar' },
+      job.state === 'paused' ? button('Go on', () => steer(job, 'PUT', { state: 'running' }, `Job ${job.id} goes on`)) : button('Pause', () => steer(job, 'PUT', { state: 'paused' }, `Job ${job.id} is paused`)),
+      button('End', () => dialog({
+        title: `End job ${job.id}?`, says: h('p', null, `${number(done)} of ${count(total, 'message')} have been redriven; that stays so.`), act: 'End it', danger: true,
+        requests: () => [{ method: 'DELETE', address: `/jobs/${job.id}` }], told: `Job ${job.id} has ended`, done: () => look(),
+      }), { kind: 'danger' })));
+}
+
+/** The jobs in the frame around all pages. */
+export function jobsMenu() {
+  if (app.jobs.length === 0) return null;
+  const n = jobsOf().length;
+  return h('details', { class: 'menu-of', key: 'jobs' }, h('summary', { 'aria-label': n > 0 ? `Jobs: ${n} under way` : 'Jobs' }, icon(ICONS.jobs), n > 0 && h('span', { class: 'badge' }, number(n))),
+    h('div', { class: 'popup jobs' }, h('h2', null, 'Jobs'), app.jobs.length === 0 ? nothing('None since the node started') : app.jobs.slice(0, 20).map(jobView)));
+}
+

@@ -6,7 +6,7 @@ import { HOSTILE } from './seed.js';
 /** Pages that must be right in each look. */
 export const PAGES = [
   '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
-  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/graveyard?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -87,7 +87,7 @@ export const SCENARIOS = [
     await hasRows(page, 100);
     await page.click('text=Next');
     await page.waitForURL(/page=2/);
-    await hasRows(page, 39);
+    await hasRows(page, 44);
     await page.goBack();
     await hasRows(page, 100);
     await page.fill('[data-filter]', 'type:quorum');
@@ -194,7 +194,7 @@ export const SCENARIOS = [
   }],
   ['dead-letters', {}, async (it) => {
     const { page, node } = it;
-    await logIn(it, '#/queues/%2F/graveyard?tab=dead');
+    await logIn(it, '#/queues/%2F/buried?tab=dead');
     await page.waitForSelector('text=4 dead letters in 2 groups');
     assert.match(await page.locator('main tbody').innerText(), /rejected\s+failing\s+orders\s+failed\.a, failed\.<b>/);
     await page.check('[aria-label^="Select rejected"]');

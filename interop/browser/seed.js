@@ -24,6 +24,9 @@ export async function seed(node) {
   for (const key of ['failed.a', 'failed.a', 'failed.<b>']) await node.ask('POST', '/exchanges/%2F/orders/publish', { routing_key: key, payload: key, payload_encoding: 'string', properties: {} });
   await node.ask('POST', '/queues/%2F/failing/get', { count: 3, ackmode: 'reject_requeue_false', encoding: 'auto' });
   await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'hasty', payload: 'late', payload_encoding: 'string', properties: {} });
+  await put('/queues/%2F/buried', { durable: true });
+  await put('/queues/%2F/late', { durable: true, arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'buried', 'x-message-ttl': 0 } });
+  await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'late', payload: 'late', payload_encoding: 'string', properties: {} });
   await put('/queues/shop/baskets', { durable: true });
   await put('/policies/%2F/short', { pattern: '^work-', definition: { 'max-length': 1000 }, priority: 1, 'apply-to': 'queues' });
   await node.ask('POST', '/bindings/%2F/e/orders/q/paid', { routing_key: 'order.*' });

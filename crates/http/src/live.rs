@@ -49,7 +49,7 @@ type Topic = (String, String);
 
 /// All streams.
 pub(crate) struct Live {
-    /// What answers requests, as long as the API is served.
+    /// The answers to requests, as long as the API is served.
     pub(crate) router: OnceLock<Weak<Router>>,
     topics: Mutex<BTreeMap<Topic, Vec<Watcher>>>,
     turns: Arc<Semaphore>,

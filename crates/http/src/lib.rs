@@ -65,7 +65,6 @@ pub struct Api {
     turns: stream::Turns,
     traces: tracer::Traces,
     lists: objects::queues::QueueLists,
-    live: live::Live,
     /// Makes tags of what is not hashed whole.
     tags: RandomState,
 }
@@ -98,7 +97,6 @@ impl Api {
             turns: stream::Turns::default(),
             traces: tracer::Traces::default(),
             lists: objects::queues::QueueLists::default(),
-            live: live::Live::default(),
             tags: RandomState::new(),
         })
     }

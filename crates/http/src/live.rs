@@ -16,6 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -53,6 +54,12 @@ pub(crate) struct Live {
     pub(crate) router: OnceLock<Weak<Router>>,
     topics: Mutex<BTreeMap<Topic, Vec<Watcher>>>,
     turns: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
 }
 
 impl Default for Live {
@@ -139,7 +146,7 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
         let text = format!("topics are 1 to {TOPICS_MAX} addresses below /api: /overview");
         return Err(Refusal::bad_request(text));
     }
-    let turn = Arc::clone(&api.live.turns).try_acquire_owned().map_err(|_| {
+    let turn = Arc::clone(&api.turns.live.turns).try_acquire_owned().map_err(|_| {
         let text = format!("{STREAMS_MAX} streams are open: ask now and then");
         Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
     })?;
@@ -167,7 +174,7 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
 
 /// Has a client told of a topic, which is looked at from now on if it was not.
 fn watch(api: &Arc<Api>, topic: Topic, client: Arc<Client>) {
-    let mut topics = stdx::lock(&api.live.topics);
+    let mut topics = stdx::lock(&api.turns.live.topics);
     let watcher = Watcher { client, sent: 0 };
     match topics.get_mut(&topic) {
         Some(watchers) => watchers.push(watcher),
@@ -183,7 +190,7 @@ async fn look_on(api: Arc<Api>, topic: Topic) {
     let (mut seen, mut version, mut pause) = (String::new(), 0, LOOK_EVERY);
     loop {
         sleep(pause).await;
-        let router = api.live.router.get().and_then(Weak::upgrade);
+        let router = api.turns.live.router.get().and_then(Weak::upgrade);
         let watchers = watchers(&api, &topic).await;
         let Some((router, first)) = router.zip(watchers.first()) else { return };
         let is_behind = watchers.iter().any(|watcher| watcher.sent != version);
@@ -202,7 +209,7 @@ async fn look_on(api: Arc<Api>, topic: Topic) {
 
 /// Those who watch a topic and still may. If there are none it is over.
 async fn watchers(api: &Api, topic: &Topic) -> Vec<Watcher> {
-    let all = stdx::lock(&api.live.topics).get(topic).cloned().unwrap_or_default();
+    let all = stdx::lock(&api.turns.live.topics).get(topic).cloned().unwrap_or_default();
     let mut gone = Vec::new();
     for Watcher { client, .. } in all {
         let refusal = match caller(api, &client.headers, client.peer, false).await {
@@ -214,7 +221,7 @@ async fn watchers(api: &Api, topic: &Topic) -> Vec<Watcher> {
         client.send(&refused(&topic.1, refusal.status, refusal.to_json(false)), 0);
         gone.push(client);
     }
-    let mut topics = stdx::lock(&api.live.topics);
+    let mut topics = stdx::lock(&api.turns.live.topics);
     let Some(watchers) = topics.get_mut(topic) else { return Vec::new() };
     let is_gone = |client: &Arc<Client>| gone.iter().any(|gone| Arc::ptr_eq(gone, client));
     watchers.retain(|watcher| !is_gone(&watcher.client));
@@ -274,7 +281,9 @@ async fn shown(
 }
 
 fn refused(address: &str, status: StatusCode, mut told: Value) -> Bytes {
-    crate::objects::put_field(&mut told, "status", status.as_u16().into());
+    if let Value::Object(told) = &mut told {
+        told.insert("status".to_owned(), status.as_u16().into());
+    }
     frame("refused", address, told.to_string().as_bytes())
 }
 
@@ -291,7 +300,7 @@ fn frame(event: &str, address: &str, body: &[u8]) -> Bytes {
 
 /// Sends a version to those who have another one, and a word to those who have long heard nothing.
 fn send(api: &Api, topic: &Topic, (version, frame): (u64, Option<Bytes>), now_ms: u64) {
-    let mut topics = stdx::lock(&api.live.topics);
+    let mut topics = stdx::lock(&api.turns.live.topics);
     for watcher in topics.get_mut(topic).into_iter().flatten() {
         let client = &watcher.client;
         let heard_ms = client.heard_ms.load(Ordering::Relaxed);

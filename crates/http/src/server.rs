@@ -54,7 +54,7 @@ pub async fn serve(
     let prefix = &api.settings.path_prefix;
     let router = router(Arc::clone(&api), prefix);
     let answers = Arc::new(router.clone());
-    let _first = api.live.router.set(Arc::downgrade(&answers));
+    let _first = api.turns.live.router.set(Arc::downgrade(&answers));
     let router = router.merge(web::router(Arc::clone(&api), prefix));
     let router = access::logged(&api, router);
     tokio::select! {

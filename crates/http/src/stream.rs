@@ -4,6 +4,7 @@
 use crate::call::{Answer, Call, Outcome, Take, Write};
 use crate::jobs::Jobs;
 use crate::list::Rows;
+use crate::live::Live;
 use crate::negotiation;
 use crate::refusal::Refusal;
 use crate::searches::{SearchTurn, Searches};
@@ -57,6 +58,7 @@ pub(crate) struct Turns {
     searches: Arc<Searches>,
     /// Work that goes on after its request.
     pub(crate) jobs: Jobs,
+    pub(crate) live: Live,
 }
 
 impl Default for Turns {
@@ -66,6 +68,7 @@ impl Default for Turns {
             long: Arc::new(Semaphore::new(LONG_MAX)),
             searches: Arc::default(),
             jobs: Jobs::default(),
+            live: Live::default(),
         }
     }
 }

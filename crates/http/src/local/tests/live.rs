@@ -40,7 +40,7 @@ async fn those_who_watch_the_same_share_the_asking_and_nobody_asks_for_nobody() 
         async move { format!("{n}\n{n}") }
     };
     let answers = Arc::new(Router::new().route("/api/thing", routing::get(answer)));
-    assert!(api.live.router.set(Arc::downgrade(&answers)).is_ok());
+    assert!(api.turns.live.router.set(Arc::downgrade(&answers)).is_ok());
     let router = router(Arc::clone(&api), "");
     let mut streams = Vec::new();
     for _ in 0..20 {
@@ -56,7 +56,7 @@ async fn those_who_watch_the_same_share_the_asking_and_nobody_asks_for_nobody() 
     let mut other = watch(&router, "topics=/nothing").await;
     assert!(frame(&mut other).await.starts_with("event: refused\nid: /nothing\ndata: {"));
     drop((streams, other));
-    while !api.live.is_still() {
+    while !api.turns.live.is_still() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     assert_eq!(Arc::strong_count(&answers), 1, "nobody will ask");

@@ -68,7 +68,7 @@ impl Broker {
         if let Err(error) = exchanges.restore_seen(classic.storage().disk()) {
             tracing::error!("messages that exchanges have seen before are not known: {error}");
         }
-        let undo = Undo::open(classic.storage().disk(), options.undo_window_ms);
+        let undo = Undo::open(classic.storage().disk(), options.undo);
         let control_plane = ControlPlane::new(
             (Arc::clone(classic.services()), streams),
             Arc::clone(&exchanges),

@@ -47,7 +47,7 @@ pub use crate::figures::{FILE_KINDS, Figures, QueueTotals};
 pub use crate::firehose::Firehose;
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
-pub use crate::options::{BrokerOptions, Limits};
+pub use crate::options::{BrokerOptions, Limits, UndoOptions};
 pub use crate::queue_ref::{Diagnosis, QueueRef};
 pub use crate::recovery::{Found, OpenError, Steppers, StreamsStepper};
 pub use crate::repair::{Repair, repair};

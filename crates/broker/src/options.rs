@@ -18,8 +18,27 @@ pub struct BrokerOptions {
     pub interceptors: Interceptors,
     /// The definitions each new virtual host gets.
     pub vhost_defaults: VhostDefaults,
-    /// How long what operators take away can be brought back, in milliseconds; 0 is not at all.
-    pub undo_window_ms: u64,
+    /// How messages are kept that operators take away.
+    pub undo: UndoOptions,
+}
+
+/// How messages are kept that operators take away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoOptions {
+    /// How long they can be brought back, in milliseconds; 0 is not at all.
+    pub window_ms: u64,
+    /// Bytes of all of them together, ...
+    pub bytes_max: u64,
+    /// ... and the part of the free disk that they may take.
+    pub free_percent_max: u64,
+    /// Bytes that are written together, but for the last message.
+    pub portion_bytes: usize,
+}
+
+impl Default for UndoOptions {
+    fn default() -> Self {
+        Self { window_ms: 0, bytes_max: 1 << 30, free_percent_max: 5, portion_bytes: 4 << 20 }
+    }
 }
 
 impl From<StorageOptions> for BrokerOptions {

@@ -99,7 +99,7 @@ impl QueueRef {
     }
 
     /// Resolves when the queue has its messages.
-    pub(crate) async fn loaded(&self) {
+    pub async fn loaded(&self) {
         match self {
             Self::Classic(queue) => queue.loaded().await,
             Self::Quorum(_) | Self::Stream(_) => {}

@@ -6,6 +6,7 @@ mod entry;
 pub use entry::{Act, Busy, Head, UndoEntry};
 pub(crate) use entry::{Entry, PortionRecord, name_of};
 
+use crate::options::UndoOptions;
 use log::Disk;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +18,14 @@ const ENTRIES_MAX: usize = 10_000;
 /// The entries.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// How long; nothing at all if 0.
-    pub(crate) window_ms: u64,
+    pub(crate) options: UndoOptions,
     pub(crate) entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
     last_id: AtomicU64,
 }
 
 impl Undo {
     /// Those that an earlier life has left, but those without anything that can be read.
-    pub(crate) fn open(disk: &dyn Disk, window_ms: u64) -> Self {
+    pub(crate) fn open(disk: &dyn Disk, options: UndoOptions) -> Self {
         let mut entries = BTreeMap::new();
         let names = log::list_if_there(disk, entry::DIR).ok().flatten().unwrap_or_default();
         for id in names.iter().filter_map(|name| name.strip_suffix(".undo")?.parse().ok()) {
@@ -38,7 +38,7 @@ impl Undo {
             }
         }
         let last_id = entries.last_key_value().map_or(0, |(id, _)| *id);
-        Self { window_ms, entries: Mutex::new(entries), last_id: AtomicU64::new(last_id) }
+        Self { options, entries: Mutex::new(entries), last_id: AtomicU64::new(last_id) }
     }
 
     /// The number of a new entry: about the time, and higher than those before.

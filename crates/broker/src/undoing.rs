@@ -17,11 +17,6 @@ use crate::broker::Broker;
 use crate::undo::{Busy, UndoEntry};
 use log::Disk;
 
-/// Bytes of all entries together, ...
-const BYTES_MAX: u64 = 1 << 30;
-/// ... and the part of the free disk that they may take.
-const FREE_PERCENT_MAX: u64 = 5;
-
 /// The bounds within which messages that are taken away next can be brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoOffer {
@@ -55,13 +50,14 @@ impl<'b> UndoEntries<'b> {
     /// The part of messages taken away next that can be brought back; none if nothing can.
     #[must_use]
     pub fn offer(&self) -> Option<UndoOffer> {
-        let window_ms = self.0.undo.window_ms;
-        if window_ms == 0 || self.0.alarms.is_on(Alarm::Disk) {
+        let options = self.0.undo.options;
+        if options.window_ms == 0 || self.0.alarms.is_on(Alarm::Disk) {
             return None;
         }
         let taken: u64 = stdx::lock(&self.0.undo.entries).values().map(|it| it.bytes()).sum();
         let free = self.disk().space().ok()?.free_bytes.saturating_add(taken);
-        Some(UndoOffer { window_ms, bytes_max: BYTES_MAX.min(free / 100 * FREE_PERCENT_MAX) })
+        let bytes_max = options.bytes_max.min(free / 100 * options.free_percent_max);
+        Some(UndoOffer { window_ms: options.window_ms, bytes_max })
     }
 
     /// All of them, the last first.

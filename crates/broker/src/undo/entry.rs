@@ -312,6 +312,15 @@ impl Entry {
         stdx::lock(&self.contents).busy != Busy::No
     }
 
+    /// Cuts the part of a file off that cannot be read, so that records can be appended.
+    pub(crate) fn mend(&self, file: &dyn DiskFile) -> Result<()> {
+        let (end, is_damaged) = {
+            let contents = stdx::lock(&self.contents);
+            (contents.end, contents.is_damaged)
+        };
+        if is_damaged { file.set_len(end).context("cut", &name_of(self.id)) } else { Ok(()) }
+    }
+
     /// Begins or ends something; false if it is busy with something already.
     pub(crate) fn set_busy(&self, busy: Busy) -> bool {
         let mut contents = stdx::lock(&self.contents);
@@ -420,8 +429,13 @@ impl Contents {
     fn note(&mut self, file: &dyn DiskFile, length: u64) -> Option<u64> {
         let (n, kind) = header(file, self.end)?;
         let bytes = (HEADER_BYTES + n) as u64;
-        if self.end.checked_add(bytes)? > length {
+        let ends_at = self.end.checked_add(bytes)?;
+        if ends_at > length {
             return None;
+        }
+        // A crash tears the last one.
+        if ends_at == length {
+            read(file, (self.end, length))?;
         }
         match kind {
             HEAD => {}

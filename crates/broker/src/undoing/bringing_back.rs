@@ -6,7 +6,7 @@ use crate::publish::{Batch, PendingPublish, Source, n_durable};
 use crate::queue_ref::QueueRef;
 use crate::undo::{Act, Busy, Entry, UndoEntry, name_of};
 use confirm::Publisher;
-use log::{DiskFile, LogError, OpenMode};
+use log::{DiskFile, IoContext as _, LogError, OpenMode};
 use message::{Annotations, MessageRef, OwnedMessage};
 use meta::Command;
 use queue_type::{Wakes, wake_all};
@@ -59,24 +59,24 @@ impl BringingBack {
     pub fn begin(broker: &Arc<Broker>, id: u64) -> Result<Self, UndoRefused> {
         let undo = broker.operations().undo();
         let unix_ms = undo.unix_ms();
-        let (entry, opened) = {
+        let entry = {
             let entries = stdx::lock(&broker.undo.entries);
             let entry = entries.get(&id).filter(|entry| entry.head.until_ms > unix_ms);
             let entry = entry.ok_or(UndoRefused::NotFound)?;
             if !entry.set_busy(Busy::BringingBack) {
                 return Err(UndoRefused::Busy);
             }
-            let opened = undo.disk().open(&name_of(id), OpenMode::Existing);
-            (Arc::clone(entry), opened)
+            Arc::clone(entry)
         };
-        match opened {
+        let file = undo.disk().open(&name_of(id), OpenMode::Existing).context("open", &name_of(id));
+        match file.and_then(|file| entry.mend(&*file).map(|()| file)) {
             Ok(file) => {
                 let definitions = entry.definitions(&*file);
                 Ok(Self { broker: Arc::clone(broker), entry, file, definitions })
             }
             Err(error) => {
                 entry.set_busy(Busy::No);
-                tracing::warn!("{} cannot be opened: {error}", name_of(id));
+                tracing::warn!("messages cannot be brought back: {error}");
                 Err(UndoRefused::NotFound)
             }
         }
@@ -177,11 +177,7 @@ impl BringingBack {
     /// The disk's.
     pub fn note(&self, number: u32, positions: Option<&[u64]>) -> Result<(), LogError> {
         self.entry.leave_out(&*self.file, number, positions)?;
-        self.file.sync_data().map_err(|source| LogError::Io {
-            what: "sync",
-            file: name_of(self.entry.id),
-            source,
-        })
+        self.file.sync_data().context("sync", &name_of(self.entry.id))
     }
 
     /// The queue is there: the entry is forgotten if nothing is left of it. It waits for the disk.

@@ -3,7 +3,7 @@
 use crate::broker::Broker;
 use crate::browse::{Browser, LookFrom};
 use crate::queue_ref::QueueRef;
-use crate::undo::{Act, Busy, Entry, Head, PortionRecord, UndoEntry};
+use crate::undo::{Act, Busy, Entry, Head, PortionRecord, UndoEntry, name_of};
 use log::{DiskFile, LogError};
 use meta::{BindingSpec, Command, NamedBy, QueueDeclare};
 use queue::Standing;
@@ -11,8 +11,6 @@ use routing::Destination;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Bytes that are written together, but for the last message.
-const PORTION_BYTES: usize = 4 << 20;
 /// Messages that are taken out under a queue's lock together.
 const TOGETHER_MAX: usize = 1_024;
 /// Bindings of a deleted queue that are made again.
@@ -182,14 +180,15 @@ impl Keeping {
             },
             by: self.by.clone(),
             at_ms,
-            until_ms: at_ms.saturating_add(self.broker.undo.window_ms),
+            until_ms: at_ms.saturating_add(self.broker.undo.options.window_ms),
         };
         let definitions = match head.act {
             Act::Delete => definitions(&self.broker, &self.queue),
             Act::Purge | Act::Remove => Vec::new(),
         };
         let id = self.broker.undo.next_id(at_ms);
-        let (entry, file) = Entry::create(undo.disk(), (id, head), &definitions)?;
+        let created = Entry::create(undo.disk(), (id, head), &definitions);
+        let (entry, file) = created.inspect_err(|_| drop(undo.disk().remove(&name_of(id))))?;
         let entry = Arc::new(entry);
         stdx::lock(&self.broker.undo.entries).insert(id, Arc::clone(&entry));
         self.open = Some((entry, file));
@@ -223,7 +222,8 @@ impl Keeping {
     fn next_portion(&mut self) -> Option<Portion> {
         let mut portion = Portion { record: PortionRecord::new(), ready: Vec::new(), n_delayed: 0 };
         let mut goes_on = !self.is_full;
-        while goes_on && portion.record.size_bytes() < PORTION_BYTES {
+        let bytes = self.broker.undo.options.portion_bytes;
+        while goes_on && portion.record.size_bytes() < bytes {
             self.skip();
             match self.look(&mut portion) {
                 Ok(more) => goes_on = more,
@@ -251,7 +251,8 @@ impl Keeping {
 
     /// Looks at a page of messages; whether there may be more.
     fn look(&mut self, portion: &mut Portion) -> Result<bool, String> {
-        let Self { taking, browser, end, n_delayed, .. } = self;
+        let Self { broker, taking, browser, end, n_delayed, .. } = self;
+        let bytes = broker.undo.options.portion_bytes;
         let mut is_over = false;
         let goes_on = browser.step(&mut |at| {
             let (seen, position) = (&at.seen, at.seen.position);
@@ -270,7 +271,7 @@ impl Keeping {
                     Standing::Held | Standing::Departing => {}
                 }
             }
-            let is_enough = portion.record.size_bytes() >= PORTION_BYTES;
+            let is_enough = portion.record.size_bytes() >= bytes;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(goes_on && !is_over)

@@ -27,3 +27,4 @@ mod stream_queues;
 mod streams;
 mod streams_beside_queues;
 mod unbinding;
+mod undo;

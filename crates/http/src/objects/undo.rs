@@ -104,6 +104,9 @@ pub(super) async fn take(
         queues::Taking::Purge => Permission::Read,
         queues::Taking::Delete { .. } => Permission::Configure,
     };
+    if let Some(queue) = call.api.management.broker.queue(call.param("vhost"), name) {
+        queue.loaded().await;
+    }
     let Ok(queue) = permitted::queue(call, name, permission) else { return Ok(None) };
     let is_never = matches!(queue, QueueRef::Stream(_)) || queue.def().exclusive_owner.is_some();
     if is_never || call.api.management.broker.operations().undo().offer().is_none() {

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{
     Broker, BrokerOptions, Found, Interceptors, Limits, Overwrite, PagerOptions, ReadAhead,
-    StorageOptions, StreamDurability, StreamOptions,
+    StorageOptions, StreamDurability, StreamOptions, UndoOptions,
 };
 use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
@@ -71,7 +71,10 @@ pub(crate) fn open_broker(
         limits: limits(config),
         interceptors: interceptors(config),
         vhost_defaults: vhost_defaults(config),
-        undo_window_ms: config.http.undo_window_s * 1_000,
+        undo: UndoOptions {
+            window_ms: config.http.undo_window_s * 1_000,
+            ..UndoOptions::default()
+        },
     };
     found.start(disk, options, settings).context(CANNOT_START)
 }

@@ -7,9 +7,10 @@
 use crate::broker::Broker;
 use crate::connections::Connection;
 use crate::spans::{ClockNs, Spans};
-use crate::timers::{Delivered, InternalMessage, TRACE_EXCHANGE as EXCHANGE};
+use crate::taps::{Flow, Tapped};
+use crate::timers::{Delivered, InternalMessage, QueueTimers, TRACE_EXCHANGE as EXCHANGE};
 use amqp091::{ShortString, Table, Value};
-use message::{MessageRef, Properties};
+use message::{MessageRef, OwnedMessage, Properties};
 use meta::Name;
 use session::ChannelId;
 use std::sync::Arc;
@@ -147,6 +148,14 @@ impl<'b> Firehose<'b> {
         self.0.view().meta.vhost(vhost).is_some()
     }
 
+    /// Watches what comes there from now on.
+    #[must_use]
+    pub fn tap(&self, of: Tapped) -> Tap {
+        let (flow, timers) = (Arc::new(Flow::new(of)), Arc::clone(&self.0.timers));
+        timers.tracing().change_taps(|taps| taps.push(Arc::clone(&flow)));
+        Tap { flow, timers }
+    }
+
     /// Whether anything of a virtual host is traced.
     #[must_use]
     pub fn is_on(&self, vhost: &str) -> bool {
@@ -174,5 +183,27 @@ impl<'b> Firehose<'b> {
         let queues = queues.iter().map(|queue| text(queue.as_bytes())).collect();
         let told = [("routed_queues", Value::Array(queues))];
         self.0.timers.post(copy(self.0, by, key.into_bytes(), message, &told));
+    }
+}
+
+/// A tap, until it is dropped.
+#[derive(Debug)]
+pub struct Tap {
+    flow: Arc<Flow>,
+    timers: Arc<QueueTimers>,
+}
+
+impl Tap {
+    /// Takes the messages that have come since, and how many beside them were left out.
+    #[must_use]
+    pub fn take(&self) -> (Vec<OwnedMessage>, u64) {
+        self.flow.take()
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        let is_other = |flow: &Arc<Flow>| !Arc::ptr_eq(flow, &self.flow);
+        self.timers.tracing().change_taps(|taps| taps.retain(is_other));
     }
 }

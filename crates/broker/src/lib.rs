@@ -28,6 +28,7 @@ mod sender_selected;
 mod session;
 mod slices;
 mod spans;
+mod taps;
 mod timers;
 mod top_users;
 mod undo;
@@ -44,7 +45,7 @@ pub use crate::connections::{
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::exchanges::Forecast;
 pub use crate::figures::{FILE_KINDS, Figures, QueueTotals};
-pub use crate::firehose::Firehose;
+pub use crate::firehose::{Firehose, Tap};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
 pub use crate::options::{BrokerOptions, Limits, UndoOptions};
@@ -54,6 +55,7 @@ pub use crate::repair::{Repair, repair};
 pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Session, Stop};
 pub use crate::spans::{ClockNs, Span, SpanKind, Spans, TraceContext};
+pub use crate::taps::Tapped;
 pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::undo::{Act, Busy, Head, UndoEntry};
 pub use crate::undoing::{

@@ -53,6 +53,6 @@ impl Broker {
             persistent: false,
             annotations: Annotations::NONE,
         };
-        publish_internally(&view, vhost, &message);
+        publish_internally((&view, self.timers.tracing()), vhost, &message);
     }
 }

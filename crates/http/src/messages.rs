@@ -11,3 +11,4 @@ pub(crate) mod remove;
 pub(crate) mod search;
 mod select;
 mod shown;
+pub(crate) mod tail;

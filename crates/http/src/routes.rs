@@ -8,7 +8,7 @@ use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::live;
 use crate::login;
-use crate::messages::{browse, import, redrive, remove, search};
+use crate::messages::{browse, import, redrive, remove, search, tail};
 use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, jobs, messages, node,
     policies, queues, streams, traces, undo, vhosts, why,
@@ -197,6 +197,7 @@ routes! {
     PUT "/exchanges/{vhost}/{name}" Vhost change exchanges::declare, "Declare an exchange";
     DELETE "/exchanges/{vhost}/{name}" Vhost change exchanges::delete, "Delete an exchange; `if-unused`";
     POST "/exchanges/{vhost}/{name}/import" Vhost upload import::to_exchange, "Publish messages in NDJSON; `routing_key` for all of them";
+    GET "/exchanges/{vhost}/{name}/tail" Vhost read tail::of_exchange, "Messages as they come to an exchange, as events; `filter`, `limit`, `headers_only`, `payload_bytes`";
     POST "/exchanges/{vhost}/{name}/publish" Vhost quiet messages::publish, "Publish a message";
     GET "/exchanges/{vhost}/{name}/bindings/source" Vhost read bindings::from_exchange, "Bindings from an exchange";
     GET "/exchanges/{vhost}/{name}/bindings/destination" Vhost read bindings::to_exchange, "Bindings to an exchange";
@@ -214,6 +215,7 @@ routes! {
     POST "/queues/{vhost}/{name}/browse" Vhost read browse::page, "A page of messages, which is not felt by anybody; `from`, `limit`, `which`, `headers_only`, `payload_bytes`, `filter`";
     GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Messages as they are found, as events; `scan_max`, `timeout_ms`, and as a page";
     POST "/queues/{vhost}/{name}/search" Vhost read search::stream, "The same, with a body";
+    GET "/queues/{vhost}/{name}/tail" Vhost read tail::of_queue, "Messages as they come to a queue, as events; `filter`, `limit`, `headers_only`, `payload_bytes`";
     GET "/queues/{vhost}/{name}/export" Vhost read search::export, "All messages, an object a line; `which`, `filter`, `limit`";
     POST "/queues/{vhost}/{name}/redrive" Vhost change redrive::begin, "Send messages on, a job: `select`, `to`, `limit`, `rate`, `clear_deaths`, `dry_run`";
     POST "/queues/{vhost}/{name}/remove" Vhost change remove::messages, "Remove messages: `select`, `limit`, `dry_run`, `expected`";

@@ -227,7 +227,9 @@ impl Changes<'_> {
                 }
                 Effect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
                 Effect::KeepDelayedQueues => self.keep_delayed_queues(),
-                Effect::GiveHistory(spec) => give_history(&self.0.view(), &spec),
+                Effect::GiveHistory(spec) => {
+                    give_history(&self.0.view(), self.0.timers.tracing(), &spec);
+                }
                 Effect::ApplyVhostDefaults(vhost) => self.apply_vhost_defaults(&vhost),
             }
         }

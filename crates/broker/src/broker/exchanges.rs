@@ -4,6 +4,7 @@ use crate::control_plane::View;
 use crate::exchanges::Forecast;
 use crate::publish::publish_to;
 use crate::queue_ref::QueueRef;
+use crate::timers::Tracing;
 use ::routing::{Message, Passage};
 use amqp091::{ShortString, Table};
 use message::MessageRef;
@@ -11,13 +12,14 @@ use meta::{BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, Qu
 use queue_type::{Wakes, wake_all};
 
 /// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
-pub(super) fn give_history(view: &View, spec: &BindingSpec) {
+pub(super) fn give_history(view: &View, tracing: &Tracing, spec: &BindingSpec) {
     let source = view.exchanges.get(&spec.vhost, &spec.source);
     let Some(history) = source.and_then(|source| source.history()) else { return };
     let mut wakes = Wakes::new();
     for remembered in history {
         let message = remembered.message();
-        publish_to(missed_by(view, spec, &message), &message, &mut wakes);
+        let queues = missed_by(view, spec, &message);
+        publish_to(tracing, (None, queues), &message, &mut wakes);
     }
     wake_all(&mut wakes);
 }

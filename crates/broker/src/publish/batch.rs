@@ -1,11 +1,13 @@
 //! Messages on their way into queues together: gathered by queue, so that each queue is locked once.
 
-use super::groups::{BatchGroups, Groups, KEPT_PUBLISHES};
+use super::groups::{BatchGroups, Group, Groups, KEPT_PUBLISHES};
 use super::keeps_all;
 use super::refused::dead_letters_of;
 use crate::exchanges::{DedupBarrier, Exchanges};
 use crate::queue_ref::QueueRef;
 use crate::slices::WORK_MAX;
+use crate::taps::{Flow, Tapped};
+use crate::timers::Tracing;
 use bytes::Bytes;
 use confirm::{AnsweringQueues, DurabilityToken, Publisher};
 use message::{Body, MessageRef};
@@ -114,6 +116,8 @@ struct Putting {
     refused: Vec<u32>,
     /// By queues that answer themselves.
     refused_on_consume: Vec<u32>,
+    /// The same by either, each with the number of its group.
+    not_taken: Vec<(usize, u32)>,
     /// Groups whose queues keep messages in journals of their own, or transient ones in the log too.
     apart: SmallVec<[usize; 2]>,
 }
@@ -130,6 +134,8 @@ pub(crate) struct Batch {
     incoming: Vec<Incoming<'static>>,
     /// Refused messages that are dead-lettered.
     undelivered: Vec<RejectedDeadLetters>,
+    /// Messages that a queue did not take, with the number of its group.
+    not_taken: Vec<(usize, u32)>,
     /// Held while exchanges have noted what is not in its queues yet.
     noted: Option<Arc<DedupBarrier>>,
 }
@@ -275,7 +281,8 @@ impl Batch {
 
     /// Everything is in its queues.
     fn note_put(&mut self, putting: Putting) -> DurabilityToken {
-        let Putting { awaited, refused, refused_on_consume, apart, .. } = putting;
+        let Putting { awaited, refused, refused_on_consume, not_taken, apart, .. } = putting;
+        self.not_taken = not_taken;
         for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
             let is_logged_alone = matches!(group.queue(), Some(QueueRef::Quorum(_)));
             for item in &group.items {
@@ -324,6 +331,35 @@ impl Batch {
         }
     }
 
+    /// Copies the messages, which are in their queues, to taps, if any are open. What comes from its exchange
+    /// for a second time is new to queues alone: no virtual host is named then.
+    #[inline]
+    pub(crate) fn show<S: Source>(&self, tracing: &Tracing, vhost: Option<&str>, source: &S) {
+        if let Some(taps) = tracing.taps() {
+            taps.open().iter().for_each(|flow| self.show_to(flow, vhost, source));
+        }
+    }
+
+    #[cold]
+    fn show_to<S: Source>(&self, flow: &Flow, vhost: Option<&str>, source: &S) {
+        match &flow.of {
+            Tapped::Queue(queue) => {
+                let is_it = |group: &Group| group.queue().is_some_and(|it| it.id() == *queue);
+                let Some(number) = self.groups.all().iter().position(is_it) else { return };
+                let items = self.groups.all().get(number).map_or(&[][..], |group| &group.items);
+                let is_taken = |item: &&u32| !self.not_taken.contains(&(number, **item));
+                let taken = items.iter().filter(is_taken);
+                let taken = taken.filter_map(|item| self.pending.get(*item as usize));
+                taken.for_each(|publish| flow.add(&publish.message(source).0));
+            }
+            Tapped::Exchange(of, name) if vhost == Some(of) => {
+                let all = self.pending.iter().map(|publish| publish.message(source).0);
+                all.filter(|it| it.exchange == name.as_bytes()).for_each(|it| flow.add(&it));
+            }
+            Tapped::Exchange(..) => {}
+        }
+    }
+
     /// Refused messages that are to be dead-lettered.
     pub(crate) fn take_undelivered(&mut self) -> Vec<RejectedDeadLetters> {
         std::mem::take(&mut self.undelivered)
@@ -350,6 +386,7 @@ impl Batch {
         self.pending.shrink_to(KEPT_PUBLISHES);
         self.groups.clear();
         self.noted = None;
+        self.not_taken.clear();
         self.putting = Putting::default();
         self.any = Any::default();
     }
@@ -365,7 +402,7 @@ impl Putting {
         wakes: &mut Wakes,
     ) -> Option<RejectedDeadLetters> {
         let Portion { queue, on_consume, items, is_last, .. } = *portion;
-        let mut refused = Vec::new();
+        let (group, mut refused) = (self.group, Vec::new());
         let of_queue = queue.publish(Publishes { messages, any, on_consume }, &mut refused, wakes);
         let keeps_all = matches!(queue, QueueRef::Quorum(_));
         if (keeps_all || !of_queue.journals.is_empty()) && self.apart.last() != Some(&self.group) {
@@ -380,6 +417,7 @@ impl Putting {
             return None;
         }
         let places = refused.iter().filter_map(|one| items.get(one.item as usize));
+        self.not_taken.extend(places.clone().map(|item| (group, *item)));
         let all = if on_consume { &mut self.refused_on_consume } else { &mut self.refused };
         all.extend(places);
         dead_letters_of(queue.def(), &refused, messages)

@@ -3,6 +3,7 @@
 use super::{Batch, PendingPublish, Source, n_durable};
 use crate::control_plane::View;
 use crate::queue_ref::QueueRef;
+use crate::timers::Tracing;
 use confirm::Publisher;
 use message::MessageRef;
 use queue_type::{Wakes, wake_all};
@@ -22,15 +23,26 @@ impl Source for Single<'_> {
 }
 
 /// Publishes a message to the exchange it names, on this very thread.
-pub(crate) fn publish_internally(view: &View, vhost: &str, message: &MessageRef<'_>) {
+pub(crate) fn publish_internally(
+    (view, tracing): (&View, &Tracing),
+    vhost: &str,
+    message: &MessageRef<'_>,
+) {
     let exchange = String::from_utf8_lossy(message.exchange);
     let mut wakes = Wakes::new();
-    publish_to(view.route(vhost, &exchange, message), message, &mut wakes);
+    let queues = view.route(vhost, &exchange, message);
+    publish_to(tracing, (Some(vhost), queues), message, &mut wakes);
     wake_all(&mut wakes);
 }
 
-/// Puts a message into queues. Those that are still being read after a start take none.
-pub(crate) fn publish_to(mut queues: Vec<QueueRef>, message: &MessageRef<'_>, wakes: &mut Wakes) {
+/// Puts a message into queues. Those that are still being read after a start take none. It is new to its
+/// exchange where the virtual host is named.
+pub(crate) fn publish_to(
+    tracing: &Tracing,
+    (vhost, mut queues): (Option<&str>, Vec<QueueRef>),
+    message: &MessageRef<'_>,
+    wakes: &mut Wakes,
+) {
     queues.retain(|queue| !queue.is_loading());
     let logged = message.persistent && n_durable(&queues) > 0;
     let mut batch = Batch::default();
@@ -39,4 +51,5 @@ pub(crate) fn publish_to(mut queues: Vec<QueueRef>, message: &MessageRef<'_>, wa
     }
     batch.add(PendingPublish { logged, ..PendingPublish::of(0) }, &queues);
     while batch.put_in(&Single(message), wakes).is_none() {}
+    batch.show(tracing, vhost, &Single(message));
 }

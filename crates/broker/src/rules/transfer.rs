@@ -50,6 +50,7 @@ pub(super) fn send(
         }
     };
     batch.answer_parts(&publish, broker.classic.storage().wal(), &awaited);
+    publish.show(broker, from, &batch);
     wake_all(&mut wakes);
     let n_letters = publish.redirected.len();
     Sent::Done { n_letters, awaited, undelivered: batch.take_undelivered() }
@@ -80,6 +81,7 @@ pub(super) fn send_awaited(
             break durable;
         }
     };
+    publish.show(broker, from, &batch);
     wake_all(&mut wakes);
     let mut tried = std::mem::take(&mut publish.tried);
     for (sent, queue) in batch.pending().iter().zip(&publish.sent_to) {
@@ -129,6 +131,7 @@ pub(super) fn send_on(
             break durable;
         }
     };
+    publish.show(broker, from, &batch);
     let n_queues = std::mem::take(&mut publish.n_queues);
     let fate = |(one, n): (&PendingPublish, &usize)| Fate::of(one, *n);
     let fates: Vec<Fate> = batch.pending().iter().zip(&n_queues).map(fate).collect();
@@ -253,6 +256,12 @@ impl<'a> DeadLetterPublish<'a> {
             self.n_queues.extend(self.is_sent_on.then_some(queues.len()));
             self.redirected.push(redirected);
         }
+    }
+
+    /// Shows them to who watches. What a delaying exchange held back was shown when it came there.
+    fn show(&self, broker: &Broker, from: &QueueDef, batch: &Batch) {
+        let vhost = from.delays_for().is_none().then_some(&*from.vhost);
+        batch.show(broker.timers.tracing(), vhost, self);
     }
 
     /// The queues that an awaited letter is sent to now.

@@ -137,7 +137,8 @@ fn send_undelivered(broker: &Broker, mut letters: RejectedDeadLetters) {
 fn publish(broker: &Broker, message: InternalMessage) {
     match message {
         InternalMessage::Publish { vhost, message } => {
-            publish_internally(&broker.view(), &vhost, &message.message());
+            let (view, tracing) = (broker.view(), broker.timers.tracing());
+            publish_internally((&view, tracing), &vhost, &message.message());
         }
         InternalMessage::Delivered(delivered) => {
             if let Some(notice) = notice_of(broker, &delivered) {

@@ -384,7 +384,7 @@ impl Publishing {
                 }
             }
         };
-        if client.access.broker().timers.tracing().is_any() {
+        if client.access.broker().timers.tracing().is_watched() {
             self.trace_batch(client, input, requests, routed_ns);
             self.began_ns = 0;
         }
@@ -394,14 +394,16 @@ impl Publishing {
         awaited
     }
 
-    /// Tells the firehose of the batch, if it is to know, and makes its spans.
+    /// Tells the firehose and taps of the batch, if they are to know, and makes its spans.
     #[cold]
     fn trace_batch(&self, client: &Client, input: &[u8], requests: &[Request], routed_ns: u64) {
+        let source = ReadSource { input, requests, channels: &client.channels };
+        let vhost = &client.access.connection().identity.vhost;
+        self.batch.show(client.access.broker().timers.tracing(), Some(vhost), &source);
         if let Some(spans) =
             client.access.broker().timers.tracing().spans().filter(|_| routed_ns > 0)
         {
             let times = (self.began_ns, routed_ns, spans.now_ns());
-            let source = ReadSource { input, requests, channels: &client.channels };
             self.batch.each_routed(&source, |_, message, queues| {
                 spans.published(message, queues, times);
             });
@@ -409,7 +411,6 @@ impl Publishing {
         if !client.access.broker().firehose().covers(client.access.connection()) {
             return;
         }
-        let source = ReadSource { input, requests, channels: &client.channels };
         self.batch.each_routed(&source, |channel, message, queues| {
             client.access.broker().firehose().published(
                 (client.access.connection(), channel),

@@ -1,15 +1,21 @@
 //! Whose messages are traced, and copies of those that were given to somebody. Never what is told of them.
 
 use crate::spans::Spans;
+use crate::taps::{Flow, Taps};
 use message::{MessageRef, OwnedMessage};
 use meta::{ConnectionId, Name, QueueDef};
 use session::ChannelId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The exchange that copies go to.
 pub(crate) const EXCHANGE: &str = "amq.rabbitmq.trace";
+
+/// Bits of who looks on: traces and spans, ...
+const TRACES: u8 = 1;
+/// ... and taps, which are not told of deliveries.
+const TAPS: u8 = 2;
 
 /// Whose messages are traced.
 #[derive(Clone, Debug)]
@@ -21,10 +27,11 @@ pub(crate) enum Who {
 /// The traces that are on. A restart of the node ends them all.
 #[derive(Debug, Default)]
 pub(crate) struct Tracing {
-    is_any: AtomicBool,
+    on: AtomicU8,
     by_vhost: Mutex<BTreeMap<Name, Arc<Who>>>,
     /// Where spans go, once there is a collector.
     spans: OnceLock<Arc<Spans>>,
+    taps: Taps,
 }
 
 impl Who {
@@ -37,16 +44,44 @@ impl Who {
 }
 
 impl Tracing {
-    /// Whether anything is traced: cheap to ask.
+    /// Whether anybody looks at what is published: cheap to ask.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.on.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether anything is traced: as cheap.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
-        self.is_any.load(Ordering::Relaxed)
+        self.on.load(Ordering::Relaxed) & TRACES != 0
+    }
+
+    fn set(&self, bit: u8, is_on: bool) {
+        if is_on {
+            self.on.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.on.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Opens or closes taps.
+    pub(crate) fn change_taps(&self, change: impl FnOnce(&mut Vec<Arc<Flow>>)) {
+        self.taps.change(|taps| {
+            change(taps);
+            self.set(TAPS, !taps.is_empty());
+        });
+    }
+
+    /// The taps that are open, if any are.
+    #[inline]
+    pub(crate) fn taps(&self) -> Option<&Taps> {
+        (self.on.load(Ordering::Relaxed) & TAPS != 0).then_some(&self.taps)
     }
 
     /// Makes spans from now on.
     pub(crate) fn start_spans(&self, spans: Spans) -> Arc<Spans> {
         let spans = self.spans.get_or_init(|| Arc::new(spans));
-        self.is_any.store(true, Ordering::Relaxed);
+        self.set(TRACES, true);
         Arc::clone(spans)
     }
 
@@ -97,7 +132,7 @@ impl Tracing {
                 by_vhost.insert(vhost, Arc::new(Who::Everybody));
             }
         }
-        self.is_any.store(true, Ordering::Relaxed);
+        self.set(TRACES, true);
     }
 
     /// Ends that.
@@ -114,7 +149,7 @@ impl Tracing {
         if is_over {
             by_vhost.remove(vhost);
         }
-        self.is_any.store(!by_vhost.is_empty() || self.spans.get().is_some(), Ordering::Relaxed);
+        self.set(TRACES, !by_vhost.is_empty() || self.spans.get().is_some());
     }
 }
 

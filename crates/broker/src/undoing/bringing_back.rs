@@ -158,6 +158,7 @@ impl BringingBack {
                     break durable;
                 }
             };
+            batch.show(self.broker.timers.tracing(), None, &source);
             wake_all(&mut wakes);
             let taken = batch.pending().iter().zip(messages).filter(|(it, _)| !it.refused);
             (taken.map(|(_, (position, _))| *position).collect(), durable)

@@ -28,7 +28,7 @@ pub(crate) fn page(call: &Call) -> Outcome {
     let (mut goes_on, mut is_full) = (true, false);
     while goes_on && !is_full && call.api.now().monotonic_ms < until_ms {
         goes_on = look.step(&mut |at| {
-            rows.push(at, wanted.shown);
+            rows.push(at, wanted.sight.shown);
             is_full = rows.len() >= limit || rows.n_bytes >= PAGE_BYTES_MAX;
             if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use crate::settings::MessageAccess;
 use axum::http::StatusCode;
 use broker::{Browser, LookFrom, LookedAt, QueueRef, Standing};
+use message::MessageRef;
 use meta::{Candidate, Filter, Permission};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
@@ -17,10 +18,15 @@ const PAYLOAD_BYTES: u64 = 4_096;
 /// The messages that somebody wants to look at.
 pub(super) struct Wanted {
     pub(super) queue: QueueRef,
-    pub(super) shown: Shown,
-    hides_bodies: bool,
+    pub(super) sight: Sight,
     from: LookFrom,
     which: Which,
+}
+
+/// The filter that messages are looked at through, and how much of each is shown.
+pub(super) struct Sight {
+    pub(super) shown: Shown,
+    hides_bodies: bool,
     filter: Option<Filter>,
 }
 
@@ -77,18 +83,51 @@ pub(super) fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<u
     found.map(Some).ok_or_else(text)
 }
 
-/// The queue of the address, if its messages may be looked at by who asks.
-pub(super) fn readable(call: &Call) -> Result<QueueRef, Refusal> {
+/// Refuses where no messages may be looked at.
+pub(super) fn check_access(call: &Call) -> Result<(), Refusal> {
     if call.api.settings.restrictions.message_access == MessageAccess::None {
         let text = "management.message_access keeps messages from being looked at";
         return Err(Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", text));
     }
-    permitted(call, Permission::Read)
+    Ok(())
 }
 
 /// The queue of the address, if who asks has that permission for it.
 pub(super) fn permitted(call: &Call, permission: Permission) -> Result<QueueRef, Refusal> {
     permitted::queue(call, call.param("name"), permission)
+}
+
+impl Sight {
+    /// The one that a request says. `bytes_max` of bodies are shown where it does not say how many.
+    pub(super) fn of(
+        call: &Call,
+        fields: &Map<String, Value>,
+        bytes_max: Option<u64>,
+    ) -> Result<Self, Refusal> {
+        check_access(call)?;
+        let bytes = number(fields, "payload_bytes")?.or(bytes_max);
+        let hides_bodies = call.api.settings.restrictions.message_access == MessageAccess::Headers;
+        let payload_bytes =
+            bytes.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+        let headers_only = flag(fields, "headers_only")? || hides_bodies;
+        Ok(Self {
+            shown: Shown { headers_only, payload_bytes },
+            hides_bodies,
+            filter: optional_text(fields, "filter")?.map(Filter::parse).transpose()?,
+        })
+    }
+
+    /// As [`Sight::of`], with the beginnings of bodies.
+    pub(super) fn of_beginnings(call: &Call, fields: &Map<String, Value>) -> Result<Self, Refusal> {
+        Self::of(call, fields, Some(PAYLOAD_BYTES))
+    }
+
+    /// Whether the filter lets a message through.
+    pub(super) fn has(&self, message: &MessageRef<'_>, redelivered: bool) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let body = (!self.hides_bodies).then(|| message.body.bytes());
+        filter.matches(&Candidate { message, body, redelivered })
+    }
 }
 
 impl Wanted {
@@ -98,21 +137,12 @@ impl Wanted {
         fields: &Map<String, Value>,
         bytes_max: Option<u64>,
     ) -> Result<Self, Refusal> {
-        let queue = readable(call)?;
-        let bytes = number(fields, "payload_bytes")?.or(bytes_max);
-        let hides = call.api.settings.restrictions.message_access == MessageAccess::Headers;
-        let headers_only = flag(fields, "headers_only")? || hides;
+        check_access(call)?;
         Ok(Self {
-            queue,
-            hides_bodies: hides,
-            shown: Shown {
-                headers_only,
-                payload_bytes: bytes
-                    .map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX)),
-            },
+            queue: permitted(call, Permission::Read)?,
+            sight: Sight::of(call, fields, bytes_max)?,
             from: from(fields.get("from"))?,
             which: Which::of(optional_text(fields, "which")?.unwrap_or("ready"))?,
-            filter: optional_text(fields, "filter")?.map(Filter::parse).transpose()?,
         })
     }
 
@@ -126,13 +156,8 @@ impl Wanted {
 
     fn has(&self, at: &LookedAt<'_>) -> bool {
         let seen = &at.seen;
-        let is_match = |filter: &Filter| {
-            let shows_body = !self.hides_bodies;
-            let body = shows_body.then(|| seen.message.body.bytes());
-            let redelivered = seen.redelivered.unwrap_or(false);
-            filter.matches(&Candidate { message: &seen.message, body, redelivered })
-        };
-        self.which.has(seen.standing) && self.filter.as_ref().is_none_or(is_match)
+        let redelivered = seen.redelivered.unwrap_or(false);
+        self.which.has(seen.standing) && self.sight.has(&seen.message, redelivered)
     }
 
     /// The position behind the last message of the queue, whichever are wanted; 0 without any.
@@ -230,6 +255,14 @@ impl Look<'_> {
             if n_scanned >= scan_max { ControlFlow::Break(()) } else { flow }
         });
         stepped.map_err(|error| unreadable(&wanted.queue, &error))
+    }
+
+    /// The position that comes next, where the first come first.
+    pub(super) const fn position(&self) -> u64 {
+        match self.browser.place() {
+            LookFrom::Position(position) | LookFrom::Before(position) => position,
+            LookFrom::TimeMs(_) => 0,
+        }
     }
 
     /// The place where it goes on.

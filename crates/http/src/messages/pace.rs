@@ -2,9 +2,8 @@
 //! one beside clients.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::thread::park_timeout;
 use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::time::sleep;
 
 /// Who looks works so long before it looks at what others do.
 const WORK: Duration = Duration::from_millis(5);
@@ -45,7 +44,7 @@ impl Pace {
         }
         let others = now.others.saturating_sub(self.0.others);
         if others > work.mul_f64(OTHERS_PART) {
-            Handle::current().block_on(sleep(work * REST_PARTS));
+            park_timeout(work * REST_PARTS);
         }
         self.0 = Times::now();
     }

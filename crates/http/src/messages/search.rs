@@ -67,7 +67,7 @@ fn look_through(
         let mut n = 0;
         let goes_on = look.step(&mut |at| {
             n += 1;
-            rows.push(at, wanted.shown);
+            rows.push(at, wanted.sight.shown);
             let is_enough = n >= limit || rows.n_bytes >= BATCH_BYTES;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -88,7 +88,8 @@ fn look_through(
     }
 }
 
-fn event(name: &str, data: &[u8]) -> Bytes {
+/// An event of a stream (`text/event-stream`).
+pub(super) fn event(name: &str, data: &[u8]) -> Bytes {
     [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"].concat().into()
 }
 

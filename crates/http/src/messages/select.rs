@@ -77,7 +77,7 @@ impl Selection {
         api: &Api,
         see: &mut dyn FnMut(&MessageRef<'_>),
     ) -> Result<(Picked, Vec<Vec<u8>>), Refusal> {
-        let shown = Shown { payload_bytes: SHOWN_BYTES, ..self.wanted.shown };
+        let shown = Shown { payload_bytes: SHOWN_BYTES, ..self.wanted.sight.shown };
         let (mut picked, mut rows) = (Picked::new(), Rows::default());
         let mut pick = |at: &LookedAt<'_>| {
             see(&at.seen.message);

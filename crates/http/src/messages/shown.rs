@@ -5,6 +5,7 @@ use crate::Api;
 use crate::objects::clients::channel_details;
 use crate::objects::messages::put_with_payload;
 use broker::{LookedAt, QueueRef, Standing};
+use message::MessageRef;
 use meta::definitions::table_to_json;
 use mgmt::tail;
 use serde_json::{Map, Value, json};
@@ -41,7 +42,7 @@ impl Rows {
     pub(super) fn push(&mut self, at: &LookedAt<'_>, shown: Shown) {
         let held = (at.seen.standing == Standing::Held).then_some(at.seen.position);
         let mut json = Vec::new();
-        put(at, shown, &mut json);
+        put(&at.seen.message, head_of(at), shown, &mut json);
         self.n_bytes += json.len();
         self.rows.push(Row { held, json });
     }
@@ -68,16 +69,22 @@ impl Rows {
     }
 }
 
+/// A message that has just come, and stands nowhere yet.
+pub(super) fn new_message(message: &MessageRef<'_>, shown: Shown) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(message, head(message), shown, &mut out);
+    out.push(b'}');
+    out
+}
+
 /// Appends a message as an object without its end; one with all of its payload as it can be imported.
-fn put(at: &LookedAt<'_>, shown: Shown, out: &mut Vec<u8>) {
-    let mut head = head(at);
+fn put(message: &MessageRef<'_>, mut head: Map<String, Value>, shown: Shown, out: &mut Vec<u8>) {
     if shown.headers_only {
         let head = Value::Object(head).to_string();
         return out.extend_from_slice(head.strip_suffix('}').unwrap_or_default().as_bytes());
     }
-    let message = at.seen.message;
     if shown.payload_bytes == usize::MAX {
-        put_exact(&message, &mut head);
+        put_exact(message, &mut head);
     }
     let body = message.body.bytes();
     let start = body.get(..shown.payload_bytes).unwrap_or(body);
@@ -97,19 +104,12 @@ fn text(bytes: &[u8], is_cut: bool) -> Option<&str> {
     }
 }
 
-fn head(at: &LookedAt<'_>) -> Map<String, Value> {
-    let seen = &at.seen;
-    let message = seen.message;
+/// A message as it came.
+fn head(message: &MessageRef<'_>) -> Map<String, Value> {
     let properties = message.view().to_properties().unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let is_held = seen.standing == Standing::Held;
-    let n_returns = seen.counts.n_acquired.max(u32::from(seen.redelivered == Some(true)));
     let mut head = Map::new();
     let mut put = |name: &str, value: Value| head.insert(name.to_owned(), value);
-    put("position", seen.position.into());
-    put("state", state(seen.standing).into());
-    put("redelivered", json!(seen.redelivered));
-    put("deliveries", (n_returns + u32::from(is_held)).into());
     put("exchange", text(message.exchange).into());
     put("routing_key", text(message.routing_key).into());
     put("payload_bytes", message.body.len().into());
@@ -121,6 +121,20 @@ fn head(at: &LookedAt<'_>) -> Map<String, Value> {
     if let Some(deadline_ms) = message.annotations.deadline_ms {
         put("expires_at", deadline_ms.get().into());
     }
+    head
+}
+
+/// The same, and where it stands.
+fn head_of(at: &LookedAt<'_>) -> Map<String, Value> {
+    let seen = &at.seen;
+    let is_held = seen.standing == Standing::Held;
+    let n_returns = seen.counts.n_acquired.max(u32::from(seen.redelivered == Some(true)));
+    let mut head = head(&seen.message);
+    let mut put = |name: &str, value: Value| head.insert(name.to_owned(), value);
+    put("position", seen.position.into());
+    put("state", state(seen.standing).into());
+    put("redelivered", json!(seen.redelivered));
+    put("deliveries", (n_returns + u32::from(is_held)).into());
     if let Standing::Delayed(Some(due_ms)) = seen.standing {
         put("due_at", due_ms.into());
     }

@@ -1,9 +1,10 @@
-//! Permissions of who asks, for queues.
+//! Permissions of who asks, for queues and exchanges.
 
 use crate::call::{Call, vhost};
+use crate::caller::Caller;
 use crate::refusal::Refusal;
 use broker::QueueRef;
-use meta::{Name, Permission, Resource, ResourceKind};
+use meta::{Name, Permission, Resource, ResourceKind, State};
 
 /// A queue of the virtual host of the address, if who asks has that permission for it.
 pub(crate) fn queue(call: &Call, name: &str, permission: Permission) -> Result<QueueRef, Refusal> {
@@ -24,15 +25,29 @@ pub(super) fn check(
     (vhost, name): (&Name, &Name),
     permission: Permission,
 ) -> Result<(), Refusal> {
-    let (kind, view) = (ResourceKind::Queue, call.view());
+    let kind = ResourceKind::Queue;
     let resource = Resource { kind, name: name.clone(), vhost: vhost.clone() };
-    let reason = view.meta.users().access_reason(&call.caller.user, permission, &resource, None);
-    if call.caller.is_local() || reason.is_allowed() {
+    right(&call.view().meta, &call.caller, permission, &resource)
+}
+
+/// Refuses who has not that permission.
+pub(crate) fn right(
+    meta: &State,
+    caller: &Caller,
+    permission: Permission,
+    resource: &Resource,
+) -> Result<(), Refusal> {
+    let reason = meta.users().access_reason(&caller.user, permission, resource, None);
+    if caller.is_local() || reason.is_allowed() {
         return Ok(());
     }
+    let kind = match resource.kind {
+        ResourceKind::Queue => "queue",
+        ResourceKind::Exchange => "exchange",
+    };
     Err(Refusal::not_authorised(format!(
-        "user '{}' has no {} permission for queue '{}' in virtual host '{}'",
-        call.caller.user,
+        "user '{}' has no {} permission for {kind} '{}' in virtual host '{}'",
+        caller.user,
         permission.as_str(),
         resource.name,
         resource.vhost

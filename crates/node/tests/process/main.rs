@@ -48,6 +48,7 @@ mod stream_enemies;
 mod stream_hostile;
 mod stream_protocol;
 mod support;
+mod tail;
 mod tls;
 mod transcript;
 mod undo;

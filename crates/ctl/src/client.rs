@@ -4,7 +4,7 @@ use crate::failure::{Failure, code};
 use crate::verb::{Invocation, NodeAddress};
 use serde_json::{Map, Value};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ use std::time::Duration;
 const SOCKET: &str = "ctl.sock";
 /// No answer is longer than this.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
+/// No head of an answer is longer.
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 /// Names the node that is meant; any other refuses.
 const NODE_HEADER: &str = "leveret-node";
@@ -60,6 +62,44 @@ impl Client {
 
     /// Sends one request and waits for its answer.
     pub(crate) fn ask(mut self, question: &Question) -> Result<Value, Unanswered> {
+        self.send(question)?;
+        let mut answer = Vec::new();
+        let limited = self.stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+        limited.map_err(Unanswered::Io)?;
+        understand(&answer)
+    }
+
+    /// Sends one request and shows the lines of its answer as they come, until no more are wanted.
+    pub(crate) fn follow(
+        mut self,
+        question: &Question,
+        see: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), Unanswered> {
+        self.send(question)?;
+        let mut lines = BufReader::new(self.stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let n = lines.by_ref().take(HEAD_BYTES_MAX).read_line(&mut head);
+            if n.map_err(Unanswered::Io)? == 0 || head.len() as u64 > HEAD_BYTES_MAX {
+                return Err(Unanswered::Garbled);
+            }
+        }
+        if !head.split(' ').nth(1).is_some_and(|status| status.starts_with('2')) {
+            let mut answer = head.into_bytes();
+            let rest = lines.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+            return rest.map_err(Unanswered::Io).and_then(|_| understand(&answer)).map(drop);
+        }
+        let mut line = String::new();
+        while lines.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut line).map_err(Unanswered::Io)?
+            > 0
+            && see(line.trim_end_matches('\n'))
+        {
+            line.clear();
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, question: &Question) -> Result<(), Unanswered> {
         let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
         let Question { method, address, body } = question;
         // Answers of HTTP 1.0 end with the connection, and come in no pieces.
@@ -70,11 +110,7 @@ impl Client {
             body.len()
         );
         self.stream.write_all(head.as_bytes()).map_err(Unanswered::Io)?;
-        self.stream.write_all(body.as_bytes()).map_err(Unanswered::Io)?;
-        let mut answer = Vec::new();
-        let limited = self.stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
-        limited.map_err(Unanswered::Io)?;
-        understand(&answer)
+        self.stream.write_all(body.as_bytes()).map_err(Unanswered::Io)
     }
 }
 

@@ -64,7 +64,7 @@ fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Res
     let given = match given.as_slice() {
         [only] if only == "--version" => vec!["version".to_owned()],
         [only] if only == "--help" => vec!["help".to_owned()],
-        _ => given,
+        _ => in_one_word(given),
     };
     let args = options::parse(&given, &[]).args;
     let Some(name) = args.first() else {
@@ -80,6 +80,18 @@ fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Res
         return Ok(());
     }
     run::execute(&mut invocation, terminal)
+}
+
+/// `messages browse` is `browse_messages`, and so on.
+fn in_one_word(mut given: Vec<String>) -> Vec<String> {
+    let first = given.iter().position(|word| !word.starts_with('-'));
+    if let Some(first) = first.filter(|at| given.get(*at).is_some_and(|word| word == "messages"))
+        && given.get(first + 1).is_some_and(|word| !word.starts_with('-'))
+    {
+        given.remove(first);
+        given.get_mut(first).into_iter().for_each(|verb| verb.push_str("_messages"));
+    }
+    given
 }
 
 fn not_accepted(tool: &Tool, verb: &Verb, given: &[String], invalid: &Invalid) -> Failure {

@@ -12,6 +12,8 @@ use std::io::{BufRead, Write};
 
 /// Longest line that is read as a password.
 const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
+/// The option that has nothing done.
+const DRY_RUN: &str = "dry-run";
 
 /// The terminal a run reads from and writes to.
 pub(crate) struct Terminal<'a> {
@@ -38,7 +40,9 @@ pub(crate) fn execute(
     };
     print(terminal, &banner(invocation));
     read_input(invocation, terminal)?;
-    if invocation.flag("dry-run") {
+    // Where the node has a dry run of its own, that is asked for.
+    let is_asked = invocation.verb.switches.iter().any(|switch| switch.name == DRY_RUN);
+    if invocation.flag(DRY_RUN) && !is_asked {
         return Ok(());
     }
     let asked = || {
@@ -153,11 +157,20 @@ pub(crate) fn ask(
     understood(invocation, client.ask(&Question::new(route, fields, invocation)))
 }
 
-/// Turns the absence of an answer into what is printed for it.
-fn understood(
+/// Sends the node one request and shows the lines of its answer as they come, until no more are wanted.
+pub(crate) fn follow(
     invocation: &Invocation,
-    answer: Result<Value, Unanswered>,
-) -> Result<Value, Failure> {
+    route: &'static str,
+    see: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), Failure> {
+    let client = Client::connect(&invocation.address, invocation.timeout)
+        .map_err(|error| unreachable(invocation, &error))?;
+    let question = Question::new(route, invocation.request()?, invocation);
+    understood(invocation, client.follow(&question, see))
+}
+
+/// Turns the absence of an answer into what is printed for it.
+fn understood<T>(invocation: &Invocation, answer: Result<T, Unanswered>) -> Result<T, Failure> {
     answer.map_err(|unanswered| match unanswered {
         Unanswered::Io(error) if is_timeout(&error) => timed_out(invocation),
         Unanswered::Io(error) => unreachable(invocation, &error),

@@ -5,6 +5,7 @@ mod definitions;
 mod delays;
 mod explain;
 mod health;
+mod jobs;
 mod listings;
 mod messages;
 mod nodes;
@@ -38,6 +39,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     delays::VERBS,
     explain::VERBS,
     messages::VERBS,
+    jobs::VERBS,
     tls::VERBS,
     tracing::VERBS,
     plugins::VERBS,

@@ -1,24 +1,135 @@
-//! Messages that operators bring in, and back.
+//! Messages that operators look at, bring in and back, remove and send on. RabbitMQ's tools have nothing like
+//! it. Messages are lines of JSON, as are other events: an object with the event's name.
 
 use super::list;
+use crate::client::DOCUMENT;
 use crate::document;
-use crate::failure::Failure;
-use crate::options::text;
+use crate::failure::{Failure, Invalid, code};
+use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Format};
+use crate::run;
 use crate::verb::{Action, Banner, Input, Invocation, Section, VERB, Verb};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use std::io::Write;
 
-const IMPORT: Verb = Verb {
-    section: Section::Queues,
-    vhost: true,
-    input: Some(Input::Document),
-    check: Some(document::check_import),
-    ..VERB
-};
+const MESSAGES: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
+const IMPORT: Verb =
+    Verb { input: Some(Input::Document), check: Some(document::check_import), ..MESSAGES };
+
+const FILTER: Switch = text("filter", None);
+const LIMIT: Switch = number("limit", None);
+const HEADERS_ONLY: Switch = flag("headers-only", None);
+const PAYLOAD_BYTES: Switch = number("payload-bytes", None);
+const FROM: Switch = text("from", None);
+const WHICH: Switch = text("which", None);
 
 const UNDO: Verb = Verb { section: Section::Queues, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        usage: "browse_messages [--vhost <vhost>] [--from <head | tail | position:N | before:N | timestamp:MS>] \
+                [--limit <limit>] [--which <ready | unacked | delayed | all>] [--filter <filter>] \
+                [--headers-only] [--payload-bytes <bytes>] <queue>",
+        description: "Shows a page of the messages of a queue or stream, as lines of JSON; nothing changes",
+        params: &["queue"],
+        switches: &[FROM, LIMIT, WHICH, FILTER, HEADERS_ONLY, PAYLOAD_BYTES],
+        action: Action::Ask("POST /queues/{vhost}/{queue}/browse", page),
+        ..MESSAGES
+    },
+    Verb {
+        usage: "search_messages [--vhost <vhost>] --filter <filter> [--from <from>] [--limit <limit>] \
+                [--which <which>] [--scan-max <messages>] [--timeout-ms <ms>] [--headers-only] \
+                [--payload-bytes <bytes>] <queue>",
+        description: "Looks through a queue or stream, and shows messages as they are found",
+        params: &["queue"],
+        switches: &[
+            FILTER,
+            FROM,
+            LIMIT,
+            WHICH,
+            number("scan-max", None),
+            number("timeout-ms", None),
+            HEADERS_ONLY,
+            PAYLOAD_BYTES,
+        ],
+        action: Action::Follow(|invocation, output| {
+            events(invocation, "GET /queues/{vhost}/{queue}/search", output)
+        }),
+        ..MESSAGES
+    },
+    Verb {
+        usage: "tail_messages [--vhost <vhost>] [--filter <filter>] [--limit <limit>] [--headers-only] \
+                [--payload-bytes <bytes>] <queue>",
+        description: "Shows messages as they come to a queue or stream",
+        params: &["queue"],
+        switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
+        action: Action::Follow(|invocation, output| {
+            events(invocation, "GET /queues/{vhost}/{queue}/tail", output)
+        }),
+        ..MESSAGES
+    },
+    Verb {
+        usage: "tail_exchange [--vhost <vhost>] [--filter <filter>] [--limit <limit>] [--headers-only] \
+                [--payload-bytes <bytes>] <exchange>",
+        description: "Shows messages as they are published to an exchange",
+        params: &["exchange"],
+        switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
+        action: Action::Follow(|invocation, output| {
+            events(invocation, "GET /exchanges/{vhost}/{exchange}/tail", output)
+        }),
+        ..MESSAGES
+    },
+    Verb {
+        usage: "export_messages [--vhost <vhost>] [--filter <filter>] [--from <from>] [--limit <limit>] \
+                [--which <which>] <queue>",
+        description: "Writes the messages of a queue or stream in NDJSON, as import_messages takes them",
+        params: &["queue"],
+        switches: &[FILTER, FROM, LIMIT, WHICH],
+        action: Action::Follow(export),
+        ..MESSAGES
+    },
+    Verb {
+        usage: "remove_messages [--vhost <vhost>] <--filter <filter> | --positions <n,n,...> | --all> \
+                [--limit <limit>] <--dry-run | --expected <messages>> <queue>",
+        description: "Removes messages of a queue, if no more match than are expected",
+        params: &["queue"],
+        switches: &[
+            FILTER,
+            text("positions", None),
+            flag("all", None),
+            LIMIT,
+            flag("dry-run", None),
+            number("expected", None),
+        ],
+        check: Some(|invocation| select(invocation).map(drop)),
+        action: Action::Offline(remove),
+        ..MESSAGES
+    },
+    Verb {
+        usage: "redrive_messages [--vhost <vhost>] --user <user> \
+                <--filter <filter> | --positions <n,n,...> | --all> [--limit <limit>] \
+                <--to-origin | --to-queue <queue> | --to-exchange <exchange> --routing-key <routing-key>> \
+                [--rate <rate>] [--clear-deaths] [--dry-run] <queue>",
+        description: "Sends messages of a queue on in the user's name, as a job",
+        params: &["queue"],
+        switches: &[
+            text("user", None),
+            FILTER,
+            text("positions", None),
+            flag("all", None),
+            LIMIT,
+            flag("to-origin", None),
+            text("to-queue", None),
+            text("to-exchange", None),
+            text("routing-key", None),
+            number("rate", None),
+            flag("clear-deaths", None),
+            flag("dry-run", None),
+        ],
+        check: Some(|invocation| select(invocation).and_then(|_| target(invocation)).map(drop)),
+        action: Action::Offline(redrive),
+        ..MESSAGES
+    },
     Verb {
         usage: "import_messages [--vhost <vhost>] --user <user> <queue> [<file_path> | \"-\"]",
         description: "Publishes messages in NDJSON to a queue, as the user",
@@ -68,6 +179,139 @@ pub(super) const VERBS: &[Verb] = &[
         ..IMPORT
     },
 ];
+
+/// A page as lines, and behind them where the next begins.
+fn page(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
+    let Value::Object(mut fields) = told else { return Ok(Answer::Silent) };
+    if invocation.format == Format::Json {
+        return Ok(Answer::Object(fields.into()));
+    }
+    let messages = fields.remove("messages").unwrap_or_default();
+    let lines = messages.as_array().into_iter().flatten().map(|message| format!("{message}\n"));
+    Ok(Answer::Text(format!("{}{}", lines.collect::<String>(), json!({"end": fields}))))
+}
+
+/// Prints events as they come. Output that is closed ends it.
+fn events(
+    invocation: &Invocation,
+    route: &'static str,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (mut name, mut error) = (String::new(), None);
+    run::follow(invocation, route, &mut |line| {
+        let (field, text) = line.split_once(": ").unwrap_or_default();
+        match (field, &*name) {
+            ("event", _) => text.clone_into(&mut name),
+            ("data", "error") => error = Some(text.to_owned()),
+            ("data", "match" | "message") => return is_shown(output, text),
+            ("data", "end" | "left_out") => {
+                return is_shown(output, &format!("{{\"{name}\":{text}}}"));
+            }
+            _ => {}
+        }
+        true
+    })?;
+    error.map_or(Ok(()), |error| Err(Failure::error(code::UNAVAILABLE, error)))
+}
+
+fn is_shown(output: &mut dyn Write, line: &str) -> bool {
+    writeln!(output, "{line}").and_then(|()| output.flush()).is_ok()
+}
+
+/// Writes lines as they come.
+fn export(invocation: &Invocation, output: &mut dyn Write) -> Result<(), Failure> {
+    let route = "GET /queues/{vhost}/{queue}/export";
+    run::follow(invocation, route, &mut |line| writeln!(output, "{line}").is_ok())
+}
+
+/// The messages that are meant.
+fn select(invocation: &Invocation) -> Result<Value, Invalid> {
+    let is_all = invocation.flag("all");
+    let invalid = || {
+        let text = "messages are named by one of --filter, --positions and --all";
+        Invalid::Other(text.to_owned())
+    };
+    match (invocation.text("filter"), invocation.text("positions")) {
+        (Some(filter), None) if !is_all => Ok(json!({"filter": filter})),
+        (None, Some(positions)) if !is_all => {
+            let positions =
+                positions.split(',').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>();
+            Ok(json!({"positions": positions.map_err(|_| invalid())?}))
+        }
+        (None, None) if is_all => Ok("all".into()),
+        _ => Err(invalid()),
+    }
+}
+
+/// Where they go.
+fn target(invocation: &Invocation) -> Result<Value, Invalid> {
+    let key = invocation.text("routing-key");
+    let to = (invocation.text("to-queue"), invocation.text("to-exchange"), key);
+    match (invocation.flag("to-origin"), to) {
+        (true, (None, None, None)) => Ok("origin".into()),
+        (false, (Some(queue), None, None)) => Ok(json!({"queue": queue})),
+        (false, (None, Some(exchange), Some(key))) => {
+            Ok(json!({"exchange": exchange, "routing_key": key}))
+        }
+        _ => {
+            let text = "messages go to one of --to-origin, --to-queue, and --to-exchange with --routing-key";
+            Err(Invalid::Other(text.to_owned()))
+        }
+    }
+}
+
+/// Asks for something to be done to the messages that are meant.
+fn ask(
+    invocation: &Invocation,
+    route: &'static str,
+    more: &[(&str, Value)],
+) -> Result<Value, Failure> {
+    let given = invocation.request()?;
+    let own = ["limit", "dry_run", "expected", "rate", "clear_deaths"];
+    let mut body: Map<_, _> = given
+        .iter()
+        .filter(|(name, _)| own.contains(&&***name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    body.insert("select".to_owned(), select(invocation).unwrap_or_default());
+    body.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    let address = ["vhost", "queue", "user"];
+    let mut fields: Map<_, _> =
+        given.into_iter().filter(|(name, _)| address.contains(&&**name)).collect();
+    fields.insert(DOCUMENT.to_owned(), Value::Object(body).to_string().into());
+    run::ask(invocation, route, fields)
+}
+
+fn remove(invocation: &Invocation) -> Result<Answer, Failure> {
+    let told = ask(invocation, "POST /queues/{vhost}/{queue}/remove", &[])?;
+    Ok(done(invocation, told, |number| {
+        format!("Removed {} of {} messages", number("removed"), number("matched"))
+    }))
+}
+
+fn redrive(invocation: &Invocation) -> Result<Answer, Failure> {
+    let to = [("to", target(invocation).unwrap_or_default())];
+    let told = ask(invocation, "POST /queues/{vhost}/{queue}/redrive", &to)?;
+    Ok(done(invocation, told, |number| {
+        format!("Job {} sends {} messages on", number("job"), number("total"))
+    }))
+}
+
+/// The answer in a sentence; of a dry run all of it.
+fn done(
+    invocation: &Invocation,
+    told: Value,
+    sentence: impl FnOnce(&dyn Fn(&str) -> u64) -> String,
+) -> Answer {
+    if invocation.format == Format::Json {
+        return Answer::Object(told);
+    }
+    if invocation.flag("dry-run") {
+        return Answer::Text(told.to_string());
+    }
+    let number = |field: &str| told.get(field).and_then(Value::as_u64).unwrap_or_default();
+    Answer::Text(sentence(&number))
+}
 
 fn imported(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     if invocation.format == Format::Json {

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
+use std::thread;
 use std::time::Instant;
 use testing::client::{Client, DEADLINE};
 
@@ -240,4 +241,39 @@ fn a_user_has_a_few_tails_at_a_time_and_rights_that_go_end_them() {
         assert_eq!(tail.next(), ("end".to_owned(), json!({"reason": "not_permitted"})));
     }
     assert_eq!(ask(api.0.http_address(), "u:p", "GET /queues/%2F/q/tail", "").status, 401);
+}
+
+#[test]
+fn an_operator_of_the_machine_sees_removes_and_sends_messages_on() {
+    let api = Api::start();
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    for queue in ["a", "b"] {
+        declare(&api, queue, json!({}));
+    }
+    let shown = thread::scope(|scope| {
+        let tail = scope.spawn(|| {
+            api.0.ctl(&["messages", "tail", "a", "--filter", "priority=3", "--limit", "2"])
+        });
+        while !tail.is_finished() {
+            publish(&mut client, "", "a");
+        }
+        tail.join().unwrap()
+    });
+    let lines: Vec<Value> = shown.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!((&lines[0]["payload"], &lines[1]["payload"]), (&json!("a 3"), &json!("a 3")));
+    assert_eq!(lines.last().unwrap(), &json!({"end": {"reason": "limit"}}));
+    let n = api.expect(200, "GET /queues/%2F/a", "")["messages"].as_u64().unwrap();
+    let found = api.0.ctl(&["search_messages", "a", "--filter", "priority = 0"]);
+    assert_eq!(found.lines().count() as u64, n / 4 + 1);
+    let expected = (n / 2).to_string();
+    let remove = ["remove_messages", "a", "--filter", "priority < 2", "--expected", &expected];
+    assert_eq!(api.0.ctl(&remove).trim(), format!("Removed {expected} of {expected} messages"));
+    let redrive = ["redrive_messages", "a", "--all", "--to-queue", "b", "--user", "guest"];
+    assert_eq!(api.0.ctl(&redrive).trim(), format!("Job 1 sends {expected} messages on"));
+    wait_until("all are there", || api.expect(200, "GET /jobs/1", "")["state"] != "running");
+    let jobs = api.0.ctl(&["-s", "list_jobs"]);
+    let done = format!("1\t\tdone\t{expected}\t{expected}\t");
+    assert!(jobs.starts_with(&done), "{jobs}");
+    assert_eq!(api.0.ctl(&["export_messages", "b"]).lines().count() as u64, n / 2);
 }

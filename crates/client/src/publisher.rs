@@ -42,6 +42,8 @@ pub enum Answer {
     Refused,
     /// There was none: the broker may have the message or not.
     None,
+    /// It was not sent.
+    Unsent,
 }
 
 /// A connection whose publishes are confirmed.
@@ -88,7 +90,7 @@ impl Publisher {
     }
 
     /// Publishes messages, and waits for the answers. After an error nothing more may be published; those
-    /// without an answer have [`Answer::None`] then.
+    /// on their way have [`Answer::None`] then, those behind [`Answer::Unsent`].
     pub fn publish(&mut self, messages: &[Outgoing<'_>]) -> (Vec<Answer>, anyhow::Result<()>) {
         let mut answers = Vec::with_capacity(messages.len());
         let mut rest = messages;
@@ -106,7 +108,7 @@ impl Publisher {
             let published = self.publish_window(window, &mut waiting);
             answers.extend(waiting.answers);
             if published.is_err() {
-                answers.resize(messages.len(), Answer::None);
+                answers.resize(messages.len(), Answer::Unsent);
                 return (answers, published);
             }
         }

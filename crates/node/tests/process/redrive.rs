@@ -189,6 +189,7 @@ fn messages_go_to_another_broker_and_leave_once_it_has_confirmed_them() {
     assert_eq!(job(exchange, 10)["stayed"], stayed);
     let refused = job(to(&uri("wrong"), "there"), 10);
     assert_eq!((&refused["state"], &refused["done"]), (&json!("failed"), &json!(0)), "{refused}");
+    assert_eq!(refused["stayed"], json!({"it was not sent": 10}));
     assert_eq!(n_ready(&here, "dead"), N - 200);
     // A broker that goes away costs nothing.
     let slow = json!({"select": "all", "to": to(&uri("guest"), "there"), "rate": 20}).to_string();

@@ -9,6 +9,7 @@ const NO_EXCHANGE: &str = "the other broker has no such exchange";
 const NOT_ROUTED: &str = "no queue is bound for it at the other broker";
 const REFUSED: &str = "the other broker has refused it";
 const UNCONFIRMED: &str = "the other broker has not confirmed it: it may be at both places";
+const UNSENT: &str = "it was not sent";
 const OTHER_USER: &str = "its property user_id names another user than the URI";
 const DAMAGED: &str = "its properties cannot be read";
 
@@ -31,7 +32,7 @@ impl Elsewhere {
 
     /// Publishes messages there. Tells of each whether it stays, and what has gone wrong with the connection.
     pub(super) fn take(&mut self, messages: &[MessageRef<'_>]) -> (Vec<Stays>, Result<(), String>) {
-        let mut stays = vec![Some(UNCONFIRMED); messages.len()];
+        let mut stays = vec![Some(UNSENT); messages.len()];
         let taken = self.try_to_take(messages, &mut stays);
         (stays, taken)
     }
@@ -77,6 +78,7 @@ impl Elsewhere {
                 Answer::Returned => Some(NOT_ROUTED),
                 Answer::Refused => Some(REFUSED),
                 Answer::None => Some(UNCONFIRMED),
+                Answer::Unsent => Some(UNSENT),
             };
         }
         published.map_err(worded)

@@ -1,11 +1,16 @@
 //! Work that goes on after the request that began it: how far it is, and that it is to pause or to end.
 
 use crate::refusal::Refusal;
+use broker::Broker;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
+/// The pause before another look at an alarm that is on.
+const ALARM_PAUSE: Duration = Duration::from_millis(100);
 /// Jobs that are remembered once they are over.
 const ENDED_MAX: usize = 100;
 /// Messages that stayed and are named one by one.
@@ -132,6 +137,17 @@ impl Job {
             }
             changed.await;
         }
+    }
+
+    /// The same. Like any publisher it waits while an alarm is on.
+    pub(crate) async fn may_publish(&self, broker: &Broker) -> bool {
+        while self.goes_on().await {
+            if !broker.alarms.any() {
+                return true;
+            }
+            sleep(ALARM_PAUSE).await;
+        }
+        false
     }
 
     fn is_over(&self) -> bool {

@@ -13,14 +13,10 @@ use broker::{
 use meta::Permission;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::sleep;
 
 /// Messages that are put into a queue together.
 const TOGETHER_MAX: usize = 1_024;
-/// The pause before another look at an alarm that is on.
-const ALARM_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes that a message takes beside its body, more or less.
 const ENVELOPE_BYTES: u64 = 64;
 
@@ -188,6 +184,10 @@ pub(crate) fn get(call: &Call) -> Outcome {
 pub(crate) async fn forget(call: &Call) -> Outcome {
     let entry = seen(call)?;
     check(call, &entry, None)?;
+    if entry.head.by != call.caller.user && !call.caller.is_administrator() {
+        let text = "it is forgotten by who took the messages away, and by administrators";
+        return Err(Refusal::not_authorised(text));
+    }
     let broker = Arc::clone(&call.api.management.broker);
     if blocking(move || broker.operations().undo().forget(entry.id)).await? {
         return Ok(Answer::NoContent);
@@ -236,7 +236,7 @@ async fn bring(
     job: &Job,
 ) -> Result<(), Refusal> {
     for number in back.portions() {
-        if !may_go_on(api, job).await {
+        if !job.may_publish(&api.management.broker).await {
             return Ok(());
         }
         let reader = Arc::clone(back);
@@ -257,15 +257,4 @@ async fn bring(
         noted.map_err(|error| Refusal::unavailable(error.to_string()))?;
     }
     Ok(())
-}
-
-/// Resolves when the job may go on; false if it is to end. Like who publishes it waits while an alarm is on.
-async fn may_go_on(api: &Api, job: &Job) -> bool {
-    while job.goes_on().await {
-        if !api.management.broker.alarms.any() {
-            return true;
-        }
-        sleep(ALARM_PAUSE).await;
-    }
-    false
 }

@@ -23,8 +23,6 @@ use tokio::time::sleep;
 /// Messages that are on their way together, and the bytes of their bodies, but for the last.
 const TOGETHER_MAX: usize = 256;
 const TOGETHER_BYTES: u64 = 8 << 20;
-/// The pause before another look at an alarm that is on.
-const ALARM_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) const NO_ORIGIN: &str = "it has not been dead-lettered: it has no origin";
 pub(super) const NO_EXCHANGE: &str = "there is no such exchange";
@@ -67,12 +65,7 @@ impl Redrive {
 
     async fn send_all(&mut self, picked: &[(u64, u64)]) -> Result<(), Refusal> {
         let mut rest = picked;
-        while !rest.is_empty() && self.job.goes_on().await {
-            // COMPAT: who publishes waits while an alarm is on.
-            if self.elsewhere.is_none() && self.api.management.broker.alarms.any() {
-                sleep(ALARM_PAUSE).await;
-                continue;
-            }
+        while !rest.is_empty() && self.may_go_on().await {
             let (together, others) = rest.split_at(self.n_together(rest));
             rest = others;
             self.send(together).await?;
@@ -82,6 +75,13 @@ impl Redrive {
             }
         }
         Ok(())
+    }
+
+    async fn may_go_on(&self) -> bool {
+        match self.elsewhere {
+            Some(_) => self.job.goes_on().await,
+            None => self.job.may_publish(&self.api.management.broker).await,
+        }
     }
 
     /// How many of the first messages go together.

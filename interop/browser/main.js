@@ -68,7 +68,8 @@ try {
       await run({ page, node, judged: () => judged(page), heard, browser, visit: (more) => visit(browser, more) });
       said(id, heard.join('; '));
     } catch (error) {
-      said(id, `${error.stack ?? error} ${heard.join('; ')}`);
+      const seen = await page.locator('body').innerText().catch(() => '');
+      said(id, `${error.stack ?? error} ${heard.join('; ')} seen: ${seen.replace(/\s+/g, ' ').slice(0, 2000)}`);
     } finally {
       await context.close();
     }

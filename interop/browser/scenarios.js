@@ -6,7 +6,7 @@ import { HOSTILE } from './seed.js';
 /** Pages that must be right in each look. */
 export const PAGES = [
   '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
-  '#/policies', '#/limits', '#/definitions', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/policies', '#/limits', '#/definitions', '#/parameters', '#/tracing', '#/reference?filter=jobs', '#/consumers', '#/delayed', '#/delayed/%2F/later', '#/exchanges/%2F/orders?tab=topology', '#/queues/%2F/failing?tab=topology', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -194,7 +194,7 @@ export const SCENARIOS = [
   }],
   ['dead-letters', {}, async (it) => {
     const { page, node } = it;
-    await logIn(it, '#/queues/%2F/buried?tab=dead');
+    await logIn(it, '#/queues/%2F/graveyard?tab=dead');
     await page.waitForSelector('text=4 dead letters in 2 groups');
     assert.match(await page.locator('main tbody').innerText(), /rejected\s+failing\s+orders\s+failed\.a, failed\.<b>/);
     await page.check('[aria-label^="Select rejected"]');
@@ -283,6 +283,102 @@ export const SCENARIOS = [
     await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'work-070', payload: 'x', payload_encoding: 'string', properties: {} });
     await page.waitForFunction(() => document.querySelector('table.rows tbody tr')?.textContent?.includes('1'));
     it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('429')));
+  }],
+  ['topology', {}, async (it) => {
+    const { page } = it;
+    await logIn(it, '#/exchanges/%2F/orders?tab=topology');
+    await page.waitForSelector('.stop.own >> text=orders');
+    assert.match(await page.locator('.lead').innerText(), /retries nothing is bound: a dead end/);
+    assert.match(await page.locator('main tbody').innerText(), /exchange orders\s+failed\.#\s+queue failing/);
+    await page.click('.stop.queue >> text=failing');
+    await page.waitForSelector('.why');
+    await page.click('.tabs >> text=Topology');
+    await page.waitForSelector('td >> text=dead letters');
+    await page.waitForSelector('.stop.queue >> text=graveyard');
+  }],
+  ['delayed', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/delayed');
+    await page.click('td >> text=Messages');
+    await page.waitForFunction(() => document.querySelectorAll('main tbody tr').length === 2);
+    await page.locator('td >> text=Drop').first().click();
+    await page.click('dialog footer .danger');
+    await page.waitForFunction(() => document.querySelectorAll('main tbody tr').length === 1);
+    assert.equal((await node.ask('GET', '/leveret/exchanges/%2F/later/delayed')).data.length, 1);
+  }],
+  ['parameters', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/parameters');
+    await page.locator('section', { hasText: 'Of the whole cluster' }).locator('button', { hasText: 'Parameter' }).click();
+    await page.fill('dialog [name=name]', 'made');
+    await page.fill('dialog [name=value]', '{"a":');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('dialog .problem');
+    await page.fill('dialog [name=value]', '{"a": 1}');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('td >> text=made');
+    assert.deepEqual((await node.ask('GET', '/global-parameters/made')).data.value, { a: 1 });
+  }],
+  ['traces', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/tracing');
+    await page.click('.head .primary');
+    await page.selectOption('dialog [name=vhost]', '/');
+    await page.fill('dialog [name=name]', 'watched');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('td >> text=watched.log');
+    await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'work-001', payload: 'seen by a trace', payload_encoding: 'string', properties: {} });
+    await page.waitForFunction(async () => {
+      /** @type {HTMLElement | undefined} */ ([...document.querySelectorAll('td button')].find((it) => it.textContent === 'Show'))?.click();
+      return document.querySelector('pre')?.textContent?.includes('seen by a trace');
+    }, null, { polling: 300 });
+    await page.locator('td >> text=End').click();
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('text=Until one begins nothing is copied');
+    await node.ask('DELETE', '/queues/%2F/work-001/contents');
+  }],
+  ['reference', {}, async (it) => {
+    const { page } = it;
+    await logIn(it, '#/reference');
+    await page.fill('[data-filter]', 'get one queue');
+    await page.locator('summary', { hasText: /^GET .api.queues.\{vhost\}.\{name\} One queue$/ }).click();
+    await page.fill('.tried [name=name]', 'paid');
+    await page.fill('.tried [name=query]', 'columns=name,type');
+    await page.click('.tried .primary');
+    await page.waitForSelector('.tried pre >> text=/"type": "quorum"/');
+    assert.match(await page.locator('.tried .command code').innerText(), /curl -u guest 'http.*\/api\/queues\/%2F\/paid\?columns=name,type'/);
+    assert.deepEqual(await it.judged(), []);
+  }],
+  ['undo', {}, async (it) => {
+    const { page, node } = it;
+    await node.ask('PUT', '/queues/%2F/missed', { durable: true });
+    for (let n = 0; n < 3; n += 1) await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'missed', payload: 'x', payload_encoding: 'string', properties: { delivery_mode: 2 } });
+    await logIn(it, '#/queues/%2F/missed');
+    await page.waitForFunction(() => document.querySelector('.tile strong')?.textContent === '3');
+    await page.locator('.head >> text=Delete').click();
+    await page.waitForSelector('dialog >> text=It can be brought back for 10 min');
+    await page.fill('dialog input[type=text]', 'missed');
+    await page.click('dialog footer .danger');
+    await page.locator('.note >> text=Undo').click();
+    await page.waitForSelector('.note >> text=brings 3 messages back');
+    await page.click('summary[aria-label^=Jobs]');
+    await page.waitForSelector('.popup.jobs >> text=done');
+    assert.deepEqual(await it.judged(), []);
+    assert.equal((await node.ask('POST', '/queues/%2F/missed/browse', {})).data.messages.length, 3);
+    await node.ask('DELETE', '/queues/%2F/missed');
+  }],
+  ['dots', {}, async (it) => {
+    const { page, node } = it;
+    await node.ask('PUT', '/queues/%2F/-?:2=..', { durable: true });
+    await logIn(it, '#/queues/%2F/..');
+    await page.waitForSelector('.why');
+    await page.click('.tabs >> text=Messages');
+    await page.waitForSelector('text=There are no messages here');
+    await page.locator('.head >> text=Delete').click();
+    await page.fill('dialog input[type=text]', '..');
+    await page.click('dialog footer .danger');
+    await page.waitForURL(/#\/queues(\?.*)?$/);
+    assert.equal((await node.ask('GET', '/queues/%2F/-?:2=..')).status, 404);
   }],
   ['keyboard', {}, async (it) => {
     const { page } = it;

@@ -24,6 +24,10 @@ export async function seed(node) {
   for (const key of ['failed.a', 'failed.a', 'failed.<b>']) await node.ask('POST', '/exchanges/%2F/orders/publish', { routing_key: key, payload: key, payload_encoding: 'string', properties: {} });
   await node.ask('POST', '/queues/%2F/failing/get', { count: 3, ackmode: 'reject_requeue_false', encoding: 'auto' });
   await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'hasty', payload: 'late', payload_encoding: 'string', properties: {} });
+  await put('/exchanges/%2F/later', { type: 'x-delayed-message', durable: true, arguments: { 'x-delayed-type': 'direct' } });
+  await node.ask('POST', '/bindings/%2F/e/later/q/paid', { routing_key: 'reminder' });
+  for (const ms of [3600000, 7200000]) await node.ask('POST', '/exchanges/%2F/later/publish', { routing_key: 'reminder', payload: 'x', payload_encoding: 'string', properties: { delivery_mode: 2, headers: { 'x-delay': ms } } });
+  await node.ask('POST', '/bindings/%2F/e/orders/e/retries', { routing_key: 'again' });
   await put('/queues/%2F/buried', { durable: true });
   await put('/queues/%2F/late', { durable: true, arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'buried', 'x-message-ttl': 0 } });
   await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'late', payload: 'late', payload_encoding: 'string', properties: {} });

@@ -235,7 +235,7 @@ async fn watchers(api: &Api, topic: &Topic) -> Vec<Watcher> {
 /// The request for a topic, in the name of a client that has the answer with that tag.
 fn request(api: &Api, address: &str, client: &Client, tag: &str) -> Request<Body> {
     let mut request = Request::new(Body::empty());
-    let uri = format!("{}/api{address}", api.settings.path_prefix);
+    let uri = format!("{}/api{address}", api.settings.look.prefix);
     *request.uri_mut() = uri.parse().unwrap_or_default();
     *request.headers_mut() = client.headers.clone();
     if let Ok(tag) = HeaderValue::from_str(tag) {

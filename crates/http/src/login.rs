@@ -44,6 +44,6 @@ pub(crate) async fn end(call: &Call) -> Outcome {
 
 fn cookie(api: &Api, number: &str, age_s: u64, peer: Peer) -> String {
     let secure = if peer.is_encrypted { "; Secure" } else { "" };
-    let prefix = &api.settings.path_prefix;
+    let prefix = &api.settings.look.prefix;
     format!("{NAME}={number}; Path={prefix}/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
 }

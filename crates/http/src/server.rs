@@ -51,7 +51,7 @@ pub async fn serve(
     api: Arc<Api>,
     until: impl Future<Output = ()>,
 ) {
-    let prefix = &api.settings.path_prefix;
+    let prefix = &api.settings.look.prefix;
     let router = router(Arc::clone(&api), prefix);
     let answers = Arc::new(router.clone());
     let _first = api.turns.live.router.set(Arc::downgrade(&answers));
@@ -201,8 +201,8 @@ async fn answer(
         let text = "answers are application/json";
         return Err(Refusal::of_status(StatusCode::NOT_ACCEPTABLE, "not_acceptable", text));
     }
-    let params: Vec<(String, String)> =
-        params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let query = Query::parse(head.uri.query().unwrap_or_default())?;
+    let params = named(route.template, &params, &query);
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
     let makes = [Method::PUT, Method::POST].contains(&head.method);
     let checked = caller.check((route.needs, makes), &api.management.broker.view().meta, vhost);
@@ -217,10 +217,22 @@ async fn answer(
     if caller.is_local() {
         check_node(&head.headers, &api.management.node_info.name)?;
     }
-    let query = Query::parse(head.uri.query().unwrap_or_default())?;
     let call = Call { api, caller, params, query, headers: head.headers, body };
     let twin = routes.iter().find(|route| route.method == Method::GET).copied();
     route.answered((call, upload), twin).await
+}
+
+/// The parameters of an address. Browsers take `.` and `..` for steps, however they are written: the query may
+/// have them, by the number of their part, as in `/queues/%2F/-?:2=..`.
+fn named(template: &str, params: &RawPathParams, query: &Query) -> Vec<(String, String)> {
+    let of = |(name, value): (&str, &str)| {
+        let part = format!("{{{name}}}");
+        let place = template.split('/').skip(1).position(|it| it == part);
+        let dots = place.and_then(|at| query.get(&format!(":{at}")));
+        let dots = dots.filter(|it| [".", ".."].contains(it));
+        (name.to_owned(), dots.unwrap_or(value).to_owned())
+    };
+    params.iter().map(of).collect()
 }
 
 /// Refuses what is meant for a node of another name.

@@ -11,8 +11,8 @@ pub struct Settings {
     pub body_bytes_max: usize,
     /// Those of what Prometheus asks for.
     pub metrics: MetricsSettings,
-    /// The beginning of all addresses: empty, or a slash and more.
-    pub(crate) path_prefix: String,
+    /// That of the web UI, and the beginning of all addresses.
+    pub look: ui::Look,
     /// Places whose pages may ask, beside the node's own; `*` are all.
     pub origins: Vec<String>,
     /// Time that browsers may remember that, seconds.
@@ -139,7 +139,7 @@ impl Default for Settings {
         Self {
             body_bytes_max: 20_000_000,
             metrics: MetricsSettings::default(),
-            path_prefix: String::new(),
+            look: ui::Look::default(),
             origins: Vec::new(),
             origins_age_s: 1_800,
             shows_allowed: true,
@@ -174,7 +174,7 @@ impl Settings {
     pub fn set_prefix(&mut self, prefix: &str) {
         let prefix = prefix.trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
-        self.path_prefix = format!("{slash}{prefix}");
+        self.look.prefix = format!("{slash}{prefix}");
     }
 
     /// Why what is at a template may not be changed.

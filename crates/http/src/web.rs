@@ -31,7 +31,7 @@ pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
 async fn index(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Response {
     let html = (header::CONTENT_TYPE, "text/html; charset=utf-8");
     let policy = (header::CONTENT_SECURITY_POLICY, POLICY);
-    let page = ui::index(&api.settings.path_prefix);
+    let page = ui::index(&api.settings.look);
     filled((&api, peer), ([html, policy], page).into_response())
 }
 

@@ -12,8 +12,22 @@ struct Files;
 
 /// Stands in the index for the address of the other files.
 const BASE: &str = "@BASE@";
+/// Those of the label, and its color.
+const LABEL: &str = "@LABEL@";
+const COLOR: &str = "@COLOR@";
 /// Digits of a version.
 const VERSION_DIGITS: usize = 16;
+
+/// The look of the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// The beginning of all addresses: empty, or a slash and more.
+    pub prefix: String,
+    /// The environment that the node is part of, on every page.
+    pub label: String,
+    /// The color of that; one that the style sheet knows.
+    pub color: String,
+}
 
 /// A file.
 #[derive(Debug)]
@@ -38,10 +52,16 @@ pub fn file(path: &str) -> Option<File> {
 
 /// The page, which finds all other files below `{prefix}/ui/{version}/`.
 #[must_use]
-pub fn index(prefix: &str) -> String {
+pub fn index(look: &Look) -> String {
     let index = Files::get("index.html").map(|file| file.data).unwrap_or_default();
-    let base = format!("{prefix}/ui/{}", version());
-    String::from_utf8_lossy(&index).replace(BASE, &base)
+    let base = format!("{}/ui/{}", look.prefix, version());
+    let index = String::from_utf8_lossy(&index).replace(BASE, &base).replace(COLOR, &look.color);
+    index.replace(LABEL, &escaped(&look.label))
+}
+
+/// A text as the value of an attribute.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;")
 }
 
 /// A hash of all files: another one after any change.
@@ -69,7 +89,12 @@ mod tests {
     #[test]
     fn the_page_names_files_that_are_there() {
         let base = format!("/broker/ui/{}/", version());
-        let index = index("/broker");
+        let label = "\"><script>@BASE@".to_owned();
+        let index = index(&Look { prefix: "/broker".to_owned(), label, color: "red".to_owned() });
+        assert!(
+            index.contains("content=\"&quot;>&lt;script>@BASE@\" data-color=\"red\""),
+            "{index}"
+        );
         let named: Vec<&str> =
             index.split(&base).skip(1).filter_map(|it| it.split('"').next()).collect();
         assert!(named.len() > 2 && named.iter().all(|path| file(path).is_some()), "{named:?}");

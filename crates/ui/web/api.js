@@ -7,12 +7,28 @@ export const root = new URL('../..', import.meta.url).pathname.replace(/\/$/, ''
 export const session = { ended: () => {} };
 
 /**
- * @typedef {{ok: boolean, status: number, data: any, reason: string, column?: number}} Answer
+ * @typedef {{ok: boolean, status: number, data: any, reason: string, column?: number, undo?: string[]}} Answer
+ * `undo` are the numbers of what was taken away and can be brought back.
  */
 
 /** An address below `/api`, with its parts escaped. @param {TemplateStringsArray} texts @param {...any} parts */
 export function path(texts, ...parts) {
-  return texts.reduce((all, text, at) => all + encodeURIComponent(parts[at - 1]) + text);
+  return texts.reduce((all, text, at) => all + (/^\.\.?$/.test(parts[at - 1]) ? `{${parts[at - 1]}}` : encodeURIComponent(parts[at - 1])) + text);
+}
+
+/**
+ * An address as it can be asked for: browsers take `.` and `..` for steps, however they are written, so that
+ * the query has names that are only that. @param {string} address of `path`
+ */
+export function sent(address) {
+  const [steps, query] = address.split('?', 2);
+  const words = query ? [query] : [];
+  const parts = steps.split('/').map((part, at) => {
+    const dots = /^\{(\.\.?)\}$/.exec(part)?.[1];
+    if (dots) words.push(`:${at - 1}=${dots}`);
+    return dots ? '-' : part;
+  });
+  return parts.join('/') + (words.length > 0 ? `?${words.join('&')}` : '');
 }
 
 /**
@@ -32,7 +48,7 @@ export async function ask(method, address, body, options = {}) {
   }
   let response;
   try {
-    response = await fetch(`${root}/api${address}`, init);
+    response = await fetch(`${root}/api${sent(address)}`, init);
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     return { ok: false, status: 0, data: null, reason: 'the node does not answer' };
@@ -53,7 +69,9 @@ export async function ask(method, address, body, options = {}) {
   }
   const reason = ok ? '' : reasonOf(data, status);
   if (status === 401 && !address.startsWith('/login') && data?.error !== 'not_authorised') session.ended();
-  return { ok, status, data, reason, column: data?.column };
+  const kept = response.headers.get('x-leveret-undo');
+  const undo = kept ? [kept] : [data?.undo ?? []].flat().map((it) => it.id).filter(Boolean);
+  return { ok, status, data, reason, column: data?.column, undo };
 }
 
 function reasonOf(data, status) {

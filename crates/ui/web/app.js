@@ -1,7 +1,7 @@
 // What the page knows, and how it is kept up to date: the address says what is open, a page says what it
 // wants to know, and that is asked for again and again while somebody looks.
 
-import { ask, events, path, root, session } from './api.js';
+import { ask, events, path, root, sent, session } from './api.js';
 import { render } from './dom.js';
 
 /** Shortest time between two looks, ms; what takes the node long is asked for less often. */
@@ -29,6 +29,8 @@ export const app = {
   who: null,
   /** @type {any[]} */
   vhosts: [],
+  /** What was taken away and can be brought back, the last first. @type {any[]} */
+  undo: [],
   /** Work that goes on after its request, the last first. @type {any[]} */
   jobs: [],
   /** @type {any} */
@@ -43,7 +45,7 @@ export const app = {
   paused: false,
   /** When the page's figures came. */
   loadedAt: 0,
-  /** @type {{id: number, text: string, bad: boolean}[]} */
+  /** @type {{id: number, text: string, bad: boolean, act?: {label: string, run: () => void}}[]} */
   notes: [],
   /** @type {any[]} */
   dialogs: [],
@@ -63,12 +65,12 @@ export function redraw() {
   });
 }
 
-/** Tells the result of something. @param {string} text @param {boolean} [bad] */
-export function tell(text, bad = false) {
-  const note = { id: Math.random(), text, bad };
+/** Tells the result of something. @param {string} text @param {boolean} [bad] @param {{label: string, run: () => void}} [act] what can be done about it */
+export function tell(text, bad = false, act = undefined) {
+  const note = { id: Math.random(), text, bad, act };
   app.notes = [...app.notes.slice(-3), note];
   redraw();
-  if (!bad) setTimeout(() => dismiss(note.id), SHOWN_MS);
+  if (!bad) setTimeout(() => dismiss(note.id), act ? 3 * SHOWN_MS : SHOWN_MS);
 }
 
 export function dismiss(id) {
@@ -146,6 +148,7 @@ const around = /** @type {any} */ ({
     vhosts: '/vhosts?columns=name,description,tracing',
     overview: '/overview?columns=node,cluster_name,product_version,rabbitmq_version,object_totals,queue_totals.messages',
     jobs: '/jobs',
+    undo: '/undo',
     ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained,running,mem_used,mem_limit,disk_free,disk_free_limit' } : {}),
   }),
 });
@@ -231,10 +234,11 @@ function take(holder, key, { ok, status }, text) {
 }
 
 function settle() {
-  const { vhosts, overview, jobs, nodes } = around.data;
+  const { vhosts, overview, jobs, undo, nodes } = around.data;
   app.vhosts = vhosts ?? [];
   app.overview = overview ?? null;
   app.jobs = jobs ?? [];
+  app.undo = undo ?? [];
   app.state.alarms = alarmsOf(nodes ?? []);
 }
 
@@ -247,7 +251,7 @@ async function follow(signal) {
   signal.addEventListener('abort', given, { once: true });
   let patience = window.setTimeout(given, SILENT_MAX_MS);
   try {
-    const words = new URLSearchParams(sources.map(({ address }) => ['topics', address]));
+    const words = new URLSearchParams(sources.map(({ address }) => ['topics', sent(address)]));
     const response = await fetch(`${root}/api/live?${words}`, { signal: stop.signal, headers: { 'x-requested-with': 'leveret' }, cache: 'no-store' });
     if (!response.ok || !response.body) {
       liveFrom = Date.now() + LIVE_AGAIN_MS;
@@ -266,7 +270,7 @@ async function follow(signal) {
       if (told.status === 413) liveFrom = Date.now() + LIVE_AGAIN_MS;
       if (isOut || told.status === 413) break;
       for (const { holder, key, address } of sources) {
-        if (address === id && (holder === around || holder === app.page)) take(holder, key, { ok: told.status === 200, status: told.status }, told.reason ?? 'it is not there');
+        if (sent(address) === id && (holder === around || holder === app.page)) take(holder, key, { ok: told.status === 200, status: told.status }, told.reason ?? 'it is not there');
       }
       app.loadedAt = Date.now();
       if (isChanged) redraw();

@@ -2,7 +2,7 @@
 // far it is, one message beside the list, two compared, what is seen as a file.
 
 import { query, redraw, setQuery } from './app.js';
-import { ask, events, path, root } from './api.js';
+import { ask, events, path, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, count, duration, number, plain, time } from './format.js';
 import { messageView, preview, publish } from './messages.js';
@@ -69,7 +69,7 @@ async function search(it) {
   const began = Date.now();
   try {
     const headers = { 'content-type': 'application/json', 'x-requested-with': 'leveret', accept: 'text/event-stream, application/json' };
-    const response = await fetch(`${root}/api${it.of}/search`, { method: 'POST', headers, signal: stop.signal, body: JSON.stringify(body(it, startOf(it), { payload_bytes: LIST_BYTES, limit: PAGE })) });
+    const response = await fetch(`${root}/api${sent(`${it.of}/search`)}`, { method: 'POST', headers, signal: stop.signal, body: JSON.stringify(body(it, startOf(it), { payload_bytes: LIST_BYTES, limit: PAGE })) });
     if (!response.ok || !response.body) {
       const told = await response.json().catch(() => null);
       Object.assign(it, { problem: told?.reason ?? `the node answered with status ${response.status}`, column: told?.column ?? 0 });
@@ -140,7 +140,7 @@ function menu(it) {
   const select = filter ? { filter } : 'all';
   const what = filter ? 'all that match' : 'all that are ready';
   return h('details', { class: 'menu-of', key: 'more' }, h('summary', { class: 'button' }, 'More'), h('div', { class: 'popup' },
-    h('a', { class: 'button', href: `${root}/api${it.of}/export?${new URLSearchParams({ which: it.which, ...(it.filter.trim() ? { filter: it.filter.trim() } : {}) })}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Save all'),
+    h('a', { class: 'button', href: `${root}/api${sent(`${it.of}/export?${new URLSearchParams({ which: it.which, ...(filter ? { filter } : {}) })}`)}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Save all'),
     button('Bring in\u2026', () => bringIn(it.of, name(it.queue.name), () => look(it, startOf(it)))),
     !it.isStream && it.which === 'ready' && [button('Redrive all\u2026', () => redrive(it.queue, select, what)), button('Remove all\u2026', () => remove(it.queue, select, what, () => look(it, startOf(it))), { kind: 'danger' })]));
 }

@@ -19,11 +19,15 @@ const BULK_MAX = 10000;
 /**
  * @typedef {{id: string, label: string, path: string, cell: (row: any) => any, num?: boolean, hidden?: boolean, sort?: boolean,
  *   also?: string[], filter?: import('./filter.js').Field, help?: string}} Column
- * `path` is what the column is ordered by, `also` what it needs besides.
+ * `path` is what the column is ordered by, `also` what it needs besides; `nameOf` is the column that stands for
+ * a name, where rows have none.
  * @typedef {{title: string, list: string, noun: string, columns: Column[], key: (row: any) => string, needs: string[],
  *   sort?: string, desc?: boolean, buttons?: () => any, bulk?: {label: string, danger?: boolean, act: (rows: any[]) => void}[],
- *   parameters?: Record<string, string>, none?: any, byVhost?: boolean, fields?: import('./filter.js').Field[], intro?: any}} Spec
+ *   nameOf?: string, parameters?: Record<string, string>, none?: any, byVhost?: boolean, fields?: import('./filter.js').Field[], intro?: any}} Spec
  */
+
+/** A filter without a name. @param {import('./filter.js').Parsed} parsed @param {string} path */
+const named = (parsed, path) => (parsed.name ? { ...parsed, name: '', isRegex: false, where: [...parsed.where, `${path}:${parsed.name}`] } : parsed);
 
 /** Whether a path is within a virtual host. */
 function address(spec) {
@@ -53,7 +57,7 @@ export function listPage(spec) {
 
   function url(page, size, columns) {
     const { sort, desc } = order();
-    const words = new URLSearchParams([['page', String(page)], ['page_size', String(size)], ...toQuery(filter())]);
+    const words = new URLSearchParams([['page', String(page)], ['page_size', String(size)], ...toQuery(spec.nameOf ? named(filter(), spec.nameOf) : filter())]);
     const by = spec.columns.find((column) => column.id === sort);
     if (by) words.set('sort', by.path);
     if (desc) words.set('sort_reverse', 'true');
@@ -286,7 +290,7 @@ export function bulkDialog(rows, { verb, noun, told, says, request, danger = tru
     act: `${verb} ${count(rows.length, noun)}`,
     danger,
     confirm: rows.length > 1 && danger ? String(rows.length) : rows.length === 1 && danger ? name(rows[0]) : undefined,
-    count: isMany && { requests: () => groups.map(asked), shown: (counted) => h('p', null, `${number(sum(counted, (it) => it.matched))} of them are there now. `, bulk.shown((key) => sum(counted, (it) => it.figures?.[key]))) },
+    count: isMany && { requests: () => groups.map(asked), shown: (counted) => h('p', null, `${number(sum(counted, (it) => it.matched))} of them are there now. `, bulk.shown((key) => sum(counted, (it) => it.figures?.[key]), counted)) },
     requests: (values, counted) => (isMany ? groups.map((group, at) => ({ ...asked(group), body: { ...asked(group).body, expected: counted[at]?.matched } })) : rows.map(request)),
     told,
     done: (values, answer) => { if (answer?.data?.failures?.length > 0) tell(`${count(answer.data.failures.length, noun)} stayed; the first: ${answer.data.failures[0].reason}`, true); },

@@ -13,6 +13,11 @@ const PAGES = {
   exchanges: (parts) => (parts.length > 2 ? import('./pages/exchange.js') : import('./pages/exchanges.js')),
   connections: (parts) => (parts.length > 1 ? import('./pages/connection.js') : import('./pages/connections.js')),
   channels: (parts) => (parts.length > 1 ? import('./pages/channel.js') : import('./pages/channels.js')),
+  consumers: () => import('./pages/consumers.js'),
+  delayed: () => import('./pages/delayed.js'),
+  parameters: () => import('./pages/parameters.js'),
+  tracing: () => import('./pages/tracing.js'),
+  reference: () => import('./pages/reference.js'),
   vhosts: () => import('./pages/vhosts.js'),
   users: () => import('./pages/users.js'),
   policies: () => import('./pages/policies.js'),
@@ -24,11 +29,11 @@ const PAGES = {
 /** Where one can go: address, label, key after `g`, who sees it. @type {[string, [string, string, string, (() => boolean)?][]][]} */
 const NAVIGATION = [
   ['', [['', 'Overview', 'o']]],
-  ['Messages', [['queues', 'Queues and streams', 'q'], ['exchanges', 'Exchanges', 'e']]],
-  ['Clients', [['connections', 'Connections', 'c'], ['channels', 'Channels', 'h']]],
+  ['Messages', [['queues', 'Queues and streams', 'q'], ['exchanges', 'Exchanges', 'e'], ['delayed', 'Delayed', 'y', isAdministrator]]],
+  ['Clients', [['connections', 'Connections', 'c'], ['channels', 'Channels', 'h'], ['consumers', 'Consumers', 's']]],
   ['Administration', [
-    ['vhosts', 'Virtual hosts', 'v'], ['users', 'Users', 'u', isAdministrator], ['policies', 'Policies', 'p', isPolicymaker], ['limits', 'Limits', 'l', isAdministrator],
-    ['definitions', 'Definitions', 'd', isAdministrator], ['node', 'Node', 'n', isMonitor],
+    ['vhosts', 'Virtual hosts', 'v'], ['users', 'Users', 'u', isAdministrator], ['policies', 'Policies', 'p', isPolicymaker], ['limits', 'Limits', 'l', isAdministrator], ['parameters', 'Parameters', 'a', isPolicymaker],
+    ['definitions', 'Definitions', 'd', isAdministrator], ['tracing', 'Traces', 't', isAdministrator], ['node', 'Node', 'n', isMonitor], ['reference', 'API', 'i'],
   ]],
 ];
 
@@ -78,7 +83,7 @@ async function submit(event) {
 function loginPage() {
   return h('main', { class: 'login', key: 'login' }, h('form', { onsubmit: submit },
     h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 56, height: 56 }),
-    h('h1', null, 'Leveret'),
+    h('h1', null, 'Leveret ', environment()),
     login.was && h('p', { class: 'nothing', role: 'status' }, 'Your login has ended. Log in to go on where you were.'),
     h('label', { class: 'control wide' }, h('span', null, 'Name'), h('input', {
       type: 'text', name: 'username', autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', required: true, value: login.name,
@@ -123,12 +128,18 @@ function navigation() {
     h('p', { class: 'version' }, app.overview && ['Leveret ', app.overview.product_version]));
 }
 
+const label = /** @type {HTMLMetaElement | null} */ (document.querySelector('meta[name=leveret-label]'));
+
+/** The environment that the node is part of. */
+const environment = () => label?.content && h('span', { class: `label-of label-${label.dataset.color}` }, plain(label.content));
+
 function top() {
   const vhost = query('vhost');
   const cluster = app.overview?.cluster_name ?? '';
   return h('header', { class: 'top' },
     h('button', { type: 'button', class: 'button quiet menu', 'aria-label': 'Pages', 'aria-expanded': String(isMenuOpen), 'aria-controls': 'navigation', onclick: () => { isMenuOpen = !isMenuOpen; redraw(); } }, icon(ICONS.menu)),
     h('a', { class: 'brand', href: '#/' }, h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 26, height: 26 }), h('span', null, 'Leveret')),
+    environment(),
     h('span', { class: 'cluster', title: 'Name of the cluster' }, plain(cluster)),
     h('span', { class: 'grow' }),
     h('button', { type: 'button', class: 'button search', onclick: searchEverything, 'aria-keyshortcuts': 'Control+K' }, icon(ICONS.search), h('span', null, 'Search'), h('kbd', { 'aria-hidden': 'true' }, 'Ctrl K')),
@@ -147,12 +158,12 @@ function top() {
         button('Log out', logout))));
 }
 
-/** The view of jobs, once there are any. @type {(() => any) | null} */
+/** The view of jobs and of what can be undone, once there is any. @type {(() => any) | null} */
 let jobsMenu = null;
 
 function jobs() {
   if (jobsMenu) return jobsMenu();
-  if (app.jobs.length > 0) {
+  if (app.jobs.length + app.undo.length > 0) {
     jobsMenu = () => null;
     import('./jobs.js').then((it) => { jobsMenu = it.jobsMenu; redraw(); });
   }
@@ -183,7 +194,7 @@ function alarms() {
 }
 
 const notes = () => h('div', { class: 'notes', role: 'status', 'aria-live': 'polite' }, app.notes.map((note) => h('p', { key: note.id, class: `note ${note.bad ? 'bad' : ''}` },
-  icon(note.bad ? ICONS.warn : ICONS.check), h('span', null, note.text),
+  icon(note.bad ? ICONS.warn : ICONS.check), h('span', null, note.text), note.act && button(note.act.label, () => { note.act?.run(); dismiss(note.id); }),
   h('button', { type: 'button', class: 'button quiet', 'aria-label': 'Dismiss', onclick: () => dismiss(note.id) }, icon(ICONS.close)))));
 
 app.shell = () => {

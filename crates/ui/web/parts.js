@@ -1,7 +1,7 @@
 // Parts that pages are put together from.
 
 import { app, hold, link, queueLink, exchangeLink, redraw, refresh, tell, has } from './app.js';
-import { ask, root } from './api.js';
+import { ask, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, duration, number, plain, quoted, rate, time } from './format.js';
 
@@ -133,7 +133,7 @@ export function curl({ method, address, body, headers = {} }) {
   for (const [key, it] of Object.entries(headers)) words.push('-H', quoted(`${key}: ${it}`));
   if (body instanceof Blob) words.push('--data-binary', '@FILE');
   else if (body !== undefined) words.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
-  words.push(quoted(`${location.origin}${root}/api${address}`));
+  words.push(quoted(`${location.origin}${root}/api${sent(address)}`));
   return words.join(' ');
 }
 
@@ -175,14 +175,16 @@ export function download(file, content, type) {
 export async function carryOut(requests, progress) {
   const failed = [];
   const answers = [];
+  const undo = /** @type {string[]} */ ([]);
   let last = null;
   for (const [at, request] of requests.entries()) {
     last = await ask(request.method, request.address, request.body, { headers: request.headers });
     answers.push(last.data);
+    undo.push(...last.undo ?? []);
     if (!last.ok) failed.push({ request, reason: last.reason });
     progress?.(at + 1);
   }
-  return { failed, last, answers };
+  return { failed, last, answers, undo };
 }
 
 /**
@@ -191,7 +193,7 @@ export async function carryOut(requests, progress) {
  *   placeholder?: string, rows?: number, only?: (values: any) => boolean, list?: string[], wide?: boolean, autocomplete?: string}} Field
  * @param {{title: any, says?: any, fields?: Field[], act: string | ((counted: any[]) => string), danger?: boolean, confirm?: string, wide?: boolean,
  *   count?: {requests: (values: Record<string, any>) => Request[], shown: (counted: any[]) => any},
- *   requests: (values: Record<string, any>, counted: any[]) => Request[], done?: (values: any, answer: any) => void, told?: string | ((values: any) => string),
+ *   requests: (values: Record<string, any>, counted: any[]) => Request[], done?: (values: any, answer: any) => void, told?: string | ((values: any, answer: any) => string),
  *   extra?: (values: any, dialog: any) => any, leaves?: string}} spec `leaves` is where to go from what is no more; `count` tells what
  *   would be done, and only then is it done
  * @returns {any} with `keeps` set it stays open, and that is given the answer
@@ -236,7 +238,7 @@ async function submit(it) {
   if (it.spec.leaves) hold();
   redraw();
   const counts = it.spec.count && !it.counted;
-  const { failed, last, answers } = await carryOut(requests, (n) => {
+  const { failed, last, answers, undo } = await carryOut(requests, (n) => {
     it.done = n;
     redraw();
   });
@@ -258,8 +260,8 @@ async function submit(it) {
     return;
   }
   it.close();
-  const told = typeof it.spec.told === 'function' ? it.spec.told(it.values) : it.spec.told;
-  if (told) tell(told);
+  const told = typeof it.spec.told === 'function' ? it.spec.told(it.values, last) : it.spec.told;
+  if (told) tell(told, false, undo.length === 0 ? undefined : { label: 'Undo', run: () => import('./jobs.js').then((jobs) => jobs.bringBack(undo)) });
   it.spec.done?.(it.values, last);
   if (it.spec.leaves) location.hash = it.spec.leaves;
   else refresh();
@@ -293,6 +295,16 @@ export function dialogs() {
         button('Cancel', () => it.close()),
         h('button', { type: 'submit', class: `button ${spec.danger && isCounted ? 'danger' : 'primary'}`, disabled: !isOpen || it.busy }, !isCounted ? 'Count first' : typeof spec.act === 'function' ? spec.act(it.counted ?? []) : spec.act))));
   });
+}
+
+/** Whether what is about to go could be brought back. @param {any} of what the node offers */
+export const offer = (of) => (of ? ` ${of.all ? 'It can be brought back' : `Of them ${bytes(of.bytes_max)} can be brought back`} for ${duration(of.seconds * 1000)}.` : ' It cannot be brought back.');
+
+/** The same, asked for by a dry run. @param {string} address */
+export function asked(address) {
+  const it = { text: '' };
+  ask('DELETE', `${address}?dry_run=true`).then((answer) => { it.text = answer.ok ? offer(answer.data?.undo) : ''; redraw(); });
+  return () => it.text && h('p', { role: 'status' }, it.text);
 }
 
 /** One field of a form whose values are `it.values`. @param {any} it @param {Field} field */

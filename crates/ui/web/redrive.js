@@ -5,7 +5,7 @@ import { look, redraw, tell } from './app.js';
 import { path } from './api.js';
 import { h } from './dom.js';
 import { count, number, plain } from './format.js';
-import { dialog, name, problem, table, tag, toExchange, toQueue } from './parts.js';
+import { dialog, name, offer, problem, table, tag, toExchange, toQueue } from './parts.js';
 
 /**
  * Picked messages.
@@ -56,10 +56,11 @@ export function remove({ vhost, name: queue }, select, what, done) {
     title: ['Remove ', what], wide: true, danger: true, confirm: queue,
     says: h('p', null, 'What a consumer holds stays its own.'),
     fields: [{ name: 'limit', label: 'How many at most', type: 'number', placeholder: 'all' }],
-    count: { requests: (values) => [{ method: 'POST', address, body: body(values, { dry_run: true }) }], shown: ([counted]) => [h('p', null, h('strong', null, `${count(counted.matched, 'message')} would be removed.`)), sample(counted.first)] },
+    count: { requests: (values) => [{ method: 'POST', address, body: body(values, { dry_run: true }) }], shown: ([counted]) => [h('p', null, h('strong', null, `${count(counted.matched, 'message')} would be removed.`), offer(counted.undo)), sample(counted.first)] },
     act: ([counted]) => `Remove ${count(counted?.matched ?? 0, 'message')}`,
     requests: (values, [counted]) => [{ method: 'POST', address, body: body(values, { expected: counted?.matched }) }],
-    done: (values, answer) => { tell(`Removed ${count(answer.data?.removed ?? 0, 'message')}`); done?.(); },
+    told: (values, answer) => `Removed ${count(answer.data?.removed ?? 0, 'message')}`,
+    done: () => done?.(),
   });
 }
 

@@ -115,7 +115,7 @@ fn contexts(call: &Call) -> Value {
     let object = |listener: &ListenerInfo| {
         json!({
             "ssl_opts": [], "node": call.api.management.node_info.name,
-            "description": "RabbitMQ Management", "path": format!("{}/", call.api.settings.path_prefix), "cowboy_opts": "[]",
+            "description": "RabbitMQ Management", "path": format!("{}/", call.api.settings.look.prefix), "cowboy_opts": "[]",
             "ip": listener.address.ip().to_string(),
             "port": listener.address.port().to_string(),
         })

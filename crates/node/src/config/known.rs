@@ -210,6 +210,8 @@ mod tests {
             "durability",
             "management.enabled",
             "management.message_access",
+            "management.ui.color",
+            "management.ui.label",
             "management.undo_window",
             "otel.endpoint",
             "otel.interval",

@@ -100,6 +100,19 @@ impl Api {
     }
 }
 
+#[test]
+fn names_that_browsers_take_for_steps_are_in_the_query() {
+    let api = Api::start();
+    for (name, other) in [(".", ".."), ("..", ".")] {
+        let at = format!("/queues/%2F/-?:2={name}");
+        api.expect(201, &format!("PUT {at}"), "{}");
+        assert_eq!(api.expect(200, &format!("GET {at}&columns=name"), ""), json!({"name": name}));
+        api.expect(404, &format!("GET /queues/%2F/-?:2={other}"), "");
+        api.expect(204, &format!("DELETE {at}"), "");
+    }
+    api.expect(404, "GET /queues/%2F/-?:2=q", "");
+}
+
 /// Every line of the table, with parameters that name what is there.
 #[test]
 fn every_route_answers() {

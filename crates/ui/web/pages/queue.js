@@ -7,7 +7,7 @@ import { bindTo, unbind } from '../bind.js';
 import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate, short, time } from '../format.js';
 import { fetchMessages, publish } from '../messages.js';
-import { button, dialog, facts, fields, name, nothing, problem, section, state, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
+import { asked, button, dialog, facts, fields, name, nothing, problem, section, state, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
 import { deleteQueue, purgeQueue } from './queues.js';
 
 export function open([, vhost, queue]) {
@@ -43,7 +43,7 @@ function view(page) {
     h('div', { class: 'head' }, crumb, h('h1', null, name(queue.name)), tag(`type-${queue.type}`, queue.type), state(queue.state),
       !queue.durable && tag('calm', 'transient'), queue.auto_delete && tag('calm', 'auto-delete'), queue.exclusive && tag('calm', 'exclusive'),
       queue.policy && h('span', { class: 'faint' }, 'policy ', name(queue.policy)), h('span', { class: 'grow' }), actions(queue)),
-    tabs(/** @type {[string, any][]} */ ([['', 'Now'], ['messages', 'Messages'], ...(queue.type === 'stream' ? [] : [['dead', 'Dead letters']]), ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['settings', 'Settings']]), tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
+    tabs(/** @type {[string, any][]} */ ([['', 'Now'], ['messages', 'Messages'], ...(queue.type === 'stream' ? [] : [['dead', 'Dead letters']]), ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['topology', 'Topology'], ['settings', 'Settings']]), tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
     page.errors.queue && problem(page.errors.queue),
     LOADED[tab] ? loaded(page, tab) : tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
   ];
@@ -56,10 +56,12 @@ function actions(queue) {
     button('Publish', () => publish({ vhost, exchange: '', routingKey: queue.name, isFixed: true })),
     !isStream && button('Get', () => fetchMessages(queue)),
     !isStream && button('Purge', () => dialog({
-      title: ['Purge ', name(queue.name), '?'], says: h('p', null, `${count(queue.messages_ready, 'message')} that are ready will be lost. Those that consumers hold stay theirs.`),
+      extra: asked(purgeQueue(queue).address),
+      title: ['Purge ', name(queue.name), '?'], says: h('p', null, `${count(queue.messages_ready, 'message')} that are ready go. Those that consumers hold stay theirs.`),
       act: `Purge ${number(queue.messages_ready)}`, danger: true, confirm: queue.messages_ready > 0 ? queue.name : undefined, requests: () => [purgeQueue(queue)], told: 'Purged',
     }), { kind: 'danger' }),
     button('Delete', () => dialog({
+      extra: asked(deleteQueue(queue).address),
       title: ['Delete ', name(queue.name), '?'], says: h('p', null, `With it go ${count(queue.messages ?? 0, 'message')} and all its bindings. ${count(queue.consumers, 'consumer')} will be told.`),
       act: 'Delete the queue', danger: true, confirm: queue.name, requests: () => [deleteQueue(queue)], told: `Deleted ${plain(queue.name)}`, leaves: link(['queues']),
     }), { kind: 'danger' }));
@@ -99,6 +101,7 @@ function now(page) {
 
 const LOADED = {
   messages: (queue) => import('../browse.js').then((it) => it.browser(queue)),
+  topology: (queue) => import('../topology.js').then((it) => it.topology('queue', queue.vhost, queue.name)),
   dead: (queue) => import('../dead.js').then((it) => it.deadLetters(queue)),
 };
 

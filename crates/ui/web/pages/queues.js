@@ -6,7 +6,7 @@ import { levels, spark } from '../chart.js';
 import { h } from '../dom.js';
 import { bytes, count, number, plain, rate } from '../format.js';
 import { bulkDialog, listPage } from '../list.js';
-import { ICONS, button, fields, name, state, tag, toQueue } from '../parts.js';
+import { ICONS, button, fields, name, offer, state, tag, toQueue } from '../parts.js';
 
 const quiet = (value, text) => (value ? text : h('span', { class: 'faint' }, text));
 const n = (value) => quiet(value, number(value));
@@ -61,7 +61,7 @@ export const purgeQueue = (row) => ({ method: 'DELETE', address: path`/queues/${
 /** Queues of a virtual host by one request. */
 const many = (action) => ({
   address: (row) => path`/bulk/queues/${row.vhost}/${action}`,
-  shown: (figure) => `In them are ${count(figure('messages_ready'), 'message')} that are ready and ${number(figure('messages_unacknowledged'))} that ${count(figure('consumers'), 'consumer')} may hold.`,
+  shown: (figure, counted) => [`In them are ${count(figure('messages_ready'), 'message')} that are ready and ${number(figure('messages_unacknowledged'))} that ${count(figure('consumers'), 'consumer')} may hold.`, offer(counted.every((it) => it.figures?.undo) && { ...counted[0]?.figures.undo, all: counted.every((it) => it.figures.undo.all) })],
 });
 
 const messages = (rows) => rows.reduce((sum, row) => sum + (row.messages ?? 0), 0);
@@ -76,7 +76,7 @@ export function open() {
     ],
     buttons: () => button('Queue', () => import('../create.js').then((it) => it.createQueue(query('vhost'))), { kind: 'primary', icon: ICONS.plus, title: 'Make a queue or a stream' }),
     bulk: [
-      { label: 'Purge', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Purge', noun: 'queue', name: (row) => row.name, request: purgeQueue, bulk: many('purge'), told: `Purged ${count(rows.length, 'queue')}`, says: h('p', null, `Every message that is ready is lost: some ${number(messages(rows))}.`) }) },
+      { label: 'Purge', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Purge', noun: 'queue', name: (row) => row.name, request: purgeQueue, bulk: many('purge'), told: `Purged ${count(rows.length, 'queue')}`, says: h('p', null, `Every message that is ready goes: some ${number(messages(rows))}.`) }) },
       { label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'queue', name: (row) => row.name, request: deleteQueue, bulk: many('delete'), told: `Deleted ${count(rows.length, 'queue')}`, says: h('p', null, `With them go their bindings and some ${number(messages(rows))} messages.`) }) },
     ],
     none: app.vhosts.length ? 'No queues yet' : 'You have no permission in any virtual host',

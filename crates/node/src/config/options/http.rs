@@ -243,6 +243,21 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
             "How much of messages users may look at by HTTP: all, all but bodies, or nothing. Leveret's own key.",
         ),
         row(
+            "management.ui.label",
+            "",
+            Kind::Text(|d, v| d.config.http.settings.look.label = v.into()),
+            "The environment that the node is part of, shown on every page of the web UI: `production`. \
+             Leveret's own key.",
+        ),
+        row(
+            "management.ui.color",
+            "gray",
+            Kind::Word(&["gray", "red", "orange", "green", "blue", "purple"], |d, v| {
+                d.config.http.settings.look.color = v.into();
+            }),
+            "The color of that label. Leveret's own key.",
+        ),
+        row(
             "management.undo_window",
             "600",
             Kind::Integer(Range { min: 0, max: 604_800, zero: Zero::Plain }, "seconds", |d, v| {

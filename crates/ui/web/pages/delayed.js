@@ -1,0 +1,47 @@
+// Exchanges that hold messages back until they are due.
+
+import { link, listPath, query } from '../app.js';
+import { path } from '../api.js';
+import { h } from '../dom.js';
+import { bytes, number, plain, time } from '../format.js';
+import { button, dialog, name, nothing, problem, section, table, tag, to, toExchange } from '../parts.js';
+
+/** Messages of an exchange that are shown. */
+const SHOWN_MAX = 500;
+
+export function open([, vhost, exchange]) {
+  const page = {
+    title: 'Delayed messages', data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}), vhost, exchange,
+    sources: () => (/** @type {Record<string, string>} */ (exchange === undefined ? { exchanges: `${listPath('exchanges')}?page=1&page_size=500&columns=name,vhost,type,arguments,messages_delayed&where=type=x-delayed-message&sort=name` }
+      : { held: `${path`/leveret/exchanges/${vhost}/${exchange}/delayed`}?limit=${SHOWN_MAX}` })),
+    view: () => (exchange === undefined ? exchanges(page) : held(page)),
+  };
+  return page;
+}
+
+function exchanges(page) {
+  const { data: { exchanges: all }, errors } = page;
+  if (!all) return errors.exchanges ? problem(errors.exchanges) : h('span', { class: 'ghost' });
+  return [
+    h('div', { class: 'head' }, h('h1', null, 'Delayed messages'), query('vhost') && name(query('vhost'))),
+    section('Exchanges that hold messages back', table(['Exchange', 'Virtual host', 'Then routes as', '#Held back', ''], all.items.map((it) => [toExchange(it.vhost, it.name), name(it.vhost), plain(it.arguments?.['x-delayed-type'] ?? ''), number(it.messages_delayed), to(link(['delayed', it.vhost, it.name]), 'Messages')]),
+      'None: an exchange of the type x-delayed-message holds a message back for the milliseconds of its header x-delay.')),
+  ];
+}
+
+function cancel({ vhost, exchange }, it) {
+  dialog({
+    title: 'Drop the message?', says: h('p', null, `It is due at ${time(it.due_ms)}, and goes nowhere then.`), act: 'Drop it', danger: true,
+    requests: () => [{ method: 'DELETE', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed/${it.id}` }], told: 'Dropped',
+  });
+}
+
+function held(page) {
+  const { data: { held: all }, errors } = page;
+  return [
+    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Held back by ', toExchange(page.vhost, page.exchange))),
+    errors.held && nothing(errors.held),
+    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [time(it.due_ms), it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', button('Drop', () => cancel(page, it), { kind: 'danger' })]), 'Nothing is held back.'),
+      all.length >= SHOWN_MAX && h('p', { class: 'faint' }, `The first ${number(SHOWN_MAX)}`)) : !errors.held && h('span', { class: 'ghost' }),
+  ];
+}

@@ -346,7 +346,7 @@ export const SCENARIOS = [
     await page.fill('.tried [name=query]', 'columns=name,type');
     await page.click('.tried .primary');
     await page.waitForSelector('.tried pre >> text=/"type": "quorum"/');
-    assert.match(await page.locator('.tried .command code').innerText(), /curl -u guest 'http.*\/api\/queues\/%2F\/paid\?columns=name,type'/);
+    assert.match(await page.locator('.tried .command code').textContent(), /curl -u guest 'http.*\/api\/queues\/%2F\/paid\?columns=name,type'/);
     assert.deepEqual(await it.judged(), []);
   }],
   ['undo', {}, async (it) => {

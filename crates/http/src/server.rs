@@ -222,8 +222,8 @@ async fn answer(
     route.answered((call, upload), twin).await
 }
 
-/// The parameters of an address. Browsers take `.` and `..` for steps, however they are written: the query may
-/// have them, by the number of their part, as in `/queues/%2F/-?:2=..`.
+/// The parameters of an address. Browsers take `.` and `..` for steps, however they are written: the query
+/// may have them, by the number of their part, as in `/queues/%2F/-?:2=..`.
 fn named(template: &str, params: &RawPathParams, query: &Query) -> Vec<(String, String)> {
     let of = |(name, value): (&str, &str)| {
         let part = format!("{{{name}}}");

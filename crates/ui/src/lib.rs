@@ -19,7 +19,7 @@ const COLOR: &str = "@COLOR@";
 const VERSION_DIGITS: usize = 16;
 
 /// The look of the page.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The beginning of all addresses: empty, or a slash and more.
     pub prefix: String,
@@ -27,6 +27,12 @@ pub struct Look {
     pub label: String,
     /// The color of that; one that the style sheet knows.
     pub color: String,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { prefix: String::new(), label: String::new(), color: "gray".to_owned() }
+    }
 }
 
 /// A file.

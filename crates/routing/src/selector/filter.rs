@@ -11,7 +11,7 @@ use super::{Expression, Steps, TEXT_BYTES_MAX, sql};
 /// The part of a body that a filter looks at, in bytes.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// The steps of one message: some looks at a body of that length, a tenth of a second at most.
-const STEPS_MAX: usize = 16 * 1024 * 1024;
+const STEPS_MAX: usize = 18 * 1024 * 1024;
 
 /// The error of a text that is no filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

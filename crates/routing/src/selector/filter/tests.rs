@@ -157,6 +157,15 @@ fn the_first_part_of_a_long_body_is_looked_at() {
     assert!(matches_body("body LIKE 'a%a' AND body MATCHES '^a+$'", Some(&long)));
     assert!(!matches_body("body LIKE '%behind%'", Some(&long)));
     assert!(!matches_body("body MATCHES 'a{9}b'", Some(&long)));
+    // Large expressions look at less of it; more than two of them take too long.
+    let at_end = "body MATCHES '\\wb'";
+    let with_end = |n_bytes: usize| [&vec![b'a'; n_bytes][..], b"b"].concat();
+    assert!(matches_body(at_end, Some(&with_end(800))));
+    assert!(!matches_body(at_end, Some(&with_end(8_000))));
+    let [two, three] = [2, 3].map(|n| vec!["body MATCHES '\\w[^a]c'"; n].join(" OR "));
+    assert!(!matches_body(&two, Some(&long)) && !matches_body(&three, Some(&long)));
+    assert!(matches_body(&format!("{two} OR exchange IS NOT NULL"), Some(&long)));
+    assert!(!matches_body(&format!("{three} OR exchange IS NOT NULL"), Some(&long)));
     let many = vec!["body LIKE '%b%'"; 20].join(" OR ");
     assert!(!matches_body(&format!("{many} OR TRUE"), Some(&long)), "too many steps");
 }

@@ -27,8 +27,13 @@ pub enum LookFrom {
     /// Earlier ones than a position, the last first.
     Before(u64),
     /// The first message whose time, in Unix milliseconds, is not before: in a stream its chunk's, elsewhere
-    /// what its publisher said (the property `timestamp`).
-    TimeMs(u64),
+    /// what its publisher said (the property `timestamp`); of those from a position on.
+    TimeMs {
+        /// The time.
+        since_ms: u64,
+        /// The position.
+        position: u64,
+    },
 }
 
 /// A message that was looked at.
@@ -70,7 +75,7 @@ impl Browser {
         let (toward, since_ms) = match from {
             LookFrom::Position(position) => (Toward::Later(position), None),
             LookFrom::Before(position) => (Toward::Earlier(position), None),
-            LookFrom::TimeMs(since_ms) => (Toward::Later(0), Some(since_ms)),
+            LookFrom::TimeMs { since_ms, position } => (Toward::Later(position), Some(since_ms)),
         };
         Self { source, toward, since_ms }
     }
@@ -79,7 +84,8 @@ impl Browser {
     #[must_use]
     pub const fn place(&self) -> LookFrom {
         match (self.since_ms, self.toward) {
-            (_, Toward::Later(position)) => LookFrom::Position(position),
+            (Some(since_ms), Toward::Later(position)) => LookFrom::TimeMs { since_ms, position },
+            (None, Toward::Later(position)) => LookFrom::Position(position),
             (_, Toward::Earlier(position)) => LookFrom::Before(position),
         }
     }

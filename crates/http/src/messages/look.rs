@@ -193,7 +193,7 @@ fn from(value: Option<&Value>) -> Result<LookFrom, Refusal> {
     let of = |word: &str, number: u64| match word {
         "position" => Some(LookFrom::Position(number)),
         "before" => Some(LookFrom::Before(number)),
-        "timestamp" => Some(LookFrom::TimeMs(number)),
+        "timestamp" => Some(LookFrom::TimeMs { since_ms: number, position: 0 }),
         _ => None,
     };
     match value {
@@ -206,6 +206,11 @@ fn from(value: Option<&Value>) -> Result<LookFrom, Refusal> {
             }
             (_, None) => Err(invalid()),
         },
+        Some(Value::Object(object)) if object.len() == 2 => {
+            let number = |name| object.get(name).and_then(Value::as_u64).ok_or_else(invalid);
+            let (since_ms, position) = (number("timestamp")?, number("position")?);
+            Ok(LookFrom::TimeMs { since_ms, position })
+        }
         Some(Value::Object(object)) if object.len() == 1 => {
             let found = object.iter().next();
             let found = found.and_then(|(word, number)| of(word, number.as_u64()?));
@@ -225,7 +230,9 @@ pub(super) fn place(from: LookFrom) -> Value {
     match from {
         LookFrom::Position(position) => json!({"position": position}),
         LookFrom::Before(position) => json!({"before": position}),
-        LookFrom::TimeMs(at_ms) => json!({"timestamp": at_ms}),
+        LookFrom::TimeMs { since_ms, position } => {
+            json!({"timestamp": since_ms, "position": position})
+        }
     }
 }
 
@@ -260,8 +267,9 @@ impl Look<'_> {
     /// The position that comes next, where the first come first.
     pub(super) const fn position(&self) -> u64 {
         match self.browser.place() {
-            LookFrom::Position(position) | LookFrom::Before(position) => position,
-            LookFrom::TimeMs(_) => 0,
+            LookFrom::Position(position)
+            | LookFrom::Before(position)
+            | LookFrom::TimeMs { position, .. } => position,
         }
     }
 

@@ -1,0 +1,227 @@
+//! Looking at messages page by page, while they come and go: nothing changes, none that stays is missed, none
+//! is seen twice.
+
+use crate::client::{Client, start_with, wait_until};
+use broker::{Broker, Browser, LookFrom, PagerOptions, StorageOptions};
+use message::Properties;
+use proptest::prelude::*;
+use session::{Outcome, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use testing::MemoryDisk;
+
+/// The queue that is looked at, and one to which the same is done, but that.
+const QUEUES: [&str; 2] = ["seen", "other"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Messages come, with a priority.
+    Publish(Vec<u8>),
+    /// One is fetched.
+    Get,
+    /// The oldest that is held is settled.
+    Settle(Outcome),
+    /// The next few messages are looked at; at the end it begins anew, in the other direction.
+    Look(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let outcome = prop_oneof![
+        Just(Outcome::Accepted),
+        Just(Outcome::Rejected),
+        Just(Outcome::Modified),
+        Just(Outcome::Released),
+    ];
+    let step = prop_oneof![
+        3 => prop::collection::vec(0..4_u8, 1..12).prop_map(Step::Publish),
+        3 => Just(Step::Get),
+        3 => outcome.prop_map(Step::Settle),
+        6 => (1..7_usize).prop_map(Step::Look),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// A look from one end of the queue to the other.
+struct Look {
+    browser: Browser,
+    seen: BTreeMap<String, u64>,
+    last: Option<u64>,
+    is_backwards: bool,
+    /// The messages that were there when it began.
+    there: BTreeSet<String>,
+}
+
+struct World {
+    broker: Arc<Broker>,
+    /// One for each queue.
+    clients: [Client; 2],
+    n_published: usize,
+    n_ready: u64,
+    is_backwards: bool,
+}
+
+impl World {
+    fn new(arguments: &[(&'static str, Value)]) -> Self {
+        let pager = PagerOptions {
+            budget_bytes: 4_000,
+            allowance_bytes_min: 2_000,
+            allowance_bytes_max: 2_000,
+            excess_bytes_max: 20_000,
+            unsynced_bytes_max: 10_000,
+            ..PagerOptions::default()
+        };
+        let storage =
+            StorageOptions { pager, page_file_bytes: 20_000, ..StorageOptions::default() };
+        let broker = start_with(Arc::new(MemoryDisk::new()), &storage);
+        let clients = QUEUES.map(|queue| {
+            let mut client = Client::connect(&broker);
+            client.declare_with(queue, true, arguments);
+            client
+        });
+        Self { broker, clients, n_published: 0, n_ready: 0, is_backwards: true }
+    }
+}
+
+impl World {
+    fn publish(&mut self, priorities: &[u8]) {
+        let bodies: Vec<String> =
+            (0..priorities.len()).map(|n| format!("{:0>100}", self.n_published + n)).collect();
+        self.n_published += priorities.len();
+        let properties = |priority: &u8| Properties {
+            priority: Some(*priority),
+            delivery_mode: Some(2),
+            ..Properties::default()
+        };
+        let all: Vec<_> =
+            priorities.iter().map(properties).zip(bodies.iter().map(String::as_str)).collect();
+        for (client, queue) in self.clients.iter_mut().zip(QUEUES) {
+            client.publish_with("", queue, &all);
+        }
+        self.until_ready(self.n_ready + priorities.len() as u64);
+    }
+
+    fn until_ready(&mut self, n_ready: u64) {
+        self.n_ready = n_ready;
+        for (client, queue) in self.clients.iter_mut().zip(QUEUES) {
+            wait_until("all are ready", || client.ask_ready(queue) == n_ready);
+        }
+    }
+
+    /// Fetches a message of each, which are alike.
+    fn get(&mut self) {
+        if self.n_ready == 0 {
+            return;
+        }
+        let [one, other] = &mut self.clients;
+        assert_eq!(one.get_soon(QUEUES[0]), other.get_soon(QUEUES[1]));
+        assert_eq!(one.last().properties, other.last().properties);
+        self.n_ready -= 1;
+    }
+
+    fn settle(&mut self, outcome: Outcome) {
+        if self.clients[0].n_unsettled() == 0 {
+            return;
+        }
+        for client in &mut self.clients {
+            client.settle(1, outcome);
+        }
+        let comes_back = matches!(outcome, Outcome::Modified | Outcome::Released);
+        self.until_ready(self.n_ready + u64::from(comes_back));
+    }
+
+    /// All that is there now.
+    fn there(&self) -> BTreeSet<String> {
+        let queue = self.broker.queue("/", QUEUES[0]).unwrap();
+        let mut look =
+            Look::new(Browser::new(&queue, LookFrom::Position(0)), false, BTreeSet::new());
+        while look.go_on(usize::MAX) {}
+        look.seen.into_keys().collect()
+    }
+
+    fn look(&mut self) -> Look {
+        self.is_backwards = !self.is_backwards;
+        let queue = self.broker.queue("/", QUEUES[0]).unwrap();
+        let from = match self.is_backwards {
+            true => LookFrom::Before(u64::MAX),
+            false => LookFrom::Position(0),
+        };
+        Look::new(Browser::new(&queue, from), self.is_backwards, self.there())
+    }
+}
+
+impl Look {
+    const fn new(browser: Browser, is_backwards: bool, there: BTreeSet<String>) -> Self {
+        Self { browser, seen: BTreeMap::new(), last: None, is_backwards, there }
+    }
+
+    /// Looks at so many more, each for the first time and in order. False at the end.
+    fn go_on(&mut self, n_max: usize) -> bool {
+        let (mut n, seen) = (0, &mut self.seen);
+        let (last, is_backwards) = (&mut self.last, self.is_backwards);
+        let goes_on = self.browser.step(&mut |at| {
+            n += 1;
+            let body = String::from_utf8(at.seen.message.body.bytes().to_vec()).unwrap();
+            let position = at.seen.position;
+            assert_eq!(seen.insert(body, position), None, "it is seen twice");
+            let last = last.replace(position);
+            assert!(last.is_none_or(|last| (position < last) == is_backwards && position != last));
+            if n >= n_max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        goes_on.unwrap()
+    }
+
+    /// Whatever was there when it began and is there still was seen.
+    fn check(&self, there: &BTreeSet<String>) {
+        let missed: Vec<_> =
+            self.there.intersection(there).filter(|body| !self.seen.contains_key(*body)).collect();
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+}
+
+fn check(arguments: &[(&'static str, Value)], steps: &[Step]) {
+    let mut world = World::new(arguments);
+    let mut look = world.look();
+    for step in steps {
+        match step {
+            Step::Publish(messages) => world.publish(messages),
+            Step::Get => world.get(),
+            Step::Settle(outcome) => world.settle(*outcome),
+            Step::Look(n) => {
+                if !look.go_on(*n) {
+                    look.check(&world.there());
+                    look = world.look();
+                }
+            }
+        }
+    }
+    while look.go_on(3) {}
+    look.check(&world.there());
+    while world.clients[0].n_unsettled() > 0 {
+        world.settle(Outcome::Released);
+    }
+    // Order, redelivered and delivery counts are as if nobody had looked.
+    while world.n_ready > 0 {
+        world.get();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_look_at_a_classic_queue_misses_nothing_and_changes_nothing(steps in steps()) {
+        check(&[], &steps);
+    }
+
+    #[test]
+    fn a_look_at_a_queue_with_priorities_misses_nothing_and_changes_nothing(steps in steps()) {
+        check(&[("x-max-priority", Value::I32(3))], &steps);
+    }
+
+    #[test]
+    fn a_look_at_a_quorum_queue_misses_nothing_and_changes_nothing(steps in steps()) {
+        let unlimited = ("x-delivery-limit", Value::I32(-1));
+        check(&[("x-queue-type", Value::from("quorum")), unlimited], &steps);
+    }
+}

@@ -61,7 +61,9 @@ impl Operations<'_> {
         is_cancelled
     }
 
-    fn delayed_queue(&self, vhost: &str, exchange: &str) -> Option<QueueRef> {
+    /// The queue of an exchange that delays messages, where it holds them back.
+    #[must_use]
+    pub fn delayed_queue(&self, vhost: &str, exchange: &str) -> Option<QueueRef> {
         self.0.view().queue(vhost, &meta::delayed_queue_of(exchange))
     }
 

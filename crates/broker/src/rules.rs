@@ -11,6 +11,7 @@
 //! Work that a letter sets off where it arrives has its turn with all other queues'.
 
 mod dead_letter;
+mod rescheduled;
 mod sent_on;
 mod transfer;
 mod work;

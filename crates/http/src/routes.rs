@@ -378,6 +378,8 @@ routes! {
     POST "/leveret/queues/checkpoint" Administrator ask quorum::force_checkpoint, "Write the state of matching quorum queues down";
     POST "/leveret/queues/growth" Administrator ask quorum::grow_to_count, "Add members to matching quorum queues";
     GET "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later delayed::list, "Messages that an exchange delays; `limit`";
+    PUT "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later delayed::reschedule, "Have those that match `filter` go on after `delay_ms` from now, at once without it";
+    PUT "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::reschedule, "Have one of them go on after `delay_ms` from now, at once without it";
     DELETE "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::cancel, "Drop one of them";
     GET "/leveret/stream-coordinator" Administrator ask streams::coordinator, "How what decides about streams is";
     GET "/leveret/stream-groups/{vhost}" Administrator ask streams::groups, "Groups of consumers of streams";

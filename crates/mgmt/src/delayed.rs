@@ -2,7 +2,8 @@
 
 use crate::api_error::{ApiError, Kind};
 use crate::{Management, Request, Told};
-use broker::Delayed;
+use broker::{Delayed, LookedAt};
+use meta::{Candidate, Filter};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -22,9 +23,7 @@ pub async fn list(management: &Management, request: &Request) -> Told {
         broker.operations().held_back(&vhost, &exchange, n_max)
     })
     .await;
-    let held = held.ok().flatten().ok_or_else(|| {
-        ApiError::new(Kind::NotFound, "there is no exchange of that name that delays messages")
-    })?;
+    let held = held.ok().flatten().ok_or_else(no_delays)?;
     Ok(held.iter().map(object).collect())
 }
 
@@ -52,5 +51,62 @@ pub async fn cancel(management: &Management, request: &Request) -> Told {
     if cancelled {
         return Ok(Value::Null);
     }
-    Err(ApiError::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
+    Err(lacking(exchange, id))
+}
+
+fn no_delays() -> ApiError {
+    ApiError::new(Kind::NotFound, "there is no exchange of that name that delays messages")
+}
+
+fn lacking(exchange: &str, id: &str) -> ApiError {
+    ApiError::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}"))
+}
+
+/// Has a message that an exchange delays, or those that match a filter, go on `delay_ms` from now; at once
+/// without it.
+pub async fn reschedule(management: &Management, request: &Request) -> Told {
+    let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
+    let invalid = |text: String| ApiError::new(Kind::BadRequest, text);
+    let delay_ms = u32::try_from(request.integer("delay_ms")?.unwrap_or_default());
+    let delay_ms = delay_ms.map_err(|_| invalid(format!("delay_ms is 0 to {}", u32::MAX)))?;
+    let id = request.optional("id").map(|id| id.parse::<u64>().map_err(|_| lacking(exchange, id)));
+    let id = id.transpose()?;
+    let filter = request.optional_text("filter")?.map(Filter::parse).transpose();
+    let filter = filter.map_err(|error| invalid(format!("filter, {error}")))?;
+    if id.is_some() == filter.is_some() {
+        return Err(invalid("messages are named by an id, or by a filter".to_owned()));
+    }
+    let queue = management.broker.operations().delayed_queue(&vhost, exchange);
+    let queue = queue.ok_or_else(no_delays)?;
+    queue.loaded().await;
+    let filter = Arc::new(filter);
+    let mut place = Some(id.map_or((0, None), |id| (id, Some(id.saturating_add(1)))));
+    let mut n = 0;
+    while let Some(from) = place {
+        let (broker, queue_of) = (Arc::clone(&management.broker), queue.clone());
+        let filter = Arc::clone(&filter);
+        let picked = tokio::task::spawn_blocking(move || {
+            let is_picked = |at: &LookedAt<'_>| is_match(filter.as_ref().as_ref(), at);
+            broker.operations().pick_held_back(&queue_of, from, &is_picked)
+        });
+        let (picked, next) = picked.await.ok().and_then(Result::ok).ok_or_else(unreadable)?;
+        let operations = management.broker.operations();
+        let done = operations.reschedule_held_back(&queue, &picked, delay_ms).await;
+        n += done.map_err(|_| unreadable())?;
+        place = next;
+    }
+    match id {
+        Some(id) if n == 0 => Err(lacking(exchange, &id.to_string())),
+        _ => Ok(json!({"rescheduled": n})),
+    }
+}
+
+fn is_match(filter: Option<&Filter>, at: &LookedAt<'_>) -> bool {
+    let message = &at.seen.message;
+    let candidate = Candidate { message, body: Some(message.body.bytes()), redelivered: false };
+    filter.is_none_or(|filter| filter.matches(&candidate))
+}
+
+fn unreadable() -> ApiError {
+    ApiError::new(Kind::Refused, "the messages could not be read, or not be kept")
 }

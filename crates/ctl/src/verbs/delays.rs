@@ -1,8 +1,10 @@
 //! Messages that exchanges delay. RabbitMQ's tools have nothing like it.
 
 use super::list;
-use crate::options::number;
+use crate::options::{number, text};
+use crate::output::Answer;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
+use serde_json::Value;
 
 const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 
@@ -29,6 +31,31 @@ pub(super) const VERBS: &[Verb] = &[
             "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         ),
         action: Action::Do("DELETE /leveret/exchanges/{vhost}/{exchange}/delayed/{id}"),
+        ..DELAYS
+    },
+    Verb {
+        usage: "reschedule_delayed_message [--vhost <vhost>] [--delay-ms <ms>] <exchange> <id>",
+        description: "Has a message that an exchange delays go on so long from now; at once without --delay-ms",
+        params: &["exchange", "id"],
+        switches: &[number("delay-ms", None)],
+        banner: Banner::Text(
+            "Rescheduling message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
+        ),
+        action: Action::Do("PUT /leveret/exchanges/{vhost}/{exchange}/delayed/{id}"),
+        ..DELAYS
+    },
+    Verb {
+        usage: "reschedule_delayed_messages [--vhost <vhost>] [--delay-ms <ms>] --filter <filter> <exchange>",
+        description: "Has the messages that an exchange delays and a filter picks go on so long from now",
+        params: &["exchange"],
+        switches: &[number("delay-ms", None), text("filter", None)],
+        banner: Banner::Text(
+            "Rescheduling messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
+        ),
+        action: Action::Ask("PUT /leveret/exchanges/{vhost}/{exchange}/delayed", |_, told| {
+            let n = told.get("rescheduled").and_then(Value::as_u64).unwrap_or_default();
+            Ok(Answer::Text(format!("Rescheduled {n} messages")))
+        }),
         ..DELAYS
     },
 ];

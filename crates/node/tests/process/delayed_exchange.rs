@@ -86,6 +86,46 @@ fn delayed_messages_survive_what_kills_the_node() {
     node.end_well();
 }
 
+/// Those that are to go on now do, the other waits, and both survive what kills the node.
+#[test]
+fn delayed_messages_go_on_when_an_operator_says_so() {
+    let mut node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    assert_eq!(declare(&mut client, "x", "topic"), "exchange.declare-ok");
+    bind(&mut client, "q", "#");
+    client.select_confirms();
+    for key in ["now", "later", "other", "other"] {
+        put(&mut client, key, 3_600_000, key);
+    }
+    client.wait_for_confirms();
+    let listed = |node: &Node| {
+        let listed = node.ctl(&["-s", "list_delayed_messages", "x"]);
+        let rows = listed.lines().map(|row| row.split('\t').map(str::to_owned).collect());
+        rows.collect::<Vec<Vec<String>>>()
+    };
+    let before = listed(&node);
+    let id = |key: &str| before.iter().find(|row| row[3] == key).unwrap()[0].clone();
+    node.ctl(&["reschedule_delayed_message", "x", &id("now")]);
+    wait_until("it has gone on", || node.ctl(&["-s", "list_queues"]) == "q\t1\n");
+    let far = "7200000";
+    node.ctl(&["reschedule_delayed_message", "x", &id("later"), "--delay-ms", far]);
+    let filter = "routing_key = 'other'";
+    let said = node.ctl(&["-s", "reschedule_delayed_messages", "x", "--filter", filter]);
+    assert_eq!(said.trim(), "Rescheduled 2 messages");
+    node.kill_and_start();
+    wait_until("the others have gone on", || node.ctl(&["-s", "list_queues"]) == "q\t3\n");
+    let left = listed(&node);
+    assert_eq!((left.len(), &*left[0][3]), (1, "later"), "{left:?}");
+    let due = |row: &[String]| row[1].parse::<u64>().unwrap();
+    assert!(due(&left[0]) > due(&before[0]) + 3_000_000, "{left:?}");
+    let mut client = Client::guest(node.address());
+    for key in ["now", "other", "other"] {
+        let message = client.get("q").unwrap();
+        assert_eq!((&*message.body, delay_of(&message)), (key.as_bytes(), Some(0)));
+    }
+    node.stop();
+}
+
 #[test]
 fn a_client_that_never_acknowledges_loses_its_channel() {
     let node = Node::start(&["consumer_timeout=1000"]);

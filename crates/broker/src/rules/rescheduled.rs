@@ -1,0 +1,125 @@
+//! Messages that an exchange holds back, and an operator has go on at another time. Each is put into the
+//! exchange's queue anew, and leaves its old place once it is durable at the new one.
+
+use super::sent_on::Departure;
+use crate::admin::Operations;
+use crate::browse::{Browser, LookFrom, LookedAt};
+use crate::publish::{Batch, PendingPublish, Source, n_durable};
+use crate::queue_ref::QueueRef;
+use amqp091::{ShortString, Value};
+use classic::DELAY;
+use confirm::{LogFailed, Publisher};
+use message::{MessageRef, OwnedMessage};
+use queue_type::{Wakes, wake_all};
+use std::ops::ControlFlow;
+use std::slice;
+use std::sync::Arc;
+
+/// Messages that are picked together.
+const TOGETHER_MAX: usize = 256;
+
+/// A position, and the end of those that count.
+type Place = (u64, Option<u64>);
+
+/// Messages with another delay.
+struct Delayed(Vec<OwnedMessage>);
+
+impl Source for Delayed {
+    fn message(&self, index: u32) -> MessageRef<'_> {
+        self.0.get(index as usize).expect("each publish has a message").message()
+    }
+
+    fn publisher(&self, _: &PendingPublish) -> Option<&Arc<Publisher>> {
+        None
+    }
+}
+
+impl Operations<'_> {
+    /// The next of the messages in the queue of a delaying exchange that are picked, from a position on and
+    /// before an end, which is that of now if none is said; and where to go on, if there may be more. It
+    /// waits for the disk.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn pick_held_back(
+        &self,
+        queue: &QueueRef,
+        (from, end): Place,
+        is_picked: &dyn Fn(&LookedAt<'_>) -> bool,
+    ) -> Result<(Vec<Departure>, Option<Place>), String> {
+        let end = end.map_or_else(|| end_of(queue), Ok)?;
+        let mut browser = Browser::new(queue, LookFrom::Position(from));
+        let (mut picked, mut next) = (Vec::new(), Some(from));
+        while let Some(from) = next.filter(|_| picked.len() < TOGETHER_MAX) {
+            let mut at_end = from;
+            let goes_on = browser.step(&mut |at| {
+                at_end = at.seen.position + 1;
+                if at_end <= end && is_picked(at) {
+                    let message = OwnedMessage::new(&at.seen.message);
+                    picked.push(Departure { position: at.seen.position, message });
+                }
+                if at_end >= end || picked.len() >= TOGETHER_MAX {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            })?;
+            next = Some(at_end).filter(|at| goes_on && *at < end);
+        }
+        Ok((picked, next.map(|next| (next, Some(end)))))
+    }
+
+    /// Has messages of the queue of a delaying exchange go on so long from now. Returns how many there are;
+    /// the others have gone on meanwhile, and come once more.
+    ///
+    /// # Errors
+    /// The log has failed: messages may be there twice.
+    pub async fn reschedule_held_back(
+        &self,
+        queue: &QueueRef,
+        messages: &[Departure],
+        delay_ms: u32,
+    ) -> Result<u64, LogFailed> {
+        let durable = {
+            let (mut batch, mut wakes) = (Batch::kept_at_once(), Wakes::new());
+            let queues = slice::from_ref(queue);
+            let delayed = messages.iter().map(|it| with_delay(&it.message, delay_ms));
+            let source = Delayed(delayed.collect());
+            for (index, message) in source.0.iter().enumerate() {
+                let logged = message.message().persistent && n_durable(queues) > 0;
+                batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
+            }
+            let durable = loop {
+                if let Some(durable) = batch.put_in(&source, &mut wakes) {
+                    break durable;
+                }
+            };
+            wake_all(&mut wakes);
+            durable
+        };
+        durable.durable(self.broker().classic.storage().wal()).await?;
+        let is_left = |it: &&Departure| {
+            queue.as_classic().is_some_and(|queue| queue.held_back().cancel(it.position))
+        };
+        let n_left = messages.iter().filter(is_left).count();
+        self.durable().await;
+        Ok(n_left as u64)
+    }
+}
+
+/// The position behind the last message.
+fn end_of(queue: &QueueRef) -> Result<u64, String> {
+    let mut end = 0;
+    Browser::new(queue, LookFrom::Before(u64::MAX)).step(&mut |at| {
+        end = at.seen.position + 1;
+        ControlFlow::Break(())
+    })?;
+    Ok(end)
+}
+
+fn with_delay(message: &OwnedMessage, delay_ms: u32) -> OwnedMessage {
+    let message = message.message();
+    let properties = message.view().with_changed_headers(|headers| {
+        headers.insert(ShortString::from_static(DELAY), Value::I64(i64::from(delay_ms)));
+    });
+    OwnedMessage::new(&MessageRef { properties: &properties, ..message })
+}

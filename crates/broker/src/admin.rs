@@ -131,9 +131,10 @@ impl Operations<'_> {
         queue.begin_delete(conditions)
     }
 
-    /// Deletes a queue that takes nothing any more, for who is named so.
+    /// Deletes a queue that takes nothing any more, in the name of a user; that of an operator is empty.
     pub async fn end_delete(&self, queue: &QueueRef, by: &str) {
         let command = Command::DeleteQueueById { id: queue.id() };
+        let by = if by.is_empty() { BY_OPERATOR } else { by };
         if let Err(ChangeError::LogFailed) = self.0.changes().apply_durably(&command, by).await {
             std::future::pending::<()>().await;
         }

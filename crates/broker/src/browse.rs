@@ -131,6 +131,22 @@ impl Browser {
     }
 }
 
+/// The position behind the last message of a queue; 0 without any.
+///
+/// # Errors
+/// The disk's, or what is wrong with a stream.
+pub fn end_of(queue: &QueueRef) -> Result<u64, String> {
+    let mut browser = Browser::new(queue, LookFrom::Before(u64::MAX));
+    let (mut end, mut goes_on) = (0, true);
+    while goes_on && end == 0 {
+        goes_on = browser.step(&mut |at| {
+            end = at.seen.position + 1;
+            ControlFlow::Break(())
+        })?;
+    }
+    Ok(end)
+}
+
 /// Who holds the messages at these positions, as far as there is a record of it.
 #[must_use]
 pub fn holders(queue: &QueueRef, positions: &BTreeSet<u64>) -> Vec<Holder> {

@@ -37,7 +37,7 @@ mod undoing;
 pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events};
-pub use crate::browse::{Browser, LookAt, LookFrom, LookedAt, holders};
+pub use crate::browse::{Browser, LookAt, LookFrom, LookedAt, end_of, holders};
 pub use crate::connections::{
     ByRoute, ChannelCounters, Connection, Connections, Deliveries, ExchangeCounts, Identity,
     Interrupt, Login, MESSAGE_SIZES, PeerCertificate, PublishTotals, Published, TlsPeer, Traffic,

@@ -8,13 +8,13 @@
 //!   u32       of kind    u8     n bytes
 //!             and payload
 //!
-//! kind  record       payload
-//! 1     head         version u8, virtual host, queue, what u8, by, at u64, until u64
-//! 2     definitions  encoded commands (see crate `meta`) that make the queue again, each as bytes
-//! 3     portion      n u32, then for each message its position u64 and its record as bytes
-//! 4     out          number of a portion u32, whether all of it u8, otherwise positions u64: these messages
-//!                    are not, or no longer, to be brought back
-//! 5     whole        messages u64 that were taken away and are not here
+//! kind  record    payload
+//! 1     head      version u8, virtual host, queue, what u8, by, at u64, until u64, then encoded commands (see
+//!                 crate `meta`) that make the queue again, each as bytes
+//! 2     portion   n u32, then for each message its position u64 and its record as bytes
+//! 3     out       number of a portion u32, whether all of it u8, otherwise positions u64: these messages are
+//!                 not, or no longer, to be brought back
+//! 4     whole     messages u64 that were taken away and are not here
 //! ```
 //! A portion is synced before its messages are taken away. So after a crash, wherever it comes, each message
 //! is in its queue or here, or in both.
@@ -30,14 +30,13 @@ use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, pu
 pub(crate) const DIR: &str = "undo";
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 9;
-/// Bytes of a head, and of definitions, that are read.
+/// Bytes of a record that are read, but for portions.
 const READ_BYTES_MAX: usize = 64 << 20;
 
 const HEAD: u8 = 1;
-const DEFINITIONS: u8 = 2;
-const PORTION: u8 = 3;
-const OUT: u8 = 4;
-const WHOLE: u8 = 5;
+const PORTION: u8 = 2;
+const OUT: u8 = 3;
+const WHOLE: u8 = 4;
 
 /// The act that took messages away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +81,7 @@ pub struct Head {
 }
 
 impl Head {
-    fn encode(&self) -> Vec<u8> {
+    fn encode(&self, definitions: &[Command]) -> Vec<u8> {
         let mut out = vec![VERSION];
         put_str(&mut out, self.vhost.as_str());
         put_str(&mut out, self.queue.as_str());
@@ -90,11 +89,15 @@ impl Head {
         put_str(&mut out, &self.by);
         put_u64(&mut out, self.at_ms);
         put_u64(&mut out, self.until_ms);
+        for command in definitions {
+            let mut encoded = Vec::new();
+            command.encode(&mut encoded);
+            put_bytes(&mut out, &encoded);
+        }
         out
     }
 
-    fn decode(payload: &[u8]) -> Result<Self, RecordError> {
-        let mut reader = Reader::new(payload);
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         if reader.u8()? != VERSION {
             return Err(RecordError::Invalid);
         }
@@ -147,33 +150,25 @@ fn put_at(bytes: &mut [u8], at: usize, number: u32) {
     place.copy_from_slice(&number.to_le_bytes());
 }
 
-/// The messages of a portion that are not to be brought back.
-#[derive(Clone, Debug)]
-enum Out {
-    Some(BTreeSet<u64>),
-    All,
-}
-
 #[derive(Clone, Debug)]
 struct Portion {
     at: u64,
     n: u64,
-    out: Out,
+    /// The messages that are not to be brought back; none if these are all.
+    out: Option<BTreeSet<u64>>,
 }
 
 impl Portion {
     fn n_left(&self) -> u64 {
-        match &self.out {
-            Out::Some(out) => self.n.saturating_sub(out.len() as u64),
-            Out::All => 0,
-        }
+        self.out.as_ref().map_or(0, |out| self.n.saturating_sub(out.len() as u64))
     }
 }
 
 /// The work that an entry is busy with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Busy {
     /// Nothing.
+    #[default]
     No,
     /// It is being written.
     Taking,
@@ -182,10 +177,9 @@ pub enum Busy {
 }
 
 /// The contents of a file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Contents {
     end: u64,
-    definitions_at: Option<u64>,
     portions: Vec<Portion>,
     /// Messages that were taken away and are not here, if all of it came to its end.
     n_left_out: Option<u64>,
@@ -237,26 +231,9 @@ impl Entry {
         let name = name_of(id);
         disk.create_dir(DIR).context("create", DIR)?;
         let file = disk.open(&name, OpenMode::New).context("create", &name)?;
-        let contents = Contents {
-            end: 0,
-            definitions_at: None,
-            portions: Vec::new(),
-            n_left_out: None,
-            is_damaged: false,
-            busy: Busy::Taking,
-        };
+        let contents = Contents { busy: Busy::Taking, ..Contents::default() };
         let entry = Self { id, head, contents: Mutex::new(contents) };
-        entry.append(&*file, HEAD, &entry.head.encode())?;
-        if !definitions.is_empty() {
-            let mut payload = Vec::new();
-            for command in definitions {
-                let mut encoded = Vec::new();
-                command.encode(&mut encoded);
-                put_bytes(&mut payload, &encoded);
-            }
-            let at = entry.append(&*file, DEFINITIONS, &payload)?;
-            stdx::lock(&entry.contents).definitions_at = Some(at);
-        }
+        entry.append(&*file, HEAD, &entry.head.encode(definitions))?;
         file.sync_data().context("sync", &name)?;
         disk.sync_dir(DIR).context("sync", DIR)?;
         disk.sync_dir("").context("sync", "")?;
@@ -270,15 +247,9 @@ impl Entry {
         let length = file.len().context("size", &name)?;
         let head = read(&*file, (0, length)).filter(|(kind, _)| *kind == HEAD);
         let corrupt = || LogError::Corrupt { file: name.clone(), offset: 0, what: "no head" };
-        let head = Head::decode(&head.ok_or_else(corrupt)?.1).map_err(|_| corrupt())?;
-        let mut contents = Contents {
-            end: 0,
-            definitions_at: None,
-            portions: Vec::new(),
-            n_left_out: None,
-            is_damaged: false,
-            busy: Busy::No,
-        };
+        let (_, head) = head.ok_or_else(corrupt)?;
+        let head = Head::decode(&mut Reader::new(&head)).map_err(|_| corrupt())?;
+        let mut contents = Contents::default();
         while contents.end < length {
             match contents.note(&*file, length) {
                 Some(bytes) => contents.end += bytes,
@@ -334,7 +305,7 @@ impl Entry {
         let at = self.append(file, PORTION, &portion.payload)?;
         file.sync_data().context("sync", &name_of(self.id))?;
         let portions = &mut stdx::lock(&self.contents).portions;
-        portions.push(Portion { at, n: portion.n(), out: Out::Some(BTreeSet::new()) });
+        portions.push(Portion { at, n: portion.n(), out: Some(BTreeSet::new()) });
         Ok(u32::try_from(portions.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -363,13 +334,9 @@ impl Entry {
 
     /// The commands that make the queue again.
     pub(crate) fn definitions(&self, file: &dyn DiskFile) -> Option<Vec<Command>> {
-        let (at, end) = {
-            let contents = stdx::lock(&self.contents);
-            (contents.definitions_at, contents.end)
-        };
-        let Some(at) = at else { return Some(Vec::new()) };
-        let (_, payload) = read(file, (at, end)).filter(|(kind, _)| *kind == DEFINITIONS)?;
+        let (_, payload) = read(file, (0, self.bytes()))?;
         let (mut reader, mut commands) = (Reader::new(&payload), Vec::new());
+        Head::decode(&mut reader).ok()?;
         while !reader.is_empty() {
             commands.push(Command::decode(reader.bytes().ok()?).ok()?);
         }
@@ -395,7 +362,7 @@ impl Entry {
             (contents.portions.get(number as usize)?.clone(), contents.end)
         };
         let found = read(file, (portion.at, end)).filter(|(kind, _)| *kind == PORTION);
-        let found = found.and_then(|(_, payload)| parse_portion(&payload, &portion.out).ok());
+        let found = found.and_then(|(_, payload)| parse_portion(&payload, &portion).ok());
         if found.is_none() {
             stdx::lock(&self.contents).is_damaged = true;
         }
@@ -439,12 +406,11 @@ impl Contents {
         }
         match kind {
             HEAD => {}
-            DEFINITIONS => self.definitions_at = Some(self.end),
             PORTION => {
                 let mut n = [0; 4];
                 let read = file.read_at(self.end + HEADER_BYTES as u64, &mut n).ok()?;
                 let n = u64::from(u32::from_le_bytes(n));
-                let portion = Portion { at: self.end, n, out: Out::Some(BTreeSet::new()) };
+                let portion = Portion { at: self.end, n, out: Some(BTreeSet::new()) };
                 self.portions.push(portion);
                 (read == 4).then_some(())?;
             }
@@ -467,9 +433,9 @@ impl Contents {
     fn leave_out(&mut self, number: u32, positions: Option<Vec<u64>>) {
         let Some(portion) = self.portions.get_mut(number as usize) else { return };
         match (positions, &mut portion.out) {
-            (Some(positions), Out::Some(out)) => out.extend(positions),
-            (None, _) => portion.out = Out::All,
-            (Some(_), Out::All) => {}
+            (Some(positions), Some(out)) => out.extend(positions),
+            (None, out) => *out = None,
+            (Some(_), None) => {}
         }
     }
 }
@@ -499,13 +465,15 @@ fn read(file: &dyn DiskFile, (at, end): (u64, u64)) -> Option<(u8, Vec<u8>)> {
     is_right.then(|| (kind, record.split_off(HEADER_BYTES)))
 }
 
-fn parse_portion(payload: &[u8], out: &Out) -> Result<Vec<(u64, OwnedMessage)>, RecordError> {
-    let mut reader = Reader::new(payload);
-    let mut messages = Vec::new();
+fn parse_portion(
+    payload: &[u8],
+    portion: &Portion,
+) -> Result<Vec<(u64, OwnedMessage)>, RecordError> {
+    let (mut reader, mut messages) = (Reader::new(payload), Vec::new());
     for _ in 0..reader.u32()? {
         let (position, record) = (reader.u64()?, reader.bytes()?);
         let message = parse_record(record, None).map_err(|_| RecordError::Invalid)?;
-        if matches!(out, Out::Some(out) if !out.contains(&position)) {
+        if portion.out.as_ref().is_some_and(|out| !out.contains(&position)) {
             messages.push((position, OwnedMessage::new(&message)));
         }
     }

@@ -1,7 +1,7 @@
 //! Taking messages away: what can be brought back is written down first.
 
 use crate::broker::Broker;
-use crate::browse::{Browser, LookFrom};
+use crate::browse::{Browser, LookFrom, end_of};
 use crate::queue_ref::QueueRef;
 use crate::undo::{Act, Busy, Entry, Head, PortionRecord, UndoEntry, name_of};
 use log::{DiskFile, LogError};
@@ -69,7 +69,7 @@ impl Keeping {
         let undo = broker.operations().undo();
         let offer = undo.offer().filter(|_| !matches!(queue, QueueRef::Stream(_)));
         let end = match &taking {
-            Taking::Purge => end_of(queue),
+            Taking::Purge => end_of(queue).unwrap_or(0),
             Taking::Delete => u64::MAX,
             Taking::Remove(picked) => picked.last().map_or(0, |(at, _)| at + 1),
         };
@@ -305,20 +305,6 @@ fn takes(taking: &Taking, position: u64, standing: Standing) -> bool {
                 && picked.binary_search_by_key(&position, |(at, _)| *at).is_ok()
         }
     }
-}
-
-/// The position behind the last message; 0 without any.
-fn end_of(queue: &QueueRef) -> u64 {
-    let mut browser = Browser::new(queue, LookFrom::Before(u64::MAX));
-    let (mut end, mut goes_on) = (0, true);
-    while goes_on && end == 0 {
-        let stepped = browser.step(&mut |at| {
-            end = at.seen.position + 1;
-            ControlFlow::Break(())
-        });
-        goes_on = stepped.unwrap_or(false);
-    }
-    end
 }
 
 /// The commands that make a queue again, with its bindings.

@@ -162,16 +162,7 @@ impl Wanted {
 
     /// The position behind the last message of the queue, whichever are wanted; 0 without any.
     pub(super) fn end(&self) -> Result<u64, Refusal> {
-        let mut browser = Browser::new(&self.queue, LookFrom::Before(u64::MAX));
-        let (mut end, mut goes_on) = (0, true);
-        while goes_on && end == 0 {
-            let stepped = browser.step(&mut |at| {
-                end = at.seen.position + 1;
-                ControlFlow::Break(())
-            });
-            goes_on = stepped.map_err(|error| unreadable(&self.queue, &error))?;
-        }
-        Ok(end)
+        broker::end_of(&self.queue).map_err(|error| unreadable(&self.queue, &error))
     }
 
     /// Begins to look, at so many messages at most.

@@ -10,7 +10,7 @@ use broker::{
     Act, BringingBack, Busy, DeleteConditions, Keeping, QueueRef, TakenAway, Taking, UndoEntry,
     UndoRefused,
 };
-use meta::Permission;
+use meta::{Permission, Vhost};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::{spawn_blocking, yield_now};
@@ -105,7 +105,12 @@ pub(super) async fn take(
     }
     let Ok(queue) = permitted::queue(call, name, permission) else { return Ok(None) };
     let is_never = matches!(queue, QueueRef::Stream(_)) || queue.def().exclusive_owner.is_some();
-    if is_never || call.api.management.broker.operations().undo().offer().is_none() {
+    let view = call.view();
+    let is_sharded = |vhost: &Vhost| vhost.policies().sharded().contains_key(&queue.def().name);
+    if is_never
+        || view.meta.vhost(&queue.def().vhost).is_some_and(is_sharded)
+        || call.api.management.broker.operations().undo().offer().is_none()
+    {
         return Ok(None);
     }
     match how {

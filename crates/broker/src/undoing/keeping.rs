@@ -69,9 +69,9 @@ impl Keeping {
         let undo = broker.operations().undo();
         let offer = undo.offer().filter(|_| !matches!(queue, QueueRef::Stream(_)));
         let end = match &taking {
-            Taking::Purge => end_of(queue).unwrap_or(0),
-            Taking::Delete => u64::MAX,
-            Taking::Remove(picked) => picked.last().map_or(0, |(at, _)| at + 1),
+            Taking::Purge => end_of(queue).ok(),
+            Taking::Delete => Some(u64::MAX),
+            Taking::Remove(picked) => picked.last().map(|(at, _)| at + 1),
         };
         let mut keeping = Self {
             broker: Arc::clone(broker),
@@ -80,12 +80,12 @@ impl Keeping {
             by: by.to_owned(),
             browser: Browser::new(queue, LookFrom::Position(0)),
             done_upto: 0,
-            end,
+            end: end.unwrap_or(0),
             open: None,
             bytes_max: offer.map_or(0, |offer| offer.bytes_max),
             n_kept: 0,
             n_delayed: 0,
-            is_full: offer.is_none(),
+            is_full: offer.is_none() || end.is_none(),
         };
         if offer.is_some() && matches!(keeping.taking, Taking::Delete) {
             let opened = keeping.open();
@@ -131,7 +131,7 @@ impl Keeping {
         self.end(n_left_out)
     }
 
-    /// Forgets what was written down: nothing was taken away.
+    /// Forgets what was written down.
     pub fn take_back(mut self) {
         if let Some((entry, _)) = self.open.take() {
             entry.set_busy(Busy::No);
@@ -139,9 +139,13 @@ impl Keeping {
         }
     }
 
-    fn end(mut self, n_left_out: u64) -> Option<UndoEntry> {
-        let (entry, file) = self.open.take()?;
-        if let Err(error) = entry.end(&*file, n_left_out) {
+    fn end(self, n_left_out: u64) -> Option<UndoEntry> {
+        let (entry, file) = self.open.as_ref()?;
+        if self.n_kept == 0 && !matches!(self.taking, Taking::Delete) {
+            self.take_back();
+            return None;
+        }
+        if let Err(error) = entry.end(&**file, n_left_out) {
             tracing::warn!("{error}");
         }
         entry.set_busy(Busy::No);

@@ -9,8 +9,8 @@
 //!             and payload
 //!
 //! kind  record    payload
-//! 1     head      version u8, virtual host, queue, what u8, by, at u64, until u64, then encoded commands (see
-//!                 crate `meta`) that make the queue again, each as bytes
+//! 1     head      version u8, virtual host, queue, what u8, by, at u64, until u64, then encoded commands
+//!                 (see crate `meta`) that make the queue again, each as bytes
 //! 2     portion   n u32, then for each message its position u64 and its record as bytes
 //! 3     out       number of a portion u32, whether all of it u8, otherwise positions u64: these messages are
 //!                 not, or no longer, to be brought back

@@ -1,12 +1,13 @@
 // What people do with the UI. Each scenario has a browser's profile of its own, and waits for what it sees.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { HOSTILE } from './seed.js';
 
 /** Pages that must be right in each look. */
 export const PAGES = [
   '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
-  '#/policies', '#/limits', '#/definitions', '#/parameters', '#/tracing', '#/reference?filter=jobs', '#/consumers', '#/delayed', '#/delayed/%2F/later', '#/exchanges/%2F/orders?tab=topology', '#/queues/%2F/failing?tab=topology', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/policies', '#/limits', '#/definitions', '#/log', '#/log?tab=events', '#/queues/%2F/paid?tab=tail', '#/parameters', '#/tracing', '#/reference?filter=jobs', '#/consumers', '#/delayed', '#/delayed/%2F/later', '#/exchanges/%2F/orders?tab=topology', '#/queues/%2F/failing?tab=topology', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -36,7 +37,7 @@ async function openPages(it) {
   await logIn(it);
   for (const hash of PAGES) {
     await go(it, hash);
-    await it.page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why'));
+    await it.page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why, main .live'));
     assert.deepEqual(await it.judged(), [], hash);
     const isWide = await it.page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
     assert.equal(isWide, false, `${hash} is wider than the window`);
@@ -283,6 +284,62 @@ export const SCENARIOS = [
     await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'work-070', payload: 'x', payload_encoding: 'string', properties: {} });
     await page.waitForFunction(() => document.querySelector('table.rows tbody tr')?.textContent?.includes('1'));
     it.heard.splice(0, it.heard.length, ...it.heard.filter((line) => !line.includes('429')));
+  }],
+  ['tail', {}, async (it) => {
+    const { page, node } = it;
+    const publish = (routing_key, payload) => node.ask('POST', '/exchanges/%2F/orders/publish', { routing_key, payload, payload_encoding: 'string', properties: { headers: { tenant: payload } } });
+    await logIn(it, '#/exchanges/%2F/orders?tab=tail');
+    await page.waitForSelector('main .live >> text=Watching');
+    await publish('nowhere.a', '<i>first</i>');
+    await page.waitForSelector('td >> text=<i>first</i>');
+    await page.fill('[data-filter]', "tenant = 'wanted'");
+    const begun = page.waitForResponse((response) => response.url().includes('/tail?') && response.url().includes('wanted'));
+    await page.click('main form .primary');
+    await begun;
+    await publish('nowhere.b', 'other');
+    await publish('nowhere.c', 'wanted');
+    await page.waitForSelector('td >> text=nowhere.c');
+    assert.equal(await page.locator('td >> text=nowhere.b').count(), 0);
+    await page.locator('.button.open').first().click();
+    await page.waitForSelector('.detail pre >> text=wanted');
+    assert.deepEqual(await it.judged(), []);
+    await page.click('main button:text-is("Stop")');
+    await page.waitForSelector('text=Stopped');
+  }],
+  ['events', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/log?tab=events');
+    await page.waitForSelector('main .live >> text=Watching');
+    await node.ask('PUT', '/users/told', { password: 'told', tags: '' });
+    await page.waitForSelector('td >> text=user.created');
+    await node.ask('DELETE', '/users/told');
+  }],
+  ['views', {}, async (it) => {
+    const { page } = it;
+    await logIn(it, '#/queues?filter=work-00&sort=name');
+    await hasRows(page, 10);
+    await page.click('summary >> text=Save');
+    await page.click('.popup >> text=View');
+    await page.fill('dialog [name=name]', 'The <first> ten');
+    await page.click('dialog footer .primary');
+    await page.click('.navigation >> text=Overview');
+    await page.waitForSelector('text=Messages that nobody consumes');
+    await page.reload();
+    await page.click('.navigation >> text=The <first> ten');
+    await hasRows(page, 10);
+    const saved = page.waitForEvent('download');
+    await page.keyboard.press('Control+k');
+    await page.waitForSelector('.palette');
+    await page.fill('.palette input', 'as CSV');
+    await page.waitForFunction(() => document.querySelectorAll('.palette li').length === 1);
+    await page.keyboard.press('Enter');
+    assert.match(readFileSync(await (await saved).path(), 'utf8'), /work-009/);
+    await page.click('[aria-label^="Forget the view"]');
+    await page.waitForFunction(() => !document.querySelector('.saved'));
+    // A link to one message, and to two selected ones.
+    await go(it, '#/queues/%2F/paid?tab=messages&open=3&sel=1,2');
+    await page.waitForSelector('.detail >> text=m-3');
+    await page.waitForSelector('text=Where they differ');
   }],
   ['topology', {}, async (it) => {
     const { page } = it;

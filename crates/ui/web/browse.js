@@ -14,6 +14,8 @@ const PAGE = 100;
 /** Bytes of a body in the list; one that is opened is shown with more. */
 const LIST_BYTES = 200;
 const OPEN_BYTES = 256 * 1024;
+/** Selected messages that the address has. */
+const LINKED_MAX = 50;
 
 const NAMES = ['$.', 'exchange', 'routing_key', 'redelivered', 'body', 'x-death.reason', 'x-death.queue', 'x-death.exchange', 'x-death.count', 'properties.message_id', 'properties.correlation_id', 'properties.content_type',
   'properties.type', 'properties.app_id', 'properties.priority', 'properties.timestamp', 'properties.delivery_mode'];
@@ -51,6 +53,10 @@ async function look(it, from, back = false) {
     if (answer.ok) {
       if (!back && it.start !== null && it.messages) it.earlier.push(it.start);
       Object.assign(it, { messages: answer.data.messages, next: answer.data.next, start: from, column: 0 });
+      const [opened, selected] = [query('open'), query('sel').split(',')];
+      it.marked = [...it.marked, ...it.messages.filter((message) => selected.includes(String(message.position)) && !it.marked.some((one) => one.position === message.position))].map((one) => it.messages.find((message) => message.position === one.position) ?? one);
+      const found = opened !== '' && it.open === null && it.messages.find((message) => String(message.position) === opened);
+      if (found) open(it, found);
       it.told = `Looked at ${number(answer.data.scanned)}${it.filter.trim() ? `, ${number(answer.data.matched)} match` : ''}.`;
     } else Object.assign(it, { problem: answer.reason, column: answer.column ?? 0 });
   } catch (error) {
@@ -94,7 +100,7 @@ async function search(it) {
 /** Opens one message, with its whole body. */
 async function open(it, message) {
   it.open = message;
-  redraw();
+  setQuery({ open: message.position });
   if (!message.payload_truncated) return;
   const answer = await ask('POST', `${it.of}/browse`, { from: { position: message.position }, limit: 1, which: 'all', payload_bytes: OPEN_BYTES });
   const whole = answer.data?.messages?.[0];
@@ -148,7 +154,7 @@ function menu(it) {
 function list(it) {
   const mark = (message) => {
     it.marked = it.marked.includes(message) ? it.marked.filter((one) => one !== message) : [...it.marked, message];
-    redraw();
+    setQuery({ sel: it.marked.slice(0, LINKED_MAX).map((one) => one.position).join(',') });
   };
   return h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'Messages' }, h('table', { class: 'rows browse' },
     h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Select')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Body'), h('th', { scope: 'col' }, 'Beginning'))),
@@ -162,8 +168,8 @@ function list(it) {
 function chosen(it) {
   const select = { positions: it.marked.map((message) => message.position) };
   const what = count(it.marked.length, 'message');
-  const done = () => { it.marked = []; look(it, it.start ?? startOf(it), true); };
-  return h('div', { class: 'bulk', role: 'region', 'aria-label': 'What is selected' }, h('strong', null, `${what} selected`), button('Clear', () => { it.marked = []; redraw(); }, { kind: 'quiet' }), h('span', { class: 'grow' }),
+  const done = () => { it.marked = []; setQuery({ sel: '', open: '' }); look(it, it.start ?? startOf(it), true); };
+  return h('div', { class: 'bulk', role: 'region', 'aria-label': 'What is selected' }, h('strong', null, `${what} selected`), button('Clear', () => { it.marked = []; setQuery({ sel: '' }); }, { kind: 'quiet' }), h('span', { class: 'grow' }),
     it.marked.length === 1 && h('span', { class: 'faint' }, 'Select one more to compare'),
     !it.isStream && [button('Redrive\u2026', () => redrive(it.queue, select, what)), button('Remove\u2026', () => remove(it.queue, select, what, done), { kind: 'danger' })]);
 }
@@ -172,7 +178,7 @@ function details(it) {
   const message = it.open;
   return h('section', { class: 'card detail', 'aria-label': 'Message' },
     h('div', { class: 'bar' }, h('h2', null, `Message ${number(message.position)}`), h('span', { class: 'grow' }),
-      message.payload !== undefined && !message.payload_truncated && button('Publish again\u2026', () => publish({ vhost: it.queue.vhost, exchange: message.exchange, routingKey: message.routing_key, message })), button('Close', () => { it.open = null; redraw(); }, { kind: 'quiet' })),
+      message.payload !== undefined && !message.payload_truncated && button('Publish again\u2026', () => publish({ vhost: it.queue.vhost, exchange: message.exchange, routingKey: message.routing_key, message })), button('Close', () => { it.open = null; setQuery({ open: '' }); }, { kind: 'quiet' })),
     message.deaths?.length > 0 && [h('h3', null, 'Deaths'), table(['Reason', 'Queue', 'Exchange', '#Times', 'Last'], message.deaths.map((death) => [tag('bad', plain(death.reason)), name(death.queue), name(death.exchange, '(AMQP default)'), number(death.count), time((death.time ?? 0) * 1000)]))],
     messageView(message));
 }

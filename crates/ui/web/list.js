@@ -6,7 +6,7 @@ import { get } from './api.js';
 import { h } from './dom.js';
 import { parseFilter, toQuery } from './filter.js';
 import { count, csv, number, plain } from './format.js';
-import { ICONS, button, dialog, download, icon, nothing, problem } from './parts.js';
+import { ICONS, button, dialog, download, icon, nothing, problem, saveView } from './parts.js';
 
 export const ROWS_MAX = 100;
 /** Rows of a page that is fetched for a file or an action. */
@@ -132,7 +132,7 @@ export function listPage(spec) {
       h('span', { class: 'grow' }),
       h('details', { class: 'menu-of', key: 'columns' }, h('summary', { class: 'button' }, icon(ICONS.columns), h('span', null, 'Columns')), h('div', { class: 'popup columns' }, columnChooser())),
       h('details', { class: 'menu-of', key: 'save' }, h('summary', { class: 'button' }, icon(ICONS.down), h('span', null, 'Save')), h('div', { class: 'popup' },
-        h('p', { class: 'faint' }, 'All rows that match'), button('CSV', () => save('csv')), button('JSON', () => save('json')))),
+        h('p', { class: 'faint' }, 'All rows that match'), button('CSV', () => save('csv')), button('JSON', () => save('json')), h('p', { class: 'faint' }, 'This filter, order and columns'), button('View\u2026', saveView))),
       spec.buttons?.());
   }
 

@@ -17,6 +17,7 @@ const PAGES = {
   delayed: () => import('./pages/delayed.js'),
   parameters: () => import('./pages/parameters.js'),
   tracing: () => import('./pages/tracing.js'),
+  log: () => import('./pages/log.js'),
   reference: () => import('./pages/reference.js'),
   vhosts: () => import('./pages/vhosts.js'),
   users: () => import('./pages/users.js'),
@@ -33,7 +34,7 @@ const NAVIGATION = [
   ['Clients', [['connections', 'Connections', 'c'], ['channels', 'Channels', 'h'], ['consumers', 'Consumers', 's']]],
   ['Administration', [
     ['vhosts', 'Virtual hosts', 'v'], ['users', 'Users', 'u', isAdministrator], ['policies', 'Policies', 'p', isPolicymaker], ['limits', 'Limits', 'l', isAdministrator], ['parameters', 'Parameters', 'a', isPolicymaker],
-    ['definitions', 'Definitions', 'd', isAdministrator], ['tracing', 'Traces', 't', isAdministrator], ['node', 'Node', 'n', isMonitor], ['reference', 'API', 'i'],
+    ['definitions', 'Definitions', 'd', isAdministrator], ['tracing', 'Traces', 't', isAdministrator], ['log', 'Log and events', 'w', isAdministrator], ['node', 'Node', 'n', isMonitor], ['reference', 'API', 'i'],
   ]],
 ];
 
@@ -125,10 +126,19 @@ function navigation() {
           'aria-current': open === address ? 'page' : null, onclick: () => { isMenuOpen = false; redraw(); },
         }, label)));
     }),
+    views(),
     h('p', { class: 'version' }, app.overview && ['Leveret ', app.overview.product_version]));
 }
 
 const label = /** @type {HTMLMetaElement | null} */ (document.querySelector('meta[name=leveret-label]'));
+
+/** Views that the reader has saved. */
+function views() {
+  const all = remembered('views', []);
+  const forget = (view) => { remember('views', all.filter((it) => it !== view)); redraw(); };
+  return all.length > 0 && h('div', { class: 'group', key: 'views' }, h('h2', null, 'Saved views'), all.map((view) => h('div', { class: 'saved' }, h('a', { href: view.address, 'aria-current': location.hash === view.address ? 'page' : null }, plain(view.name)),
+    h('button', { type: 'button', class: 'button quiet', 'aria-label': `Forget the view ${plain(view.name)}`, onclick: () => forget(view) }, icon(ICONS.close)))));
+}
 
 /** The environment that the node is part of. */
 const environment = () => label?.content && h('span', { class: `label-of label-${label.dataset.color}` }, plain(label.content));

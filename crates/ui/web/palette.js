@@ -1,9 +1,10 @@
 // The search over everything: pages, queues, exchanges, connections, users, and what can be done.
 
-import { app, exchangeLink, isAdministrator, link, queueLink, redraw, setPaused } from './app.js';
+import { app, exchangeLink, isAdministrator, link, queueLink, redraw, remembered, setPaused } from './app.js';
 import { get } from './api.js';
 import { h } from './dom.js';
 import { plain } from './format.js';
+import { saveView } from './parts.js';
 
 /** Objects of each kind that are shown. */
 const FOUND_MAX = 6;
@@ -28,13 +29,16 @@ function close() {
 
 const commands = () => [
   { kind: 'command', label: app.paused ? 'Go on' : 'Pause', run: () => setPaused(!app.paused) },
+  { kind: 'command', label: 'Save this view', run: saveView },
+  { kind: 'command', label: 'Save the tables of this page as CSV', run: () => import('./tables.js').then((module) => module.saveTables('csv')) },
+  { kind: 'command', label: 'Save the tables of this page as JSON', run: () => import('./tables.js').then((module) => module.saveTables('json')) },
   { kind: 'command', label: 'Make a queue', run: () => import('./create.js').then((module) => module.createQueue()) },
 ];
 
 function entries() {
   const wanted = it.text.trim().toLowerCase();
   const matches = (entry) => entry.label.toLowerCase().includes(wanted);
-  return [.../** @type {any} */ (it).pages.map((page) => ({ kind: 'page', ...page })), ...commands()].filter(matches).concat(it.found);
+  return [.../** @type {any} */ (it).pages.map((page) => ({ kind: 'page', ...page })), ...remembered('views', []).map((view) => ({ kind: 'view', label: view.name, address: view.address })), ...commands()].filter(matches).concat(it.found);
 }
 
 async function find() {

@@ -1,6 +1,6 @@
 // Parts that pages are put together from.
 
-import { app, hold, link, queueLink, exchangeLink, redraw, refresh, tell, has } from './app.js';
+import { app, hold, link, queueLink, exchangeLink, redraw, refresh, remember, remembered, tell, has } from './app.js';
 import { ask, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, duration, number, plain, quoted, rate, time } from './format.js';
@@ -332,6 +332,15 @@ export function control(it, field) {
   }
   return h('div', { class: `control ${field.wide || field.type === 'textarea' ? 'wide' : ''}` }, h('label', { for: id }, field.label), input,
     field.list && h('datalist', { id: `${id}-list` }, field.list.map((option) => h('option', { value: option }))), help);
+}
+
+/** Keeps the address of what is shown under a name, in this browser. */
+export function saveView() {
+  dialog({
+    title: 'Save this view', says: h('p', null, 'Page, filter, order, columns and time, in this browser.'), act: 'Save',
+    fields: [{ name: 'name', label: 'Name', required: true, value: plain(app.page?.title), wide: true }], requests: () => [],
+    done: (values) => { remember('views', [...remembered('views', []).filter((view) => view.name !== values.name), { name: values.name, address: location.hash }]); redraw(); },
+  });
 }
 
 /** Virtual hosts to choose from, those of the address first. */

@@ -2,7 +2,7 @@
 //! `amq.rabbitmq.event` of one virtual host (<https://www.rabbitmq.com/docs/event-exchange>).
 //!
 //! A message per event, with what is known of it in the headers and an empty body. While nothing is bound
-//! to the exchange nothing is made.
+//! to the exchange, and nobody watches, nothing is made.
 
 mod changes;
 
@@ -66,7 +66,8 @@ impl Events<'_> {
     /// Tells of an event, if anybody listens. `facts` are gathered only then.
     pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> EventHeaders) {
         let Some(vhost) = self.0.event_vhost.get() else { return };
-        if !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
+        let is_watched = self.0.timers.tracing().taps().is_some();
+        if !is_watched && !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
         let unix_ms = self.0.classic.storage().time().unix_ms();

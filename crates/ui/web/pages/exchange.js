@@ -15,7 +15,8 @@ export function open([, vhost, shown]) {
   const of = path`/${vhost}/${exchange || 'amq.default'}`;
   const trial = { key: 'trial', values: { routing_key: '', headers: '' }, answer: /** @type {any} */ (null), problem: '' };
   const page = {
-    way: /** @type {{view: () => any} | null} */ (null), title: exchange || '(AMQP default)', vhost, exchange, trial, of, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
+    parts: /** @type {Record<string, {view: () => any, close: () => void}>} */ ({}), close: () => Object.values(page.parts).forEach((part) => part.close()),
+    title: exchange || '(AMQP default)', vhost, exchange, trial, of, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
     sources() {
       const sources = /** @type {Record<string, string>} */ ({ exchange: `/exchanges${of}?${samples('600', ['msg_rates'])}` });
       if (query('tab') === 'bindings') {
@@ -39,19 +40,24 @@ function view(page) {
     h('div', { class: 'head' }, crumb, h('h1', null, name(exchange.name, '(AMQP default)')), tag('calm', exchange.type), !exchange.durable && tag('calm', 'transient'), exchange.internal && tag('calm', 'internal'),
       h('span', { class: 'grow' }), h('div', { class: 'bar' }, button('Publish', () => publish({ vhost, exchange: exchange.name })),
         !isDefault && button('Delete', () => dialog({ title: ['Delete ', name(exchange.name), '?'], says: h('p', null, 'Its bindings go with it, and what is published to it is refused.'), act: 'Delete the exchange', danger: true, confirm: exchange.name, requests: () => [deleteExchange(exchange)], told: 'Deleted', leaves: link(['exchanges']) }), { kind: 'danger' }))),
-    tabs([['', 'Now'], ['bindings', 'Bindings'], ['topology', 'Topology'], ['try', 'Try a message']], tab, (id) => exchangeLink(vhost, exchange.name) + (id ? `?tab=${id}` : '')),
+    tabs([['', 'Now'], ['bindings', 'Bindings'], ['tail', 'Live tail'], ['topology', 'Topology'], ['try', 'Try a message']], tab, (id) => exchangeLink(vhost, exchange.name) + (id ? `?tab=${id}` : '')),
     page.errors.exchange && problem(page.errors.exchange),
-    tab === 'bindings' ? bindings(page, isDefault) : tab === 'topology' ? way(page) : tab === 'try' ? tried(page) : now(exchange),
+    tab === 'bindings' ? bindings(page, isDefault) : LOADED[tab] ? loaded(page, tab) : tab === 'try' ? tried(page) : now(exchange),
   ];
 }
 
-/** The way over this exchange; its module comes when it is opened first. */
-function way(page) {
-  if (!page.way) {
-    page.way = { view: () => h('span', { class: 'ghost' }) };
-    import('../topology.js').then((it) => { page.way = it.topology('exchange', page.vhost, page.exchange); redraw(); });
+/** Tabs whose modules come when they are opened first. */
+const LOADED = {
+  topology: (page) => import('../topology.js').then((it) => it.topology('exchange', page.vhost, page.exchange)),
+  tail: (page) => import('../tail.js').then((it) => it.watch(`/exchanges${page.of}`)),
+};
+
+function loaded(page, tab) {
+  if (!page.parts[tab]) {
+    page.parts[tab] = { view: () => h('span', { class: 'ghost' }), close() {} };
+    LOADED[tab](page).then((part) => { page.parts[tab] = part; redraw(); });
   }
-  return page.way.view();
+  return page.parts[tab].view();
 }
 
 function now(exchange) {

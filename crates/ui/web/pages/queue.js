@@ -43,7 +43,7 @@ function view(page) {
     h('div', { class: 'head' }, crumb, h('h1', null, name(queue.name)), tag(`type-${queue.type}`, queue.type), state(queue.state),
       !queue.durable && tag('calm', 'transient'), queue.auto_delete && tag('calm', 'auto-delete'), queue.exclusive && tag('calm', 'exclusive'),
       queue.policy && h('span', { class: 'faint' }, 'policy ', name(queue.policy)), h('span', { class: 'grow' }), actions(queue)),
-    tabs(/** @type {[string, any][]} */ ([['', 'Now'], ['messages', 'Messages'], ...(queue.type === 'stream' ? [] : [['dead', 'Dead letters']]), ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['topology', 'Topology'], ['settings', 'Settings']]), tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
+    tabs(/** @type {[string, any][]} */ ([['', 'Now'], ['messages', 'Messages'], ['tail', 'Live tail'], ...(queue.type === 'stream' ? [] : [['dead', 'Dead letters']]), ['consumers', `Consumers (${number(queue.consumers)})`], ['bindings', 'Bindings'], ['topology', 'Topology'], ['settings', 'Settings']]), tab, (id) => queueLink(vhost, queue.name, { tab: id, range: query('range') })),
     page.errors.queue && problem(page.errors.queue),
     LOADED[tab] ? loaded(page, tab) : tab === 'consumers' ? consumers(page) : tab === 'bindings' ? bindings(page) : tab === 'settings' ? settings(page) : now(page),
   ];
@@ -100,6 +100,7 @@ function now(page) {
 }
 
 const LOADED = {
+  tail: (queue) => import('../tail.js').then((it) => it.watch(path`/queues/${queue.vhost}/${queue.name}`)),
   messages: (queue) => import('../browse.js').then((it) => it.browser(queue)),
   topology: (queue) => import('../topology.js').then((it) => it.topology('queue', queue.vhost, queue.name)),
   dead: (queue) => import('../dead.js').then((it) => it.deadLetters(queue)),

@@ -97,7 +97,7 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
             Kind::Flag(|d, v| d.log.exchange.is_on = v),
             "Publish the log to the exchange `amq.rabbitmq.log` of the virtual host `default_vhost`, a message for \
          each line, with its level as the routing key: `debug`, `info`, `warning` or `error`. Lines that no \
-         queue is bound for, and those beyond 1 MiB that wait, are not published.",
+         queue is bound for and nobody watches, and those beyond 1 MiB that wait, are not published.",
         ),
     ],
     place!("exchange", exchange.place),

@@ -1,0 +1,18 @@
+// The tables of a page as a file.
+
+import { app } from './app.js';
+import { csv } from './format.js';
+import { download } from './parts.js';
+
+const text = (cell) => (cell.querySelector('[title]')?.getAttribute('title') ?? cell.textContent ?? '').trim();
+
+/** Saves all tables that are on the page. @param {'csv' | 'json'} kind */
+export function saveTables(kind) {
+  const tables = [...document.querySelectorAll('main table')].map((table) => ({
+    heads: [...table.querySelectorAll('thead th')].map(text),
+    rows: [...table.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('td')].map(text)),
+  }));
+  const file = String(app.page?.title ?? 'page').replace(/[^\w.-]+/g, '-').toLowerCase();
+  if (kind === 'csv') download(`${file}.csv`, [tables.map(({ heads, rows }) => csv(heads, rows)).join('\r\n\r\n')], 'text/csv');
+  else download(`${file}.json`, [JSON.stringify(tables.map(({ heads, rows }) => rows.map((row) => Object.fromEntries(row.map((cell, at) => [heads[at] || String(at), cell])))), null, 1)], 'application/json');
+}

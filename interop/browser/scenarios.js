@@ -37,7 +37,7 @@ async function openPages(it) {
   await logIn(it);
   for (const hash of PAGES) {
     await go(it, hash);
-    await it.page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why, main .live'));
+    await it.page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why, .lead, main .live'));
     assert.deepEqual(await it.judged(), [], hash);
     const isWide = await it.page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
     assert.equal(isWide, false, `${hash} is wider than the window`);

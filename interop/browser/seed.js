@@ -30,7 +30,7 @@ export async function seed(node) {
   await node.ask('POST', '/bindings/%2F/e/orders/e/retries', { routing_key: 'again' });
   await put('/queues/%2F/buried', { durable: true });
   await put('/queues/%2F/late', { durable: true, arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'buried', 'x-message-ttl': 0 } });
-  await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'late', payload: 'late', payload_encoding: 'string', properties: {} });
+  await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'late', payload: 'late', payload_encoding: 'string', properties: { delivery_mode: 2 } });
   await put('/queues/shop/baskets', { durable: true });
   await put('/policies/%2F/short', { pattern: '^work-', definition: { 'max-length': 1000 }, priority: 1, 'apply-to': 'queues' });
   await node.ask('POST', '/bindings/%2F/e/orders/q/paid', { routing_key: 'order.*' });

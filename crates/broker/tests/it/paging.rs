@@ -108,10 +108,16 @@ fn a_backlog_on_disk_is_there_after_a_crash_without_being_read() {
 fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
     let disk = MemoryDisk::new();
     let broker = node(&disk);
-    deep(&broker, 1_000, Kind::Persistent);
+    let mut client = deep(&broker, 999, Kind::Persistent);
+    // Messages of pages that the log does not know of yet are read from there.
+    let heard = client.publish("q", &[&body(999)], Kind::Persistent);
+    client.wait_for(heard, 1);
     let damaged = disk.survive(CrashOutcome::Everything);
     let files = damaged.list("pages").unwrap();
-    assert!(damaged.flip_bit(&format!("pages/{}", files[0]), FILE_BYTES as usize / 2, 3));
+    // A place may be of a page that is superfluous by now.
+    for at in [1, 2, 3] {
+        damaged.flip_bit(&format!("pages/{}", files[0]), FILE_BYTES as usize / 4 * at, 3);
+    }
     let broker = node(&damaged);
     let mut client = Client::connect(&broker);
     let mut heard = client.consume("q", true);
@@ -119,7 +125,7 @@ fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
     heard.extend(client.heard());
     heard.retain(|line| line.starts_with("deliver"));
     let n_lost = usize::try_from(broker.figures().losses().n_messages).unwrap();
-    assert!((1..200).contains(&n_lost), "{n_lost} are lost");
+    assert!((1..600).contains(&n_lost), "{n_lost} are lost");
     assert_eq!(heard.len(), 1_000 - n_lost);
     assert!(heard.is_sorted(), "in order");
     assert_eq!(client.publish("q", &["next"], Kind::Transient), ["deliver next"]);

@@ -136,16 +136,18 @@ impl<'q> QuorumInspection<'q> {
     /// Who holds the messages at these positions.
     #[must_use]
     pub fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
+        let now_ms = self.0.context.services().storage().time().unix_ms();
         let mut state = stdx::lock(&self.0.state);
         let state = &mut *state;
         let mut holders = Vec::new();
         let owners: Vec<_> = state.members.owners().collect();
         for (id, owner) in owners {
-            let held = state.machine.facts().held(id).map(|(_, position)| position);
-            for position in held.filter(|position| positions.contains(position)) {
+            let held = state.machine.facts().held_since(id);
+            for (position, at_ms) in held.filter(|(position, _)| positions.contains(position)) {
                 let feed = state.members.feed_mut(id);
                 let consumer_tag = feed.map(|feed| feed.consumer_tag.clone());
-                holders.push(Holder { position, owner, consumer_tag });
+                let held_ms = Some(now_ms.saturating_sub(at_ms));
+                holders.push(Holder { position, owner, consumer_tag, held_ms });
             }
         }
         holders

@@ -1,7 +1,7 @@
 //! Messages that wait for their acknowledgement for too long.
 
 use crate::client::{Client, Kind, block_on, set_policy, short, start_limited};
-use broker::{Broker, Diagnosis, Interrupt, Limits, StorageOptions};
+use broker::{Broker, Diagnosis, Interrupt, Limits, StorageOptions, holders};
 use meta::PolicyScope;
 use proptest::prelude::*;
 use session::{Op, Outcome, Value};
@@ -314,6 +314,14 @@ fn tells_the_age((broker, mut client): (Arc<Broker>, Client), steps: &[Step], le
         assert_eq!(told_ms.is_some(), age_ms.is_some());
         let (told_ms, age_ms) = (told_ms.unwrap_or_default(), age_ms.unwrap_or_default());
         assert!(told_ms <= age_ms && age_ms <= told_ms + less_ms_max, "{told_ms} of {age_ms}");
+        // Without a record of who holds what nobody is named.
+        let mut holders = holders(&queue, &(0..1_000).collect());
+        holders.sort_by_key(|holder| holder.position);
+        assert!(holders.is_empty() || holders.len() == given_ms.len());
+        for (holder, at_ms) in holders.iter().zip(&given_ms) {
+            let (told_ms, age_ms) = (holder.held_ms.unwrap_or_default(), now_ms - at_ms);
+            assert!(told_ms <= age_ms && age_ms <= told_ms + less_ms_max, "{told_ms} of {age_ms}");
+        }
     }
 }
 

@@ -85,6 +85,12 @@ impl UnackedAges {
         overdue
     }
 
+    /// When a consumer was first seen to hold a message; none before the first look.
+    pub(super) fn seen_ms(&self, consumer: ConsumerKey, position: u64) -> Option<u64> {
+        let mut recorded = self.0.get(&consumer)?.recorded.iter();
+        recorded.find(|seen| seen.positions.contains(position)).map(|seen| seen.since_ms)
+    }
+
     /// Since when a consumer has held its oldest message, at least; none before the first look.
     fn since_ms(
         &self,

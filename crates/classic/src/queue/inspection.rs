@@ -35,7 +35,8 @@ impl Inspection<'_> {
     /// Who holds the messages at these positions, as far as there is a record of it.
     #[must_use]
     pub fn holders(self, positions: &BTreeSet<u64>) -> Vec<Holder> {
-        stdx::lock(&self.0.state).membership().holders(positions)
+        let now_ms = self.0.services.storage.time.monotonic_ms();
+        stdx::lock(&self.0.state).membership().holders(positions, now_ms)
     }
 
     /// The property `timestamp` of the message that it gives out next; none while that is not in memory.

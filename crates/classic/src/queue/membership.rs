@@ -119,13 +119,15 @@ impl Membership<'_> {
     }
 
     /// Who holds the messages at these positions, as far as there is a record of it.
-    pub(super) fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
+    pub(super) fn holders(&self, positions: &BTreeSet<u64>, now_ms: u64) -> Vec<Holder> {
         let mut holders = Vec::new();
         for (key, owner) in self.consumers.owners() {
             let Some(consumer) = self.fifo.consumers().get(key) else { continue };
             let mut note = |position| {
                 let consumer_tag = self.consumers.get(key).map(|host| host.consumer_tag.clone());
-                holders.push(Holder { position, owner, consumer_tag });
+                let since_ms = self.ages.seen_ms(key, position);
+                let held_ms = since_ms.map(|since_ms| now_ms.saturating_sub(since_ms));
+                holders.push(Holder { position, owner, consumer_tag, held_ms });
             };
             if consumer.n_held() < positions.len() {
                 consumer.held().filter(|at| positions.contains(at)).for_each(note);

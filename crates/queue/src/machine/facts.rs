@@ -184,6 +184,12 @@ impl<'a> Facts<'a> {
         Some(self.0.consumers.table.get(&consumer)?.held.first()?.at_ms)
     }
 
+    /// The positions of the messages that a consumer holds, with when it was given each.
+    pub fn held_since(self, consumer: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let held = self.0.consumers.table.get(&consumer).into_iter().flat_map(|it| it.held.iter());
+        held.map(|delivery| (delivery.position, delivery.at_ms))
+    }
+
     /// The deliveries that a consumer holds: their numbers and positions, in the order it got them.
     pub fn held(self, consumer: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
         let consumer = self.0.consumers.table.get(&consumer);

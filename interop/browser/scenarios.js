@@ -361,7 +361,18 @@ export const SCENARIOS = [
     await page.locator('td >> text=Drop').first().click();
     await page.click('dialog footer .danger');
     await page.waitForFunction(() => document.querySelectorAll('main tbody tr').length === 1);
-    assert.equal((await node.ask('GET', '/leveret/exchanges/%2F/later/delayed')).data.length, 1);
+    const held = async () => (await node.ask('GET', '/leveret/exchanges/%2F/later/delayed')).data;
+    const [before] = await held();
+    await page.locator('td >> text=Later').click();
+    await page.fill('dialog [name=seconds]', '90000');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('dialog', { state: 'detached' });
+    const [after] = await held();
+    assert.ok(after.due_ms > Date.now() + 80_000_000 && after.due_ms !== before.due_ms);
+    await page.locator('td >> text=Now').click();
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('text=Nothing is held back.');
+    assert.equal((await held()).length, 0);
   }],
   ['parameters', {}, async (it) => {
     const { page, node } = it;

@@ -32,6 +32,12 @@ export function watch(of, { columns = MESSAGE, noun = 'message', hint = "Conditi
   return { view: () => view(it), close: () => it.stop?.abort() };
 }
 
+/** As the command line watches it. */
+function ctl(it) {
+  const [, kind, vhost, of] = it.of.split('/').map(decodeURIComponent);
+  return [kind === 'exchanges' ? 'tail_exchange' : 'tail_messages', '--vhost', vhost, ...(it.filter.trim() ? ['--filter', it.filter.trim()] : []), of];
+}
+
 const address = (it) => `${it.of}/tail?${new URLSearchParams({ payload_bytes: String(BODY_BYTES), ...(it.filter.trim() ? { filter: it.filter.trim() } : {}) })}`;
 
 async function begin(it) {
@@ -68,7 +74,7 @@ function view(it) {
     it.problem && problem(plain(it.problem)),
     h('p', { class: 'faint' }, it.stop ? h('span', { class: 'live' }, 'Watching') : 'Stopped', ` \u00b7 ${number(it.n)} seen`, it.leftOut > 0 && `, ${number(it.leftOut)} left out: 50 a second are shown`, it.n > shown && `, the last ${number(shown)} are here`, '. Nobody who publishes waits for it.'),
     shown === 0 ? nothing(it.stop ? it.told : '') : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && h('section', { class: 'card detail', 'aria-label': 'Message' }, h('div', { class: 'bar' }, h('h2', null, `Came at ${time(it.open.came)}`), h('span', { class: 'grow' }), button('Close', () => { it.open = null; redraw(); }, { kind: 'quiet' })), messageView(it.open))),
-    commands([{ method: 'GET', address: address(it) }]),
+    commands([{ method: 'GET', address: address(it), ctl: ctl(it) }]),
   ];
 }
 

@@ -106,11 +106,11 @@ pub(super) const VERBS: &[Verb] = &[
         ..MESSAGES
     },
     Verb {
-        usage: "redrive_messages [--vhost <vhost>] --user <user> \
+        usage: "redrive_messages [--vhost <vhost>] [--user <user>] \
                 <--filter <filter> | --positions <n,n,...> | --all> [--limit <limit>] \
                 <--to-origin | --to-queue <queue> | --to-exchange <exchange> --routing-key <routing-key>> \
-                [--rate <rate>] [--clear-deaths] [--dry-run] <queue>",
-        description: "Sends messages of a queue on in the user's name, as a job",
+                [--to-uri <uri>] [--rate <rate>] [--clear-deaths] [--dry-run] <queue>",
+        description: "Sends messages of a queue on in the user's name, or to the broker of a URI, as a job",
         params: &["queue"],
         switches: &[
             text("user", None),
@@ -122,6 +122,7 @@ pub(super) const VERBS: &[Verb] = &[
             text("to-queue", None),
             text("to-exchange", None),
             text("routing-key", None),
+            text("to-uri", None),
             number("rate", None),
             flag("clear-deaths", None),
             flag("dry-run", None),
@@ -247,17 +248,20 @@ fn select(invocation: &Invocation) -> Result<Value, Invalid> {
 fn target(invocation: &Invocation) -> Result<Value, Invalid> {
     let key = invocation.text("routing-key");
     let to = (invocation.text("to-queue"), invocation.text("to-exchange"), key);
-    match (invocation.flag("to-origin"), to) {
-        (true, (None, None, None)) => Ok("origin".into()),
-        (false, (Some(queue), None, None)) => Ok(json!({"queue": queue})),
-        (false, (None, Some(exchange), Some(key))) => {
-            Ok(json!({"exchange": exchange, "routing_key": key}))
-        }
+    let mut to = match (invocation.flag("to-origin"), to) {
+        (true, (None, None, None)) => Map::new(),
+        (false, (Some(queue), None, None)) => Map::from_iter([("queue".to_owned(), queue.into())]),
+        (false, (None, Some(exchange), Some(key))) => Map::from_iter([
+            ("exchange".to_owned(), exchange.into()),
+            ("routing_key".to_owned(), key.into()),
+        ]),
         _ => {
             let text = "messages go to one of --to-origin, --to-queue, and --to-exchange with --routing-key";
-            Err(Invalid::Other(text.to_owned()))
+            return Err(Invalid::Other(text.to_owned()));
         }
-    }
+    };
+    to.extend(invocation.text("to-uri").map(|uri| ("uri".to_owned(), uri.into())));
+    Ok(if to.is_empty() { "origin".into() } else { Value::Object(to) })
 }
 
 /// Asks for something to be done to the messages that are meant.

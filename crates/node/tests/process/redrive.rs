@@ -191,6 +191,9 @@ fn messages_go_to_another_broker_and_leave_once_it_has_confirmed_them() {
     assert_eq!((&refused["state"], &refused["done"]), (&json!("failed"), &json!(0)), "{refused}");
     assert_eq!(refused["stayed"], json!({"it was not sent": 10}));
     assert_eq!(n_ready(&here, "dead"), N - 200);
+    let one = ["redrive_messages", "dead", "--all", "--limit", "1", "--to-queue", "there"];
+    here.0.ctl(&[&one[..], &["--to-uri", &uri("guest")]].concat());
+    wait_until("one more is there", || n_ready(&there, "there") == 201);
     // A broker that goes away costs nothing.
     let slow = json!({"select": "all", "to": to(&uri("guest"), "there"), "rate": 20}).to_string();
     let begun = here.expect(202, "POST /queues/%2F/dead/redrive", &slow);

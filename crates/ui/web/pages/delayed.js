@@ -36,12 +36,29 @@ function cancel({ vhost, exchange }, it) {
   });
 }
 
+/** Has messages go on at another time: one, or those that a filter picks. */
+function move({ vhost, exchange }, it, now = false) {
+  const body = (values) => ({ ...(!now && { delay_ms: Math.round(Number(values.seconds) * 1000) }), ...(!it && { filter: values.filter }) });
+  const delay = (values) => (now ? [] : ['--delay-ms', String(Math.round(Number(values.seconds) * 1000))]);
+  dialog({
+    title: it ? (now ? 'Send the message now?' : 'Send it at another time') : 'Send messages at another time', act: now ? 'Send it now' : 'Change the time',
+    says: h('p', null, it ? `It is due at ${time(it.due_ms)}.` : 'Those that a filter picks. With 0 seconds they go on at once.'),
+    fields: [
+      ...(it ? [] : [{ name: 'filter', label: 'Filter', required: true, wide: true, placeholder: "routing_key LIKE 'a.%'" }]),
+      ...(now ? [] : [{ name: 'seconds', label: 'Seconds from now', type: 'number', required: true, value: 0 }]),
+    ],
+    requests: (values) => [it ? { method: 'PUT', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed/${it.id}`, body: body(values), ctl: ['reschedule_delayed_message', '--vhost', vhost, ...delay(values), exchange, String(it.id)] }
+      : { method: 'PUT', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed`, body: body(values), ctl: ['reschedule_delayed_messages', '--vhost', vhost, ...delay(values), '--filter', values.filter, exchange] }],
+    told: now ? 'Sent' : 'The time is changed',
+  });
+}
+
 function held(page) {
   const { data: { held: all }, errors } = page;
   return [
-    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Held back by ', toExchange(page.vhost, page.exchange))),
+    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Held back by ', toExchange(page.vhost, page.exchange)), button('Change times', () => move(page, null))),
     errors.held && nothing(errors.held),
-    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [time(it.due_ms), it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', button('Drop', () => cancel(page, it), { kind: 'danger' })]), 'Nothing is held back.'),
+    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [time(it.due_ms), it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', [button('Now', () => move(page, it, true), { kind: 'quiet' }), button('Later', () => move(page, it), { kind: 'quiet' }), button('Drop', () => cancel(page, it), { kind: 'danger' })]]), 'Nothing is held back.'),
       all.length >= SHOWN_MAX && h('p', { class: 'faint' }, `The first ${number(SHOWN_MAX)}`)) : !errors.held && h('span', { class: 'ghost' }),
   ];
 }

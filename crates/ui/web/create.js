@@ -51,7 +51,7 @@ export function createQueue(vhost) {
     ],
     requests: (values) => {
       const args = { 'x-queue-type': values.type };
-      for (const field of known.filter((it) => values[it.name] !== '' && it.only(values))) {
+      for (const field of known.filter((it) => values[it.name] !== '' && it.only?.(values))) {
         const text = values[field.name];
         args[field.name] = field.type === 'number' ? Number(text) : text === 'true' ? true : text === 'false' ? false : text;
       }

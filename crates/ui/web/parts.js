@@ -53,7 +53,7 @@ export function button(label, act, options = {}) {
   }, options.icon && icon(options.icon), label);
 }
 
-/** A word with a meaning. @param {string} kind good, warn, bad, calm @param {any} text */
+/** A word with a meaning. @param {string} kind good, warn, bad, calm @param {any} text @param {string} [title] */
 export const tag = (kind, text, title) => h('span', { class: `tag ${kind}`, title }, text);
 
 /** How an object with a state is. */
@@ -68,9 +68,9 @@ export function section(title, ...content) {
   return h('section', { class: 'card' }, title && h('h2', null, title), ...content);
 }
 
-/** Names and what they are, one below the other. @param {[any, any][]} pairs */
+/** Names and what they are, one below the other. @param {([any, any] | false | null | undefined)[]} pairs */
 export function facts(pairs) {
-  return h('dl', { class: 'facts' }, pairs.filter(Boolean).map(([what, value]) => h('div', null, h('dt', null, what), h('dd', null, value))));
+  return h('dl', { class: 'facts' }, pairs.flatMap((pair) => (pair ? [pair] : [])).map(([what, value]) => h('div', null, h('dt', null, what), h('dd', null, value))));
 }
 
 /** A large number with its name. */
@@ -141,8 +141,8 @@ export function curl({ method, address, body, headers = {} }) {
 export function commands(requests) {
   const lines = requests.slice(0, 3).flatMap((request) => [
     ['curl', curl(request)],
-    request.ctl ? ['leveret ctl', ['leveret', 'ctl', ...request.ctl].map(quoted).join(' ')] : null,
-  ].filter(Boolean));
+    ...(request.ctl ? [['leveret ctl', ['leveret', 'ctl', ...request.ctl].map(quoted).join(' ')]] : []),
+  ]);
   if (lines.length === 0) return null;
   return h('details', { class: 'commands' }, h('summary', null, 'The same on the command line'),
     lines.map(([tool, line]) => h('div', { class: 'command' }, h('span', { class: 'label' }, tool), h('code', null, line), copier(line))),
@@ -201,7 +201,7 @@ export async function carryOut(requests, progress) {
 export function dialog(spec) {
   const opener = /** @type {any} */ (document.activeElement);
   const it = {
-    spec, key: Math.random(), values: {}, problem: '', busy: false, done: 0, typed: '', node: null, counted: /** @type {any[] | null} */ (null),
+    spec, key: Math.random(), values: {}, problem: '', busy: false, done: 0, typed: '', node: /** @type {any} */ (null), counted: /** @type {any[] | null} */ (null),
     changed() { it.counted = null; },
     close() {
       it.node?.close();

@@ -74,7 +74,7 @@ class Graph {
 
   way(from, to, key, kind) {
     const id = `${from}\0${to}\0${kind ?? ''}`;
-    const way = this.ways.get(id) ?? { from, to, keys: [], kind };
+    const way = this.ways.get(id) ?? { from, to, keys: /** @type {any[]} */ ([]), kind };
     if (key !== undefined && !way.keys.includes(key)) way.keys.push(key);
     this.ways.set(id, way);
   }

@@ -113,10 +113,7 @@ struct Putting {
     group: usize,
     n_items: usize,
     awaited: DurabilityToken,
-    refused: Vec<u32>,
-    /// By queues that answer themselves.
-    refused_on_consume: Vec<u32>,
-    /// The same by either, each with the number of its group.
+    /// Messages that a queue did not take, with the number of its group.
     not_taken: Vec<(usize, u32)>,
     /// Groups whose queues keep messages in journals of their own, or transient ones in the log too.
     apart: SmallVec<[usize; 2]>,
@@ -281,8 +278,7 @@ impl Batch {
 
     /// Everything is in its queues.
     fn note_put(&mut self, putting: Putting) -> DurabilityToken {
-        let Putting { awaited, refused, refused_on_consume, not_taken, apart, .. } = putting;
-        self.not_taken = not_taken;
+        let Putting { awaited, not_taken, apart, .. } = putting;
         for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
             let is_logged_alone = matches!(group.queue(), Some(QueueRef::Quorum(_)));
             for item in &group.items {
@@ -292,23 +288,29 @@ impl Batch {
                 }
             }
         }
-        for item in refused {
-            if let Some(publish) = self.pending.get_mut(item as usize) {
-                publish.refused = true;
-            }
+        if !not_taken.is_empty() {
+            self.note_not_taken(&not_taken);
         }
-        if !refused_on_consume.is_empty() {
-            let refused_on_consume = refused_on_consume.into_iter();
-            AnsweringQueues::note_refused(
-                &mut self.pending,
-                |one| &mut one.answering,
-                refused_on_consume,
-            );
-        }
+        self.not_taken = not_taken;
         if let Some(noted) = self.noted.take() {
             noted.placed(&awaited);
         }
         awaited
+    }
+
+    /// Notes messages as refused, each by the producer or by the queue, whoever answers it.
+    #[cold]
+    fn note_not_taken(&mut self, not_taken: &[(usize, u32)]) {
+        let groups = self.groups.all();
+        let answers = |group: usize| groups.get(group).is_some_and(|group| group.on_consume);
+        let by_queues = not_taken.iter().filter(|(group, _)| answers(*group));
+        let by_queues = by_queues.map(|(_, item)| *item);
+        AnsweringQueues::note_refused(&mut self.pending, |one| &mut one.answering, by_queues);
+        for (_, item) in not_taken.iter().filter(|(group, _)| !answers(*group)) {
+            if let Some(publish) = self.pending.get_mut(*item as usize) {
+                publish.refused = true;
+            }
+        }
     }
 
     /// Shows each message with the names of its queues, in order.
@@ -417,9 +419,7 @@ impl Putting {
             return None;
         }
         let places = refused.iter().filter_map(|one| items.get(one.item as usize));
-        self.not_taken.extend(places.clone().map(|item| (group, *item)));
-        let all = if on_consume { &mut self.refused_on_consume } else { &mut self.refused };
-        all.extend(places);
+        self.not_taken.extend(places.map(|item| (group, *item)));
         dead_letters_of(queue.def(), &refused, messages)
     }
 }

@@ -1,18 +1,19 @@
 //! Looking at messages page by page, while they come and go: nothing changes, none that stays is missed, none
 //! is seen twice.
 
-use crate::client::{Client, start_with, wait_until};
+use crate::client::{Client, at, start_with, wait_until};
 use broker::{Broker, Browser, LookFrom, PagerOptions, StorageOptions};
 use message::Properties;
 use proptest::prelude::*;
 use session::{Outcome, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use testing::MemoryDisk;
 
 /// The queue that is looked at, and one to which the same is done, but that.
 const QUEUES: [&str; 2] = ["seen", "other"];
+const TTL_MS: u64 = 5_000;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -22,6 +23,8 @@ enum Step {
     Get,
     /// The oldest that is held is settled.
     Settle(Outcome),
+    /// So many milliseconds go by, and messages expire.
+    Pass(u64),
     /// The next few messages are looked at; at the end it begins anew, in the other direction.
     Look(usize),
 }
@@ -37,6 +40,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => prop::collection::vec(0..4_u8, 1..12).prop_map(Step::Publish),
         3 => Just(Step::Get),
         3 => outcome.prop_map(Step::Settle),
+        1 => (1..TTL_MS).prop_map(Step::Pass),
         6 => (1..7_usize).prop_map(Step::Look),
     ];
     prop::collection::vec(step, 1..60)
@@ -57,7 +61,10 @@ struct World {
     /// One for each queue.
     clients: [Client; 2],
     n_published: usize,
-    n_ready: u64,
+    now_ms: u64,
+    /// The times at which those that are ready expire, by their bodies.
+    ready: BTreeMap<String, u64>,
+    held: VecDeque<(String, u64)>,
     is_backwards: bool,
 }
 
@@ -74,12 +81,18 @@ impl World {
         let storage =
             StorageOptions { pager, page_file_bytes: 20_000, ..StorageOptions::default() };
         let broker = start_with(Arc::new(MemoryDisk::new()), &storage);
+        let ttl = ("x-message-ttl", Value::I64(TTL_MS.try_into().unwrap()));
+        let arguments: Vec<_> = arguments.iter().cloned().chain([ttl]).collect();
         let clients = QUEUES.map(|queue| {
             let mut client = Client::connect(&broker);
-            client.declare_with(queue, true, arguments);
+            client.declare_with(queue, true, &arguments);
             client
         });
-        Self { broker, clients, n_published: 0, n_ready: 0, is_backwards: true }
+        let (ready, held) = (BTreeMap::new(), VecDeque::new());
+        let mut world =
+            Self { broker, clients, n_published: 0, now_ms: 0, ready, held, is_backwards: true };
+        world.pass(1_000);
+        world
     }
 }
 
@@ -98,11 +111,21 @@ impl World {
         for (client, queue) in self.clients.iter_mut().zip(QUEUES) {
             client.publish_with("", queue, &all);
         }
-        self.until_ready(self.n_ready + priorities.len() as u64);
+        let deadline_ms = self.now_ms + TTL_MS;
+        self.ready.extend(bodies.into_iter().map(|body| (body, deadline_ms)));
+        self.settled();
     }
 
-    fn until_ready(&mut self, n_ready: u64) {
-        self.n_ready = n_ready;
+    fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+        at(&self.broker, self.now_ms);
+        self.settled();
+    }
+
+    /// Both queues have those that have not expired.
+    fn settled(&mut self) {
+        self.ready.retain(|_, deadline_ms| *deadline_ms > self.now_ms);
+        let n_ready = self.ready.len() as u64;
         for (client, queue) in self.clients.iter_mut().zip(QUEUES) {
             wait_until("all are ready", || client.ask_ready(queue) == n_ready);
         }
@@ -110,24 +133,25 @@ impl World {
 
     /// Fetches a message of each, which are alike.
     fn get(&mut self) {
-        if self.n_ready == 0 {
+        if self.ready.is_empty() {
             return;
         }
         let [one, other] = &mut self.clients;
-        assert_eq!(one.get_soon(QUEUES[0]), other.get_soon(QUEUES[1]));
+        let got = one.get_soon(QUEUES[0]);
+        assert_eq!(got, other.get_soon(QUEUES[1]));
         assert_eq!(one.last().properties, other.last().properties);
-        self.n_ready -= 1;
+        let body = got.split(' ').nth(1).unwrap();
+        self.held.push_back(self.ready.remove_entry(body).unwrap());
     }
 
     fn settle(&mut self, outcome: Outcome) {
-        if self.clients[0].n_unsettled() == 0 {
-            return;
-        }
+        let Some(settled) = self.held.pop_front() else { return };
         for client in &mut self.clients {
             client.settle(1, outcome);
         }
         let comes_back = matches!(outcome, Outcome::Modified | Outcome::Released);
-        self.until_ready(self.n_ready + u64::from(comes_back));
+        self.ready.extend(Some(settled).filter(|_| comes_back));
+        self.settled();
     }
 
     /// All that is there now.
@@ -187,6 +211,7 @@ fn check(arguments: &[(&'static str, Value)], steps: &[Step]) {
             Step::Publish(messages) => world.publish(messages),
             Step::Get => world.get(),
             Step::Settle(outcome) => world.settle(*outcome),
+            Step::Pass(ms) => world.pass(*ms),
             Step::Look(n) => {
                 if !look.go_on(*n) {
                     look.check(&world.there());
@@ -197,11 +222,11 @@ fn check(arguments: &[(&'static str, Value)], steps: &[Step]) {
     }
     while look.go_on(3) {}
     look.check(&world.there());
-    while world.clients[0].n_unsettled() > 0 {
+    while !world.held.is_empty() {
         world.settle(Outcome::Released);
     }
     // Order, redelivered and delivery counts are as if nobody had looked.
-    while world.n_ready > 0 {
+    while !world.ready.is_empty() {
         world.get();
     }
 }

@@ -15,7 +15,7 @@ use amqp091::{
 };
 use anyhow::{Context as _, bail};
 
-use crate::transport::{Encryption, Received, Session, Transport, Trust};
+use crate::transport::{Encryption, Session, Transport, Trust};
 use crate::uri::Uri;
 
 /// The longest wait for an answer.
@@ -24,8 +24,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between attempts while the broker starts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Size of one read, bytes.
-pub const READ_BYTES: usize = 16 * 1024;
 
 /// There is no broker, or it does not let us in.
 #[derive(Debug, thiserror::Error)]
@@ -222,7 +220,7 @@ impl Client {
     ) -> anyhow::Result<T> {
         loop {
             let Some((frame, used)) = decode_frame(&self.input, self.frame_max)? else {
-                self.read_more()?;
+                self.transport.read_more(&mut self.input)?;
                 continue;
             };
             let looked = (frame.kind == FrameKind::Method)
@@ -231,18 +229,6 @@ impl Client {
             if let Some(looked) = looked {
                 return looked;
             }
-        }
-    }
-
-    fn read_more(&mut self) -> anyhow::Result<()> {
-        let at = self.input.len();
-        self.input.resize(at + READ_BYTES, 0);
-        let read = self.transport.receive(self.input.get_mut(at..).unwrap_or_default());
-        let n = read.map(|Received { n, .. }| n);
-        self.input.truncate(at + *n.as_ref().unwrap_or(&0));
-        match n.context("reading")? {
-            0 => bail!("the broker closed the socket"),
-            _ => Ok(()),
         }
     }
 

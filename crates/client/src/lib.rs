@@ -7,7 +7,7 @@ mod publisher;
 mod transport;
 mod uri;
 
-pub use connection::{Client, Closed, Link, READ_BYTES, Unreachable, closed, lesser, open};
+pub use connection::{Client, Closed, Link, Unreachable, closed, lesser, open};
 pub use publisher::{Answer, Outgoing, Publisher};
 pub use transport::{Encryption, Received, Sent, Session, Transport, Trust};
 pub use uri::Uri;

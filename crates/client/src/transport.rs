@@ -4,10 +4,14 @@
 
 mod tls;
 
+use anyhow::{Context as _, bail};
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 
 pub use tls::{Encryption, Session, Trust};
+
+/// Size of one read, bytes.
+const READ_BYTES: usize = 16 * 1024;
 
 /// A socket, with or without TLS.
 #[derive(Debug)]
@@ -56,6 +60,22 @@ impl Transport {
                 Ok(Received { n, may_be_more: n == into.len() })
             }
             Self::Tls(session) => session.receive(into),
+        }
+    }
+
+    /// Reads something onto the end of `input`, on a socket that waits.
+    ///
+    /// # Errors
+    /// The socket's; it is at its end.
+    pub fn read_more(&mut self, input: &mut Vec<u8>) -> anyhow::Result<()> {
+        let at = input.len();
+        input.resize(at + READ_BYTES, 0);
+        let read = self.receive(input.get_mut(at..).unwrap_or_default());
+        let n = read.map(|Received { n, .. }| n);
+        input.truncate(at + *n.as_ref().unwrap_or(&0));
+        match n.context("reading")? {
+            0 => bail!("the broker closed the socket"),
+            _ => Ok(()),
         }
     }
 

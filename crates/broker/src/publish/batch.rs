@@ -240,6 +240,19 @@ impl Batch {
         Some(self.note_put(putting))
     }
 
+    /// Puts everything into its queues, for who need not take turns; the same is returned.
+    pub(crate) fn put_all_in<S: Source>(
+        &mut self,
+        source: &S,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        loop {
+            if let Some(awaited) = self.put_in(source, wakes) {
+                return awaited;
+            }
+        }
+    }
+
     /// The messages that are to be put in next.
     fn next_portion(&self, putting: &Putting, room: usize) -> Option<Portion<'_>> {
         let group = self.groups.all().get(putting.group).filter(|_| room > 0)?;

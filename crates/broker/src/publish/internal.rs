@@ -50,6 +50,6 @@ pub(crate) fn publish_to(
         batch.note_expiring();
     }
     batch.add(PendingPublish { logged, ..PendingPublish::of(0) }, &queues);
-    while batch.put_in(&Single(message), wakes).is_none() {}
+    batch.put_all_in(&Single(message), wakes);
     batch.show(tracing, vhost, &Single(message));
 }

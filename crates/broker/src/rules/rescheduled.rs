@@ -3,7 +3,7 @@
 
 use super::sent_on::Departure;
 use crate::admin::Operations;
-use crate::browse::{Browser, LookFrom, LookedAt};
+use crate::browse::{Browser, LookFrom, LookedAt, end_of};
 use crate::publish::{Batch, PendingPublish, Source, n_durable};
 use crate::queue_ref::QueueRef;
 use amqp091::{ShortString, Value};
@@ -88,11 +88,7 @@ impl Operations<'_> {
                 let logged = message.message().persistent && n_durable(queues) > 0;
                 batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
             }
-            let durable = loop {
-                if let Some(durable) = batch.put_in(&source, &mut wakes) {
-                    break durable;
-                }
-            };
+            let durable = batch.put_all_in(&source, &mut wakes);
             wake_all(&mut wakes);
             durable
         };
@@ -104,16 +100,6 @@ impl Operations<'_> {
         self.durable().await;
         Ok(n_left as u64)
     }
-}
-
-/// The position behind the last message.
-fn end_of(queue: &QueueRef) -> Result<u64, String> {
-    let mut end = 0;
-    Browser::new(queue, LookFrom::Before(u64::MAX)).step(&mut |at| {
-        end = at.seen.position + 1;
-        ControlFlow::Break(())
-    })?;
-    Ok(end)
 }
 
 fn with_delay(message: &OwnedMessage, delay_ms: u32) -> OwnedMessage {

@@ -44,11 +44,7 @@ pub(super) fn send(
         return Sent::NotYet;
     }
     let mut wakes = Wakes::new();
-    let awaited = loop {
-        if let Some(awaited) = batch.put_in(&publish, &mut wakes) {
-            break awaited;
-        }
-    };
+    let awaited = batch.put_all_in(&publish, &mut wakes);
     batch.answer_parts(&publish, broker.classic.storage().wal(), &awaited);
     publish.show(broker, from, &batch);
     wake_all(&mut wakes);
@@ -76,11 +72,7 @@ pub(super) fn send_awaited(
         return None;
     }
     let mut wakes = Wakes::new();
-    let durable = loop {
-        if let Some(durable) = batch.put_in(&publish, &mut wakes) {
-            break durable;
-        }
-    };
+    let durable = batch.put_all_in(&publish, &mut wakes);
     publish.show(broker, from, &batch);
     wake_all(&mut wakes);
     let mut tried = std::mem::take(&mut publish.tried);
@@ -126,11 +118,7 @@ pub(super) fn send_on(
         return Err(loading);
     }
     let mut wakes = Wakes::new();
-    let durable = loop {
-        if let Some(durable) = batch.put_in(&publish, &mut wakes) {
-            break durable;
-        }
-    };
+    let durable = batch.put_all_in(&publish, &mut wakes);
     publish.show(broker, from, &batch);
     let n_queues = std::mem::take(&mut publish.n_queues);
     let fate = |(one, n): (&PendingPublish, &usize)| Fate::of(one, *n);

@@ -153,11 +153,7 @@ impl BringingBack {
                 let logged = message.persistent && n_durable(queues) > 0;
                 batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
             }
-            let durable = loop {
-                if let Some(durable) = batch.put_in(&source, &mut wakes) {
-                    break durable;
-                }
-            };
+            let durable = batch.put_all_in(&source, &mut wakes);
             batch.show(self.broker.timers.tracing(), None, &source);
             wake_all(&mut wakes);
             let taken = batch.pending().iter().zip(messages).filter(|(it, _)| !it.refused);

@@ -8,9 +8,9 @@ use streamproto::command::{
 use streamproto::{CommandId, Key, List, ResponseCode, ToClient, decode_frame, split_id};
 
 use client::Link;
+use client::Transport;
 use client::Uri;
-use client::{READ_BYTES, Unreachable, lesser, open};
-use client::{Received, Transport};
+use client::{Unreachable, lesser, open};
 
 /// The broker refused what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ impl StreamClient {
     ) -> anyhow::Result<Vec<u8>> {
         loop {
             let Some((frame, used)) = decode_frame(&self.input, self.frame_max)? else {
-                self.read_more()?;
+                self.transport.read_more(&mut self.input)?;
                 continue;
             };
             let (id, _) = split_id(frame)?;
@@ -165,18 +165,6 @@ impl StreamClient {
             if command != ToClient::Heartbeat(Heartbeat {}) {
                 self.held.extend_from_slice(&whole);
             }
-        }
-    }
-
-    fn read_more(&mut self) -> anyhow::Result<()> {
-        let at = self.input.len();
-        self.input.resize(at + READ_BYTES, 0);
-        let read = self.transport.receive(self.input.get_mut(at..).unwrap_or_default());
-        let n = read.map(|Received { n, .. }| n);
-        self.input.truncate(at + *n.as_ref().unwrap_or(&0));
-        match n.context("reading")? {
-            0 => bail!("the broker closed the socket"),
-            _ => Ok(()),
         }
     }
 

@@ -72,6 +72,9 @@ impl Confirms {
     /// Takes those who wait for no more than is committed.
     pub(crate) fn take(&mut self, n_committed: u64) -> VecDeque<(u64, Waiter)> {
         let n = self.waiting.partition_point(|(upto, _)| *upto <= n_committed);
+        if n == 0 {
+            return VecDeque::new();
+        }
         if n == self.waiting.len() {
             return std::mem::take(&mut self.waiting);
         }

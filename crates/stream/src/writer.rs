@@ -81,10 +81,10 @@ impl Writer {
     }
 
     /// Has `waiter` told when everything that was added is committed; gives it back if it is already, when
-    /// nobody else will tell it.
+    /// nobody else will tell it. Whoever has the log may still be telling those before it.
     #[must_use]
     pub(crate) fn confirm_added(&mut self, n_committed: u64, waiter: Waiter) -> Option<Waiter> {
-        if n_committed >= self.n_added {
+        if n_committed >= self.n_added && self.log.is_some() {
             return Some(waiter);
         }
         self.confirms.push(self.n_added, waiter);

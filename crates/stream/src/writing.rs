@@ -6,7 +6,7 @@ use crate::confirms::Waiter;
 use crate::services::StreamDurability;
 use crate::stream::Stream;
 use crate::writer::{Turn, Writer};
-use chunk_log::{ChunkLogError, LogEnd, SyncJob};
+use chunk_log::{ChunkLog, ChunkLogError, LogEnd, SyncJob};
 use confirm::{DurabilityToken, DurableJournal, JournalSynced};
 use queue_type::{Incoming, Wakes, wake_all};
 use std::sync::MutexGuard;
@@ -105,8 +105,7 @@ impl Writing<'_> {
         true
     }
 
-    /// Everything of a turn is where it belongs: those are told who wait for it. The log is given back after
-    /// that, so that they are told in order.
+    /// Everything of a turn is where it belongs: those are told who wait for it.
     fn commit(&self, turn: Turn, end: LogEnd, wakes: &mut Wakes) {
         let Turn { log, chunks, n_added, to_sync, .. } = turn;
         self.sync_beside(to_sync);
@@ -119,9 +118,23 @@ impl Writing<'_> {
         let told = stdx::lock(&self.0.writer).confirms.take(n_added);
         wakes.extend(told.into_iter().filter_map(|(_, waiter)| waiter.committed()));
         self.0.readers.tell(chunks.bytes.len(), wakes);
-        let mut writer = stdx::lock(&self.0.writer);
-        writer.making.give_spare(chunks);
-        writer.log = Some(log);
+        stdx::lock(&self.0.writer).making.give_spare(chunks);
+        self.give_back(log, wakes);
+    }
+
+    /// Gives the log back once all are told who wait for what is committed, so that they are told in order:
+    /// some have come meanwhile, with what was published before.
+    fn give_back(&self, log: Box<ChunkLog>, wakes: &mut Wakes) {
+        loop {
+            let mut writer = stdx::lock(&self.0.writer);
+            let told = writer.confirms.take(self.0.n_committed.load(Ordering::Acquire));
+            if told.is_empty() {
+                writer.log = Some(log);
+                return;
+            }
+            drop(writer);
+            wakes.extend(told.into_iter().filter_map(|(_, waiter)| waiter.committed()));
+        }
     }
 
     /// Has a thread sync what was written, which goes on meanwhile, and close what retention has removed.
@@ -147,10 +160,12 @@ impl Writing<'_> {
     /// Who publishes meanwhile leaves it to this thread to write.
     fn checkpoint(&self) {
         let Some(mut log) = stdx::lock(&self.0.writer).log.take() else { return };
+        let mut wakes = Wakes::new();
         match log.checkpoint() {
-            Ok(()) => stdx::lock(&self.0.writer).log = Some(log),
+            Ok(()) => self.give_back(log, &mut wakes),
             Err(error) => self.fail(&error),
         }
+        wake_all(&mut wakes);
         self.write_on_thread();
     }
 

@@ -38,8 +38,8 @@ pub struct Holder {
     pub owner: Owner,
     /// The consumer's tag; none of one that is cancelled, or never was a consumer.
     pub consumer_tag: Option<ShortString>,
-    /// How long it has held the message, at least, in milliseconds; none if nobody has looked yet.
-    pub held_ms: Option<u64>,
+    /// How long it has held the message, at least, in milliseconds.
+    pub held_ms: u64,
 }
 
 /// Publishes of a queue that wait for its consumers.

@@ -146,7 +146,7 @@ impl<'q> QuorumInspection<'q> {
             for (position, at_ms) in held.filter(|(position, _)| positions.contains(position)) {
                 let feed = state.members.feed_mut(id);
                 let consumer_tag = feed.map(|feed| feed.consumer_tag.clone());
-                let held_ms = Some(now_ms.saturating_sub(at_ms));
+                let held_ms = now_ms.saturating_sub(at_ms);
                 holders.push(Holder { position, owner, consumer_tag, held_ms });
             }
         }

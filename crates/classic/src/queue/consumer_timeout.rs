@@ -1,9 +1,9 @@
 //! Messages that wait for their acknowledgement for too long.
 //!
-//! Nothing is noted when a message is given out. What each consumer holds is looked at now and then, and
-//! what is held newly is gathered in a set with the time of that look: a bit or so per message. A message
-//! that is still there when its set is as old as the time-out is overdue; it was given out before that by
-//! an eighth of the time-out at most.
+//! Nothing is noted when a message is given out. What each consumer holds is looked at every few seconds, and
+//! what is held newly is gathered in a set with the time of that look: a bit or so per message. Sets that are
+//! close together for their age are joined. A message that is still there when its set is as old as the
+//! time-out is overdue; it was given out before that by an eighth of the time-out at most.
 //!
 //! Where the queue has no record of what a consumer holds (`ack-direct`), the client's outbox is asked for
 //! the oldest delivery, by its number; the newest number at each look stands for the set.
@@ -19,8 +19,10 @@ use session::UnsettledSince;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
-/// Sets of a consumer: each covers this part of the time-out.
-const SETS_MAX: u64 = 8;
+/// A set covers this part of its age at most, ...
+const PARTS: u64 = 8;
+/// ... or so many milliseconds.
+const APART_MS: u64 = 5_000;
 /// The time-out by which sets are made where there is none. COMPAT: RabbitMQ's.
 const USUAL_TIMEOUT_MS: u64 = 1_800_000;
 
@@ -32,13 +34,18 @@ pub(super) struct UnackedAges(BTreeMap<ConsumerKey, Ages>);
 #[derive(Debug, Default)]
 struct Ages {
     recorded: VecDeque<UnackedSince>,
+    /// The last look for what is held newly.
+    looked_ms: Option<u64>,
     /// Deliveries up to a number were made by a time, in milliseconds.
     unrecorded: VecDeque<(u64, u64)>,
 }
 
-/// Messages that were first seen to be held together.
+/// Messages that were first seen to be held at about the same time.
 #[derive(Debug)]
 struct UnackedSince {
+    /// None was held before.
+    from_ms: u64,
+    /// All were held by then.
     since_ms: u64,
     positions: PositionSet,
 }
@@ -76,7 +83,7 @@ impl UnackedAges {
             let timeout_ms = of_consumer_ms.unwrap_or(USUAL_TIMEOUT_MS);
             let ages = self.0.entry(consumer).or_default();
             let host = host.filter(|_| holder.holds_unrecorded());
-            let is_overdue = look_at(holder, &mut ages.recorded, timeout_ms, now_ms)
+            let is_overdue = ages.look_at_recorded(holder, timeout_ms, now_ms)
                 || host.is_some_and(|host| ages.look_at_unrecorded(host, timeout_ms, now_ms));
             if is_overdue && of_consumer_ms.is_some() {
                 overdue.push(AckTimeout { connection, channel, timeout_ms });
@@ -85,10 +92,11 @@ impl UnackedAges {
         overdue
     }
 
-    /// When a consumer was first seen to hold a message; none before the first look.
-    pub(super) fn seen_ms(&self, consumer: ConsumerKey, position: u64) -> Option<u64> {
-        let mut recorded = self.0.get(&consumer)?.recorded.iter();
-        recorded.find(|seen| seen.positions.contains(position)).map(|seen| seen.since_ms)
+    /// By when a consumer held a message that it holds now.
+    pub(super) fn seen_ms(&self, consumer: ConsumerKey, position: u64, now_ms: u64) -> u64 {
+        let mut recorded = self.0.get(&consumer).into_iter().flat_map(|ages| &ages.recorded);
+        let seen = recorded.find(|seen| seen.positions.contains(position));
+        seen.map_or(now_ms, |seen| seen.since_ms)
     }
 
     /// Since when a consumer has held its oldest message, at least; none before the first look.
@@ -98,7 +106,7 @@ impl UnackedAges {
         holder: &queue::Consumer,
         host: Option<&ConsumerChannel>,
     ) -> Option<u64> {
-        let Ages { recorded, unrecorded } = self.0.get(&consumer)?;
+        let Ages { recorded, unrecorded, .. } = self.0.get(&consumer)?;
         let is_held = |seen: &&UnackedSince| {
             seen.positions.ranges().any(|it| (it.start..it.end).any(|at| holder.holds(at)))
         };
@@ -126,43 +134,38 @@ impl Inspection<'_> {
     }
 }
 
-/// Whether the consumer holds something for too long.
-fn look_at(
-    holder: &queue::Consumer,
-    sets: &mut VecDeque<UnackedSince>,
-    timeout_ms: u64,
-    now_ms: u64,
-) -> bool {
-    for seen in sets.iter_mut() {
-        // One that is still held says enough.
-        while seen.positions.first().is_some_and(|at| !holder.holds(at)) {
-            seen.positions.pop_first();
-        }
-    }
-    sets.retain(|seen| !seen.positions.is_empty());
-    if sets.front().is_some_and(|oldest| now_ms >= oldest.since_ms + timeout_ms) {
-        return true;
-    }
-    let is_time = |newest: &UnackedSince| now_ms >= newest.since_ms + timeout_ms.div_ceil(SETS_MAX);
-    if sets.back().is_none_or(is_time) {
-        let is_new = |at: &u64| !sets.iter().any(|seen| seen.positions.contains(*at));
-        let mut positions = PositionSet::new();
-        holder.held().filter(is_new).for_each(|at| positions.push_back(at, 1));
-        if !positions.is_empty() {
-            sets.push_back(UnackedSince { since_ms: now_ms, positions });
-        }
-    }
-    false
-}
-
 impl Ages {
+    /// Whether the consumer holds something for too long.
+    fn look_at_recorded(&mut self, holder: &queue::Consumer, timeout_ms: u64, now_ms: u64) -> bool {
+        let sets = &mut self.recorded;
+        for seen in sets.iter_mut() {
+            // One that is still held says enough.
+            while seen.positions.first().is_some_and(|at| !holder.holds(at)) {
+                seen.positions.pop_first();
+            }
+        }
+        sets.retain(|seen| !seen.positions.is_empty());
+        if sets.front().is_some_and(|oldest| now_ms >= oldest.since_ms + timeout_ms) {
+            return true;
+        }
+        let apart_ms = APART_MS.min(timeout_ms.div_ceil(PARTS));
+        if self.looked_ms.is_none_or(|looked_ms| now_ms >= looked_ms + apart_ms) {
+            join_neighbours(sets, now_ms);
+            let positions = held_newly(holder, sets);
+            let from_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
+            if !positions.is_empty() {
+                sets.push_back(UnackedSince { from_ms, since_ms: now_ms, positions });
+            }
+        }
+        false
+    }
     /// Whether the consumer holds something for too long of which there is no record. Its outbox is asked no
     /// more often than the answer can matter.
     fn look_at_unrecorded(&mut self, host: &ConsumerChannel, timeout_ms: u64, now_ms: u64) -> bool {
         let marks = &mut self.unrecorded;
         let is_over =
             |mark: Option<&(u64, u64)>| mark.is_some_and(|(_, at)| now_ms >= at + timeout_ms);
-        let part_ms = timeout_ms.div_ceil(SETS_MAX);
+        let part_ms = timeout_ms.div_ceil(PARTS);
         let is_time = marks.back().is_none_or(|(_, at_ms)| now_ms >= at_ms + part_ms);
         if !is_time && !is_over(marks.front()) {
             return false;
@@ -180,6 +183,33 @@ impl Ages {
         }
         false
     }
+}
+
+/// Joins sets that are close together for their age; the later time counts.
+fn join_neighbours(sets: &mut VecDeque<UnackedSince>, now_ms: u64) {
+    let mut joined: VecDeque<UnackedSince> = VecDeque::with_capacity(sets.len());
+    for mut newer in sets.drain(..) {
+        let age_ms = now_ms.saturating_sub(newer.since_ms);
+        let is_close = |older: &mut UnackedSince| newer.since_ms - older.from_ms <= age_ms / PARTS;
+        if let Some(older) = joined.pop_back_if(is_close) {
+            for at in older.positions.ranges().flat_map(|range| range.start..range.end) {
+                newer.positions.insert(at);
+            }
+            newer.from_ms = older.from_ms;
+        }
+        joined.push_back(newer);
+    }
+    *sets = joined;
+}
+
+/// Messages that a consumer holds and that are in no set yet.
+fn held_newly(holder: &queue::Consumer, sets: &VecDeque<UnackedSince>) -> PositionSet {
+    let has =
+        |seen: &UnackedSince, at| seen.positions.last() >= Some(at) && seen.positions.contains(at);
+    let mut positions = PositionSet::new();
+    let is_new = |at: &u64| !sets.iter().any(|seen| has(seen, *at));
+    holder.held().filter(is_new).for_each(|at| positions.push_back(at, 1));
+    positions
 }
 
 /// A consumer's own time-out.

@@ -125,8 +125,7 @@ impl Membership<'_> {
             let Some(consumer) = self.fifo.consumers().get(key) else { continue };
             let mut note = |position| {
                 let consumer_tag = self.consumers.get(key).map(|host| host.consumer_tag.clone());
-                let since_ms = self.ages.seen_ms(key, position);
-                let held_ms = since_ms.map(|since_ms| now_ms.saturating_sub(since_ms));
+                let held_ms = now_ms.saturating_sub(self.ages.seen_ms(key, position, now_ms));
                 holders.push(Holder { position, owner, consumer_tag, held_ms });
             };
             if consumer.n_held() < positions.len() {

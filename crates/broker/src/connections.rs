@@ -11,7 +11,7 @@ pub use published::{ByRoute, ExchangeCounts, Published};
 
 use confirm::ConfirmQueue;
 use meta::{ConnectionId, QueueId};
-use session::{ChannelId, Error};
+use session::{ChannelId, Error, ShortString};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -124,6 +124,8 @@ struct Interrupts {
     overdue: BTreeMap<ChannelId, u64>,
     /// The permissions of its user have changed.
     rights_changed: bool,
+    /// Consumers that an operator ends.
+    cancelled: Vec<(ChannelId, ShortString)>,
 }
 
 impl Interrupts {
@@ -136,6 +138,9 @@ impl Interrupts {
         }
         if !self.overdue.is_empty() {
             return Some(Interrupt::FailOverdue);
+        }
+        if let Some((channel, consumer_tag)) = self.cancelled.pop() {
+            return Some(Interrupt::CancelConsumer(channel, consumer_tag));
         }
         std::mem::take(&mut self.rights_changed).then_some(Interrupt::ReviewRights)
     }
@@ -170,6 +175,8 @@ pub enum Interrupt {
     FailOverdue,
     /// Publishers and subscriptions that the user may not have any more are taken away.
     ReviewRights,
+    /// A consumer gets no more; what it holds stays its channel's.
+    CancelConsumer(ChannelId, ShortString),
 }
 
 /// Sizes of messages by which they are counted, bytes. COMPAT: RabbitMQ's.
@@ -276,6 +283,11 @@ impl Connection {
         self.interrupt(|it| {
             it.close.get_or_insert_with(|| reason.to_owned());
         });
+    }
+
+    /// Asks the connection's task to end a consumer, and to tell the client.
+    pub fn cancel_consumer(&self, channel: ChannelId, consumer_tag: ShortString) {
+        self.interrupt(|it| it.cancelled.push((channel, consumer_tag)));
     }
 
     /// Resolves when the connection's task has to do something that its client did not ask for.

@@ -314,6 +314,15 @@ impl Session {
                 self.streams.review_rights(&self.client);
                 true
             }
+            Interrupt::CancelConsumer(channel, consumer_tag) => {
+                self.client.turn.before_waiting();
+                let consumer_tag = &consumer_tag;
+                let told = |link| Event::ConsumerCancelled { channel, link, consumer_tag };
+                let consumer = (channel, consumer_tag);
+                self.links.end_consumer(&mut self.client, consumer, told).await;
+                self.wake();
+                true
+            }
         }
     }
 

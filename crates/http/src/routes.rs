@@ -188,6 +188,7 @@ routes! {
     GET "/channels/{name}" Management read clients::get_channel, "One channel";
     GET "/consumers" Management read clients::consumers, "Consumers";
     GET "/consumers/{vhost}" Vhost read clients::consumers, "Consumers in a virtual host";
+    DELETE "/leveret/consumers/{vhost}/{queue}/{tag}" Management change clients::cancel_consumer, "Cancel the consumers of a queue with a tag, or the one of `channel`; clients are told, and keep what they hold";
     GET "/vhosts/{vhost}/connections" Vhost read clients::list_in_vhost, "Connections to a virtual host";
     GET "/vhosts/{vhost}/channels" Vhost read clients::channels_in_vhost, "Channels in a virtual host";
     "exchanges":

@@ -154,18 +154,31 @@ impl Links {
     ) -> Result<Handled, Error> {
         let channel = control.channel;
         let answer = !control.nowait;
-        let link = client.channels.get_mut(channel).and_then(|channel| {
+        let cancelled = |link| Event::Detached { channel, link, consumer_tag, answer };
+        if self.end_consumer(client, (channel, consumer_tag), |id| cancelled(Some(id))).await {
+            return Ok(Handled::Answered);
+        }
+        let of_replies = client.is_reply_tag(channel, consumer_tag);
+        let of_replies = of_replies.then(|| client.end_replies(channel)).flatten();
+        client.turn.answer(cancelled(of_replies))
+    }
+
+    /// Ends a consumer and tells so after its last delivery; false if there is none of the tag.
+    pub(super) async fn end_consumer<'t>(
+        &mut self,
+        client: &mut Client,
+        (channel, consumer_tag): (ChannelId, &'t ShortString),
+        told: impl Fn(LinkId) -> Event<'t>,
+    ) -> bool {
+        let id = client.channels.get_mut(channel).and_then(|channel| {
             let link = channel.consumers.remove(consumer_tag)?;
             channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
             Some(link)
         });
-        let cancelled = |link| Event::Detached { channel, link, consumer_tag, answer };
-        let of_replies = client.is_reply_tag(channel, consumer_tag);
-        let of_replies = of_replies.then(|| client.end_replies(channel)).flatten();
-        let Some((id, link)) = link.and_then(|id| Some((id, self.get_mut(id)?))) else {
-            return client.turn.answer(cancelled(of_replies));
+        let Some((id, link)) = id.and_then(|id| Some((id, self.get_mut(id)?))) else {
+            return false;
         };
-        let tell = || client.turn.tell(|sink| sink.event(cancelled(Some(id))));
+        let tell = || client.turn.tell(|sink| sink.event(told(id)));
         let after = link.cancel(tell);
         let (queue, is_idle) = (Arc::clone(link.def()), link.detach_idle());
         tell_consumer(
@@ -181,7 +194,7 @@ impl Links {
         if after == AfterDetach::DeleteQueue {
             client.access.broker().changes().drop_queue(queue.id).await;
         }
-        Ok(Handled::Answered)
+        true
     }
 
     pub(super) async fn get_one(

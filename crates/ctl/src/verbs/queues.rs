@@ -99,6 +99,16 @@ pub(super) const VERBS: &[Verb] = &[
         ..OPERATIONS
     },
     Verb {
+        usage: "cancel_consumer [--vhost <vhost>] [--channel <channel>] <queue> <tag>",
+        description: "Ends the consumers of a queue with a tag, or the one of a channel",
+        params: &["queue", "tag"],
+        switches: &[text("channel", None)],
+        vhost: true,
+        banner: Banner::Text("Cancelling consumer '{tag}' of queue '{queue}' ..."),
+        action: Action::Do("DELETE /leveret/consumers/{vhost}/{queue}/{tag}"),
+        ..OPERATIONS
+    },
+    Verb {
         usage: "close_all_connections [--vhost <vhost> --limit <limit>] [-n <node> --global] \
                 [--per-connection-delay <delay>] <explanation>",
         description: "Closes the connections to a virtual host or the node",

@@ -3,7 +3,7 @@
 use super::flows::Flows;
 use super::{put_field, vhosts};
 use crate::Api;
-use crate::call::{Answer, Call, Outcome};
+use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
@@ -437,6 +437,40 @@ pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: Chan
         "peer_port": identity.peer_port,
         "user": identity.user,
     })
+}
+
+/// Ends the consumers of a queue with a tag, or the one of a channel. Who does not monitor ends its own.
+pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
+    let request = call.request()?;
+    let (queue, tag) = (call.param("queue"), call.param("tag"));
+    let wanted = request.optional("channel");
+    let view = call.view();
+    let vhost = vhost(&view.meta, call)?.name();
+    let broker = &call.api.management.broker;
+    let mut n_ended = 0;
+    for (of, one) in broker.figures().consumers() {
+        let is_named = of.def().vhost == *vhost && of.def().name.as_str() == queue;
+        let connection = broker.connections.get(one.connection);
+        let Some(connection) = connection.filter(|_| is_named && one.consumer_tag.to_text() == tag)
+        else {
+            continue;
+        };
+        let name = channel_name(&connection, one.channel);
+        if wanted.is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        check_user(call, &connection.identity.user)?;
+        if connection.identity.is_of_streams() {
+            let text = "subscriptions of the stream protocol end with their connection";
+            return Err(Refusal::bad_request(text));
+        }
+        connection.cancel_consumer(one.channel, one.consumer_tag.clone());
+        n_ended += 1;
+    }
+    if n_ended == 0 {
+        return Err(Refusal::lacks(format!("queue '{queue}' has no such consumer '{tag}'")));
+    }
+    Ok(Answer::NoContent)
 }
 
 pub(crate) fn consumers(call: &Call) -> Outcome {

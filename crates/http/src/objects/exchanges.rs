@@ -43,6 +43,12 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value
         let stats = figures.call.api.stats.of_exchange((&key, now), &figures.ranges);
         put_field(&mut object, "message_stats", stats);
     }
+    if vhost.policies().exchange_settings(exchange).delays {
+        let operations = figures.call.api.management.broker.operations();
+        let held = operations.delayed_queue(vhost.name(), &exchange.name);
+        let n_held = held.map(|queue| queue.stat().n_ready);
+        put_field(&mut object, "messages_delayed", json!(n_held.unwrap_or_default()));
+    }
     if let Some(policy) = vhost.policies().of_exchange(PolicyScope::User, &exchange.name) {
         put_field(&mut object, "policy", json!(policy.spec().name.as_str()));
     }

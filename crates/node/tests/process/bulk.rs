@@ -2,6 +2,7 @@
 
 use super::http_api::{Api, ask};
 use super::support::wait_until;
+use amqp091::method::{BasicAck, BasicConsume, BasicQos};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use testing::client::Client;
@@ -142,4 +143,49 @@ fn a_policy_is_set_as_it_was_foretold() {
     api.expect(201, "PUT /policies/%2F/p?expected=3", &policy);
     let queue = api.expect(200, "GET /queues/%2F/a.3", "");
     assert_eq!(queue["effective_policy_definition"]["max-length"], 5);
+}
+
+/// Of each type of queue: the client is told, keeps what it holds, and may consume again.
+#[test]
+fn a_cancelled_consumer_gets_no_more_and_its_channel_keeps_what_it_holds() {
+    let api = Api::start();
+    api.expect(201, "PUT /users/u", r#"{"password":"p","tags":"management"}"#);
+    api.expect(201, "PUT /permissions/%2F/u", r#"{"configure":"","write":"","read":""}"#);
+    for kind in ["classic", "quorum", "stream"] {
+        let body = json!({"arguments": {"x-queue-type": kind}}).to_string();
+        api.expect(201, &format!("PUT /queues/%2F/{kind}"), &body);
+        let mut client = Client::guest(api.0.address());
+        let one = BasicQos { prefetch_count: 1, ..BasicQos::default() };
+        assert_eq!(client.ask(1, one), "basic.qos-ok");
+        let queue = kind.as_bytes();
+        let consume = BasicConsume { queue, consumer_tag: b"t", ..BasicConsume::default() };
+        client.say(1, consume);
+        assert_eq!(client.next().show(), "basic.consume-ok");
+        (0..2).for_each(|n| client.put_publish(kind, true, &[n]));
+        client.flush();
+        let first = client.message().unwrap();
+        let facts = || api.expect(200, &format!("GET /queues/%2F/{kind}"), "");
+        wait_until("it is a consumer", || facts()["consumer_details"][0]["consumer_tag"] == "t");
+        let channel = facts()["consumer_details"][0]["channel_details"]["name"].clone();
+        let channel = channel.as_str().unwrap();
+        let address = format!("/leveret/consumers/%2F/{kind}/t");
+        let refused = ask(api.0.http_address(), "u:p", &format!("DELETE {address}"), "");
+        assert_eq!(refused.status, 401);
+        api.expect(404, &format!("DELETE {address}?channel=other"), "");
+        api.expect(404, &format!("DELETE {address}x"), "");
+        if kind == "quorum" {
+            api.0.ctl(&["cancel_consumer", "--channel", channel, kind, "t"]);
+        } else {
+            let channel = channel.replace(' ', "%20").replace('>', "%3E");
+            api.expect(204, &format!("DELETE {address}?channel={channel}"), "");
+        }
+        assert_eq!(client.next().show(), "basic.cancel");
+        assert_eq!(facts()["consumers"], 0);
+        client.say(1, BasicAck { delivery_tag: first.tag, multiple: false });
+        client.say(1, consume);
+        assert_eq!(client.next().show(), "basic.consume-ok");
+        if kind != "stream" {
+            assert_eq!(client.message().unwrap().body, [1], "{kind}");
+        }
+    }
 }

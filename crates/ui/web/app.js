@@ -109,6 +109,9 @@ export function parse(hash) {
   return { parts: address.split('/').filter((part) => part !== '').map(decoded), query: new URLSearchParams(search ?? '') };
 }
 
+/** Whether all that is shown is of one virtual host, so that a row need not say which. */
+export const isOneVhost = () => query('vhost') !== '' || app.vhosts.length < 2;
+
 /** A word of the address's query. @param {string} name */
 export const query = (name, otherwise = '') => app.route.query.get(name) ?? otherwise;
 

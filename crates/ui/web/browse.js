@@ -160,9 +160,9 @@ function list(it) {
     h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Select')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Body'), h('th', { scope: 'col' }, 'Beginning'))),
     h('tbody', null, it.messages.map((message) => h('tr', { key: message.position, class: it.open?.position === message.position ? 'selected' : null },
       h('td', { class: 'pick' }, h('input', { type: 'checkbox', 'aria-label': `Select ${message.position}`, checked: it.marked.includes(message), onchange: () => mark(message) })),
-      h('td', { class: 'num' }, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.position === message.position), onclick: () => open(it, message) }, number(message.position))),
-      h('td', null, it.isStream ? time(message.timestamp) : [message.state === 'ready' ? h('span', { class: 'faint' }, 'ready') : tag('warn', message.state), message.redelivered && [' ', tag('warn', 'redelivered')], message.deaths?.length > 0 && [' ', tag('bad', plain(message.deaths[0].reason))]]),
-      h('td', null, name(message.routing_key, '(empty)')), h('td', { class: 'num' }, bytes(message.payload_bytes)), h('td', { class: 'preview' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'))))));
+      h('td', { class: 'num', 'data-label': it.isStream ? 'Offset' : 'Position' }, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.position === message.position), onclick: () => open(it, message) }, number(message.position))),
+      h('td', { 'data-label': it.isStream ? 'Stored' : 'State' }, it.isStream ? time(message.timestamp) : [message.state === 'ready' ? h('span', { class: 'faint' }, 'ready') : tag('warn', message.state), message.redelivered && [' ', tag('warn', 'redelivered')], message.deaths?.length > 0 && [' ', tag('bad', plain(message.deaths[0].reason))]]),
+      h('td', { class: 'wide', 'data-label': 'Routing key' }, name(message.routing_key, '(empty)')), h('td', { class: 'num', 'data-label': 'Body' }, bytes(message.payload_bytes)), h('td', { class: 'preview' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'))))));
 }
 
 function chosen(it) {
@@ -203,7 +203,7 @@ function view(it) {
     h('p', { class: 'faint', role: 'status' }, it.busy && !it.messages ? 'Looking\u2026' : it.told, ' Looking changes nothing: no message is delivered by it.'),
     it.marked.length > 0 && chosen(it),
     it.marked.length === 2 && compared(it.marked),
-    it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'Nothing here matches.' : 'There are no messages here.') : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
+    it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'Nothing here matches.' : ['There are no messages here. ', button('Publish one', () => publish({ vhost: it.queue.vhost, exchange: '', routingKey: it.queue.name, isFixed: true }))]) : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
     h('div', { class: 'pager' }, button('Back', () => look(it, it.earlier.pop(), true), { disabled: it.earlier.length === 0 || it.busy }), button('Next', () => look(it, it.next), { disabled: !it.next || it.busy }),
       button('Look again', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy })),
   ];

@@ -2,7 +2,7 @@
 // table of the same numbers.
 
 import { h, render } from './dom.js';
-import { bytes, plain, short, time } from './format.js';
+import { bytes, plain, rate, short, time } from './format.js';
 
 /**
  * @typedef {{name: string, points: [number, number][], dash?: boolean}} Series points are time in ms and value, rising
@@ -32,7 +32,7 @@ export function rates(details) {
 }
 
 /** Round numbers from 0 to at least `max`. @param {number} max @param {boolean} [binary] */
-export function ticks(max, binary = false) {
+function ticks(max, binary = false) {
   if (!(max > 0)) return [0, 1];
   const base = binary && max >= 1024 ? 1024 ** Math.floor(Math.log(max) / Math.log(1024)) : 1;
   const scaled = max / base;
@@ -83,7 +83,7 @@ class ChartElement extends HTMLElement {
   get format() {
     const { unit } = this.chart;
     if (unit === 'bytes') return bytes;
-    return unit === 'rate' ? (value) => `${short(value)}/s` : short;
+    return unit === 'rate' ? rate : short;
   }
 
   update() {
@@ -119,7 +119,7 @@ class ChartElement extends HTMLElement {
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Time'), series.map((it) => h('th', { class: 'num', scope: 'col' }, plain(it.name))))),
       h('tbody', null, times.map((at) => h('tr', { key: at }, h('td', null, time(at)), series.map((it) => {
         const found = it.points.find(([when]) => when === at);
-        return h('td', { class: 'num' }, found ? this.format(found[1]) : '\u2013');
+        return h('td', { class: 'num', 'data-label': plain(it.name) }, found ? this.format(found[1]) : '\u2013');
       }))))));
   }
 

@@ -2,11 +2,10 @@
 
 import { link } from './app.js';
 import { path } from './api.js';
-import { h } from './dom.js';
 import { argumentsOf, dialog, vhostField } from './parts.js';
 
 /** Arguments of queues: name, types that know it, kind, what it does. @type {[string, string, string, string][]} */
-export const QUEUE_ARGUMENTS = [
+const QUEUE_ARGUMENTS = [
   ['x-message-ttl', 'classic quorum', 'number', 'ms after which a message that waits is dropped, or dead-lettered'],
   ['x-expires', 'classic quorum', 'number', 'ms without use after which the queue goes'],
   ['x-max-length', 'classic quorum', 'number', 'messages that are ready at most'],
@@ -66,5 +65,3 @@ export function createQueue(vhost) {
     done: (values) => { location.hash = link(['queues', values.vhost, values.name]); },
   });
 }
-
-export { h };

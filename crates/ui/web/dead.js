@@ -16,15 +16,15 @@ const KEYS_SHOWN = 3;
 /** Groups that one condition can be for. */
 const CHOSEN_MAX = 20;
 
-export const DEAD = 'x-death.reason IS NOT NULL';
+const DEAD = 'x-death.reason IS NOT NULL';
 
 const text = (it) => `'${String(it).replaceAll("'", "''")}'`;
 
 /** The condition that is true for the messages of a group. @param {any} group */
-export const conditionOf = ({ reason, queue, exchange }) => `x-death.reason = ${text(reason)} AND x-death.queue = ${text(queue)} AND x-death.exchange = ${text(exchange)}`;
+const conditionOf = ({ reason, queue, exchange }) => `x-death.reason = ${text(reason)} AND x-death.queue = ${text(queue)} AND x-death.exchange = ${text(exchange)}`;
 
 /** Adds a message to its group. @param {Map<string, any>} groups @param {any} message */
-export function sortIn(groups, message) {
+function sortIn(groups, message) {
   const [last] = message.deaths ?? [];
   if (!last) return;
   const key = [last.reason, last.queue, last.exchange].join('\0');

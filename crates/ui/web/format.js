@@ -40,7 +40,7 @@ export function short(value) {
       return `${digits(scaled)}${unit}`;
     }
   }
-  return size >= 100 || Number.isInteger(value) ? String(Math.round(value)) : digits(value);
+  return size >= 100 || Number.isInteger(value) ? number(value) : digits(value);
 }
 
 function digits(value) {
@@ -91,11 +91,6 @@ export function time(ms) {
   const two = (it) => String(it).padStart(2, '0');
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} `
     + `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-}
-
-/** @param {unknown} value */
-export function json(value) {
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** `1 queue`, `2 queues`. @param {number} n @param {string} noun */

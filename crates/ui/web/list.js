@@ -1,14 +1,14 @@
 // A page with a list: filter, order, columns, pages, what is selected. All of it is in the address. The node
 // filters and orders; the page has one hundred rows at most.
 
-import { app, link, listPath, query, redraw, remember, remembered, setQuery, tell } from './app.js';
+import { listPath, query, redraw, remember, remembered, setQuery, tell } from './app.js';
 import { get } from './api.js';
 import { h } from './dom.js';
 import { parseFilter, toQuery } from './filter.js';
 import { count, csv, number, plain } from './format.js';
 import { ICONS, button, dialog, download, icon, nothing, problem, saveView } from './parts.js';
 
-export const ROWS_MAX = 100;
+const ROWS_MAX = 100;
 /** Rows of a page that is fetched for a file or an action. */
 const FETCHED = 500;
 /** Rows that a file has at most. */
@@ -17,9 +17,9 @@ const FILE_ROWS_MAX = 100000;
 const BULK_MAX = 10000;
 
 /**
- * @typedef {{id: string, label: string, path: string, cell: (row: any) => any, num?: boolean, hidden?: boolean, sort?: boolean,
+ * @typedef {{id: string, label: string, path: string, cell: (row: any) => any, num?: boolean, wide?: boolean, hidden?: boolean | (() => boolean), sort?: boolean,
  *   also?: string[], filter?: import('./filter.js').Field, help?: string}} Column
- * `path` is what the column is ordered by, `also` what it needs besides; `nameOf` is the column that stands for
+ * `path` is what the column is ordered by, `also` what it needs besides; `wide` has a line of its own on a phone; `nameOf` is the column that stands for
  * a name, where rows have none.
  * @typedef {{title: string, list: string, noun: string, columns: Column[], key: (row: any) => string, needs: string[],
  *   sort?: string, desc?: boolean, buttons?: () => any, bulk?: {label: string, danger?: boolean, act: (rows: any[]) => void}[],
@@ -46,7 +46,7 @@ export function listPage(spec) {
   let seen = query('filter');
   let choosesColumns = false;
 
-  const shownIds = () => (query('columns') ? query('columns').split(',') : remembered(memory, null)) ?? spec.columns.filter((column) => !column.hidden).map((column) => column.id);
+  const shownIds = () => (query('columns') ? query('columns').split(',') : remembered(memory, null)) ?? spec.columns.filter(({ hidden }) => !(typeof hidden === 'function' ? hidden() : hidden)).map((column) => column.id);
   const shown = () => {
     const ids = shownIds();
     return /** @type {Column[]} */ (ids.map((id) => spec.columns.find((column) => column.id === id)).filter(Boolean));
@@ -195,7 +195,7 @@ export function listPage(spec) {
             redraw();
           },
         })),
-        columns.map((column) => h('td', { key: column.id, class: column.num ? 'num' : null }, column.cell(row))));
+        columns.map((column) => h('td', { key: column.id, class: column.num ? 'num' : column.wide ? 'wide' : null, 'data-label': column.label }, column.cell(row))));
     }));
   }
 
@@ -322,5 +322,3 @@ function together(rows, name) {
 
 /** A text as an expression that matches it alone. @param {string} text */
 export const escaped = (text) => text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&');
-
-export { link, app };

@@ -3,7 +3,7 @@
 import { app, begin, dismiss, has, isAdministrator, isMonitor, isPolicymaker, link, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
 import { ask, get, session } from './api.js';
 import { h } from './dom.js';
-import { count, plain, time } from './format.js';
+import { plain, time } from './format.js';
 import { ICONS, button, dialog, dialogs, icon, problem } from './parts.js';
 
 /** Pages by the first word of their address; each is loaded when it is opened first. */
@@ -102,7 +102,7 @@ function loginPage() {
 
 const THEMES = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark'], ['contrast', 'High contrast']];
 
-export function setTheme(theme) {
+function setTheme(theme) {
   remember('theme', theme);
   document.documentElement.dataset.theme = theme;
   redraw();
@@ -154,7 +154,7 @@ function top() {
     h('span', { class: 'grow' }),
     h('button', { type: 'button', class: 'button search', onclick: searchEverything, 'aria-keyshortcuts': 'Control+K' }, icon(ICONS.search), h('span', null, 'Search'), h('kbd', { 'aria-hidden': 'true' }, 'Ctrl K')),
     h('label', { class: 'vhosts' }, h('span', { class: 'hidden' }, 'Virtual host'), h('select', { onchange: (event) => chooseVhost(event.target.value) },
-      h('option', { value: '', selected: vhost === '' }, 'All virtual hosts'),
+      h('option', { value: '', selected: vhost === '' }, 'All vhosts'),
       app.vhosts.map((it) => h('option', { value: it.name, selected: it.name === vhost }, plain(it.name))))),
     h('span', { class: `live ${app.state.lost ? 'lost' : app.paused ? 'paused' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.state.lost ? 'No answer' : app.paused ? 'Paused' : 'Live'),
     button('', () => setPaused(!app.paused), { kind: 'quiet', icon: app.paused ? ICONS.play : ICONS.pause, label: app.paused ? 'Go on' : 'Pause', title: app.paused ? 'Go on (p)' : 'Pause (p)' }),
@@ -354,5 +354,4 @@ document.addEventListener('keyup', (event) => {
   }
 });
 
-export { count, has, isAdministrator, isMonitor, isPolicymaker };
 start();

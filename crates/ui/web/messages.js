@@ -4,7 +4,7 @@ import { redraw, refresh, tell } from './app.js';
 import { ask, path } from './api.js';
 import { h } from './dom.js';
 import { bytes, number, plain, time } from './format.js';
-import { argumentsOf, commands, copier, dialog, download, facts, fields, name, problem, tag } from './parts.js';
+import { argumentsOf, copier, dialog, download, facts, fields, name, problem, tag } from './parts.js';
 
 /** Bytes of a body that are shown of one that is longer. */
 const SHOWN_BYTES = 64 * 1024;
@@ -80,7 +80,7 @@ export function preview(message) {
 }
 
 /** The bytes of a body. @param {any} message */
-export function bodyBytes(message) {
+function bodyBytes(message) {
   if (message.payload_encoding === 'base64') return Uint8Array.from(atob(message.payload ?? ''), (char) => char.charCodeAt(0));
   return new TextEncoder().encode(message.payload ?? '');
 }
@@ -98,7 +98,7 @@ function asJson(message) {
 }
 
 /** Bytes as offset, hex and text. @param {Uint8Array} content */
-export function hex(content) {
+function hex(content) {
   const lines = [];
   for (let at = 0; at < content.length; at += 16) {
     const row = [...content.subarray(at, at + 16)];
@@ -117,7 +117,7 @@ function base64(content) {
 const formOf = new WeakMap();
 
 /** A body in the form that the reader likes. @param {any} message */
-export function bodyView(message) {
+function bodyView(message) {
   if (message.payload === undefined) return h('p', { class: 'nothing' }, 'The body is not shown here.');
   const json = asJson(message);
   const form = formOf.get(message) ?? (json ? 'json' : message.payload_encoding === 'base64' ? 'hex' : 'text');
@@ -165,5 +165,3 @@ export async function act(method, address, body, told) {
   refresh();
   return answer;
 }
-
-export { commands, problem };

@@ -1,9 +1,9 @@
 // Parts that pages are put together from.
 
-import { app, hold, link, queueLink, exchangeLink, redraw, refresh, remember, remembered, tell, has } from './app.js';
+import { app, hold, link, queueLink, exchangeLink, redraw, refresh, remember, remembered, tell } from './app.js';
 import { ask, root, sent } from './api.js';
 import { h } from './dom.js';
-import { bytes, duration, number, plain, quoted, rate, time } from './format.js';
+import { bytes, duration, number, plain, quoted, time } from './format.js';
 
 /** A name of somebody else's. @param {unknown} text @param {string} [empty] */
 export function name(text, empty = '(none)') {
@@ -63,9 +63,19 @@ export function state(text) {
   return kind === 'good' || kind === 'calm' ? h('span', { class: 'faint' }, text ?? '\u2013') : tag(kind, text);
 }
 
-/** A heading over what belongs together. */
+/** A heading over what belongs together, with its tables as files. */
 export function section(title, ...content) {
-  return h('section', { class: 'card' }, title && h('h2', null, title), ...content);
+  const hasTable = content.flat(2).some((it) => it?.props?.class === 'scroll');
+  return h('section', { class: 'card' }, (title || hasTable) && h('div', { class: 'over' }, title ? h('h2', null, title) : h('span', { class: 'grow' }), hasTable && saver()), ...content);
+}
+
+/** Saves the tables of the section it is in. */
+function saver() {
+  const save = (kind) => async (event) => {
+    const tables = event.currentTarget.closest('section').querySelectorAll('table');
+    (await import('./tables.js')).saveTables(kind, tables);
+  };
+  return h('details', { class: 'menu-of saver', key: 'save' }, h('summary', { 'aria-label': 'Save the table', title: 'Save the table' }, icon(ICONS.down)), h('div', { class: 'popup' }, button('CSV', save('csv')), button('JSON', save('json'))));
 }
 
 /** Names and what they are, one below the other. @param {([any, any] | false | null | undefined)[]} pairs */
@@ -75,7 +85,7 @@ export function facts(pairs) {
 
 /** A large number with its name. */
 export function tile(label, value, below, kind = '', address) {
-  const inner = [h('span', { class: 'label' }, label), h('strong', null, value), h('span', { class: 'below' }, below ?? '\u00a0')];
+  const inner = [h('span', { class: 'label' }, label), h('strong', null, value), h('span', { class: 'below' }, below || '\u00a0')];
   return address ? h('a', { class: `tile ${kind}`, href: address }, inner) : h('div', { class: `tile ${kind}` }, inner);
 }
 
@@ -89,10 +99,11 @@ export const nothing = (...text) => h('p', { class: 'nothing' }, ...text);
 /** A small table without pages. @param {any[]} heads @param {any[][]} rows @param {any} [none] */
 export function table(heads, rows, none = 'None') {
   if (rows.length === 0) return nothing(none);
-  const numeric = heads.map((head) => typeof head === 'string' && head.startsWith('#'));
+  const kinds = heads.map((head) => (head === '' ? 'act' : typeof head === 'string' && head.startsWith('#') ? 'num' : null));
+  const labels = heads.map((head) => (typeof head === 'string' ? head.replace('#', '') : null));
   return h('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Table' }, h('table', { class: 'small' },
-    h('thead', null, h('tr', null, heads.map((head, at) => h('th', { scope: 'col', class: numeric[at] ? 'num' : null }, head === '' ? h('span', { class: 'hidden' }, 'Actions') : typeof head === 'string' ? head.replace('#', '') : head)))),
-    h('tbody', null, rows.map((row) => h('tr', null, row.map((cell, at) => h('td', { class: numeric[at] ? 'num' : null }, cell)))))));
+    h('thead', null, h('tr', null, heads.map((head, at) => h('th', { scope: 'col', class: kinds[at] }, head === '' ? h('span', { class: 'hidden' }, 'Actions') : labels[at] ?? head)))),
+    h('tbody', null, rows.map((row) => h('tr', null, row.map((cell, at) => h('td', { class: kinds[at], 'data-label': labels[at] || null }, cell)))))));
 }
 
 /** The tabs of a page. @param {[string, any][]} tabs @param {string} open @param {(tab: string) => string} address */
@@ -118,8 +129,6 @@ export function fields(object) {
   return h('ul', { class: 'fields' }, entries.map(([key, it]) => h('li', null, h('span', { class: 'field' }, plain(key)), ' ', value(it))));
 }
 
-export { bytes, duration, number, rate, time };
-
 // ---- what changes something
 
 /**
@@ -127,7 +136,7 @@ export { bytes, duration, number, rate, time };
  */
 
 /** The same with curl. @param {Request} request */
-export function curl({ method, address, body, headers = {} }) {
+function curl({ method, address, body, headers = {} }) {
   const words = ['curl', '-u', quoted(app.who?.name ?? 'USER')];
   if (method !== 'GET') words.push('-X', method);
   for (const [key, it] of Object.entries(headers)) words.push('-H', quoted(`${key}: ${it}`));
@@ -172,7 +181,7 @@ export function download(file, content, type) {
 }
 
 /** Carries out one request after the other. @param {Request[]} requests @param {(n: number) => void} [progress] */
-export async function carryOut(requests, progress) {
+async function carryOut(requests, progress) {
   const failed = [];
   const answers = [];
   const undo = /** @type {string[]} */ ([]);
@@ -366,5 +375,3 @@ export function argumentsOf(text) {
   }
   return object;
 }
-
-export { has };

@@ -94,4 +94,3 @@ export function bringIn(address, where, done) {
 }
 
 const lost = (why, all) => all?.length > 0 && [problem(`${why}:`), table(['#Line', 'Routing key'], all.map((it) => [number(it.line), name(it.routing_key, '(empty)')]))];
-

@@ -6,11 +6,11 @@ import { download } from './parts.js';
 
 const text = (cell) => (cell.querySelector('[title]')?.getAttribute('title') ?? cell.textContent ?? '').trim();
 
-/** Saves all tables that are on the page. @param {'csv' | 'json'} kind */
-export function saveTables(kind) {
-  const tables = [...document.querySelectorAll('main table')].map((table) => ({
-    heads: [...table.querySelectorAll('thead th')].map(text),
-    rows: [...table.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('td')].map(text)),
+/** Saves tables, all that are on the page. @param {'csv' | 'json'} kind @param {Iterable<Element>} [shown] */
+export function saveTables(kind, shown = document.querySelectorAll('main table')) {
+  const tables = [...shown].map((table) => ({
+    heads: [...table.querySelectorAll('thead th:not(.act, .pick)')].map(text),
+    rows: [...table.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('td:not(.act, .pick)')].map(text)),
   }));
   const file = String(app.page?.title ?? 'page').replace(/[^\w.-]+/g, '-').toLowerCase();
   if (kind === 'csv') download(`${file}.csv`, [tables.map(({ heads, rows }) => csv(heads, rows)).join('\r\n\r\n')], 'text/csv');

@@ -43,7 +43,7 @@ const address = (it) => `${it.of}/tail?${new URLSearchParams({ payload_bytes: St
 async function begin(it) {
   it.stop?.abort();
   const stop = new AbortController();
-  Object.assign(it, { stop, problem: '', told: 'Waiting for the first.' });
+  Object.assign(it, { stop, problem: '', told: 'Waiting for the first. What came before is not shown.' });
   redraw();
   try {
     const response = await fetch(`${root}/api${sent(address(it))}`, { signal: stop.signal, headers: { 'x-requested-with': 'leveret' }, cache: 'no-store' });
@@ -82,4 +82,4 @@ const list = (it) => h('div', { class: 'list', tabindex: 0, role: 'group', 'aria
   h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Came'), it.columns.map((column) => h('th', { scope: 'col', class: column.num ? 'num' : null }, column.label)))),
   h('tbody', null, it.messages.slice(0, 100).map((message) => h('tr', { key: message.n, class: it.open?.n === message.n ? 'selected' : null },
     h('td', null, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.n === message.n), onclick: () => { it.open = message; redraw(); } }, time(message.came).slice(11))),
-    it.columns.map((column) => h('td', { class: column.num ? 'num' : column.kind }, column.cell(message))))))));
+    it.columns.map((column) => h('td', { class: column.num ? 'num' : column.kind, 'data-label': column.label }, column.cell(message))))))));

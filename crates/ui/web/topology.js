@@ -23,7 +23,7 @@ const BOX = { width: 184, height: 56, across: 84, down: 14 };
  * Places for stops: kinds from left to right, exchanges one behind the other, each near those that lead to it. Pure.
  * @param {Stop[]} stops @param {Way[]} ways
  */
-export function layout(stops, ways) {
+function layout(stops, ways) {
   const byId = new Map(stops.map((stop) => [stop.id, stop]));
   const isForward = (way) => byId.has(way.from) && byId.has(way.to) && !way.kind;
   const depths = new Map();
@@ -93,7 +93,7 @@ class Graph {
     if (!it) return;
     const stop = this.stops.get(id);
     if (stop) stop.note = it.type;
-    for (const { channel_details: channel } of (it.incoming ?? []).slice(0, NEIGHBOURS_MAX)) this.way(this.add('publisher', channel.name, link(['channels', channel.name])), id);
+    for (const { channel_details: channel } of (it.incoming ?? []).slice(0, NEIGHBOURS_MAX)) this.way(this.add('publisher', channel.name, link(['channels', channel.name]), { note: channel.user && `publisher, ${plain(channel.user)}` }), id);
     const alternate = it.arguments?.['alternate-exchange'];
     if (alternate) this.way(id, this.exchange(alternate), undefined, 'what it cannot route');
     for (const binding of into?.items ?? []) {
@@ -109,7 +109,7 @@ class Graph {
     const id = this.exchange(label);
     const from = await this.ask(`${path`/exchanges/${this.vhost}/${label}`}/bindings/source?page=1&page_size=${NEIGHBOURS_MAX * 2}`);
     const stop = this.stops.get(id);
-    if (stop && from?.filtered_count === 0) stop.bad = 'nothing is bound: a dead end';
+    if (stop && from?.filtered_count === 0) stop.bad = 'nothing is bound';
     for (const binding of from?.items ?? []) {
       const isQueue = binding.destination_type === 'queue';
       const isNew = !this.stops.has(`exchange ${binding.destination}`);
@@ -214,21 +214,19 @@ function picture(stops, ways, own) {
     const [from, to] = [places.get(way.from), places.get(way.to)];
     if (!from || !to) return null;
     const isBack = to.x <= from.x;
-    if (from.x === to.x && from !== to) {
-      const [x, y1, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.y + BOX.height / 2];
-      return h('path', { d: `M${x} ${y1} C${x + 50} ${y1} ${x + 50} ${y2} ${x + 5} ${y2}`, class: way.kind ? 'aside' : null });
-    }
-    const [x1, y1, x2, y2] = [from.x + (isBack && way.kind ? BOX.width / 2 : BOX.width), from.y + (isBack ? BOX.height : BOX.height / 2), to.x + (isBack ? BOX.width / 2 : 0), to.y + (isBack ? BOX.height : BOX.height / 2)];
-    const bend = Math.max(30, Math.abs(x2 - x1) / 2);
-    const d = isBack ? `M${x1} ${y1} C${x1} ${y1 + 46} ${x2} ${y2 + 46} ${x2} ${y2}` : `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 5} ${y2}`;
-    return h('path', { d, class: way.kind ? 'aside' : null });
+    // What goes back leaves and comes lower, where nothing else does, and between the columns.
+    const low = BOX.height * (isBack ? 0.75 : 0.5);
+    const [x1, y1, x2, y2] = [from.x + (from.x > to.x ? 0 : BOX.width), from.y + low, to.x + (isBack ? BOX.width : 0), to.y + low];
+    const bend = from.x === to.x ? BOX.across / 2 : Math.max(30, Math.abs(x2 - x1) / 2);
+    const [out, into] = [x1 + (from.x > to.x ? -bend : bend), x2 + (isBack ? bend : -bend)];
+    return h('path', { d: `M${x1} ${y1} C${out} ${y1} ${into} ${y2} ${x2 + (isBack ? 6 : -6)} ${y2}`, class: way.kind ? 'aside' : null, 'marker-end': 'url(#to)' });
   };
-  return h('div', { class: 'list way', tabindex: 0, role: 'group', 'aria-label': 'The way as a picture' },
-    h('div', { class: 'stops', style: { width: `${width}px`, height: `${height + 40}px` } },
-      h('svg', { width, height: height + 40, 'aria-hidden': 'true' }, ways.map(line)),
+  return h('div', { class: 'list way', tabindex: 0, role: 'group', 'aria-label': 'The way as a picture', mounted: (node) => { node.scrollLeft = (places.get(own)?.x ?? 0) - BOX.across; } },
+    h('div', { class: 'stops', style: { width: `${width}px`, height: `${height}px` } },
+      h('svg', { width, height, 'aria-hidden': 'true' }, h('defs', null, h('marker', { id: 'to', viewBox: '0 0 8 8', refX: 3, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto' }, h('path', { d: 'M0 0 8 4 0 8z' }))), ways.map(line)),
       stops.map((stop) => {
         const { x, y } = places.get(stop.id) ?? { x: 0, y: 0 };
         return h('a', { key: stop.id, href: stop.address, class: `stop ${stop.kind} ${stop.id === own ? 'own' : ''} ${stop.bad ? 'bad' : ''}`, 'aria-current': stop.id === own ? 'true' : null, style: { left: `${x}px`, top: `${y}px`, width: `${BOX.width}px`, height: `${BOX.height}px` }, title: plain(stop.label) },
-          h('span', { class: 'name' }, plain(stop.label) || '(AMQP default)'), h('span', { class: 'below' }, stop.bad ?? stop.note ?? stop.kind));
+          h('span', { class: 'name' }, plain(stop.label).replace(/ -> \S+/, '') || '(AMQP default)'), h('span', { class: 'below' }, stop.bad ?? stop.note ?? stop.kind));
       })));
 }

@@ -1,5 +1,6 @@
 // Channels.
 
+import { isOneVhost } from '../app.js';
 import { h } from '../dom.js';
 import { number, rate } from '../format.js';
 import { listPage } from '../list.js';
@@ -10,8 +11,8 @@ const n = (value) => (value ? number(value) : h('span', { class: 'faint' }, '0')
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
-  { id: 'name', label: 'Channel', path: 'name', cell: (row) => toChannel(row.name) },
-  { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: true, cell: (row) => name(row.vhost) },
+  { id: 'name', label: 'Channel', path: 'name', wide: true, cell: (row) => toChannel(row.name) },
+  { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: isOneVhost, cell: (row) => name(row.vhost) },
   { id: 'user', label: 'User', path: 'user', cell: (row) => name(row.user), filter: { key: 'user', path: 'user', kind: 'text', help: 'guest' } },
   { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'flow' } },
   { id: 'mode', label: 'Mode', path: 'confirm', also: ['transactional'], cell: (row) => (row.confirm ? tag('calm', 'confirms') : row.transactional ? tag('calm', 'transactions') : h('span', { class: 'faint' }, '\u2013')), filter: { key: 'confirms', path: 'confirm', kind: 'flag' } },

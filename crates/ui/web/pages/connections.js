@@ -1,6 +1,6 @@
 // Connections of clients.
 
-import { query } from '../app.js';
+import { isOneVhost, query } from '../app.js';
 import { path } from '../api.js';
 import { h } from '../dom.js';
 import { bytes, count, number, plain, time } from '../format.js';
@@ -18,7 +18,7 @@ export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
   { id: 'name', label: 'Name', path: 'name', also: ['user_provided_name'], cell: (row) => [toConnection(row.name), row.user_provided_name && h('div', { class: 'faint' }, name(row.user_provided_name))] },
-  { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: true, cell: (row) => name(row.vhost) },
+  { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: isOneVhost, cell: (row) => name(row.vhost) },
   { id: 'user', label: 'User', path: 'user', cell: (row) => name(row.user), filter: { key: 'user', path: 'user', kind: 'text', help: 'guest' } },
   { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'blocked' } },
   { id: 'protocol', label: 'Protocol', path: 'protocol', cell: (row) => protocol(row.protocol) },
@@ -31,7 +31,7 @@ const COLUMNS = [
   { id: 'host', label: 'From', path: 'peer_host', hidden: true, cell: (row) => plain(row.peer_host), filter: { key: 'host', path: 'peer_host', kind: 'text', help: '10.0' } },
 ];
 
-export const closeConnection = (row) => ({ method: 'DELETE', address: path`/connections/${row.name}`, headers: { 'x-reason': 'Closed by hand' }, ctl: null });
+const closeConnection = (row) => ({ method: 'DELETE', address: path`/connections/${row.name}`, headers: { 'x-reason': 'Closed by hand' }, ctl: null });
 
 export function open() {
   return listPage({

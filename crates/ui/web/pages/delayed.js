@@ -3,7 +3,7 @@
 import { link, listPath, query } from '../app.js';
 import { path } from '../api.js';
 import { h } from '../dom.js';
-import { bytes, number, plain, time } from '../format.js';
+import { bytes, duration, number, plain, time } from '../format.js';
 import { button, dialog, name, nothing, problem, section, table, tag, to, toExchange } from '../parts.js';
 
 /** Messages of an exchange that are shown. */
@@ -56,9 +56,9 @@ function move({ vhost, exchange }, it, now = false) {
 function held(page) {
   const { data: { held: all }, errors } = page;
   return [
-    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Held back by ', toExchange(page.vhost, page.exchange)), button('Change times', () => move(page, null))),
+    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Held back by ', toExchange(page.vhost, page.exchange)), h('span', { class: 'grow' }), button('Change times', () => move(page, null))),
     errors.held && nothing(errors.held),
-    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [time(it.due_ms), it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', [button('Now', () => move(page, it, true), { kind: 'quiet' }), button('Later', () => move(page, it), { kind: 'quiet' }), button('Drop', () => cancel(page, it), { kind: 'danger' })]]), 'Nothing is held back.'),
+    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [[time(it.due_ms), ' ', h('span', { class: 'faint' }, it.due_ms > Date.now() ? `in ${duration(it.due_ms - Date.now())}` : 'now')], it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', h('div', { class: 'bar' }, button('Now', () => move(page, it, true)), button('Later', () => move(page, it)), button('Drop', () => cancel(page, it), { kind: 'danger' }))]), 'Nothing is held back.'),
       all.length >= SHOWN_MAX && h('p', { class: 'faint' }, `The first ${number(SHOWN_MAX)}`)) : !errors.held && h('span', { class: 'ghost' }),
   ];
 }

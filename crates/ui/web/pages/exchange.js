@@ -106,7 +106,7 @@ function tried(page) {
   const { answer } = trial;
   return section('Where would a message go? Nothing is published by this.',
     h('form', { onsubmit: (event) => { event.preventDefault(); tryOut(page); } }, h('div', { class: 'form' },
-      control(trial, { name: 'routing_key', label: 'Routing key' }), control(trial, { name: 'headers', label: 'Headers', placeholder: '{"tenant": "a"}' })), h('p', null, ' ', h('button', { type: 'submit', class: 'button primary' }, 'Try'))),
+      control(trial, { name: 'routing_key', label: 'Routing key' }), control(trial, { name: 'headers', label: 'Headers', placeholder: '{"tenant": "a"}' })), h('p', null, h('button', { type: 'submit', class: 'button primary' }, 'Try'))),
     trial.problem && problem(trial.problem),
     answer && [
       h('p', null, tag(answer.outcome === 'routed' && answer.allowed ? 'good' : 'warn', answer.outcome), ' ', answer.allowed ? '' : ['You may not publish: ', answer.permission, ' ']),

@@ -1,20 +1,20 @@
 // Exchanges.
 
-import { query } from '../app.js';
+import { isOneVhost, query } from '../app.js';
 import { path } from '../api.js';
 import { h } from '../dom.js';
 import { count, plain, rate } from '../format.js';
 import { bulkDialog, listPage } from '../list.js';
-import { ICONS, argumentsOf, button, dialog, name, tag, toExchange, vhostField } from '../parts.js';
+import { ICONS, argumentsOf, button, dialog, name, toExchange, vhostField } from '../parts.js';
 
 const perSecond = (details) => (details?.rate ? rate(details.rate) : h('span', { class: 'faint' }, '0/s'));
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
   { id: 'name', label: 'Name', path: 'name', also: ['vhost'], cell: (row) => toExchange(row.vhost, row.name) },
-  { id: 'vhost', label: 'Virtual host', path: 'vhost', cell: (row) => name(row.vhost), filter: { key: 'vhost', path: 'vhost', kind: 'text', help: 'shop' } },
+  { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: isOneVhost, cell: (row) => name(row.vhost), filter: { key: 'vhost', path: 'vhost', kind: 'text', help: 'shop' } },
   { id: 'type', label: 'Type', path: 'type', cell: (row) => row.type, filter: { key: 'type', path: 'type', kind: 'text', help: 'topic' } },
-  { id: 'features', label: 'Features', path: 'arguments', also: ['durable', 'auto_delete', 'internal', 'policy'], sort: false, cell: (row) => h('span', { class: 'features' }, [
+  { id: 'features', label: 'Features', path: 'arguments', wide: true, also: ['durable', 'auto_delete', 'internal', 'policy'], sort: false, cell: (row) => h('span', { class: 'features' }, [
     !row.durable && ['T', 'transient'], row.auto_delete && ['AD', 'auto-delete'], row.internal && ['I', 'internal'],
     ...Object.entries(row.arguments ?? {}).map(([key, value]) => [key === 'alternate-exchange' ? 'AE' : 'Args', `${key} = ${JSON.stringify(value)}`]), row.policy && [row.policy, 'policy'],
   ].filter(Boolean).map(([text, title]) => h('span', { class: 'feature', title: plain(title) }, plain(text)))) },
@@ -54,5 +54,3 @@ export function open() {
     bulk: [{ label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'exchange', name: (row) => row.name, request: deleteExchange, told: `Deleted ${count(rows.length, 'exchange')}`, says: h('p', null, 'With them go their bindings; what is published to them is refused.') }) }],
   });
 }
-
-export { tag };

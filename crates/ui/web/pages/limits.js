@@ -1,6 +1,5 @@
 // Limits of virtual hosts and users.
 
-import { app } from '../app.js';
 import { path } from '../api.js';
 import { h } from '../dom.js';
 import { number } from '../format.js';
@@ -39,5 +38,3 @@ function list(page, kind, title) {
   return section([title, ' ', button('Set a limit', () => set(kind))], table([kind === 'vhost' ? 'Virtual host' : 'User', 'Limit', '#At most', ''], entries.map((it) => [name(it.of), h('code', null, it.limit), number(it.value),
     button('Clear', () => dialog({ title: 'Clear the limit?', says: h('p', null, name(it.of), ` may have any number again (${it.limit}).`), act: 'Clear', requests: () => [{ method: 'DELETE', address: path`/${kind}-limits/${it.of}/${it.limit}` }], told: 'Cleared' }))]), 'None'));
 }
-
-export { app };

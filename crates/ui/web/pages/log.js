@@ -49,4 +49,3 @@ function view(parts) {
     parts[tab] === null ? nothing(`The node does not tell this to an exchange. With `, h('code', null, TABS[tab].setting), ' in its configuration it does, after a restart.') : parts[tab]?.view(),
   ];
 }
-

@@ -3,7 +3,7 @@
 import { app, isAdministrator, query, link } from '../app.js';
 import { path } from '../api.js';
 import { h } from '../dom.js';
-import { bytes, number, plain } from '../format.js';
+import { bytes, count, number, plain } from '../format.js';
 import { button, dialog, facts, name, nothing, problem, section, table, tabs, tag } from '../parts.js';
 
 const CHECKS = [
@@ -52,7 +52,10 @@ function health(page) {
   const { attempts, memory, listeners, certificates } = page.data;
   const told = (at) => (page.errors[`check${at}`] ? [tag('bad', 'fails'), ' ', plain(page.errors[`check${at}`])] : page.data[`check${at}`] ? tag('good', 'passes') : '\u2026');
   const parts = Object.entries(memory?.memory ?? {}).filter(([key, value]) => typeof value === 'number' && value > 0);
+  const failing = CHECKS.filter((_, at) => page.errors[`check${at}`]).length;
+  const passed = CHECKS.filter((_, at) => page.data[`check${at}`] && !page.errors[`check${at}`]).length;
   return [
+    h('p', { class: 'lead', role: 'status' }, failing > 0 ? [tag('bad', count(failing, 'check')), failing === 1 ? ' fails.' : ' fail.'] : passed === CHECKS.length && [tag('good', 'Healthy'), ` All ${passed} checks pass.`]),
     section('Health checks', table(['Check', 'Now', 'For programs'], CHECKS.map(([address, label], at) => [label, told(at), h('code', null, `/api${address}`)]))),
     listeners && section('What it listens on', table(['Protocol', '#Port', 'Address', 'For'], listeners.map((it) => [it.protocol, String(it.port), h('code', null, plain(it.interface)), plain(it.purpose)]))),
     certificates?.length > 0 && section('Certificates', table(['Subject', 'Expires', 'File'], certificates.map((it) => [name(it.subject), plain(it.not_after ?? it.expires ?? ''), name(it.file ?? it.certfile ?? '')]))),

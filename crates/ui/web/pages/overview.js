@@ -1,10 +1,10 @@
 // The node at a glance: what is wrong right now, and how much goes through.
 
-import { app, isMonitor, link, query, queueLink, setQuery } from '../app.js';
+import { app, isMonitor, isOneVhost, link, query, setQuery } from '../app.js';
 import { chart, levels, RANGES, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate, short } from '../format.js';
-import { facts, problem, section, table, tag, tile, to, toQueue } from '../parts.js';
+import { facts, name, nothing, problem, section, table, tag, tile, to, toQueue } from '../parts.js';
 
 const COLUMNS = 'name,vhost,type,messages_ready,messages,consumers,messages_details.rate';
 
@@ -17,8 +17,8 @@ export function open() {
       const list = (words) => `/queues${vhost}?page=1&page_size=6&columns=${COLUMNS}&${words}`;
       return {
         all: vhost ? `/vhosts${vhost}?${range}` : `/overview?${range}`,
-        idle: list('where=messages_ready>0&where=consumers=0&sort=messages_ready&sort_reverse=true'),
-        grow: list('where=messages_details.rate>0&sort=messages_details.rate&sort_reverse=true'),
+        idle: list('where=messages_ready>0&where=consumers=0&where=type!=stream&sort=messages_ready&sort_reverse=true'),
+        grow: list('where=messages_details.rate>0&where=type!=stream&sort=messages_details.rate&sort_reverse=true'),
         ...(isMonitor() ? { nodes: `/nodes?${samples(query('range', '600'), ['node_stats'])}` } : {}),
       };
     },
@@ -44,6 +44,7 @@ function view(page) {
         (stats.drop_unroutable_details?.rate ?? 0) > 0 ? 'warn' : ''),
       objects && tile('Queues', short(objects.queues), count(objects.consumers, 'consumer'), '', link(['queues'])),
       objects && tile('Connections', short(objects.connections), count(objects.channels, 'channel'))),
+    objects?.queues === 0 && nothing('There are no queues yet. ', to(link(['queues']), 'Make one'), ', or let a client declare one: ports are below.'),
     now(idle, grow),
     h('div', { class: 'charts' },
       chart({ label: 'Messages', series: [{ name: 'Ready', points: levels(totals.messages_ready_details) }, { name: 'Unacked', points: levels(totals.messages_unacknowledged_details) }] }),
@@ -72,13 +73,13 @@ function now(idle, grow) {
   const calm = !alarms && idle?.filtered_count === 0 && grow?.filtered_count === 0;
   if (!idle || !grow) return null;
   if (calm) return h('p', { class: 'calm-line' }, tag('good', 'All calm'), ' No queue grows, and none has messages without consumers.');
-  const row = (queue) => [toQueue(queue.vhost, queue.name), number(queue.messages_ready), number(queue.consumers), signed(queue.messages_details?.rate)];
+  const row = (queue) => [[toQueue(queue.vhost, queue.name), !isOneVhost() && h('span', { class: 'faint' }, ' in ', name(queue.vhost))], number(queue.messages_ready), number(queue.consumers), signed(queue.messages_details?.rate)];
   const more = (list, filter) => list.filtered_count > list.items.length && h('p', null, to(link(['queues'], { ...filter, vhost: query('vhost') }), `All ${number(list.filtered_count)}`));
   return h('div', { class: 'cards' },
     section(['Messages that nobody consumes ', idle.filtered_count > 0 && tag('warn', number(idle.filtered_count))],
-      table(['Queue', '#Ready', '#Consumers', '#Change'], idle.items.map(row), 'Every queue with messages has a consumer.'), more(idle, { filter: 'ready>0 no:consumers', sort: 'ready', desc: 1 })),
+      table(['Queue', '#Ready', '#Consumers', '#Change'], idle.items.map(row), 'Every queue with messages has a consumer.'), more(idle, { filter: 'ready>0 no:consumers type!=stream', sort: 'ready', desc: 1 })),
     section(['Queues that grow ', grow.filtered_count > 0 && tag('warn', number(grow.filtered_count))],
-      table(['Queue', '#Ready', '#Consumers', '#Change'], grow.items.map(row), 'No queue grows.'), more(grow, { filter: 'change>0', sort: 'change', desc: 1 })));
+      table(['Queue', '#Ready', '#Consumers', '#Change'], grow.items.map(row), 'No queue grows.'), more(grow, { filter: 'change>0 type!=stream', sort: 'change', desc: 1 })));
 }
 
 const signed = (by) => (by === undefined ? '\u2013' : `${by > 0 ? '+' : ''}${rate(by)}`);
@@ -116,5 +117,3 @@ function listeners(all) {
       ['Queues deleted', rate(all.churn_rates.queue_deleted_details?.rate)],
     ]));
 }
-
-export { queueLink };

@@ -49,4 +49,3 @@ function list(page, key) {
   return section([isGlobal ? 'Of the whole cluster ' : 'By virtual host ', button('Parameter', () => edit(isGlobal, null), { icon: ICONS.plus, kind: isGlobal ? '' : 'primary', label: isGlobal ? 'Global parameter' : 'Parameter' })],
     isGlobal ? table(['Name', 'Value', ''], rows.map((it) => [name(it.name), value(it.value), acts(it)])) : table(['Component', 'Name', 'Virtual host', 'Value', ''], rows.map((it) => [name(it.component), name(it.name), name(it.vhost), value(it.value), acts(it)])));
 }
-

@@ -1,13 +1,13 @@
 // One queue or stream: how it is, why, who reads it, what is in it.
 
-import { app, isAdministrator, link, query, queueLink, redraw, setQuery } from '../app.js';
+import { isAdministrator, link, query, queueLink, redraw, setQuery } from '../app.js';
 import { path } from '../api.js';
 import { chart, levels, RANGES, rates, samples } from '../chart.js';
 import { bindTo, unbind } from '../bind.js';
 import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate, short, time } from '../format.js';
 import { fetchMessages, publish } from '../messages.js';
-import { asked, button, dialog, facts, fields, name, nothing, problem, section, state, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
+import { asked, button, dialog, facts, fields, name, nothing, problem, section, state, table, tabs, tag, tile, to, toChannel, toExchange, value } from '../parts.js';
 import { deleteQueue, purgeQueue } from './queues.js';
 
 export function open([, vhost, queue]) {
@@ -80,17 +80,17 @@ function now(page) {
       !isStream && tile('Unacked', short(queue.messages_unacknowledged), change(queue.messages_unacknowledged_details)),
       tile('In', perSecond('publish'), `${short(stats.publish ?? 0)} in all`),
       tile('Out', perSecond('deliver_get'), `${short(stats.deliver_get ?? 0)} in all`),
-      tile('Acknowledged', perSecond('ack'), `${perSecond('redeliver')} redelivered`),
+      !isStream && tile('Acknowledged', perSecond('ack'), `${perSecond('redeliver')} redelivered`),
       queue.message_bytes !== undefined && tile('Bytes', bytes(queue.message_bytes), queue.messages ? `${bytes(queue.message_bytes / queue.messages)} each` : ''),
       queue.messages_delayed > 0 && tile('Delayed', short(queue.messages_delayed), queue.next_delayed_at ? `next ${time(queue.next_delayed_at)}` : ''),
       queue.messages_unconfirmed > 0 && tile('Unconfirmed', short(queue.messages_unconfirmed), `${number(queue.confirms_timed_out)} timed out`),
-      why && tile('Oldest', why.oldest_message_age_seconds ? duration(why.oldest_message_age_seconds * 1000) : '\u2013', 'age of a message')),
+      why?.oldest_message_age_seconds > 0 && tile('Oldest', duration(why.oldest_message_age_seconds * 1000), 'age of a message')),
     h('div', { class: 'segments', role: 'group', 'aria-label': 'Time', style: { 'align-self': 'flex-start' } }, RANGES.map(([id, label]) => h('button', {
       type: 'button', 'aria-pressed': String(id === open), onclick: () => setQuery({ range: id === '600' ? '' : id }),
     }, label))),
     h('div', { class: 'charts' },
-      chart({ label: 'Messages', series: [{ name: 'Ready', points: levels(queue.messages_ready_details) }, { name: 'Unacked', points: levels(queue.messages_unacknowledged_details) }].slice(0, isStream ? 1 : 2) }),
-      chart({ label: 'Rates', unit: 'rate', series: [['In', 'publish'], ['Out', 'deliver_get'], ['Acknowledged', 'ack'], ['Redelivered', 'redeliver'], ['Fetched one by one', 'get']]
+      chart({ label: 'Messages', series: [{ name: isStream ? 'Messages' : 'Ready', points: levels(queue.messages_ready_details) }, { name: 'Unacked', points: levels(queue.messages_unacknowledged_details) }].slice(0, isStream ? 1 : 2) }),
+      chart({ label: 'Rates', unit: 'rate', series: [['In', 'publish'], ['Out', 'deliver_get'], ...(isStream ? [] : [['Acknowledged', 'ack'], ['Redelivered', 'redeliver'], ['Fetched one by one', 'get']])]
         .map(([label, key]) => ({ name: label, points: rates(stats[`${key}_details`]) })).filter((it, at) => at < 3 || it.points.some(([, n]) => n > 0)) })),
     isStream && stream && streamCard(queue, stream, tracking),
     h('div', { class: 'cards' },
@@ -143,11 +143,19 @@ function streamCard(queue, members, tracking) {
 function consumers(page) {
   const { queue, why } = page.data;
   const held = new Map((why?.consumers ?? []).map((it) => [`${it.channel_details.name}\0${it.consumer_tag}`, it]));
-  return section('Consumers', table(['Tag', 'Channel', 'User', '#Prefetch', '#Holds', 'State', 'Acks', 'Arguments'], (queue.consumer_details ?? []).map((it) => {
+  return section('Consumers', table(['Tag', 'Channel', 'User', '#Prefetch', '#Holds', 'State', 'Acks', 'Arguments', ''], (queue.consumer_details ?? []).map((it) => {
     const more = held.get(`${it.channel_details.name}\0${it.consumer_tag}`);
     return [name(it.consumer_tag), toChannel(it.channel_details.name), name(it.channel_details.user), it.prefetch_count || 'no limit', more ? number(more.messages_held_by_channel) : '\u2013',
-      more ? (/^has room/.test(more.state) ? tag('good', more.state) : tag('warn', more.state)) : state(it.activity_status), it.ack_required ? 'acknowledges' : 'automatic', fields(it.arguments)];
+      more ? (/^has room/.test(more.state) ? tag('good', more.state) : tag('warn', more.state)) : state(it.activity_status), it.ack_required ? 'acknowledges' : 'automatic', fields(it.arguments), button('Cancel', () => cancel(queue, it), { kind: 'danger' })];
   }), 'Nobody consumes.'));
+}
+
+/** Ends a consumer. @param {any} queue @param {any} it */
+function cancel({ vhost, name: queue }, { consumer_tag: tag, channel_details: { name: channel } }) {
+  dialog({
+    title: ['Cancel the consumer ', name(tag), '?'], says: h('p', null, 'It gets no more messages, and its client is told so. What it holds stays with its channel ', name(channel), ', which can still acknowledge it.'), act: 'Cancel the consumer', danger: true,
+    requests: () => [{ method: 'DELETE', address: `${path`/leveret/consumers/${vhost}/${queue}/${tag}`}?${new URLSearchParams({ channel })}`, ctl: ['cancel_consumer', '--vhost', vhost, '--channel', channel, queue, tag] }], told: 'Cancelled',
+  });
 }
 
 function bindings(page) {
@@ -171,5 +179,3 @@ function settings(page) {
       queue.members && ['Members', queue.members.map((it) => name(it))]])),
   ];
 }
-
-export { app, redraw, toQueue };

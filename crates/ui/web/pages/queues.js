@@ -1,6 +1,6 @@
 // Queues and streams.
 
-import { app, query } from '../app.js';
+import { app, isOneVhost, query } from '../app.js';
 import { path } from '../api.js';
 import { levels, spark } from '../chart.js';
 import { h } from '../dom.js';
@@ -13,11 +13,11 @@ const n = (value) => quiet(value, number(value));
 const perSecond = (details) => quiet(details?.rate, rate(details?.rate ?? 0));
 
 /** @type {import('../list.js').Column[]} */
-export const COLUMNS = [
+const COLUMNS = [
   { id: 'name', label: 'Name', path: 'name', also: ['vhost'], cell: (row) => toQueue(row.vhost, row.name) },
-  { id: 'vhost', label: 'Virtual host', path: 'vhost', cell: (row) => name(row.vhost), hidden: true, filter: { key: 'vhost', path: 'vhost', kind: 'text', help: 'shop' } },
+  { id: 'vhost', label: 'Virtual host', path: 'vhost', cell: (row) => name(row.vhost), hidden: isOneVhost, filter: { key: 'vhost', path: 'vhost', kind: 'text', help: 'shop' } },
   { id: 'type', label: 'Type', path: 'type', cell: (row) => (row.type === 'classic' ? h('span', { class: 'faint' }, 'classic') : tag(`type-${row.type}`, row.type)), filter: { key: 'type', path: 'type', kind: 'text', help: 'quorum' } },
-  { id: 'features', label: 'Features', path: 'arguments', also: ['durable', 'auto_delete', 'exclusive', 'policy', 'operator_policy'], sort: false, cell: features },
+  { id: 'features', label: 'Features', path: 'arguments', wide: true, also: ['durable', 'auto_delete', 'exclusive', 'policy', 'operator_policy'], sort: false, cell: features },
   { id: 'ready', label: 'Ready', path: 'messages_ready', num: true, cell: (row) => n(row.messages_ready), filter: { key: 'ready', path: 'messages_ready', kind: 'number' } },
   { id: 'unacked', label: 'Unacked', path: 'messages_unacknowledged', num: true, cell: (row) => n(row.messages_unacknowledged), filter: { key: 'unacked', path: 'messages_unacknowledged', kind: 'number' } },
   { id: 'total', label: 'Total', path: 'messages', num: true, hidden: true, cell: (row) => n(row.messages), filter: { key: 'messages', path: 'messages', kind: 'number' } },
@@ -82,5 +82,3 @@ export function open() {
     none: app.vhosts.length ? 'No queues yet' : 'You have no permission in any virtual host',
   });
 }
-
-export { fields };

@@ -83,4 +83,3 @@ function tried(it, trial) {
     answer && h('div', { role: 'status' }, h('p', null, tag(answer.ok ? 'good' : 'bad', String(answer.status || 'not sent')), ` ${duration(answer.ms)}, ${bytes(answer.text.length)} `, copier(answer.text)),
       h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Answer' }, answer.text.slice(0, SHOWN_MAX) || '(empty)')));
 }
-

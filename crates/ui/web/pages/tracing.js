@@ -49,4 +49,3 @@ function view(page) {
     page.file && section(['The end of ', name(page.file)], h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Text of the file' }, page.text.split('\n').map(plain).join('\n') || '(empty)')),
   ];
 }
-

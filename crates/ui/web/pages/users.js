@@ -54,7 +54,7 @@ export function open([, user]) {
 }
 
 function one(user) {
-  const trial = { key: 'trial', values: { vhost: '', kind: 'queue', name: '', operation: 'read' }, answer: /** @type {any} */ (null), problem: '' };
+  const trial = { key: 'trial', values: { vhost: '', kind: 'queue', name: '', operation: 'read', routing_key: '' }, answer: /** @type {any} */ (null), problem: '' };
   const page = {
     title: user, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
     sources: () => ({ user: path`/users/${user}`, permissions: `/users${path`/${user}`}/permissions`, topics: `/users${path`/${user}`}/topic-permissions` }),
@@ -64,8 +64,9 @@ function one(user) {
 }
 
 async function tryOut(user, trial) {
-  const { vhost, kind, name: object, operation } = trial.values;
-  const answer = await ask('GET', `${path`/explain/permission/${vhost || app.vhosts[0]?.name || '/'}/${user}`}?${new URLSearchParams({ kind, name: object, operation })}`);
+  const { vhost, kind, name: object, operation, routing_key: key } = trial.values;
+  const hasKey = kind === 'exchange' && operation !== 'configure' && key !== '';
+  const answer = await ask('GET', `${path`/explain/permission/${vhost || app.vhosts[0]?.name || '/'}/${user}`}?${new URLSearchParams({ kind, name: object, operation, ...(hasKey && { routing_key: key }) })}`);
   trial.problem = answer.ok ? '' : answer.reason;
   trial.answer = answer.ok ? answer.data : null;
   redraw();
@@ -83,7 +84,8 @@ function view(page, user, trial) {
     topics?.length > 0 && section('Topic permissions', table(['Virtual host', 'Exchange', 'Write', 'Read'], topics.map((row) => [name(row.vhost), name(row.exchange, '(AMQP default)'), h('code', null, plain(row.write)), h('code', null, plain(row.read))]))),
     section('May this user do it?', h('form', { onsubmit: (event) => { event.preventDefault(); tryOut(user, trial); } }, h('div', { class: 'form' },
       control(trial, { ...vhostField(trial.values.vhost) }), control(trial, { name: 'operation', label: 'Operation', type: 'select', options: ['configure', 'write', 'read'] }),
-      control(trial, { name: 'kind', label: 'On', type: 'select', options: ['queue', 'exchange'] }), control(trial, { name: 'name', label: 'With the name' })), h('p', null, h('button', { type: 'submit', class: 'button' }, 'Ask'))),
+      control(trial, { name: 'kind', label: 'On', type: 'select', options: ['queue', 'exchange'] }), control(trial, { name: 'name', label: 'With the name' }),
+      trial.values.kind === 'exchange' && trial.values.operation !== 'configure' && control(trial, { name: 'routing_key', label: 'Routing key', help: 'Of topic exchanges, for topic permissions' })), h('p', null, h('button', { type: 'submit', class: 'button' }, 'Ask'))),
     trial.problem && problem(trial.problem),
     trial.answer && h('p', { role: 'status' }, tag(trial.answer.allowed ? 'good' : 'bad', trial.answer.allowed ? 'Yes' : 'No'), ' ', plain(trial.answer.reason), trial.answer.pattern ? [': ', h('code', null, plain(trial.answer.pattern))] : '')),
   ];

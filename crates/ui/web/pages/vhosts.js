@@ -10,7 +10,7 @@ import { ICONS, button, dialog, name, tag, to } from '../parts.js';
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
   { id: 'name', label: 'Name', path: 'name', cell: (row) => to(link(['queues'], { vhost: row.name }), name(row.name)) },
-  { id: 'description', label: 'Description', path: 'description', cell: (row) => plain(row.description ?? '') },
+  { id: 'description', label: 'Description', path: 'description', wide: true, cell: (row) => plain(row.description ?? '') },
   { id: 'type', label: 'Default queue type', path: 'default_queue_type', cell: (row) => plain(row.default_queue_type ?? '') },
   { id: 'ready', label: 'Ready', path: 'messages_ready', num: true, cell: (row) => number(row.messages_ready), filter: { key: 'ready', path: 'messages_ready', kind: 'number' } },
   { id: 'unacked', label: 'Unacked', path: 'messages_unacknowledged', num: true, cell: (row) => number(row.messages_unacknowledged) },
@@ -18,7 +18,7 @@ const COLUMNS = [
   { id: 'out', label: 'Delivered', path: 'message_stats.deliver_get_details.rate', num: true, cell: (row) => rate(row.message_stats?.deliver_get_details?.rate ?? 0) },
   { id: 'recv', label: 'From clients', path: 'recv_oct_details.rate', num: true, cell: (row) => `${bytes(row.recv_oct_details?.rate ?? 0)}/s` },
   { id: 'state', label: 'State', path: 'tracing', also: ['protected_from_deletion'], sort: false, cell: (row) => [row.tracing && tag('warn', 'traced'), row.protected_from_deletion && tag('good', 'protected')] },
-  { id: 'act', label: 'Actions', path: 'name', sort: false, cell: (row) => isAdministrator() && h('div', { class: 'bar' }, button('Edit', () => edit(row)), button('Delete', () => remove(row), { kind: 'danger' })) },
+  { id: 'act', label: 'Actions', path: 'name', sort: false, wide: true, cell: (row) => isAdministrator() && h('div', { class: 'bar' }, button('Edit', () => edit(row)), button('Delete', () => remove(row), { kind: 'danger' })) },
 ];
 
 function edit(row) {

@@ -7,8 +7,8 @@ use amqp091::{FrameKind, Method, PropertiesRef, content};
 use testing::client::{Client, Login};
 
 const MIB: usize = 1024 * 1024;
-/// What one connection may hold, times so many, is less than the watermark: also where those that are refused
-/// take their time to go.
+/// So many times that which one connection may hold is less than the watermark: also where those that are
+/// refused take their time to go.
 const N_CLIENTS: usize = 3;
 /// Three times what one of them tries to have kept is more.
 const WATERMARK: &str = "vm_memory_high_watermark.absolute=256MiB";

@@ -38,9 +38,7 @@ fn kicked(client: &mut Client) -> Option<Vec<String>> {
             block_on(client.session().obey(Interrupt::FailOverdue));
             Some(client.heard())
         }
-        Poll::Ready(
-            kick @ (Interrupt::Close(_) | Interrupt::Fail(_) | Interrupt::ReviewRights),
-        ) => panic!("{kick:?}"),
+        Poll::Ready(kick) => panic!("{kick:?}"),
         Poll::Pending => None,
     }
 }

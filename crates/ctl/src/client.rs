@@ -4,7 +4,7 @@ use crate::failure::{Failure, code};
 use crate::verb::{Invocation, NodeAddress};
 use serde_json::{Map, Value};
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -63,10 +63,7 @@ impl Client {
     /// Sends one request and waits for its answer.
     pub(crate) fn ask(mut self, question: &Question) -> Result<Value, Unanswered> {
         self.send(question)?;
-        let mut answer = Vec::new();
-        let limited = self.stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
-        limited.map_err(Unanswered::Io)?;
-        understand(&answer)
+        understand_all(Vec::new(), self.stream)
     }
 
     /// Sends one request and shows the lines of its answer as they come, until no more are wanted.
@@ -85,9 +82,7 @@ impl Client {
             }
         }
         if !head.split(' ').nth(1).is_some_and(|status| status.starts_with('2')) {
-            let mut answer = head.into_bytes();
-            let rest = lines.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
-            return rest.map_err(Unanswered::Io).and_then(|_| understand(&answer)).map(drop);
+            return understand_all(head.into_bytes(), lines).map(drop);
         }
         let mut line = String::new();
         while lines.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut line).map_err(Unanswered::Io)?
@@ -99,6 +94,7 @@ impl Client {
         Ok(())
     }
 
+    /// A node that refuses a request need not read all of it: then its answer says why.
     fn send(&mut self, question: &Question) -> Result<(), Unanswered> {
         let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
         let Question { method, address, body } = question;
@@ -109,8 +105,11 @@ impl Client {
             node.unwrap_or_default(),
             body.len()
         );
-        self.stream.write_all(head.as_bytes()).map_err(Unanswered::Io)?;
-        self.stream.write_all(body.as_bytes()).map_err(Unanswered::Io)
+        let sent = self.stream.write_all(head.as_bytes());
+        match sent.and_then(|()| self.stream.write_all(body.as_bytes())) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Unanswered::Io(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -199,6 +198,17 @@ pub(crate) fn socket_path(address: &NodeAddress) -> PathBuf {
     address.data_dir.join(SOCKET)
 }
 
+/// As [`understand`], with the rest of an answer. Behind an answer to a request that was not read to its end
+/// the connection is reset.
+fn understand_all(mut answer: Vec<u8>, rest: impl Read) -> Result<Value, Unanswered> {
+    match rest.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
+        Err(error) if answer.is_empty() || error.kind() != ErrorKind::ConnectionReset => {
+            Err(Unanswered::Io(error))
+        }
+        Ok(_) | Err(_) => understand(&answer),
+    }
+}
+
 /// Takes a whole HTTP answer apart.
 fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     const BLANK_LINE: &[u8] = b"\r\n\r\n";
@@ -259,7 +269,7 @@ pub(crate) fn timed_out(invocation: &Invocation) -> Failure {
 
 /// Whether an error says that time is up.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 #[cfg(test)]
@@ -281,5 +291,19 @@ mod tests {
         assert_eq!((kind.as_str(), text.as_str()), ("no_such_user", "bob"));
         assert!(matches!(understand(b"nonsense"), Err(Unanswered::Garbled)));
         assert!(matches!(understand(b""), Err(Unanswered::Garbled)));
+    }
+
+    #[test]
+    fn a_node_may_refuse_what_it_has_not_read() {
+        let (stream, mut node) = UnixStream::pair().unwrap();
+        let refusing = std::thread::spawn(move || {
+            node.read_exact(&mut [0; 1]).unwrap();
+            node.write_all(b"HTTP/1.0 404 x\r\n\r\n{\"error\":\"a\",\"reason\":\"b\"}").unwrap();
+        });
+        let (address, body) = ("/api".to_owned(), "x".repeat(8 << 20));
+        let question = Question { method: "POST", address, body };
+        let refused = Client { stream, node: None }.ask(&question).unwrap_err();
+        assert!(matches!(refused, Unanswered::Refused { kind, .. } if kind == "a"));
+        refusing.join().unwrap();
     }
 }

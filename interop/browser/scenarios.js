@@ -324,6 +324,7 @@ export const SCENARIOS = [
     await page.click('dialog footer .primary');
     await page.click('.navigation >> text=Overview');
     await page.waitForSelector('text=Messages that nobody consumes');
+    await page.waitForSelector('text=/^[\\d.]+ ms, [\\d.k]+\\/s$/');
     await page.reload();
     await page.click('.navigation >> text=The <first> ten');
     await hasRows(page, 10);

@@ -113,7 +113,7 @@ fn add(sums: &mut [u64], more: &[u64]) {
 }
 
 /// Names of the node's own figures.
-const OF_NODE: [&str; 7] = [
+const OF_NODE: [&str; 8] = [
     "mem_used",
     "fd_used",
     "sockets_used",
@@ -121,6 +121,7 @@ const OF_NODE: [&str; 7] = [
     "disk_free",
     "io_read_bytes",
     "io_write_bytes",
+    "io_sync_count",
 ];
 
 fn of_node(management: &Management) -> [u64; OF_NODE.len()] {
@@ -134,6 +135,7 @@ fn of_node(management: &Management) -> [u64; OF_NODE.len()] {
         management.node_info.disk_free_bytes().unwrap_or_default(),
         traffic.iter().map(|it| it.read_bytes).sum(),
         traffic.iter().map(|it| it.write_bytes).sum(),
+        management.broker.figures().log().sync_micros.n(),
     ]
 }
 

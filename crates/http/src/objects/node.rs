@@ -147,6 +147,7 @@ fn node_object(call: &Call) -> Result<Value, Refusal> {
         "disk_free_alarm": is_on(Alarm::Disk),
         "proc_total": 1_048_576,
         "rates_mode": "basic",
+        "io_sync_avg_time": management.broker.figures().log().commit_micros as f64 / 1e3,
         "uptime": node_info.uptime_seconds() * 1_000,
         "run_queue": 0,
         "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),

@@ -94,7 +94,7 @@ function nodeCard(node) {
     facts([
       ['Up for', duration(node.uptime)],
       ['Written to disk', node.io_write_bytes_details && `${bytes(node.io_write_bytes_details.rate)}/s`],
-      node.io_sync_avg_time !== undefined && ['fsync', duration(node.io_sync_avg_time)],
+      node.io_sync_avg_time !== undefined && ['fsync', `${short(node.io_sync_avg_time)} ms, ${rate(node.io_sync_count_details?.rate)}`],
       ['Cores', number(node.processors)],
       ['Data', h('code', null, plain(node.db_dir))],
     ]));

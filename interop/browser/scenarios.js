@@ -275,6 +275,20 @@ export const SCENARIOS = [
     const again = page.waitForResponse((response) => response.url().includes('/api/live?'));
     await seen(false);
     assert.equal((await again).status(), 200);
+    // All that a page asks for comes by it.
+    const begun = page.waitForRequest((request) => request.url().includes('/api/live?') && request.url().includes('messages_ready'));
+    await go(it, '#/');
+    const refused = await page.evaluate(async (address) => {
+      const n = new Set(new URL(address).searchParams.getAll('topics')).size;
+      const stop = new AbortController();
+      const answer = await fetch(address, { headers: { 'x-requested-with': 'leveret' }, signal: stop.signal });
+      const reader = answer.body?.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+      let text = '';
+      while (reader && text.split('event: ').length <= n) text += (await reader.read()).value;
+      stop.abort();
+      return text.split('event: ').filter((event) => event.startsWith('refused'));
+    }, (await begun).url());
+    assert.deepEqual(refused, []);
   }],
   ['no-stream-of-figures', {}, async (it) => {
     const { page, node } = it;

@@ -92,6 +92,8 @@ function create(view) {
 }
 
 function patch(before, view) {
+  // Kept by who made it, since nothing in it has changed.
+  if (before === view) return;
   view.node = before.node;
   if (!view.tag) {
     if (before.key !== view.key) view.node.data = view.key;

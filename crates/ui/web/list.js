@@ -184,19 +184,32 @@ export function listPage(spec) {
         h('span', { class: `arrow ${sort === column.id ? (desc ? 'down' : 'up') : ''}`, 'aria-hidden': 'true' }))))));
   }
 
+  /** Rows as they were drawn last. */
+  let drawn = /** @type {Map<string, {of: string, view: import('./dom.js').View}>} */ (new Map());
+
   function body(columns, rows) {
+    const ids = columns.map((column) => column.id).join();
+    const before = drawn;
+    drawn = new Map();
     return h('tbody', null, rows.map((row) => {
       const key = spec.key(row);
-      return h('tr', { key, class: selected.has(key) ? 'selected' : null },
-        spec.bulk && h('td', { class: 'pick' }, h('input', {
-          type: 'checkbox', 'aria-label': `Select ${plain(row.name ?? key)}`, checked: selected.has(key),
-          onchange: () => {
-            selected.has(key) ? selected.delete(key) : selected.set(key, row);
-            redraw();
-          },
-        })),
-        columns.map((column) => h('td', { key: column.id, class: column.num ? 'num' : column.wide ? 'wide' : null, 'data-label': column.label }, column.cell(row))));
+      const of = `${ids} ${selected.has(key)} ${JSON.stringify(row)}`;
+      const known = before.get(key);
+      drawn.set(key, known?.of === of ? known : { of, view: rowView(columns, row, key) });
+      return drawn.get(key)?.view;
     }));
+  }
+
+  function rowView(columns, row, key) {
+    return h('tr', { key, class: selected.has(key) ? 'selected' : null },
+      spec.bulk && h('td', { class: 'pick' }, h('input', {
+        type: 'checkbox', 'aria-label': `Select ${plain(row.name ?? key)}`, checked: selected.has(key),
+        onchange: () => {
+          selected.has(key) ? selected.delete(key) : selected.set(key, row);
+          redraw();
+        },
+      })),
+      columns.map((column) => h('td', { key: column.id, class: column.num ? 'num' : column.wide ? 'wide' : null, 'data-label': column.label }, column.cell(row))));
   }
 
   let gathers = '';

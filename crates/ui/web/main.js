@@ -287,7 +287,9 @@ window.addEventListener('popstate', () => {
 
 async function start() {
   isStarted = true;
-  // Nobody is asked for whom no login is known: that is no error.
+  const { parts } = parse(location.hash);
+  // Nobody is asked for whom no login is known: that is no error. The page's modules come meanwhile.
+  if (remembered('login', false)) PAGES[parts[0] ?? '']?.(parts).catch(() => {});
   const answer = remembered('login', false) ? await get('/whoami') : null;
   if (!answer) {
     redraw();

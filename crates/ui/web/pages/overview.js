@@ -17,8 +17,8 @@ export function open() {
       const list = (words) => `/queues${vhost}?page=1&page_size=6&columns=${COLUMNS}&${words}`;
       return {
         all: vhost ? `/vhosts${vhost}?${range}` : `/overview?${range}`,
-        idle: list('where=messages_ready>0&where=consumers=0&where=type!=stream&sort=messages_ready&sort_reverse=true'),
-        grow: list('where=messages_details.rate>0&where=type!=stream&sort=messages_details.rate&sort_reverse=true'),
+        idle: list('where=messages_ready%3E0&where=consumers=0&where=type!=stream&sort=messages_ready&sort_reverse=true'),
+        grow: list('where=messages_details.rate%3E0&where=type!=stream&sort=messages_details.rate&sort_reverse=true'),
         ...(isMonitor() ? { nodes: `/nodes?${samples(query('range', '600'), ['node_stats'])}` } : {}),
       };
     },
@@ -29,7 +29,10 @@ export function open() {
 
 function view(page) {
   const { all, idle, grow, nodes } = page.data;
-  if (!all) return page.errors.all ? problem(page.errors.all) : [h('div', { class: 'head' }, h('h1', null, 'Overview')), h('div', { class: 'tiles' }, Array.from({ length: 6 }, () => h('div', { class: 'tile' }, h('span', { class: 'ghost' }))))];
+  if (page.errors.all && !all) return problem(page.errors.all);
+  // At once, so that nothing moves.
+  const isHere = (key) => page.data[key] !== undefined || page.errors[key];
+  if (!Object.keys(page.sources()).every(isHere)) return [h('div', { class: 'head' }, h('h1', null, 'Overview')), h('div', { class: 'tiles' }, Array.from({ length: 6 }, () => h('div', { class: 'tile' }, h('span', { class: 'ghost' }))))];
   const totals = all.queue_totals ?? all;
   const stats = all.message_stats ?? {};
   const objects = all.object_totals;

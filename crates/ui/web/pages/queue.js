@@ -30,6 +30,7 @@ export function open([, vhost, queue]) {
     close: () => Object.values(page.parts).forEach((part) => part.close()),
     view: () => view(page),
   };
+  MODULES[query('tab')]?.();
   return page;
 }
 
@@ -69,6 +70,8 @@ function actions(queue) {
 
 function now(page) {
   const { queue, why, stream, tracking } = page.data;
+  // What is above the figures comes before them, so that nothing moves.
+  if (why === undefined && !page.errors.why) return h('span', { class: 'ghost' });
   const stats = queue.message_stats ?? {};
   const isStream = queue.type === 'stream';
   const perSecond = (key) => rate(stats[`${key}_details`]?.rate ?? 0);
@@ -99,11 +102,14 @@ function now(page) {
   ];
 }
 
+/** Of those tabs; they come while the queue is asked for. */
+const MODULES = { tail: () => import('../tail.js'), messages: () => import('../browse.js'), topology: () => import('../topology.js'), dead: () => import('../dead.js') };
+
 const LOADED = {
-  tail: (queue) => import('../tail.js').then((it) => it.watch(path`/queues/${queue.vhost}/${queue.name}`)),
-  messages: (queue) => import('../browse.js').then((it) => it.browser(queue)),
-  topology: (queue) => import('../topology.js').then((it) => it.topology('queue', queue.vhost, queue.name)),
-  dead: (queue) => import('../dead.js').then((it) => it.deadLetters(queue)),
+  tail: (queue) => MODULES.tail().then((it) => it.watch(path`/queues/${queue.vhost}/${queue.name}`)),
+  messages: (queue) => MODULES.messages().then((it) => it.browser(queue)),
+  topology: (queue) => MODULES.topology().then((it) => it.topology('queue', queue.vhost, queue.name)),
+  dead: (queue) => MODULES.dead().then((it) => it.deadLetters(queue)),
 };
 
 /** A tab that looks into the queue. */

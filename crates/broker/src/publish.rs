@@ -23,6 +23,38 @@ pub(crate) use internal::{publish_internally, publish_to};
 pub(crate) use shared_body::{is_shared, is_stored_once, shared_body, shared_home};
 
 use crate::queue_ref::QueueRef;
+use confirm::Publisher;
+use message::MessageRef;
+use std::slice;
+use std::sync::Arc;
+
+/// Messages for one queue, for which nobody waits.
+pub(crate) struct ForOneQueue<'m>(pub(crate) Vec<MessageRef<'m>>);
+
+impl Source for ForOneQueue<'_> {
+    fn message(&self, index: u32) -> MessageRef<'_> {
+        *self.0.get(index as usize).expect("each publish has a message")
+    }
+
+    fn publisher(&self, _: &PendingPublish) -> Option<&Arc<Publisher>> {
+        None
+    }
+}
+
+impl ForOneQueue<'_> {
+    /// The batch that brings them there, logged where they are persistent.
+    pub(crate) fn batch(&self, queue: &QueueRef) -> Batch {
+        let (mut batch, queues) = (Batch::kept_at_once(), slice::from_ref(queue));
+        for (index, message) in self.0.iter().enumerate() {
+            if message.view().expiration().is_some() {
+                batch.note_expiring();
+            }
+            let logged = message.persistent && n_durable(queues) > 0;
+            batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
+        }
+        batch
+    }
+}
 
 /// How many of `queues` log a persistent message.
 pub(crate) fn n_durable(queues: &[QueueRef]) -> usize {

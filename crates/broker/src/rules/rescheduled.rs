@@ -4,35 +4,20 @@
 use super::sent_on::Departure;
 use crate::admin::Operations;
 use crate::browse::{Browser, LookFrom, LookedAt, end_of};
-use crate::publish::{Batch, PendingPublish, Source, n_durable};
+use crate::publish::ForOneQueue;
 use crate::queue_ref::QueueRef;
 use amqp091::{ShortString, Value};
 use classic::DELAY;
-use confirm::{LogFailed, Publisher};
+use confirm::LogFailed;
 use message::{MessageRef, OwnedMessage};
 use queue_type::{Wakes, wake_all};
 use std::ops::ControlFlow;
-use std::slice;
-use std::sync::Arc;
 
 /// Messages that are picked together.
 const TOGETHER_MAX: usize = 256;
 
 /// A position, and the end of those that count.
 type Place = (u64, Option<u64>);
-
-/// Messages with another delay.
-struct Delayed(Vec<OwnedMessage>);
-
-impl Source for Delayed {
-    fn message(&self, index: u32) -> MessageRef<'_> {
-        self.0.get(index as usize).expect("each publish has a message").message()
-    }
-
-    fn publisher(&self, _: &PendingPublish) -> Option<&Arc<Publisher>> {
-        None
-    }
-}
 
 impl Operations<'_> {
     /// The next of the messages in the queue of a delaying exchange that are picked, from a position on and
@@ -80,14 +65,10 @@ impl Operations<'_> {
         delay_ms: u32,
     ) -> Result<u64, LogFailed> {
         let durable = {
-            let (mut batch, mut wakes) = (Batch::kept_at_once(), Wakes::new());
-            let queues = slice::from_ref(queue);
-            let delayed = messages.iter().map(|it| with_delay(&it.message, delay_ms));
-            let source = Delayed(delayed.collect());
-            for (index, message) in source.0.iter().enumerate() {
-                let logged = message.message().persistent && n_durable(queues) > 0;
-                batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
-            }
+            let delayed: Vec<OwnedMessage> =
+                messages.iter().map(|it| with_delay(&it.message, delay_ms)).collect();
+            let source = ForOneQueue(delayed.iter().map(OwnedMessage::message).collect());
+            let (mut batch, mut wakes) = (source.batch(queue), Wakes::new());
             let durable = batch.put_all_in(&source, &mut wakes);
             wake_all(&mut wakes);
             durable

@@ -2,15 +2,13 @@
 //! a crash in between leaves no message out; those of one portion may come twice.
 
 use crate::broker::{BY_OPERATOR, Broker, ChangeError};
-use crate::publish::{Batch, PendingPublish, Source, n_durable};
+use crate::publish::ForOneQueue;
 use crate::queue_ref::QueueRef;
 use crate::undo::{Act, Busy, Entry, UndoEntry, name_of};
-use confirm::Publisher;
 use log::{DiskFile, IoContext as _, LogError, OpenMode};
 use message::{Annotations, MessageRef, OwnedMessage};
 use meta::Command;
 use queue_type::{Wakes, wake_all};
-use std::slice;
 use std::sync::Arc;
 
 /// Why something is not brought back.
@@ -34,21 +32,11 @@ pub struct BringingBack {
     definitions: Option<Vec<Command>>,
 }
 
-/// Messages for one queue.
-struct Messages<'m>(&'m [(u64, OwnedMessage)]);
-
-impl Source for Messages<'_> {
-    fn message(&self, index: u32) -> MessageRef<'_> {
-        let message = self.0.get(index as usize).map(|(_, message)| message.message());
-        let message = message.expect("each publish has a message");
-        // Its time to live begins anew.
-        let annotations = Annotations { deadline_ms: None, ..message.annotations };
-        MessageRef { annotations, ..message }
-    }
-
-    fn publisher(&self, _: &PendingPublish) -> Option<&Arc<Publisher>> {
-        None
-    }
+/// A message whose time to live begins anew.
+fn anew(message: &OwnedMessage) -> MessageRef<'_> {
+    let message = message.message();
+    let annotations = Annotations { deadline_ms: None, ..message.annotations };
+    MessageRef { annotations, ..message }
 }
 
 impl BringingBack {
@@ -143,16 +131,8 @@ impl BringingBack {
         messages: &[(u64, OwnedMessage)],
     ) -> Result<Vec<u64>, UndoRefused> {
         let (taken, durable) = {
-            let (mut batch, mut wakes) = (Batch::kept_at_once(), Wakes::new());
-            let (queues, source) = (slice::from_ref(queue), Messages(messages));
-            for (index, (_, message)) in messages.iter().enumerate() {
-                let message = message.message();
-                if message.view().expiration().is_some() {
-                    batch.note_expiring();
-                }
-                let logged = message.persistent && n_durable(queues) > 0;
-                batch.add(PendingPublish { logged, ..PendingPublish::of(index) }, queues);
-            }
+            let source = ForOneQueue(messages.iter().map(|(_, message)| anew(message)).collect());
+            let (mut batch, mut wakes) = (source.batch(queue), Wakes::new());
             let durable = batch.put_all_in(&source, &mut wakes);
             batch.show(self.broker.timers.tracing(), None, &source);
             wake_all(&mut wakes);

@@ -22,9 +22,9 @@ use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
 use crate::timers::QueueTimers;
-use crate::undo::Undo;
+use crate::undo::{Undo, UndoFiles};
 use classic::{ClassicService, Queue, WorkerHost};
-use meta::{Command, Done, MetaError, QueueDef, QueueVersion};
+use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use routing::Name;
 use std::sync::{Arc, OnceLock};
 use stdx::Now;
@@ -68,7 +68,11 @@ impl Broker {
         if let Err(error) = exchanges.restore_seen(classic.storage().disk()) {
             tracing::error!("messages that exchanges have seen before are not known: {error}");
         }
-        let undo = Undo::open(classic.storage().disk(), options.undo);
+        let files = UndoFiles { disk: classic.storage().disk(), streams: &streams };
+        let is_there = |id| definitions.meta.queues().get(QueueId(id)).is_some();
+        let undo = Undo::open(files, options.undo, is_there);
+        let ids = definitions.meta.queues().iter().map(|def| def.id.0);
+        streams.remove_others(ids.chain(undo.kept_streams()));
         let control_plane = ControlPlane::new(
             (Arc::clone(classic.services()), streams),
             Arc::clone(&exchanges),
@@ -160,7 +164,7 @@ impl Broker {
         upkeep::keep_log_short(&self.control_plane, storage);
         upkeep::keep_memory_small(&self.view(), &self.classic);
         self.exchanges.save_seen_at_times(storage.disk(), storage.wal(), now.monotonic_ms);
-        self.undo.expire(storage.disk(), now.unix_ms);
+        self.undo.expire(self.operations().undo().files(), now.unix_ms);
         upkeep::look_for_overdue(self, now.monotonic_ms);
         upkeep::look_for_silent_consumers(self, now.monotonic_ms);
     }

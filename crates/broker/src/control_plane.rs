@@ -279,12 +279,20 @@ impl ControlPlane {
         let command = &*self.limits.types.complete(&definitions.meta, command);
         definitions.meta.check_room(&self.limits, command)?;
         self.check_space(definitions, command)?;
-        let before = matches!(command, Command::DeclareQueue(_)).then(|| definitions.meta.clone());
+        let declare =
+            if let Command::DeclareQueue(declare) = command { Some(declare) } else { None };
+        let before = declare.map(|_| definitions.meta.clone());
         let outcome = definitions.meta.apply(self.storage().time().ticked(), command)?;
         if let (Done::QueueCreated(def), Some(before)) = (&outcome.done, before)
             && def.kind == QueueKind::Stream
         {
-            match self.streams.make(def, &meta::stream_settings(&definitions.meta, def)) {
+            let settings = meta::stream_settings(&definitions.meta, def);
+            let has_files = declare.is_some_and(|declare| declare.id.is_some());
+            let made = match has_files {
+                true => self.streams.open(def, &settings),
+                false => self.streams.make(def, &settings),
+            };
+            match made {
                 Ok(stream) => definitions.new_streams.push(stream),
                 Err(error) => {
                     definitions.meta = before;

@@ -57,7 +57,7 @@ pub use crate::session::{Session, Stop};
 pub use crate::spans::{ClockNs, Span, SpanKind, Spans, TraceContext};
 pub use crate::taps::Tapped;
 pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
-pub use crate::undo::{Act, Busy, Head, UndoEntry};
+pub use crate::undo::{Act, Busy, Head, KeptStream, UndoEntry};
 pub use crate::undoing::{
     BringingBack, Keeping, TakenAway, Taking, UndoEntries, UndoOffer, UndoRefused,
 };

@@ -418,7 +418,6 @@ impl Replay {
         classic.load_all(v1, pages);
         let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
         let definitions = Definitions::new(self.meta, queues, log);
-        streams.remove_others(meta.queues().iter().map(|def| def.id.0));
         Ok((definitions, versions_upto))
     }
 

@@ -3,17 +3,27 @@
 
 mod entry;
 
-pub use entry::{Act, Busy, Head, UndoEntry};
+pub use entry::{Act, Busy, Head, KeptStream, UndoEntry};
 pub(crate) use entry::{Entry, PortionRecord, name_of};
 
 use crate::options::UndoOptions;
 use log::Disk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use stream::StreamService;
 
 /// Entries at a time.
 const ENTRIES_MAX: usize = 10_000;
+
+/// The places of files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UndoFiles<'f> {
+    /// Of entries, ...
+    pub(crate) disk: &'f dyn Disk,
+    /// ... and of the deleted streams that they name.
+    pub(crate) streams: &'f StreamService,
+}
 
 /// The entries.
 #[derive(Debug, Default)]
@@ -24,12 +34,24 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// Those that an earlier life has left, but those without anything that can be read.
-    pub(crate) fn open(disk: &dyn Disk, options: UndoOptions) -> Self {
-        let mut entries = BTreeMap::new();
+    /// Those that an earlier life has left, but those without anything that can be read, and those of
+    /// streams that are defined, or that another one has: a crash came before their deletion, or after they
+    /// were brought back.
+    pub(crate) fn open(
+        files: UndoFiles<'_>,
+        options: UndoOptions,
+        is_defined: impl Fn(u64) -> bool,
+    ) -> Self {
+        let (mut entries, mut kept, disk) = (BTreeMap::new(), BTreeSet::new(), files.disk);
+        let mut is_over = |it: &KeptStream| {
+            is_defined(it.id) || !files.streams.has_files(it.id) || !kept.insert(it.id)
+        };
         let names = log::list_if_there(disk, entry::DIR).ok().flatten().unwrap_or_default();
         for id in names.iter().filter_map(|name| name.strip_suffix(".undo")?.parse().ok()) {
             match Entry::open(disk, id) {
+                Ok(entry) if entry.head.stream.as_ref().is_some_and(&mut is_over) => {
+                    remove(disk, id)
+                }
                 Ok(entry) => drop(entries.insert(id, Arc::new(entry))),
                 Err(error) => {
                     tracing::warn!("nothing of it can be brought back, it is removed: {error}");
@@ -49,12 +71,34 @@ impl Undo {
         last.map_or(unix_ms, next)
     }
 
+    /// The deleted streams whose files stay.
+    pub(crate) fn kept_streams(&self) -> Vec<u64> {
+        let entries = stdx::lock(&self.entries);
+        entries.values().filter_map(|entry| Some(entry.stream()?.id)).collect()
+    }
+
+    /// Whether the files of a stream stay when it is deleted.
+    pub(crate) fn keeps_stream(&self, id: u64) -> bool {
+        self.kept_streams().contains(&id)
+    }
+
+    /// Takes a new entry; false if another one has its stream already.
+    pub(crate) fn insert(&self, entry: &Arc<Entry>) -> bool {
+        let id = |entry: &Entry| entry.stream().map(|stream| stream.id);
+        let mut entries = stdx::lock(&self.entries);
+        let is_twice = id(entry).is_some() && entries.values().any(|other| id(other) == id(entry));
+        if !is_twice {
+            entries.insert(entry.id, Arc::clone(entry));
+        }
+        !is_twice
+    }
+
     /// Removes what is there for too long.
-    pub(crate) fn expire(&self, disk: &dyn Disk, unix_ms: u64) {
+    pub(crate) fn expire(&self, files: UndoFiles<'_>, unix_ms: u64) {
         let is_over = |entry: &Entry| entry.head.until_ms <= unix_ms && !entry.is_busy();
         let mut entries = stdx::lock(&self.entries);
-        for (id, _) in entries.extract_if(.., |_, entry| is_over(entry)) {
-            remove(disk, id);
+        for (_, entry) in entries.extract_if(.., |_, entry| is_over(entry)) {
+            files.remove(&entry);
         }
     }
 
@@ -62,7 +106,7 @@ impl Undo {
     /// there is not.
     pub(crate) fn make_room(
         &self,
-        disk: &dyn Disk,
+        files: UndoFiles<'_>,
         kept: u64,
         (more, bytes_max): (u64, u64),
     ) -> bool {
@@ -81,20 +125,30 @@ impl Undo {
             );
             bytes -= entry.bytes();
             entries.remove(&id);
-            remove(disk, id);
+            files.remove(&entry);
         }
         true
     }
 
     /// Forgets one of them; false if it is not there, or busy.
-    pub(crate) fn forget(&self, disk: &dyn Disk, id: u64) -> bool {
+    pub(crate) fn forget(&self, files: UndoFiles<'_>, id: u64) -> bool {
         let mut entries = stdx::lock(&self.entries);
-        let is_gone = entries.get(&id).is_some_and(|entry| !entry.is_busy());
-        if is_gone {
-            entries.remove(&id);
-            remove(disk, id);
+        if entries.get(&id).is_none_or(|entry| entry.is_busy()) {
+            return false;
         }
-        is_gone
+        entries.remove(&id).inspect(|entry| files.remove(entry)).is_some()
+    }
+}
+
+impl UndoFiles<'_> {
+    /// Removes an entry for good, then the files of its stream: none is there with a part of these.
+    fn remove(self, entry: &Entry) {
+        remove(self.disk, entry.id);
+        let Some(KeptStream { id, .. }) = entry.stream() else { return };
+        match self.disk.sync_dir(entry::DIR) {
+            Ok(()) => self.streams.remove_kept(id),
+            Err(error) => tracing::warn!("files of deleted stream {id} stay: {error}"),
+        }
     }
 }
 

@@ -14,7 +14,8 @@ pub use keeping::{Keeping, TakenAway, Taking};
 use crate::admin::Operations;
 use crate::alarms::Alarm;
 use crate::broker::Broker;
-use crate::undo::{Busy, UndoEntry};
+use crate::queue_ref::QueueRef;
+use crate::undo::{Busy, KeptStream, UndoEntry, UndoFiles};
 use log::Disk;
 
 /// The bounds within which messages that are taken away next can be brought back.
@@ -43,6 +44,10 @@ impl<'b> UndoEntries<'b> {
         self.0.classic.storage().disk()
     }
 
+    pub(crate) fn files(self) -> UndoFiles<'b> {
+        UndoFiles { disk: self.disk(), streams: &self.0.control_plane.streams }
+    }
+
     fn unix_ms(self) -> u64 {
         self.0.classic.storage().time().unix_ms()
     }
@@ -60,6 +65,14 @@ impl<'b> UndoEntries<'b> {
         Some(UndoOffer { window_ms: options.window_ms, bytes_max })
     }
 
+    /// The stream, if it is one that can be brought back when it is deleted now. It waits for the disk.
+    #[must_use]
+    pub fn kept_stream(&self, queue: &QueueRef) -> Option<KeptStream> {
+        let (QueueRef::Stream(stream), Some(offer)) = (queue, self.offer()) else { return None };
+        let bytes = stream.view().stored_bytes().ok().filter(|bytes| *bytes < offer.bytes_max)?;
+        Some(KeptStream { id: stream.id().0, bytes, n_messages: stream.stat().n_ready })
+    }
+
     /// All of them, the last first.
     #[must_use]
     pub fn all(&self) -> Vec<UndoEntry> {
@@ -72,6 +85,6 @@ impl<'b> UndoEntries<'b> {
     /// Forgets one of them; false if it is not there, or busy. It waits for the disk.
     #[must_use]
     pub fn forget(&self, id: u64) -> bool {
-        self.0.undo.forget(self.disk(), id)
+        self.0.undo.forget(self.files(), id)
     }
 }

@@ -289,7 +289,7 @@ pub struct QueueDeclare {
     pub exclusive_owner: Option<ConnectionId>,
     /// For example `x-message-ttl`.
     pub arguments: Table,
-    /// The id it has; only in what is replayed.
+    /// The id it has; only in what is replayed, or is there again with the files that it had.
     pub id: Option<QueueId>,
 }
 

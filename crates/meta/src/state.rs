@@ -128,7 +128,7 @@ impl State {
             Command::DeleteExchange { vhost, name, if_unused } => {
                 resources.delete_exchange(vhost, name, *if_unused, mode)
             }
-            Command::DeclareQueue(declare) => resources.declare_queue(declare),
+            Command::DeclareQueue(declare) => resources.declare_queue(declare, mode),
             Command::DeleteQueue { vhost, name, by } => {
                 resources.delete_queue(vhost, name, *by, mode)
             }

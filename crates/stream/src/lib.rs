@@ -36,7 +36,7 @@ pub use listed::{PublisherView, SubscriptionFigures, SubscriptionView};
 pub use membership::{GroupConsumerView, GroupSeat, GroupView, Memberships, updated_subscription};
 pub use publisher::{StreamPublisher, Tracked};
 pub use release::Release;
-pub use removal::remove_files_after;
+pub use removal::{end_writing, remove_files_after};
 pub use service::StreamService;
 pub use services::{StreamDurability, StreamOptions};
 pub use stream::Stream;

@@ -1,8 +1,10 @@
 //! The files of deleted streams, until they may go.
 
 use crate::stream::Stream;
+use crate::writing::Writing;
 use log::{CommitListener, Lsn, Wal};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A deleted stream whose files go when the log is durable up to there.
 struct Removal {
@@ -17,6 +19,21 @@ pub fn remove_files_after(stream: Arc<Stream>, wal: &Wal, upto: Lsn) {
     if removal.durable(wal.durable_upto()) {
         wal.watch(Arc::new(removal));
     }
+}
+
+/// Ends the writing of a deleted stream whose files stay, so that they can be opened anew; false while
+/// somebody writes. It waits for the disk.
+#[must_use]
+pub fn end_writing(stream: &Stream) -> bool {
+    Writing(stream).write_on_thread();
+    let Some(mut log) = stdx::lock(&stream.writer).log.take() else {
+        // Nobody has the log any more if it has failed.
+        return stream.n_committed.load(Ordering::Acquire) == u64::MAX;
+    };
+    if let Err(error) = log.checkpoint() {
+        tracing::warn!("the last of a deleted stream is not synced: {error}");
+    }
+    true
 }
 
 impl CommitListener for Removal {

@@ -113,6 +113,19 @@ impl StreamService {
         })
     }
 
+    /// Whether there are files of a stream.
+    #[must_use]
+    pub fn has_files(&self, id: u64) -> bool {
+        let names = log::list_if_there(&*self.services.disk, &format!("{STREAMS_DIR}/{id}"));
+        names.is_ok_and(|names| names.is_some_and(|names| !names.is_empty()))
+    }
+
+    /// Has the files of a stream removed that was deleted, and whose files were kept.
+    pub fn remove_kept(&self, id: u64) {
+        let services = Arc::clone(&self.services);
+        self.services.ask(Box::new(move || services.remove_files(id)));
+    }
+
     /// Removes the files of streams that are not among `ids`: they were deleted just before a crash.
     pub fn remove_others(&self, ids: impl Iterator<Item = u64>) {
         let known: BTreeSet<u64> = ids.collect();

@@ -159,7 +159,9 @@ impl Changes<'_> {
     /// Ends a queue whose deletion is logged up to there.
     fn end(&self, queue: &QueueRef, upto: Lsn) {
         queue.delete();
-        if let QueueRef::Stream(stream) = queue {
+        if let QueueRef::Stream(stream) = queue
+            && !self.0.undo.keeps_stream(stream.id().0)
+        {
             stream::remove_files_after(Arc::clone(stream), self.0.classic.storage().wal(), upto);
         }
     }

@@ -9,26 +9,31 @@
 //!             and payload
 //!
 //! kind  record    payload
-//! 1     head      version u8, virtual host, queue, what u8, by, at u64, until u64, then encoded commands
-//!                 (see crate `meta`) that make the queue again, each as bytes
+//! 1     head      version u8, virtual host, queue, what u8, by, at u64, until u64; in version 2 id u64,
+//!                 bytes u64 and messages u64 of a stream; then encoded commands (see crate `meta`) that make
+//!                 the queue again, each as bytes
 //! 2     portion   n u32, then for each message its position u64 and its record as bytes
 //! 3     out       number of a portion u32, whether all of it u8, otherwise positions u64: these messages are
 //!                 not, or no longer, to be brought back
 //! 4     whole     messages u64 that were taken away and are not here
 //! ```
 //! A portion is synced before its messages are taken away. So after a crash, wherever it comes, each message
-//! is in its queue or here, or in both.
+//! is in its queue or here, or in both. The files of a deleted stream stay where they are: while its id is
+//! defined they are the stream's, otherwise this entry's.
 
 use log::{Disk, DiskFile, IoContext as _, LogError, OpenMode, crc32c};
 use message::{MessageRef, OwnedMessage, parse_record};
 use meta::{Command, Name};
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u32, put_u64};
+use stream::Stream;
 
 /// The directory of the files.
 pub(crate) const DIR: &str = "undo";
 const VERSION: u8 = 1;
+/// With a stream.
+const VERSION_OF_STREAM: u8 = 2;
 const HEADER_BYTES: usize = 9;
 /// Bytes of a record that are read, but for portions.
 const READ_BYTES_MAX: usize = 64 << 20;
@@ -78,17 +83,33 @@ pub struct Head {
     pub at_ms: u64,
     /// ... and until when it can be undone.
     pub until_ms: u64,
+    /// The stream, if it is one that was deleted.
+    pub stream: Option<KeptStream>,
+}
+
+/// A deleted stream whose files stay in the directory of its id; figures are those of the deletion's begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptStream {
+    /// Its id.
+    pub id: u64,
+    /// Bytes of its segments.
+    pub bytes: u64,
+    /// Messages in it.
+    pub n_messages: u64,
 }
 
 impl Head {
     fn encode(&self, definitions: &[Command]) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = vec![if self.stream.is_some() { VERSION_OF_STREAM } else { VERSION }];
         put_str(&mut out, self.vhost.as_str());
         put_str(&mut out, self.queue.as_str());
         put_u8(&mut out, self.act as u8);
         put_str(&mut out, &self.by);
         put_u64(&mut out, self.at_ms);
         put_u64(&mut out, self.until_ms);
+        if let Some(KeptStream { id, bytes, n_messages }) = self.stream {
+            [id, bytes, n_messages].into_iter().for_each(|it| put_u64(&mut out, it));
+        }
         for command in definitions {
             let mut encoded = Vec::new();
             command.encode(&mut encoded);
@@ -98,7 +119,8 @@ impl Head {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
-        if reader.u8()? != VERSION {
+        let version = reader.u8()?;
+        if ![VERSION, VERSION_OF_STREAM].contains(&version) {
             return Err(RecordError::Invalid);
         }
         Ok(Self {
@@ -108,6 +130,14 @@ impl Head {
             by: reader.str()?.to_owned(),
             at_ms: reader.u64()?,
             until_ms: reader.u64()?,
+            stream: match version {
+                VERSION => None,
+                _ => Some(KeptStream {
+                    id: reader.u64()?,
+                    bytes: reader.u64()?,
+                    n_messages: reader.u64()?,
+                }),
+            },
         })
     }
 }
@@ -185,6 +215,10 @@ struct Contents {
     n_left_out: Option<u64>,
     is_damaged: bool,
     busy: Busy,
+    /// The stream whose files are this entry's, ...
+    stream: Option<KeptStream>,
+    /// ... and itself while somebody may write into them.
+    unended: Option<Arc<Stream>>,
 }
 
 /// All that was taken away at once.
@@ -231,7 +265,7 @@ impl Entry {
         let name = name_of(id);
         disk.create_dir(DIR).context("create", DIR)?;
         let file = disk.open(&name, OpenMode::New).context("create", &name)?;
-        let contents = Contents { busy: Busy::Taking, ..Contents::default() };
+        let contents = Contents { busy: Busy::Taking, stream: head.stream, ..Contents::default() };
         let entry = Self { id, head, contents: Mutex::new(contents) };
         entry.append(&*file, HEAD, &entry.head.encode(definitions))?;
         file.sync_data().context("sync", &name)?;
@@ -249,7 +283,7 @@ impl Entry {
         let corrupt = || LogError::Corrupt { file: name.clone(), offset: 0, what: "no head" };
         let (_, head) = head.ok_or_else(corrupt)?;
         let head = Head::decode(&mut Reader::new(&head)).map_err(|_| corrupt())?;
-        let mut contents = Contents::default();
+        let mut contents = Contents { stream: head.stream, ..Contents::default() };
         while contents.end < length {
             match contents.note(&*file, length) {
                 Some(bytes) => contents.end += bytes,
@@ -267,16 +301,40 @@ impl Entry {
         UndoEntry {
             id: self.id,
             head: self.head.clone(),
-            n_messages: contents.portions.iter().map(Portion::n_left).sum(),
+            n_messages: contents
+                .portions
+                .iter()
+                .map(Portion::n_left)
+                .fold(contents.stream.map_or(0, |stream| stream.n_messages), u64::saturating_add),
             n_left_out: contents.n_left_out,
-            bytes: contents.end,
+            bytes: contents.bytes(),
             is_damaged: contents.is_damaged,
             busy: contents.busy,
         }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        stdx::lock(&self.contents).end
+        stdx::lock(&self.contents).bytes()
+    }
+
+    /// The stream whose files are this entry's.
+    pub(crate) fn stream(&self) -> Option<KeptStream> {
+        stdx::lock(&self.contents).stream
+    }
+
+    /// Says whose files they are: this entry's, or those of a stream that is there.
+    pub(crate) fn set_stream(&self, stream: Option<KeptStream>) {
+        stdx::lock(&self.contents).stream = stream;
+    }
+
+    /// Has nobody write into the files of its stream any more, `stream` if that was just deleted; false
+    /// while somebody does. It waits for the disk.
+    pub(crate) fn end_writing(&self, stream: Option<Arc<Stream>>) -> bool {
+        let stream = stream.or_else(|| stdx::lock(&self.contents).unended.take());
+        let unended = stream.filter(|stream| !stream::end_writing(stream));
+        let has_ended = unended.is_none();
+        stdx::lock(&self.contents).unended = unended;
+        has_ended
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -334,7 +392,7 @@ impl Entry {
 
     /// The commands that make the queue again.
     pub(crate) fn definitions(&self, file: &dyn DiskFile) -> Option<Vec<Command>> {
-        let (_, payload) = read(file, (0, self.bytes()))?;
+        let (_, payload) = read(file, (0, stdx::lock(&self.contents).end))?;
         let (mut reader, mut commands) = (Reader::new(&payload), Vec::new());
         Head::decode(&mut reader).ok()?;
         while !reader.is_empty() {
@@ -392,6 +450,10 @@ impl Entry {
 }
 
 impl Contents {
+    fn bytes(&self) -> u64 {
+        self.end.saturating_add(self.stream.map_or(0, |stream| stream.bytes))
+    }
+
     /// Takes note of the next record; its length, or none if it cannot be read.
     fn note(&mut self, file: &dyn DiskFile, length: u64) -> Option<u64> {
         let (n, kind) = header(file, self.end)?;

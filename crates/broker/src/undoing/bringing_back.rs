@@ -7,7 +7,7 @@ use crate::queue_ref::QueueRef;
 use crate::undo::{Act, Busy, Entry, UndoEntry, name_of};
 use log::{DiskFile, IoContext as _, LogError, OpenMode};
 use message::{Annotations, MessageRef, OwnedMessage};
-use meta::Command;
+use meta::{Command, Done};
 use queue_type::{Wakes, wake_all};
 use std::sync::Arc;
 
@@ -56,6 +56,10 @@ impl BringingBack {
             }
             Arc::clone(entry)
         };
+        if !entry.end_writing(None) {
+            entry.set_busy(Busy::No);
+            return Err(UndoRefused::Busy);
+        }
         let file = undo.disk().open(&name_of(id), OpenMode::Existing).context("open", &name_of(id));
         match file.and_then(|file| entry.mend(&*file).map(|()| file)) {
             Ok(file) => {
@@ -82,8 +86,8 @@ impl BringingBack {
         self.entry.portions()
     }
 
-    /// The queue that the messages go to: one that was deleted is made again, in the name of a user. Returns
-    /// also why some of its bindings are not.
+    /// The queue that the messages go to: one that was deleted is made again, in the name of a user, a stream
+    /// with its messages. Returns also why some of its bindings are not.
     ///
     /// # Errors
     /// There is none, or another one of that name.
@@ -94,10 +98,19 @@ impl BringingBack {
                 return Err(UndoRefused::NoQueue("its definition cannot be read".to_owned()));
             };
             let by = if by.is_empty() { BY_OPERATOR } else { by };
+            // Its files are a stream's before it is there.
+            let stream = self.entry.stream();
+            self.entry.set_stream(None);
             for (nth, command) in definitions.iter().enumerate() {
                 match self.broker.changes().apply_durably(command, by).await {
+                    Ok(Done::QueueExists(_)) if stream.is_some() => {
+                        self.entry.set_stream(stream);
+                        let reason = "there is another stream of that name";
+                        return Err(UndoRefused::NoQueue(reason.to_owned()));
+                    }
                     Ok(_) => {}
                     Err(ChangeError::Refused(error)) if nth == 0 => {
+                        self.entry.set_stream(stream);
                         return Err(UndoRefused::NoQueue(error.to_string()));
                     }
                     Err(ChangeError::Refused(error)) => lacking.push(error.to_string()),
@@ -106,7 +119,9 @@ impl BringingBack {
             }
         }
         let found = self.broker.queue(&head.vhost, &head.queue);
-        let found = found.filter(|queue| !matches!(queue, QueueRef::Stream(_)));
+        let is_of_kind =
+            |queue: &QueueRef| matches!(queue, QueueRef::Stream(_)) == head.stream.is_some();
+        let found = found.filter(is_of_kind);
         let queue = found.filter(|queue| queue.def().exclusive_owner.is_none());
         let queue =
             queue.ok_or_else(|| UndoRefused::NoQueue("there is no such queue".to_owned()))?;
@@ -159,10 +174,11 @@ impl BringingBack {
 
     /// The queue is there: the entry is forgotten if nothing is left of it. It waits for the disk.
     pub fn end(self) {
-        let UndoEntry { id, n_messages, is_damaged, .. } = self.entry.shown();
+        let UndoEntry { id, n_messages, is_damaged, head, .. } = self.entry.shown();
         let broker = Arc::clone(&self.broker);
         drop(self);
-        if n_messages == 0 && !is_damaged {
+        // A stream's messages are not in the part that is damaged.
+        if n_messages == 0 && (!is_damaged || head.stream.is_some()) {
             let _was_there = broker.operations().undo().forget(id);
         }
     }

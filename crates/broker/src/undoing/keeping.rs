@@ -3,8 +3,8 @@
 use crate::broker::Broker;
 use crate::browse::{Browser, LookFrom, end_of};
 use crate::queue_ref::QueueRef;
-use crate::undo::{Act, Busy, Entry, Head, PortionRecord, UndoEntry, name_of};
-use log::{DiskFile, LogError};
+use crate::undo::{Act, Busy, Entry, Head, KeptStream, PortionRecord, UndoEntry, name_of};
+use log::{DiskFile, IoContext as _, LogError};
 use meta::{BindingSpec, Command, NamedBy, QueueDeclare};
 use queue::Standing;
 use routing::Destination;
@@ -67,7 +67,8 @@ impl Keeping {
     #[must_use]
     pub fn begin(broker: &Arc<Broker>, queue: &QueueRef, taking: Taking, by: &str) -> Self {
         let undo = broker.operations().undo();
-        let offer = undo.offer().filter(|_| !matches!(queue, QueueRef::Stream(_)));
+        let (is_stream, stream) = (matches!(queue, QueueRef::Stream(_)), undo.kept_stream(queue));
+        let offer = undo.offer().filter(|_| !is_stream || stream.is_some());
         let end = match &taking {
             Taking::Purge => end_of(queue).ok(),
             Taking::Delete => Some(u64::MAX),
@@ -88,9 +89,13 @@ impl Keeping {
             is_full: offer.is_none() || end.is_none(),
         };
         if offer.is_some() && matches!(keeping.taking, Taking::Delete) {
-            let opened = keeping.open();
+            let opened = keeping.open(stream);
             keeping.or_full(opened);
+            if is_stream && keeping.is_full {
+                keeping.forget();
+            }
         }
+        keeping.is_full |= is_stream;
         keeping
     }
 
@@ -126,14 +131,27 @@ impl Keeping {
 
     /// Ends what has taken so many messages away.
     #[must_use]
-    pub fn end_delete(self, n_messages: u64) -> Option<UndoEntry> {
+    pub fn end_delete(mut self, n_messages: u64) -> Option<UndoEntry> {
+        if let (QueueRef::Stream(stream), Some((entry, _))) = (&self.queue, &self.open) {
+            if !stream.is_deleted() {
+                self.forget();
+                return None;
+            }
+            entry.end_writing(Some(Arc::clone(stream)));
+            self.n_kept = n_messages;
+        }
         let n_left_out = n_messages.saturating_sub(self.n_kept);
         self.end(n_left_out)
     }
 
     /// Forgets what was written down.
     pub fn take_back(mut self) {
+        self.forget();
+    }
+
+    fn forget(&mut self) {
         if let Some((entry, _)) = self.open.take() {
+            entry.set_stream(None);
             entry.set_busy(Busy::No);
             let _was_there = self.broker.operations().undo().forget(entry.id);
         }
@@ -171,7 +189,7 @@ impl Keeping {
         self.open.as_ref().map(|(entry, file)| act(entry, &**file)).transpose()
     }
 
-    fn open(&mut self) -> Result<(), LogError> {
+    fn open(&mut self, stream: Option<KeptStream>) -> Result<(), LogError> {
         let undo = self.broker.operations().undo();
         let (def, at_ms) = (self.queue.def(), undo.unix_ms());
         let head = Head {
@@ -185,6 +203,7 @@ impl Keeping {
             by: self.by.clone(),
             at_ms,
             until_ms: at_ms.saturating_add(self.broker.undo.options.window_ms),
+            stream,
         };
         let definitions = match head.act {
             Act::Delete => definitions(&self.broker, &self.queue),
@@ -194,16 +213,19 @@ impl Keeping {
         let created = Entry::create(undo.disk(), (id, head), &definitions);
         let (entry, file) = created.inspect_err(|_| drop(undo.disk().remove(&name_of(id))))?;
         let entry = Arc::new(entry);
-        stdx::lock(&self.broker.undo.entries).insert(id, Arc::clone(&entry));
-        self.open = Some((entry, file));
-        self.make_room(0);
+        if self.broker.undo.insert(&entry) {
+            self.open = Some((entry, file));
+            self.make_room(0);
+        } else {
+            undo.disk().remove(&name_of(id)).context("remove", &name_of(id))?;
+        }
         Ok(())
     }
 
     fn make_room(&mut self, more: u64) -> bool {
         let undo = self.broker.operations().undo();
         let id = self.open.as_ref().map_or(u64::MAX, |(entry, _)| entry.id);
-        let is_room = self.broker.undo.make_room(undo.disk(), id, (more, self.bytes_max));
+        let is_room = self.broker.undo.make_room(undo.files(), id, (more, self.bytes_max));
         self.is_full |= !is_room;
         is_room
     }
@@ -211,7 +233,7 @@ impl Keeping {
     /// Writes a portion down; its number, or none if there is no room for it.
     fn put(&mut self, portion: &Portion) -> Result<Option<u32>, LogError> {
         if self.open.is_none() {
-            self.open()?;
+            self.open(None)?;
         }
         if !self.make_room(portion.record.size_bytes() as u64) {
             return Ok(None);
@@ -322,7 +344,8 @@ fn definitions(broker: &Broker, queue: &QueueRef) -> Vec<Command> {
         auto_delete: def.auto_delete,
         exclusive_owner: None,
         arguments: def.arguments.clone(),
-        id: None,
+        // Its files are those of its id.
+        id: matches!(queue, QueueRef::Stream(_)).then_some(def.id),
     };
     let destination = Destination::Queue(def.id);
     let vhost = view.meta.vhost(&def.vhost).into_iter();

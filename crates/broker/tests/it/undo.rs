@@ -1,15 +1,18 @@
 //! Messages that are taken away, and brought back: a crash anywhere leaves each of them somewhere.
 
-use crate::client::{Client, Kind, short, start_set};
+use crate::client::{Client, Kind, block_on, short, start_set, wait_until};
 use broker::{
-    BringingBack, Broker, BrokerOptions, DeleteConditions, Keeping, TakenAway, Taking, UndoOptions,
+    BringingBack, Broker, BrokerOptions, Browser, DeleteConditions, Keeping, LookFrom, TakenAway,
+    Taking, UndoOptions, UndoRefused,
 };
 use session::{Op, Value};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use stream::{StreamDurability, StreamOptions};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const N: usize = 12;
@@ -27,7 +30,8 @@ fn start_bounded(disk: &Arc<MemoryDisk>, bytes_max: u64) -> Arc<Broker> {
         portion_bytes: PORTION_BYTES,
         ..UndoOptions::default()
     };
-    start_set(disk.clone(), BrokerOptions { undo, ..BrokerOptions::default() })
+    let streams = StreamOptions { durability: StreamDurability::Fsync, ..StreamOptions::default() };
+    start_set(disk.clone(), BrokerOptions { undo, streams, ..BrokerOptions::default() })
 }
 
 /// The value, unless the power is lost before.
@@ -283,4 +287,154 @@ fn consumers_keep_what_they_hold_and_nothing_is_kept_for_ever() {
         let files = disk.files();
         assert!(files.iter().all(|(name, _)| !name.starts_with("undo/")), "{files:?}");
     }
+}
+
+/// The messages of the stream by offset.
+fn in_stream(broker: &Broker) -> Vec<String> {
+    let mut browser = Browser::new(&broker.queue("/", "q").unwrap(), LookFrom::Position(0));
+    let mut all = Vec::new();
+    let mut take = |at: &broker::LookedAt<'_>| {
+        assert_eq!(at.seen.position, all.len() as u64);
+        all.push(String::from_utf8(at.seen.message.body.bytes().to_vec()).unwrap());
+        ControlFlow::Continue(())
+    };
+    while browser.step(&mut take).unwrap() {}
+    all
+}
+
+/// The directories that have files of streams, and the files of entries.
+fn kept(disk: &MemoryDisk) -> (BTreeSet<String>, usize) {
+    let files = disk.files();
+    let streams = files.iter().filter_map(|(name, _)| name.strip_prefix("streams/"));
+    let dirs = streams.map(|name| name.split('/').next().unwrap().to_owned()).collect();
+    (dirs, files.iter().filter(|(name, _)| name.starts_with("undo/")).count())
+}
+
+fn the_stream_is_whole(disk: &Arc<MemoryDisk>, broker: &Arc<Broker>, when: &str) {
+    let n_entries = broker.operations().undo().all().len();
+    assert_eq!(n_entries, usize::from(broker.queue("/", "q").is_none()), "{when}");
+    assert_eq!(kept(disk).1, n_entries, "{when}");
+    bring_back(disk, broker).unwrap();
+    let all: Vec<String> = bodies().into_iter().collect();
+    assert_eq!(in_stream(broker), all, "{when}");
+    fill(broker, "stream");
+    assert_eq!(in_stream(broker), [&all[..], &all].concat(), "{when}");
+    wait_until("no other files are there", || {
+        let (dirs, n_entries) = kept(disk);
+        (dirs.len(), n_entries) == (1, 0)
+    });
+}
+
+#[test]
+fn a_loss_of_power_while_a_stream_is_deleted_leaves_it_or_an_entry() {
+    let act = |disk: &MemoryDisk, broker: &Arc<Broker>| {
+        let taken = take(disk, broker, Way::Delete)?;
+        assert_eq!(taken.undo.unwrap().n_messages, N as u64);
+        Some(())
+    };
+    let n = at_each_operation(filled("stream"), act, the_stream_is_whole);
+    assert!(n > 5, "{n}");
+}
+
+#[test]
+fn a_loss_of_power_while_a_stream_is_brought_back_leaves_it_or_an_entry() {
+    let n = at_each_operation(deleted, bring_back, the_stream_is_whole);
+    assert!(n > 2, "{n}");
+}
+
+#[test]
+fn a_loss_of_power_while_a_stream_is_forgotten_leaves_all_of_it_or_nothing() {
+    let act = |disk: &MemoryDisk, broker: &Arc<Broker>| {
+        let id = broker.operations().undo().all()[0].id;
+        assert!(broker.operations().undo().forget(id));
+        let is_gone = || kept(disk) == (BTreeSet::new(), 0);
+        wait_until("all files are gone", || disk.has_lost_power() || is_gone());
+        is_gone().then_some(())
+    };
+    let check = |disk: &Arc<MemoryDisk>, broker: &Arc<Broker>, when: &str| {
+        if broker.operations().undo().all().is_empty() {
+            wait_until(when, || kept(disk) == (BTreeSet::new(), 0));
+        } else {
+            the_stream_is_whole(disk, broker, when);
+        }
+    };
+    let n = at_each_operation(deleted, act, check);
+    assert!(n > 2, "{n}");
+}
+
+/// A broker whose stream is deleted.
+fn deleted(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
+    let broker = filled("stream")(disk);
+    take(disk, &broker, Way::Delete).unwrap().undo.unwrap();
+    broker
+}
+
+#[test]
+fn the_files_of_a_stream_go_with_what_could_bring_it_back() {
+    let late = stdx::Now { monotonic_ms: 70_000, unix_ms: 70_000 };
+    for way in ["too late", "forgotten", "no room"] {
+        let disk = Arc::new(MemoryDisk::new());
+        let broker = start_bounded(&disk, 2_600);
+        fill(&broker, "stream");
+        let entry = take(&disk, &broker, Way::Delete).unwrap().undo.unwrap();
+        assert_eq!(kept(&disk).0.len(), 1, "{way}");
+        match way {
+            "too late" => broker.tick(late),
+            "forgotten" => assert!(broker.operations().undo().forget(entry.id)),
+            _ => {
+                fill(&broker, "stream");
+                let other = take(&disk, &broker, Way::Delete).unwrap().undo.unwrap();
+                assert!(other.bytes > 1_300 && !broker.operations().undo().forget(entry.id));
+                assert!(broker.operations().undo().forget(other.id));
+            }
+        }
+        wait_until("all files are gone", || kept(&disk) == (BTreeSet::new(), 0));
+    }
+}
+
+#[test]
+fn a_stream_that_is_too_large_is_deleted_for_good() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start_bounded(&disk, 500);
+    fill(&broker, "stream");
+    assert_eq!(broker.operations().undo().kept_stream(&broker.queue("/", "q").unwrap()), None);
+    assert_eq!(take(&disk, &broker, Way::Delete).unwrap().undo, None);
+    wait_until("all files are gone", || kept(&disk) == (BTreeSet::new(), 0));
+}
+
+#[test]
+fn a_stream_does_not_take_the_place_of_another() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = filled("stream")(&disk);
+    let entry = take(&disk, &broker, Way::Delete).unwrap().undo.unwrap();
+    for kind in ["stream", "classic"] {
+        let mut client = Client::connect(&broker);
+        client.declare_with("q", true, &[("x-queue-type", Value::from(kind))]);
+        let back = BringingBack::begin(&broker, entry.id).unwrap();
+        let refused = block_on(back.queue("")).unwrap_err();
+        assert!(matches!(refused, UndoRefused::NoQueue(_)), "{refused:?}");
+        client.ask(Op::DeleteQueue {
+            queue: short("q"),
+            if_unused: session::Flag::No,
+            if_empty: session::Flag::No,
+        });
+    }
+    assert_eq!(broker.operations().undo().all(), [entry]);
+    the_stream_is_whole(&disk, &broker, "the name is free");
+}
+
+#[test]
+fn a_stream_that_two_delete_is_kept_once() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = filled("stream")(&disk);
+    let queue = broker.queue("/", "q").unwrap();
+    let begin = || Keeping::begin(&broker, &queue, Taking::Delete, "me");
+    let (one, other) = (begin(), begin());
+    block_on(broker.operations().end_delete(&queue, "me"));
+    assert!(other.end_delete(0).is_none() && one.end_delete(0).is_some());
+    the_stream_is_whole(&disk, &broker, "two have deleted it");
+    // One that is not deleted after all stays what it was.
+    let queue = broker.queue("/", "q").unwrap();
+    assert_eq!(Keeping::begin(&broker, &queue, Taking::Delete, "me").end_delete(0), None);
+    assert_eq!((in_stream(&broker).len(), kept(&disk).1), (2 * N, 0));
 }

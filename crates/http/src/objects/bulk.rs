@@ -60,7 +60,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
         "delete" => Taking::delete(&request),
         _ => return Err(Refusal::bad_request("action is purge or delete")),
     };
-    let (names, figures) = matching_queues(call, &request)?;
+    let (names, figures) = matching_queues(call, &request, how)?;
     if !are_confirmed(&request, &names)? {
         return told(&names, figures);
     }
@@ -81,7 +81,11 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
 }
 
 /// The names of queues that match, and the sums of their figures.
-fn matching_queues(call: &Call, request: &Request) -> Result<(Vec<String>, Value), Refusal> {
+fn matching_queues(
+    call: &Call,
+    request: &Request,
+    how: Taking,
+) -> Result<(Vec<String>, Value), Refusal> {
     let (view, pattern) = (call.view(), pattern(request)?);
     let kind = request.optional("type");
     let (mut names, mut sums, mut found) = (Vec::new(), [0; 3], Vec::new());
@@ -98,8 +102,7 @@ fn matching_queues(call: &Call, request: &Request) -> Result<(Vec<String>, Value
     }
     let [ready, unacknowledged, consumers] = sums;
     let mut figures = queues::taken(ready, unacknowledged, consumers);
-    let offer = undo::offer_for(call, found.iter(), ready + unacknowledged);
-    super::put_field(&mut figures, "undo", offer);
+    super::put_field(&mut figures, "undo", undo::offer_for(call, &found, how));
     Ok((names, figures))
 }
 

@@ -465,7 +465,7 @@ async fn take_one(call: &Call, request: &Request, how: Taking) -> Outcome {
         };
         if !bulk::is_confirmed(request, n)? {
             let mut told = taken(stat.n_ready, stat.n_unacked, stat.n_consumers);
-            put_field(&mut told, "undo", undo::offer_for(call, found.queues.iter(), n));
+            put_field(&mut told, "undo", undo::offer_for(call, &found.queues, how));
             return Ok(Answer::Json(told));
         }
     }

@@ -1,14 +1,14 @@
 //! All that was purged, deleted and removed by HTTP, for as long as it can be brought back.
 
-use super::{permitted, queues};
+use super::{permitted, put_field, queues};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
 use crate::jobs::{Job, JobState};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use broker::{
-    Act, BringingBack, Busy, DeleteConditions, Keeping, QueueRef, TakenAway, Taking, UndoEntry,
-    UndoRefused,
+    Act, BringingBack, Busy, DeleteConditions, Keeping, KeptStream, QueueRef, TakenAway, Taking,
+    UndoEntry, UndoRefused,
 };
 use meta::{Permission, Vhost};
 use serde_json::{Value, json};
@@ -42,15 +42,39 @@ pub(crate) fn offer(call: &Call, n_messages: u64, bytes: u64) -> Value {
     })
 }
 
-/// The same of the messages in queues.
-pub(super) fn offer_for<'q>(
-    call: &Call,
-    mut queues: impl Iterator<Item = &'q QueueRef> + Clone,
-    n_messages: u64,
-) -> Value {
-    let bytes = queues.clone().map(|queue| queue.stat().message_bytes).sum();
-    let is_never = |queue: &QueueRef| matches!(queue, QueueRef::Stream(_));
-    if queues.any(is_never) { Value::Null } else { offer(call, n_messages, bytes) }
+/// The same of the messages in queues that are taken away so.
+pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: queues::Taking) -> Value {
+    let (mut n_messages, mut bytes, mut n_never) = (0, 0, 0);
+    for queue in queues {
+        let stat = queue.stat();
+        match stream_of(call, queue, how) {
+            Some(Some(stream)) => bytes += stream.bytes,
+            Some(None) => n_never += 1,
+            None => {
+                bytes += stat.message_bytes;
+                n_messages += stat.n_ready;
+                if matches!(how, queues::Taking::Delete { .. }) {
+                    n_messages += stat.n_unacked;
+                }
+            }
+        }
+    }
+    let mut offer = offer(call, n_messages, bytes);
+    if n_never > 0 {
+        if n_never == queues.len() {
+            return Value::Null;
+        }
+        put_field(&mut offer, "all", Value::Bool(false));
+    }
+    offer
+}
+
+/// If it is a stream, it as it can be brought back, or nothing.
+fn stream_of(call: &Call, queue: &QueueRef, how: queues::Taking) -> Option<Option<KeptStream>> {
+    let undo = call.api.management.broker.operations().undo();
+    let is_deleted = matches!(how, queues::Taking::Delete { .. });
+    let is_stream = matches!(queue, QueueRef::Stream(_));
+    is_stream.then(|| undo.kept_stream(queue).filter(|_| is_deleted))
 }
 
 /// An entry as it is shown.
@@ -104,7 +128,8 @@ pub(super) async fn take(
         queue.loaded().await;
     }
     let Ok(queue) = permitted::queue(call, name, permission) else { return Ok(None) };
-    let is_never = matches!(queue, QueueRef::Stream(_)) || queue.def().exclusive_owner.is_some();
+    let is_never = stream_of(call, &queue, how).is_some_and(|stream| stream.is_none())
+        || queue.def().exclusive_owner.is_some();
     let view = call.view();
     let is_sharded = |vhost: &Vhost| vhost.policies().sharded().contains_key(&queue.def().name);
     if is_never
@@ -214,11 +239,14 @@ pub(crate) async fn bring_back(call: &Call) -> Outcome {
     check(call, &entry, Some(Permission::Write))?;
     let (broker, id) = (Arc::clone(&call.api.management.broker), entry.id);
     let back = blocking(move || BringingBack::begin(&broker, id)).await?.map_err(refused)?;
-    let (queue, not_bound) = back.queue(&call.caller.user).await.map_err(refused)?;
     let n_total = back.shown().n_messages;
+    let (queue, not_bound) = back.queue(&call.caller.user).await.map_err(refused)?;
     let what =
         json!({"undo": id, "vhost": entry.head.vhost.as_str(), "queue": entry.head.queue.as_str()});
     let job = call.api.turns.jobs.begin(&call.caller.user, what, n_total);
+    if matches!(queue, QueueRef::Stream(_)) {
+        job.note_done(n_total);
+    }
     tokio::spawn(run(Arc::clone(&call.api), Arc::new(back), queue, Arc::clone(&job)));
     let told = json!({"job": job.id(), "total": n_total, "not_bound": not_bound});
     Ok(Answer::Status(StatusCode::ACCEPTED, told))

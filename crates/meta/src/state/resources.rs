@@ -166,7 +166,11 @@ impl Resources {
         outcome
     }
 
-    pub(super) fn declare_queue(&mut self, declare: &QueueDeclare) -> Result<Outcome, MetaError> {
+    pub(super) fn declare_queue(
+        &mut self,
+        declare: &QueueDeclare,
+        mode: AutoDelete,
+    ) -> Result<Outcome, MetaError> {
         let vhost = self.require_vhost(&declare.vhost)?;
         check_name("queue", &declare.name)?;
         if declare.named_by == NamedBy::Client && is_reserved(&declare.name) {
@@ -185,7 +189,7 @@ impl Resources {
             exclusive_owner: declare.exclusive_owner,
             arguments: declare.arguments.clone(),
         };
-        let is_replayed = declare.id.is_some();
+        let is_replayed = mode == AutoDelete::AsLogged;
         if is_replayed {
             // A newer version may have made a queue of a type that this one does not know.
             queue_arguments::check_type(&queue)?;

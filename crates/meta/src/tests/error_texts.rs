@@ -379,9 +379,14 @@ fn virtual_hosts_and_limits() {
         PreconditionFailed,
         "cannot declare queue 'two': queue limit in vhost '/' (1) is reached",
     );
+    // One that is there again with its files counts as any other.
+    let again = QueueDeclare { id: Some(QueueId(77)), ..queue("two") };
+    let (kind, _) = refused(s, Command::DeclareQueue(again.clone()));
+    assert_eq!(kind, PreconditionFailed);
     let limits = VhostLimits { max_queues: Some(-1), max_connections: None };
     apply(s, Command::SetVhostLimits { vhost: name(V), limits }).unwrap();
-    declare(s, queue("two"));
+    assert_eq!(declare(s, again), QueueId(77));
+    assert!(declare(s, queue("three")) > QueueId(77));
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 use super::http_api::{Api, HTTP, ask};
 use super::support::node::Node;
+use super::support::stream_client::{Client as StreamClient, code};
 use super::support::wait_until;
 use amqp091::{Properties, PropertiesRef};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::TcpStream;
+use streamproto::command::{DeclarePublisher, QueryOffset, QueryPublisherSequence, StoreOffset};
+use streamproto::{Chunk, Key, OffsetSpec, ResponseCode, ToClient};
 use testing::client::Client;
 
 const N: u64 = 300;
@@ -231,14 +234,6 @@ fn what_is_not_kept_is_told() {
     let told = api.expect(200, "POST /queues/%2F/q/remove", r#"{"select":"all","expected":0}"#);
     assert_eq!((&told["undo"], n_ready(&api)), (&Value::Null, 0));
     assert_eq!(api.expect(200, "GET /undo", ""), json!([]));
-    // Streams keep their messages, and are deleted for good.
-    api.expect(
-        201,
-        "PUT /queues/%2F/s",
-        r#"{"durable":true,"arguments":{"x-queue-type":"stream"}}"#,
-    );
-    assert_eq!(api.expect(200, "DELETE /queues/%2F/s?dry_run=true", "")["undo"], Value::Null);
-    api.expect(204, "DELETE /queues/%2F/s", "");
 
     let api = start(&["management.undo_window=1"]);
     let _client = filled(&api, json!({}));
@@ -323,7 +318,6 @@ fn no_message_is_lost_when_the_node_is_killed_in_a_purge_and_in_its_undo() {
                 client.wait_for_confirms();
             }
         }
-        drop(client);
         // Nobody waits for the answer.
         let login = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
         let request =
@@ -349,5 +343,122 @@ fn no_message_is_lost_when_the_node_is_killed_in_a_purge_and_in_its_undo() {
         client.consume("q", true);
         let bodies: BTreeSet<Vec<u8>> = (0..n).map(|_| client.message().unwrap().body).collect();
         assert_eq!(bodies.len() as u64, MANY, "{kind}");
+    }
+}
+
+/// A client that publishes to the stream as 1, by a name.
+fn publisher(api: &Api) -> StreamClient {
+    let mut client = StreamClient::open(api.0.stream_address(), "/");
+    let (publisher_id, reference, stream) = (1, "app", "s");
+    client.says(&DeclarePublisher { correlation_id: 8, publisher_id, reference, stream });
+    assert_eq!(client.hears(), code(Key::DeclarePublisher, 8, ResponseCode::OK));
+    client
+}
+
+/// Publishes messages with these ids, each confirmed.
+fn publish(client: &mut StreamClient, ids: std::ops::Range<u64>) {
+    for id in ids {
+        client.publish(1, id);
+        let heard = client.hears();
+        assert!(heard.contains("PublishConfirm"), "{heard}");
+    }
+}
+
+/// The offsets of the messages from `first` on, up to `upto`.
+fn offsets(api: &Api, first: u64, upto: u64) -> Vec<u64> {
+    let mut client = StreamClient::open(api.0.stream_address(), "/");
+    client.subscribe(0, "s", OffsetSpec::Offset(first), 1_000);
+    let mut all = Vec::new();
+    while all.last() != Some(&upto) {
+        let frame = client.try_frame().unwrap();
+        let ToClient::Deliver(deliver) = ToClient::decode(&frame).unwrap() else {
+            panic!("{frame:?}")
+        };
+        let chunk = Chunk::decode_delivered(deliver.chunk.0).unwrap();
+        all.extend(chunk.entries().map(|entry| entry.unwrap().0).filter(|it| *it >= first));
+    }
+    all
+}
+
+fn number_of(client: &mut StreamClient, command: &str) -> u64 {
+    let (reference, stream) = ("app", "s");
+    match command {
+        "offset" => client.says(&QueryOffset { correlation_id: 9, reference, stream }),
+        _ => client.says(&QueryPublisherSequence { correlation_id: 9, reference, stream }),
+    }
+    let frame = client.try_frame().unwrap();
+    match ToClient::decode(&frame).unwrap() {
+        ToClient::QueryPublisherSequenceResponse(last) => last.sequence,
+        ToClient::QueryOffsetResponse(last) => last.offset,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_deleted_stream_comes_back_as_it_was() {
+    /// A stored offset takes one.
+    const N_OFFSETS: u64 = 101;
+    for is_killed in [false, true] {
+        let mut api = start(&[]);
+        let declare = r#"{"durable":true,"arguments":{"x-queue-type":"stream","x-max-age":"7D"}}"#;
+        api.expect(201, "PUT /queues/%2F/s", declare);
+        api.expect(201, "POST /bindings/%2F/e/amq.topic/q/s", r#"{"routing_key":"a.*"}"#);
+        let mut client = publisher(&api);
+        publish(&mut client, 1..101);
+        client.says(&StoreOffset { reference: "app", stream: "s", offset: 40 });
+        wait_until("it is stored", || number_of(&mut client, "offset") == 40);
+        let told = api.expect(200, "DELETE /queues/%2F/s?dry_run=true", "");
+        assert_eq!(
+            (&told["undo"]["all"], &told["messages_ready"]),
+            (&json!(true), &json!(N_OFFSETS))
+        );
+        let bulk = |request: &str| api.expect(200, "POST /bulk/queues/%2F/delete", request);
+        let told = bulk(r#"{"pattern":"^s$"}"#);
+        assert_eq!(told["figures"]["undo"]["all"], true, "{told}");
+        let id = match is_killed {
+            true => undoable(&api, "DELETE /queues/%2F/s"),
+            false => {
+                let told = bulk(r#"{"pattern":"^s$","expected":1}"#);
+                told["undo"][0]["id"].as_u64().unwrap()
+            }
+        };
+        api.expect(404, "GET /queues/%2F/s", "");
+        if is_killed {
+            api.0.kill_and_start();
+        }
+        let entry = api.expect(200, &format!("GET /undo/{id}"), "");
+        assert_eq!(
+            (&entry["what"], &entry["messages"]),
+            (&json!("delete"), &json!(N_OFFSETS)),
+            "{entry}"
+        );
+        api.expect(201, "PUT /queues/%2F/s", declare);
+        let refused = api.expect(409, &format!("POST /undo/{id}"), "");
+        assert_eq!(refused["reason"], "there is another stream of that name");
+        let other = undoable(&api, "DELETE /queues/%2F/s");
+        api.expect(204, &format!("DELETE /undo/{other}"), "");
+        let job = undo(&api, id);
+        assert_eq!((&job["done"], &job["total"]), (&json!(N_OFFSETS), &json!(N_OFFSETS)));
+        if is_killed {
+            api.0.kill_and_start();
+        }
+        assert_eq!(api.expect(200, "GET /undo", ""), json!([]));
+        let bindings = api.expect(200, "GET /queues/%2F/s/bindings", "");
+        assert_eq!(bindings[1]["routing_key"], "a.*", "{bindings}");
+        let queue = api.expect(200, "GET /queues/%2F/s", "");
+        assert_eq!(queue["arguments"]["x-max-age"], "7D");
+        // What was sent before is known, and offsets go on.
+        let mut client = publisher(&api);
+        assert_eq!(number_of(&mut client, "sequence"), 100);
+        assert_eq!(number_of(&mut client, "offset"), 40);
+        publish(&mut client, 91..106);
+        let expected = |first: u64| (first..106).filter(|at| *at != 100).collect::<Vec<_>>();
+        assert_eq!(offsets(&api, 90, 105), expected(90));
+        if is_killed {
+            api.0.kill_and_start();
+            assert_eq!(offsets(&api, 0, 105), expected(0));
+        }
+        let dirs = std::fs::read_dir(api.0.data_dir().join("streams")).unwrap();
+        assert_eq!(dirs.count(), 1, "files of other streams are gone");
     }
 }

@@ -389,6 +389,27 @@ export const SCENARIOS = [
     await page.waitForSelector('text=Nothing is held back.');
     assert.equal((await held()).length, 0);
   }],
+  ['retried', {}, async (it) => {
+    const { page, node } = it;
+    const hour = 3_600_000;
+    await node.ask('PUT', '/queues/%2F/tried', { durable: true, arguments: { 'x-queue-type': 'quorum', 'x-delayed-retry-type': 'all', 'x-delayed-retry-min': hour, 'x-delayed-retry-max': hour } });
+    await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'tried', payload: 'x', payload_encoding: 'string', properties: {} });
+    await node.ask('POST', '/queues/%2F/tried/get', { count: 1, ackmode: 'reject_requeue_true', encoding: 'auto' });
+    const waiting = async () => (await node.ask('POST', '/queues/%2F/tried/browse', { which: 'delayed' })).data.messages;
+    assert.equal((await waiting()).length, 1);
+    await logIn(it, '#/queues/%2F/tried?tab=messages&which=delayed');
+    await page.click('.browse .open');
+    await page.locator('.detail button', { hasText: 'Later' }).click();
+    await page.fill('dialog [name=seconds]', '90000');
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('dialog', { state: 'detached' });
+    assert.ok((await waiting())[0].due_at > Date.now() + 80_000_000);
+    await page.click('.browse .open');
+    await page.locator('.detail button', { hasText: 'Now' }).click();
+    await page.click('dialog footer .primary');
+    await page.waitForSelector('text=There are no messages here.');
+    assert.equal((await waiting()).length, 0);
+  }],
   ['parameters', {}, async (it) => {
     const { page, node } = it;
     await logIn(it, '#/parameters');

@@ -382,6 +382,8 @@ routes! {
     PUT "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later delayed::reschedule, "Have those that match `filter` go on after `delay_ms` from now, at once without it";
     PUT "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::reschedule, "Have one of them go on after `delay_ms` from now, at once without it";
     DELETE "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::cancel, "Drop one of them";
+    PUT "/leveret/queues/{vhost}/{queue}/delayed" Administrator later delayed::reschedule, "Have messages of a quorum queue that wait to be tried again and match `filter` go on after `delay_ms` from now, at once without it";
+    PUT "/leveret/queues/{vhost}/{queue}/delayed/{id}" Administrator later delayed::reschedule, "Have the one at a position go on after `delay_ms` from now, at once without it";
     GET "/leveret/stream-coordinator" Administrator ask streams::coordinator, "How what decides about streams is";
     GET "/leveret/stream-groups/{vhost}" Administrator ask streams::groups, "Groups of consumers of streams";
     GET "/leveret/streams/{vhost}/{stream}/groups/{reference}" Administrator ask streams::group_consumers, "Consumers of a group";

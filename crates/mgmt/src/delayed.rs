@@ -1,8 +1,8 @@
-//! Messages that an exchange holds back.
+//! Messages that an exchange holds back, or that wait in a quorum queue to be tried again.
 
 use crate::api_error::{ApiError, Kind};
 use crate::{Management, Request, Told};
-use broker::{Delayed, LookedAt};
+use broker::{Delayed, LookedAt, QueueRef, Standing};
 use meta::{Candidate, Filter};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -51,32 +51,48 @@ pub async fn cancel(management: &Management, request: &Request) -> Told {
     if cancelled {
         return Ok(Value::Null);
     }
-    Err(lacking(exchange, id))
+    Err(lacking("exchange", exchange, id))
 }
 
 fn no_delays() -> ApiError {
     ApiError::new(Kind::NotFound, "there is no exchange of that name that delays messages")
 }
 
-fn lacking(exchange: &str, id: &str) -> ApiError {
-    ApiError::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}"))
+fn lacking(kind: &str, name: &str, id: &str) -> ApiError {
+    ApiError::new(Kind::NotFound, format!("{kind} '{name}' delays no message {id}"))
 }
 
-/// Has a message that an exchange delays, or those that match a filter, go on `delay_ms` from now; at once
-/// without it.
+/// The quorum queue of that name.
+fn quorum_queue(management: &Management, vhost: &str, name: &str) -> Result<QueueRef, ApiError> {
+    let queue = management.broker.queue(vhost, name);
+    queue
+        .filter(|queue| matches!(queue, QueueRef::Quorum(_)))
+        .ok_or_else(|| ApiError::new(Kind::NotFound, "there is no quorum queue of that name"))
+}
+
+/// Has a message that an exchange delays, or that waits in a queue to be tried again, or those that match a
+/// filter, go on `delay_ms` from now; at once without it.
 pub async fn reschedule(management: &Management, request: &Request) -> Told {
-    let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
+    let (vhost, exchange) = (request.vhost()?, request.optional("exchange"));
+    let (kind, name) = match exchange {
+        Some(exchange) => ("exchange", exchange),
+        None => ("queue", request.text("queue")?),
+    };
     let invalid = |text: String| ApiError::new(Kind::BadRequest, text);
     let delay_ms = u32::try_from(request.integer("delay_ms")?.unwrap_or_default());
     let delay_ms = delay_ms.map_err(|_| invalid(format!("delay_ms is 0 to {}", u32::MAX)))?;
-    let id = request.optional("id").map(|id| id.parse::<u64>().map_err(|_| lacking(exchange, id)));
+    let id =
+        request.optional("id").map(|id| id.parse::<u64>().map_err(|_| lacking(kind, name, id)));
     let id = id.transpose()?;
     let filter = request.optional_text("filter")?.map(Filter::parse).transpose();
     let filter = filter.map_err(|error| invalid(format!("filter, {error}")))?;
     if id.is_some() == filter.is_some() {
         return Err(invalid("messages are named by an id, or by a filter".to_owned()));
     }
-    let queue = management.broker.operations().delayed_queue(&vhost, exchange);
+    let queue = match exchange {
+        Some(name) => management.broker.operations().delayed_queue(&vhost, name),
+        None => Some(quorum_queue(management, &vhost, name)?),
+    };
     let queue = queue.ok_or_else(no_delays)?;
     queue.loaded().await;
     let filter = Arc::new(filter);
@@ -86,7 +102,11 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
         let (broker, queue_of) = (Arc::clone(&management.broker), queue.clone());
         let filter = Arc::clone(&filter);
         let picked = tokio::task::spawn_blocking(move || {
-            let is_picked = |at: &LookedAt<'_>| is_match(filter.as_ref().as_ref(), at);
+            let waits = |at: &LookedAt<'_>| matches!(at.seen.standing, Standing::Delayed(_));
+            let is_quorum = matches!(queue_of, QueueRef::Quorum(_));
+            let is_picked = |at: &LookedAt<'_>| {
+                (!is_quorum || waits(at)) && is_match(filter.as_ref().as_ref(), at)
+            };
             broker.operations().pick_held_back(&queue_of, from, &is_picked)
         });
         let (picked, next) = picked.await.ok().and_then(Result::ok).ok_or_else(unreadable)?;
@@ -96,7 +116,7 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
         place = next;
     }
     match id {
-        Some(id) if n == 0 => Err(lacking(exchange, &id.to_string())),
+        Some(id) if n == 0 => Err(lacking(kind, name, &id.to_string())),
         _ => Ok(json!({"rescheduled": n})),
     }
 }

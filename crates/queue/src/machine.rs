@@ -185,6 +185,11 @@ impl Machine {
             Command::Remove { request, positions } => {
                 self.purge(request, Some(positions), effects);
             }
+            Command::Reschedule { until_ms, positions } => {
+                for NumberRange { start, end } in positions.iter() {
+                    self.backlog.reschedule(start..end, until_ms, self.clock_ms);
+                }
+            }
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,
             Command::Node { node, is_up } => {

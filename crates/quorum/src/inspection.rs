@@ -168,6 +168,24 @@ impl<'q> QuorumInspection<'q> {
         })
     }
 
+    /// Has those of messages at these positions, which rise, that wait to be tried again wait so long from
+    /// now; returns how many. It is logged, and not yet durable.
+    #[must_use]
+    pub fn reschedule(&self, positions: &[u64], delay_ms: u64) -> u64 {
+        let ([first, ..], [.., last]) = (positions, positions) else { return 0 };
+        self.0.with(|turn| {
+            let standings = turn.state.machine.facts().standings(&(*first..last + 1));
+            let waits = |at: &u64| matches!(standings.at(*at), Standing::Delayed(_));
+            let waiting = positions.iter().copied().filter(waits).map(NumberRange::one);
+            let waiting: Vec<NumberRange> = waiting.collect();
+            if !waiting.is_empty() {
+                let until_ms = turn.now_ms.saturating_add(delay_ms);
+                turn.apply(&Command::Reschedule { until_ms, positions: Items::Slice(&waiting) });
+            }
+            waiting.len() as u64
+        })
+    }
+
     /// Writes the machine's state to the log, so that the commands before need not be kept.
     pub fn checkpoint(&self) {
         self.0.with(|turn| {

@@ -1,7 +1,7 @@
 // The messages of a queue or stream, looked at without being felt by anybody: pages, a search that says how
 // far it is, one message beside the list, two compared, what is seen as a file.
 
-import { query, redraw, setQuery } from './app.js';
+import { isAdministrator, query, redraw, setQuery } from './app.js';
 import { ask, events, path, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, count, duration, number, plain, time } from './format.js';
@@ -174,10 +174,17 @@ function chosen(it) {
     !it.isStream && [button('Redrive\u2026', () => redrive(it.queue, select, what)), button('Remove\u2026', () => remove(it.queue, select, what, done), { kind: 'danger' })]);
 }
 
+/** Has a message that waits to be tried again go on now or at another time. */
+function retry(it, { position, due_at }, now = false) {
+  const done = () => { it.open = null; setQuery({ open: '' }); look(it, it.start ?? startOf(it), true); };
+  import('./pages/delayed.js').then((delayed) => delayed.move({ vhost: it.queue.vhost, queue: it.queue.name }, { id: position, due_ms: due_at }, now, done));
+}
+
 function details(it) {
   const message = it.open;
   return h('section', { class: 'card detail', 'aria-label': 'Message' },
     h('div', { class: 'bar' }, h('h2', null, `Message ${number(message.position)}`), h('span', { class: 'grow' }),
+      message.state === 'delayed' && it.queue.type === 'quorum' && isAdministrator() && [button('Now', () => retry(it, message, true)), button('Later', () => retry(it, message))],
       message.payload !== undefined && !message.payload_truncated && button('Publish again\u2026', () => publish({ vhost: it.queue.vhost, exchange: message.exchange, routingKey: message.routing_key, message })), button('Close', () => { it.open = null; setQuery({ open: '' }); }, { kind: 'quiet' })),
     message.deaths?.length > 0 && [h('h3', null, 'Deaths'), table(['Reason', 'Queue', 'Exchange', '#Times', 'Last'], message.deaths.map((death) => [tag('bad', plain(death.reason)), name(death.queue), name(death.exchange, '(AMQP default)'), number(death.count), time((death.time ?? 0) * 1000)]))],
     messageView(message));

@@ -1,5 +1,6 @@
-//! Messages that an exchange holds back, and an operator has go on at another time. Each is put into the
-//! exchange's queue anew, and leaves its old place once it is durable at the new one.
+//! Messages that an exchange holds back, or that wait in a quorum queue to be tried again, and an operator
+//! has go on at another time. One of an exchange is put into its queue anew, and leaves its old place once it
+//! is durable at the new one; one of a quorum queue keeps its place.
 
 use super::sent_on::Departure;
 use crate::admin::Operations;
@@ -11,6 +12,7 @@ use classic::DELAY;
 use confirm::LogFailed;
 use message::{MessageRef, OwnedMessage};
 use queue_type::{Wakes, wake_all};
+use quorum::QuorumInspection;
 use std::ops::ControlFlow;
 
 /// Messages that are picked together.
@@ -20,9 +22,9 @@ const TOGETHER_MAX: usize = 256;
 type Place = (u64, Option<u64>);
 
 impl Operations<'_> {
-    /// The next of the messages in the queue of a delaying exchange that are picked, from a position on and
-    /// before an end, which is that of now if none is said; and where to go on, if there may be more. It
-    /// waits for the disk.
+    /// The next of the messages in a queue, be it that of a delaying exchange, that are picked, from a
+    /// position on and before an end, which is that of now if none is said; and where to go on, if there may
+    /// be more. It waits for the disk.
     ///
     /// # Errors
     /// The disk's.
@@ -53,8 +55,9 @@ impl Operations<'_> {
         Ok((picked, next.map(|next| (next, Some(end)))))
     }
 
-    /// Has messages of the queue of a delaying exchange go on so long from now. Returns how many there are;
-    /// the others have gone on meanwhile, and come once more.
+    /// Has messages of the queue of a delaying exchange, or of a quorum queue, go on so long from now.
+    /// Returns how many there are; the others have gone on meanwhile, and those of an exchange come once
+    /// more.
     ///
     /// # Errors
     /// The log has failed: messages may be there twice.
@@ -64,6 +67,12 @@ impl Operations<'_> {
         messages: &[Departure],
         delay_ms: u32,
     ) -> Result<u64, LogFailed> {
+        if let QueueRef::Quorum(queue) = queue {
+            let positions: Vec<u64> = messages.iter().map(|it| it.position).collect();
+            let n = QuorumInspection::of(queue).reschedule(&positions, delay_ms.into());
+            self.durable().await;
+            return Ok(n);
+        }
         let durable = {
             let delayed: Vec<OwnedMessage> =
                 messages.iter().map(|it| with_delay(&it.message, delay_ms)).collect();

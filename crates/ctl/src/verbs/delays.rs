@@ -1,9 +1,11 @@
-//! Messages that exchanges delay. RabbitMQ's tools have nothing like it.
+//! Messages that exchanges delay, or that wait in queues to be tried again. RabbitMQ's tools have
+//! nothing like it.
 
 use super::list;
+use crate::failure::Failure;
 use crate::options::{number, text};
 use crate::output::Answer;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
 use serde_json::Value;
 
 const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
@@ -52,10 +54,30 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Rescheduling messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         ),
-        action: Action::Ask("PUT /leveret/exchanges/{vhost}/{exchange}/delayed", |_, told| {
-            let n = told.get("rescheduled").and_then(Value::as_u64).unwrap_or_default();
-            Ok(Answer::Text(format!("Rescheduled {n} messages")))
-        }),
+        action: Action::Ask("PUT /leveret/exchanges/{vhost}/{exchange}/delayed", rescheduled),
+        ..DELAYS
+    },
+    Verb {
+        usage: "reschedule_retry [--vhost <vhost>] [--delay-ms <ms>] <queue> <id>",
+        description: "Has a message that waits in a quorum queue to be tried again, named by its position, go on so long from now; at once without --delay-ms",
+        params: &["queue", "id"],
+        switches: &[number("delay-ms", None)],
+        banner: Banner::Text("Rescheduling message {id} of queue '{queue}' in vhost '{vhost}' ..."),
+        action: Action::Do("PUT /leveret/queues/{vhost}/{queue}/delayed/{id}"),
+        ..DELAYS
+    },
+    Verb {
+        usage: "reschedule_retries [--vhost <vhost>] [--delay-ms <ms>] --filter <filter> <queue>",
+        description: "Has the messages that wait in a quorum queue to be tried again and a filter picks go on so long from now",
+        params: &["queue"],
+        switches: &[number("delay-ms", None), text("filter", None)],
+        banner: Banner::Text("Rescheduling messages of queue '{queue}' in vhost '{vhost}' ..."),
+        action: Action::Ask("PUT /leveret/queues/{vhost}/{queue}/delayed", rescheduled),
         ..DELAYS
     },
 ];
+
+fn rescheduled(_: &Invocation, told: Value) -> Result<Answer, Failure> {
+    let n = told.get("rescheduled").and_then(Value::as_u64).unwrap_or_default();
+    Ok(Answer::Text(format!("Rescheduled {n} messages")))
+}

@@ -3,7 +3,7 @@
 use super::http_api::{Api, ask};
 use super::support::node::Node;
 use super::support::wait_until;
-use amqp091::method::{BasicAck, QueueDeclare};
+use amqp091::method::{BasicAck, BasicNack, QueueDeclare};
 use amqp091::{Properties, ShortString, Table, Value as Field};
 use serde_json::{Value, json};
 use testing::client::Client;
@@ -289,4 +289,80 @@ fn removed_messages_are_those_that_were_counted_and_stay_away() {
         "POST /queues/%2F/classic/remove",
         r#"{"select":{"filter":"a ="},"expected":0}"#,
     );
+}
+
+/// Messages of a quorum queue that wait an hour before they are tried again.
+#[test]
+fn messages_that_wait_to_be_tried_again_are_sent_now_or_at_another_time() {
+    let mut api = start(&[]);
+    let mut client = Client::guest(api.0.address());
+    client.select_confirms();
+    let hour = Field::I32(3_600_000);
+    let arguments = [
+        ("x-queue-type", Field::from("quorum")),
+        ("x-delayed-retry-type", Field::from("all")),
+        ("x-delayed-retry-min", hour.clone()),
+        ("x-delayed-retry-max", hour),
+    ];
+    declare(&mut client, "q", &arguments);
+    for n in 0..6 {
+        let properties = Properties { priority: Some(n % 2), ..Properties::default() };
+        client.put_message("", "q", &properties, n.to_string().as_bytes());
+    }
+    client.wait_for_confirms();
+    // The last one stays ready.
+    for _ in 0..5 {
+        client.get_to_ack("q").unwrap();
+    }
+    client.say(1, BasicNack { delivery_tag: 0, multiple: true, requeue: true });
+    let browse = |api: &Api, which: &str| -> Vec<(String, u64, Value)> {
+        let wanted = json!({"which": which}).to_string();
+        let page = api.expect(200, "POST /queues/%2F/q/browse", &wanted);
+        let of = |it: &Value| {
+            let position = it["position"].as_u64().unwrap();
+            (it["payload"].as_str().unwrap().to_owned(), position, it["due_at"].clone())
+        };
+        page["messages"].as_array().unwrap().iter().map(of).collect()
+    };
+    wait_until("they wait", || browse(&api, "delayed").len() == 5);
+    let waiting = browse(&api, "delayed");
+    let position = |payload: &str| waiting.iter().find(|it| it.0 == payload).unwrap().1;
+    let due = |api: &Api, payload: &str| {
+        let waiting = browse(api, "delayed");
+        waiting.into_iter().find(|it| it.0 == payload).unwrap().2.as_u64().unwrap()
+    };
+    let put = |api: &Api, status: u16, of: &str, body: &str| {
+        api.expect(status, &format!("PUT /leveret/queues/%2F/{of}"), body)
+    };
+    let before = due(&api, "2");
+    put(&api, 200, &format!("q/delayed/{}", position("2")), r#"{"delay_ms":36000000}"#);
+    assert!(due(&api, "2") > before + 30_000_000);
+    put(&api, 200, &format!("q/delayed/{}", position("0")), "");
+    api.0.ctl_refused(&["reschedule_retry", "q", &position("0").to_string()]);
+    let said = api.0.ctl(&["-s", "reschedule_retries", "q", "--filter", "priority = 1"]);
+    assert_eq!(said, "Rescheduled 3 messages\n");
+    put(&api, 404, "q/delayed/999", "");
+    put(&api, 404, "none/delayed/1", "");
+    put(&api, 400, "q/delayed", "");
+    api.expect(201, "PUT /queues/%2F/classic", r#"{"durable":true}"#);
+    put(&api, 404, "classic/delayed/1", "");
+    let names = |all: Vec<(String, u64, Value)>| -> Vec<String> {
+        all.into_iter().map(|it| it.0).collect()
+    };
+    let until = due(&api, "2");
+    for is_killed in [false, true] {
+        if is_killed {
+            api.0.kill_and_start();
+            wait_until("the queue is read", || {
+                ask(api.0.http_address(), "guest:guest", "POST /queues/%2F/q/browse", "").status
+                    == 200
+            });
+        }
+        assert_eq!(names(browse(&api, "ready")), ["0", "1", "3", "4", "5"]);
+        assert_eq!((names(browse(&api, "delayed")), due(&api, "2")), (vec!["2".to_owned()], until));
+    }
+    // Those that came back go first, as they came back.
+    let mut client = Client::guest(api.0.address());
+    let order: Vec<Vec<u8>> = std::iter::from_fn(|| client.get("q")).map(|it| it.body).collect();
+    assert_eq!(order, [b"0", b"1", b"3", b"5", b"4"]);
 }

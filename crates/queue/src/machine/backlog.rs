@@ -12,6 +12,7 @@ use crate::positions::{PositionRange, PositionSet};
 use crate::retry::Delayed;
 use crate::{DeliveryCounts, Reason, Return};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Sizes of bodies by where their messages stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,14 +152,16 @@ impl Backlog {
         }
         self.bytes.ready = self.bytes.ready.saturating_add(self.sizes.get(position).into());
         match settings.retry.and_then(|retry| retry.ready_at_ms(how, n_failed, now_ms)) {
-            Some(at_ms) if at_ms > now_ms => {
-                self.away.insert(position);
-                self.delayed.push(position, at_ms);
-                self.delayed_until.insert(position, at_ms);
-            }
+            Some(at_ms) if at_ms > now_ms => self.delay(position, at_ms),
             Some(_) | None => self.ready.come_back(position),
         }
         None
+    }
+
+    fn delay(&mut self, position: u64, until_ms: u64) {
+        self.away.insert(position);
+        self.delayed.push(position, until_ms);
+        self.delayed_until.insert(position, until_ms);
     }
 
     /// Makes a message ready that has waited to be tried again; false if none has.
@@ -168,6 +171,23 @@ impl Backlog {
         self.away.remove(position);
         self.ready.come_back(position);
         true
+    }
+
+    /// Has those of some messages that wait to be tried again wait until then, or makes them ready.
+    pub(super) fn reschedule(&mut self, positions: Range<u64>, until_ms: u64, now_ms: u64) {
+        if positions.is_empty() {
+            return;
+        }
+        let waiting = self.delayed_until.range(positions).map(|(at, until_ms)| (*at, *until_ms));
+        for (position, before_ms) in waiting.collect::<Vec<_>>() {
+            self.delayed.remove(position, before_ms);
+            self.delayed_until.remove(&position);
+            self.away.remove(position);
+            match until_ms > now_ms {
+                true => self.delay(position, until_ms),
+                false => self.ready.come_back(position),
+            }
+        }
     }
 
     /// Takes out messages that are due and nobody holds, at most `n_max`; `taken` gets them in the order of

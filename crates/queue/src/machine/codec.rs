@@ -88,6 +88,10 @@ impl<'a> Command<'a> {
                 put_kind(out, 17, *request);
                 positions.put(out);
             }
+            Self::Reschedule { until_ms, positions } => {
+                put_kind(out, 18, *until_ms);
+                positions.put(out);
+            }
         }
     }
 
@@ -126,7 +130,8 @@ impl<'a> Command<'a> {
             },
             16 => Self::Reopen,
             17 => Self::Remove { request: reader.u64()?, positions: Items::read(reader)? },
-            0 | 17..=u8::MAX => return Err(RecordError::Invalid),
+            18 => Self::Reschedule { until_ms: reader.u64()?, positions: Items::read(reader)? },
+            0 | 19..=u8::MAX => return Err(RecordError::Invalid),
         };
         Ok((now_ms, command))
     }

@@ -56,6 +56,13 @@ pub enum Command<'a> {
         /// Their positions.
         positions: Items<'a, NumberRange>,
     },
+    /// An operator has messages wait until another time that wait to be tried again.
+    Reschedule {
+        /// Until then, in Unix milliseconds; what is past is at once.
+        until_ms: u64,
+        /// Their positions.
+        positions: Items<'a, NumberRange>,
+    },
     /// Time has passed: [`Effects::deadline_ms`](super::Effects) has come.
     Tick,
     /// The queue is used by being declared again: `x-expires` begins anew.

@@ -33,6 +33,8 @@ enum Step {
     },
     Departed(Vec<(u64, u64)>),
     Remove(Vec<(u64, u64)>),
+    /// To a time from now on, or in the past.
+    Reschedule(i64, Vec<(u64, u64)>),
     PublishersGone(Vec<u64>),
     Plain(Command<'static>),
 }
@@ -140,6 +142,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(consumer, outcome, held)| Step::Settle { consumer, outcome, held }),
         2 => prop::collection::vec((0..30_u64, 0..6_u64), 1..3).prop_map(Step::Departed),
         1 => prop::collection::vec((0..30_u64, 0..6_u64), 1..3).prop_map(Step::Remove),
+        2 => (-5..40_i64, prop::collection::vec((0..30_u64, 0..20_u64), 1..3))
+            .prop_map(|(in_ms, positions)| Step::Reschedule(in_ms, positions)),
         1 => prop::collection::vec(0..2_u64, 0..2).prop_map(Step::PublishersGone),
         10 => plain().prop_map(Step::Plain),
     ]
@@ -306,6 +310,12 @@ impl Trio {
                 let range = |(start, n): &(u64, u64)| NumberRange { start: *start, end: start + n };
                 let positions: Vec<NumberRange> = positions.iter().map(range).collect();
                 self.apply(&Command::Remove { request: 4, positions: Items::Slice(&positions) });
+            }
+            Step::Reschedule(in_ms, positions) => {
+                let range = |(start, n): &(u64, u64)| NumberRange { start: *start, end: start + n };
+                let positions: Vec<NumberRange> = positions.iter().map(range).collect();
+                let until_ms = self.now_ms.saturating_add_signed(*in_ms);
+                self.apply(&Command::Reschedule { until_ms, positions: Items::Slice(&positions) });
             }
             Step::PublishersGone(publishers) => {
                 self.apply(&Command::PublishersGone { publishers: Items::Slice(publishers) });

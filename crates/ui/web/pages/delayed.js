@@ -36,8 +36,13 @@ function cancel({ vhost, exchange }, it) {
   });
 }
 
-/** Has messages go on at another time: one, or those that a filter picks. */
-function move({ vhost, exchange }, it, now = false) {
+/**
+ * Has messages go on at another time, of an exchange or of a quorum queue: one, or those that a filter picks.
+ * @param {{vhost: string, exchange?: string, queue?: string}} of @param {any} it @param {boolean} [now] @param {() => void} [done]
+ */
+export function move({ vhost, exchange, queue }, it, now = false, done) {
+  const [address, verb] = queue ? [path`/leveret/queues/${vhost}/${queue}/delayed`, it ? 'reschedule_retry' : 'reschedule_retries']
+    : [path`/leveret/exchanges/${vhost}/${exchange ?? ''}/delayed`, `reschedule_delayed_message${it ? '' : 's'}`];
   const body = (values) => ({ ...(!now && { delay_ms: Math.round(Number(values.seconds) * 1000) }), ...(!it && { filter: values.filter }) });
   const delay = (values) => (now ? [] : ['--delay-ms', String(Math.round(Number(values.seconds) * 1000))]);
   dialog({
@@ -47,9 +52,8 @@ function move({ vhost, exchange }, it, now = false) {
       ...(it ? [] : [{ name: 'filter', label: 'Filter', required: true, wide: true, placeholder: "routing_key LIKE 'a.%'" }]),
       ...(now ? [] : [{ name: 'seconds', label: 'Seconds from now', type: 'number', required: true, value: 0 }]),
     ],
-    requests: (values) => [it ? { method: 'PUT', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed/${it.id}`, body: body(values), ctl: ['reschedule_delayed_message', '--vhost', vhost, ...delay(values), exchange, String(it.id)] }
-      : { method: 'PUT', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed`, body: body(values), ctl: ['reschedule_delayed_messages', '--vhost', vhost, ...delay(values), '--filter', values.filter, exchange] }],
-    told: now ? 'Sent' : 'The time is changed',
+    requests: (values) => [{ method: 'PUT', address: it ? `${address}/${it.id}` : address, body: body(values), ctl: [verb, '--vhost', vhost, ...delay(values), ...(it ? [] : ['--filter', values.filter]), queue ?? exchange ?? '', ...(it ? [String(it.id)] : [])] }],
+    told: now ? 'Sent' : 'The time is changed', done,
   });
 }
 

@@ -1,5 +1,7 @@
 //! A quorum queue, naively: a list of messages and one of consumers, looked through for every question.
 
+mod operators;
+
 use super::numbers::{Numbers, keep, numbers};
 use queue::machine::{
     Arrival, Attach, Bytes, Command, DeadLetters, Get, NumberRange, Outcome, PREFETCH_UNLIMITED,
@@ -204,6 +206,9 @@ impl Model {
             }
             Command::Remove { request, positions } => {
                 self.remove(request, &positions.iter().collect::<Vec<_>>());
+            }
+            Command::Reschedule { until_ms, positions } => {
+                self.reschedule(until_ms, &positions.iter().collect::<Vec<_>>());
             }
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,
@@ -558,13 +563,6 @@ impl Model {
         }
         let n_ready = self.ready().len() as u64;
         self.effects.push(Effect::Got { request, number, position, n_ready });
-    }
-
-    fn remove(&mut self, request: u64, ranges: &[NumberRange]) {
-        let is_in = |at: u64| ranges.iter().any(|range| (range.start..range.end).contains(&at));
-        self.purge(request, |it| {
-            matches!(it.place, Place::Fresh | Place::Returned(_)) && is_in(it.position)
-        });
     }
 
     fn purge(&mut self, request: u64, goes: impl Fn(&Message) -> bool) {

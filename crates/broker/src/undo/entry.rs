@@ -249,6 +249,21 @@ pub struct UndoEntry {
     pub busy: Busy,
 }
 
+impl UndoEntry {
+    /// The entry in a file, and how many of its messages can be read.
+    ///
+    /// # Errors
+    /// The disk's; it has no beginning.
+    pub fn read(disk: &dyn Disk, id: u64) -> Result<(Self, usize)> {
+        let entry = Entry::open(disk, id)?;
+        let file = disk.open(&name_of(id), OpenMode::Existing).context("open", &name_of(id))?;
+        let messages = entry.portions().into_iter().filter_map(|at| entry.messages(&*file, at));
+        let n_messages = messages.map(|messages| messages.len()).sum();
+        entry.definitions(&*file);
+        Ok((entry.shown(), n_messages))
+    }
+}
+
 pub(crate) fn name_of(id: u64) -> String {
     format!("{DIR}/{id}.undo")
 }

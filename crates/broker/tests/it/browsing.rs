@@ -1,6 +1,7 @@
 //! Looking at messages page by page, while they come and go: nothing changes, none that stays is missed, none
 //! is seen twice.
 
+use crate::classic_v1::convert;
 use crate::client::{Client, at, start_with, wait_until};
 use broker::{Broker, Browser, LookFrom, PagerOptions, StorageOptions};
 use message::Properties;
@@ -25,6 +26,8 @@ enum Step {
     Settle(Outcome),
     /// So many milliseconds go by, and messages expire.
     Pass(u64),
+    /// The files of classic queues get the other version.
+    Convert,
     /// The next few messages are looked at; at the end it begins anew, in the other direction.
     Look(usize),
 }
@@ -41,6 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => Just(Step::Get),
         3 => outcome.prop_map(Step::Settle),
         1 => (1..TTL_MS).prop_map(Step::Pass),
+        1 => Just(Step::Convert),
         6 => (1..7_usize).prop_map(Step::Look),
     ];
     prop::collection::vec(step, 1..60)
@@ -66,6 +70,7 @@ struct World {
     ready: BTreeMap<String, u64>,
     held: VecDeque<(String, u64)>,
     is_backwards: bool,
+    version: u8,
 }
 
 impl World {
@@ -89,8 +94,9 @@ impl World {
             client
         });
         let (ready, held) = (BTreeMap::new(), VecDeque::new());
+        let (n_published, now_ms, is_backwards, version) = (0, 0, true, 2);
         let mut world =
-            Self { broker, clients, n_published: 0, now_ms: 0, ready, held, is_backwards: true };
+            Self { broker, clients, n_published, now_ms, ready, held, is_backwards, version };
         world.pass(1_000);
         world
     }
@@ -129,6 +135,11 @@ impl World {
         for (client, queue) in self.clients.iter_mut().zip(QUEUES) {
             wait_until("all are ready", || client.ask_ready(queue) == n_ready);
         }
+    }
+
+    fn convert(&mut self) {
+        self.version = 3 - self.version;
+        convert(&self.broker, self.version);
     }
 
     /// Fetches a message of each, which are alike.
@@ -212,6 +223,9 @@ fn check(arguments: &[(&'static str, Value)], steps: &[Step]) {
             Step::Get => world.get(),
             Step::Settle(outcome) => world.settle(*outcome),
             Step::Pass(ms) => world.pass(*ms),
+            // A quorum queue has one version.
+            Step::Convert if arguments.iter().any(|(name, _)| *name == "x-queue-type") => {}
+            Step::Convert => world.convert(),
             Step::Look(n) => {
                 if !look.go_on(*n) {
                     look.check(&world.there());

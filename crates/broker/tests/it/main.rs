@@ -29,3 +29,4 @@ mod streams;
 mod streams_beside_queues;
 mod unbinding;
 mod undo;
+mod undo_fuzz;

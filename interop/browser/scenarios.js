@@ -1,6 +1,7 @@
 // What people do with the UI. Each scenario has a browser's profile of its own, and waits for what it sees.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { HOSTILE } from './seed.js';
 
@@ -557,6 +558,26 @@ export const SCENARIOS = [
     await page.waitForURL(/#\/exchanges$/);
     assert.equal((await node.ask('GET', `/exchanges/%2F/${encodeURIComponent('made <b>')}`)).status, 404);
   }],
+  ['consumers', {}, async (it) => {
+    const { page, node } = it;
+    const words = ['perf', '-h', `amqp://guest:guest@127.0.0.1:${node.amqp}`, '-p', '-u', 'work-020', '-x', '0', '-y', '1', '-q', '7'];
+    const client = spawn(process.env.LEVERET_BIN ?? '', words, { stdio: 'ignore' });
+    try {
+      await logIn(it, '#/queues/%2F/work-020?tab=consumers');
+      await page.waitForSelector('td.num >> text=7');
+      assert.deepEqual(await it.judged(), []);
+      const saved = page.waitForEvent('download');
+      await page.click('summary[aria-label="Save the table"]');
+      await page.click('.saver >> text=CSV');
+      assert.match(readFileSync(await (await saved).path(), 'utf8'), /Tag,Channel,User,Prefetch,Holds,State,Acks,Arguments\r\n.*,guest,7,0,/);
+      await page.click('td.act >> text=Cancel');
+      await page.waitForSelector('dialog >> text=which can still acknowledge it');
+      await page.click('dialog footer .danger');
+      await page.waitForSelector('text=Nobody consumes.');
+    } finally {
+      client.kill();
+    }
+  }],
   ['administration', {}, async (it) => {
     const { page, node } = it;
     await logIn(it, '#/vhosts');
@@ -578,6 +599,11 @@ export const SCENARIOS = [
     await page.fill('main [name=name]', 'paid');
     await page.click('main >> text=Ask');
     await page.waitForSelector('main [role=status] .good');
+    await page.selectOption('main [name=kind]', 'exchange');
+    await page.fill('main [name=routing_key]', 'order.paid');
+    await page.fill('main [name=name]', 'orders');
+    await page.click('main >> text=Ask');
+    await page.waitForSelector('main [role=status] .bad');
     assert.deepEqual((await node.ask('GET', '/users/maker')).data.tags, ['monitoring']);
     await go(it, `#/policies`);
     await page.click('section .primary');

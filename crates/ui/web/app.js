@@ -15,6 +15,8 @@ const AROUND_EVERY_MS = 5000;
 const SILENT_MAX_MS = 45000;
 /** Time until it is asked again to send figures, where it would not, ms. */
 const LIVE_AGAIN_MS = 30000;
+/** Time within which figures that come are drawn together, ms. */
+const TOGETHER_MS = 60;
 /** Time that a result is shown, ms. */
 const SHOWN_MS = 8000;
 
@@ -139,6 +141,7 @@ export function setQuery(changes, keeps = false) {
 
 let timer = 0;
 let isChanged = false;
+let drawing = 0;
 let asking = new AbortController();
 /** When the node is asked again for a stream of figures that it has refused. */
 let liveFrom = 0;
@@ -152,7 +155,7 @@ const around = /** @type {any} */ ({
     overview: '/overview?columns=node,cluster_name,product_version,rabbitmq_version,object_totals,queue_totals.messages',
     jobs: '/jobs',
     undo: '/undo',
-    ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained,running,mem_used,mem_limit,disk_free,disk_free_limit' } : {}),
+    ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained' } : {}),
   }),
 });
 
@@ -276,7 +279,8 @@ async function follow(signal) {
         if (sent(address) === id && (holder === around || holder === app.page)) take(holder, key, { ok: told.status === 200, status: told.status }, told.reason ?? 'it is not there');
       }
       app.loadedAt = Date.now();
-      if (isChanged) redraw();
+      // Figures of a second come one after the other: they are drawn together.
+      if (isChanged && drawing === 0) drawing = window.setTimeout(() => { drawing = 0; redraw(); }, TOGETHER_MS);
       isChanged = false;
       if (wanted().map(({ address }) => address).join('\n') !== addresses) break;
     }

@@ -51,6 +51,7 @@ class ChartElement extends HTMLElement {
     super();
     /** @type {Chart} */
     this.chart = { label: '', series: [] };
+    this.shown = '';
     /** @type {number | null} */
     this.at = null;
     /** @type {[number, number] | null} */
@@ -65,6 +66,9 @@ class ChartElement extends HTMLElement {
 
   /** @param {Chart} chart */
   set data(chart) {
+    const shown = JSON.stringify(chart);
+    if (shown === this.shown) return;
+    this.shown = shown;
     this.chart = chart;
     if (this.isConnected) this.update();
   }

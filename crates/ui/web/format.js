@@ -27,7 +27,7 @@ export function plain(text) {
 /** @param {number | undefined | null} value */
 export function number(value) {
   if (value === undefined || value === null || Number.isNaN(value)) return '\u2013';
-  return Math.round(value).toLocaleString('en-US').replaceAll(',', '\u202f');
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
 
 /** A number in at most five characters, for axes and tiles. */

@@ -73,6 +73,7 @@ export function section(title, ...content) {
 function saver() {
   const save = (kind) => async (event) => {
     const tables = event.currentTarget.closest('section').querySelectorAll('table');
+    event.currentTarget.closest('details').removeAttribute('open');
     (await import('./tables.js')).saveTables(kind, tables);
   };
   return h('details', { class: 'menu-of saver', key: 'save' }, h('summary', { 'aria-label': 'Save the table', title: 'Save the table' }, icon(ICONS.down)), h('div', { class: 'popup' }, button('CSV', save('csv')), button('JSON', save('json'))));

@@ -6,6 +6,7 @@ import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate, short } from '../format.js';
 import { facts, name, nothing, problem, section, table, tag, tile, to, toQueue } from '../parts.js';
 
+const NODE = 'name,running,being_drained,mem_used,mem_limit,mem_alarm,disk_free,disk_free_limit,disk_free_alarm,fd_used,fd_total,sockets_used,sockets_total,uptime,io_write_bytes_details,io_sync_avg_time,io_sync_count_details,processors,db_dir';
 const COLUMNS = 'name,vhost,type,messages_ready,messages,consumers,messages_details.rate';
 
 export function open() {
@@ -19,7 +20,7 @@ export function open() {
         all: vhost ? `/vhosts${vhost}?${range}` : `/overview?${range}`,
         idle: list('where=messages_ready%3E0&where=consumers=0&where=type!=stream&sort=messages_ready&sort_reverse=true'),
         grow: list('where=messages_details.rate%3E0&where=type!=stream&sort=messages_details.rate&sort_reverse=true'),
-        ...(isMonitor() ? { nodes: `/nodes?${samples(query('range', '600'), ['node_stats'])}` } : {}),
+        ...(isMonitor() ? { nodes: `/nodes?columns=${NODE}` } : {}),
       };
     },
     view: () => view(page),

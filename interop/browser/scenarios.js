@@ -104,6 +104,8 @@ export const SCENARIOS = [
     await page.waitForSelector('th[aria-sort]');
     await page.click('th >> text=Name');
     await page.waitForFunction(() => document.querySelector('table.rows tbody td:nth-child(2)')?.textContent === 'work-009');
+    await page.fill('[data-filter]', 'idle>1h type:quorum');
+    await hasRows(page, 0);
     await page.fill('[data-filter]', 'ready>');
     await page.waitForSelector('text=what of ready?');
   }],

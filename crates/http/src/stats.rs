@@ -254,6 +254,11 @@ impl Stats {
         stdx::lock(&self.looks).known.has(queue)
     }
 
+    /// Since when nothing of a queue has changed, Unix milliseconds.
+    pub(crate) fn idle_since_ms(&self, queue: QueueId) -> Option<u64> {
+        stdx::lock(&self.looks).known.idle_since_ms(queue)
+    }
+
     /// The details of a queue's column.
     pub(crate) fn details_of_queue(&self, queue: QueueId, column: &str, ranges: &Ranges) -> Value {
         let looks = stdx::lock(&self.looks);

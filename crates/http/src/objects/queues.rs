@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use stdx::Civil;
 
 /// The columns of a list, in the order of RabbitMQ's.
 const COLUMNS: &[&str] = &[
@@ -81,10 +82,13 @@ const AGE: &str = "oldest_message_age_seconds";
 /// Columns that one queue shows besides.
 const MORE: &[&str] = &[
     "consumer_details",
+    "conversion",
     "deliveries",
     "exclusive_consumer_tag",
     "head_message_timestamp",
+    "idle_since",
     "incoming",
+    "oldest_unconfirmed_ms",
     "owner_pid_details",
     "single_active_consumer_tag",
 ];
@@ -249,22 +253,38 @@ impl Row for QueueRow<'_> {
                 let readers = self.of_definition(column)?;
                 json!({&*api.management.node_info.name: readers})
             }
-            "consumer_details" => self.consumers().collect(),
-            "deliveries" => self.flows(|it, def, all| it.deliveries_of_queue(def, all)),
-            "incoming" => self.flows(|it, def, all| it.incoming_of_queue(def, all)),
+            // Not among the columns: it never stays the same.
+            "idle_ms" => json!(api.now().unix_ms.saturating_sub(api.stats.idle_since_ms(def.id)?)),
+            "idle_since" => json!(iso_time(api.stats.idle_since_ms(def.id)?)),
             "exclusive" => json!(def.exclusive_owner.is_some()),
-            "storage_version" | "head_message_timestamp" | "exclusive_consumer_tag"
+            "storage_version"
+            | "conversion"
+            | "head_message_timestamp"
+            | "exclusive_consumer_tag"
                 if def.kind != QueueKind::Classic =>
             {
                 return None;
             }
+            _ => return self.of_one(column),
+        })
+    }
+}
+
+impl QueueRow<'_> {
+    /// Columns that are mostly shown of one queue by itself.
+    fn of_one(&self, column: &str) -> Option<Value> {
+        Some(match column {
+            "consumer_details" => self.consumers().collect(),
+            "deliveries" => self.flows(|it, def, all| it.deliveries_of_queue(def, all)),
+            "incoming" => self.flows(|it, def, all| it.incoming_of_queue(def, all)),
             "exclusive_consumer_tag" => self.tag_of(|one| one["exclusive"] == true),
             "single_active_consumer_tag" => {
                 self.tag_of(|one| one["activity_status"] == "single_active")
             }
             "head_message_timestamp" => json!(self.queue.head_timestamp()),
             "owner_pid_details" => {
-                let owner = api.management.broker.connections.get(def.exclusive_owner?)?;
+                let connections = &self.shown.api.management.broker.connections;
+                let owner = connections.get(self.queue.def().exclusive_owner?)?;
                 let identity = &owner.identity;
                 json!({
                     "name": identity.name, "peer_host": identity.peer_host,
@@ -274,9 +294,7 @@ impl Row for QueueRow<'_> {
             _ => return self.of_definition(column),
         })
     }
-}
 
-impl QueueRow<'_> {
     fn of_definition(&self, column: &str) -> Option<Value> {
         let Shown { api, view, .. } = self.shown;
         let vhost = view.meta.vhost(&self.queue.def().vhost)?;
@@ -307,6 +325,14 @@ impl QueueRow<'_> {
     fn tag_of(&self, which: impl Fn(&Value) -> bool) -> Value {
         self.consumers().find(which).map_or(Value::Null, |one| field(&one, "consumer_tag").clone())
     }
+}
+
+/// `2026-11-26T15:22:53.123+00:00`.
+fn iso_time(unix_ms: u64) -> String {
+    let Civil { date: (year, month, day), time: (hour, minute, second) } =
+        Civil::at(unix_ms / 1_000);
+    let ms = unix_ms % 1_000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
 }
 
 /// Bytes of what is ready, by the mean size of what is there.

@@ -87,7 +87,7 @@ impl Looks {
         for ((vhost, _), counts) in broker.figures().ended() {
             put(&vhost, 0, &of_counts(&counts));
         }
-        self.known.look(broker);
+        self.known.look(broker, self.fast.unix_ms);
         self.known.sums().for_each(|(vhost, sums)| put(vhost, 0, sums));
         for (vhost, totals) in broker.connections.published() {
             put(&vhost, PUBLISHED, &of_published(&totals));

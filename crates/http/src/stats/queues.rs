@@ -18,37 +18,52 @@ pub(super) struct Queues {
     streams: Vec<QueueRef>,
     /// The definitions at the last look.
     epoch: u64,
+    /// Queues up to an id were there by a time: ids rise.
+    there: Vec<(QueueId, u64)>,
 }
+
+/// Times that are told apart by which queues came.
+const TIMES_MAX: usize = 1_024;
 
 #[derive(Debug)]
 struct Known {
     vhost: Name,
     kind: QueueKind,
     look: QueueLook,
+    changed_ms: u64,
 }
 
 impl Queues {
-    pub(super) fn look(&mut self, broker: &Broker) {
+    pub(super) fn look(&mut self, broker: &Broker, now_ms: u64) {
         let view = broker.view();
         if self.epoch != view.epoch {
             self.follow(&view);
+            self.note_there(view.queues().map(QueueRef::id).max(), now_ms);
         }
         let used = broker.figures().used_queues(&view);
         let streams = std::mem::take(&mut self.streams);
         for queue in used.iter().chain(&streams) {
             let def = queue.def();
             if !def.is_internal() {
-                self.note(queue.id(), (&def.vhost, def.kind), of_queue(&queue.stat()));
+                self.note(queue.id(), (&def.vhost, def.kind), of_queue(&queue.stat()), now_ms);
             }
         }
         self.streams = streams;
     }
 
-    fn note(&mut self, id: QueueId, (vhost, kind): (&Name, QueueKind), now: QueueLook) {
+    fn note(
+        &mut self,
+        id: QueueId,
+        (vhost, kind): (&Name, QueueKind),
+        now: QueueLook,
+        now_ms: u64,
+    ) {
         let nothing = QueueLook::default();
         let known = match self.known.entry(id) {
             Entry::Vacant(_) if now == nothing => return,
-            Entry::Vacant(it) => it.insert(Known { vhost: vhost.clone(), kind, look: nothing }),
+            Entry::Vacant(it) => {
+                it.insert(Known { vhost: vhost.clone(), kind, look: nothing, changed_ms: now_ms })
+            }
             Entry::Occupied(it) => it.into_mut(),
         };
         if known.look == now {
@@ -57,8 +72,27 @@ impl Queues {
         let sums = self.sums.entry(vhost.clone()).or_default();
         subtract(sums, &known.look);
         super::add(sums, &now);
-        known.look = now;
+        (known.look, known.changed_ms) = (now, now_ms);
         self.changed.insert(id);
+    }
+
+    /// The highest id of a queue now.
+    fn note_there(&mut self, id: Option<QueueId>, now_ms: u64) {
+        if id > self.there.last().map(|(upto, _)| *upto) {
+            self.there.extend(id.map(|id| (id, now_ms)));
+        }
+        if self.there.len() > TIMES_MAX {
+            // The later of two times counts.
+            let every_other = std::mem::take(&mut self.there).into_iter().step_by(2);
+            self.there.extend(every_other);
+        }
+    }
+
+    /// Since when nothing of a queue has changed, or it is there: at the latest, and to a second as a rule.
+    pub(super) fn idle_since_ms(&self, id: QueueId) -> Option<u64> {
+        let n_before = self.there.partition_point(|(upto, _)| *upto < id);
+        let there_ms = self.there.get(n_before).map(|(_, at_ms)| *at_ms);
+        self.known.get(&id).map(|it| it.changed_ms).or(there_ms)
     }
 
     /// Definitions have changed: forgets what is gone.
@@ -112,11 +146,18 @@ mod tests {
             steps in prop::collection::vec((0..5u64, 0..3u8, any::<[u8; 10]>()), 1..100),
         ) {
             let (mut queues, mut model) = (Queues::default(), HashMap::new());
-            for (id, vhost, look) in steps {
+            let mut changed_ms = HashMap::new();
+            for (now_ms, (id, vhost, look)) in (1..).zip(steps) {
                 let vhost = Name::from(format!("{id}{vhost}").get(..1).unwrap());
                 let look = look.map(u64::from);
-                queues.note(QueueId(id), (&vhost, QueueKind::Classic), look);
-                model.insert(id, look);
+                queues.note_there(Some(QueueId(id)), now_ms);
+                queues.note(QueueId(id), (&vhost, QueueKind::Classic), look, now_ms);
+                if model.insert(id, look) != Some(look) {
+                    changed_ms.insert(id, now_ms);
+                }
+                for (id, at_ms) in &changed_ms {
+                    prop_assert_eq!(queues.idle_since_ms(QueueId(*id)), Some(*at_ms));
+                }
                 let mut expected = QueueLook::default();
                 model.values().for_each(|look| super::super::add(&mut expected, look));
                 let mut sums = QueueLook::default();

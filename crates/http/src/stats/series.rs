@@ -88,7 +88,7 @@ pub(super) struct Moments {
     pub(super) now_ms: u64,
     pub(super) before_ms: u64,
     /// The time of day at the last, milliseconds.
-    unix_ms: u64,
+    pub(super) unix_ms: u64,
     n_looks: u64,
 }
 

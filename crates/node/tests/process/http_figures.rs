@@ -233,3 +233,30 @@ fn sums_follow_the_queues_that_change() {
     client.close();
     node.stop();
 }
+
+/// A queue is used again, and one never: lists tell for how long, and are filtered by it.
+#[test]
+fn queues_that_nobody_uses_are_found() {
+    let node = Node::start(&LISTENERS);
+    let mut client = Client::guest(node.address());
+    client.select_confirms();
+    ["used", "unused"].into_iter().for_each(|queue| drop(client.declare(queue)));
+    let since = |queue| get(&node, &format!("/queues/%2F/{queue}"))["idle_since"].clone();
+    wait_until("they are seen", || since("used").is_string());
+    let (used, unused) = (since("used"), since("unused"));
+    client.put_publish("used", false, b"x");
+    client.wait_for_confirms();
+    wait_until("its use is seen", || since("used") != used);
+    assert_eq!(since("unused"), unused);
+    let ages = get(&node, "/queues?columns=name,idle_ms&sort=idle_ms&page=1&page_size=10");
+    let [used, unused] = [0, 1].map(|at| ages["items"][at].clone());
+    assert_eq!((&used["name"], &unused["name"]), (&json!("used"), &json!("unused")), "{ages}");
+    let at_least = format!("/queues?page=1&page_size=10&where=idle_ms%3E={}", unused["idle_ms"]);
+    let found = get(&node, &at_least);
+    assert!(found["items"].as_array().unwrap().iter().any(|it| it["name"] == "unused"), "{found}");
+    assert_eq!(
+        get(&node, "/queues?page=1&page_size=10&where=idle_ms%3E=9000000")["filtered_count"],
+        0
+    );
+    node.stop();
+}

@@ -86,7 +86,7 @@ function now(page) {
       !isStream && tile('Acknowledged', perSecond('ack'), `${perSecond('redeliver')} redelivered`),
       queue.message_bytes !== undefined && tile('Bytes', bytes(queue.message_bytes), queue.messages ? `${bytes(queue.message_bytes / queue.messages)} each` : ''),
       queue.messages_delayed > 0 && tile('Delayed', short(queue.messages_delayed), queue.next_delayed_at ? `next ${time(queue.next_delayed_at)}` : ''),
-      queue.messages_unconfirmed > 0 && tile('Unconfirmed', short(queue.messages_unconfirmed), `${number(queue.confirms_timed_out)} timed out`),
+      queue.messages_unconfirmed > 0 && tile('Unconfirmed', short(queue.messages_unconfirmed), `oldest ${duration(queue.oldest_unconfirmed_ms)}, ${number(queue.confirms_timed_out)} timed out`),
       why?.oldest_message_age_seconds > 0 && tile('Oldest', duration(why.oldest_message_age_seconds * 1000), 'age of a message')),
     h('div', { class: 'segments', role: 'group', 'aria-label': 'Time', style: { 'align-self': 'flex-start' } }, RANGES.map(([id, label]) => h('button', {
       type: 'button', 'aria-pressed': String(id === open), onclick: () => setQuery({ range: id === '600' ? '' : id }),
@@ -181,7 +181,7 @@ function settings(page) {
     section('Arguments of its declaration', fields(queue.arguments)),
     section('Policies', table(['Policy', 'Pattern', '#Priority', 'Does it apply?', 'Definition'], all.policies.map(standing), 'None in this virtual host')),
     section('Operator policies', table(['Policy', 'Pattern', '#Priority', 'Does it apply?', 'Definition'], all.operator_policies.map(standing), 'None in this virtual host')),
-    section('Storage', facts([['Node', name(queue.node)], queue.storage_version !== undefined && ['Version', number(queue.storage_version)], queue.memory !== undefined && ['Memory', bytes(queue.memory)], ['Confirms on', value(queue.confirm_on)],
+    section('Storage', facts([['Node', name(queue.node)], queue.storage_version !== undefined && ['Version', number(queue.storage_version)], queue.conversion && ['Being converted', queue.conversion], queue.memory !== undefined && ['Memory', bytes(queue.memory)], ['Confirms on', value(queue.confirm_on)],
       queue.members && ['Members', queue.members.map((it) => name(it))]])),
   ];
 }

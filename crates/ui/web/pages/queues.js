@@ -4,7 +4,7 @@ import { app, isOneVhost, query } from '../app.js';
 import { path } from '../api.js';
 import { levels, spark } from '../chart.js';
 import { h } from '../dom.js';
-import { bytes, count, number, plain, rate } from '../format.js';
+import { bytes, count, duration, number, plain, rate } from '../format.js';
 import { bulkDialog, listPage } from '../list.js';
 import { ICONS, button, fields, name, offer, state, tag, toQueue } from '../parts.js';
 
@@ -32,6 +32,7 @@ const COLUMNS = [
   { id: 'memory', label: 'Memory', path: 'memory', num: true, hidden: true, cell: (row) => bytes(row.memory), filter: { key: 'memory', path: 'memory', kind: 'number' } },
   { id: 'delayed', label: 'Delayed', path: 'messages_delayed', num: true, hidden: true, cell: (row) => n(row.messages_delayed ?? 0) },
   { id: 'unconfirmed', label: 'Unconfirmed', path: 'messages_unconfirmed', num: true, hidden: true, cell: (row) => n(row.messages_unconfirmed ?? 0) },
+  { id: 'idle', label: 'Idle', path: 'idle_ms', num: true, hidden: true, cell: (row) => duration(row.idle_ms), filter: { key: 'idle', path: 'idle_ms', kind: 'number', help: '>1h' } },
   { id: 'policy', label: 'Policy', path: 'policy', hidden: true, cell: (row) => name(row.policy, '\u2013'), filter: { key: 'policy', path: 'policy', kind: 'text' } },
   { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'running' } },
   { id: 'node', label: 'Node', path: 'node', hidden: true, cell: (row) => name(row.node) },

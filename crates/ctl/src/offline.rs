@@ -48,8 +48,7 @@ pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
     Ok(match invocation.format {
         Format::Json => Answer::Object(json!({"version": version})),
         Format::Csv => {
-            let row = json!([{"version": version}]);
-            Answer::Rows(Rows::new(vec!["version".to_owned()], &row, Form::Whole))
+            Answer::Rows(Rows::of("version", &json!([{"version": version}]), Form::Whole))
         }
         Format::Default | Format::Table | Format::PrettyTable | Format::Erlang => {
             Answer::Text(version.to_owned())

@@ -8,6 +8,7 @@ mod table;
 
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
+use stdx::words;
 
 /// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub(crate) enum Answer {
 /// A listing: every row has a value for every column.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rows {
-    pub(crate) columns: Vec<String>,
+    pub(crate) columns: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<Value>>,
     pub(crate) form: Form,
 }
@@ -86,11 +87,15 @@ impl Rows {
     /// Brings what the node sent into the order of the columns; missing values become empty. A column is its
     /// title, or `title:source`: a path into what was sent, `a.b`, or one whose value is shown as JSON text,
     /// `a!`, or `=a` for the word itself.
-    pub(crate) fn new(columns: Vec<String>, objects: &Value, form: Form) -> Self {
+    pub(crate) fn new(columns: &[&'static str], objects: &Value, form: Form) -> Self {
         let row = |object: &Value| columns.iter().map(|column| value_of(column, object)).collect();
         let rows = objects.as_array().into_iter().flatten().map(row).collect();
-        let columns = columns.iter().map(|column| title(column).to_owned()).collect();
-        Self { columns, rows, form }
+        Self { columns: columns.iter().map(|column| title(column)).collect(), rows, form }
+    }
+
+    /// The same with columns that have commas between them.
+    pub(crate) fn of(columns: &'static str, objects: &Value, form: Form) -> Self {
+        Self::new(&words(columns).collect::<Vec<_>>(), objects, form)
     }
 }
 
@@ -110,7 +115,7 @@ fn value_of(column: &str, object: &Value) -> Value {
 }
 
 /// The title of a column.
-pub(crate) fn title(column: &str) -> &str {
+pub(crate) fn title(column: &'static str) -> &'static str {
     column.split_once(':').map_or(column, |(title, _)| title)
 }
 

@@ -15,21 +15,13 @@ pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, status};
 pub(crate) use tls::{check_certificate_expiration, lines, seconds_of};
 
-use crate::failure::Failure;
 use crate::output::{Answer, Form, Rows};
 use crate::verb::Invocation;
 use serde_json::Value;
 
-/// For verbs that have nothing to show.
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
-pub(crate) fn done(_: &Invocation, _: Value) -> Result<Answer, Failure> {
-    Ok(Answer::Done)
-}
-
 /// A listing that came in one piece.
-pub(crate) fn rows(columns: &[&str], answer: &Value, _: &Invocation) -> Answer {
-    let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    Answer::Rows(Rows::new(columns, answer, Form::Whole))
+pub(crate) fn rows(columns: &'static str, answer: &Value) -> Answer {
+    Answer::Rows(Rows::of(columns, answer, Form::Whole))
 }
 
 /// The limits of one of those that have some, as JSON text.
@@ -39,14 +31,17 @@ pub(crate) fn limits_of(key: &str, name: &str, rows: &Value) -> Option<String> {
     row.get("value").map(Value::to_string)
 }
 
-/// Puts values into `{...}`: parameters, options, `vhost` and `node`.
-pub(crate) fn filled(template: &str, invocation: &Invocation) -> String {
+/// Puts values into `{...}`: fields of the answer, parameters, `vhost`, `node` and `priority`.
+pub(crate) fn filled(template: &str, invocation: &Invocation, answer: &Value) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').unwrap_or((after, ""));
         text.push_str(before);
-        text.push_str(&value_of(name, invocation));
+        match answer.get(name) {
+            Some(value) => text.push_str(&value.to_string()),
+            None => text.push_str(&value_of(name, invocation)),
+        }
         rest = after;
     }
     text.push_str(rest);

@@ -6,38 +6,27 @@ use crate::run::Terminal;
 use crate::verb::Invocation;
 use crate::{run, run_with};
 use serde_json::{Map, Value};
+use stdx::words;
 
 /// Of the node.
-const OF_NODE: [&str; 7] = [
-    "status",
-    "cluster_status",
-    "environment",
-    "list_connections",
-    "list_channels",
-    "list_users",
-    "list_global_parameters",
-];
+const OF_NODE: &str = "\
+    status, cluster_status, environment, list_connections, list_channels, list_users, \
+    list_global_parameters";
 
 /// Of each virtual host.
-const OF_VHOST: [&str; 7] = [
-    "list_queues",
-    "list_exchanges",
-    "list_bindings",
-    "list_permissions",
-    "list_policies",
-    "list_operator_policies",
-    "list_parameters",
-];
+const OF_VHOST: &str = "\
+    list_queues, list_exchanges, list_bindings, list_permissions, list_policies, \
+    list_operator_policies, list_parameters";
 
 pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
     let vhosts = run::ask(invocation, "GET /vhosts?columns=name", Map::new())?;
     let mut text = String::new();
-    for name in OF_NODE {
+    for name in words(OF_NODE) {
         text.push_str(&section(invocation, name, None)?);
     }
     let name = |vhost: &Value| vhost.get("name").and_then(Value::as_str).map(str::to_owned);
     for vhost in vhosts.as_array().into_iter().flatten().filter_map(name) {
-        for name in OF_VHOST {
+        for name in words(OF_VHOST) {
             text.push_str(&section(invocation, name, Some(&vhost))?);
         }
     }
@@ -45,10 +34,13 @@ pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
 }
 
 /// A verb's output with all the columns it has.
-fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<String, Failure> {
+fn section(
+    invocation: &Invocation,
+    name: &'static str,
+    vhost: Option<&str>,
+) -> Result<String, Failure> {
     let columns = invocation.tool.find(name).and_then(|verb| verb.columns);
-    let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());
-    let columns = columns.into_iter().map(title);
+    let columns = words(columns.map_or("", |columns| columns.known)).map(title);
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
     let address = &invocation.address;
     given.extend(["--data-dir".to_owned(), address.data_dir.display().to_string()]);

@@ -5,8 +5,7 @@ use crate::document;
 use crate::failure::{Failure, code};
 use crate::output::{self, Answer, Form, Rows, Style};
 use crate::render;
-use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Input, Listing};
+use crate::verb::{Action, Input, Invocation, Listing};
 use serde_json::{Map, Value};
 use std::io::{BufRead, Write};
 
@@ -27,7 +26,10 @@ pub(crate) fn execute(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), Failure> {
     let route = match invocation.verb.action {
-        Action::Do(route) | Action::Ask(route, _) | Action::List(route, _) => Some(route),
+        Action::Do(route)
+        | Action::Say(route, _)
+        | Action::Ask(route, _)
+        | Action::List(route, _) => Some(route),
         Action::Offline(_) | Action::Follow(_) => None,
     };
     // COMPAT: a node that cannot be reached is reported before any informational line.
@@ -52,14 +54,12 @@ pub(crate) fn execute(
     };
     let answer = match invocation.verb.action {
         Action::Do(_) => asked().map(|_| Answer::Done)?,
+        Action::Say(_, sentence) => Answer::Text(render::filled(sentence, invocation, &asked()?)),
         Action::Ask(_, render) => render(invocation, asked()?)?,
-        Action::List(_, listing) => {
-            let columns = match invocation.verb.columns {
-                Some(_) => invocation.columns.clone(),
-                None => listing.columns.iter().map(|&name| name.to_owned()).collect(),
-            };
-            Answer::Rows(Rows::new(columns, &asked()?, listing.form))
-        }
+        Action::List(_, listing) => Answer::Rows(match invocation.verb.columns {
+            Some(_) => Rows::new(&invocation.columns, &asked()?, listing.form),
+            None => Rows::of(listing.columns, &asked()?, listing.form),
+        }),
         Action::Offline(act) => act(invocation)?,
         Action::Follow(follow) => return follow(invocation, terminal.output),
     };
@@ -85,7 +85,11 @@ fn or_empty(
 fn style(invocation: &Invocation) -> Style<'_> {
     let by_default = match invocation.verb.action {
         Action::List(_, listing) => listing.headers,
-        Action::Do(_) | Action::Ask(..) | Action::Offline(_) | Action::Follow(_) => true,
+        Action::Do(_)
+        | Action::Say(..)
+        | Action::Ask(..)
+        | Action::Offline(_)
+        | Action::Follow(_) => true,
     };
     let asked_for = invocation.flag("table-headers");
     Style {
@@ -101,14 +105,11 @@ fn banner(invocation: &Invocation) -> String {
     if invocation.output_less() || invocation.format.is_for_machines() {
         return String::new();
     }
-    match invocation.verb.banner {
-        Banner::None => String::new(),
-        Banner::Text(template) => format!("{}\n", render::filled(template, invocation)),
-        Banner::Made(make) => match make(invocation) {
-            nothing if nothing.is_empty() => nothing,
-            lines => format!("{lines}\n"),
-        },
-    }
+    let lines = match invocation.verb.banner_of {
+        Some(make) => make(invocation),
+        None => render::filled(invocation.verb.banner, invocation, &Value::Null),
+    };
+    if lines.is_empty() { lines } else { lines + "\n" }
 }
 
 /// Reads a document, or a secret that was not given as an argument.

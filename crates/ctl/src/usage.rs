@@ -1,9 +1,10 @@
 //! Help texts.
 
 use crate::failure::{Failure, code};
-use crate::output::title;
-use crate::output::{emphasised, shows_bold};
+use crate::output::{emphasised, shows_bold, title};
 use crate::verb::{Section, Tool, Verb};
+use std::collections::BTreeMap;
+use stdx::words;
 
 fn heading(title: &str) -> String {
     emphasised(title, shows_bold())
@@ -22,7 +23,7 @@ pub(crate) fn base(tool: &Tool, verb: &Verb) -> String {
 pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
     let mut text = format!("{}\n\n{}.\n", base(tool, verb), verb.description);
     if let Some(columns) = verb.columns {
-        let titles: Vec<&str> = columns.known.iter().map(|column| title(column)).collect();
+        let titles: Vec<&str> = words(columns.known).map(title).collect();
         text.push_str(&format!("\nColumns: {}\n", titles.join(", ")));
     }
     text.push_str(&format!("\n{}\n\n{OPTIONS}", heading("General Options")));
@@ -50,11 +51,11 @@ pub(crate) fn commands(tool: &Tool) -> String {
     let lengths = tool.verbs().map(|verb| verb.name().len());
     let width = lengths.filter(|length| *length <= NAME_COLUMNS).max().unwrap_or_default();
     let mut text = String::new();
-    for section in Section::ALL {
-        let mut verbs: Vec<&Verb> = tool.verbs().filter(|verb| verb.section == section).collect();
-        if verbs.is_empty() {
-            continue;
-        }
+    let mut sections: BTreeMap<Section, Vec<&Verb>> = BTreeMap::new();
+    for verb in tool.verbs() {
+        sections.entry(verb.section).or_default().push(verb);
+    }
+    for (section, mut verbs) in sections {
         verbs.sort_unstable_by_key(|verb| verb.name());
         text.push_str(&format!("\n{}:\n\n", heading(section.title())));
         for verb in verbs {

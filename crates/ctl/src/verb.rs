@@ -11,8 +11,8 @@ use serde_json::Value;
 use std::io::Write;
 pub(crate) use tool::Tool;
 
-/// Headings of the list of verbs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Headings of the list of verbs, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
     Help,
     Nodes,
@@ -24,39 +24,17 @@ pub(crate) enum Section {
     Policies,
     Definitions,
     Vhosts,
+    Configuration,
+    FeatureFlags,
     Operations,
     Queues,
     Streams,
-    Configuration,
-    FeatureFlags,
     Plugins,
     Upgrade,
     Deprecated,
 }
 
 impl Section {
-    /// In the order in which they are listed.
-    pub(crate) const ALL: [Self; 18] = [
-        Self::Help,
-        Self::Nodes,
-        Self::Cluster,
-        Self::Users,
-        Self::Access,
-        Self::Monitoring,
-        Self::Parameters,
-        Self::Policies,
-        Self::Definitions,
-        Self::Vhosts,
-        Self::Configuration,
-        Self::FeatureFlags,
-        Self::Operations,
-        Self::Queues,
-        Self::Streams,
-        Self::Plugins,
-        Self::Upgrade,
-        Self::Deprecated,
-    ];
-
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Help => "Help",
@@ -81,21 +59,12 @@ impl Section {
     }
 }
 
-/// The columns a listing knows, each as [`Rows`](crate::output::Rows) takes it, and those it shows when none
-/// are named.
+/// The columns a listing knows, as [`Rows`](crate::output::Rows) takes them, and those it shows when none are
+/// named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
-    pub(crate) known: &'static [&'static str],
-    pub(crate) shown: &'static [&'static str],
-}
-
-/// The lines printed before the answer.
-#[derive(Clone, Copy)]
-pub(crate) enum Banner {
-    None,
-    /// `{name}` stands for a parameter, an option, or one of `vhost`, `node`.
-    Text(&'static str),
-    Made(fn(&Invocation) -> String),
+    pub(crate) known: &'static str,
+    pub(crate) shown: &'static str,
 }
 
 /// The action of a verb.
@@ -103,6 +72,9 @@ pub(crate) enum Banner {
 pub(crate) enum Action {
     /// Ask the node by this route, as [`Question`](crate::client::Question) takes it, and show nothing.
     Do(&'static str),
+    /// The same, and then show a sentence. `{name}` stands for a field of the answer, and for what it does in
+    /// banners.
+    Say(&'static str, &'static str),
     /// Ask the node by this route and show its answer.
     Ask(&'static str, Render),
     /// Ask the node by this route; the answer is a listing.
@@ -117,7 +89,7 @@ pub(crate) enum Action {
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
     /// The columns when the verb does not let them be chosen.
-    pub(crate) columns: &'static [&'static str],
+    pub(crate) columns: &'static str,
     pub(crate) form: Form,
     /// Whether there are names of columns when nothing is said about them.
     pub(crate) headers: bool,
@@ -148,7 +120,11 @@ pub(crate) struct Verb {
     pub(crate) check: Option<Check>,
     /// `None`: no limit unless `--timeout` says so. Milliseconds.
     pub(crate) timeout_ms: Option<u64>,
-    pub(crate) banner: Banner,
+    /// The lines printed before the answer. `{name}` stands for a parameter or one of `vhost`, `node`,
+    /// `priority`.
+    pub(crate) banner: &'static str,
+    /// The same where a template does not do.
+    pub(crate) banner_of: Option<fn(&Invocation) -> String>,
     pub(crate) action: Action,
 }
 
@@ -180,6 +156,7 @@ pub(crate) const VERB: Verb = Verb {
     input: None,
     check: None,
     timeout_ms: None,
-    banner: Banner::None,
+    banner: "",
+    banner_of: None,
     action: Action::Do(""),
 };

@@ -46,7 +46,12 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     upgrade::VERBS,
 ];
 
-/// A listing in one piece; without columns here the verb lets them be chosen.
-const fn list(endpoint: &'static str, columns: &'static [&'static str]) -> Action {
-    Action::List(endpoint, Listing { columns, form: Form::Whole, headers: true })
+/// A listing; without columns here the verb lets them be chosen.
+const fn table(endpoint: &'static str, columns: &'static str, form: Form) -> Action {
+    Action::List(endpoint, Listing { columns, form, headers: true })
+}
+
+/// A listing in one piece.
+const fn list(endpoint: &'static str, columns: &'static str) -> Action {
+    table(endpoint, columns, Form::Whole)
 }

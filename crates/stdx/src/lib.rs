@@ -20,6 +20,11 @@ pub use time::{Civil, Now};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+/// The words of a list with commas between them.
+pub fn words(list: &str) -> impl Iterator<Item = &str> {
+    list.split(", ").filter(|word| !word.is_empty())
+}
+
 /// Adds a waker to those that are called later, unless one is there that wakes the same task.
 pub fn add_waker(known: &mut Vec<Waker>, waker: &Waker) {
     if !known.iter().any(|known| known.will_wake(waker)) {

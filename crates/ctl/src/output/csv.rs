@@ -7,7 +7,7 @@ pub(super) fn rows(rows: &Rows) -> String {
     if rows.rows.is_empty() {
         return String::new();
     }
-    let mut text = line(rows.columns.iter().cloned());
+    let mut text = line(rows.columns.iter().map(|&name| name.to_owned()));
     for row in &rows.rows {
         let cells = row.iter().zip(&rows.columns).map(|(value, name)| table::cell(name, value));
         text.push_str(&line(cells));

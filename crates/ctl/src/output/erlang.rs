@@ -11,7 +11,7 @@ pub(super) fn line(value: &Value) -> String {
 pub(super) fn rows(rows: &Rows) -> String {
     let row = |row: &Vec<Value>| {
         let pair =
-            |(column, value): (&String, &Value)| format!("{{{},{}}}", atom(column), term(value));
+            |(column, value): (&&str, &Value)| format!("{{{},{}}}", atom(column), term(value));
         format!("[{}]", rows.columns.iter().zip(row).map(pair).collect::<Vec<_>>().join(","))
     };
     format!("[{}]\n", rows.rows.iter().map(row).collect::<Vec<_>>().join(",\n "))
@@ -64,9 +64,7 @@ mod tests {
         );
         assert_eq!(term(&json!("say \"hi\"")), r#"<<"say \"hi\"">>"#);
         assert_eq!(term(&json!("é")), "<<\"é\"/utf8>>");
-        let rows_of = |list: &Value| {
-            rows(&Rows::new(vec!["name".to_owned(), "messages".to_owned()], list, Form::Whole))
-        };
+        let rows_of = |list: &Value| rows(&Rows::of("name, messages", list, Form::Whole));
         assert_eq!(rows_of(&json!([])), "[]\n");
         assert_eq!(
             rows_of(&json!([{"name": "q", "messages": 2}, {"name": "r", "messages": 0}])),

@@ -17,7 +17,7 @@ pub(super) fn rows(rows: &Rows) -> String {
             .columns
             .iter()
             .zip(row)
-            .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
+            .map(|(name, value)| format!("{}:{value}", Value::from(*name)))
             .collect();
         let comma = if i == 0 { "" } else { "," };
         text.push_str(&format!("{comma}{{{}}}\n", fields.join(",")));

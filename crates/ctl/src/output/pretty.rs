@@ -14,19 +14,18 @@ pub(super) fn rows(rows: &Rows, bold: bool) -> String {
 
 /// One text under the heading `Output`.
 pub(super) fn boxed(text: &str, bold: bool) -> String {
-    let lines: Vec<Vec<String>> = vec![text.lines().map(str::to_owned).collect()];
     let width = text.lines().map(width).max().unwrap_or_default().max(width("Output"));
     let mut drawn = rule('┌', '┬', '┐', &[width]);
-    drawn.push_str(&line(&["Output".to_owned()], &[width], bold));
+    drawn.push_str(&line(&["Output"], &[width], bold));
     drawn.push_str(&rule('├', '┼', '┤', &[width]));
-    for text in lines.into_iter().flatten() {
+    for text in text.lines() {
         drawn.push_str(&line(&[text], &[width], false));
     }
     drawn.push_str(&rule('└', '┴', '┘', &[width]));
     drawn
 }
 
-fn draw(columns: &[String], rows: &[Vec<String>], bold: bool) -> String {
+fn draw(columns: &[&str], rows: &[Vec<String>], bold: bool) -> String {
     let mut widths: Vec<usize> = columns.iter().map(|name| width(name)).collect();
     for row in rows {
         for (column, cell) in widths.iter_mut().zip(row) {
@@ -48,9 +47,10 @@ fn rule(left: char, middle: char, right: char, widths: &[usize]) -> String {
     format!("{left}{}{right}\n", parts.join(&middle.to_string()))
 }
 
-fn line(cells: &[String], widths: &[usize], bold: bool) -> String {
+fn line<T: AsRef<str>>(cells: &[T], widths: &[usize], bold: bool) -> String {
     let mut text = String::from("│");
     for (cell, &column) in cells.iter().zip(widths) {
+        let cell = cell.as_ref();
         let padding = " ".repeat(column.saturating_sub(width(cell)));
         text.push_str(&format!(" {}{padding} │", emphasised(cell, bold)));
     }

@@ -10,12 +10,11 @@ fn users() -> Answer {
         {"user": "alice", "tags": ["administrator", "monitoring"]},
         {"user": "dave", "tags": []},
     ]);
-    Answer::Rows(Rows::new(vec!["user".to_owned(), "tags".to_owned()], &sent, Form::Whole))
+    Answer::Rows(Rows::of("user, tags", &sent, Form::Whole))
 }
 
 fn queues(sent: &Value) -> Answer {
-    let columns = ["name", "messages", "arguments", "policy"];
-    Answer::Rows(Rows::new(columns.map(str::to_owned).to_vec(), sent, Form::Streamed))
+    Answer::Rows(Rows::of("name, messages, arguments, policy", sent, Form::Streamed))
 }
 
 fn one_queue() -> Answer {
@@ -96,7 +95,7 @@ fn empty_listings() {
     assert_eq!(written(&streamed, style(Format::Json)), "[\n]\n");
     assert_eq!(written(&streamed, style(Format::Csv)), "");
     assert_eq!(written(&streamed, style(Format::PrettyTable)), "");
-    let whole = Answer::Rows(Rows::new(vec!["user".to_owned()], &json!([]), Form::Whole));
+    let whole = Answer::Rows(Rows::of("user", &json!([]), Form::Whole));
     assert_eq!(written(&whole, style(Format::Default)), "\n");
     assert_eq!(written(&whole, style(Format::Json)), "[]\n");
 }
@@ -123,8 +122,8 @@ fn policy_definitions_and_maps() {
         "effective_policy_definition": {"max-length": 10, "overflow": "reject-publish"},
         "metadata": {"description": "d", "tags": ["a"]},
     }]);
-    let columns = vec!["effective_policy_definition".to_owned(), "metadata".to_owned()];
-    let rows = Answer::Rows(Rows::new(columns, &sent, Form::Streamed));
+    let columns = "effective_policy_definition, metadata";
+    let rows = Answer::Rows(Rows::of(columns, &sent, Form::Streamed));
     assert_eq!(
         written(&rows, Style { headers: false, ..style(Format::Default) }),
         "[{<<\"max-length\">>, 10}, {<<\"overflow\">>, reject-publish}]\t\

@@ -1,6 +1,6 @@
 //! One run of one verb: arguments checked, defaults filled in.
 
-use super::{Tool, Verb};
+use super::{Columns, Tool, Verb};
 use crate::data_dir::default_data_dir;
 use crate::environment;
 use crate::failure::{Failure, Invalid, code};
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use stdx::words;
 
 /// Parameters that are JSON.
 const JSON: [&str; 2] = ["definition", "value"];
@@ -21,7 +22,7 @@ pub(crate) struct Invocation {
     /// Parameters by name; missing optional ones are absent.
     pub(crate) params: Map<String, Value>,
     /// Columns asked for, without repetitions.
-    pub(crate) columns: Vec<String>,
+    pub(crate) columns: Vec<&'static str>,
     pub(crate) settings: BTreeMap<&'static str, Setting>,
     pub(crate) address: NodeAddress,
     pub(crate) format: Format,
@@ -68,9 +69,9 @@ impl Invocation {
         }
         match verb.columns {
             Some(columns) if this.flag("verbose") => {
-                this.columns = columns.known.iter().map(|&name| name.to_owned()).collect();
+                this.columns = words(columns.known).collect();
             }
-            Some(columns) => this.columns = choose_columns(&args, columns.known, columns.shown)?,
+            Some(columns) => this.columns = choose_columns(&args, columns)?,
             None => this.params = name_params(args, verb.params)?,
         }
         if let Some(check) = verb.check {
@@ -189,24 +190,25 @@ fn timeout(verb: &Verb, settings: &BTreeMap<&'static str, Setting>) -> Option<Du
 }
 
 /// Words may hold several names with commas between them.
-fn choose_columns(args: &[String], known: &[&str], shown: &[&str]) -> Result<Vec<String>, Invalid> {
-    let mut chosen: Vec<String> = Vec::new();
+fn choose_columns(args: &[String], columns: Columns) -> Result<Vec<&'static str>, Invalid> {
+    let known: Vec<&'static str> = words(columns.known).collect();
+    let find = |name: &str| known.iter().copied().find(|column| output::title(column) == name);
+    if args.is_empty() {
+        return Ok(words(columns.shown).filter_map(|column| find(output::title(column))).collect());
+    }
+    let mut chosen: Vec<&str> = Vec::new();
     for name in args.iter().flat_map(|word| word.split(',')).map(str::trim) {
-        if !name.is_empty() && !chosen.iter().any(|other| other == name) {
-            chosen.push(name.to_owned());
+        if !name.is_empty() && !chosen.contains(&name) {
+            chosen.push(name);
         }
     }
-    if args.is_empty() {
-        chosen = shown.iter().map(|column| output::title(column).to_owned()).collect();
-    }
-    let of_title = |name: &String| known.iter().find(|column| output::title(column) == name);
-    let mut unknown: Vec<String> =
-        chosen.iter().filter(|name| of_title(name).is_none()).cloned().collect();
+    let unknown = chosen.iter().filter(|name| find(name).is_none()).map(|name| (*name).to_owned());
+    let mut unknown: Vec<String> = unknown.collect();
     if !unknown.is_empty() {
         unknown.sort_unstable();
         return Err(Invalid::BadColumns(unknown));
     }
-    Ok(chosen.iter().filter_map(of_title).map(|&column| column.to_owned()).collect())
+    Ok(chosen.into_iter().filter_map(find).collect())
 }
 
 fn name_params(args: Vec<String>, params: &[&str]) -> Result<Map<String, Value>, Invalid> {

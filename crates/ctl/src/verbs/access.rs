@@ -2,7 +2,7 @@
 
 use super::list;
 use crate::output::Form;
-use crate::verb::{Action, Banner, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Listing, Section, VERB, Verb};
 
 const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
 
@@ -12,7 +12,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Says what a user may configure, write and read in a vhost",
         params: &["user", "configure", "write", "read"],
         vhost: true,
-        banner: Banner::Text("Setting permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
+        banner: "Setting permissions for user \"{user}\" in vhost \"{vhost}\" ...",
         action: Action::Do("PUT /permissions/{vhost}/{user}"),
         ..ACCESS
     },
@@ -20,7 +20,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "set_permissions_globally <username> <conf> <write> <read>",
         description: "Says what a user may configure, write and read in every vhost",
         params: &["user", "configure", "write", "read"],
-        banner: Banner::Text("Setting permissions for user \"{user}\" in all virtual hosts ..."),
+        banner: "Setting permissions for user \"{user}\" in all virtual hosts ...",
         action: Action::Do("PUT /leveret/users/{user}/permissions"),
         ..ACCESS
     },
@@ -29,7 +29,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Bars a user from a vhost",
         params: &["user"],
         vhost: true,
-        banner: Banner::Text("Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
+        banner: "Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ...",
         action: Action::Do("DELETE /permissions/{vhost}/{user}"),
         ..ACCESS
     },
@@ -37,16 +37,16 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_permissions [--vhost <vhost>] [--no-table-headers]",
         description: "Lists who may do what in a vhost",
         vhost: true,
-        banner: Banner::Text("Listing permissions for vhost \"{vhost}\" ..."),
-        action: list("GET /vhosts/{vhost}/permissions", &["user", "configure", "write", "read"]),
+        banner: "Listing permissions for vhost \"{vhost}\" ...",
+        action: list("GET /vhosts/{vhost}/permissions", "user, configure, write, read"),
         ..ACCESS
     },
     Verb {
         usage: "list_user_permissions [--no-table-headers] <username>",
         description: "Lists what a user may do in which vhost",
         params: &["user"],
-        banner: Banner::Text("Listing permissions for user \"{user}\" ..."),
-        action: list("GET /users/{user}/permissions", &["vhost", "configure", "write", "read"]),
+        banner: "Listing permissions for user \"{user}\" ...",
+        action: list("GET /users/{user}/permissions", "vhost, configure, write, read"),
         ..ACCESS
     },
     Verb {
@@ -54,9 +54,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Says which routing keys of a topic exchange a user may write and read",
         params: &["user", "exchange", "write", "read"],
         vhost: true,
-        banner: Banner::Text(
-            "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
-        ),
+        banner: "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
         action: Action::Do("PUT /topic-permissions/{vhost}/{user}"),
         ..ACCESS
     },
@@ -65,7 +63,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a user's topic permissions for a vhost or an exchange",
         params: &["user", "exchange?"],
         vhost: true,
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let user = invocation.param("user");
             let vhost = invocation.vhost();
             if !invocation.params.contains_key("exchange") {
@@ -85,26 +83,19 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_topic_permissions [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the topic permissions of a vhost",
         vhost: true,
-        banner: Banner::Text("Listing topic permissions for vhost \"{vhost}\" ..."),
-        action: list(
-            "GET /vhosts/{vhost}/topic-permissions",
-            &["user", "exchange", "write", "read"],
-        ),
+        banner: "Listing topic permissions for vhost \"{vhost}\" ...",
+        action: list("GET /vhosts/{vhost}/topic-permissions", "user, exchange, write, read"),
         ..ACCESS
     },
     Verb {
         usage: "list_user_topic_permissions [--no-table-headers] <username>",
         description: "Lists the topic permissions of a user",
         params: &["user"],
-        banner: Banner::Text("Listing topic permissions for user \"{user}\" ..."),
+        banner: "Listing topic permissions for user \"{user}\" ...",
         // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.
         action: Action::List(
             "GET /users/{user}/topic-permissions",
-            Listing {
-                columns: &["vhost", "exchange", "write", "read"],
-                form: Form::Whole,
-                headers: false,
-            },
+            Listing { columns: "vhost, exchange, write, read", form: Form::Whole, headers: false },
         ),
         ..ACCESS
     },

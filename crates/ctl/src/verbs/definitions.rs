@@ -2,7 +2,7 @@
 
 use crate::document;
 use crate::options::{flag, text};
-use crate::verb::{Action, Banner, Input, Section, VERB, Verb};
+use crate::verb::{Action, Input, Section, VERB, Verb};
 
 const DEFINITIONS: Verb = Verb { section: Section::Definitions, ..VERB };
 
@@ -13,7 +13,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["file"],
         switches: &[text("format", None), text("vhost", Some('p'))],
         check: Some(document::check_export),
-        banner: Banner::Made(document::export_banner),
+        banner_of: Some(document::export_banner),
         action: Action::Ask("GET /definitions/{vhost}", document::exported),
         ..DEFINITIONS
     },
@@ -31,7 +31,7 @@ pub(super) const VERBS: &[Verb] = &[
         ],
         input: Some(Input::Document),
         check: Some(document::check_import),
-        banner: Banner::Made(document::import_banner),
+        banner_of: Some(document::import_banner),
         action: Action::Ask("POST /definitions/{vhost}", document::imported),
         ..DEFINITIONS
     },

@@ -2,11 +2,8 @@
 //! nothing like it.
 
 use super::list;
-use crate::failure::Failure;
 use crate::options::{number, text};
-use crate::output::Answer;
-use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
-use serde_json::Value;
+use crate::verb::{Action, Section, VERB, Verb};
 
 const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 
@@ -16,12 +13,10 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the messages that an exchange delays, the next one first",
         params: &["exchange"],
         switches: &[number("limit", None)],
-        banner: Banner::Text(
-            "Listing messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
-        ),
+        banner: "Listing messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         action: list(
             "GET /leveret/exchanges/{vhost}/{exchange}/delayed",
-            &["id", "due_ms", "exchange", "routing_key", "body_bytes", "persistent"],
+            "id, due_ms, exchange, routing_key, body_bytes, persistent",
         ),
         ..DELAYS
     },
@@ -29,9 +24,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "cancel_delayed_message [--vhost <vhost>] <exchange> <id>",
         description: "Drops a message that an exchange delays, named by its id in the listing",
         params: &["exchange", "id"],
-        banner: Banner::Text(
-            "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
-        ),
+        banner: "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         action: Action::Do("DELETE /leveret/exchanges/{vhost}/{exchange}/delayed/{id}"),
         ..DELAYS
     },
@@ -40,9 +33,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Has a message that an exchange delays go on so long from now; at once without --delay-ms",
         params: &["exchange", "id"],
         switches: &[number("delay-ms", None)],
-        banner: Banner::Text(
-            "Rescheduling message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
-        ),
+        banner: "Rescheduling message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         action: Action::Do("PUT /leveret/exchanges/{vhost}/{exchange}/delayed/{id}"),
         ..DELAYS
     },
@@ -51,10 +42,11 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Has the messages that an exchange delays and a filter picks go on so long from now",
         params: &["exchange"],
         switches: &[number("delay-ms", None), text("filter", None)],
-        banner: Banner::Text(
-            "Rescheduling messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
+        banner: "Rescheduling messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
+        action: Action::Say(
+            "PUT /leveret/exchanges/{vhost}/{exchange}/delayed",
+            "Rescheduled {rescheduled} messages",
         ),
-        action: Action::Ask("PUT /leveret/exchanges/{vhost}/{exchange}/delayed", rescheduled),
         ..DELAYS
     },
     Verb {
@@ -62,7 +54,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Has a message that waits in a quorum queue to be tried again, named by its position, go on so long from now; at once without --delay-ms",
         params: &["queue", "id"],
         switches: &[number("delay-ms", None)],
-        banner: Banner::Text("Rescheduling message {id} of queue '{queue}' in vhost '{vhost}' ..."),
+        banner: "Rescheduling message {id} of queue '{queue}' in vhost '{vhost}' ...",
         action: Action::Do("PUT /leveret/queues/{vhost}/{queue}/delayed/{id}"),
         ..DELAYS
     },
@@ -71,13 +63,11 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Has the messages that wait in a quorum queue to be tried again and a filter picks go on so long from now",
         params: &["queue"],
         switches: &[number("delay-ms", None), text("filter", None)],
-        banner: Banner::Text("Rescheduling messages of queue '{queue}' in vhost '{vhost}' ..."),
-        action: Action::Ask("PUT /leveret/queues/{vhost}/{queue}/delayed", rescheduled),
+        banner: "Rescheduling messages of queue '{queue}' in vhost '{vhost}' ...",
+        action: Action::Say(
+            "PUT /leveret/queues/{vhost}/{queue}/delayed",
+            "Rescheduled {rescheduled} messages",
+        ),
         ..DELAYS
     },
 ];
-
-fn rescheduled(_: &Invocation, told: Value) -> Result<Answer, Failure> {
-    let n = told.get("rescheduled").and_then(Value::as_u64).unwrap_or_default();
-    Ok(Answer::Text(format!("Rescheduled {n} messages")))
-}

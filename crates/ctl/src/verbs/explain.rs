@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::options::{flag, number, text};
-use crate::output::{Answer, Form, Format, Rows};
-use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
+use crate::output::{Answer, Format};
+use crate::render;
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 use serde_json::Value;
 
 const POLICIES: Verb = Verb {
@@ -14,25 +15,15 @@ const POLICIES: Verb = Verb {
     ..VERB
 };
 
-const SETTINGS: &[&str] = &[
-    "name",
-    "value:value!",
-    "origin",
-    "argument:given.argument!",
-    "policy:given.policy!",
-    "operator_policy:given.operator_policy!",
-];
-const STANDINGS: &[&str] =
-    &["name", "pattern", "apply-to", "definition:definition!", "priority", "applies", "reason"];
-const CONSUMERS: &[&str] = &[
-    "consumer_tag",
-    "channel:channel_details.name",
-    "prefetch_count",
-    "messages_held_by_channel",
-    "oldest_held_seconds",
-    "state",
-];
-const CHANGES: &[&str] = &["kind", "name", "before:before!", "after:after!"];
+const SETTINGS: &str = "\
+    name, value:value!, origin, argument:given.argument!, policy:given.policy!, \
+    operator_policy:given.operator_policy!";
+const STANDINGS: &str = "\
+    name, pattern, apply-to, definition:definition!, priority, applies, reason";
+const CONSUMERS: &str = "\
+    consumer_tag, channel:channel_details.name, prefetch_count, messages_held_by_channel, \
+    oldest_held_seconds, state";
+const CHANGES: &str = "kind, name, before:before!, after:after!";
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
@@ -41,7 +32,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Tells which settings a queue has, from where, or why policies apply or do not",
         params: &["name"],
         switches: &[flag("policies", None), flag("operator-policies", None)],
-        banner: Banner::Text("Explaining queue \"{name}\" in vhost \"{vhost}\" ..."),
+        banner: "Explaining queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/queue/{vhost}/{name}", |invocation, told| {
             Ok(if invocation.flag("policies") {
                 rows(invocation, &told, ("policies", STANDINGS))
@@ -59,9 +50,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Tells why messages stay in a queue, or what its consumers hold",
         params: &["name"],
         switches: &[flag("consumers", None)],
-        banner: Banner::Text(
-            "Asking why messages stay in queue \"{name}\" in vhost \"{vhost}\" ...",
-        ),
+        banner: "Asking why messages stay in queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
             if invocation.flag("consumers") || invocation.format == Format::Json {
                 return Ok(rows(invocation, &told, ("consumers", CONSUMERS)));
@@ -76,7 +65,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "explain_policy [--vhost <vhost>] [--priority <priority>] \
                 [--apply-to <apply-to>] <name> <pattern> <definition>",
         description: "Tells what a policy would change, and sets none",
-        banner: Banner::Text("Explaining policy \"{name}\" for vhost \"{vhost}\" ..."),
+        banner: "Explaining policy \"{name}\" for vhost \"{vhost}\" ...",
         action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes),
         ..POLICIES
     },
@@ -84,7 +73,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "explain_operator_policy [--vhost <vhost>] [--priority <priority>] \
                 [--apply-to <apply-to>] <name> <pattern> <definition>",
         description: "Tells what an operator policy would change, and sets none",
-        banner: Banner::Text("Explaining operator policy \"{name}\" for vhost \"{vhost}\" ..."),
+        banner: "Explaining operator policy \"{name}\" for vhost \"{vhost}\" ...",
         action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes),
         ..POLICIES
     },
@@ -95,10 +84,10 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Tells whether a user may configure, write or read a name, and by which pattern",
         params: &["user", "operation", "name"],
         switches: &[text("kind", None), text("routing-key", None)],
-        banner: Banner::Text("Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ..."),
+        banner: "Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/permission/{vhost}/{user}", |invocation, told| {
             let told = serde_json::json!({"reasons": [told]});
-            Ok(rows(invocation, &told, ("reasons", &["allowed", "reason", "pattern"])))
+            Ok(rows(invocation, &told, ("reasons", "allowed, reason, pattern")))
         }),
         ..POLICIES
     },
@@ -109,11 +98,9 @@ fn changes(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
 }
 
 /// The rows of one field; all of it in JSON.
-fn rows(invocation: &Invocation, told: &Value, (field, columns): (&str, &[&str])) -> Answer {
+fn rows(invocation: &Invocation, told: &Value, (field, columns): (&str, &'static str)) -> Answer {
     if invocation.format == Format::Json {
         return Answer::Object(told.clone());
     }
-    let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-    let objects = told.get(field).unwrap_or(&Value::Null);
-    Answer::Rows(Rows::new(columns, objects, Form::Whole))
+    render::rows(columns, told.get(field).unwrap_or(&Value::Null))
 }

@@ -4,9 +4,8 @@ use crate::client::{STATE, socket_path};
 use crate::failure::Invalid;
 use crate::offline;
 use crate::options::text;
-use crate::output::Answer;
 use crate::render;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb};
 
 const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
 
@@ -15,7 +14,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "ping",
         description: "Checks that the node's process answers",
         timeout_ms: Some(60_000),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             format!(
                 "Will ping {}. This only checks if the OS process answers on its control socket \
                  {}. Timeout: {} ms.",
@@ -30,49 +29,49 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "check_running",
         description: "Checks that the node has started; the exit code tells",
-        banner: Banner::Text("Checking if RabbitMQ is running on node {node} ..."),
+        banner: "Checking if RabbitMQ is running on node {node} ...",
         action: Action::Ask(STATE, render::check_running),
         ..HEALTH
     },
     Verb {
         usage: "is_running",
         description: "Tells whether the node has started",
-        banner: Banner::Text("Asking node {node} for its status ..."),
+        banner: "Asking node {node} for its status ...",
         action: Action::Ask(STATE, render::is_running),
         ..HEALTH
     },
     Verb {
         usage: "is_booting",
         description: "Tells whether the node is about to start",
-        banner: Banner::Text("Asking node {node} for its boot status ..."),
+        banner: "Asking node {node} for its boot status ...",
         action: Action::Ask(STATE, render::is_booting),
         ..HEALTH
     },
     Verb {
         usage: "alarms",
         description: "Lists the alarms in effect",
-        banner: Banner::Text("Asking node {node} to report any known resource alarms ..."),
+        banner: "Asking node {node} to report any known resource alarms ...",
         action: Action::Ask("GET /leveret/alarms", render::alarms),
         ..HEALTH
     },
     Verb {
         usage: "check_alarms",
         description: "Checks that no alarm is in effect; the exit code tells",
-        banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
+        banner: "Asking node {node} to report any local resource alarms ...",
         action: Action::Ask("GET /leveret/alarms", render::check_alarms),
         ..HEALTH
     },
     Verb {
         usage: "check_local_alarms",
         description: "Checks that no alarm is in effect on the node; the exit code tells",
-        banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
+        banner: "Asking node {node} to report any local resource alarms ...",
         action: Action::Ask("GET /leveret/alarms", render::check_local_alarms),
         ..HEALTH
     },
     Verb {
         usage: "listeners",
         description: "Lists what the node listens on",
-        banner: Banner::Text("Asking node {node} to report its protocol listeners ..."),
+        banner: "Asking node {node} to report its protocol listeners ...",
         action: Action::Ask("GET /leveret/listeners", render::listeners),
         ..HEALTH
     },
@@ -86,7 +85,7 @@ pub(super) const VERBS: &[Verb] = &[
                 Err(Invalid::BadArgument("Argument must be a positive integer".to_owned()))
             }
         }),
-        banner: Banner::Text("Asking node {node} if there's an active listener on port {port} ..."),
+        banner: "Asking node {node} if there's an active listener on port {port} ...",
         action: Action::Ask("GET /leveret/listeners", render::check_port_listener),
         ..HEALTH
     },
@@ -94,9 +93,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "check_protocol_listener <protocol>",
         description: "Checks that the node speaks a protocol; the exit code tells",
         params: &["protocol"],
-        banner: Banner::Text(
-            "Asking node {node} if there's an active listener for protocol {protocol} ...",
-        ),
+        banner: "Asking node {node} if there's an active listener for protocol {protocol} ...",
         action: Action::Ask("GET /leveret/listeners", render::check_protocol_listener),
         ..HEALTH
     },
@@ -105,7 +102,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Checks that each port the node listens on takes connections",
         switches: &[text("address", Some('a'))],
         timeout_ms: Some(30_000),
-        banner: Banner::Made(|invocation| match invocation.text("address") {
+        banner_of: Some(|invocation| match invocation.text("address") {
             Some(address) => format!(
                 "Testing TCP connections to all active listeners on node {} using {address} \
                  for node IP address ...",
@@ -123,14 +120,14 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "check_virtual_hosts",
         description: "Checks that every virtual host works; the exit code tells",
-        banner: Banner::Text("Checking if all vhosts are running on node {node} ..."),
+        banner: "Checking if all vhosts are running on node {node} ...",
         action: Action::Ask("GET /health/checks/virtual-hosts", render::check_virtual_hosts),
         ..HEALTH
     },
     Verb {
         usage: "server_version",
         description: "Shows the node's version",
-        banner: Banner::Text("Asking node {node} for its RabbitMQ version..."),
+        banner: "Asking node {node} for its RabbitMQ version...",
         action: Action::Ask("GET /version", render::server_version),
         ..HEALTH
     },
@@ -138,12 +135,10 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Deprecated,
         usage: "node_health_check",
         description: "Does nothing; use one of the health checks",
-        banner: Banner::Text(
-            "This command is DEPRECATED and is a no-op. It will be removed in a future version. \n\
+        banner: "This command is DEPRECATED and is a no-op. It will be removed in a future version. \n\
              Use one of the options covered in \
              https://www.rabbitmq.com/monitoring.html#health-checks instead.",
-        ),
-        action: Action::Ask(STATE, |_, _| Ok(Answer::Done)),
+        action: Action::Do(STATE),
         ..VERB
     },
 ];

@@ -4,7 +4,7 @@ use super::list;
 use crate::failure::Failure;
 use crate::output::Answer;
 use crate::run;
-use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 use serde_json::Value;
 
 const JOBS: Verb = Verb { section: Section::Operations, ..VERB };
@@ -13,15 +13,15 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_jobs",
         description: "Lists work that goes on after it was asked for, such as messages that are sent on",
-        banner: Banner::Text("Listing jobs ..."),
-        action: list("GET /jobs", &["id", "user", "state", "done", "total", "stayed", "error"]),
+        banner: "Listing jobs ...",
+        action: list("GET /jobs", "id, user, state, done, total, stayed, error"),
         ..JOBS
     },
     Verb {
         usage: "pause_job <id>",
         description: "Has a job wait",
         params: &["id"],
-        banner: Banner::Text("Pausing job {id} ..."),
+        banner: "Pausing job {id} ...",
         action: Action::Offline(|invocation| steer(invocation, "paused")),
         ..JOBS
     },
@@ -29,7 +29,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "resume_job <id>",
         description: "Has a job that waits go on",
         params: &["id"],
-        banner: Banner::Text("Resuming job {id} ..."),
+        banner: "Resuming job {id} ...",
         action: Action::Offline(|invocation| steer(invocation, "running")),
         ..JOBS
     },
@@ -37,7 +37,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "cancel_job <id>",
         description: "Ends a job; what it has done stays so",
         params: &["id"],
-        banner: Banner::Text("Ending job {id} ..."),
+        banner: "Ending job {id} ...",
         action: Action::Do("DELETE /jobs/{id}"),
         ..JOBS
     },

@@ -1,139 +1,49 @@
 //! Listings whose columns can be chosen.
 
-use super::list;
+use super::{list, table};
 use crate::client::STATE;
 use crate::options::{flag, number};
 use crate::output::Form;
 use crate::top;
-use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Columns, Section, VERB, Verb};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
 
 const fn stream(endpoint: &'static str) -> Action {
-    Action::List(endpoint, Listing { columns: &[], form: Form::Streamed, headers: true })
+    table(endpoint, "", Form::Streamed)
 }
 
 /// The columns of `list_queues`.
-const QUEUE: &[&str] = &[
-    "name",
-    "durable",
-    "auto_delete",
-    "arguments",
-    "policy",
-    "operator_policy",
-    "effective_policy_definition",
-    "pid",
-    "owner_pid",
-    "exclusive",
-    "exclusive_consumer_pid",
-    "exclusive_consumer_tag",
-    "messages_ready",
-    "messages_unacknowledged",
-    "messages",
-    "messages_ready_ram",
-    "messages_unacknowledged_ram",
-    "messages_ram",
-    "messages_persistent",
-    "message_bytes",
-    "message_bytes_ready",
-    "message_bytes_unacknowledged",
-    "message_bytes_ram",
-    "message_bytes_persistent",
-    "head_message_timestamp",
-    "disk_reads",
-    "disk_writes",
-    "consumers",
-    "consumer_utilisation",
-    "consumer_capacity",
-    "memory",
-    "state",
-    "type",
-    "storage_version",
-    "conversion",
-    "confirm_on",
-    "messages_unconfirmed",
-    "message_bytes_unconfirmed",
-    "oldest_unconfirmed_ms",
-    "confirms_timed_out",
-    "oldest_message_age_seconds",
-    "leader",
-    "members",
-    "online",
-    "committed_offset",
-    "committed_chunk_id",
-    "readers",
-    "segments",
-    "durability",
-    "file_reads",
-    "file_read_bytes",
-    "chunks_read_ahead",
-    "chunks_read",
-];
+const QUEUE: &str = "\
+    name, durable, auto_delete, arguments, policy, operator_policy, effective_policy_definition, \
+    pid, owner_pid, exclusive, exclusive_consumer_pid, exclusive_consumer_tag, messages_ready, \
+    messages_unacknowledged, messages, messages_ready_ram, messages_unacknowledged_ram, \
+    messages_ram, messages_persistent, message_bytes, message_bytes_ready, \
+    message_bytes_unacknowledged, message_bytes_ram, message_bytes_persistent, \
+    head_message_timestamp, disk_reads, disk_writes, consumers, consumer_utilisation, \
+    consumer_capacity, memory, state, type, storage_version, conversion, confirm_on, \
+    messages_unconfirmed, message_bytes_unconfirmed, oldest_unconfirmed_ms, confirms_timed_out, \
+    oldest_message_age_seconds, leader, members, online, committed_offset, committed_chunk_id, \
+    readers, segments, durability, file_reads, file_read_bytes, chunks_read_ahead, chunks_read";
 
 /// The columns of `list_connections`.
-const CONNECTION: &[&str] = &[
-    "pid",
-    "name",
-    "port",
-    "host",
-    "peer_port",
-    "peer_host",
-    "ssl",
-    "ssl_protocol",
-    "ssl_key_exchange",
-    "ssl_cipher",
-    "ssl_hash",
-    "peer_cert_subject",
-    "peer_cert_issuer",
-    "peer_cert_serial_number",
-    "peer_cert_validity",
-    "state",
-    "channels",
-    "protocol",
-    "auth_mechanism",
-    "user",
-    "vhost",
-    "container_id",
-    "timeout",
-    "frame_max",
-    "channel_max",
-    "client_properties",
-    "recv_oct",
-    "recv_cnt",
-    "send_oct",
-    "send_cnt",
-    "send_pend",
-    "connected_at",
-];
+const CONNECTION: &str = "\
+    pid, name, port, host, peer_port, peer_host, ssl, ssl_protocol, ssl_key_exchange, \
+    ssl_cipher, ssl_hash, peer_cert_subject, peer_cert_issuer, peer_cert_serial_number, \
+    peer_cert_validity, state, channels, protocol, auth_mechanism, user, vhost, container_id, \
+    timeout, frame_max, channel_max, client_properties, recv_oct, recv_cnt, send_oct, send_cnt, \
+    send_pend, connected_at";
 
 /// The columns of `list_channels`.
-const CHANNEL: &[&str] = &[
-    "pid",
-    "connection",
-    "name",
-    "number",
-    "user",
-    "vhost",
-    "transactional",
-    "confirm",
-    "consumer_count",
-    "messages_unacknowledged",
-    "messages_uncommitted",
-    "acks_uncommitted",
-    "messages_unconfirmed",
-    "oldest_unconfirmed_ms",
-    "prefetch_count",
-];
+const CHANNEL: &str = "\
+    pid, connection, name, number, user, vhost, transactional, confirm, consumer_count, \
+    messages_unacknowledged, messages_uncommitted, acks_uncommitted, messages_unconfirmed, \
+    oldest_unconfirmed_ms, prefetch_count";
 
 /// The columns of `list_bindings`.
-const BINDING: &[&str] = &[
-    "source_name:source",
-    "source_kind:=exchange",
-    "destination_name:destination",
-    "destination_kind:destination_type",
-    "routing_key",
-    "arguments",
-];
+const BINDING: &str = "\
+    source_name:source, source_kind:=exchange, destination_name:destination, \
+    destination_kind:destination_type, routing_key, arguments";
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
@@ -147,11 +57,11 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
                 [--no-table-headers] [<column>, ...]",
         description: "Lists the queues of a vhost",
-        columns: Some(Columns { known: QUEUE, shown: &["name", "messages"] }),
+        columns: Some(Columns { known: QUEUE, shown: "name, messages" }),
         switches: &[flag("online", None), flag("offline", None), flag("local", None)],
         vhost: true,
         timeout_ms: Some(60_000),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let seconds = invocation.timeout.unwrap_or_default().as_secs_f64();
             format!(
                 "Timeout: {seconds:?} seconds ...\nListing queues for vhost {} ...",
@@ -166,24 +76,24 @@ pub(super) const VERBS: &[Verb] = &[
                 [--no-table-headers]",
         description: "Lists nothing: a queue answers as long as its node does",
         columns: Some(Columns {
-            known: &["name", "durable", "auto_delete", "arguments", "pid"],
-            shown: &["name"],
+            known: "name, durable, auto_delete, arguments, pid",
+            shown: "name",
         }),
         switches: &[flag("local", None), number("queue-timeout", None)],
         vhost: true,
-        banner: Banner::Text("Listing unresponsive queues for vhost {vhost} ..."),
-        action: list(STATE, &[]),
+        banner: "Listing unresponsive queues for vhost {vhost} ...",
+        action: list(STATE, ""),
         ..MONITORING
     },
     Verb {
         usage: "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the exchanges of a vhost",
         columns: Some(Columns {
-            known: &["name", "type", "durable", "auto_delete", "internal", "arguments", "policy"],
-            shown: &["name", "type"],
+            known: "name, type, durable, auto_delete, internal, arguments, policy",
+            shown: "name, type",
         }),
         vhost: true,
-        banner: Banner::Text("Listing exchanges for vhost {vhost} ..."),
+        banner: "Listing exchanges for vhost {vhost} ...",
         action: stream("GET /exchanges/{vhost}?typed=true"),
         ..MONITORING
     },
@@ -192,18 +102,15 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the bindings of a vhost",
         columns: Some(Columns { known: BINDING, shown: BINDING }),
         vhost: true,
-        banner: Banner::Text("Listing bindings for vhost {vhost}..."),
+        banner: "Listing bindings for vhost {vhost}...",
         action: stream("GET /bindings/{vhost}?typed=true"),
         ..MONITORING
     },
     Verb {
         usage: "list_connections [--no-table-headers] [<column> ...]",
         description: "Lists the clients' connections",
-        columns: Some(Columns {
-            known: CONNECTION,
-            shown: &["user", "peer_host", "peer_port", "state"],
-        }),
-        banner: Banner::Text("Listing connections ..."),
+        columns: Some(Columns { known: CONNECTION, shown: "user, peer_host, peer_port, state" }),
+        banner: "Listing connections ...",
         action: stream("GET /connections?typed=true"),
         ..MONITORING
     },
@@ -212,9 +119,9 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the clients' channels",
         columns: Some(Columns {
             known: CHANNEL,
-            shown: &["pid", "user", "consumer_count", "messages_unacknowledged"],
+            shown: "pid, user, consumer_count, messages_unacknowledged",
         }),
-        banner: Banner::Text("Listing channels ..."),
+        banner: "Listing channels ...",
         action: stream("GET /channels?typed=true"),
         ..MONITORING
     },
@@ -222,28 +129,13 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the consumers of a vhost",
         columns: Some(Columns {
-            known: &[
-                "queue_name:queue.name",
-                "channel_pid",
-                "consumer_tag",
-                "ack_required",
-                "prefetch_count",
-                "active",
-                "activity_status",
-                "arguments",
-            ],
-            shown: &[
-                "queue_name",
-                "channel_pid",
-                "consumer_tag",
-                "ack_required",
-                "prefetch_count",
-                "active",
-                "arguments",
-            ],
+            known: "queue_name:queue.name, channel_pid, consumer_tag, ack_required, \
+                    prefetch_count, active, activity_status, arguments",
+            shown: "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
+                    arguments",
         }),
         vhost: true,
-        banner: Banner::Text("Listing consumers in vhost {vhost} ..."),
+        banner: "Listing consumers in vhost {vhost} ...",
         action: stream("GET /consumers/{vhost}?typed=true"),
         ..MONITORING
     },

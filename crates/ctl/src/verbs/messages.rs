@@ -8,7 +8,7 @@ use crate::failure::{Failure, Invalid, code};
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Format};
 use crate::run;
-use crate::verb::{Action, Banner, Input, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Input, Invocation, Section, VERB, Verb};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -136,25 +136,22 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Publishes messages in NDJSON to a queue, as the user",
         params: &["queue", "file?"],
         switches: &[text("user", None)],
-        banner: Banner::Text("Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ..."),
+        banner: "Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("POST /queues/{vhost}/{queue}/import", imported),
         ..IMPORT
     },
     Verb {
         usage: "list_undo",
         description: "Lists what was purged, deleted and removed and can be brought back",
-        banner: Banner::Text("Listing what can be undone ..."),
-        action: list(
-            "GET /undo",
-            &["id", "what", "vhost", "queue", "user", "messages", "left_out", "until", "state"],
-        ),
+        banner: "Listing what can be undone ...",
+        action: list("GET /undo", "id, what, vhost, queue, user, messages, left_out, until, state"),
         ..UNDO
     },
     Verb {
         usage: "undo <id>",
         description: "Brings back what was purged, deleted or removed, named by its id in the listing",
         params: &["id"],
-        banner: Banner::Text("Bringing back what has the id {id} ..."),
+        banner: "Bringing back what has the id {id} ...",
         action: Action::Ask("POST /undo/{id}", begun),
         ..UNDO
     },
@@ -162,7 +159,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "forget_undo <id>",
         description: "Forgets what was purged, deleted or removed: it cannot be brought back",
         params: &["id"],
-        banner: Banner::Text("Forgetting what has the id {id} ..."),
+        banner: "Forgetting what has the id {id} ...",
         action: Action::Do("DELETE /undo/{id}"),
         ..UNDO
     },
@@ -173,9 +170,7 @@ pub(super) const VERBS: &[Verb] = &[
                       line, or one for all",
         params: &["exchange", "file?"],
         switches: &[text("user", None), text("routing-key", None)],
-        banner: Banner::Text(
-            "Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ...",
-        ),
+        banner: "Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("POST /exchanges/{vhost}/{exchange}/import", imported),
         ..IMPORT
     },

@@ -10,7 +10,7 @@ use crate::output::Answer;
 use crate::render;
 use crate::report;
 use crate::units::UNITS;
-use crate::verb::{Action, Banner, Columns, Section, VERB, Verb};
+use crate::verb::{Action, Columns, Section, VERB, Verb};
 use serde_json::Value;
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
@@ -50,9 +50,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         timeout_ms: Some(300_000),
-        banner: Banner::Text(
-            "Will wait for at least {count} nodes to join the cluster of {node} ...",
-        ),
+        banner: "Will wait for at least {count} nodes to join the cluster of {node} ...",
         action: Action::Offline(offline::await_online_nodes),
         ..VERB
     },
@@ -79,7 +77,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Stops the node; with a pid file, waits until its process is gone",
         params: &["pidfile?"],
         switches: &[flag("idempotent", None)],
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let node = invocation.node();
             if !invocation.params.contains_key("pidfile") {
                 return format!("Stopping and halting node {node} ...");
@@ -101,14 +99,14 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "start_app",
         description: "Does nothing: a node that can be reached has been started",
-        banner: Banner::Text("Starting node {node} ..."),
-        action: Action::Ask(STATE, render::done),
+        banner: "Starting node {node} ...",
+        action: Action::Do(STATE),
         ..NODES
     },
     Verb {
         usage: "stop_app",
         description: "Not available: a node is stopped as a whole, with stop or shutdown",
-        banner: Banner::Text("Stopping rabbit application on node {node} ..."),
+        banner: "Stopping rabbit application on node {node} ...",
         action: Action::Offline(offline::not_available),
         ..NODES
     },
@@ -127,7 +125,7 @@ pub(super) const VERBS: &[Verb] = &[
             Some(_) | None => Ok(()),
         }),
         timeout_ms: Some(60_000),
-        banner: Banner::Text("Status of node {node} ..."),
+        banner: "Status of node {node} ...",
         action: Action::Ask("GET /leveret/status", render::status),
         ..VERB
     },
@@ -135,7 +133,7 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Configuration,
         usage: "environment",
         description: "Shows the settings in effect",
-        banner: Banner::Text("Application environment of node {node} ..."),
+        banner: "Application environment of node {node} ...",
         action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Term(answer))),
         ..VERB
     },
@@ -143,7 +141,7 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Monitoring,
         usage: "report",
         description: "Shows everything that helps to find a fault",
-        banner: Banner::Text("Reporting server status of node {node} ...\n"),
+        banner: "Reporting server status of node {node} ...\n",
         action: Action::Offline(report::report),
         ..VERB
     },
@@ -157,8 +155,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "force_gc",
         description: "Does nothing: memory is given back as soon as it is not needed",
-        banner: Banner::Text("Will ask all processes on node {node} to schedule a GC run"),
-        action: Action::Ask(STATE, render::done),
+        banner: "Will ask all processes on node {node} to schedule a GC run",
+        action: Action::Do(STATE),
         ..NODES
     },
     Verb {
@@ -171,10 +169,8 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Operations,
         usage: "suspend_listeners",
         description: "Lets no more clients connect; those that are connected stay",
-        banner: Banner::Text(
-            "Will suspend client connection listeners on node {node}. \
+        banner: "Will suspend client connection listeners on node {node}. \
              The node will no longer accept client connections!",
-        ),
         action: Action::Do("DELETE /leveret/listeners"),
         ..VERB
     },
@@ -182,10 +178,8 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Operations,
         usage: "resume_listeners",
         description: "Lets clients connect again after suspend_listeners",
-        banner: Banner::Text(
-            "Will resume client connection listeners on node {node}. \
+        banner: "Will resume client connection listeners on node {node}. \
              The node will now accept client connections",
-        ),
         action: Action::Do("POST /leveret/listeners"),
         ..VERB
     },
@@ -194,7 +188,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "log_location [--all|-a]",
         description: "Shows where the node logs to",
         switches: &[flag("all", Some('a'))],
-        banner: Banner::Text("Log file location(s) on node {node} ..."),
+        banner: "Log file location(s) on node {node} ...",
         action: Action::Ask("GET /leveret/status", |_, answer| {
             let files = answer.get("log_files").and_then(Value::as_array);
             let files = files.into_iter().flatten().filter_map(Value::as_str);
@@ -208,23 +202,23 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists deprecated features and whether they are permitted",
         switches: &[flag("used", None)],
         columns: Some(Columns {
-            known: &["name", "deprecation_phase", "state", "provided_by", "desc", "doc_url"],
-            shown: &["name", "deprecation_phase", "state"],
+            known: "name, deprecation_phase, state, provided_by, desc, doc_url",
+            shown: "name, deprecation_phase, state",
         }),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             if invocation.flag("used") {
                 return "Listing deprecated features in use ...".to_owned();
             }
             "Listing deprecated features ...".to_owned()
         }),
-        action: list("GET /deprecated-features", &[]),
+        action: list("GET /deprecated-features", ""),
         ..VERB
     },
     Verb {
         section: Section::Monitoring,
         usage: "check_if_any_deprecated_features_are_used",
         description: "Fails if a deprecated feature is in use",
-        banner: Banner::Text("Checking if any deprecated features are used ..."),
+        banner: "Checking if any deprecated features are used ...",
         action: Action::Ask("GET /deprecated-features/used", render::check_deprecated_features),
         ..VERB
     },
@@ -233,7 +227,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "cluster_status",
         description: "Shows the nodes of the cluster",
         timeout_ms: Some(60_000),
-        banner: Banner::Text("Cluster status of node {node} ..."),
+        banner: "Cluster status of node {node} ...",
         action: Action::Ask("GET /leveret/cluster", render::cluster_status),
         ..VERB
     },
@@ -242,11 +236,11 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_feature_flags [<column> ...]",
         description: "Lists feature flags",
         columns: Some(Columns {
-            known: &["name", "state", "stability", "provided_by", "desc", "doc_url"],
-            shown: &["name", "state"],
+            known: "name, state, stability, provided_by, desc, doc_url",
+            shown: "name, state",
         }),
-        banner: Banner::Text("Listing feature flags ..."),
-        action: list("GET /feature-flags", &[]),
+        banner: "Listing feature flags ...",
+        action: list("GET /feature-flags", ""),
         ..VERB
     },
     Verb {
@@ -255,7 +249,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Does nothing: a node has every feature it knows",
         params: &["feature_flag"],
         switches: &[flag("experimental", None), flag("opt-in", None)],
-        banner: Banner::Made(|invocation| match invocation.param("feature_flag") {
+        banner_of: Some(|invocation| match invocation.param("feature_flag") {
             "all" => "Enabling all feature flags ...".to_owned(),
             name => format!("Enabling feature flag \"{name}\" ..."),
         }),

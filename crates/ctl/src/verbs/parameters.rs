@@ -4,13 +4,12 @@ use super::list;
 use crate::failure::Invalid;
 use crate::limits;
 use crate::options::{number, text};
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb};
 
 const PARAMETERS: Verb = Verb { section: Section::Parameters, ..VERB };
 const POLICIES: Verb = Verb { section: Section::Policies, vhost: true, ..VERB };
 
-const POLICY_COLUMNS: &[&str] =
-    &["vhost", "name", "pattern", "apply-to", "definition:definition!", "priority"];
+const POLICY_COLUMNS: &str = "vhost, name, pattern, apply-to, definition:definition!, priority";
 
 const LIMITS: Verb = Verb {
     section: Section::Configuration,
@@ -31,10 +30,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Sets a policy",
         params: &["name", "pattern", "definition"],
         switches: &[number("priority", None), text("apply-to", None), number("expected", None)],
-        banner: Banner::Text(
-            "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
+        banner: "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
              with priority \"{priority}\" for vhost \"{vhost}\" ...",
-        ),
         action: Action::Do("PUT /policies/{vhost}/{name}"),
         ..POLICIES
     },
@@ -42,14 +39,14 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "clear_policy [--vhost <vhost>] <name>",
         description: "Removes a policy",
         params: &["name"],
-        banner: Banner::Text("Clearing policy \"{name}\" on vhost \"{vhost}\" ..."),
+        banner: "Clearing policy \"{name}\" on vhost \"{vhost}\" ...",
         action: Action::Do("DELETE /policies/{vhost}/{name}"),
         ..POLICIES
     },
     Verb {
         usage: "list_policies [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the policies of a vhost",
-        banner: Banner::Text("Listing policies for vhost \"{vhost}\" ..."),
+        banner: "Listing policies for vhost \"{vhost}\" ...",
         action: list("GET /policies/{vhost}", POLICY_COLUMNS),
         ..POLICIES
     },
@@ -64,7 +61,7 @@ pub(super) const VERBS: &[Verb] = &[
                 Err(Invalid::BadArgument("object type must be one of queue, exchange".to_owned()))
             }
         }),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             format!(
                 "Listing policies that match {} '{}' in vhost '{}' ...",
                 invocation.text("object-type").unwrap_or("queue"),
@@ -81,10 +78,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Sets a policy that overrides others",
         params: &["name", "pattern", "definition"],
         switches: &[number("priority", None), text("apply-to", None)],
-        banner: Banner::Text(
-            "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
+        banner: "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
              \"{definition}\" with priority \"{priority}\" for vhost \"{vhost}\" ...",
-        ),
         action: Action::Do("PUT /operator-policies/{vhost}/{name}"),
         ..POLICIES
     },
@@ -92,14 +87,14 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "clear_operator_policy [--vhost <vhost>] <name>",
         description: "Removes an operator policy",
         params: &["name"],
-        banner: Banner::Text("Clearing operator policy \"{name}\" on vhost \"{vhost}\" ..."),
+        banner: "Clearing operator policy \"{name}\" on vhost \"{vhost}\" ...",
         action: Action::Do("DELETE /operator-policies/{vhost}/{name}"),
         ..POLICIES
     },
     Verb {
         usage: "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the operator policies of a vhost",
-        banner: Banner::Text("Listing operator policy overrides for vhost \"{vhost}\" ..."),
+        banner: "Listing operator policy overrides for vhost \"{vhost}\" ...",
         action: list("GET /operator-policies/{vhost}", POLICY_COLUMNS),
         ..POLICIES
     },
@@ -108,10 +103,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Sets a runtime parameter of a vhost",
         params: &["component", "name", "value"],
         vhost: true,
-        banner: Banner::Text(
-            "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
+        banner: "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
              in vhost \"{vhost}\" ...",
-        ),
         action: Action::Do("PUT /parameters/{component}/{vhost}/{name}"),
         ..PARAMETERS
     },
@@ -120,10 +113,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a runtime parameter of a vhost",
         params: &["component", "name"],
         vhost: true,
-        banner: Banner::Text(
-            "Clearing runtime parameter \"{name}\" for component \"{component}\" \
+        banner: "Clearing runtime parameter \"{name}\" for component \"{component}\" \
              on vhost \"{vhost}\" ...",
-        ),
         action: Action::Do("DELETE /parameters/{component}/{vhost}/{name}"),
         ..PARAMETERS
     },
@@ -131,15 +122,15 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_parameters [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the runtime parameters of a vhost",
         vhost: true,
-        banner: Banner::Text("Listing runtime parameters for vhost \"{vhost}\" ..."),
-        action: list("GET /leveret/parameters/{vhost}", &["component", "name", "value:value!"]),
+        banner: "Listing runtime parameters for vhost \"{vhost}\" ...",
+        action: list("GET /leveret/parameters/{vhost}", "component, name, value:value!"),
         ..PARAMETERS
     },
     Verb {
         usage: "set_global_parameter <name> <value>",
         description: "Sets a runtime parameter of the cluster",
         params: &["name", "value"],
-        banner: Banner::Text("Setting global runtime parameter \"{name}\" to \"{value}\" ..."),
+        banner: "Setting global runtime parameter \"{name}\" to \"{value}\" ...",
         action: Action::Do("PUT /global-parameters/{name}"),
         ..PARAMETERS
     },
@@ -147,15 +138,15 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "clear_global_parameter <name>",
         description: "Removes a runtime parameter of the cluster",
         params: &["name"],
-        banner: Banner::Text("Clearing global runtime parameter \"{name}\" ..."),
+        banner: "Clearing global runtime parameter \"{name}\" ...",
         action: Action::Do("DELETE /global-parameters/{name}"),
         ..PARAMETERS
     },
     Verb {
         usage: "list_global_parameters [--no-table-headers]",
         description: "Lists the runtime parameters of the cluster",
-        banner: Banner::Text("Listing global runtime parameters ..."),
-        action: list("GET /global-parameters", &["name", "value:value!"]),
+        banner: "Listing global runtime parameters ...",
+        action: list("GET /global-parameters", "name, value:value!"),
         ..PARAMETERS
     },
     Verb {
@@ -163,7 +154,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "set_cluster_name <name>",
         description: "Names the cluster",
         params: &["name"],
-        banner: Banner::Text("Setting cluster name to {name} ..."),
+        banner: "Setting cluster name to {name} ...",
         action: Action::Do("PUT /cluster-name"),
         ..VERB
     },
@@ -182,7 +173,7 @@ pub(super) const VERBS: &[Verb] = &[
                  Try one of debug, info, warning, error, critical, none"
             )))
         }),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             format!("Setting log level to \"{}\" ...", invocation.param("level"))
         }),
         action: Action::Do("PUT /leveret/log/level/{level}"),
@@ -191,7 +182,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "set_vm_memory_high_watermark <fraction> | absolute <value>",
         description: "Makes publishers wait when more memory is used, until the node restarts",
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let (node, limit) = (invocation.node(), invocation.param("limit"));
             match invocation.param("value") {
                 "" => format!("Setting memory threshold on {node} to {limit} ..."),
@@ -203,7 +194,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "set_disk_free_limit <disk_limit> | mem_relative <fraction>",
         description: "Makes publishers wait when less disk is free, until the node restarts",
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let (node, limit) = (invocation.node(), invocation.param("limit"));
             match invocation.param("value") {
                 "" => format!("Setting disk free limit on {node} to {limit} bytes ..."),

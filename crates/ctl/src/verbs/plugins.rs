@@ -2,7 +2,7 @@
 
 use crate::options::flag;
 use crate::plugins;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb};
 
 const PLUGINS: Verb = Verb { section: Section::Plugins, ..VERB };
 /// Changes nothing, since nothing can be changed.
@@ -10,7 +10,7 @@ const CHANGE: Verb = Verb {
     params: &["plugins*"],
     switches: &[flag("online", None), flag("offline", None), flag("all", None)],
     check: Some(plugins::check_mode),
-    banner: Banner::Made(plugins::change_banner),
+    banner_of: Some(plugins::change_banner),
     action: Action::Offline(plugins::enable),
     ..PLUGINS
 };
@@ -28,7 +28,7 @@ pub(super) const VERBS: &[Verb] = &[
         ],
         check: Some(plugins::check_list),
         timeout_ms: Some(60_000),
-        banner: Banner::Made(plugins::list_banner),
+        banner_of: Some(plugins::list_banner),
         action: Action::Offline(plugins::list),
         ..PLUGINS
     },
@@ -53,7 +53,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "is_enabled <plugin> [...] [--offline] [--online]",
         description: "Checks that the node has what these plugins do; the exit code tells",
-        banner: Banner::Made(plugins::is_enabled_banner),
+        banner_of: Some(plugins::is_enabled_banner),
         action: Action::Offline(plugins::is_enabled),
         ..CHANGE
     },

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Invalid};
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
-use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 use serde_json::Value;
 
 const QUEUES: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
@@ -25,7 +25,7 @@ pub(super) const VERBS: &[Verb] = &[
             "" => Err(Invalid::BadArgument("queue name cannot be an empty string".to_owned())),
             _ => Ok(()),
         }),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let conditions: Vec<&str> = [
                 invocation.flag("if-empty").then_some("if queue is empty "),
                 invocation.flag("if-unused").then_some("if queue is unused "),
@@ -40,12 +40,10 @@ pub(super) const VERBS: &[Verb] = &[
                 conditions.join("and ")
             )
         }),
-        action: Action::Ask("DELETE /queues/{vhost}/{name}", |_, answer| {
-            let n_messages = answer.get("messages").and_then(Value::as_u64).unwrap_or_default();
-            Ok(Answer::Text(format!(
-                "Queue was successfully deleted with {n_messages} ready messages"
-            )))
-        }),
+        action: Action::Say(
+            "DELETE /queues/{vhost}/{name}",
+            "Queue was successfully deleted with {messages} ready messages",
+        ),
         ..QUEUES
     },
     Verb {
@@ -53,7 +51,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Drops the ready messages of a queue",
         params: &["name"],
         switches: &[number("expected", None)],
-        banner: Banner::Text("Purging queue '{name}' in vhost '{vhost}' ..."),
+        banner: "Purging queue '{name}' in vhost '{vhost}' ...",
         action: Action::Do("DELETE /queues/{vhost}/{name}/contents"),
         ..QUEUES
     },
@@ -68,7 +66,7 @@ pub(super) const VERBS: &[Verb] = &[
             text("type", None),
             number("expected", None),
         ],
-        banner: Banner::Text("Deleting queues that match '{pattern}' in vhost '{vhost}' ..."),
+        banner: "Deleting queues that match '{pattern}' in vhost '{vhost}' ...",
         action: Action::Ask("POST /bulk/queues/{vhost}/delete", done),
         ..QUEUES
     },
@@ -77,7 +75,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Purges the queues whose names match, if they are as many as expected",
         params: &["pattern"],
         switches: &[text("type", None), number("expected", None)],
-        banner: Banner::Text("Purging queues that match '{pattern}' in vhost '{vhost}' ..."),
+        banner: "Purging queues that match '{pattern}' in vhost '{vhost}' ...",
         action: Action::Ask("POST /bulk/queues/{vhost}/purge", done),
         ..QUEUES
     },
@@ -86,7 +84,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Closes the connections that match, if they are as many as expected",
         params: &["pattern", "explanation"],
         switches: &[text("by", None), number("expected", None)],
-        banner: Banner::Text("Closing connections that match '{pattern}' ..."),
+        banner: "Closing connections that match '{pattern}' ...",
         action: Action::Ask("POST /bulk/connections", done),
         ..OPERATIONS
     },
@@ -94,7 +92,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "close_connection <connection pid> <explanation>",
         description: "Closes a connection, named by its pid or its name",
         params: &["pid", "explanation"],
-        banner: Banner::Text("Closing connection {pid}, reason: {explanation}..."),
+        banner: "Closing connection {pid}, reason: {explanation}...",
         action: Action::Do("DELETE /connections/{pid}"),
         ..OPERATIONS
     },
@@ -104,7 +102,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["queue", "tag"],
         switches: &[text("channel", None)],
         vhost: true,
-        banner: Banner::Text("Cancelling consumer '{tag}' of queue '{queue}' ..."),
+        banner: "Cancelling consumer '{tag}' of queue '{queue}' ...",
         action: Action::Do("DELETE /leveret/consumers/{vhost}/{queue}/{tag}"),
         ..OPERATIONS
     },
@@ -119,7 +117,7 @@ pub(super) const VERBS: &[Verb] = &[
             number("limit", None),
         ],
         vhost: true,
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let explanation = invocation.param("explanation");
             let vhost = invocation.vhost();
             if invocation.flag("global") {
@@ -145,7 +143,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "close_all_user_connections <username> <explanation>",
         description: "Closes the connections of a user",
         params: &["user", "explanation"],
-        banner: Banner::Text("Closing connections of user {user}, reason: {explanation}..."),
+        banner: "Closing connections of user {user}, reason: {explanation}...",
         action: Action::Do("DELETE /connections/username/{user}"),
         ..OPERATIONS
     },

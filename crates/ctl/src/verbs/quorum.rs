@@ -1,11 +1,12 @@
 //! Quorum queues and their members.
 
+use super::table;
 use crate::client::STATE;
 use crate::failure::{Failure, Invalid};
 use crate::options::{Switch, flag, text};
 use crate::output::{Answer, Form, Format, Rows};
 use crate::render;
-use crate::verb::{Action, Banner, Invocation, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 use serde_json::{Map, Value, json};
 
 const QUORUM: Verb = Verb { section: Section::Queues, ..VERB };
@@ -18,21 +19,13 @@ const ERRORS_ONLY: Switch = flag("errors-only", None);
 const MEMBERSHIP: Switch = text("membership", None);
 const GROWTH: &[Switch] = &[VHOST_PATTERN, QUEUE_PATTERN, MEMBERSHIP, ERRORS_ONLY];
 
-const STATUS: &[&str] = &[
-    "Node Name",
-    "Raft State",
-    "Membership",
-    "Last Log Index",
-    "Last Written",
-    "Last Applied",
-    "Commit Index",
-    "Snapshot Index",
-    "Term",
-    "Machine Version",
-];
+/// The columns of the status of a member.
+pub(super) const STATUS: &str = "\
+    Node Name, Raft State, Membership, Last Log Index, Last Written, Last Applied, Commit Index, \
+    Snapshot Index, Term, Machine Version";
 
 /// The columns of what is done to the members of many queues.
-const MEMBERS: &[&str] = &["vhost", "name", "size", "result"];
+const MEMBERS: &str = "vhost, name, size, result";
 
 const MEMBERSHIPS: [&str; 3] = ["promotable", "non_voter", "voter"];
 
@@ -52,17 +45,12 @@ fn is_growth(invocation: &Invocation) -> Result<(), Invalid> {
     }
 }
 
-/// Shows the node's answer under these columns.
-const fn table(endpoint: &'static str, columns: &'static [&'static str], form: Form) -> Action {
-    Action::List(endpoint, Listing { columns, form, headers: true })
-}
-
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "quorum_status [--vhost <vhost>] <queue>",
         description: "Displays the quorum status of a queue",
         params: &["name"],
-        banner: Banner::Text("Status of queue {name} on node {node} ..."),
+        banner: "Status of queue {name} on node {node} ...",
         action: table("GET /queues/quorum/{vhost}/{name}/status", STATUS, Form::Pretty),
         ..OF_QUEUE
     },
@@ -76,9 +64,7 @@ pub(super) const VERBS: &[Verb] = &[
                 Err(Invalid::Other("position value must be a positive integer".to_owned()))
             }
         }),
-        banner: Banner::Text(
-            "Peeking at quorum queue {name} at position {position} on node {node} ...",
-        ),
+        banner: "Peeking at quorum queue {name} at position {position} on node {node} ...",
         action: Action::Ask("GET /leveret/queues/{vhost}/{name}/messages/{position}", peeked),
         ..OF_QUEUE
     },
@@ -86,7 +72,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "reclaim_quorum_memory [--vhost <vhost>] <quorum queue>",
         description: "Writes a quorum queue's state down, so that its log can be let go",
         params: &["name"],
-        banner: Banner::Text("Will garbage collect quorum queue {name} ..."),
+        banner: "Will garbage collect quorum queue {name} ...",
         action: Action::Do("POST /leveret/queues/{vhost}/{name}/checkpoint"),
         ..OF_QUEUE
     },
@@ -96,7 +82,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["name", "node"],
         switches: &[MEMBERSHIP],
         check: Some(is_membership),
-        banner: Banner::Text("Adding a member for queue {name} on node {node}..."),
+        banner: "Adding a member for queue {name} on node {node}...",
         action: Action::Do("POST /queues/quorum/{vhost}/{name}/replicas/add"),
         ..OF_QUEUE
     },
@@ -104,7 +90,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "delete_member [--vhost <vhost>] <queue> <node>",
         description: "Removes a queue member (replica) on the given node",
         params: &["name", "node"],
-        banner: Banner::Text("Removing a replica of queue {name} on node {node}..."),
+        banner: "Removing a replica of queue {name} on node {node}...",
         action: Action::Do("DELETE /queues/quorum/{vhost}/{name}/replicas/delete"),
         ..OF_QUEUE
     },
@@ -112,7 +98,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "transfer_leadership [--vhost <vhost>] <queue> <node>",
         description: "Transfers the leadership of a quorum queue to the given node",
         params: &["name", "node"],
-        banner: Banner::Text("Transferring leadership of quorum queue {name} to node {node}..."),
+        banner: "Transferring leadership of quorum queue {name} to node {node}...",
         action: Action::Do("PUT /leveret/queues/{vhost}/{name}/leader/{node}"),
         ..OF_QUEUE
     },
@@ -123,7 +109,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["node", "strategy"],
         switches: GROWTH,
         check: Some(is_growth),
-        banner: Banner::Text("Growing {strategy} queues on {node}..."),
+        banner: "Growing {strategy} queues on {node}...",
         action: table("POST /queues/quorum/replicas/on/{node}/grow", MEMBERS, Form::Whole),
         ..QUORUM
     },
@@ -137,7 +123,7 @@ pub(super) const VERBS: &[Verb] = &[
             count if count.parse::<i64>().is_ok_and(|count| count > 0) => is_growth(invocation),
             count => Err(Invalid::Other(format!("node count '{count}' must be greater than 0."))),
         }),
-        banner: Banner::Text("Growing {strategy} quorum queues on {node_count} nodes..."),
+        banner: "Growing {strategy} quorum queues on {node_count} nodes...",
         action: table("POST /leveret/queues/growth", MEMBERS, Form::Whole),
         ..QUORUM
     },
@@ -146,7 +132,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes the members of all queues on the given node",
         params: &["node"],
         switches: &[ERRORS_ONLY],
-        banner: Banner::Text("Shrinking queues on {node}..."),
+        banner: "Shrinking queues on {node}...",
         action: table("DELETE /queues/quorum/replicas/on/{node}/shrink", MEMBERS, Form::Whole),
         ..QUORUM
     },
@@ -162,7 +148,7 @@ pub(super) const VERBS: &[Verb] = &[
                 "type {other} is not supported. Try one of all, quorum, stream."
             ))),
         }),
-        banner: Banner::Text("Re-balancing leaders of {type} queues..."),
+        banner: "Re-balancing leaders of {type} queues...",
         action: Action::Ask("POST /rebalance/queues", rebalanced),
         ..QUORUM
     },
@@ -170,14 +156,14 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "force_checkpoint [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
         description: "Writes the state of all matching quorum queues down",
         switches: &[VHOST_PATTERN, QUEUE_PATTERN, ERRORS_ONLY],
-        banner: Banner::Text("Forcing checkpoint for all matching quorum queues..."),
-        action: table("POST /leveret/queues/checkpoint", &["vhost", "name", "result"], Form::Whole),
+        banner: "Forcing checkpoint for all matching quorum queues...",
+        action: table("POST /leveret/queues/checkpoint", "vhost, name, result", Form::Whole),
         ..QUORUM
     },
     Verb {
         usage: "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
         description: "Passes: no queue gets new members on the node",
-        banner: Banner::Text("Checking if node {node} runs promotable replicas of any queues ..."),
+        banner: "Checking if node {node} runs promotable replicas of any queues ...",
         action: Action::Ask(STATE, |invocation, _| {
             let text =
                 format!("Node {} reported no queues with promotable replicas", invocation.node());
@@ -192,7 +178,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["pattern"],
         switches: &[flag("across-all-vhosts", None)],
         vhost: true,
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             let pattern = invocation.param("pattern");
             let whose = "Checking leader replicas of quorum queues matching";
             if invocation.flag("across-all-vhosts") {
@@ -227,8 +213,7 @@ fn peeked(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
         return Ok(Answer::Object(json!({"result": "ok", "message": message})));
     }
     let rows = pairs.by_ref().map(|(key, value)| vec![key.into(), value.clone()]).collect();
-    let columns = ["keys", "values"].map(str::to_owned).to_vec();
-    Ok(Answer::Rows(Rows { columns, rows, form: Form::Pretty }))
+    Ok(Answer::Rows(Rows { columns: vec!["keys", "values"], rows, form: Form::Pretty }))
 }
 
 /// The numbers that the node leads, by type.
@@ -236,6 +221,5 @@ fn rebalanced(_: &Invocation, answer: Value) -> Result<Answer, Failure> {
     let columns = ["Node name", "Number of quorum queues", "Number of streams"];
     let row = answer.get(0);
     let columns = columns.into_iter().filter(|name| row.is_some_and(|row| row.get(name).is_some()));
-    let columns = columns.map(str::to_owned).collect();
-    Ok(Answer::Rows(Rows::new(columns, &answer, Form::Pretty)))
+    Ok(Answer::Rows(Rows::new(&columns.collect::<Vec<_>>(), &answer, Form::Pretty)))
 }

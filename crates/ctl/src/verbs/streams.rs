@@ -1,12 +1,14 @@
 //! Streams and super streams.
 
+use super::quorum::STATUS as COORDINATOR;
+use super::table;
 use crate::failure::{Failure, Invalid, code};
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Form, Rows};
 use crate::run;
 use crate::tail;
 use crate::units::bytes_of;
-use crate::verb::{Action, Banner, Check, Columns, Invocation, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Check, Columns, Invocation, Section, VERB, Verb};
 use serde_json::{Map, Value, json};
 
 const STREAMS: Verb = Verb { section: Section::Streams, vhost: true, ..VERB };
@@ -14,97 +16,37 @@ const VERBOSE: Switch = flag("verbose", Some('V'));
 const STREAM: Switch = text("stream", None);
 const REFERENCE: Switch = text("reference", None);
 
-const fn boxed(endpoint: &'static str, columns: &'static [&'static str]) -> Action {
-    Action::List(endpoint, Listing { columns, form: Form::Pretty, headers: true })
+const fn boxed(endpoint: &'static str, columns: &'static str) -> Action {
+    table(endpoint, columns, Form::Pretty)
 }
 
 /// The columns of `list_stream_connections`.
-const CONNECTION: &[&str] = &[
-    "conn_name:name",
-    "pid",
-    "node",
-    "port",
-    "peer_port",
-    "host",
-    "peer_cert_issuer",
-    "peer_cert_subject",
-    "peer_cert_serial_number",
-    "peer_cert_validity",
-    "peer_host",
-    "user",
-    "vhost",
-    "subscriptions",
-    "ssl",
-    "ssl_cipher",
-    "ssl_hash",
-    "ssl_key_exchange",
-    "ssl_protocol",
-    "connection_state:state",
-    "auth_mechanism",
-    "heartbeat:timeout",
-    "frame_max",
-    "client_properties",
-    "connected_at",
-];
+const CONNECTION: &str = "\
+    conn_name:name, pid, node, port, peer_port, host, peer_cert_issuer, peer_cert_subject, \
+    peer_cert_serial_number, peer_cert_validity, peer_host, user, vhost, subscriptions, ssl, \
+    ssl_cipher, ssl_hash, ssl_key_exchange, ssl_protocol, connection_state:state, \
+    auth_mechanism, heartbeat:timeout, frame_max, client_properties, connected_at";
 
 /// The columns of `list_stream_consumers`; the first two are shown when they are asked for.
-const CONSUMER: &[&str] = &[
-    "connection_pid",
-    "node",
-    "subscription_id",
-    "stream:queue.name",
-    "messages_consumed",
-    "offset",
-    "offset_lag",
-    "credits",
-    "active",
-    "activity_status",
-    "properties",
-];
+const CONSUMER: &str = "\
+    connection_pid, node, subscription_id, stream:queue.name, messages_consumed, offset, \
+    offset_lag, credits, active, activity_status, properties";
 
 /// The columns of `list_stream_publishers`; the first two are shown when they are asked for.
-const PUBLISHER: &[&str] = &[
-    "connection_pid",
-    "node",
-    "publisher_id",
-    "stream:queue.name",
-    "reference",
-    "messages_published",
-    "messages_confirmed",
-    "messages_errored",
-];
+const PUBLISHER: &str = "\
+    connection_pid, node, publisher_id, stream:queue.name, reference, messages_published, \
+    messages_confirmed, messages_errored";
 
-const GROUP: &[&str] = &["stream", "reference", "partition_index", "consumers"];
-const GROUP_CONSUMER: &[&str] = &["subscription_id", "connection_name", "state"];
+const GROUP: &str = "stream, reference, partition_index, consumers";
+const GROUP_CONSUMER: &str = "subscription_id, connection_name, state";
 
-const STATUS: &[&str] = &[
-    "role",
-    "node",
-    "epoch",
-    "offset",
-    "committed_offset",
-    "committed_chunk_id",
-    "first_offset",
-    "readers",
-    "segments",
-];
-
-const COORDINATOR: &[&str] = &[
-    "Node Name",
-    "Raft State",
-    "Membership",
-    "Last Log Index",
-    "Last Written",
-    "Last Applied",
-    "Commit Index",
-    "Snapshot Index",
-    "Term",
-    "Machine Version",
-];
+const STATUS: &str = "\
+    role, node, epoch, offset, committed_offset, committed_chunk_id, first_offset, readers, \
+    segments";
 
 /// The columns but for the first two.
-const fn without_origin(known: &'static [&'static str]) -> Columns {
-    let (_, shown) = known.split_at(2);
+const fn without_origin(known: &'static str) -> Columns {
+    let (_, shown) = known.split_at("connection_pid, node, ".len());
     Columns { known, shown }
 }
 
@@ -118,11 +60,11 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_stream_connections [<column> ...]",
         description: "Lists stream connections",
-        columns: Some(Columns { known: CONNECTION, shown: &["node", "conn_name"] }),
+        columns: Some(Columns { known: CONNECTION, shown: "node, conn_name" }),
         switches: &[VERBOSE],
         vhost: false,
-        banner: Banner::Text("Listing stream connections ..."),
-        action: boxed("GET /stream/connections?typed=true", &[]),
+        banner: "Listing stream connections ...",
+        action: boxed("GET /stream/connections?typed=true", ""),
         ..STREAMS
     },
     Verb {
@@ -130,8 +72,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists all stream consumers for a vhost",
         columns: Some(without_origin(CONSUMER)),
         switches: &[VERBOSE],
-        banner: Banner::Text("Listing stream consumers ..."),
-        action: boxed("GET /stream/consumers/{vhost}?typed=true", &[]),
+        banner: "Listing stream consumers ...",
+        action: boxed("GET /stream/consumers/{vhost}?typed=true", ""),
         ..STREAMS
     },
     Verb {
@@ -139,8 +81,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists all stream publishers for a vhost",
         columns: Some(without_origin(PUBLISHER)),
         switches: &[VERBOSE],
-        banner: Banner::Text("Listing stream publishers ..."),
-        action: boxed("GET /stream/publishers/{vhost}?typed=true", &[]),
+        banner: "Listing stream publishers ...",
+        action: boxed("GET /stream/publishers/{vhost}?typed=true", ""),
         ..STREAMS
     },
     Verb {
@@ -148,8 +90,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists groups of stream single active consumers for a vhost",
         columns: Some(Columns { known: GROUP, shown: GROUP }),
         switches: &[VERBOSE],
-        banner: Banner::Text("Listing stream consumer groups ..."),
-        action: boxed("GET /leveret/stream-groups/{vhost}", &[]),
+        banner: "Listing stream consumer groups ...",
+        action: boxed("GET /leveret/stream-groups/{vhost}", ""),
         ..STREAMS
     },
     Verb {
@@ -159,8 +101,8 @@ pub(super) const VERBS: &[Verb] = &[
         columns: Some(Columns { known: GROUP_CONSUMER, shown: GROUP_CONSUMER }),
         switches: &[VERBOSE, STREAM, REFERENCE],
         check: NAMES_REFERENCE,
-        banner: Banner::Text("Listing group consumers ..."),
-        action: boxed("GET /leveret/streams/{vhost}/{stream}/groups/{reference}", &[]),
+        banner: "Listing group consumers ...",
+        action: boxed("GET /leveret/streams/{vhost}/{stream}/groups/{reference}", ""),
         ..STREAMS
     },
     Verb {
@@ -169,10 +111,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Chooses the active consumer of a group again",
         switches: &[STREAM, REFERENCE],
         check: NAMES_REFERENCE,
-        banner: Banner::Text("Activating a consumer in the group ..."),
-        action: Action::Ask("POST /leveret/streams/{vhost}/{stream}/groups/{reference}", |_, _| {
-            Ok(Answer::Text("OK".to_owned()))
-        }),
+        banner: "Activating a consumer in the group ...",
+        action: Action::Say("POST /leveret/streams/{vhost}/{stream}/groups/{reference}", "OK"),
         ..STREAMS
     },
     Verb {
@@ -180,7 +120,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Resets the stored offset for a consumer name on a stream",
         switches: &[STREAM, REFERENCE],
         check: NAMES_REFERENCE,
-        banner: Banner::Text("Resetting stored offset ..."),
+        banner: "Resetting stored offset ...",
         action: Action::Ask(
             "DELETE /leveret/streams/{vhost}/{stream}/offsets/{reference}",
             |invocation, _| {
@@ -203,7 +143,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
             Ok(())
         }),
-        banner: Banner::Text("Listing tracking information for stream {name} ..."),
+        banner: "Listing tracking information for stream {name} ...",
         action: Action::Ask("GET /leveret/streams/{vhost}/{name}/tracking", tracked),
         ..STREAMS
     },
@@ -212,12 +152,11 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Displays the status of a stream",
         params: &["name"],
         switches: &[flag("tracking", None)],
-        banner: Banner::Text("Status of stream {name} on node {node} ..."),
+        banner: "Status of stream {name} on node {node} ...",
         action: Action::Ask("GET /leveret/streams/{vhost}/{name}", |invocation, answer| {
             let tracking = invocation.flag("tracking");
-            let columns = if tracking { &["type", "reference", "value"] } else { STATUS };
-            let columns = columns.iter().map(|&name| name.to_owned()).collect();
-            Ok(Answer::Rows(Rows::new(columns, &answer, Form::Pretty)))
+            let columns = if tracking { "type, reference, value" } else { STATUS };
+            Ok(Answer::Rows(Rows::of(columns, &answer, Form::Pretty)))
         }),
         ..STREAMS
     },
@@ -225,7 +164,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "coordinator_status",
         description: "Displays the status of what decides about streams",
         vhost: false,
-        banner: Banner::Text("Status of stream coordinator ..."),
+        banner: "Status of stream coordinator ...",
         action: boxed("GET /leveret/stream-coordinator", COORDINATOR),
         ..STREAMS
     },
@@ -234,7 +173,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Restarts a stream: who publishes to it and consumes it looks for it again",
         params: &["name"],
         switches: &[text("preferred-leader-node", None)],
-        banner: Banner::Text("Restarting stream {name}..."),
+        banner: "Restarting stream {name}...",
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/restart", |_, node| {
             Ok(Answer::Text(node.as_str().unwrap_or_default().to_owned()))
         }),
@@ -244,7 +183,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "scrub_stream [--vhost <vhost>] <stream>",
         description: "Reads all chunks of a stream and compares them with their checksums and index",
         params: &["name"],
-        banner: Banner::Text("Scrubbing stream {name} ..."),
+        banner: "Scrubbing stream {name} ...",
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/scrub", scrubbed),
         ..STREAMS
     },
@@ -269,7 +208,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "add_replica [--vhost <vhost>] <stream> <node>",
         description: "Adds a stream replica on the given node",
         params: &["name", "node"],
-        banner: Banner::Text("Adding a replica for stream {name} on node {node}..."),
+        banner: "Adding a replica for stream {name} on node {node}...",
         action: Action::Do("POST /leveret/streams/{vhost}/{name}/replicas/{node}"),
         ..STREAMS
     },
@@ -277,7 +216,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "delete_replica [--vhost <vhost>] <queue> <node>",
         description: "Removes a stream queue replica on the given node",
         params: &["name", "node"],
-        banner: Banner::Text("Removing a replica of queue {name} on node {node}..."),
+        banner: "Removing a replica of queue {name} on node {node}...",
         action: Action::Do("DELETE /leveret/streams/{vhost}/{name}/replicas/{node}"),
         ..STREAMS
     },
@@ -299,7 +238,7 @@ pub(super) const VERBS: &[Verb] = &[
             number("initial-cluster-size", None),
         ],
         check: Some(|invocation| super_stream(invocation).map(|_| ())),
-        banner: Banner::Text("Adding a super stream..."),
+        banner: "Adding a super stream...",
         action: Action::Offline(add_super_stream),
         ..STREAMS
     },
@@ -307,11 +246,11 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "delete_super_stream <name> [--vhost <vhost>]",
         description: "Deletes a super stream",
         params: &["name"],
-        banner: Banner::Text("Deleting a super stream..."),
-        action: Action::Ask("DELETE /leveret/super-streams/{vhost}/{name}", |invocation, _| {
-            let name = invocation.param("name");
-            Ok(Answer::Text(format!("Super stream {name} has been deleted")))
-        }),
+        banner: "Deleting a super stream...",
+        action: Action::Say(
+            "DELETE /leveret/super-streams/{vhost}/{name}",
+            "Super stream {name} has been deleted",
+        ),
         ..STREAMS
     },
 ];
@@ -328,7 +267,7 @@ fn tracked(invocation: &Invocation, tracked: Value) -> Result<Answer, Failure> {
         let name = row.get("reference")?;
         (!invocation.flag(other)).then(|| vec![kind.into(), name.clone(), value.clone()])
     };
-    let columns = ["type", "name", "tracking_value"].map(str::to_owned).to_vec();
+    let columns = vec!["type", "name", "tracking_value"];
     let rows = tracked.as_array().into_iter().flatten().filter_map(row).collect();
     Ok(Answer::Rows(Rows { columns, rows, form: Form::Pretty }))
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Invalid};
 use crate::options::{flag, number, text};
 use crate::output::Answer;
 use crate::render;
-use crate::verb::{Action, Banner, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 use std::fs::{File, create_dir_all};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,10 +17,10 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "certificates",
         description: "Lists the certificates of all TLS listeners",
-        banner: Banner::Text("Certificates of node {node} ..."),
+        banner: "Certificates of node {node} ...",
         action: list(
             "GET /leveret/tls/certificates",
-            &["options", "file", "subject", "issuer", "serial_number", "validity"],
+            "options, file, subject, issuer, serial_number, validity",
         ),
         ..TLS
     },
@@ -35,7 +35,7 @@ pub(super) const VERBS: &[Verb] = &[
                 unit(invocation)
             ))),
         }),
-        banner: Banner::Text("Checking certificate expiration on node {node} ..."),
+        banner: "Checking certificate expiration on node {node} ...",
         action: Action::Ask("GET /leveret/tls/certificates", |invocation, certificates| {
             let within = invocation.number("within").unwrap_or(4);
             render::check_certificate_expiration(
@@ -50,7 +50,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "reload_certificates",
         description: "Reads certificates, keys and lists of revoked certificates again; those in use stay if \
                       something is wrong with the new ones",
-        banner: Banner::Text("Reading the certificates of node {node} again ..."),
+        banner: "Reading the certificates of node {node} again ...",
         action: Action::Do("POST /leveret/tls/certificates"),
         ..TLS
     },
@@ -62,7 +62,7 @@ pub(super) const VERBS: &[Verb] = &[
             None | Some("openssl") => Ok(()),
             Some(_) => Err(Invalid::Other("Format must be openssl".to_owned())),
         }),
-        banner: Banner::Text("Listing available cipher suites in OpenSSL format"),
+        banner: "Listing available cipher suites in OpenSSL format",
         action: Action::Ask("GET /leveret/tls/cipher-suites", |invocation, names| {
             render::lines(invocation, "cipher_suites", &names)
         }),
@@ -71,7 +71,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "tls_versions",
         description: "Lists TLS versions supported (but not necessarily allowed) on the target node",
-        banner: Banner::Text("Listing all TLS versions supported by the runtime..."),
+        banner: "Listing all TLS versions supported by the runtime...",
         action: Action::Ask("GET /leveret/tls/versions", |invocation, names| {
             render::lines(invocation, "versions", &names)
         }),
@@ -80,8 +80,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_tls_failures",
         description: "Lists how many handshakes of TLS have failed, by reason",
-        banner: Banner::Text("Listing failed handshakes of TLS on node {node} ..."),
-        action: list("GET /leveret/tls/failures", &["options", "reason", "count"]),
+        banner: "Listing failed handshakes of TLS on node {node} ...",
+        action: list("GET /leveret/tls/failures", "options, reason, count"),
         ..TLS
     },
     Verb {

@@ -1,8 +1,7 @@
 //! The firehose.
 
 use crate::options::text;
-use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 
 const TRACING: Verb =
     Verb { section: Section::Vhosts, vhost: true, switches: &[text("user", Some('u'))], ..VERB };
@@ -11,14 +10,14 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "trace_on [--vhost <vhost>] [--user <user>]",
         description: "Copies what is published and delivered to the exchange amq.rabbitmq.trace",
-        banner: Banner::Made(|invocation| told(invocation, "Starting")),
+        banner_of: Some(|invocation| told(invocation, "Starting")),
         action: Action::Do("PUT /leveret/vhosts/{vhost}/tracing"),
         ..TRACING
     },
     Verb {
         usage: "trace_off [--vhost <vhost>] [--user <user>]",
         description: "Ends what trace_on began",
-        banner: Banner::Made(|invocation| told(invocation, "Stopping")),
+        banner_of: Some(|invocation| told(invocation, "Stopping")),
         action: Action::Do("DELETE /leveret/vhosts/{vhost}/tracing"),
         ..TRACING
     },

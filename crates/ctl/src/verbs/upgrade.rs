@@ -3,7 +3,7 @@
 use crate::client::STATE;
 use crate::output::Answer;
 use crate::render;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb};
 use serde_json::json;
 
 const UPGRADE: Verb = Verb { section: Section::Upgrade, ..VERB };
@@ -26,34 +26,30 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "drain",
         description: "Closes all client connections and lets nobody connect, until revive",
-        banner: Banner::Text(
-            "Will put node {node} into maintenance mode. \
+        banner: "Will put node {node} into maintenance mode. \
              The node will no longer serve any client traffic!",
-        ),
         action: Action::Do("PUT /leveret/maintenance"),
         ..UPGRADE
     },
     Verb {
         usage: "revive",
         description: "Lets clients connect again after drain",
-        banner: Banner::Text(
-            "Will put node {node} back into regular operating mode. \
+        banner: "Will put node {node} back into regular operating mode. \
              The node will again serve client traffic and host primary queue replicas.",
-        ),
         action: Action::Do("DELETE /leveret/maintenance"),
         ..UPGRADE
     },
     Verb {
         usage: "post_upgrade",
         description: "Does nothing: there are no queues to spread over nodes",
-        banner: Banner::Text("Executing post upgrade tasks..."),
-        action: Action::Ask(STATE, render::done),
+        banner: "Executing post upgrade tasks...",
+        action: Action::Do(STATE),
         ..UPGRADE
     },
     Verb {
         usage: "await_online_quorum_plus_one",
         description: "Does nothing: no queue has replicas on other nodes",
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             format!(
                 "Will wait for a quorum + 1 of nodes to be online for all quorum queues and \
                  streams for {} seconds...",
@@ -70,9 +66,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "check_if_node_is_quorum_critical",
         description: "Passes: no queue has replicas on other nodes",
-        banner: Banner::Text(
-            "Checking if node {node} is critical for quorum of any queues/streams ...",
-        ),
+        banner: "Checking if node {node} is critical for quorum of any queues/streams ...",
         action: Action::Ask(STATE, |invocation, _| {
             let only =
                 "seems to be the only one in a single node cluster, the check does not apply";

@@ -6,8 +6,7 @@ use crate::offline;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
-use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Input, Section, VERB, Verb};
+use crate::verb::{Action, Input, Invocation, Section, VERB, Verb};
 use serde_json::{Value, json};
 
 /// As many tags as RabbitMQ lets a user have.
@@ -28,7 +27,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
             Ok(())
         }),
-        banner: Banner::Text("Adding user \"{user}\" ..."),
+        banner: "Adding user \"{user}\" ...",
         action: Action::Ask("POST /leveret/users/{user}", added),
         ..USERS
     },
@@ -36,15 +35,15 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "delete_user <username>",
         description: "Removes a user",
         params: &["user"],
-        banner: Banner::Text("Deleting user \"{user}\" ..."),
+        banner: "Deleting user \"{user}\" ...",
         action: Action::Do("DELETE /users/{user}"),
         ..USERS
     },
     Verb {
         usage: "list_users [--no-table-headers]",
         description: "Lists users and their tags",
-        banner: Banner::Text("Listing users ..."),
-        action: list("GET /users", &["user:name", "tags"]),
+        banner: "Listing users ...",
+        action: list("GET /users", "user:name, tags"),
         ..USERS
     },
     Verb {
@@ -52,7 +51,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Gives a user another password",
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
-        banner: Banner::Text("Changing password for user \"{user}\" ..."),
+        banner: "Changing password for user \"{user}\" ...",
         action: Action::Do("PUT /leveret/users/{user}/password"),
         ..USERS
     },
@@ -60,7 +59,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "clear_password <username>",
         description: "Takes a user's password away, so that none is accepted",
         params: &["user"],
-        banner: Banner::Text("Clearing password for user \"{user}\" ..."),
+        banner: "Clearing password for user \"{user}\" ...",
         action: Action::Do("DELETE /leveret/users/{user}/password"),
         ..USERS
     },
@@ -69,10 +68,8 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Tries a user's password; the exit code tells",
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
-        banner: Banner::Text("Authenticating user \"{user}\" ..."),
-        action: Action::Ask("POST /leveret/users/{user}/authentication", |_, _| {
-            Ok(Answer::Text("Success".to_owned()))
-        }),
+        banner: "Authenticating user \"{user}\" ...",
+        action: Action::Say("POST /leveret/users/{user}/authentication", "Success"),
         ..USERS
     },
     Verb {
@@ -85,7 +82,7 @@ pub(super) const VERBS: &[Verb] = &[
             ))),
             _ => Ok(()),
         }),
-        banner: Banner::Text("Setting tags for user \"{user}\" to [{tags}] ..."),
+        banner: "Setting tags for user \"{user}\" to [{tags}] ...",
         action: Action::Do("PUT /leveret/users/{user}/tags"),
         ..USERS
     },
@@ -95,7 +92,7 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["password?"],
         switches: &[text("hashing-algorithm", None)],
         check: Some(offline::check_hash_password),
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             match invocation.params.get("password").and_then(Value::as_str) {
                 Some(password) => format!("Will hash password {password}"),
                 None => "Will hash provided password".to_owned(),
@@ -109,7 +106,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "set_user_limits <username> <definition>",
         description: "Limits a user's connections and channels",
         params: &["user", "definition"],
-        banner: Banner::Text("Setting user limits to \"{definition}\" for user \"{user}\" ..."),
+        banner: "Setting user limits to \"{definition}\" for user \"{user}\" ...",
         action: Action::Do("PUT /leveret/users/{user}/limits"),
         ..USERS
     },
@@ -117,7 +114,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "clear_user_limits <username> <limit_type> | all",
         description: "Removes one or all of a user's limits",
         params: &["user", "limit"],
-        banner: Banner::Made(|invocation| match invocation.param("limit") {
+        banner_of: Some(|invocation| match invocation.param("limit") {
             "all" => format!("Clearing all limits for user \"{}\" ...", invocation.param("user")),
             limit => {
                 format!("Clearing \"{limit}\" limit for user \"{}\" ...", invocation.param("user"))
@@ -130,7 +127,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_user_limits [--user <username>] [--global]",
         description: "Shows the limits of one user or of all",
         switches: &[flag("global", None), text("user", None)],
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             if invocation.flag("global") {
                 return "Listing limits for all users ...".to_owned();
             }
@@ -139,7 +136,7 @@ pub(super) const VERBS: &[Verb] = &[
         }),
         action: Action::Ask("GET /user-limits/{user}", |invocation, answer| {
             if invocation.flag("global") {
-                return Ok(render::rows(&["user", "limits:value!"], &answer, invocation));
+                return Ok(render::rows("user, limits:value!", &answer));
             }
             let user = invocation.text("user").unwrap_or("guest");
             let limits = render::limits_of("user", user, &answer);

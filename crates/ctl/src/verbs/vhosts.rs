@@ -6,8 +6,7 @@ use crate::failure::Invalid;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
-use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Columns, Section, VERB, Verb};
+use crate::verb::{Action, Columns, Invocation, Section, VERB, Verb};
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
@@ -23,7 +22,7 @@ pub(super) const VERBS: &[Verb] = &[
             text("default-queue-type", None),
         ],
         check: Some(check_queue_type),
-        banner: Banner::Text("Adding vhost \"{vhost}\" ..."),
+        banner: "Adding vhost \"{vhost}\" ...",
         action: Action::Do("POST /leveret/vhosts/{vhost}"),
         ..VHOSTS
     },
@@ -31,7 +30,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "delete_vhost <vhost>",
         description: "Deletes a virtual host and all that is in it",
         params: &["vhost"],
-        banner: Banner::Text("Deleting vhost \"{vhost}\" ..."),
+        banner: "Deleting vhost \"{vhost}\" ...",
         action: Action::Do("DELETE /vhosts/{vhost}"),
         ..VHOSTS
     },
@@ -39,11 +38,11 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "restart_vhost [--vhost <vhost>]",
         description: "Does nothing: a virtual host is up as long as its node is",
         vhost: true,
-        banner: Banner::Text("Trying to restart vhost '{vhost}' on node '{node}' ..."),
-        action: Action::Ask("POST /vhosts/{vhost}/start/{node}", |invocation, _| {
-            let (vhost, node) = (invocation.vhost(), invocation.node());
-            Ok(Answer::Text(format!("Vhost '{vhost}' is already running on node '{node}'")))
-        }),
+        banner: "Trying to restart vhost '{vhost}' on node '{node}' ...",
+        action: Action::Say(
+            "POST /vhosts/{vhost}/start/{node}",
+            "Vhost '{vhost}' is already running on node '{node}'",
+        ),
         ..VHOSTS
     },
     Verb {
@@ -51,36 +50,26 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_vhosts [--no-table-headers] [<column> ...]",
         description: "Lists virtual hosts",
         columns: Some(Columns {
-            known: &[
-                "name",
-                "description",
-                "tags",
-                "default_queue_type",
-                "protected_from_deletion",
-                "tracing",
-                "cluster_state",
-                "metadata",
-            ],
-            shown: &["name"],
+            known: "name, description, tags, default_queue_type, protected_from_deletion, \
+                    tracing, cluster_state, metadata",
+            shown: "name",
         }),
-        banner: Banner::Text("Listing vhosts ..."),
-        action: list("GET /vhosts", &[]),
+        banner: "Listing vhosts ...",
+        action: list("GET /vhosts", ""),
         ..VHOSTS
     },
     Verb {
         usage: "reconcile_vhosts",
         description: "Does nothing: a virtual host is up as long as its node is",
-        banner: Banner::Text(
-            "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
-        ),
-        action: Action::Ask(STATE, render::done),
+        banner: "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
+        action: Action::Do(STATE),
         ..VHOSTS
     },
     Verb {
         usage: "set_vhost_tags <vhost> <tag> [...]",
         description: "Replaces a virtual host's tags",
         params: &["vhost", "tags*"],
-        banner: Banner::Text("Setting tags for virtual host \"{vhost}\" to [{tags}] ..."),
+        banner: "Setting tags for virtual host \"{vhost}\" to [{tags}] ...",
         action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata"),
         ..VHOSTS
     },
@@ -103,7 +92,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
             check_queue_type(invocation)
         }),
-        banner: Banner::Text("Updating metadata of vhost \"{vhost}\" ..."),
+        banner: "Updating metadata of vhost \"{vhost}\" ...",
         action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata"),
         ..VHOSTS
     },
@@ -111,9 +100,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "enable_vhost_deletion_protection <vhost>",
         description: "Keeps a virtual host from being deleted",
         params: &["vhost"],
-        banner: Banner::Text(
-            "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
-        ),
+        banner: "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
         action: Action::Do("POST /vhosts/{vhost}/deletion/protection"),
         ..VHOSTS
     },
@@ -121,10 +108,8 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "disable_vhost_deletion_protection <vhost>",
         description: "Lets a virtual host be deleted",
         params: &["vhost"],
-        banner: Banner::Text(
-            "Removing deletion protection from virtual host \"{vhost}\" \
+        banner: "Removing deletion protection from virtual host \"{vhost}\" \
              by updating its metadata...",
-        ),
         action: Action::Do("DELETE /vhosts/{vhost}/deletion/protection"),
         ..VHOSTS
     },
@@ -133,7 +118,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Limits a virtual host's connections and queues",
         params: &["definition"],
         vhost: true,
-        banner: Banner::Text("Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ..."),
+        banner: "Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ...",
         action: Action::Do("PUT /leveret/vhosts/{vhost}/limits"),
         ..VHOSTS
     },
@@ -141,7 +126,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "clear_vhost_limits [--vhost <vhost>]",
         description: "Removes a virtual host's limits",
         vhost: true,
-        banner: Banner::Text("Clearing vhost \"{vhost}\" limits ..."),
+        banner: "Clearing vhost \"{vhost}\" limits ...",
         action: Action::Do("DELETE /leveret/vhosts/{vhost}/limits"),
         ..VHOSTS
     },
@@ -150,7 +135,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Shows the limits of one virtual host or of all",
         switches: &[flag("global", None)],
         vhost: true,
-        banner: Banner::Made(|invocation| {
+        banner_of: Some(|invocation| {
             if invocation.flag("global") {
                 return "Listing limits for all vhosts ...".to_owned();
             }
@@ -158,12 +143,12 @@ pub(super) const VERBS: &[Verb] = &[
         }),
         action: Action::Ask("GET /vhost-limits/{vhost}", |invocation, answer| {
             if invocation.flag("global") {
-                return Ok(render::rows(&["vhost", "limits:value!"], &answer, invocation));
+                return Ok(render::rows("vhost, limits:value!", &answer));
             }
             Ok(match render::limits_of("vhost", invocation.vhost(), &answer) {
                 Some(limits) if invocation.format == Format::Json => Answer::Wrapped(limits),
                 Some(limits) => Answer::Text(limits),
-                None => render::rows(&["vhost", "limits"], &answer, invocation),
+                None => render::rows("vhost, limits", &answer),
             })
         }),
         ..VHOSTS

@@ -56,7 +56,7 @@ impl<R: Row + Send + Sync + 'static> RowSet for Vec<R> {
 /// One row of a list.
 pub(crate) trait Row {
     /// Its columns, in the order in which they are shown.
-    fn columns(&self) -> Cow<'static, [&'static str]>;
+    fn columns(&self) -> impl Iterator<Item = &'static str>;
 
     /// The value of one; none if it is left out of this row.
     fn value(&self, column: &str) -> Option<Value>;
@@ -68,13 +68,13 @@ pub(crate) trait Row {
 
     /// All of it.
     fn object(&self) -> Value {
-        let field = |column: &&'static str| Some(((*column).to_owned(), self.value(column)?));
-        Value::Object(self.columns().iter().filter_map(field).collect())
+        let field = |column: &'static str| Some((column.to_owned(), self.value(column)?));
+        Value::Object(self.columns().filter_map(field).collect())
     }
 }
 
 impl<R: Row> Row for &R {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
         (*self).columns()
     }
 
@@ -93,8 +93,8 @@ impl<R: Row> Row for &R {
 
 /// A row that is an object already.
 impl Row for Value {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
-        Cow::Borrowed(&[])
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::empty()
     }
 
     fn value(&self, column: &str) -> Option<Value> {

@@ -20,45 +20,24 @@ pub use table::{from_json as table_from_json, is_flat, to_json as table_to_json}
 use sha2::{Digest, Sha256};
 
 /// The lists a document has, and the fields their objects have. Others are left alone.
-const LISTS: [(&str, &[&str]); 10] = [
-    ("users", &["name", "password", "password_hash", "hashing_algorithm", "tags", "limits"]),
-    (
-        "vhosts",
-        &["name", "description", "tags", "default_queue_type", "metadata", "limits", "tracing"],
-    ),
-    ("permissions", &["user", "vhost", "configure", "write", "read"]),
-    ("topic_permissions", &["user", "vhost", "exchange", "write", "read"]),
-    ("parameters", &["vhost", "component", "name", "value"]),
-    ("global_parameters", &["name", "value"]),
-    ("policies", &["vhost", "name", "pattern", "apply-to", "definition", "priority"]),
-    ("queues", &["vhost", "name", "type", "durable", "auto_delete", "exclusive", "arguments"]),
-    (
-        "exchanges",
-        &["vhost", "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"],
-    ),
-    (
-        "bindings",
-        &["vhost", "source", "destination", "destination_type", "routing_key", "arguments"],
-    ),
+const LISTS: [(&str, &str); 10] = [
+    ("users", "name, password, password_hash, hashing_algorithm, tags, limits"),
+    ("vhosts", "name, description, tags, default_queue_type, metadata, limits, tracing"),
+    ("permissions", "user, vhost, configure, write, read"),
+    ("topic_permissions", "user, vhost, exchange, write, read"),
+    ("parameters", "vhost, component, name, value"),
+    ("global_parameters", "name, value"),
+    ("policies", "vhost, name, pattern, apply-to, definition, priority"),
+    ("queues", "vhost, name, type, durable, auto_delete, exclusive, arguments"),
+    ("exchanges", "vhost, name, type, durable, auto_delete, internal, arguments, policy"),
+    ("bindings", "vhost, source, destination, destination_type, routing_key, arguments"),
 ];
 
 /// The keys of a document about itself.
-const ABOUT: [&str; 14] = [
-    "rabbit_version",
-    "rabbitmq_version",
-    "product_name",
-    "product_version",
-    "rabbitmq_definition_format",
-    "original_cluster_name",
-    "original_vhost_name",
-    "explanation",
-    "vhost",
-    "description",
-    "tags",
-    "default_queue_type",
-    "metadata",
-    "limits",
-];
+const ABOUT: &str = "\
+    rabbit_version, rabbitmq_version, product_name, product_version, rabbitmq_definition_format, \
+    original_cluster_name, original_vhost_name, explanation, vhost, description, tags, \
+    default_queue_type, metadata, limits";
 
 /// The parameter component that stands for the limits of a virtual host, and the only name in it.
 const VHOST_LIMITS: (&str, &str) = ("vhost-limits", "limits");

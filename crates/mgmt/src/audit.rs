@@ -3,33 +3,14 @@
 use crate::request::Request;
 use std::fmt;
 use std::net::IpAddr;
+use stdx::words;
 
 /// Fields that say which object a change is about, in the order in which they are told. Passwords,
 /// definitions and values of parameters, which may hold secrets, are not among them.
-const OBJECT_FIELDS: [&str; 22] = [
-    "vhost",
-    "user",
-    "name",
-    "stream",
-    "reference",
-    "node",
-    "vhost_pattern",
-    "queue_pattern",
-    "exchange",
-    "component",
-    "action",
-    "pattern",
-    "expected",
-    "apply_to",
-    "priority",
-    "pid",
-    "id",
-    "level",
-    "bytes",
-    "of_memory",
-    "global",
-    "tags",
-];
+const OBJECT_FIELDS: &str = "\
+    vhost, user, name, stream, reference, node, vhost_pattern, queue_pattern, exchange, \
+    component, action, pattern, expected, apply_to, priority, pid, id, level, bytes, of_memory, \
+    global, tags";
 
 /// Who changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +54,8 @@ pub fn note(operator: &Operator, what: &str, request: &Request) {
 
 /// The object of a change: ` vhost="/" name="orders"`.
 fn object(request: &Request) -> String {
-    let field = |name: &&str| Some(format!(" {name}={}", request.value(name)?));
-    OBJECT_FIELDS.iter().filter_map(field).collect()
+    let field = |name: &str| Some(format!(" {name}={}", request.value(name)?));
+    words(OBJECT_FIELDS).filter_map(field).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::{Management, Request, Told};
 use broker::{Alarm, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
+use stdx::words;
 
 /// Whether it has started.
 pub fn state(management: &Management, _: &Request) -> Told {
@@ -173,16 +174,10 @@ pub fn environment(management: &Management, _: &Request) -> Told {
 }
 
 /// COMPAT: names that tools look for; what they stand for is always there.
-const FEATURE_FLAGS: &[&str] = &[
-    "classic_queue_type_delivery_support",
-    "direct_exchange_routing_v2",
-    "feature_flags_v2",
-    "implicit_default_bindings",
-    "listener_records_in_ets",
-    "maintenance_mode_status",
-    "user_limits",
-    "virtual_host_metadata",
-];
+const FEATURE_FLAGS: &str = "\
+    classic_queue_type_delivery_support, direct_exchange_routing_v2, feature_flags_v2, \
+    implicit_default_bindings, listener_records_in_ets, maintenance_mode_status, user_limits, \
+    virtual_host_metadata";
 
 /// Feature flags, all of which are on.
 pub fn list_feature_flags(_: &Management, _: &Request) -> Told {
@@ -190,11 +185,11 @@ pub fn list_feature_flags(_: &Management, _: &Request) -> Told {
 }
 
 fn feature_flags() -> Value {
-    let object = |name: &&str| {
+    let object = |name: &str| {
         json!({
             "name": name, "state": "enabled", "stability": "required", "provided_by": "rabbit",
             "desc": "", "doc_url": "",
         })
     };
-    FEATURE_FLAGS.iter().map(object).collect()
+    words(FEATURE_FLAGS).map(object).collect()
 }

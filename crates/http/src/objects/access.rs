@@ -9,6 +9,7 @@ use mgmt::{ApiError, Kind};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+use stdx::words;
 
 pub(crate) fn list(call: &Call) -> Outcome {
     call.list(call.view().meta.users().iter().map(definitions::user).collect())
@@ -138,8 +139,8 @@ pub(crate) fn user_queues(call: &Call) -> Outcome {
 struct QueueName(Arc<QueueDef>);
 
 impl Row for QueueName {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
-        Cow::Borrowed(&["name", "vhost"])
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        words("name, vhost")
     }
 
     fn value(&self, column: &str) -> Option<Value> {

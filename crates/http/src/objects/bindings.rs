@@ -10,18 +10,11 @@ use meta::definitions::table_to_json;
 use meta::{BindingPlace, BindingView, DestinationName, Name, Vhost};
 use serde_json::{Value, json};
 use session::{ExchangeBinding, Op, QueueBinding};
-use std::borrow::Cow;
 use std::sync::Arc;
+use stdx::words;
 
-const COLUMNS: &[&str] = &[
-    "source",
-    "vhost",
-    "destination",
-    "destination_type",
-    "routing_key",
-    "arguments",
-    "properties_key",
-];
+const COLUMNS: &str = "\
+    source, vhost, destination, destination_type, routing_key, arguments, properties_key";
 
 /// The bindings of a list. Lists can be long: each is small until it is looked at.
 struct Bindings {
@@ -51,8 +44,8 @@ struct BindingRow {
 }
 
 impl Row for BindingRow {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
-        Cow::Borrowed(COLUMNS)
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        words(COLUMNS)
     }
 
     fn value(&self, column: &str) -> Option<Value> {

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stdx::words;
 
 /// The reason that clients are given where the request has none.
 const CLOSE_REASON: &str = "Closed via management plugin";
@@ -32,48 +33,17 @@ pub(super) struct ConnectionRow {
     typed: Option<u64>,
 }
 
-const CONNECTION: &[&str] = &[
-    "auth_mechanism",
-    "channel_max",
-    "channels",
-    "client_properties",
-    "connected_at",
-    "frame_max",
-    "host",
-    "name",
-    "node",
-    "peer_cert_issuer",
-    "peer_cert_serial_number",
-    "peer_cert_subject",
-    "peer_cert_validity",
-    "peer_host",
-    "peer_port",
-    "port",
-    "protocol",
-    "recv_cnt",
-    "recv_oct",
-    "recv_oct_details",
-    "send_cnt",
-    "send_oct",
-    "send_oct_details",
-    "send_pend",
-    "ssl",
-    "ssl_cipher",
-    "ssl_hash",
-    "ssl_key_exchange",
-    "ssl_protocol",
-    "state",
-    "timeout",
-    "type",
-    "user",
-    "user_provided_name",
-    "user_who_performed_action",
-    "vhost",
-];
+const CONNECTION: &str = "\
+    auth_mechanism, channel_max, channels, client_properties, connected_at, frame_max, host, \
+    name, node, peer_cert_issuer, peer_cert_serial_number, peer_cert_subject, peer_cert_validity, \
+    peer_host, peer_port, port, protocol, recv_cnt, recv_oct, recv_oct_details, send_cnt, \
+    send_oct, send_oct_details, send_pend, ssl, ssl_cipher, ssl_hash, ssl_key_exchange, \
+    ssl_protocol, state, timeout, type, user, user_provided_name, user_who_performed_action, \
+    vhost";
 
 impl Row for ConnectionRow {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
-        Cow::Borrowed(CONNECTION)
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        words(CONNECTION)
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -247,32 +217,15 @@ struct ChannelRow {
     ranges: Ranges,
 }
 
-const CHANNEL: &[&str] = &[
-    "acks_uncommitted",
-    "confirm",
-    "connection_details",
-    "consumer_count",
-    "consumer_details",
-    "deliveries",
-    "message_stats",
-    "messages_unacknowledged",
-    "messages_uncommitted",
-    "messages_unconfirmed",
-    "name",
-    "node",
-    "number",
-    "prefetch_count",
-    "publishes",
-    "state",
-    "transactional",
-    "user",
-    "user_who_performed_action",
-    "vhost",
-];
+const CHANNEL: &str = "\
+    acks_uncommitted, confirm, connection_details, consumer_count, consumer_details, deliveries, \
+    message_stats, messages_unacknowledged, messages_uncommitted, messages_unconfirmed, name, \
+    node, number, prefetch_count, publishes, state, transactional, user, \
+    user_who_performed_action, vhost";
 
 impl Row for ChannelRow {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
-        Cow::Borrowed(CHANNEL)
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        words(CHANNEL)
     }
 
     fn name(&self) -> Cow<'_, str> {

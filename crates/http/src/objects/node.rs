@@ -8,6 +8,7 @@ use mgmt::{ListenerInfo, memory_used_bytes};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stdx::words;
 use tokio::task::spawn_blocking;
 
 /// COMPAT: what clients see as the Erlang that RabbitMQ 4.3.6 runs on.
@@ -200,33 +201,12 @@ pub(crate) fn get(call: &Call) -> Outcome {
 }
 
 /// COMPAT: the parts of an Erlang node's memory. Tools want all of them; nothing is in most.
-const MEMORY_PARTS: [&str; 25] = [
-    "connection_readers",
-    "connection_writers",
-    "connection_channels",
-    "connection_other",
-    "stream_queue_procs",
-    "stream_queue_replica_reader_procs",
-    "stream_queue_coordinator_procs",
-    "quorum_queue_procs",
-    "quorum_queue_dlx_procs",
-    "plugins",
-    "metadata_store",
-    "metrics",
-    "mgmt_db",
-    "quorum_ets",
-    "mnesia",
-    "metadata_store_ets",
-    "other_ets",
-    "binary",
-    "msg_index",
-    "code",
-    "atom",
-    "other_system",
-    "allocated_unused",
-    "reserved_unallocated",
-    "other_proc",
-];
+const MEMORY_PARTS: &str = "\
+    connection_readers, connection_writers, connection_channels, connection_other, \
+    stream_queue_procs, stream_queue_replica_reader_procs, stream_queue_coordinator_procs, \
+    quorum_queue_procs, quorum_queue_dlx_procs, plugins, metadata_store, metrics, mgmt_db, \
+    quorum_ets, mnesia, metadata_store_ets, other_ets, binary, msg_index, code, atom, \
+    other_system, allocated_unused, reserved_unallocated, other_proc";
 
 /// Messages are told apart, everything else is `other_proc`; in bytes, or shares of `whole`.
 fn memory_of(call: &Call, total: Value, share: impl Fn(u64) -> Value) -> Outcome {
@@ -234,7 +214,7 @@ fn memory_of(call: &Call, total: Value, share: impl Fn(u64) -> Value) -> Outcome
     let used = memory_used_bytes().unwrap_or_default();
     let messages = call.api.management.broker.figures().message_bytes();
     let mut parts = json!({"queue_procs": share(messages), "total": total});
-    for name in MEMORY_PARTS {
+    for name in words(MEMORY_PARTS) {
         let bytes = if name == "other_proc" { used.saturating_sub(messages) } else { 0 };
         put_field(&mut parts, name, share(bytes));
     }

@@ -19,97 +19,31 @@ use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use stdx::Civil;
+use stdx::{Civil, words};
 
 /// The columns of a list, in the order of RabbitMQ's.
-const COLUMNS: &[&str] = &[
-    "arguments",
-    "auto_delete",
-    "consumer_capacity",
-    "consumer_utilisation",
-    "consumers",
-    "delayed_retry",
-    "delivery_limit",
-    "durable",
-    "effective_policy_definition",
-    "exclusive",
-    "internal",
-    "internal_owner",
-    "leader",
-    "members",
-    "memory",
-    "message_bytes",
-    "message_bytes_dlx",
-    "message_bytes_persistent",
-    "message_bytes_ram",
-    "message_bytes_ready",
-    "message_bytes_unacknowledged",
-    "message_stats",
-    "messages",
-    "messages_active_priorities",
-    "messages_by_priority",
-    "messages_delayed",
-    "messages_details",
-    "messages_dlx",
-    "messages_persistent",
-    "messages_ram",
-    "messages_ready",
-    "messages_ready_details",
-    "messages_ready_ram",
-    "messages_unacknowledged",
-    "messages_unacknowledged_details",
-    "messages_unacknowledged_ram",
-    "name",
-    "next_delayed_at",
-    "last_delayed_at",
-    "node",
-    "online",
-    "operator_policy",
-    "policy",
-    "readers",
-    "segments",
-    "state",
-    "storage_version",
-    "type",
-    "vhost",
-    "confirm_on",
-    "messages_unconfirmed",
-    "confirms_timed_out",
-    AGE,
-];
+const COLUMNS: &str = "\
+    arguments, auto_delete, consumer_capacity, consumer_utilisation, consumers, delayed_retry, \
+    delivery_limit, durable, effective_policy_definition, exclusive, internal, internal_owner, \
+    leader, members, memory, message_bytes, message_bytes_dlx, message_bytes_persistent, \
+    message_bytes_ram, message_bytes_ready, message_bytes_unacknowledged, message_stats, \
+    messages, messages_active_priorities, messages_by_priority, messages_delayed, \
+    messages_details, messages_dlx, messages_persistent, messages_ram, messages_ready, \
+    messages_ready_details, messages_ready_ram, messages_unacknowledged, \
+    messages_unacknowledged_details, messages_unacknowledged_ram, name, next_delayed_at, \
+    last_delayed_at, node, online, operator_policy, policy, readers, segments, state, \
+    storage_version, type, vhost, confirm_on, messages_unconfirmed, confirms_timed_out, \
+    oldest_message_age_seconds";
 /// The age of the oldest message, which is looked for beside the queue.
 const AGE: &str = "oldest_message_age_seconds";
 /// Columns that one queue shows besides.
-const MORE: &[&str] = &[
-    "consumer_details",
-    "conversion",
-    "deliveries",
-    "exclusive_consumer_tag",
-    "head_message_timestamp",
-    "idle_since",
-    "incoming",
-    "oldest_unconfirmed_ms",
-    "owner_pid_details",
-    "single_active_consumer_tag",
-];
+const MORE: &str = "\
+    consumer_details, conversion, deliveries, exclusive_consumer_tag, head_message_timestamp, \
+    idle_since, incoming, oldest_unconfirmed_ms, owner_pid_details, single_active_consumer_tag";
 /// Columns that are left with `disable_stats`.
-const PLAIN: &[&str] = &[
-    "arguments",
-    "auto_delete",
-    "delivery_limit",
-    "durable",
-    "exclusive",
-    "leader",
-    "members",
-    "name",
-    "node",
-    "online",
-    "operator_policy",
-    "policy",
-    "state",
-    "type",
-    "vhost",
-];
+const PLAIN: &str = "\
+    arguments, auto_delete, delivery_limit, durable, exclusive, leader, members, name, node, \
+    online, operator_policy, policy, state, type, vhost";
 
 /// Lists that were made a moment ago.
 #[derive(Debug, Default)]
@@ -190,7 +124,7 @@ struct QueueRow<'t> {
 struct Shown {
     api: Arc<Api>,
     view: Arc<View>,
-    columns: Cow<'static, [&'static str]>,
+    columns: Vec<&'static str>,
     ranges: Ranges,
     /// As the command line tool shows them.
     is_typed: bool,
@@ -198,8 +132,8 @@ struct Shown {
 }
 
 impl Row for QueueRow<'_> {
-    fn columns(&self) -> Cow<'static, [&'static str]> {
-        self.shown.columns.clone()
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        self.shown.columns.iter().copied()
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -343,14 +277,14 @@ pub(super) const fn ready_bytes(stat: &QueueStat) -> u64 {
     }
 }
 
-fn shown(call: &Call, columns: Cow<'static, [&'static str]>) -> Result<Shown, Refusal> {
+fn shown(call: &Call, columns: Vec<&'static str>) -> Result<Shown, Refusal> {
     let (ranges, is_typed) = (call.ranges()?, call.is_typed());
     let (api, view) = (Arc::clone(&call.api), call.view());
     Ok(Shown { api, view, columns, ranges, is_typed, flows: OnceLock::new() })
 }
 
 /// The queues of the virtual hosts of the address.
-fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
+fn rows(call: &Call, columns: Vec<&'static str>) -> Outcome {
     let shown = shown(call, columns)?;
     let (view, lists, clock) = (&shown.view, &call.api.lists, call.api.sharing_clock());
     let mut vhosts = vhosts(&view.meta, call)?;
@@ -367,21 +301,23 @@ fn rows(call: &Call, columns: Cow<'static, [&'static str]>) -> Outcome {
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    let totals = ["messages", "messages_ready", "messages_unacknowledged"];
-    let columns = match call.wants_plain() {
-        (true, false) => Cow::Borrowed(PLAIN),
-        (true, true) => Cow::Owned([PLAIN, &totals].concat()),
-        (false, _) => Cow::Borrowed(COLUMNS),
-    };
-    rows(call, columns)
+    let totals = "messages, messages_ready, messages_unacknowledged";
+    rows(
+        call,
+        match call.wants_plain() {
+            (true, false) => words(PLAIN).collect(),
+            (true, true) => words(PLAIN).chain(words(totals)).collect(),
+            (false, _) => words(COLUMNS).collect(),
+        },
+    )
 }
 
 pub(crate) fn list_detailed(call: &Call) -> Outcome {
-    rows(call, Cow::Owned([COLUMNS, MORE].concat()))
+    rows(call, words(COLUMNS).chain(words(MORE)).collect())
 }
 
 fn found(call: &Call) -> Result<Queues, Refusal> {
-    let shown = shown(call, Cow::Owned([COLUMNS, MORE].concat()))?;
+    let shown = shown(call, words(COLUMNS).chain(words(MORE)).collect())?;
     let vhost = vhost(&shown.view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| shown.view.queue_by_id(def.id));

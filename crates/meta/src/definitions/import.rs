@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use routing::Name;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use stdx::Now;
+use stdx::{Now, words};
 use thiserror::Error;
 
 use super::steps::{Fields, Wanted};
@@ -220,7 +220,7 @@ impl Importer<'_> {
     fn warn_of_unknown_lists(&mut self, document: &Parts<'_>) {
         for key in document.keys() {
             let is_known =
-                LISTS.iter().any(|(list, _)| list == key) || ABOUT.contains(&key.as_str());
+                LISTS.iter().any(|(list, _)| list == key) || words(ABOUT).any(|about| about == key);
             if !is_known {
                 self.warn(format!("`{key}` is not known and left out"));
             }
@@ -228,8 +228,8 @@ impl Importer<'_> {
     }
 
     /// One warning for a field however many objects have it.
-    fn note_unknown(&mut self, list: &str, object: &Map<String, Value>, known: &[&str]) {
-        let unknown = object.keys().filter(|key| !known.contains(&key.as_str()));
+    fn note_unknown(&mut self, list: &str, object: &Map<String, Value>, known: &str) {
+        let unknown = object.keys().filter(|key| !words(known).any(|known| known == *key));
         self.unknown
             .extend(unknown.map(|key| format!("`{key}` of {list} is not known and left out")));
     }
@@ -237,6 +237,7 @@ impl Importer<'_> {
 
 /// Whether a change that replaces something would replace it by the same.
 fn is_so(state: &State, command: &Command) -> bool {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "others replace nothing")]
     let so = || match command {
         Command::UpdateVhost { vhost, metadata } => {
             Some(state.vhost(vhost)?.metadata() == metadata)
@@ -270,21 +271,7 @@ fn is_so(state: &State, command: &Command) -> bool {
         Command::DeclareQueue(declare) => {
             Some(state.queue(&declare.vhost, &declare.name).is_some())
         }
-        Command::CreateVhost { .. }
-        | Command::DeleteVhost { .. }
-        | Command::CreateUser { .. }
-        | Command::DeleteUser { .. }
-        | Command::ClearPermissions { .. }
-        | Command::ClearTopicPermissions { .. }
-        | Command::ClearPolicy { .. }
-        | Command::ClearParameter { .. }
-        | Command::ClearGlobalParameter { .. }
-        | Command::DeleteExchange { .. }
-        | Command::DeleteQueue { .. }
-        | Command::DeleteQueueById { .. }
-        | Command::DeleteExclusiveQueues { .. }
-        | Command::Bind(_)
-        | Command::Unbind(_) => None,
+        _ => None,
     };
     so().unwrap_or_default()
 }

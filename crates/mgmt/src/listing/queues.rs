@@ -9,6 +9,7 @@ use broker::{
 };
 use meta::{PolicyScope, QueueKind, QueueSettings, QueueVersion, RetryType, Vhost};
 use serde_json::{Map, Value, json};
+use stdx::words;
 
 /// The value of a column of a queue; none where it says nothing of queues of the type.
 #[must_use]
@@ -30,24 +31,11 @@ const fn has_members(kind: QueueKind) -> bool {
 }
 
 /// Columns that say nothing of streams. COMPAT: they are empty in RabbitMQ's listing.
-const NOT_OF_STREAMS: &[&str] = &[
-    "pid",
-    "owner_pid",
-    "exclusive",
-    "exclusive_consumer_pid",
-    "exclusive_consumer_tag",
-    "messages_ready_ram",
-    "messages_unacknowledged_ram",
-    "messages_ram",
-    "message_bytes",
-    "message_bytes_ram",
-    "memory",
-    "disk_reads",
-    "disk_writes",
-    "consumer_utilisation",
-    "consumer_capacity",
-    "storage_version",
-];
+const NOT_OF_STREAMS: &str = "\
+    pid, owner_pid, exclusive, exclusive_consumer_pid, exclusive_consumer_tag, \
+    messages_ready_ram, messages_unacknowledged_ram, messages_ram, message_bytes, \
+    message_bytes_ram, memory, disk_reads, disk_writes, consumer_utilisation, consumer_capacity, \
+    storage_version";
 
 struct Shown<'a> {
     management: &'a Management,
@@ -58,7 +46,8 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     fn value(&self, column: &str) -> Option<Value> {
-        if matches!(self.queue, QueueRef::Stream(_)) && NOT_OF_STREAMS.contains(&column) {
+        if matches!(self.queue, QueueRef::Stream(_)) && words(NOT_OF_STREAMS).any(|it| it == column)
+        {
             return None;
         }
         self.definition(column).or_else(|| self.figure(column))

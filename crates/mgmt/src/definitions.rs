@@ -216,17 +216,17 @@ pub fn update_vhost(now: &Present<'_>, request: &Request) -> Commands {
 
 /// Keeps a virtual host from being deleted.
 pub fn protect_vhost(now: &Present<'_>, request: &Request) -> Commands {
-    let protected_from_deletion = true;
-    let metadata =
-        VhostMetadata { protected_from_deletion, ..now.vhost(request)?.metadata().clone() };
-    Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
+    protection(now, request, true)
 }
 
 /// Lets it be deleted.
 pub fn unprotect_vhost(now: &Present<'_>, request: &Request) -> Commands {
-    let protected_from_deletion = false;
-    let metadata =
-        VhostMetadata { protected_from_deletion, ..now.vhost(request)?.metadata().clone() };
+    protection(now, request, false)
+}
+
+fn protection(now: &Present<'_>, request: &Request, protected_from_deletion: bool) -> Commands {
+    let known = now.vhost(request)?.metadata().clone();
+    let metadata = VhostMetadata { protected_from_deletion, ..known };
     Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
 }
 

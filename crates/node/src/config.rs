@@ -529,8 +529,8 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
 /// The given settings, and the defaults of all others.
 fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String, String)> {
     let mut all = BTreeMap::new();
-    for option in option::all().filter(|option| !option.default.is_empty()) {
-        all.insert(option.key.to_owned(), option.default.to_owned());
+    for option in option::all().filter(|option| !option.default().is_empty()) {
+        all.insert(option.key().to_owned(), option.default().to_owned());
     }
     for (_, setting) in set {
         all.insert(setting.key.join("."), setting.value.clone());

@@ -1,5 +1,6 @@
 //! The kinds of values an option can take: how each is read, and how it is described.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use meta::{ApplyTo, HashAlgorithm, Pattern, QueueKind};
@@ -13,8 +14,12 @@ use super::{Draft, Durability, Immediate, Validator};
 pub(super) enum Kind {
     /// A number of the unit.
     Integer(Range, &'static str, fn(&mut Draft, u64)),
+    /// The same, or 0 for no limit.
+    IntegerOrZero(Range, &'static str, fn(&mut Draft, u64)),
     IntegerOrInfinity(&'static str, fn(&mut Draft, Option<u64>)),
     ByteSize(Range, fn(&mut Draft, u64)),
+    /// The same, or 0 for no limit.
+    ByteSizeOrZero(Range, fn(&mut Draft, u64)),
     Memory(fn(&mut Draft, u64)),
     Ratio(fn(&mut Draft, f64)),
     Flag(fn(&mut Draft, bool)),
@@ -42,7 +47,6 @@ pub(super) enum Kind {
     /// When a log file is moved away.
     Period(fn(&mut Draft, Option<Period>)),
     FileOrFalse(fn(&mut Draft, Option<PathBuf>)),
-    Mechanism(fn(&mut Draft, &str, &str)),
     Durability(fn(&mut Draft, Durability)),
     /// A path, or `none`.
     PathOrNone(fn(&mut Draft, Option<PathBuf>)),
@@ -57,23 +61,7 @@ pub(super) enum Kind {
 }
 
 /// The numbers that an option takes.
-pub(super) struct Range {
-    pub(super) min: u64,
-    pub(super) max: u64,
-    pub(super) zero: Zero,
-}
-
-/// The meaning of 0 where it is below the minimum.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Zero {
-    /// Nothing: it is refused like any other number out of range.
-    Plain,
-    /// No limit.
-    Unlimited,
-}
-
-/// SASL mechanisms that can be switched on.
-const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS", "EXTERNAL", "RABBIT-CR-DEMO"];
+type Range = RangeInclusive<u64>;
 
 /// RabbitMQ's names of the validators of new passwords.
 const VALIDATORS: [(&str, Validator); 3] = [
@@ -94,12 +82,15 @@ impl Kind {
 
     fn try_set(&self, draft: &mut Draft, name: &str, value: &str) -> Option<()> {
         match self {
-            Self::Integer(range, _, set) => set(draft, range.holds(units::integer(value)?)?),
-            Self::IntegerOrInfinity(_, set) => match value {
-                "infinity" => set(draft, None),
-                number => set(draft, Some(units::integer(number)?)),
-            },
-            Self::ByteSize(range, set) => set(draft, range.holds(units::byte_size(value)?)?),
+            Self::Integer(range, _, set) => set(draft, within(range, units::integer(value)?)?),
+            Self::IntegerOrZero(range, _, set) => {
+                set(draft, zero_or(range, units::integer(value)?)?);
+            }
+            Self::IntegerOrInfinity(_, set) => set(draft, or_infinity(value)?),
+            Self::ByteSize(range, set) => set(draft, within(range, units::byte_size(value)?)?),
+            Self::ByteSizeOrZero(range, set) => {
+                set(draft, zero_or(range, units::byte_size(value)?)?);
+            }
             Self::Memory(set) => set(draft, units::memory(value)?),
             Self::Ratio(set) => set(draft, units::ratio(value)?),
             Self::Flag(set) => set(draft, units::boolean(value)?),
@@ -137,7 +128,6 @@ impl Kind {
                 set(draft, (value != "none").then(|| PathBuf::from(value)));
             }
             Self::Only(word) => (value == *word).then_some(())?,
-            Self::Mechanism(set) => set(draft, name, MECHANISMS.iter().find(|m| **m == value)?),
             Self::Durability(set) => match value {
                 "fsync" => set(draft, Durability::Fsync),
                 "write" => set(draft, Durability::Write),
@@ -164,12 +154,14 @@ impl Kind {
     /// The values taken, in words that complete "expected ...".
     pub(super) fn expects(&self) -> String {
         match self {
-            Self::Integer(range, "", _) => range.expects("a whole number"),
-            Self::Integer(range, unit, _) => range.expects(&format!("a whole number of {unit}")),
-            Self::IntegerOrInfinity(unit, _) => format!("a whole number of {unit}, or `infinity`"),
-            Self::ByteSize(range, _) => {
-                range.expects("a number of bytes, or one with `KB`, `MB`, `GB`")
+            Self::Integer(range, "", _) => numbers("a whole number", range),
+            Self::Integer(range, unit, _) => numbers(&format!("a whole number of {unit}"), range),
+            Self::IntegerOrZero(range, unit, _) => {
+                numbers(&format!("a whole number of {unit}"), range) + OR_ZERO
             }
+            Self::IntegerOrInfinity(unit, _) => format!("a whole number of {unit}, or `infinity`"),
+            Self::ByteSize(range, _) => numbers(BYTES, range),
+            Self::ByteSizeOrZero(range, _) => numbers(BYTES, range) + OR_ZERO,
             Self::Memory(_) => {
                 "a number of bytes, or one with a unit such as `MB`, `MiB`, `GB`, `GiB`".to_owned()
             }
@@ -183,7 +175,7 @@ impl Kind {
             Self::NamedPattern(_) => "a regular expression".to_owned(),
             Self::NamedLimit(_) => "a whole number, or `-1` for no limit".to_owned(),
             Self::NamedInteger(_) => "a whole number".to_owned(),
-            Self::NamedByteSize(_) => "a number of bytes, or one with `KB`, `MB`, `GB`".to_owned(),
+            Self::NamedByteSize(_) => BYTES.to_owned(),
             Self::NamedTime(_) => {
                 "a number of milliseconds, or one with `s`, `m`, `h`, `d`, `w`".to_owned()
             }
@@ -203,7 +195,6 @@ impl Kind {
             }
             Self::Period(_) => "a time such as `$D0`, `$H30`, `$W0D23` or `$M1D0`".to_owned(),
             Self::FileOrFalse(_) => "a path, or `false`".to_owned(),
-            Self::Mechanism(_) => format!("one of `{}`", MECHANISMS.join("`, `")),
             Self::PathOrNone(_) => "a path, or `none`".to_owned(),
             Self::Only(word) => format!("`{word}`"),
             Self::Durability(_) => "`fsync` or `write`".to_owned(),
@@ -226,15 +217,23 @@ impl Kind {
     }
 }
 
-impl Range {
-    fn holds(&self, number: u64) -> Option<u64> {
-        let is_in = (self.min..=self.max).contains(&number);
-        (is_in || (number == 0 && self.zero == Zero::Unlimited)).then_some(number)
-    }
+/// Sizes in words.
+const BYTES: &str = "a number of bytes, or one with `KB`, `MB`, `GB`";
+/// The meaning of 0 where it is below the minimum.
+const OR_ZERO: &str = ", or 0 for no limit";
 
-    fn expects(&self, what: &str) -> String {
-        let Self { min, max, zero } = self;
-        let or = if *zero == Zero::Unlimited { ", or 0 for no limit" } else { "" };
-        format!("{what}, {min} to {max}{or}")
-    }
+fn within(range: &Range, number: u64) -> Option<u64> {
+    range.contains(&number).then_some(number)
+}
+
+fn zero_or(range: &Range, number: u64) -> Option<u64> {
+    if number == 0 { Some(0) } else { within(range, number) }
+}
+
+fn or_infinity(value: &str) -> Option<Option<u64>> {
+    if value == "infinity" { Some(None) } else { units::integer(value).map(Some) }
+}
+
+fn numbers(what: &str, range: &Range) -> String {
+    format!("{what}, {} to {}", range.start(), range.end())
 }

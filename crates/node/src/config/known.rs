@@ -1,120 +1,96 @@
 //! Keys that exist in RabbitMQ, and the nearest name to one that does not.
 
 use super::{option, tls};
-use stdx::edit_distance;
+use stdx::{edit_distance, words};
 
 const LIST: &str = include_str!("known-keys.txt");
 
 /// Keys that have nothing to set here, and the reason: what they begin with.
-pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
+pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
-        &["management.rates_mode", "management_agent.disable_metrics_collector"],
+        "management.rates_mode, management_agent.disable_metrics_collector",
         "figures are taken from counters that are there anyway",
     ),
     (
-        &["management.db_cache_multiplier", "management.delegate_count"],
+        "management.db_cache_multiplier, management.delegate_count",
         "answers are made from what is in this node's memory, each time",
     ),
     (
-        &["management.sample_retention_policies."],
+        "management.sample_retention_policies.",
         "samples are kept for ten minutes, rarer ones for an hour, and of the whole for a day",
     ),
     (
-        &[
-            "management_agent.filter_aggregated_queue_metrics_pattern",
-            "prometheus.filter_aggregated_queue_metrics_pattern",
-        ],
+        "management_agent.filter_aggregated_queue_metrics_pattern, \
+         prometheus.filter_aggregated_queue_metrics_pattern",
         "totals are of all queues, as in current RabbitMQ",
     ),
-    (&["management.require_auth_for_api_reference"], "there is no such page"),
+    ("management.require_auth_for_api_reference", "there is no such page"),
     (
-        &["management.listener.", "prometheus.tcp.listener"],
+        "management.listener., prometheus.tcp.listener",
         "the keys that took their place are `management.tcp`, `management.ssl` and `prometheus.tcp`",
     ),
     (
-        &[
-            "management.ssl.inactivity_timeout",
-            "management.ssl.shutdown_timeout",
-            "management.tcp.inactivity_timeout",
-            "management.tcp.shutdown_timeout",
-            "prometheus.ssl.inactivity_timeout",
-            "prometheus.ssl.shutdown_timeout",
-            "prometheus.tcp.inactivity_timeout",
-            "prometheus.tcp.shutdown_timeout",
-        ],
+        "management.ssl.inactivity_timeout, management.ssl.shutdown_timeout, \
+         management.tcp.inactivity_timeout, management.tcp.shutdown_timeout, \
+         prometheus.ssl.inactivity_timeout, prometheus.ssl.shutdown_timeout, \
+         prometheus.tcp.inactivity_timeout, prometheus.tcp.shutdown_timeout",
         "connections end by `request_timeout` and `idle_timeout`, and no process is left behind",
     ),
     (
-        &["management.disable_basic_auth", "management.oauth_", "http_dispatch.auth_backends."],
+        "management.disable_basic_auth, management.oauth_, http_dispatch.auth_backends.",
         "OAuth 2 and other sources of users are not there yet: nobody could log in but by name and password",
     ),
     (
-        &["management.credential_encryption_secret"],
+        "management.credential_encryption_secret",
         "a cookie is a random number, and has no password in it",
     ),
     (
-        &[
-            "quorum_queue.compute_checksums",
-            "quorum_queue.segment_compute_checksums",
-            "quorum_queue.wal_compute_checksums",
-        ],
+        "quorum_queue.compute_checksums, quorum_queue.segment_compute_checksums, \
+         quorum_queue.wal_compute_checksums",
         "quorum queues are kept in the node's log, which always has checksums",
     ),
     (
-        &[
-            "quorum_queue.compress_mem_tables",
-            "quorum_queue.segment_max_",
-            "quorum_queue.snapshot_chunk_size",
-            "quorum_queue.wal_max_",
-            "raft.segment_max_entries",
-            "raft.snapshot_chunk_size",
-            "raft.wal_",
-        ],
+        "quorum_queue.compress_mem_tables, quorum_queue.segment_max_, \
+         quorum_queue.snapshot_chunk_size, quorum_queue.wal_max_, raft.segment_max_entries, \
+         raft.snapshot_chunk_size, raft.wal_",
         "quorum queues are kept in the node's log: its segments have 16 MiB, what comes together is synced \
          together, and a queue's state is written down as its log grows",
     ),
-    (&["raft.data_dir"], "everything is in the data directory"),
+    ("raft.data_dir", "everything is in the data directory"),
     (
-        &["quorum_queue.commands_soft_limit"],
+        "quorum_queue.commands_soft_limit",
         "publishers wait as soon as a queue's consumers or the disk cannot follow",
     ),
     (
-        &[
-            "quorum_queue.continuous_membership_reconciliation.",
-            "quorum_queue.initial_cluster_size",
-            "quorum_queue.max_append_entries_rpc_batch_size",
-            "quorum_queue.member_placement_tag",
-            "raft.adaptive_failure_detector.",
-        ],
+        "quorum_queue.continuous_membership_reconciliation., quorum_queue.initial_cluster_size, \
+         quorum_queue.max_append_entries_rpc_batch_size, quorum_queue.member_placement_tag, \
+         raft.adaptive_failure_detector.",
         "a queue has one member, on this node",
     ),
     (
-        &["ssl_options.key."],
+        "ssl_options.key.",
         "certificates and keys are read from files: `ssl_options.certfile`, `ssl_options.keyfile`",
     ),
     (
-        &[
-            "ssl_options.client_renegotiation",
-            "ssl_options.secure_renegotiate",
-            "ssl_allow_poodle_attack",
-        ],
+        "ssl_options.client_renegotiation, ssl_options.secure_renegotiate, \
+         ssl_allow_poodle_attack",
         "there is no renegotiation and nothing older than TLS 1.2",
     ),
     (
-        &["ssl_options.dh", "ssl_options.honor_ecc_order", "ssl_options.psk_identity"],
+        "ssl_options.dh, ssl_options.honor_ecc_order, ssl_options.psk_identity",
         "keys are agreed on by elliptic curves, in the node's order",
     ),
     (
-        &["ssl_options.log_alert", "ssl_options.log_level"],
+        "ssl_options.log_alert, ssl_options.log_level",
         "why a handshake failed is always told, in one line",
     ),
-    (&["ssl_options.bypass_pem_cache"], "files are read again when they have changed"),
+    ("ssl_options.bypass_pem_cache", "files are read again when they have changed"),
     (
-        &["stream.ssl_cert_login"],
+        "stream.ssl_cert_login",
         "clients choose the mechanism `EXTERNAL` if it is one of `auth_mechanisms`",
     ),
     (
-        &["consumer_disconnected_timeout"],
+        "consumer_disconnected_timeout",
         "no consumer's node can be out of reach: each is connected to this node, and what it holds comes back \
          as soon as its connection is gone",
     ),
@@ -124,8 +100,8 @@ pub(super) const WITHOUT_EFFECT: &[(&[&str], &str)] = &[
 pub(super) fn without_effect(key: &str) -> Option<&'static str> {
     let own = tls::OWN.iter().find_map(|own| key.strip_prefix(own));
     let shared = own.map_or_else(|| key.to_owned(), |rest| format!("{}{rest}", tls::SHARED));
-    let begins = |(starts, _): &&(&[&str], &str)| {
-        starts.iter().any(|start| key.starts_with(start) || shared.starts_with(start))
+    let begins = |(starts, _): &&(&str, &str)| {
+        words(starts).any(|start| key.starts_with(start) || shared.starts_with(start))
     };
     WITHOUT_EFFECT.iter().find(begins).map(|(_, why)| *why)
 }
@@ -149,7 +125,7 @@ pub(super) fn is_known(key: &[String]) -> bool {
 pub(super) fn nearest(key: &[String]) -> String {
     let wanted = key.join(".");
     option::all()
-        .flat_map(|option| [Some(option.key), option.alias])
+        .flat_map(|option| [Some(option.key()), option.alias])
         .flatten()
         .chain(known_keys())
         .map(|pattern| with_names_of(pattern, key))
@@ -180,11 +156,11 @@ mod tests {
 
     #[test]
     fn keys_without_effect_are_known_ones_that_are_not_declared() {
-        for start in WITHOUT_EFFECT.iter().flat_map(|(starts, _)| *starts) {
+        for start in WITHOUT_EFFECT.iter().flat_map(|(starts, _)| words(starts)) {
             let keys: Vec<&str> = known_keys().filter(|key| key.starts_with(start)).collect();
             assert!(!keys.is_empty(), "{start}");
             for declared in option::all() {
-                assert!(!keys.contains(&declared.key), "{}", declared.key);
+                assert!(!keys.contains(&declared.key()), "{}", declared.key());
             }
         }
         let whole = ["http_dispatch.", "management", "prometheus.", "quorum_queue.", "raft."];
@@ -225,8 +201,8 @@ mod tests {
             // Of RabbitMQ's other configuration file, there.
             "track_auth_attempt_source",
         ];
-        for option in option::all().filter(|option| !ours.contains(&option.key)) {
-            for name in [Some(option.key), option.alias].into_iter().flatten() {
+        for option in option::all().filter(|option| !ours.contains(&option.key())) {
+            for name in [Some(option.key()), option.alias].into_iter().flatten() {
                 assert!(is_known(&key(name)), "{name}");
             }
         }

@@ -6,15 +6,30 @@ use super::tls;
 
 /// One row of the table.
 pub(super) struct ConfigOption {
-    /// The key as RabbitMQ names it; `$x` stands for one free segment.
-    pub(super) key: &'static str,
+    /// The key as RabbitMQ names it, and the default as it would be written: `heartbeat = 60`. In the key
+    /// `$x` stands for one free segment.
+    pub(super) line: &'static str,
     /// Another name of the same option.
     pub(super) alias: Option<&'static str>,
     pub(super) kind: Kind,
-    /// The default as it would be written; empty when there is none.
-    pub(super) default: &'static str,
     /// Its meaning, in one or two sentences of markdown.
     pub(super) doc: &'static str,
+}
+
+impl ConfigOption {
+    pub(super) fn key(&self) -> &'static str {
+        self.line.split_once(" = ").map_or(self.line, |(key, _)| key)
+    }
+
+    /// Empty when there is none.
+    pub(super) fn default(&self) -> &'static str {
+        self.line.split_once(" = ").map_or("", |(_, default)| default)
+    }
+
+    pub(super) const fn also(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
 }
 
 /// An option and what its key's free segment stood for.
@@ -29,7 +44,7 @@ pub(super) struct Found {
 impl Found {
     /// The same for every way of writing the same setting.
     pub(super) fn canonical_key(&self) -> (Option<usize>, &'static str, String) {
-        (self.own, self.option.key, self.name.clone())
+        (self.own, self.option.key(), self.name.clone())
     }
 }
 
@@ -53,13 +68,15 @@ pub(super) fn find(key: &[String]) -> Option<Found> {
         }
     }
     let exact = |option: &&'static ConfigOption| {
-        let names = [Some(option.key), option.alias];
+        let names = [Some(option.key()), option.alias];
         names.into_iter().flatten().any(|name| name.split('.').eq(key.iter()))
     };
     if let Some(option) = all().find(exact) {
         return Some(Found { option, name: String::new(), own: None });
     }
-    all().find_map(|option| Some(Found { option, name: free_segment(option.key, key)?, own: None }))
+    all().find_map(|option| {
+        Some(Found { option, name: free_segment(option.key(), key)?, own: None })
+    })
 }
 
 /// The segment of `key` in place of the free segment of `pattern`; `None` if the other segments differ.
@@ -73,16 +90,6 @@ fn free_segment(pattern: &str, key: &[String]) -> Option<String> {
     key.get(segments.iter().position(is_free)?).cloned()
 }
 
-pub(super) const fn row(
-    key: &'static str,
-    default: &'static str,
-    kind: Kind,
-    doc: &'static str,
-) -> ConfigOption {
-    ConfigOption { key, alias: None, kind, default, doc }
-}
-
-pub(super) const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
-    option.alias = Some(alias);
-    option
+pub(super) const fn row(line: &'static str, kind: Kind, doc: &'static str) -> ConfigOption {
+    ConfigOption { line, alias: None, kind, doc }
 }

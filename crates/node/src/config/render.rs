@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::environment::{Effect, VARIABLES, Variable};
 use super::known;
 use super::option::{self, ConfigOption};
+use stdx::words;
 
 /// The groups of options on the page of the documentation and in the sample file: the first key of each,
 /// and its title.
@@ -35,8 +36,7 @@ const EXPECT: &str = "writing to a String does not fail";
 pub(crate) fn help_text() -> String {
     let mut out = String::new();
     for option in option::all() {
-        let default = if option.default.is_empty() { "" } else { " = " };
-        writeln!(out, "{}{default}{}", option.key, option.default).expect(EXPECT);
+        writeln!(out, "{}", option.line).expect(EXPECT);
         if let Some(alias) = option.alias {
             writeln!(out, "    Also `{alias}`.").expect(EXPECT);
         }
@@ -62,7 +62,7 @@ pub(crate) fn markdown() -> String {
     }
     out.push_str(WITHOUT_EFFECT);
     for (keys, why) in known::WITHOUT_EFFECT {
-        let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", shown_start(key))).collect();
+        let keys: Vec<String> = words(keys).map(|key| format!("`{}`", shown_start(key))).collect();
         writeln!(out, "| {} | {why} |", keys.join(", ")).expect(EXPECT);
     }
     out.push_str(ENVIRONMENT);
@@ -103,7 +103,7 @@ pub(crate) fn sample() -> String {
 
 /// The title of the group whose first option this is.
 fn group_begun_by(option: &ConfigOption) -> Option<&'static str> {
-    GROUPS.iter().find(|(first, _)| *first == option.key).map(|(_, title)| *title)
+    GROUPS.iter().find(|(first, _)| *first == option.key()).map(|(_, title)| *title)
 }
 
 fn write_sample(out: &mut String, option: &ConfigOption) {
@@ -118,15 +118,15 @@ fn write_sample(out: &mut String, option: &ConfigOption) {
         write!(out, " {word}").expect(EXPECT);
         width += word.len() + 1;
     }
-    let line = format!("# {} = {}", option.key, option.default);
+    let line = format!("# {} = {}", option.key(), option.default());
     writeln!(out, "\n{}", line.trim_end()).expect(EXPECT);
 }
 
 fn write_section(out: &mut String, option: &ConfigOption) {
-    writeln!(out, "\n### `{}`\n\n{}\n", option.key, option.doc).expect(EXPECT);
+    writeln!(out, "\n### `{}`\n\n{}\n", option.key(), option.doc).expect(EXPECT);
     writeln!(out, "- Takes {}.", option.kind.expects()).expect(EXPECT);
-    if !option.default.is_empty() {
-        writeln!(out, "- Default: `{}`.", option.default).expect(EXPECT);
+    if !option.default().is_empty() {
+        writeln!(out, "- Default: `{}`.", option.default()).expect(EXPECT);
     }
     if let Some(alias) = option.alias {
         writeln!(out, "- Also written `{alias}`.").expect(EXPECT);
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn every_group_begins_with_an_option() {
         for (first, title) in GROUPS {
-            assert!(option::all().any(|option| option.key == *first), "{title}");
+            assert!(option::all().any(|option| option.key() == *first), "{title}");
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
     fn the_help_text_has_every_option() {
         let help = help_text();
         for option in option::all() {
-            assert!(help.lines().any(|line| line.starts_with(option.key)), "{}", option.key);
+            assert!(help.lines().any(|line| line.starts_with(option.key())), "{}", option.key());
         }
     }
 }

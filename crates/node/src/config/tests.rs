@@ -50,9 +50,9 @@ fn an_empty_file_is_the_default() {
 
 #[test]
 fn each_documented_default_is_the_default() {
-    for option in option::all().filter(|option| !option.default.is_empty()) {
-        let key = option.key.replace("$name", "default");
-        let text = format!("{key} = {}", option.default);
+    for option in option::all().filter(|option| !option.default().is_empty()) {
+        let key = option.key().replace("$name", "default");
+        let text = format!("{key} = {}", option.default());
         assert_eq!(config(&text), Config::default(), "{text}");
     }
 }

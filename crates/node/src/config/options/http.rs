@@ -1,17 +1,18 @@
 //! The options of the HTTP API and of Prometheus.
 
 use super::fits;
-use crate::config::kind::{Kind, Range, Zero};
-use crate::config::option::{ConfigOption, also, row};
+use crate::config::kind::Kind;
+use crate::config::option::{ConfigOption, row};
 use http::MessageAccess;
+use std::ops::RangeInclusive;
 
-const COUNT: Range = Range { min: 1, max: u32::MAX as u64, zero: Zero::Plain };
+const COUNT: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
-const PORT: Range = Range { min: 0, max: 65_535, zero: Zero::Plain };
+const PORT: RangeInclusive<u64> = 0..=65_535;
 
-const TIME: Range = Range { min: 1, max: 600_000, zero: Zero::Plain };
+const TIME: RangeInclusive<u64> = 1..=600_000;
 
-const AGE: Range = Range { min: 0, max: 525_600_000, zero: Zero::Plain };
+const AGE: RangeInclusive<u64> = 0..=525_600_000;
 
 /// Options of one of the listeners, of the API or of Prometheus, with TLS or without.
 macro_rules! listener {
@@ -19,19 +20,16 @@ macro_rules! listener {
         &[
             row(
                 concat!($start, ".port"),
-                "",
                 Kind::Integer(PORT, "", |d, v| d.config.http.$kind.$place.port = Some(fits(v))),
                 $port,
             ),
             row(
                 concat!($start, ".ip"),
-                "",
                 Kind::Text(|d, v| d.config.http.$kind.$place.ip = Some(v.to_owned())),
                 $ip,
             ),
             row(
-                concat!($start, ".max_connections"),
-                "20000",
+                concat!($start, ".max_connections = 20000"),
                 Kind::IntegerOrInfinity("connections", |d, v| {
                     let most = v.and_then(|most| usize::try_from(most).ok());
                     d.config.http.$kind.$place.limits.connections_max =
@@ -40,33 +38,23 @@ macro_rules! listener {
                 "Most connections to it at a time; more wait.",
             ),
             row(
-                concat!($start, ".compress"),
-                "true",
+                concat!($start, ".compress = true"),
                 Kind::Flag(|d, v| d.config.http.$kind.$place.limits.compresses = v),
                 "Whether answers are compressed for clients that take that.",
             ),
             row(
-                concat!($start, ".request_timeout"),
-                "10000",
-                Kind::Integer(TIME, "milliseconds", |d, v| {
-                    d.config.http.$kind.$place.limits.request_timeout_ms = v
-                }),
+                concat!($start, ".request_timeout = 10000"),
+                Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.request_timeout_ms = v),
                 "Time that a client has to agree on keys, and to send the head of its first or next request.",
             ),
             row(
-                concat!($start, ".idle_timeout"),
-                "10000",
-                Kind::Integer(TIME, "milliseconds", |d, v| {
-                    d.config.http.$kind.$place.limits.idle_timeout_ms = v
-                }),
+                concat!($start, ".idle_timeout = 10000"),
+                Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.idle_timeout_ms = v),
                 "Time that it has to send the body of a request, and may read nothing of an answer.",
             ),
             row(
                 concat!($start, ".max_keepalive"),
-                "",
-                Kind::Integer(COUNT, "requests", |d, v| {
-                    d.config.http.$kind.$place.limits.requests_max = v
-                }),
+                Kind::Integer(COUNT, "requests", |d, v| d.config.http.$kind.$place.limits.requests_max = v),
                 "Most requests on one connection; no limit when not set.",
             ),
         ]
@@ -79,8 +67,7 @@ const CONNECTIONS_MAX: usize = usize::MAX >> 3;
 /// Every option of theirs that Leveret acts on.
 pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
     &[row(
-        "management.enabled",
-        "true",
+        "management.enabled = true",
         Kind::Flag(|d, v| d.config.http.api.is_enabled = v),
         "Whether there is an HTTP API. `leveret ctl` works without it.",
     )],
@@ -101,182 +88,144 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
     ),
     &[
         row(
-            "management.ssl.backlog",
-            "1024",
-            Kind::Integer(COUNT, "connections", |d, v| {
-                d.config.http.api.ssl.limits.backlog = fits(v)
-            }),
+            "management.ssl.backlog = 1024",
+            Kind::Integer(COUNT, "connections", |d, v| d.config.http.api.ssl.limits.backlog = fits(v)),
             "Length of its queue of connections not yet accepted.",
         ),
         row(
-            "management.http.max_body_size",
-            "20000000",
-            Kind::ByteSize(Range { min: 1_024, max: 1 << 30, zero: Zero::Plain }, |d, v| {
-                d.config.http.settings.body_bytes_max = fits(v)
-            }),
+            "management.http.max_body_size = 20000000",
+            Kind::ByteSize(1_024..=1 << 30, |d, v| d.config.http.settings.body_bytes_max = fits(v)),
             "Longest body of a request of the HTTP API.",
         ),
         row(
             "management.path_prefix",
-            "",
             Kind::Text(|d, v| d.config.http.settings.set_prefix(v)),
             "The beginning of all addresses of the HTTP API, for a proxy that shares a host between several.",
         ),
         row(
-            "management.cors.allow_origins",
-            "none",
+            "management.cors.allow_origins = none",
             Kind::Nothing(|d| d.config.http.settings.origins.clear()),
             "Pages of no other place may use the HTTP API.",
         ),
         row(
             "management.cors.allow_origins.$name",
-            "",
             Kind::NamedText(|d, _, v| d.config.http.settings.origins.push(v.to_owned())),
             "A place whose pages may use the HTTP API from a browser, such as `https://tools.example.org`; `*` is \
              all of them. With a cookie they may change nothing.",
         ),
         row(
-            "management.cors.max_age",
-            "1800",
+            "management.cors.max_age = 1800",
             Kind::Integer(AGE, "seconds", |d, v| d.config.http.settings.origins_age_s = v),
             "Time that browsers may remember what such a page may do.",
         ),
         row(
-            "management.csp.policy",
-            "script-src 'self'; object-src 'self'",
+            "management.csp.policy = script-src 'self'; object-src 'self'",
             Kind::Text(|d, v| d.config.http.settings.set_header("content-security-policy", v)),
             "The header `Content-Security-Policy` of answers.",
         ),
         row(
             "management.hsts.policy",
-            "",
             Kind::Text(|d, v| d.config.http.settings.set_header("strict-transport-security", v)),
             "The header `Strict-Transport-Security` of answers over TLS. Where there is no port without TLS it is \
              `max-age=31536000` if nothing is said.",
         ),
         row(
-            "management.headers.content_type_options",
-            "nosniff",
+            "management.headers.content_type_options = nosniff",
             Kind::Text(|d, v| d.config.http.settings.set_header("x-content-type-options", v)),
             "The header `X-Content-Type-Options` of answers.",
         ),
         row(
             "management.headers.frame_options",
-            "",
             Kind::Text(|d, v| d.config.http.settings.set_header("x-frame-options", v)),
             "The header `X-Frame-Options` of answers.",
         ),
         row(
-            "management.headers.referrer_policy",
-            "same-origin",
+            "management.headers.referrer_policy = same-origin",
             Kind::Text(|d, v| d.config.http.settings.set_header("referrer-policy", v)),
             "The header `Referrer-Policy` of answers.",
         ),
         row(
             "management.headers.xss_protection",
-            "",
             Kind::Text(|d, v| d.config.http.settings.set_header("x-xss-protection", v)),
             "The header `X-XSS-Protection` of answers.",
         ),
         row(
-            "management.http.hide_allow_header",
-            "false",
+            "management.http.hide_allow_header = false",
             Kind::Flag(|d, v| d.config.http.settings.shows_allowed = !v),
             "Whether answers leave out which methods their address has.",
         ),
         row(
-            "management.login_session_timeout",
-            "480",
+            "management.login_session_timeout = 480",
             Kind::Integer(AGE, "minutes", |d, v| d.config.http.settings.login_ms = v * 60_000),
             "Time that a login with a cookie holds.",
         ),
         row(
-            "management.disable_stats",
-            "false",
+            "management.disable_stats = false",
             Kind::Flag(|d, v| d.config.http.settings.is_plain = v),
             "Whether lists of queues are without figures; a request may say otherwise (`disable_stats`).",
         ),
         row(
-            "management.enable_queue_totals",
-            "false",
+            "management.enable_queue_totals = false",
             Kind::Flag(|d, v| d.config.http.settings.has_totals = v),
             "Whether these lists have the numbers of messages all the same.",
         ),
         row(
-            "management.restrictions.operator_policy_changes.disabled",
-            "false",
+            "management.restrictions.operator_policy_changes.disabled = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.keeps_operator_policies = v),
             "Whether operator policies cannot be changed by HTTP.",
         ),
         row(
-            "management.restrictions.quorum_queue_replica_operations.disabled",
-            "false",
+            "management.restrictions.quorum_queue_replica_operations.disabled = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.keeps_members = v),
             "Whether members of quorum queues cannot be added or deleted by HTTP.",
         ),
         row(
-            "management.definitions.require_json_extension",
-            "false",
+            "management.definitions.require_json_extension = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.needs_json_files = v),
             "Whether a file of definitions in a form has to have a name that ends in `.json`.",
         ),
-        also(
-            "http_dispatch.access_log_dir",
-            row(
-                "management.http_log_dir",
-                "",
-                Kind::Text(|d, v| {
-                    d.log.access_dir = Some(v.into());
-                    d.config.http.settings.logs_access = true;
-                }),
-                "A directory, inside the data directory if it is relative: each request to the HTTP API and to \
-                 Prometheus is a line of `access.log` there, in Apache's combined form, times in UTC. \
-                 `log.file.rotation` says when it moves itself away.",
-            ),
-        ),
         row(
-            "management.message_access",
-            "full",
-            Kind::Word(&["full", "headers", "none"], |d, v| {
-                d.config.http.settings.restrictions.message_access = MessageAccess::of(v)
+            "management.http_log_dir",
+            Kind::Text(|d, v| {
+                d.log.access_dir = Some(v.into());
+                d.config.http.settings.logs_access = true;
             }),
+            "A directory, inside the data directory if it is relative: each request to the HTTP API and to \
+             Prometheus is a line of `access.log` there, in Apache's combined form, times in UTC. \
+             `log.file.rotation` says when it moves itself away.",
+        )
+        .also("http_dispatch.access_log_dir"),
+        row(
+            "management.message_access = full",
+            Kind::Word(&["full", "headers", "none"], |d, v| d.config.http.settings.restrictions.message_access = MessageAccess::of(v)),
             "How much of messages users may look at by HTTP: all, all but bodies, or nothing. Leveret's own key.",
         ),
         row(
             "management.ui.label",
-            "",
             Kind::Text(|d, v| d.config.http.settings.look.label = v.into()),
             "The environment that the node is part of, shown on every page of the web UI: `production`. \
              Leveret's own key.",
         ),
         row(
-            "management.ui.color",
-            "gray",
-            Kind::Word(&["gray", "red", "orange", "green", "blue", "purple"], |d, v| {
-                d.config.http.settings.look.color = v.into();
-            }),
+            "management.ui.color = gray",
+            Kind::Word(&["gray", "red", "orange", "green", "blue", "purple"], |d, v| d.config.http.settings.look.color = v.into()),
             "The color of that label. Leveret's own key.",
         ),
         row(
-            "management.undo_window",
-            "600",
-            Kind::Integer(Range { min: 0, max: 604_800, zero: Zero::Plain }, "seconds", |d, v| {
-                d.config.http.undo_window_s = v;
-            }),
+            "management.undo_window = 600",
+            Kind::Integer(0..=604_800, "seconds", |d, v| d.config.http.undo_window_s = v),
             "How long what is purged, deleted or removed by HTTP and `leveret ctl` can be \
              [brought back](messages.md#undo); 0 is not at all. It takes 1 GiB, and 5 % of the free disk, at \
              most. Leveret's own key.",
         ),
         row(
-            "trace_files.directory",
-            "traces",
+            "trace_files.directory = traces",
             Kind::Text(|d, v| d.config.http.trace_dir = v.into()),
             "The directory of the files that traces are written to (`PUT /api/traces`), inside the data \
              directory if it is relative. Leveret's own key.",
         ),
         row(
-            "prometheus.enabled",
-            "true",
+            "prometheus.enabled = true",
             Kind::Flag(|d, v| d.config.http.metrics.is_enabled = v),
             "Whether there is a listener for Prometheus.",
         ),
@@ -298,28 +247,22 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
     ),
     &[
         row(
-            "prometheus.ssl.backlog",
-            "1024",
-            Kind::Integer(COUNT, "connections", |d, v| {
-                d.config.http.metrics.ssl.limits.backlog = fits(v)
-            }),
+            "prometheus.ssl.backlog = 1024",
+            Kind::Integer(COUNT, "connections", |d, v| d.config.http.metrics.ssl.limits.backlog = fits(v)),
             "Length of its queue of connections not yet accepted.",
         ),
         row(
-            "prometheus.return_per_object_metrics",
-            "false",
+            "prometheus.return_per_object_metrics = false",
             Kind::Flag(|d, v| d.config.http.settings.metrics.is_per_object = v),
             "Whether `/metrics` answers as `/metrics/per-object` does.",
         ),
         row(
-            "prometheus.path",
-            "/metrics",
+            "prometheus.path = /metrics",
             Kind::Text(|d, v| d.config.http.settings.metrics.path = v.to_owned()),
             "The address of the figures.",
         ),
         row(
-            "prometheus.authentication.enabled",
-            "false",
+            "prometheus.authentication.enabled = false",
             Kind::Flag(|d, v| d.config.http.settings.metrics.needs_login = v),
             "Whether figures are for users alone, with name and password.",
         ),

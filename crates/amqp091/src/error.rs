@@ -96,7 +96,6 @@ impl WireError {
     /// COMPAT: RabbitMQ answers a malformed method with 501. On an unknown method, a malformed
     /// table and malformed properties its reader process dies and the socket with it; here the peer
     /// is told. Test: `errors_name_the_method_and_the_reply_code`.
-    #[must_use]
     pub const fn reply_code(&self) -> ReplyCode {
         match self {
             Self::FrameTooLarge { .. }
@@ -119,7 +118,6 @@ impl WireError {
     }
 
     /// The method to name in the close, if one is at fault.
-    #[must_use]
     pub const fn method(&self) -> Option<MethodId> {
         match self {
             Self::UnknownMethod(method) | Self::Method { method, .. } => Some(*method),

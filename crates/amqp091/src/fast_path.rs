@@ -49,21 +49,18 @@ impl WholePublish<'_> {
     pub const EXCHANGE_AT: usize = EXCHANGE_AT;
 
     /// Index of the routing key's first octet.
-    #[must_use]
     #[inline]
     pub const fn key_at(&self) -> usize {
         EXCHANGE_AT + self.exchange.len() + 1
     }
 
     /// Index of the properties' first octet.
-    #[must_use]
     #[inline]
     pub const fn properties_at(&self) -> usize {
         self.key_at() + self.routing_key.len() + KEY_TO_PROPERTIES_BYTES
     }
 
     /// Index of the body's first octet, unless it is empty.
-    #[must_use]
     #[inline]
     pub const fn body_at(&self) -> usize {
         self.properties_at() + self.properties.as_bytes().len() + 1 + FRAME_HEADER_BYTES

@@ -42,7 +42,6 @@ impl FrameKind {
     }
 
     /// The type octet.
-    #[must_use]
     pub const fn octet(self) -> u8 {
         match self {
             Self::Method => 1,

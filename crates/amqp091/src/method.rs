@@ -192,7 +192,6 @@ macro_rules! methods {
             }
 
             /// Class and method number.
-            #[must_use]
             pub const fn id(&self) -> MethodId {
                 match self {
                     $(Self::$name(_) => $name::ID,)*
@@ -212,7 +211,6 @@ macro_rules! methods {
             pub const ALL: &'static [Self] = &[$($name::ID),*];
 
             /// Names and types of the fields, for tools that show or make up methods.
-            #[must_use]
             pub const fn fields(self) -> Option<&'static [(&'static str, FieldKind)]> {
                 match (self.class, self.method) {
                     $(($class, $method) => Some($name::FIELDS),)*
@@ -221,7 +219,6 @@ macro_rules! methods {
             }
 
             /// The name in the specification's spelling, such as `basic.publish`.
-            #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match (self.class, self.method) {
                     $(($class, $method) => Some($text),)*
@@ -240,7 +237,6 @@ macro_rules! methods {
 
 impl Method<'_> {
     /// The name in the specification's spelling, such as `basic.publish`.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.id().name().unwrap_or_default()
     }

@@ -15,13 +15,11 @@ macro_rules! reply_codes {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The number on the wire.
-            #[must_use]
             pub const fn code(self) -> u16 {
                 self as u16
             }
 
             /// The name reply texts begin with.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -29,7 +27,6 @@ macro_rules! reply_codes {
             }
 
             /// Whether the error closes the whole connection, not just the channel.
-            #[must_use]
             pub const fn is_hard(self) -> bool {
                 match self {
                     $(Self::$name => $hard,)*

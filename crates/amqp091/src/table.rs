@@ -40,7 +40,6 @@ impl Table {
     }
 
     /// The first value under `name`.
-    #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&Value> {
         self.0.iter().find(|(key, _)| key.as_bytes() == name).map(|(_, value)| value)
     }
@@ -77,13 +76,11 @@ impl Table {
     }
 
     /// The number of entries.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there is no entry.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -94,7 +91,6 @@ impl Table {
     }
 
     /// The entries without the length in front: what [`TableRef`] looks into.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode_entries(&mut out);

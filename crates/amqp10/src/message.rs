@@ -198,7 +198,6 @@ impl<'a> Sections<'a> {
     }
 
     /// The bytes that were not read yet.
-    #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.0.0
     }

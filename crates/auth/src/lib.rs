@@ -68,7 +68,6 @@ pub struct AuthenticatedUser {
 
 impl AuthenticatedUser {
     /// Whether the user has a tag.
-    #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|known| known.as_str() == tag)
     }

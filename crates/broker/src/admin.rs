@@ -22,7 +22,6 @@ pub struct Operations<'b>(pub(crate) &'b Broker);
 
 impl Broker {
     /// Requests of operators.
-    #[must_use]
     pub const fn operations(&self) -> Operations<'_> {
         Operations(self)
     }

@@ -57,7 +57,6 @@ impl Alarms {
     }
 
     /// Whether this alarm is on.
-    #[must_use]
     pub fn is_on(&self, alarm: Alarm) -> bool {
         self.bits.load(Ordering::Relaxed) & alarm.bit() != 0
     }
@@ -69,7 +68,6 @@ impl Alarms {
     }
 
     /// The reason that `connection.blocked` gives, as RabbitMQ words it; `None` without an alarm.
-    #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
         let bits = self.bits.load(Ordering::Relaxed);
         match bits & (MEMORY | DISK) {

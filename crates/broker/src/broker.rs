@@ -99,7 +99,6 @@ impl Broker {
     }
 
     /// Whether the data directory was empty: the caller creates the default virtual host and user.
-    #[must_use]
     pub const fn is_new(&self) -> bool {
         self.start.was_new
     }
@@ -113,7 +112,6 @@ impl Broker {
     }
 
     /// Changes of definitions.
-    #[must_use]
     pub const fn changes(&self) -> Changes<'_> {
         Changes(self)
     }

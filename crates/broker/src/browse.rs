@@ -81,7 +81,6 @@ impl Browser {
     }
 
     /// The place where the look goes on.
-    #[must_use]
     pub const fn place(&self) -> LookFrom {
         match (self.since_ms, self.toward) {
             (Some(since_ms), Toward::Later(position)) => LookFrom::TimeMs { since_ms, position },

@@ -86,7 +86,6 @@ pub struct PeerCertificate {
 
 impl Identity {
     /// Whether its client uses the stream protocol.
-    #[must_use]
     pub fn is_of_streams(&self) -> bool {
         self.protocol == "stream"
     }
@@ -202,7 +201,6 @@ pub struct PublishTotals {
 
 impl PublishTotals {
     /// Messages that went to a queue, or to who waited for a direct reply.
-    #[must_use]
     pub const fn n_routed(&self) -> u64 {
         self.n_published.saturating_sub(self.n_returned + self.n_dropped)
     }
@@ -333,13 +331,11 @@ impl Connection {
     }
 
     /// Publishes of a channel whose confirms wait for the disk.
-    #[must_use]
     pub fn n_unconfirmed(&self, channel: ChannelId) -> u64 {
         self.confirms.get().map_or(0, |confirms| confirms.n_waiting(channel))
     }
 
     /// Whether anything was published on the channels it has now.
-    #[must_use]
     pub fn has_published(&self) -> bool {
         let channels = stdx::lock(&self.channels);
         channels.values().any(|channel| channel.published.counts().n() > 0)
@@ -352,7 +348,6 @@ impl Connection {
     }
 
     /// The number of its channels.
-    #[must_use]
     pub fn n_channels(&self) -> usize {
         stdx::lock(&self.channels).len()
     }
@@ -434,7 +429,6 @@ impl Connections {
     }
 
     /// Connections opened since the node started, and channels.
-    #[must_use]
     pub fn n_opened(&self) -> (u64, u64) {
         (self.last_id.load(Ordering::Relaxed), self.n_channels_opened.load(Ordering::Relaxed))
     }
@@ -506,7 +500,6 @@ impl Connections {
     }
 
     /// Writes to sockets since the start.
-    #[must_use]
     pub fn n_writes(&self) -> u64 {
         let by_id = stdx::lock(&self.by_id);
         let now: u64 = by_id.values().map(|it| it.sent.n_calls.load(Ordering::Relaxed)).sum();
@@ -540,13 +533,11 @@ impl Connections {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         stdx::lock(&self.by_id).len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

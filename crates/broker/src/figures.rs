@@ -107,7 +107,6 @@ pub struct Figures<'b>(pub(crate) &'b Broker);
 
 impl Broker {
     /// Its figures.
-    #[must_use]
     pub const fn figures(&self) -> Figures<'_> {
         Figures(self)
     }
@@ -249,7 +248,6 @@ impl Figures<'_> {
     }
 
     /// Messages that died in queues since the start.
-    #[must_use]
     pub fn deaths(&self) -> &Deaths {
         self.0.classic.storage().deaths()
     }

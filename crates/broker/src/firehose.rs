@@ -111,7 +111,6 @@ pub struct Firehose<'b>(&'b Broker);
 
 impl Broker {
     /// The firehose.
-    #[must_use]
     pub const fn firehose(&self) -> Firehose<'_> {
         Firehose(self)
     }
@@ -125,7 +124,6 @@ impl<'b> Firehose<'b> {
     }
 
     /// The spans that wait, if there are to be any.
-    #[must_use]
     pub fn spans(&self) -> Option<&'b Arc<Spans>> {
         self.0.timers.tracing().spans()
     }
@@ -157,7 +155,6 @@ impl<'b> Firehose<'b> {
     }
 
     /// Whether anything of a virtual host is traced.
-    #[must_use]
     pub fn is_on(&self, vhost: &str) -> bool {
         self.0.timers.tracing().of(vhost).is_some()
     }

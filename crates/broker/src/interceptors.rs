@@ -33,7 +33,6 @@ pub struct Interceptors {
 
 impl Interceptors {
     /// Whether there is anything to write as messages are published.
-    #[must_use]
     pub const fn any_incoming(&self) -> bool {
         self.timestamp.is_some() || self.routing_node.is_some() || self.new_traces > 0
     }

@@ -43,7 +43,6 @@ pub enum QueueRef {
 
 impl QueueRef {
     /// Its definition.
-    #[must_use]
     pub fn def(&self) -> &Arc<QueueDef> {
         each!(self, queue => queue.def())
     }
@@ -56,7 +55,6 @@ impl QueueRef {
 
     /// The queue as a classic one: for background work, the delayed messages that operators list and cancel,
     /// and tests.
-    #[must_use]
     pub const fn as_classic(&self) -> Option<&Arc<Queue>> {
         match self {
             Self::Classic(queue) => Some(queue),
@@ -90,7 +88,6 @@ impl QueueRef {
     }
 
     /// Whether it is still being read after a start: its clients wait until it is.
-    #[must_use]
     pub fn is_loading(&self) -> bool {
         match self {
             Self::Classic(queue) => queue.is_loading(),

@@ -103,7 +103,6 @@ pub enum OpenError {
 
 impl OpenError {
     /// Whether data is damaged or missing, so that a repair may help.
-    #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
             Self::Log(error) | Self::Store(StoreError::Disk(error)) => {
@@ -186,7 +185,6 @@ impl Found {
     }
 
     /// The node whose data it is.
-    #[must_use]
     pub const fn node(&self) -> log::NodeId {
         self.log.node()
     }

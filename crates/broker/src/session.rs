@@ -113,7 +113,6 @@ impl Session {
 
     /// The connection as listings see it; its task waits on
     /// [`kicked`](Connection::kicked) and counts bytes here.
-    #[must_use]
     pub const fn connection(&self) -> &Arc<Connection> {
         self.client.access.connection()
     }
@@ -149,7 +148,6 @@ impl Session {
     }
 
     /// Connections that were given something and sleep, or are about to be given something.
-    #[must_use]
     pub fn n_to_wake(&self) -> usize {
         self.client.turn.n_to_wake()
     }

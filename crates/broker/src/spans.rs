@@ -99,7 +99,6 @@ impl Spans {
     }
 
     /// Spans that were dropped since the start.
-    #[must_use]
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped.load(Ordering::Relaxed)
     }

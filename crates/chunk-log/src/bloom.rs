@@ -45,7 +45,6 @@ impl Filter {
     }
 
     /// The bytes for the chunk: none if no message has a filter value.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         if self.has_values { &self.bits } else { &[] }
     }

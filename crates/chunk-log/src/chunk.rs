@@ -112,7 +112,6 @@ impl<'a> ChunkAtHand<'a> {
 
     /// The entries, and the trailer behind them if that is wanted.
     #[inline]
-    #[must_use]
     pub fn data(&self, with_trailer: bool) -> &'a [u8] {
         let trailer_bytes = if with_trailer { self.header.trailer_bytes } else { 0 };
         let from = size(self.header.data_at());
@@ -127,19 +126,16 @@ impl FileRange {
     }
 
     /// Where it begins in the file.
-    #[must_use]
     pub const fn at(&self) -> u64 {
         self.at
     }
 
     /// Its bytes: those of the entries.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -159,7 +155,6 @@ impl FileRange {
 
     /// How many bytes from `from` on can be read without waiting for the device, up to 256 KiB; as near as a
     /// look at one byte in 64 KiB can tell.
-    #[must_use]
     pub fn n_at_hand(&self, from: u64) -> u64 {
         let n = self.len.saturating_sub(from).min(AT_HAND_BYTES_MAX);
         let is_cold = |at: &u64| {

@@ -65,7 +65,6 @@ impl StreamFiles {
     }
 
     /// How many files are open, besides those in use that had to make room.
-    #[must_use]
     pub fn n_open(&self) -> usize {
         let opened = self.opened();
         let is_open = |slot: &&Weak<Slot>| slot.upgrade().is_some_and(|slot| slot.is_open());
@@ -96,7 +95,6 @@ impl StreamFiles {
     }
 
     /// Whether there are any such files.
-    #[must_use]
     pub fn has_removed(&self) -> bool {
         !self.removed().is_empty()
     }

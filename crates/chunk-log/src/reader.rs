@@ -127,13 +127,11 @@ impl Reader {
     }
 
     /// The log that is read.
-    #[must_use]
     pub const fn log(&self) -> &LogView {
         &self.view
     }
 
     /// The offset behind the last chunk that was given or passed over; at the start, the first chunk's.
-    #[must_use]
     pub const fn next_offset(&self) -> u64 {
         self.next_offset
     }
@@ -153,7 +151,6 @@ impl Reader {
     }
 
     /// Whether there is a next chunk at hand.
-    #[must_use]
     pub fn has_at_hand(&self) -> bool {
         self.at_hand().is_some()
     }

@@ -14,7 +14,6 @@ pub struct Retention {
 
 impl Retention {
     /// Whether nothing ever goes.
-    #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         self.bytes_max.is_none() && self.age_max_ms.is_none()
     }

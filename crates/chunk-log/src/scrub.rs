@@ -63,7 +63,6 @@ impl LogView {
 
 impl Scrub {
     /// The findings by now.
-    #[must_use]
     pub const fn found(&self) -> &Scrubbed {
         &self.found
     }

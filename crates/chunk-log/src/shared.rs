@@ -263,7 +263,6 @@ impl LogView {
     }
 
     /// How many segments there are.
-    #[must_use]
     pub fn n_segments(&self) -> usize {
         self.0.state().segments.len()
     }

@@ -51,7 +51,6 @@ impl SyncJob {
     }
 
     /// Up to where the log is durable afterwards.
-    #[must_use]
     pub const fn end(&self) -> LogEnd {
         self.end
     }

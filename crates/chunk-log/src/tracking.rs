@@ -71,7 +71,6 @@ impl Tracking {
     }
 
     /// Whether nothing is tracked.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sequences.is_empty() && self.offsets.is_empty() && self.timestamps.is_empty()
     }

@@ -105,13 +105,11 @@ impl ChunkLog {
     }
 
     /// The log as readers and listings see it.
-    #[must_use]
     pub const fn view(&self) -> &LogView {
         &self.view
     }
 
     /// Where the log ends: the next chunk has this ordinal and id.
-    #[must_use]
     pub const fn end(&self) -> LogEnd {
         self.tail.end.log_end()
     }
@@ -129,7 +127,6 @@ impl ChunkLog {
 
     /// Whether the next append is to begin with a snapshot of the tracking, unless that is empty: it
     /// goes into a new segment, or many trailers have come since the last snapshot.
-    #[must_use]
     pub fn is_snapshot_due(&self) -> bool {
         self.is_segment_full() || self.n_trailers >= SNAPSHOT_TRAILERS
     }
@@ -200,7 +197,6 @@ impl ChunkLog {
     }
 
     /// Whether a checkpoint has nothing to do.
-    #[must_use]
     pub fn is_checkpointed(&self) -> bool {
         let mark = self.tail.unsynced(false).mark;
         self.pending.is_empty() && self.tail.end.synced == mark

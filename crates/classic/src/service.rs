@@ -92,13 +92,11 @@ pub struct ClassicService {
 
 impl ClassicService {
     /// The parts of the node that its queues share.
-    #[must_use]
     pub const fn services(&self) -> &Arc<Services> {
         &self.services
     }
 
     /// The storage.
-    #[must_use]
     pub fn storage(&self) -> &Storage {
         &self.services.storage
     }

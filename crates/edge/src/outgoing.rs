@@ -71,7 +71,6 @@ impl Outgoing {
 
     /// Bytes that wait to be written.
     #[inline]
-    #[must_use]
     pub fn n_pending(&self) -> usize {
         self.rope.n_bytes() + self.n_in_flight
     }
@@ -131,7 +130,6 @@ impl Outgoing {
 
     /// Whether deliveries were settled by being written.
     #[inline]
-    #[must_use]
     pub fn has_settled(&self) -> bool {
         self.auto_acks.has_written()
     }
@@ -156,7 +154,6 @@ impl Outgoing {
 
     /// Whether there is anything to be taken.
     #[inline]
-    #[must_use]
     pub fn has_something(&self) -> bool {
         self.rope.n_bytes() > 0
             || !self.paused.is_empty()
@@ -221,7 +218,6 @@ impl Outgoing {
 
     /// The progress of the connection's close.
     #[inline]
-    #[must_use]
     pub const fn closing(&self) -> Closing {
         self.closing
     }
@@ -240,13 +236,11 @@ impl Outgoing {
     }
 
     /// Bytes ever taken.
-    #[must_use]
     pub const fn n_taken(&self) -> u64 {
         self.n_taken
     }
 
     /// Whether nothing goes out, and has not since so many bytes were taken.
-    #[must_use]
     pub fn is_silent_since(&self, n_taken: u64) -> bool {
         self.n_taken == n_taken && self.n_pending() == 0
     }

@@ -19,7 +19,6 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// The name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -39,7 +38,6 @@ impl Mechanism {
     }
 
     /// Whether there is a password to be checked.
-    #[must_use]
     pub const fn takes_password(self) -> bool {
         match self {
             Self::Plain | Self::AmqPlain | Self::CrDemo => true,
@@ -48,7 +46,6 @@ impl Mechanism {
     }
 
     /// The challenge after the client's first response, for mechanisms that have one.
-    #[must_use]
     pub const fn challenge(self) -> Option<&'static [u8]> {
         match self {
             Self::Plain | Self::AmqPlain | Self::Anonymous | Self::External => None,

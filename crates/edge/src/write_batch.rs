@@ -40,13 +40,11 @@ impl WriteBatch {
     }
 
     /// Whether everything is written.
-    #[must_use]
     pub const fn is_written(&self) -> bool {
         self.n_left == 0
     }
 
     /// The number of bytes left to write.
-    #[must_use]
     pub const fn n_left(&self) -> usize {
         self.n_left
     }
@@ -58,7 +56,6 @@ impl WriteBatch {
 
     /// Whether something is settled by being written: the outbox is to be told of each write
     /// ([`Outgoing::wrote`](crate::Outgoing::wrote)).
-    #[must_use]
     pub const fn is_watched(&self) -> bool {
         self.is_watched
     }
@@ -69,7 +66,6 @@ impl WriteBatch {
     }
 
     /// Whether the connection is to be failed.
-    #[must_use]
     pub const fn has_refusal(&self) -> bool {
         self.refusal.is_some()
     }
@@ -81,7 +77,6 @@ impl WriteBatch {
     }
 
     /// Set when nothing follows these bytes.
-    #[must_use]
     pub const fn close_mode(&self) -> Option<CloseMode> {
         self.close_mode
     }

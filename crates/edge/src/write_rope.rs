@@ -61,7 +61,6 @@ impl WriteRope {
     }
 
     /// All bytes, spliced ones included.
-    #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.bytes.len() + self.spliced_bytes
     }

@@ -133,7 +133,6 @@ impl Connection {
     }
 
     /// The limits agreed on; final once a virtual host is asked for.
-    #[must_use]
     pub const fn negotiated(&self) -> Negotiated {
         self.life.negotiated
     }
@@ -144,13 +143,11 @@ impl Connection {
     }
 
     /// Whether the client has said that it speaks this protocol.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.life.phase != Phase::Header
     }
 
     /// The reason, for the log, why the connection ended without a broker's doing.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.life.failure.as_deref()
     }

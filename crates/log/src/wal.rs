@@ -501,7 +501,6 @@ impl Wal {
     }
 
     /// Whether the caller may go on reading from its peers; see [`Wal::poll_capacity`].
-    #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.unsynced_bytes() < self.shared.options.unsynced_bytes_max
     }
@@ -580,7 +579,6 @@ impl Wal {
     }
 
     /// The first failure, if there was one: nothing becomes durable any more.
-    #[must_use]
     pub fn poisoned(&self) -> Option<&str> {
         if self.shared.poisoned.load(Ordering::Acquire) {
             return Some(self.shared.failure.get().map_or("", String::as_str));

@@ -23,7 +23,6 @@ pub struct AnnotationsPart {
 
 impl AnnotationsPart {
     /// The bytes.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -34,7 +33,6 @@ impl Annotations {
     pub const NONE: Self = Self { deadline_ms: None, dead_lettered: false };
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_none(&self) -> bool {
         self.deadline_ms.is_none() && !self.dead_lettered
     }

@@ -40,7 +40,6 @@ impl<'a> View<'a> {
     }
 
     /// Whether the publisher wants the message to survive a restart.
-    #[must_use]
     #[inline]
     pub fn is_persistent(&self) -> bool {
         self.0.is_persistent()
@@ -89,7 +88,6 @@ impl<'a> View<'a> {
     }
 
     /// A copy that owns its data and can be changed; none of properties that no front has checked.
-    #[must_use]
     pub fn to_properties(&self) -> Option<Properties> {
         self.0.to_owned().ok()
     }

@@ -210,7 +210,6 @@ pub enum Command {
 impl Command {
     /// Whether it may make definitions longer without end, as clients can repeat it: what deletes, limits or
     /// replaces does not.
-    #[must_use]
     pub const fn adds(&self) -> bool {
         match self {
             Self::CreateVhost { .. }

@@ -24,7 +24,6 @@ pub enum ConfirmOn {
 
 impl ConfirmOn {
     /// As it is written.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enqueue => "enqueue",
@@ -34,7 +33,6 @@ impl ConfirmOn {
     }
 
     /// Whether confirms wait for consumers.
-    #[must_use]
     pub const fn waits_for_consumers(self) -> bool {
         !matches!(self, Self::Enqueue)
     }

@@ -253,7 +253,6 @@ pub enum MetaError {
 
 impl MetaError {
     /// The sort of refusal.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::VhostNotFound(_)

@@ -52,13 +52,11 @@ pub struct ExchangeDef {
 
 impl ExchangeDef {
     /// The exchange of its argument `alternate-exchange`, if it has one.
-    #[must_use]
     pub fn alternate(&self) -> Option<&str> {
         self.arguments.get(ALTERNATE.as_bytes()).and_then(Value::as_str)
     }
 
     /// Whether it is the node's own and cannot be deleted.
-    #[must_use]
     pub fn is_predeclared(&self) -> bool {
         self.name.is_empty() || is_reserved(&self.name)
     }

@@ -85,7 +85,6 @@ impl ExchangeSettings {
     }
 
     /// Whether the host has to look at each message.
-    #[must_use]
     pub const fn any(&self) -> bool {
         self.history.is_some() || self.deduplication.is_some() || self.delays
     }

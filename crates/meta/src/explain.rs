@@ -35,7 +35,6 @@ pub enum Standing {
 
 impl Standing {
     /// The words of the API.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InForce => "in force",
@@ -60,7 +59,6 @@ pub enum Origin {
 
 impl Origin {
     /// The words of the API.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Argument => "argument",
@@ -220,7 +218,6 @@ pub enum AccessReason {
 
 impl AccessReason {
     /// Whether the user may.
-    #[must_use]
     pub const fn is_allowed(&self) -> bool {
         matches!(self, Self::Pattern { matches: true, .. })
     }

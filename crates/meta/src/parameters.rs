@@ -13,7 +13,6 @@ pub struct Parameters(OrdMap<Name, OrdMap<Name, Json>>);
 
 impl Parameters {
     /// A parameter.
-    #[must_use]
     pub fn get(&self, component: &str, name: &str) -> Option<&Json> {
         self.0.get(component)?.get(name)
     }
@@ -52,7 +51,6 @@ pub struct GlobalParameters(OrdMap<Name, Json>);
 
 impl GlobalParameters {
     /// A parameter.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.0.get(name)
     }

@@ -36,7 +36,6 @@ pub enum HashAlgorithm {
 
 impl HashAlgorithm {
     /// The name RabbitMQ uses in definitions.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sha256 => "rabbit_password_hashing_sha256",
@@ -107,7 +106,6 @@ impl PasswordHash {
     }
 
     /// The text for definitions.
-    #[must_use]
     pub fn to_base64(&self) -> String {
         BASE64.encode(&self.salted)
     }
@@ -117,13 +115,11 @@ impl PasswordHash {
     }
 
     /// The hash's algorithm.
-    #[must_use]
     pub const fn algorithm(&self) -> HashAlgorithm {
         self.algorithm
     }
 
     /// Whether there is no password.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.salted.is_empty()
     }

@@ -55,7 +55,6 @@ impl Pattern {
     }
 
     /// The expression.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -55,13 +55,11 @@ impl TopicPermissions {
     }
 
     /// The expression for publishing, as set.
-    #[must_use]
     pub fn write(&self) -> &str {
         &self.write.text
     }
 
     /// The expression for binding, as set.
-    #[must_use]
     pub fn read(&self) -> &str {
         &self.read.text
     }

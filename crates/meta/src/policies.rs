@@ -46,7 +46,6 @@ impl Policies {
     }
 
     /// A policy.
-    #[must_use]
     pub fn get(&self, scope: PolicyScope, name: &str) -> Option<&Arc<Policy>> {
         self.of(scope).get(name)
     }
@@ -62,7 +61,6 @@ impl Policies {
 
     /// The policy in force for a queue: of those that match, the one with the highest priority (the
     /// first by name among equals).
-    #[must_use]
     pub fn of_queue(&self, scope: PolicyScope, queue: &QueueDef) -> Option<&Arc<Policy>> {
         if queue.is_internal() {
             return None;
@@ -71,7 +69,6 @@ impl Policies {
     }
 
     /// The policy in force for an exchange.
-    #[must_use]
     pub fn of_exchange(&self, scope: PolicyScope, exchange: &str) -> Option<&Arc<Policy>> {
         self.effective(scope, Target::Exchange, exchange)
     }
@@ -137,7 +134,6 @@ impl Policies {
     }
 
     /// The sharded exchanges by name.
-    #[must_use]
     pub const fn sharded(&self) -> &Sharded {
         &self.sharded
     }

@@ -40,7 +40,6 @@ impl ApplyTo {
     ];
 
     /// The word operators use.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -150,13 +149,11 @@ impl Policy {
     }
 
     /// As it was set.
-    #[must_use]
     pub const fn spec(&self) -> &PolicySpec {
         &self.spec
     }
 
     /// The policy's settings, by key.
-    #[must_use]
     pub const fn settings(&self) -> &Map<String, Value> {
         &self.settings
     }

@@ -55,13 +55,11 @@ impl QueueDef {
     }
 
     /// The delaying exchange whose messages it holds back: such queues are the broker's own.
-    #[must_use]
     pub fn delays_for(&self) -> Option<&str> {
         self.name.strip_prefix(DELAYED_PREFIX)
     }
 
     /// Whether clients may see it at most.
-    #[must_use]
     pub fn is_internal(&self) -> bool {
         is_internal_name(&self.name)
     }

@@ -70,7 +70,6 @@ pub struct LengthLimits {
 
 impl LengthLimits {
     /// Whether there is any limit.
-    #[must_use]
     pub const fn any(&self) -> bool {
         self.messages_max.is_some() || self.bytes_max.is_some()
     }

@@ -116,7 +116,6 @@ impl QueueKind {
     }
 
     /// The name used in `x-queue-type`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.capabilities().name
     }
@@ -155,7 +154,6 @@ pub enum QueueVersion {
 
 impl QueueVersion {
     /// As it is written.
-    #[must_use]
     pub const fn number(self) -> u8 {
         match self {
             Self::V1 => 1,

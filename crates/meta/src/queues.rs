@@ -20,7 +20,6 @@ pub struct Queues {
 
 impl Queues {
     /// A queue.
-    #[must_use]
     pub fn get(&self, id: QueueId) -> Option<&Arc<QueueDef>> {
         self.by_id.get(&id)
     }
@@ -31,13 +30,11 @@ impl Queues {
     }
 
     /// The number of queues.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

@@ -51,7 +51,6 @@ pub enum Permission {
 
 impl Permission {
     /// The word used in error texts.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Configure => "configure",

@@ -178,7 +178,6 @@ impl State {
     }
 
     /// A virtual host.
-    #[must_use]
     pub fn vhost(&self, name: &str) -> Option<&Vhost> {
         self.resources.vhost(name)
     }
@@ -189,49 +188,41 @@ impl State {
     }
 
     /// The queues of all virtual hosts by id.
-    #[must_use]
     pub const fn queues(&self) -> &Queues {
         self.resources.queues()
     }
 
     /// The users and what they may do.
-    #[must_use]
     pub const fn users(&self) -> &Users {
         &self.users
     }
 
     /// The parameters of the whole cluster.
-    #[must_use]
     pub const fn global_parameters(&self) -> &GlobalParameters {
         &self.global_parameters
     }
 
     /// An exchange; the default exchange has the empty name.
-    #[must_use]
     pub fn exchange(&self, vhost: &str, name: &str) -> Option<&Arc<ExchangeDef>> {
         self.vhost(vhost)?.exchange(name)
     }
 
     /// A queue by name.
-    #[must_use]
     pub fn queue(&self, vhost: &str, name: &str) -> Option<&Arc<QueueDef>> {
         self.vhost(vhost)?.queue(name)
     }
 
     /// A queue by id.
-    #[must_use]
     pub fn queue_by_id(&self, id: QueueId) -> Option<&Arc<QueueDef>> {
         self.queues().get(id)
     }
 
     /// A user.
-    #[must_use]
     pub fn user(&self, name: &str) -> Option<&User> {
         self.users.get(name)
     }
 
     /// The routing table of a virtual host.
-    #[must_use]
     pub fn routes(&self, vhost: &str) -> Option<&Routes> {
         self.vhost(vhost).map(Vhost::routes)
     }

@@ -43,37 +43,31 @@ impl User {
     }
 
     /// The name.
-    #[must_use]
     pub const fn name(&self) -> &Name {
         &self.name
     }
 
     /// The password's hash.
-    #[must_use]
     pub const fn password(&self) -> &PasswordHash {
         &self.password
     }
 
     /// Tags, for example `administrator`, in the order they were set.
-    #[must_use]
     pub fn tags(&self) -> &[Name] {
         &self.tags
     }
 
     /// Whether the user has a tag.
-    #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|known| known.as_str() == tag)
     }
 
     /// Limits.
-    #[must_use]
     pub const fn limits(&self) -> UserLimits {
         self.limits
     }
 
     /// The user's permissions in a virtual host; without permissions there is no access at all.
-    #[must_use]
     pub fn permissions_in(&self, vhost: &str) -> Option<&Permissions> {
         self.permissions.get(vhost).map(|permissions| &**permissions)
     }
@@ -84,7 +78,6 @@ impl User {
     }
 
     /// The topic permissions at one exchange.
-    #[must_use]
     pub fn topic_permissions_at(&self, vhost: &str, exchange: &str) -> Option<&TopicPermissions> {
         let exchanges = self.topic_permissions.get(vhost)?;
         exchanges.get(exchange).map(|permissions| &**permissions)

@@ -19,13 +19,11 @@ pub struct Users(OrdMap<Name, Arc<User>>);
 
 impl Users {
     /// A user.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&User> {
         self.0.get(name).map(|user| &**user)
     }
 
     /// A user with all permissions; the same one as long as nothing about it changes.
-    #[must_use]
     pub fn shared(&self, name: &str) -> Option<&Arc<User>> {
         self.0.get(name)
     }
@@ -56,7 +54,6 @@ impl Users {
     }
 
     /// Whether a user has access to a virtual host at all.
-    #[must_use]
     pub fn may_enter(&self, user: &str, vhost: &str) -> bool {
         self.get(user).is_some_and(|user| user.permissions_in(vhost).is_some())
     }

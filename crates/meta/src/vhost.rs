@@ -82,31 +82,26 @@ impl Vhost {
     }
 
     /// The name.
-    #[must_use]
     pub const fn name(&self) -> &Name {
         &self.name
     }
 
     /// Description and the like.
-    #[must_use]
     pub const fn metadata(&self) -> &VhostMetadata {
         &self.metadata
     }
 
     /// Limits.
-    #[must_use]
     pub const fn limits(&self) -> VhostLimits {
         self.limits
     }
 
     /// The routing table.
-    #[must_use]
     pub const fn routes(&self) -> &Routes {
         &self.routes
     }
 
     /// An exchange; the default exchange has the empty name.
-    #[must_use]
     pub fn exchange(&self, name: &str) -> Option<&Arc<ExchangeDef>> {
         self.exchanges.get(name)
     }
@@ -126,7 +121,6 @@ impl Vhost {
     }
 
     /// A queue.
-    #[must_use]
     pub fn queue(&self, name: &str) -> Option<&Arc<QueueDef>> {
         self.queues.get(name)
     }
@@ -151,13 +145,11 @@ impl Vhost {
     }
 
     /// The policies.
-    #[must_use]
     pub const fn policies(&self) -> &Policies {
         &self.policies
     }
 
     /// The parameters.
-    #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }

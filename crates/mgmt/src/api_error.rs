@@ -48,7 +48,6 @@ pub enum Kind {
 
 impl Kind {
     /// As programs look at it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad_request",

@@ -83,7 +83,6 @@ pub struct Management {
 
 impl Management {
     /// The listeners that clients can connect to.
-    #[must_use]
     pub fn open_listeners(&self) -> &[ListenerInfo] {
         if *self.suspended.borrow() { &[] } else { &self.node_info.listeners }
     }

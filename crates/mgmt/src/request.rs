@@ -67,13 +67,11 @@ impl Request {
     }
 
     /// A text, if it is there and is one.
-    #[must_use]
     pub fn optional(&self, field: &str) -> Option<&str> {
         self.value(field).and_then(Value::as_str)
     }
 
     /// A field as it came.
-    #[must_use]
     pub fn value(&self, field: &str) -> Option<&Value> {
         self.0.get(field)
     }

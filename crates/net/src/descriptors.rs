@@ -36,7 +36,6 @@ impl Descriptors {
     }
 
     /// Descriptors the process may have.
-    #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
@@ -47,7 +46,6 @@ impl Descriptors {
     }
 
     /// Whether new connections are refused for want of descriptors, or were until just now.
-    #[must_use]
     pub fn is_alarm_on(&self) -> bool {
         self.alarm.load(Ordering::Relaxed) > 0
     }

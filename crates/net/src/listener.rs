@@ -38,7 +38,6 @@ pub struct Service {
 
 impl Service {
     /// RabbitMQ's word for its listeners.
-    #[must_use]
     pub const fn listener_name(&self) -> &'static str {
         match (&self.protocol, &self.tls) {
             (Protocol::Amqp091(_), None) => "amqp",
@@ -49,7 +48,6 @@ impl Service {
     }
 
     /// RabbitMQ's description of its listeners.
-    #[must_use]
     pub const fn purpose(&self) -> &'static str {
         match (&self.protocol, &self.tls) {
             (Protocol::Amqp091(_), None) => "AMQP 0-9-1",
@@ -109,19 +107,16 @@ impl Listener {
     }
 
     /// The clients it is for.
-    #[must_use]
     pub const fn service(&self) -> &Service {
         &self.service
     }
 
     /// The address bound, with the port the system chose where 0 was asked for.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The socket, to accept connections from.
-    #[must_use]
     pub const fn socket(&self) -> &TcpListener {
         &self.socket
     }

@@ -154,7 +154,6 @@ impl Server {
     }
 
     /// The number of sockets being served; of those that only wait for their clients to close them, none.
-    #[must_use]
     pub fn n_connections(&self) -> usize {
         *self.n_tasks.borrow()
     }

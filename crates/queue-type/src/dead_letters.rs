@@ -72,7 +72,6 @@ pub struct TriedLetter {
 
 impl TriedLetter {
     /// Whether all its queues have it.
-    #[must_use]
     pub const fn has_arrived(&self) -> bool {
         self.refused_by.is_empty() && self.lost_at.is_none()
     }

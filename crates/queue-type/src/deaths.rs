@@ -38,7 +38,6 @@ impl Deaths {
     }
 
     /// Dead letters that all their queues have; those that are sent at least once alone.
-    #[must_use]
     pub fn n_confirmed(&self) -> u64 {
         let counters = self.of(QueueKind::Quorum, DeadLetters::AtLeastOnce);
         counters.n_confirmed.load(Ordering::Relaxed)

@@ -98,7 +98,6 @@ pub enum Activity {
 
 impl Activity {
     /// As listings show it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",

@@ -93,7 +93,6 @@ impl Counts {
     }
 
     /// Everything that went to consumers and fetchers.
-    #[must_use]
     pub fn n_delivered(&self) -> u64 {
         [Count::Delivered, Count::DeliveredAuto, Count::Got, Count::GotAuto]
             .into_iter()

@@ -25,7 +25,6 @@ impl Wakes {
     }
 
     /// Connections that were given something and sleep, or are about to be given something.
-    #[must_use]
     pub fn n_connections(&self) -> usize {
         self.wakers.len().saturating_add(self.n_gathered_for)
     }

@@ -21,7 +21,6 @@ pub struct SingleActive {
 
 impl SingleActive {
     /// The active consumer, if there is any.
-    #[must_use]
     pub const fn active(&self) -> Option<ConsumerKey> {
         self.active
     }

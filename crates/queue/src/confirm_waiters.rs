@@ -83,19 +83,16 @@ impl Default for ConfirmWaiters {
 
 impl ConfirmWaiters {
     /// Publishes that wait.
-    #[must_use]
     pub fn len(&self) -> u64 {
         (self.n_in_places + self.strays.len()) as u64
     }
 
     /// Whether none waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n_in_places == 0 && self.strays.is_empty()
     }
 
     /// Sizes of their bodies together.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -289,13 +286,11 @@ impl ConfirmWaiters {
 
     /// Whether the message at `position` is one of those that were [given up](ConfirmWaiters::give_up).
     #[inline]
-    #[must_use]
     pub fn is_given_up(&self, position: u64) -> bool {
         !self.given_up.is_empty() && self.given_up.contains(position)
     }
 
     /// Whether there are messages that were [given up](ConfirmWaiters::give_up).
-    #[must_use]
     pub const fn has_given_up(&self) -> bool {
         !self.given_up.is_empty()
     }

@@ -48,7 +48,6 @@ pub struct Checkout {
 
 impl Checkout {
     /// The credit of a consumer with nothing in its way but its prefetch limit.
-    #[must_use]
     pub const fn credit(&self) -> u32 {
         match (self.settling, self.prefetch) {
             (AckMode::Manual, Some(limit)) => limit,
@@ -100,7 +99,6 @@ impl Consumers {
     }
 
     /// Who is the single active consumer, where only one at a time gets deliveries.
-    #[must_use]
     pub fn single(&self) -> Option<&SingleActive> {
         self.single.as_deref()
     }
@@ -113,20 +111,17 @@ impl Consumers {
     }
 
     /// Consumers that get deliveries, also those without credit for the moment.
-    #[must_use]
     pub const fn n_active(&self) -> usize {
         self.n_active
     }
 
     /// Messages held by all consumers together.
-    #[must_use]
     pub const fn n_held(&self) -> u64 {
         self.n_held
     }
 
     /// A consumer that was added and not detached since.
     #[inline]
-    #[must_use]
     pub fn get(&self, key: ConsumerKey) -> Option<&Consumer> {
         self.table.get(key)
     }

@@ -72,7 +72,6 @@ impl Fifo {
 
     /// The messages that nobody holds.
     #[inline]
-    #[must_use]
     pub const fn messages(&self) -> &Messages {
         &self.messages
     }
@@ -85,7 +84,6 @@ impl Fifo {
 
     /// The consumers and what each holds.
     #[inline]
-    #[must_use]
     pub const fn consumers(&self) -> &Consumers {
         &self.consumers
     }
@@ -98,7 +96,6 @@ impl Fifo {
 
     /// Whether nobody could be given a message now, so that calling
     /// [`Fifo::next_delivery`] is in vain.
-    #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.messages.n_ready() == 0 || self.consumers.next().is_none()
     }

@@ -41,7 +41,6 @@ impl ReadyBytes {
     }
 
     /// Sizes of all ready messages; 0 without a limit on bytes.
-    #[must_use]
     pub const fn get(&self) -> u64 {
         self.bytes
     }

@@ -526,7 +526,6 @@ impl Machine {
     }
 
     /// Figures and lists, as of now.
-    #[must_use]
     pub const fn facts(&self) -> Facts<'_> {
         Facts::of(self)
     }

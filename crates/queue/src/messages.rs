@@ -19,13 +19,11 @@ pub struct Messages {
 impl Messages {
     /// Messages a consumer could get now.
     #[inline]
-    #[must_use]
     pub fn n_ready(&self) -> u64 {
         self.policy.as_ref().map_or(self.ready.len(), |policy| policy.priorities().n_ready())
     }
 
     /// The position the next message will get.
-    #[must_use]
     pub const fn next_position(&self) -> u64 {
         self.next_position
     }
@@ -60,7 +58,6 @@ impl Messages {
     }
 
     /// The state of its policy, or of messages that expire; none in a plain queue.
-    #[must_use]
     pub fn policy(&self) -> Option<&PolicyState> {
         self.policy.as_deref()
     }

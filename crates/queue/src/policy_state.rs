@@ -51,13 +51,11 @@ impl PolicyState {
     }
 
     /// Messages that wait to be tried again.
-    #[must_use]
     pub const fn delayed(&self) -> &Delayed {
         &self.delayed
     }
 
     /// How often messages came back.
-    #[must_use]
     pub const fn returns(&self) -> &Returns {
         &self.returns
     }
@@ -68,7 +66,6 @@ impl PolicyState {
     }
 
     /// Sizes of the ready messages, where there is a limit on bytes.
-    #[must_use]
     pub const fn ready_bytes(&self) -> &ReadyBytes {
         &self.ready_bytes
     }

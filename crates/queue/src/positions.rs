@@ -38,20 +38,17 @@ impl PositionSet {
     }
 
     /// Number of positions.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.holed.len() + self.tail.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Blocks of bits kept for positions with holes in between: what the set costs in memory, at
     /// about 64 bytes each.
-    #[must_use]
     pub fn n_blocks(&self) -> usize {
         self.holed.n_blocks()
     }

@@ -156,7 +156,6 @@ impl Reason {
     pub const ALL: [Self; 4] = [Self::Rejected, Self::Expired, Self::MaxLen, Self::DeliveryLimit];
 
     /// As `x-death` spells it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",

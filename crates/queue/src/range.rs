@@ -18,13 +18,11 @@ impl PositionRange {
     }
 
     /// How many positions it holds.
-    #[must_use]
     pub const fn len(self) -> u64 {
         self.end - self.start
     }
 
     /// Never true for a range held in a set.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start >= self.end
     }

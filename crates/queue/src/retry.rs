@@ -47,13 +47,11 @@ pub struct Delayed {
 
 impl Delayed {
     /// Number of messages.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.n_messages
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.n_messages == 0
     }

@@ -72,13 +72,11 @@ impl Round {
     }
 
     /// Messages in it.
-    #[must_use]
     pub const fn n_messages(&self) -> u64 {
         self.n_messages
     }
 
     /// Whether a deeper backlog would not make it longer.
-    #[must_use]
     pub const fn is_longest(&self) -> bool {
         self.n_each == TURN_MAX
     }

@@ -105,7 +105,6 @@ impl Standings {
     }
 
     /// Whether a consumer had it before, of a message that nobody holds.
-    #[must_use]
     pub fn is_redelivered(&self, position: u64) -> bool {
         find(&self.redelivered, position, |range| *range).is_some()
     }

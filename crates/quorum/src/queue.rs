@@ -85,7 +85,6 @@ impl QuorumQueue {
     }
 
     /// Its definition.
-    #[must_use]
     pub const fn def(&self) -> &Arc<QueueDef> {
         self.context.def()
     }
@@ -252,7 +251,6 @@ impl QuorumQueue {
     }
 
     /// Whether it is deleted, or about to be.
-    #[must_use]
     pub fn is_deleted(&self) -> bool {
         stdx::lock(&self.state).is_deleted
     }

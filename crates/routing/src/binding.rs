@@ -82,25 +82,21 @@ impl Binding {
     }
 
     /// The exchange whose messages it leads on.
-    #[must_use]
     pub const fn source(&self) -> &Name {
         &self.source
     }
 
     /// The binding's destination.
-    #[must_use]
     pub const fn destination(&self) -> &Destination {
         &self.destination
     }
 
     /// The binding key.
-    #[must_use]
     pub const fn key(&self) -> &RoutingKey {
         &self.key
     }
 
     /// The arguments as given when it was made.
-    #[must_use]
     pub const fn arguments(&self) -> &Table {
         &self.arguments
     }

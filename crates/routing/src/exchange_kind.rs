@@ -50,7 +50,6 @@ impl ExchangeKind {
     ];
 
     /// The name used on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",

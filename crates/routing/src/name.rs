@@ -11,7 +11,6 @@ pub struct Name(Arc<str>);
 
 impl Name {
     /// The text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,7 +78,6 @@ pub struct RoutingKey(Arc<[u8]>);
 
 impl RoutingKey {
     /// The bytes.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -186,7 +186,6 @@ impl Routes {
     }
 
     /// The number of bindings with this exchange as their source.
-    #[must_use]
     pub fn n_bindings_from(&self, exchange: &str) -> usize {
         self.exchanges.get(exchange).map_or(0, |exchange| exchange.n_bindings())
     }
@@ -213,7 +212,6 @@ impl Routes {
     }
 
     /// The number of bindings, without the implied ones of the default exchange.
-    #[must_use]
     pub fn n_bindings(&self) -> usize {
         self.by_destination.len()
     }

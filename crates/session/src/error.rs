@@ -51,7 +51,6 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Whether the whole connection is lost, not only the channel.
-    #[must_use]
     pub const fn closes_connection(self) -> bool {
         match self {
             Self::ContentTooLarge

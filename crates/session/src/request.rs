@@ -75,7 +75,6 @@ pub enum Content {
 
 impl Content {
     /// Bytes of the body.
-    #[must_use]
     pub fn n_bytes(&self) -> u64 {
         match self {
             Self::Inline(span) => u64::from(span.len),
@@ -136,7 +135,6 @@ impl Flag {
     }
 
     /// True for `Yes`.
-    #[must_use]
     pub const fn is_set(self) -> bool {
         matches!(self, Self::Yes)
     }

@@ -34,7 +34,6 @@ pub struct Append {
 
 impl Append {
     /// The entries, in the input of the read.
-    #[must_use]
     pub fn entries<'a>(&'a self, input: &'a [u8]) -> &'a [u8] {
         match &self.entries {
             Content::Inline(span) => span.of(input),
@@ -365,7 +364,6 @@ pub enum ChunkData<'a> {
 
 impl ChunkData<'_> {
     /// The number of bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Borrowed(bytes) => bytes.len(),
@@ -375,7 +373,6 @@ impl ChunkData<'_> {
     }
 
     /// Whether there are no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -23,7 +23,6 @@ pub struct StreamCounts {
 
 impl StreamCounts {
     /// Errors told with this response code.
-    #[must_use]
     pub fn n_refused(&self, code: u16) -> u64 {
         self.refused.get(usize::from(code)).copied().unwrap_or_default()
     }

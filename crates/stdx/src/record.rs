@@ -35,13 +35,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes that have not been read yet.
-    #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Whether everything has been read.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -62,7 +62,6 @@ pub struct PageKey {
 
 impl PageKey {
     /// The page's first position.
-    #[must_use]
     pub const fn first(&self) -> u64 {
         self.first
     }
@@ -132,19 +131,16 @@ pub struct Backlog {
 
 impl Backlog {
     /// Memory its pages take: content and 16 bytes for each message.
-    #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.paging.resident_bytes
     }
 
     /// Bytes of all messages, wherever they are, as [`MessageRef::size_bytes`] counts them.
-    #[must_use]
     pub const fn stored_bytes(&self) -> u64 {
         self.stored_bytes
     }
 
     /// Its pages, to be looked at.
-    #[must_use]
     pub const fn pages(&self) -> &Pages {
         &self.pages
     }

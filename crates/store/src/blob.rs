@@ -188,7 +188,6 @@ impl BlobStore {
     }
 
     /// Whether something waits for [`Self::sync`].
-    #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.unsynced_bytes() > 0
     }
@@ -200,13 +199,11 @@ impl BlobStore {
     }
 
     /// Whether more may be appended without having too much in memory.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.unsynced_bytes() < self.dir.options().unsynced_bytes_max
     }
 
     /// The directory, relative to the disk's root.
-    #[must_use]
     pub fn dir(&self) -> &str {
         &self.dir.options().dir
     }

@@ -33,7 +33,6 @@ pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 impl StoreError {
     /// Whether the disk is to blame: it may go better next time, or nothing does any more. Nothing is lost
     /// by it that was read before.
-    #[must_use]
     pub const fn is_of_disk(&self) -> bool {
         matches!(self, Self::Poisoned { .. } | Self::Disk(LogError::Io { .. }))
     }

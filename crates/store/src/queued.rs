@@ -31,7 +31,6 @@ pub struct StoredBody {
 
 impl StoredBody {
     /// Length of all that is stored.
-    #[must_use]
     pub const fn blob_bytes(&self) -> u32 {
         self.bytes + self.properties_bytes
     }

@@ -141,7 +141,6 @@ impl V1Queue {
     }
 
     /// Whether something waits for [`Self::sync`].
-    #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.unsynced_bytes() > 0
     }
@@ -153,7 +152,6 @@ impl V1Queue {
     }
 
     /// Whether more may be published without having too much in memory.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.unsynced_bytes() < self.options.unsynced_bytes_max
     }

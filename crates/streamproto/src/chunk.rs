@@ -118,25 +118,21 @@ impl ChunkHeader {
     }
 
     /// The size of the whole chunk as it is stored.
-    #[must_use]
     pub const fn stored_bytes(&self) -> u64 {
         self.data_at() + self.data_bytes as u64 + self.trailer_bytes as u64
     }
 
     /// Where the entries begin in the chunk as it is stored.
-    #[must_use]
     pub const fn data_at(&self) -> u64 {
         CHUNK_HEADER_BYTES as u64 + self.filter_bytes as u64
     }
 
     /// The size of the chunk as it is delivered: header and entries.
-    #[must_use]
     pub const fn delivered_bytes(&self) -> u64 {
         CHUNK_HEADER_BYTES as u64 + self.data_bytes as u64
     }
 
     /// The offset behind the last message.
-    #[must_use]
     pub const fn next_offset(&self) -> u64 {
         self.chunk_id.saturating_add(self.n_records as u64)
     }
@@ -222,7 +218,6 @@ impl<'a> Chunk<'a> {
     }
 
     /// The entries with their offsets. What is wrong with one shows as it is reached.
-    #[must_use]
     pub const fn entries(&self) -> Entries<'a> {
         Entries::new(self.data, self.header.n_entries, self.header.chunk_id)
     }

@@ -28,13 +28,11 @@ impl CommandId {
     }
 
     /// Whether the key has the bit of responses.
-    #[must_use]
     pub const fn is_response(self) -> bool {
         self.key & RESPONSE_BIT != 0
     }
 
     /// The key without that bit, if it is known.
-    #[must_use]
     pub const fn known_key(self) -> Option<Key> {
         Key::from_code(self.key & !RESPONSE_BIT)
     }

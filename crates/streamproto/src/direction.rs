@@ -109,7 +109,6 @@ macro_rules! direction {
             }
 
             /// Key and version.
-            #[must_use]
             pub const fn id(&self) -> CommandId {
                 match self {
                     Self::Code(response) => response.id(),

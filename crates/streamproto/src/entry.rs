@@ -30,13 +30,11 @@ impl Compression {
     pub const ZSTD: Self = Self(4);
 
     /// The number.
-    #[must_use]
     pub const fn code(self) -> u8 {
         self.0
     }
 
     /// Whether there is such a compression.
-    #[must_use]
     pub const fn is_known(self) -> bool {
         self.0 <= Self::ZSTD.0
     }
@@ -103,7 +101,6 @@ impl Default for Entry<'_> {
 
 impl Entry<'_> {
     /// The number of messages, and so of offsets that the entry takes.
-    #[must_use]
     pub const fn n_records(&self) -> u16 {
         match self {
             Self::Message(_) => 1,
@@ -176,7 +173,6 @@ impl<'a> Entries<'a> {
     }
 
     /// The offset behind the entries that were returned.
-    #[must_use]
     pub const fn next_offset(&self) -> u64 {
         self.next_offset
     }

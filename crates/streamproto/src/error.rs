@@ -63,7 +63,6 @@ impl WireError {
     ///
     /// COMPAT: RabbitMQ takes a malformed command for one that it does not know.
     /// Test: `errors_name_the_command_and_the_closing_code`.
-    #[must_use]
     pub const fn response_code(&self) -> ResponseCode {
         match self {
             Self::FrameTooLarge { .. } => ResponseCode::FRAME_TOO_LARGE,

@@ -27,7 +27,6 @@ macro_rules! keys {
             }
 
             /// The name in the reference's spelling, such as `DeclarePublisher`.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -35,7 +34,6 @@ macro_rules! keys {
             }
 
             /// The highest version this crate knows; the lowest is 1.
-            #[must_use]
             pub const fn version_max(self) -> u16 {
                 match self {
                     $(Self::$name => $version_max,)*
@@ -47,7 +45,6 @@ macro_rules! keys {
 
 impl Key {
     /// The number on the wire, of requests and commands without answer.
-    #[must_use]
     pub const fn code(self) -> u16 {
         self as u16
     }

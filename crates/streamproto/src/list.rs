@@ -26,7 +26,6 @@ impl<'a, T: Field<'a> + Copy> List<'a, T> {
     }
 
     /// The number of elements.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self.elements {
             Elements::Encoded { n, .. } => usize::try_from(n).unwrap_or(usize::MAX),
@@ -35,13 +34,11 @@ impl<'a, T: Field<'a> + Copy> List<'a, T> {
     }
 
     /// Whether there is no element.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The elements in order.
-    #[must_use]
     pub const fn iter(&self) -> ListIter<'a, T> {
         ListIter { rest: *self }
     }

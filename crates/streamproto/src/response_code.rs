@@ -19,7 +19,6 @@ macro_rules! response_codes {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The name in the reference's words, such as `stream does not exist`.
-            #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$name => Some($text),)*

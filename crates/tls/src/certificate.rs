@@ -86,7 +86,6 @@ impl Certificate {
     }
 
     /// The name of its user, if it has such a name.
-    #[must_use]
     pub fn login(&self, from: LoginFrom) -> Option<&str> {
         match from {
             LoginFrom::DistinguishedName => Some(&self.subject),

@@ -53,13 +53,11 @@ impl Context {
     }
 
     /// The beginning of the keys of its settings.
-    #[must_use]
     pub const fn key(&self) -> &'static str {
         self.options.key
     }
 
     /// Whether files are others than when they were read last.
-    #[must_use]
     pub fn is_outdated(&self) -> bool {
         *stdx::lock(&self.tried) != Stamps::of(&self.options)
     }

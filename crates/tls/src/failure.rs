@@ -42,7 +42,6 @@ impl Reason {
     ];
 
     /// Its name in listings.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotTls => "not_tls",

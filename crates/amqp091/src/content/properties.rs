@@ -49,7 +49,6 @@ impl Properties {
     }
 
     /// Flags and values: what [`super::PropertiesRef`] looks into.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut out);

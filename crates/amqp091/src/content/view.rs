@@ -113,13 +113,11 @@ impl<'a> PropertiesRef<'a> {
     }
 
     /// Flags and values as they came in.
-    #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.raw
     }
 
     /// Whether there is no property.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.flags & PROPERTY_FLAGS == 0
     }
@@ -138,7 +136,6 @@ impl<'a> PropertiesRef<'a> {
     }
 
     /// Whether the message is to survive a restart.
-    #[must_use]
     #[inline]
     pub fn is_persistent(&self) -> bool {
         self.delivery_mode() == Some(crate::spec::DELIVERY_MODE_PERSISTENT)

@@ -57,7 +57,6 @@ pub enum Value {
 
 impl Value {
     /// The name RabbitMQ gives to the type in error texts and over HTTP.
-    #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {
             Self::Bool(_) => "bool",
@@ -105,43 +104,36 @@ impl Value {
     }
 
     /// The number, if this is an integer of any width (not a timestamp).
-    #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         self.flat().as_i64()
     }
 
     /// The number, if this is a float of either width.
-    #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         self.flat().as_f64()
     }
 
     /// The truth value, if this is one.
-    #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         self.flat().as_bool()
     }
 
     /// The bytes of a long string (not of `Bytes`).
-    #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.flat().as_bytes()
     }
 
     /// The text of a long string that is UTF-8.
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         self.flat().as_str()
     }
 
     /// The table, if this is one.
-    #[must_use]
     pub const fn as_table(&self) -> Option<&Table> {
         if let Self::Table(table) = self { Some(table) } else { None }
     }
 
     /// The elements, if this is an array.
-    #[must_use]
     pub fn as_array(&self) -> Option<&[Self]> {
         if let Self::Array(values) = self { Some(values) } else { None }
     }
@@ -149,7 +141,6 @@ impl Value {
     /// Whether two declaration arguments mean the same.
     /// COMPAT: RabbitMQ compares integers of all widths by value, floats of both widths by value,
     /// everything else with its type. Test: `integers_of_all_widths_are_equivalent_but_not_equal`.
-    #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         if let (Some(a), Some(b)) = (self.as_i64(), other.as_i64()) {
             return a == b;

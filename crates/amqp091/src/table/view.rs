@@ -32,19 +32,16 @@ impl<'a> TableRef<'a> {
     }
 
     /// The entries as they came in.
-    #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
     /// Whether there is no entry.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Names and values in order.
-    #[must_use]
     pub const fn iter(&self) -> TableIter<'a> {
         TableIter(Reader::new(self.0))
     }
@@ -108,13 +105,11 @@ pub struct ArrayRef<'a>(&'a [u8]);
 
 impl<'a> ArrayRef<'a> {
     /// The elements as they came in.
-    #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
     /// The elements in order.
-    #[must_use]
     pub const fn iter(&self) -> ArrayIter<'a> {
         ArrayIter(Reader::new(self.0))
     }
@@ -230,7 +225,6 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The number, if this is an integer of any width (not a timestamp).
-    #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             Self::I8(n) => Some(i64::from(n)),
@@ -254,7 +248,6 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The number, if this is a float of either width.
-    #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         if let Self::F32(n) = *self {
             Some(f64::from(n))
@@ -266,31 +259,26 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The truth value, if this is one.
-    #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(b) = *self { Some(b) } else { None }
     }
 
     /// The bytes of a long string (not of `Bytes`).
-    #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         if let Self::LongString(bytes) = *self { Some(bytes) } else { None }
     }
 
     /// The text of a long string that is UTF-8.
-    #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {
         self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
     /// The table, if this is one.
-    #[must_use]
     pub const fn as_table(&self) -> Option<TableRef<'a>> {
         if let Self::Table(table) = *self { Some(table) } else { None }
     }
 
     /// The elements, if this is an array.
-    #[must_use]
     pub const fn as_array(&self) -> Option<ArrayRef<'a>> {
         if let Self::Array(array) = *self { Some(array) } else { None }
     }

@@ -31,13 +31,11 @@ impl<'a> ListRef<'a> {
     }
 
     /// The number of items.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.n_items
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.n_items == 0
     }
@@ -63,13 +61,11 @@ impl<'a> MapRef<'a> {
     }
 
     /// The number of entries.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.0.n_items / 2
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.n_items == 0
     }
@@ -104,13 +100,11 @@ impl<'a> ArrayRef<'a> {
     }
 
     /// The number of elements.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.n_elements
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.n_elements == 0
     }

@@ -178,7 +178,6 @@ impl Events<'_> {
 
 impl Broker {
     /// Events, to be told.
-    #[must_use]
     pub const fn events(&self) -> Events<'_> {
         Events(self)
     }

@@ -46,7 +46,6 @@ impl BlockedRequests {
 impl Session {
     /// Whether the connection must not be read now: it published during an alarm, or the log, the
     /// pager or the queues of version 1 have more to write than they may.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         let broker = self.client.access.broker();
         self.hold.is_some()

@@ -27,25 +27,21 @@ pub(super) struct Get<'a> {
 
 impl Consumer {
     /// Its queue.
-    #[must_use]
     pub const fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
     /// Its channel.
-    #[must_use]
     pub const fn channel(&self) -> ChannelId {
         self.channel
     }
 
     /// Whether being delivered to it settles a message.
-    #[must_use]
     pub fn is_no_ack(&self) -> bool {
         self.settling == AckMode::Auto
     }
 
     /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
-    #[must_use]
     pub const fn is_active(&self) -> bool {
         self.is_active
     }

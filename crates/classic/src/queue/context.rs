@@ -24,7 +24,6 @@ impl QueueContext {
     }
 
     /// Its definition.
-    #[must_use]
     pub const fn def(&self) -> &Arc<QueueDef> {
         &self.def
     }
@@ -42,7 +41,6 @@ impl QueueContext {
     }
 
     /// The parts of the node that queues share.
-    #[must_use]
     pub fn services(&self) -> &Services {
         &self.services
     }

@@ -92,7 +92,6 @@ pub struct HeldBack<'q>(&'q Queue);
 
 impl Queue {
     /// Messages it holds back, if it is the queue of a delaying exchange.
-    #[must_use]
     pub const fn held_back(&self) -> HeldBack<'_> {
         HeldBack(self)
     }

@@ -243,7 +243,6 @@ impl Durability {
 
 impl Queue {
     /// Whether it is still being read after a start: its clients wait for [`Queue::loaded`].
-    #[must_use]
     pub fn is_loading(&self) -> bool {
         self.is_loading.load(Ordering::Acquire)
     }

@@ -28,7 +28,6 @@ impl FilesVersion {
     }
 
     /// Whether an entry of the log says it.
-    #[must_use]
     pub fn is_logged(&self) -> bool {
         stdx::lock(&self.logged_in).is_some()
     }

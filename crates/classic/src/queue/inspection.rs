@@ -12,7 +12,6 @@ pub struct Inspection<'q>(pub(super) &'q Queue);
 
 impl Queue {
     /// The queue as listings look into it.
-    #[must_use]
     pub const fn inspect(&self) -> Inspection<'_> {
         Inspection(self)
     }

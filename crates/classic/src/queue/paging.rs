@@ -37,7 +37,6 @@ impl Paging {
     }
 
     /// Whether somebody waits for that.
-    #[must_use]
     pub const fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty()
     }

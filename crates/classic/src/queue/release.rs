@@ -62,7 +62,6 @@ impl Release {
     }
 
     /// How many consumers these are.
-    #[must_use]
     pub const fn n_consumers(&self) -> usize {
         self.consumers.len()
     }
@@ -90,7 +89,6 @@ impl Release {
     }
 
     /// Whether the queue's consumers hold more than `n` messages.
-    #[must_use]
     pub fn is_of_more_than(&self, n: usize) -> bool {
         self.queue.counters.n_unacked.load(Ordering::Relaxed) > n as u64
     }

@@ -22,7 +22,6 @@ pub struct StopNote {
 
 impl Queue {
     /// The queue as background work looks after it.
-    #[must_use]
     pub const fn upkeep(&self) -> Upkeep<'_> {
         Upkeep(self)
     }

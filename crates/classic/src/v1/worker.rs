@@ -411,7 +411,6 @@ impl ClassicV1Stepper {
 
     /// Whether a file or the log could not be written, or the node has stopped: nothing is done any
     /// more.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.0.journals.inbox.has_ended()
     }

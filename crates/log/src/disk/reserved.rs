@@ -119,13 +119,11 @@ impl ReservedDisk {
     }
 
     /// Whether the reserve is given up, or not made yet.
-    #[must_use]
     pub fn is_used(&self) -> bool {
         self.0.reserve.load(Ordering::Acquire) == USED
     }
 
     /// Whether this file system cannot keep space back.
-    #[must_use]
     pub fn is_without(&self) -> bool {
         self.0.reserve.load(Ordering::Acquire) == IMPOSSIBLE
     }

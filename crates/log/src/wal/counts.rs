@@ -19,7 +19,6 @@ impl SegmentCounts {
     }
 
     /// Whether none is counted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }

@@ -144,19 +144,16 @@ impl WalFound {
     }
 
     /// Bytes that cannot be read behind the end of the log; nothing of them is known to have been synced.
-    #[must_use]
     pub const fn tail(&self) -> Option<&Tail> {
         self.tail.as_ref()
     }
 
     /// The node whose log it is.
-    #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
     }
 
     /// Whether there is no log yet.
-    #[must_use]
     pub const fn is_new(&self) -> bool {
         self.newest.0 == 0
     }

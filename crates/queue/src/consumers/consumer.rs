@@ -77,7 +77,6 @@ impl Consumer {
 
     /// Messages it holds.
     #[inline]
-    #[must_use]
     pub const fn n_held(&self) -> usize {
         self.unacked.len() + self.n_unrecorded
     }
@@ -94,7 +93,6 @@ impl Consumer {
     }
 
     /// Whether it holds messages without a record of which they are.
-    #[must_use]
     pub const fn holds_unrecorded(&self) -> bool {
         self.n_unrecorded > 0
     }

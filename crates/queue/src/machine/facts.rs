@@ -31,43 +31,36 @@ impl<'a> Facts<'a> {
     }
 
     /// The settings.
-    #[must_use]
     pub const fn settings(self) -> &'a Settings {
         &self.0.settings
     }
 
     /// Whether it is [closed](super::Command::Close).
-    #[must_use]
     pub const fn is_closed(self) -> bool {
         self.0.is_closed
     }
 
     /// The position that the next message gets.
-    #[must_use]
     pub const fn next_position(self) -> u64 {
         self.0.backlog.next_position
     }
 
     /// Messages that a consumer could get now.
-    #[must_use]
     pub const fn n_ready(self) -> u64 {
         self.0.backlog.ready.len()
     }
 
     /// Messages that consumers hold.
-    #[must_use]
     pub const fn n_held(self) -> u64 {
         self.0.backlog.n_held()
     }
 
     /// Messages that wait to be tried again.
-    #[must_use]
     pub const fn n_delayed(self) -> u64 {
         self.0.backlog.delayed.len()
     }
 
     /// Messages that depart.
-    #[must_use]
     pub const fn n_departing(self) -> u64 {
         self.0.backlog.departing.len()
     }
@@ -79,7 +72,6 @@ impl<'a> Facts<'a> {
     }
 
     /// Sizes of the messages that they wait for together.
-    #[must_use]
     pub const fn waiting_bytes(self) -> u64 {
         self.0.waiting.bytes()
     }
@@ -96,7 +88,6 @@ impl<'a> Facts<'a> {
     }
 
     /// Sizes of bodies together.
-    #[must_use]
     pub const fn bytes(self) -> Bytes {
         self.0.backlog.bytes
     }

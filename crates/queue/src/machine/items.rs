@@ -25,7 +25,6 @@ pub enum Items<'a, T> {
 
 impl<'a, T: Item + 'a> Items<'a, T> {
     /// How many they are.
-    #[must_use]
     pub const fn len(&self) -> usize {
         match self {
             Self::Slice(items) => items.len(),
@@ -34,7 +33,6 @@ impl<'a, T: Item + 'a> Items<'a, T> {
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

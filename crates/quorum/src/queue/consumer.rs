@@ -33,25 +33,21 @@ impl Consumer {
     }
 
     /// Its queue.
-    #[must_use]
     pub const fn queue(&self) -> &Arc<QuorumQueue> {
         &self.queue
     }
 
     /// Its channel.
-    #[must_use]
     pub const fn channel(&self) -> ChannelId {
         self.channel
     }
 
     /// Whether being delivered to it settles a message.
-    #[must_use]
     pub const fn is_no_ack(&self) -> bool {
         self.is_no_ack
     }
 
     /// Whether it is given deliveries: not cancelled, by whomever, and no taker of `basic.get`s.
-    #[must_use]
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
     }

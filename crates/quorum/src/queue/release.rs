@@ -29,7 +29,6 @@ impl Release {
     }
 
     /// How many consumers these are.
-    #[must_use]
     pub const fn n_consumers(&self) -> usize {
         self.consumers.len()
     }

@@ -96,7 +96,6 @@ impl Filter {
     }
 
     /// Whether it can match a message by its body.
-    #[must_use]
     pub const fn reads_body(&self) -> bool {
         self.extent.reads_body
     }

@@ -98,7 +98,6 @@ impl LoadedPage {
     }
 
     /// Whether there is no message in it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.page.entries.is_empty()
     }

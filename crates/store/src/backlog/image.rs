@@ -70,19 +70,16 @@ impl Image {
     }
 
     /// Its length in bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Bytes added to the body store so that it can name bodies there.
-    #[must_use]
     pub const fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
     /// Whether there is nothing in it.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.head.is_empty()
     }

@@ -23,7 +23,6 @@ pub enum Toward {
 
 impl Toward {
     /// Whether a position lies there.
-    #[must_use]
     pub const fn covers(self, position: u64) -> bool {
         match self {
             Self::Later(from) => position >= from,

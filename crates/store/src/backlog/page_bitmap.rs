@@ -83,7 +83,6 @@ impl PageBitmap {
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs().next().is_none()
     }

@@ -26,19 +26,16 @@ pub struct Pages {
 
 impl Pages {
     /// Number of messages, wherever they are. Counts pages: not for every message's way.
-    #[must_use]
     pub fn n_messages(&self) -> u64 {
         self.slots.iter().map(|slot| u64::from(slot.n_live)).sum()
     }
 
     /// Number of pages, in memory or not.
-    #[must_use]
     pub fn n_pages(&self) -> usize {
         self.slots.len()
     }
 
     /// Number of pages in memory.
-    #[must_use]
     pub fn n_pages_here(&self) -> usize {
         self.here.len()
     }

@@ -3,10 +3,10 @@
 //! [`QueueSettings`](crate::QueueSettings).
 
 pub(crate) mod argument;
-#[cfg(test)]
-mod documentation;
 pub(crate) mod policy;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use table::*;
 

@@ -10,32 +10,22 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use stdx::words;
 
-/// The output formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The verb's own format: text, or a table with tabs.
-    Default,
-    Table,
-    Csv,
-    Json,
-    PrettyTable,
-    /// Terms.
-    Erlang,
+stdx::named! {
+    /// The output formats.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Format {
+        /// The verb's own format: text, or a table with tabs.
+        Default = "string",
+        Table = "table",
+        Csv = "csv",
+        Json = "json",
+        PrettyTable = "pretty_table",
+        /// Terms.
+        Erlang = "erlang",
+    }
 }
 
 impl Format {
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name.to_ascii_lowercase().as_str() {
-            "string" => Some(Self::Default),
-            "table" => Some(Self::Table),
-            "csv" => Some(Self::Csv),
-            "json" => Some(Self::Json),
-            "pretty_table" => Some(Self::PrettyTable),
-            "erlang" => Some(Self::Erlang),
-            _ => None,
-        }
-    }
-
     /// Whether programs read it, so that no informational line may come before.
     pub(crate) const fn is_for_machines(self) -> bool {
         match self {

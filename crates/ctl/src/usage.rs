@@ -57,7 +57,7 @@ pub(crate) fn commands(tool: &Tool) -> String {
     }
     for (section, mut verbs) in sections {
         verbs.sort_unstable_by_key(|verb| verb.name());
-        text.push_str(&format!("\n{}:\n\n", heading(section.title())));
+        text.push_str(&format!("\n{}:\n\n", heading(section.as_str())));
         for verb in verbs {
             text.push_str(&format!("   {:width$}  {}\n", verb.name(), verb.description));
         }

@@ -11,51 +11,28 @@ use serde_json::Value;
 use std::io::Write;
 pub(crate) use tool::Tool;
 
-/// Headings of the list of verbs, in its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Section {
-    Help,
-    Nodes,
-    Cluster,
-    Users,
-    Access,
-    Monitoring,
-    Parameters,
-    Policies,
-    Definitions,
-    Vhosts,
-    Configuration,
-    FeatureFlags,
-    Operations,
-    Queues,
-    Streams,
-    Plugins,
-    Upgrade,
-    Deprecated,
-}
-
-impl Section {
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Help => "Help",
-            Self::Nodes => "Nodes",
-            Self::Cluster => "Cluster",
-            Self::Users => "Users",
-            Self::Access => "Access Control",
-            Self::Monitoring => "Monitoring, observability and health checks",
-            Self::Parameters => "Parameters",
-            Self::Policies => "Policies",
-            Self::Definitions => "Definitions",
-            Self::Vhosts => "Virtual hosts",
-            Self::Operations => "Operations",
-            Self::Queues => "Queues",
-            Self::Streams => "Streams",
-            Self::Configuration => "Configuration and Environment",
-            Self::FeatureFlags => "Feature flags",
-            Self::Plugins => "Plugin Management",
-            Self::Upgrade => "Upgrade",
-            Self::Deprecated => "Deprecated",
-        }
+stdx::named! {
+    /// Headings of the list of verbs, in its order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Section {
+        Help = "Help",
+        Nodes = "Nodes",
+        Cluster = "Cluster",
+        Users = "Users",
+        Access = "Access Control",
+        Monitoring = "Monitoring, observability and health checks",
+        Parameters = "Parameters",
+        Policies = "Policies",
+        Definitions = "Definitions",
+        Vhosts = "Virtual hosts",
+        Configuration = "Configuration and Environment",
+        FeatureFlags = "Feature flags",
+        Operations = "Operations",
+        Queues = "Queues",
+        Streams = "Streams",
+        Plugins = "Plugin Management",
+        Upgrade = "Upgrade",
+        Deprecated = "Deprecated",
     }
 }
 

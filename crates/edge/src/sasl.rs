@@ -2,39 +2,28 @@
 
 use session::TableRef;
 
-/// The login mechanisms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
-    /// `NUL user NUL password` (RFC 4616).
-    Plain,
-    /// A field table with `LOGIN` and `PASSWORD`, without its length.
-    AmqPlain,
-    /// A login without a user (RFC 4505).
-    Anonymous,
-    /// The user, then the password in answer to a challenge.
-    CrDemo,
-    /// The user that the client's certificate names (RFC 4422, appendix A).
-    External,
+stdx::named! {
+    /// The login mechanisms.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mechanism {
+        /// `NUL user NUL password` (RFC 4616).
+        Plain = "PLAIN",
+        /// A field table with `LOGIN` and `PASSWORD`, without its length.
+        AmqPlain = "AMQPLAIN",
+        /// A login without a user (RFC 4505).
+        Anonymous = "ANONYMOUS",
+        /// The user, then the password in answer to a challenge.
+        CrDemo = "RABBIT-CR-DEMO",
+        /// The user that the client's certificate names (RFC 4422, appendix A).
+        External = "EXTERNAL",
+    }
 }
 
 impl Mechanism {
-    /// The name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::AmqPlain => "AMQPLAIN",
-            Self::Anonymous => "ANONYMOUS",
-            Self::CrDemo => "RABBIT-CR-DEMO",
-            Self::External => "EXTERNAL",
-        }
-    }
-
     /// The mechanism of this name, in any case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Plain, Self::AmqPlain, Self::Anonymous, Self::CrDemo, Self::External]
-            .into_iter()
-            .find(|mechanism| name.eq_ignore_ascii_case(mechanism.name()))
+        Self::ALL.into_iter().find(|mechanism| name.eq_ignore_ascii_case(mechanism.as_str()))
     }
 
     /// Whether there is a password to be checked.

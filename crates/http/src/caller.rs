@@ -25,32 +25,20 @@ pub(crate) struct Caller {
     pub(crate) operator: Operator,
 }
 
-/// The least that a request needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
-    /// To show who it is.
-    Nothing,
-    /// Any tag at all that lets a user in here.
-    Management,
-    /// That, and some permission in the virtual host of the address.
-    Vhost,
-    /// The same for tag `policymaker`.
-    Policymaker,
-    Monitoring,
-    Administrator,
-}
-
-impl Needs {
-    /// As documents name it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Management => "management",
-            Self::Vhost => "management, virtual host",
-            Self::Policymaker => "policymaker, virtual host",
-            Self::Monitoring => "monitoring",
-            Self::Administrator => "administrator",
-        }
+stdx::named! {
+    /// The least that a request needs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Needs {
+        /// To show who it is.
+        Nothing = "nothing",
+        /// Any tag at all that lets a user in here.
+        Management = "management",
+        /// That, and some permission in the virtual host of the address.
+        Vhost = "management, virtual host",
+        /// The same for tag `policymaker`.
+        Policymaker = "policymaker, virtual host",
+        Monitoring = "monitoring",
+        Administrator = "administrator",
     }
 }
 

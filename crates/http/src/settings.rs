@@ -44,27 +44,17 @@ pub struct MetricsSettings {
     pub needs_login: bool,
 }
 
-/// How much of messages users may look at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MessageAccess {
-    /// All of it.
-    #[default]
-    Full,
-    /// All but bodies.
-    Headers,
-    /// Nothing.
-    None,
-}
-
-impl MessageAccess {
-    /// As its setting spells it.
-    #[must_use]
-    pub fn of(word: &str) -> Self {
-        match word {
-            "none" => Self::None,
-            "headers" => Self::Headers,
-            _ => Self::Full,
-        }
+stdx::named! {
+    /// How much of messages users may look at.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum MessageAccess {
+        /// All of it.
+        #[default]
+        Full = "full",
+        /// All but bodies.
+        Headers = "headers",
+        /// Nothing.
+        None = "none",
     }
 }
 

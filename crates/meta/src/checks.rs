@@ -24,7 +24,7 @@ pub(crate) fn check_name(what: &'static str, name: &Name) -> Result<(), MetaErro
 /// # Errors
 /// `unknown exchange type '...'`; RabbitMQ says so before it looks at anything else.
 pub fn parse_exchange_kind(name: &str) -> Result<ExchangeKind, MetaError> {
-    ExchangeKind::parse(name).ok_or_else(|| MetaError::UnknownExchangeType(name.to_owned()))
+    ExchangeKind::of_name(name).ok_or_else(|| MetaError::UnknownExchangeType(name.to_owned()))
 }
 
 /// An argument that names an exchange, or the like, must be text.

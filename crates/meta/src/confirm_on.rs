@@ -1,6 +1,7 @@
 //! The time of a confirm: once the queue has the message, or once a consumer had it.
 
 use crate::setting::{self, Given};
+pub use crate::setting::{ConfirmOn, WithoutConsumer};
 
 /// Confirmed publishes that a queue lets wait for its consumers where nothing is said.
 pub(crate) const MAX_PENDING_DEFAULT: u64 = 65_536;
@@ -9,44 +10,6 @@ pub(crate) const MAX_PENDING_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
 
 /// Named publishers that a queue knows where nothing is said.
 pub(crate) const MAX_PUBLISHERS_DEFAULT: u64 = 1_024;
-
-/// `x-confirm-on`: what a queue's publishes are confirmed upon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ConfirmOn {
-    /// The queue has the message, on disk if it is persistent.
-    #[default]
-    Enqueue,
-    /// A consumer has acknowledged it.
-    Ack,
-    /// As on acknowledgement, and the queue keeps no record of what its consumers hold.
-    AckDirect,
-}
-
-impl ConfirmOn {
-    /// As it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueue => "enqueue",
-            Self::Ack => "ack",
-            Self::AckDirect => "ack-direct",
-        }
-    }
-
-    /// Whether confirms wait for consumers.
-    pub const fn waits_for_consumers(self) -> bool {
-        !matches!(self, Self::Enqueue)
-    }
-}
-
-/// `x-confirm-on-no-consumer`: what becomes of a confirmed publish while nobody consumes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WithoutConsumer {
-    /// The confirm waits for a consumer.
-    #[default]
-    Wait,
-    /// The message is refused.
-    Nack,
-}
 
 /// The settings of a queue about confirms, and about publishes that come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +48,14 @@ impl ConfirmSettings {
     pub(crate) fn of(given: Given<'_>) -> Self {
         let number = |setting, default| given.number(setting).unwrap_or(default);
         Self {
-            on: match given.text(&setting::CONFIRM_ON_MODE) {
-                Some("ack") => ConfirmOn::Ack,
-                Some("ack-direct") => ConfirmOn::AckDirect,
-                Some(_) | None => ConfirmOn::Enqueue,
-            },
+            on: given.value(&setting::CONFIRM_ON_MODE, ConfirmOn::of_name),
             max_pending: number(&setting::CONFIRM_ON_MAX_PENDING, MAX_PENDING_DEFAULT),
             max_pending_bytes: number(
                 &setting::CONFIRM_ON_MAX_PENDING_BYTES,
                 MAX_PENDING_BYTES_DEFAULT,
             ),
-            without_consumer: match given.text(&setting::CONFIRM_ON_NO_CONSUMER) {
-                Some("nack") => WithoutConsumer::Nack,
-                Some(_) | None => WithoutConsumer::Wait,
-            },
+            without_consumer: given
+                .value(&setting::CONFIRM_ON_NO_CONSUMER, WithoutConsumer::of_name),
             timeout_ms: given.number(&setting::CONFIRM_TIMEOUT),
             publishers_max: number(&setting::MAX_PUBLISHERS, MAX_PUBLISHERS_DEFAULT),
         }

@@ -110,7 +110,7 @@ fn history_length(arguments: &Table) -> Option<NonZeroU32> {
 /// The kind a delaying exchange routes as; none where nothing usable is said.
 pub(crate) fn delayed_type(arguments: &Table) -> Option<ExchangeKind> {
     let name = arguments.get(DELAYED_TYPE.as_bytes()).and_then(Value::as_str)?;
-    ExchangeKind::parse(name).filter(|kind| *kind != ExchangeKind::Delayed)
+    ExchangeKind::of_name(name).filter(|kind| *kind != ExchangeKind::Delayed)
 }
 
 /// Refuses arguments an exchange of this kind and name cannot have.

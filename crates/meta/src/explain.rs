@@ -18,53 +18,33 @@ use crate::state::State;
 use crate::users::Users;
 use crate::{Permission, Resource, ResourceKind};
 
-/// The place of a policy towards one queue or exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It counts.
-    InForce,
-    /// It matches, and another one of a higher priority, or of the same and an earlier name, counts.
-    Outranked,
-    /// Its pattern does not match the name.
-    OtherNames,
-    /// It is for other kinds of object.
-    OtherKinds,
-    /// It has a setting that the queue's type does not know.
-    UnknownSetting,
-}
-
-impl Standing {
-    /// The words of the API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InForce => "in force",
-            Self::Outranked => "another policy that matches goes before it",
-            Self::OtherNames => "its pattern does not match the name",
-            Self::OtherKinds => "it is for other kinds of object",
-            Self::UnknownSetting => "it has a setting that queues of this type do not know",
-        }
+stdx::named! {
+    /// The place of a policy towards one queue or exchange.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Standing {
+        /// It counts.
+        InForce = "in force",
+        /// It matches, and another one of a higher priority, or of the same and an earlier name, counts.
+        Outranked = "another policy that matches goes before it",
+        /// Its pattern does not match the name.
+        OtherNames = "its pattern does not match the name",
+        /// It is for other kinds of object.
+        OtherKinds = "it is for other kinds of object",
+        /// It has a setting that the queue's type does not know.
+        UnknownSetting = "it has a setting that queues of this type do not know",
     }
 }
 
-/// The source of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// An argument of the declaration.
-    Argument,
-    /// A policy of users.
-    Policy,
-    /// One of operators.
-    OperatorPolicy,
-}
-
-impl Origin {
-    /// The words of the API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Argument => "argument",
-            Self::Policy => "policy",
-            Self::OperatorPolicy => "operator policy",
-        }
+stdx::named! {
+    /// The source of a setting.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Origin {
+        /// An argument of the declaration.
+        Argument = "argument",
+        /// A policy of users.
+        Policy = "policy",
+        /// One of operators.
+        OperatorPolicy = "operator policy",
     }
 }
 

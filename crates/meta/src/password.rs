@@ -21,38 +21,22 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// The longest hash with its salt, in bytes.
 const HASH_BYTES_MAX: usize = 4 + 64;
 
-/// The algorithms of password hashes. COMPAT: fast hashes, so that definitions can be exchanged with
-/// RabbitMQ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HashAlgorithm {
-    /// The default.
-    #[default]
-    Sha256,
-    /// The stronger alternative.
-    Sha512,
-    /// Of users from before RabbitMQ 3.6, and of nodes that are told to go on with it.
-    Md5,
+stdx::named! {
+    /// The algorithms of password hashes. COMPAT: fast hashes, so that definitions can be exchanged with
+    /// RabbitMQ.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum HashAlgorithm {
+        /// The default.
+        #[default]
+        Sha256 = "rabbit_password_hashing_sha256",
+        /// The stronger alternative.
+        Sha512 = "rabbit_password_hashing_sha512",
+        /// Of users from before RabbitMQ 3.6, and of nodes that are told to go on with it.
+        Md5 = "rabbit_password_hashing_md5",
+    }
 }
 
 impl HashAlgorithm {
-    /// The name RabbitMQ uses in definitions.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sha256 => "rabbit_password_hashing_sha256",
-            Self::Sha512 => "rabbit_password_hashing_sha512",
-            Self::Md5 => "rabbit_password_hashing_md5",
-        }
-    }
-
-    /// Every algorithm there is.
-    pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha512, Self::Md5];
-
-    /// The algorithm of that name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == name)
-    }
-
     fn digest(self, salt: &[u8], password: &[u8]) -> Vec<u8> {
         match self {
             Self::Sha256 => digest::<Sha256>(salt, password),
@@ -171,7 +155,7 @@ mod tests {
             assert!(hash.verify(b"secret"));
             assert!(!hash.verify(b"Secret"));
             assert_eq!(hash.to_base64(), text);
-            assert_eq!(HashAlgorithm::parse(algorithm.as_str()), Some(algorithm));
+            assert_eq!(HashAlgorithm::of_name(algorithm.as_str()), Some(algorithm));
         }
     }
 

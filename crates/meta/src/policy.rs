@@ -10,53 +10,33 @@ use crate::queue_type::QueueKind;
 use crate::setting::policy;
 pub use crate::setting::policy::PolicyScope;
 
-/// The kinds of object a policy applies to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ApplyTo {
-    /// Exchanges and queues.
-    #[default]
-    All,
-    /// Exchanges.
-    Exchanges,
-    /// Queues of all types.
-    Queues,
-    /// Classic queues.
-    ClassicQueues,
-    /// Quorum queues.
-    QuorumQueues,
-    /// Streams.
-    Streams,
+stdx::named! {
+    /// The kinds of object a policy applies to.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum ApplyTo {
+        /// Exchanges and queues.
+        #[default]
+        All = "all",
+        /// Exchanges.
+        Exchanges = "exchanges",
+        /// Queues of all types.
+        Queues = "queues",
+        /// Classic queues.
+        ClassicQueues = "classic_queues",
+        /// Quorum queues.
+        QuorumQueues = "quorum_queues",
+        /// Streams.
+        Streams = "streams",
+    }
 }
 
 impl ApplyTo {
-    /// Every value.
-    pub const ALL: [Self; 6] = [
-        Self::All,
-        Self::Exchanges,
-        Self::Queues,
-        Self::ClassicQueues,
-        Self::QuorumQueues,
-        Self::Streams,
-    ];
-
-    /// The word operators use.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Exchanges => "exchanges",
-            Self::Queues => "queues",
-            Self::ClassicQueues => "classic_queues",
-            Self::QuorumQueues => "quorum_queues",
-            Self::Streams => "streams",
-        }
-    }
-
     /// The value of that word.
     ///
     /// # Errors
     /// [`MetaError::Invalid`] naming the known words.
     pub fn parse(word: &str) -> Result<Self, MetaError> {
-        Self::ALL.into_iter().find(|known| known.as_str() == word).ok_or_else(|| {
+        Self::of_name(word).ok_or_else(|| {
             MetaError::Invalid(format!(
                 "apply-to '{word}' unrecognised; should be one of: 'queues', 'classic_queues',  \
                  'quorum_queues', 'streams', 'exchanges', or 'all'"

@@ -7,29 +7,7 @@ use crate::confirm_on::ConfirmSettings;
 use crate::queue::QueueDef;
 use crate::queue_type::QueueVersion;
 use crate::setting::{self, Given};
-
-/// The overflow behaviour of a full queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
-    /// The oldest ready message makes room.
-    #[default]
-    DropHead,
-    /// The new message is refused.
-    RejectPublish,
-    /// The new message is refused and dead-lettered.
-    RejectPublishDeadLetter,
-}
-
-/// The returned messages that wait before they are ready again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryType {
-    /// All of them.
-    All,
-    /// Messages whose delivery failed.
-    Failed,
-    /// Messages that were given back without having been tried.
-    Returned,
-}
+pub use crate::setting::{DeadLetterStrategy, Overflow, RetryType};
 
 /// Delayed retry: how long messages that come back wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +23,7 @@ pub struct DelayedRetry {
 impl DelayedRetry {
     /// COMPAT: without the shortest delay there is none, and without the longest that is it.
     fn of(on: Option<&str>, min_ms: Option<u64>, max_ms: Option<u64>) -> Option<Self> {
-        let on = match on? {
-            "all" => RetryType::All,
-            "failed" => RetryType::Failed,
-            "returned" => RetryType::Returned,
-            _ => return None,
-        };
+        let on = RetryType::of_name(on?)?;
         let min_ms = min_ms.filter(|min_ms| *min_ms > 0)?;
         let max_ms = max_ms.filter(|max_ms| *max_ms > 0).unwrap_or(min_ms);
         Some(Self { on, min_ms, max_ms })
@@ -73,16 +46,6 @@ impl LengthLimits {
     pub const fn any(&self) -> bool {
         self.messages_max.is_some() || self.bytes_max.is_some()
     }
-}
-
-/// How sure the way of dead letters is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DeadLetterStrategy {
-    /// They may be lost.
-    #[default]
-    AtMostOnce,
-    /// They stay in their queue until all their queues have them.
-    AtLeastOnce,
 }
 
 /// The destination of dead letters.
@@ -150,19 +113,12 @@ impl QueueSettings {
             length: LengthLimits {
                 messages_max: given.number(&setting::MAX_LENGTH),
                 bytes_max: given.number(&setting::MAX_LENGTH_BYTES),
-                overflow: match given.text(&setting::OVERFLOW) {
-                    Some("reject-publish") => Overflow::RejectPublish,
-                    Some("reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
-                    Some(_) | None => Overflow::DropHead,
-                },
+                overflow: given.value(&setting::OVERFLOW, Overflow::of_name),
             },
             dead_letter: DeadLetterSettings {
                 exchange: given.text(&setting::DEAD_LETTER_EXCHANGE).map(Name::from),
                 routing_key: (given.bytes(&setting::DEAD_LETTER_ROUTING_KEY)).map(<[u8]>::to_vec),
-                strategy: match given.text(&setting::DEAD_LETTER_STRATEGY) {
-                    Some("at-least-once") => DeadLetterStrategy::AtLeastOnce,
-                    Some(_) | None => DeadLetterStrategy::AtMostOnce,
-                },
+                strategy: given.value(&setting::DEAD_LETTER_STRATEGY, DeadLetterStrategy::of_name),
             },
             max_priority: (given.number(&setting::MAX_PRIORITY))
                 .and_then(|n| u8::try_from(n).ok())

@@ -4,13 +4,15 @@ use std::fmt;
 
 use routing::Name;
 
-/// The sort of a named thing inside a virtual host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResourceKind {
-    /// An exchange.
-    Exchange,
-    /// A queue.
-    Queue,
+stdx::named! {
+    /// The sort of a named thing inside a virtual host.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ResourceKind {
+        /// An exchange.
+        Exchange = "exchange",
+        /// A queue.
+        Queue = "queue",
+    }
 }
 
 /// A named thing inside a virtual host; prints as RabbitMQ does: `queue 'q' in vhost '/'`.
@@ -38,34 +40,22 @@ impl Resource {
     }
 }
 
-/// A sort of access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Permission {
-    /// Declaring and deleting.
-    Configure,
-    /// Publishing to an exchange, binding a queue.
-    Write,
-    /// Consuming from a queue, binding to an exchange.
-    Read,
-}
-
-impl Permission {
-    /// The word used in error texts.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Configure => "configure",
-            Self::Write => "write",
-            Self::Read => "read",
-        }
+stdx::named! {
+    /// A sort of access.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Permission {
+        /// Declaring and deleting.
+        Configure = "configure",
+        /// Publishing to an exchange, binding a queue.
+        Write = "write",
+        /// Consuming from a queue, binding to an exchange.
+        Read = "read",
     }
 }
 
 impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exchange => "exchange",
-            Self::Queue => "queue",
-        })
+        f.write_str(self.as_str())
     }
 }
 

@@ -7,8 +7,10 @@ pub(crate) mod policy;
 mod table;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub(crate) use table::*;
+pub use words::{ConfirmOn, DeadLetterStrategy, Overflow, RetryType, WithoutConsumer};
 
 use amqp091::{Table, Value};
 use serde_json::{Map, Value as Json};
@@ -104,6 +106,11 @@ impl<'a> Given<'a> {
     pub(crate) fn text(&self, setting: &Setting) -> Option<&'a str> {
         let argument = self.argument(setting).and_then(Value::as_str);
         self.precedence(setting).of(argument, || self.policy(setting).and_then(Json::as_str))
+    }
+
+    /// The value that the text names; where it names none, the default.
+    pub(crate) fn value<T: Default>(&self, setting: &Setting, of_name: fn(&str) -> Option<T>) -> T {
+        self.text(setting).and_then(of_name).unwrap_or_default()
     }
 
     /// The text that counts, which need not be UTF-8 in an argument.

@@ -11,61 +11,40 @@ pub struct ApiError {
     pub text: String,
 }
 
-/// The kinds of error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The request lacks something, or is not understood.
-    BadRequest,
-    /// The operator means a node of another name; the text is this node's.
-    OtherNode,
-    /// A user of that name exists.
-    UserExists,
-    /// There is no such user.
-    NoSuchUser,
-    /// There is no such virtual host.
-    NoSuchVhost,
-    /// The virtual host is protected from deletion.
-    VhostProtected,
-    /// A queue or connection.
-    NotFound,
-    /// There is no such parameter, policy or limit.
-    ParameterNotFound,
-    /// A queue has messages.
-    NotEmpty,
-    /// Something is in use.
-    InUse,
-    /// A queue is exclusive to a connection.
-    Locked,
-    /// A value that this version does not offer.
-    Unsupported,
-    /// There may not be more.
-    Limit,
-    /// Name and password do not belong together.
-    Refused,
-    /// A value that is not allowed.
-    Invalid,
-}
-
-impl Kind {
-    /// As programs look at it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad_request",
-            Self::OtherNode => "other_node",
-            Self::UserExists => "user_exists",
-            Self::NoSuchUser => "no_such_user",
-            Self::NoSuchVhost => "no_such_vhost",
-            Self::VhostProtected => "vhost_protected",
-            Self::NotFound => "not_found",
-            Self::ParameterNotFound => "parameter_not_found",
-            Self::NotEmpty => "not_empty",
-            Self::InUse => "in_use",
-            Self::Locked => "locked",
-            Self::Unsupported => "unsupported",
-            Self::Limit => "limit",
-            Self::Refused => "refused",
-            Self::Invalid => "invalid",
-        }
+stdx::named! {
+    /// The kinds of error.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// The request lacks something, or is not understood.
+        BadRequest = "bad_request",
+        /// The operator means a node of another name; the text is this node's.
+        OtherNode = "other_node",
+        /// A user of that name exists.
+        UserExists = "user_exists",
+        /// There is no such user.
+        NoSuchUser = "no_such_user",
+        /// There is no such virtual host.
+        NoSuchVhost = "no_such_vhost",
+        /// The virtual host is protected from deletion.
+        VhostProtected = "vhost_protected",
+        /// A queue or connection.
+        NotFound = "not_found",
+        /// There is no such parameter, policy or limit.
+        ParameterNotFound = "parameter_not_found",
+        /// A queue has messages.
+        NotEmpty = "not_empty",
+        /// Something is in use.
+        InUse = "in_use",
+        /// A queue is exclusive to a connection.
+        Locked = "locked",
+        /// A value that this version does not offer.
+        Unsupported = "unsupported",
+        /// There may not be more.
+        Limit = "limit",
+        /// Name and password do not belong together.
+        Refused = "refused",
+        /// A value that is not allowed.
+        Invalid = "invalid",
     }
 }
 

@@ -30,7 +30,7 @@ fn in_use(management: &Management) -> Value {
 pub fn list_failures(management: &Management, _: &Request) -> Told {
     let of = |tls: &Arc<tls::Context>| {
         let key = tls.key().to_owned();
-        let row = move |(reason, n): (tls::Reason, u64)| json!({"options": key, "reason": reason.name(), "count": n});
+        let row = move |(reason, n): (tls::Reason, u64)| json!({"options": key, "reason": reason.as_str(), "count": n});
         tls.failures().map(row).collect::<Vec<_>>()
     };
     Ok(management.tls.iter().flat_map(of).collect())

@@ -110,7 +110,7 @@ impl Present<'_> {
     }
 
     fn hashed(&self, request: &Request, hash: &str) -> Result<PasswordHash, ApiError> {
-        let named = request.optional("hashing_algorithm").and_then(HashAlgorithm::parse);
+        let named = request.optional("hashing_algorithm").and_then(HashAlgorithm::of_name);
         PasswordHash::from_base64(named.unwrap_or(self.hashing), hash).map_err(|_| {
             ApiError::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
         })

@@ -3,21 +3,13 @@
 use crate::{Management, Request, Told};
 use serde_json::{Value, json};
 
-/// The phase of a feature's deprecation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Permitted,
-    Denied,
-    Removed,
-}
-
-impl Phase {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Permitted => "permitted_by_default",
-            Self::Denied => "denied_by_default",
-            Self::Removed => "removed",
-        }
+stdx::named! {
+    /// The phase of a feature's deprecation.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Phase {
+        Permitted = "permitted_by_default",
+        Denied = "denied_by_default",
+        Removed = "removed",
     }
 }
 

@@ -15,24 +15,21 @@ const LINES_MAX: u64 = 20;
 /// Addresses and kinds that are told apart. Beyond that there is one address for all others.
 const SOURCES_MAX: usize = 256;
 
-/// The kind of a log line about a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Refused,
-    Dropped,
-    Lost,
-    /// A handshake of TLS failed.
-    Unencrypted,
+stdx::named! {
+    /// The kind of a log line about a peer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub(crate) enum Kind {
+        Refused = "refused",
+        Dropped = "dropped",
+        Lost = "lost",
+        /// A handshake of TLS failed.
+        Unencrypted = "failed TLS",
+    }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Refused => "refused",
-            Self::Dropped => "dropped",
-            Self::Lost => "lost",
-            Self::Unencrypted => "failed TLS",
-        })
+        f.write_str(self.as_str())
     }
 }
 

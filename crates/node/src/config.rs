@@ -194,12 +194,15 @@ pub(crate) struct Passwords {
     pub(crate) pattern: String,
 }
 
-/// The validators of new passwords.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Validator {
-    Anything,
-    MinLength,
-    Pattern,
+stdx::named! {
+    /// The validators of new passwords.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Validator {
+        #[default]
+        Anything = "rabbit_credential_validator_accept_everything",
+        MinLength = "rabbit_credential_validator_min_password_length",
+        Pattern = "rabbit_credential_validator_password_regexp",
+    }
 }
 
 /// Definitions that the node makes by itself.

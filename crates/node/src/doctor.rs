@@ -22,13 +22,15 @@ struct Finding {
     mend: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Good,
-    /// A node runs, but not as well as it could.
-    Warning,
-    /// A node does not start, or must not be relied on.
-    Problem,
+stdx::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Verdict {
+        Good = "ok     ",
+        /// A node runs, but not as well as it could.
+        Warning = "warning",
+        /// A node does not start, or must not be relied on.
+        Problem = "PROBLEM",
+    }
 }
 
 impl Finding {
@@ -83,11 +85,7 @@ fn configuration(checked: &Checked) -> Vec<Finding> {
 fn report(findings: &[Finding]) -> String {
     let mut text = String::new();
     for Finding { verdict, what, mend } in findings {
-        let word = match verdict {
-            Verdict::Good => "ok     ",
-            Verdict::Warning => "warning",
-            Verdict::Problem => "PROBLEM",
-        };
+        let word = verdict.as_str();
         text.push_str(&format!("{word}  {what}\n"));
         if !mend.is_empty() {
             text.push_str(&format!("         -> {mend}\n"));

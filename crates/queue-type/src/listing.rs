@@ -85,24 +85,15 @@ pub enum WaitsFor {
     SharedLimit,
 }
 
-/// Whether a consumer gets deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
-    /// It does, as others may.
-    Up,
-    /// It does, as the only one.
-    SingleActive,
-    /// It waits to be the only one that does.
-    Waiting,
-}
-
-impl Activity {
-    /// As listings show it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::SingleActive => "single_active",
-            Self::Waiting => "waiting",
-        }
+stdx::named! {
+    /// Whether a consumer gets deliveries.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Activity {
+        /// It does, as others may.
+        Up = "up",
+        /// It does, as the only one.
+        SingleActive = "single_active",
+        /// It waits to be the only one that does.
+        Waiting = "waiting",
     }
 }

@@ -138,31 +138,18 @@ impl RecoveredMessages {
     };
 }
 
-/// Why messages left without being settled as done: the reason `x-death` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A consumer refused them.
-    Rejected,
-    /// Their time was over.
-    Expired,
-    /// The queue was too long.
-    MaxLen,
-    /// Their delivery failed too often.
-    DeliveryLimit,
-}
-
-impl Reason {
-    /// All of them, in their order.
-    pub const ALL: [Self; 4] = [Self::Rejected, Self::Expired, Self::MaxLen, Self::DeliveryLimit];
-
-    /// As `x-death` spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rejected => "rejected",
-            Self::Expired => "expired",
-            Self::MaxLen => "maxlen",
-            Self::DeliveryLimit => "delivery_limit",
-        }
+stdx::named! {
+    /// Why messages left without being settled as done: the reason `x-death` names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reason {
+        /// A consumer refused them.
+        Rejected = "rejected",
+        /// Their time was over.
+        Expired = "expired",
+        /// The queue was too long.
+        MaxLen = "maxlen",
+        /// Their delivery failed too often.
+        DeliveryLimit = "delivery_limit",
     }
 }
 

@@ -7,6 +7,7 @@ mod clock;
 mod duration;
 mod edit_distance;
 mod histogram;
+mod named;
 pub mod record;
 mod time;
 pub mod walk;

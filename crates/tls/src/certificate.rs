@@ -3,19 +3,21 @@
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
-/// The kind of an alternative name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SanKind {
-    /// A host's name.
-    Dns,
-    /// An IP address.
-    Ip,
-    /// A mail address.
-    Email,
-    /// A URI.
-    Uri,
-    /// Anything else, such as a user's principal name.
-    OtherName,
+stdx::named! {
+    /// The kind of an alternative name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SanKind {
+        /// A host's name.
+        Dns = "dns",
+        /// An IP address.
+        Ip = "ip",
+        /// A mail address.
+        Email = "email",
+        /// A URI.
+        Uri = "uri",
+        /// Anything else, such as a user's principal name.
+        OtherName = "other_name",
+    }
 }
 
 /// The part of a certificate that is the name of its user.

@@ -7,52 +7,26 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hello([u8; Self::BYTES]);
 
-/// The reasons that are counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// The client speaks something else.
-    NotTls,
-    /// It offers no version or cipher that is wanted.
-    Incompatible,
-    /// It shows no certificate, and must.
-    NoCertificate,
-    /// Its certificate is not accepted.
-    BadCertificate,
-    /// It does not accept the node's certificate, or gives up for another reason.
-    RefusedByClient,
-    /// It did not finish in time.
-    TooSlow,
-    /// It went away in the middle.
-    Lost,
-    /// It breaks the rules of TLS.
-    Malformed,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::NotTls,
-        Self::Incompatible,
-        Self::NoCertificate,
-        Self::BadCertificate,
-        Self::RefusedByClient,
-        Self::TooSlow,
-        Self::Lost,
-        Self::Malformed,
-    ];
-
-    /// Its name in listings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotTls => "not_tls",
-            Self::Incompatible => "incompatible",
-            Self::NoCertificate => "no_certificate",
-            Self::BadCertificate => "bad_certificate",
-            Self::RefusedByClient => "refused_by_client",
-            Self::TooSlow => "too_slow",
-            Self::Lost => "lost",
-            Self::Malformed => "malformed",
-        }
+stdx::named! {
+    /// The reasons that are counted apart.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Reason {
+        /// The client speaks something else.
+        NotTls = "not_tls",
+        /// It offers no version or cipher that is wanted.
+        Incompatible = "incompatible",
+        /// It shows no certificate, and must.
+        NoCertificate = "no_certificate",
+        /// Its certificate is not accepted.
+        BadCertificate = "bad_certificate",
+        /// It does not accept the node's certificate, or gives up for another reason.
+        RefusedByClient = "refused_by_client",
+        /// It did not finish in time.
+        TooSlow = "too_slow",
+        /// It went away in the middle.
+        Lost = "lost",
+        /// It breaks the rules of TLS.
+        Malformed = "malformed",
     }
 }
 

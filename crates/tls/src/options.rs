@@ -20,18 +20,20 @@ pub enum Verify {
     Always,
 }
 
-/// The certificates that are looked up in lists of revoked ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum CrlCheck {
-    /// None.
-    #[default]
-    No,
-    /// The client's own (`peer`).
-    Peer,
-    /// All of its chain (`true`).
-    Chain,
-    /// All that there is a list for (`best_effort`).
-    BestEffort,
+stdx::named! {
+    /// The certificates that are looked up in lists of revoked ones.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub enum CrlCheck {
+        /// All of the client's chain.
+        Chain = "true",
+        /// None.
+        #[default]
+        No = "false",
+        /// The client's own.
+        Peer = "peer",
+        /// All that there is a list for.
+        BestEffort = "best_effort",
+    }
 }
 
 /// The settings of the listeners that share them.

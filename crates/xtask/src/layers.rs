@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sub-batch", &["streamproto"]),
     ("message", &["amqp091"]),
     ("conversion", &["amqp10", "message"]),
-    ("routing", &["message"]),
+    ("routing", &["message", "stdx"]),
     ("queue", &["message"]),
     ("meta", &["routing", "message"]),
     ("log", &["stdx"]),

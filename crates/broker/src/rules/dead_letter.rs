@@ -68,7 +68,7 @@ impl DeadLetterEnvelope {
         let since_refused = self
             .deaths
             .iter()
-            .take_while(|(_, reason)| reason != Reason::Rejected.name().as_bytes());
+            .take_while(|(_, reason)| reason != Reason::Rejected.as_str().as_bytes());
         since_refused.into_iter().any(|(dead_in, _)| dead_in == queue.as_bytes())
     }
 }
@@ -108,7 +108,7 @@ fn record(
     let is_same = |known: &Value| {
         let field = |name: &[u8]| known.as_table()?.get(name)?.as_bytes();
         field(b"queue") == Some(death.queue.as_bytes())
-            && field(b"reason") == Some(death.reason.name().as_bytes())
+            && field(b"reason") == Some(death.reason.as_str().as_bytes())
     };
     if let Some(at) = deaths.iter().position(is_same) {
         let mut known = deaths.remove(at);
@@ -125,7 +125,7 @@ fn record(
         put("original-expiration", long(expiration.as_bytes()));
     }
     put("count", Value::I64(1));
-    put("reason", long(death.reason.name().as_bytes()));
+    put("reason", long(death.reason.as_str().as_bytes()));
     put("queue", long(death.queue.as_bytes()));
     put("time", Value::Timestamp(death.unix_ms / 1_000));
     put("exchange", long(message.exchange));
@@ -135,7 +135,7 @@ fn record(
 }
 
 fn note_first_and_last(headers: &mut Table, message: &MessageRef<'_>, death: &Death<'_>) {
-    let values = [death.reason.name().as_bytes(), death.queue.as_bytes(), message.exchange];
+    let values = [death.reason.as_str().as_bytes(), death.queue.as_bytes(), message.exchange];
     let mut set = |names: [&'static str; 3]| {
         for (name, value) in names.into_iter().zip(values) {
             headers.insert(ShortString::from_static(name), long(value));

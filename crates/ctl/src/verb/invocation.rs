@@ -50,7 +50,7 @@ impl Invocation {
         }
         let args: Vec<String> = args.into_iter().skip(1).collect();
         let format = match settings.get("formatter") {
-            Some(Setting::Text(name)) => Format::from_name(name)
+            Some(Setting::Text(name)) => Format::of_name(&name.to_ascii_lowercase())
                 .ok_or_else(|| Invalid::Other(format!("unsupported formatter: {name}")))?,
             Some(Setting::Flag(_) | Setting::Number(_)) | None => Format::Default,
         };

@@ -157,7 +157,7 @@ impl Handshake {
             return refuse(ErrorKind::SyntaxError, "malformed client properties".to_owned());
         };
         let password = mechanism.takes_password().then_some(password);
-        let mechanism_name = mechanism.name();
+        let mechanism_name = mechanism.as_str();
         let login =
             Box::new(Login { mechanism: mechanism_name, user, password, client_properties });
         if let Some(challenge) = mechanism.challenge() {
@@ -177,7 +177,7 @@ impl Handshake {
     ) -> Result<Option<Step>, (Error, MethodId)> {
         let answer = sasl::parse_answer(secure_ok.response);
         let Some((login, password)) = self.challenged.take().zip(answer) else {
-            let text = format!("malformed {} response", self.mechanism.name());
+            let text = format!("malformed {} response", self.mechanism.as_str());
             return Err((Error::new(ErrorKind::SyntaxError, text), ConnectionSecureOk::ID));
         };
         life.phase = Phase::Authenticating;
@@ -202,7 +202,7 @@ impl Handshake {
                 let text = format!(
                     "Login was refused using authentication mechanism {}. \
                      For details see the broker logfile.",
-                    self.mechanism.name()
+                    self.mechanism.as_str()
                 );
                 life.refuse_handshake(&Error::new(ErrorKind::AccessRefused, text), NO_METHOD);
             }
@@ -304,7 +304,7 @@ fn start_properties(settings: &Settings) -> Table {
 }
 
 fn mechanism_names(mechanisms: &[Mechanism]) -> String {
-    let names: Vec<&str> = mechanisms.iter().map(|mechanism| mechanism.name()).collect();
+    let names: Vec<&str> = mechanisms.iter().map(|mechanism| mechanism.as_str()).collect();
     names.join(" ")
 }
 

@@ -92,7 +92,8 @@ impl Handshake {
             life.turn_away(format!("unsupported authentication mechanism '{name}'"));
             return None;
         };
-        if let Some(login) = self.challenged.take().filter(|it| it.mechanism == mechanism.name()) {
+        if let Some(login) = self.challenged.take().filter(|it| it.mechanism == mechanism.as_str())
+        {
             let Some(password) = sasl::parse_answer(request.data) else {
                 return self.malformed(life, mechanism);
             };
@@ -103,7 +104,7 @@ impl Handshake {
         };
         let password = mechanism.takes_password().then_some(password);
         let client_properties = self.client_properties.clone();
-        let login = Login { mechanism: mechanism.name(), user, password, client_properties };
+        let login = Login { mechanism: mechanism.as_str(), user, password, client_properties };
         if let Some(challenge) = mechanism.challenge() {
             let correlation_id = self.correlation_id;
             let code = ResponseCode::SASL_CHALLENGE;
@@ -117,7 +118,7 @@ impl Handshake {
 
     fn malformed(&self, life: &mut Lifecycle, mechanism: Mechanism) -> Option<Step> {
         put_login_answer(life, self.correlation_id, ResponseCode::SASL_ERROR);
-        life.turn_away(format!("malformed {} response", mechanism.name()));
+        life.turn_away(format!("malformed {} response", mechanism.as_str()));
         None
     }
 
@@ -168,10 +169,10 @@ impl Handshake {
     ) -> Option<Step> {
         let Some((mechanism, user)) = self.logged_in.clone() else { return Some(Step::Close) };
         self.correlation_id = request.correlation_id;
-        if request.mechanism != mechanism.name() {
+        if request.mechanism != mechanism.as_str() {
             let code = ResponseCode::SASL_CANNOT_CHANGE_MECHANISM;
             let answer = login_answer(self.correlation_id, code);
-            let reason = format!("the mechanism {} cannot be changed", mechanism.name());
+            let reason = format!("the mechanism {} cannot be changed", mechanism.as_str());
             life.refuse(now, (code, reason), |out| answer.encode_frame(out));
             return None;
         }
@@ -267,7 +268,7 @@ fn put_counted(life: &Lifecycle, code: ResponseCode, encode: impl FnOnce(&mut Ve
 }
 
 fn put_mechanisms(life: &Lifecycle, correlation_id: u32) {
-    let names: Vec<&str> = life.settings.mechanisms.iter().map(|it| it.name()).collect();
+    let names: Vec<&str> = life.settings.mechanisms.iter().map(|it| it.as_str()).collect();
     let (code, mechanisms) = (ResponseCode::OK, List::of(&names));
     let response = SaslHandshakeResponse { correlation_id, code, mechanisms };
     life.outbox.lock().put(|out| response.encode_frame(out));

@@ -95,19 +95,12 @@ fn changes(call: &Call, change: Define) -> Outcome {
 pub(crate) fn permission(call: &Call) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?.name().clone();
-    let kind = match call.query.get("kind") {
-        Some("exchange") => ResourceKind::Exchange,
-        None | Some("queue") => ResourceKind::Queue,
-        Some(other) => {
-            return Err(Refusal::bad_request(format!("kind '{other}' is no queue or exchange")));
-        }
-    };
-    let permission = match call.query.get("operation") {
-        Some("configure") => Permission::Configure,
-        Some("write") => Permission::Write,
-        Some("read") => Permission::Read,
-        _ => return Err(Refusal::bad_request("operation is configure, write or read")),
-    };
+    let kind = call.query.get("kind").unwrap_or("queue");
+    let kind = ResourceKind::of_name(kind)
+        .ok_or_else(|| Refusal::bad_request(format!("kind '{kind}' is no queue or exchange")))?;
+    let permission = call.query.get("operation").and_then(Permission::of_name);
+    let permission =
+        permission.ok_or_else(|| Refusal::bad_request("operation is configure, write or read"))?;
     let name = call.query.get("name").unwrap_or_default();
     let resource = Resource { kind, name: name.into(), vhost };
     let key = call.query.get("routing_key").map(str::as_bytes);
@@ -116,7 +109,7 @@ pub(crate) fn permission(call: &Call) -> Outcome {
     Ok(Answer::Json(json!({
         "user": call.param("user"),
         "vhost": resource.vhost.as_str(),
-        "kind": if kind == ResourceKind::Queue { "queue" } else { "exchange" },
+        "kind": kind.as_str(),
         "name": name,
         "operation": permission.as_str(),
         "allowed": reason.is_allowed(),

@@ -19,31 +19,20 @@ const FLOW_MS: u64 = 5_000;
 
 type Channel = (ConnectionId, ChannelId);
 
-/// The state of a consumer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
-    InLine,
-    Blocked,
-    Full,
-    Unread,
-    SharedLimit,
-    HasRoom,
+stdx::named! {
+    /// The state of a consumer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    enum State {
+        InLine = "waits to be the single active consumer",
+        Blocked = "its connection is blocked by an alarm: its acknowledgements are not read",
+        Full = "holds all that its prefetch count allows",
+        Unread = "its client does not read what it was sent",
+        SharedLimit = "its channel holds all that its shared prefetch count allows",
+        HasRoom = "has room",
+    }
 }
 
 impl State {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::InLine => "waits to be the single active consumer",
-            Self::Blocked => {
-                "its connection is blocked by an alarm: its acknowledgements are not read"
-            }
-            Self::Full => "holds all that its prefetch count allows",
-            Self::Unread => "its client does not read what it was sent",
-            Self::SharedLimit => "its channel holds all that its shared prefetch count allows",
-            Self::HasRoom => "has room",
-        }
-    }
-
     /// The reason that all active consumers in this state are.
     const fn reason(self) -> Option<&'static str> {
         match self {

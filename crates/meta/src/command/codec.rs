@@ -162,7 +162,7 @@ values! {
     Name: put_str(|it| it), str(|text| Ok(Self::from(text)));
     String: put_str(|it| it), str(|text| Ok(text.to_owned()));
     RoutingKey: put_bytes(|it| it), bytes(|bytes| Ok(Self::from(bytes)));
-    ExchangeKind: put_str(|it| it.as_str()), str(|text| Self::parse(text).ok_or(RecordError::Invalid));
+    ExchangeKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
     ApplyTo: put_str(|it| it.as_str()), str(|text| Self::parse(text).or(Err(RecordError::Invalid)));
     Json: put_str(|it| it.as_str()), str(|text| Self::parse(text).or(Err(RecordError::Invalid)));
     PolicyScope: put_bool(|it| *it == Self::Operator),

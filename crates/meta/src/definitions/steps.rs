@@ -225,7 +225,7 @@ fn password(
         });
     }
     let algorithm = match object.optional("hashing_algorithm")? {
-        Some(name) => HashAlgorithm::parse(name)
+        Some(name) => HashAlgorithm::of_name(name)
             .ok_or_else(|| format!("the hashing algorithm `{name}` is not known"))?,
         None if importer.hashes_are_old => HashAlgorithm::Md5,
         None => importer.hashing,

@@ -3,6 +3,7 @@
 use super::argument::ArgumentRule as Argument;
 use super::policy::PolicyRule;
 use super::policy::PolicyValues::{AtLeast, Between, Flag, Integer, Numbers, Text, Words};
+use super::{ConfirmOn, DeadLetterStrategy, Overflow, WithoutConsumer};
 use super::{OfQuorum, Precedence, Setting, policy};
 use crate::queue_type::{CLASSIC, QUORUM, QueueType, STREAM};
 
@@ -24,19 +25,15 @@ const PRIORITY_MAX: i64 = 255;
 /// The largest segment of a stream, bytes.
 const STREAM_SEGMENT_BYTES_MAX: i64 = 3_000_000_000;
 
-const OVERFLOWS: &[&str] = &["drop-head", "reject-publish", "reject-publish-dlx"];
 const QUEUE_MODES: &[&str] = &["default", "lazy"];
 /// Version 1, which RabbitMQ dropped, is served here.
 const VERSIONS: &[i64] = &[1, 2];
 const RETRY_TYPES: &[&str] = &["all", "failed", "returned", "disabled"];
-const CONFIRM_ON: &[&str] = &["enqueue", "ack", "ack-direct"];
 /// Quorum queues always have a record of what consumers hold; `ack-direct` of a policy is as `ack`.
 static CONFIRM_ON_OF_QUORUM: Argument = Argument::Words(
     &["enqueue", "ack"],
     "\"quorum queues confirm on enqueue or ack, not on '{}'\"",
 );
-const WITHOUT_CONSUMER: &[&str] = &["wait", "nack"];
-const STRATEGIES: &[&str] = &["at-most-once", "at-least-once"];
 const LOCATORS: &[&str] = &["client-local", "balanced", "random", "least-leaders"];
 const ARGUMENT_LOCATORS: &[&str] =
     &["client-local", "balanced", "random", "least-leaders", "min-masters"];
@@ -134,8 +131,8 @@ settings! {
         .of(ALL)
         .smaller_counts();
     MAX_PRIORITY = argument("x-max-priority", Argument::UpTo(PRIORITY_MAX)).of(CLASSIC_ALONE);
-    OVERFLOW = argument("x-overflow", Argument::Words(OVERFLOWS, "invalid_overflow"))
-        .and_policy("overflow", values(Words(OVERFLOWS), "overflow value").for_operators())
+    OVERFLOW = argument("x-overflow", Argument::Words(&Overflow::NAMES, "invalid_overflow"))
+        .and_policy("overflow", values(Words(&Overflow::NAMES), "overflow value").for_operators())
         .in_quorum(OfQuorum::PolicyCounts);
     QUEUE_MODE = argument("x-queue-mode", Argument::Words(QUEUE_MODES, "\"unsupported queue mode '{}'\""))
         .and_policy("queue-mode", values(Words(QUEUE_MODES), "queue-mode value"))
@@ -208,8 +205,8 @@ settings! {
     CONSUMER_TIMEOUT = argument("x-consumer-timeout", Argument::NotNegative)
         .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout").suits_all_types())
         .smaller_counts();
-    CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(CONFIRM_ON, "invalid_confirm_on"))
-        .and_policy("confirm-on", values(Words(CONFIRM_ON), "confirm-on value"))
+    CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(&ConfirmOn::NAMES, "invalid_confirm_on"))
+        .and_policy("confirm-on", values(Words(&ConfirmOn::NAMES), "confirm-on value"))
         .in_quorum(OfQuorum::Rule(&CONFIRM_ON_OF_QUORUM));
     CONFIRM_ON_MAX_PENDING = argument("x-confirm-on-max-pending", Argument::Positive)
         .and_policy(
@@ -225,11 +222,11 @@ settings! {
         .smaller_counts();
     CONFIRM_ON_NO_CONSUMER = argument(
             "x-confirm-on-no-consumer",
-            Argument::Words(WITHOUT_CONSUMER, "invalid_confirm_on_no_consumer"),
+            Argument::Words(&WithoutConsumer::NAMES, "invalid_confirm_on_no_consumer"),
         )
         .and_policy(
             "confirm-on-no-consumer",
-            values(Words(WITHOUT_CONSUMER), "confirm-on-no-consumer value"),
+            values(Words(&WithoutConsumer::NAMES), "confirm-on-no-consumer value"),
         );
     CONFIRM_TIMEOUT = argument("x-confirm-timeout", Argument::PositiveMilliseconds)
         .and_policy("confirm-timeout", values(AtLeast(1), "confirm timeout").for_operators())
@@ -250,9 +247,9 @@ settings! {
     // Quorum queues.
     DEAD_LETTER_STRATEGY = argument(
             "x-dead-letter-strategy",
-            Argument::Words(STRATEGIES, "invalid_dlx_strategy"),
+            Argument::Words(&DeadLetterStrategy::NAMES, "invalid_dlx_strategy"),
         )
-        .and_policy("dead-letter-strategy", values(Words(STRATEGIES), "dead letter strategy"))
+        .and_policy("dead-letter-strategy", values(Words(&DeadLetterStrategy::NAMES), "dead letter strategy"))
         .of(QUORUM_ALONE);
     INITIAL_GROUP_SIZE =
         argument("x-quorum-initial-group-size", Argument::Positive).of(QUORUM_ALONE);

@@ -7,7 +7,7 @@ use broker::{
     ConsumerView, Inspection, QueueRef, QueueStat, QuorumInspection, QuorumQueue, Stream,
     StreamDurability,
 };
-use meta::{PolicyScope, QueueKind, QueueSettings, QueueVersion, RetryType, Vhost};
+use meta::{PolicyScope, QueueKind, QueueSettings, QueueVersion, Vhost};
 use serde_json::{Map, Value, json};
 use stdx::words;
 
@@ -196,10 +196,6 @@ impl Shown<'_> {
 
 fn delayed_retry(settings: &QueueSettings) -> String {
     let Some(retry) = settings.delayed_retry else { return "disabled".to_owned() };
-    let on = match retry.on {
-        RetryType::All => "all",
-        RetryType::Failed => "failed",
-        RetryType::Returned => "returned",
-    };
+    let on = retry.on.as_str();
     format!("{on} (min: {}ms, max: {}ms)", retry.min_ms, retry.max_ms)
 }

@@ -108,7 +108,7 @@ impl Task {
         let credentials = match &login.password {
             None => {
                 let view = self.server.broker.view();
-                let is_external = login.mechanism == Mechanism::External.name();
+                let is_external = login.mechanism == Mechanism::External.as_str();
                 let credentials = if is_external {
                     Credentials::Certificate(self.entry.name_in_certificate())
                 } else {

@@ -51,34 +51,22 @@ pub(super) enum Parsed {
     },
 }
 
-/// An error in a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Invalid {
-    /// The bytes begin otherwise.
-    NotProxyProtocol,
-    /// The line of version 1 has no end.
-    TooLong,
-    /// The line of version 1 says something else than it may.
-    Line,
-    /// Another version than 2, or another command than LOCAL and PROXY.
-    VersionOrCommand,
-    /// An address family or transport that there is not, or no stream.
-    FamilyOrTransport,
-    /// The length is less than the addresses take, or beyond [`V2_BYTES_MAX`].
-    Length,
-}
-
-impl Invalid {
-    /// For the log.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotProxyProtocol => "it does not begin like one",
-            Self::TooLong => "the line does not end",
-            Self::Line => "the line is malformed",
-            Self::VersionOrCommand => "its version or command is not known",
-            Self::FamilyOrTransport => "its address family or transport is not supported",
-            Self::Length => "its length is out of range",
-        }
+stdx::named! {
+    /// An error in a header.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Invalid {
+        /// The bytes begin otherwise.
+        NotProxyProtocol = "it does not begin like one",
+        /// The line of version 1 has no end.
+        TooLong = "the line does not end",
+        /// The line of version 1 says something else than it may.
+        Line = "the line is malformed",
+        /// Another version than 2, or another command than LOCAL and PROXY.
+        VersionOrCommand = "its version or command is not known",
+        /// An address family or transport that there is not, or no stream.
+        FamilyOrTransport = "its address family or transport is not supported",
+        /// The length is less than the addresses take, or beyond [`V2_BYTES_MAX`].
+        Length = "its length is out of range",
     }
 }
 

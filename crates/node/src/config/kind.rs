@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use meta::{ApplyTo, HashAlgorithm, Pattern, QueueKind};
+use meta::{Pattern, QueueKind};
 use net::ListenAddress;
 
 use super::rotation::Period;
 use super::units::{self, LEVELS, Level};
-use super::{Draft, Durability, Immediate, Validator};
+use super::{Draft, Durability, Immediate};
 
 /// The kinds of option: the values each takes and the setting each writes.
 pub(super) enum Kind {
@@ -35,7 +35,6 @@ pub(super) enum Kind {
     NamedInteger(fn(&mut Draft, &str, u64)),
     NamedByteSize(fn(&mut Draft, &str, u64)),
     NamedTime(fn(&mut Draft, &str, u64)),
-    NamedApplyTo(fn(&mut Draft, &str, ApplyTo)),
     TextOrNone(fn(&mut Draft, Option<&str>)),
     Address(fn(&mut Draft, &str, ListenAddress)),
     /// One of these words.
@@ -53,8 +52,6 @@ pub(super) enum Kind {
     /// The only way there is.
     Only(&'static str),
     Immediate(fn(&mut Draft, Immediate)),
-    Validator(fn(&mut Draft, Validator)),
-    Hashing(fn(&mut Draft, HashAlgorithm)),
     QueueType(fn(&mut Draft, QueueKind)),
     /// The source of users, at a place in the order of asking: there is one source.
     AuthBackend,
@@ -62,13 +59,6 @@ pub(super) enum Kind {
 
 /// The numbers that an option takes.
 type Range = RangeInclusive<u64>;
-
-/// RabbitMQ's names of the validators of new passwords.
-const VALIDATORS: [(&str, Validator); 3] = [
-    ("rabbit_credential_validator_accept_everything", Validator::Anything),
-    ("rabbit_credential_validator_min_password_length", Validator::MinLength),
-    ("rabbit_credential_validator_password_regexp", Validator::Pattern),
-];
 
 /// The node's own users, by the names RabbitMQ has for them.
 const AUTH_BACKENDS: [&str; 2] = ["internal", "rabbit_auth_backend_internal"];
@@ -113,9 +103,6 @@ impl Kind {
             Self::NamedInteger(set) => set(draft, name, units::integer(value)?),
             Self::NamedByteSize(set) => set(draft, name, units::byte_size(value)?),
             Self::NamedTime(set) => set(draft, name, units::milliseconds(value)?),
-            Self::NamedApplyTo(set) => {
-                set(draft, name, *ApplyTo::ALL.iter().find(|word| word.as_str() == value)?);
-            }
             Self::TextOrNone(set) => set(draft, Some(value).filter(|text| *text != "none")),
             Self::Address(set) => set(draft, name, units::listen_address(value)?),
             Self::Nothing(set) => (value == "none").then(|| set(draft))?,
@@ -138,10 +125,6 @@ impl Kind {
                 "honour" => set(draft, Immediate::Honour),
                 _ => return None,
             },
-            Self::Validator(set) => {
-                set(draft, VALIDATORS.iter().find(|(word, _)| *word == value)?.1);
-            }
-            Self::Hashing(set) => set(draft, HashAlgorithm::parse(value)?),
             Self::QueueType(set) => set(draft, QueueKind::of_name(value)?),
             Self::AuthBackend => {
                 let is_internal = AUTH_BACKENDS.contains(&value) && units::integer(name).is_some();
@@ -179,10 +162,6 @@ impl Kind {
             Self::NamedTime(_) => {
                 "a number of milliseconds, or one with `s`, `m`, `h`, `d`, `w`".to_owned()
             }
-            Self::NamedApplyTo(_) => {
-                let words = ApplyTo::ALL.map(|word| format!("`{}`", word.as_str()));
-                format!("one of {}", words.join(", "))
-            }
             Self::TextOrNone(_) => "text, or `none`".to_owned(),
             Self::Address(_) => {
                 "a port, or an IP address and port as in `127.0.0.1:5672`".to_owned()
@@ -199,14 +178,7 @@ impl Kind {
             Self::Only(word) => format!("`{word}`"),
             Self::Durability(_) => "`fsync` or `write`".to_owned(),
             Self::Immediate(_) => "`refuse` or `honour`".to_owned(),
-            Self::Validator(_) => {
-                format!("one of {}", VALIDATORS.map(|(word, _)| format!("`{word}`")).join(", "))
-            }
             Self::QueueType(_) => "`classic`, `quorum` or `stream`".to_owned(),
-            Self::Hashing(_) => {
-                let words = HashAlgorithm::ALL.map(|algorithm| format!("`{}`", algorithm.as_str()));
-                format!("one of {}", words.join(", "))
-            }
             Self::AuthBackend => {
                 let [short, long] = AUTH_BACKENDS;
                 format!(

@@ -44,13 +44,15 @@ pub(crate) enum Formatter {
     Bare,
 }
 
-/// COMPAT: RabbitMQ's categories, as far as there is something to say in them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Category {
-    Connection,
-    Channel,
-    Queue,
-    Default,
+stdx::named! {
+    /// COMPAT: RabbitMQ's categories, as far as there is something to say in them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Category {
+        Connection = "rabbitmq.connection",
+        Channel = "rabbitmq.channel",
+        Queue = "rabbitmq.queue",
+        Default = "rabbitmq",
+    }
 }
 
 /// COMPAT: the name of the file of requests by HTTP.
@@ -96,12 +98,15 @@ pub(crate) struct SyslogSettings {
     pub(crate) tls: tls::Options,
 }
 
-/// The ways to a syslog server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Udp,
-    Tcp,
-    Tls,
+stdx::named! {
+    /// The ways to a syslog server.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Transport {
+        #[default]
+        Udp = "udp",
+        Tcp = "tcp",
+        Tls = "tls",
+    }
 }
 
 impl Default for SyslogSettings {

@@ -5,10 +5,12 @@ pub(super) mod http;
 pub(super) mod log;
 pub(super) mod tls;
 
-use super::Draft;
 use super::kind::Kind;
 use super::option::{ConfigOption, row};
-use meta::{DefaultLimits, DefaultPolicy, DefaultUser, QueueKind, QueueVersion};
+use super::{Draft, Validator};
+use meta::{
+    ApplyTo, DefaultLimits, DefaultPolicy, DefaultUser, HashAlgorithm, QueueKind, QueueVersion,
+};
 
 /// A number whose range the option's row has already checked.
 fn fits<T: TryFrom<u64>>(number: u64) -> T {
@@ -283,7 +285,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "credential_validator.validation_backend = rabbit_credential_validator_accept_everything",
-        Kind::Validator(|d, v| d.config.access.passwords.validator = v),
+        Kind::Word(&Validator::NAMES, |d, v| d.config.access.passwords.validator = Validator::of_name(v).unwrap_or_default()),
         "How the password in `add_user` and `change_password` is validated.",
     ),
     row(
@@ -298,7 +300,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "password_hashing_module = rabbit_password_hashing_sha256",
-        Kind::Hashing(|d, v| d.config.access.hashing = v),
+        Kind::Word(&HashAlgorithm::NAMES, |d, v| d.config.access.hashing = HashAlgorithm::of_name(v).unwrap_or_default()),
         "The algorithm of new password hashes, and of imported ones that do not name theirs. Users keep \
          the hashes they have.",
     ),
@@ -433,7 +435,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "default_policies.operator.$id.apply_to",
-        Kind::NamedApplyTo(|d, id, v| policy_of(d, id).apply_to = v),
+        Kind::NamedWord(&ApplyTo::NAMES, |d, id, v| policy_of(d, id).apply_to = ApplyTo::of_name(v).unwrap_or_default()),
         "What it applies to; `all` when not set.",
     ),
     row(

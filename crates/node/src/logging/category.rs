@@ -14,16 +14,6 @@ impl Category {
             _ => Self::Default,
         }
     }
-
-    /// RabbitMQ's name of the category in JSON.
-    pub(super) const fn domain(self) -> &'static str {
-        match self {
-            Self::Connection => "rabbitmq.connection",
-            Self::Channel => "rabbitmq.channel",
-            Self::Queue => "rabbitmq.queue",
-            Self::Default => "rabbitmq",
-        }
-    }
 }
 
 /// The least levels of categories and of places.
@@ -64,10 +54,8 @@ impl Levels {
 
     /// The least of all.
     pub(super) fn lowest(&self) -> LevelFilter {
-        let categories =
-            [Category::Connection, Category::Channel, Category::Queue, Category::Default];
         let of_place = |place: &Option<LevelFilter>| {
-            let levels = categories.iter().map(|category| self.least(*place, *category));
+            let levels = Category::ALL.map(|category| self.least(*place, category)).into_iter();
             levels.max().unwrap_or(LevelFilter::OFF)
         };
         self.places.iter().map(of_place).max().unwrap_or(LevelFilter::OFF)

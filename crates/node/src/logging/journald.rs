@@ -49,7 +49,7 @@ fn of(record: &Record, what: &str) -> Option<String> {
     Some(match what {
         "priority" => severity(record.level).to_string(),
         "level" => name(record.level).to_owned(),
-        "domain" => record.category.domain().to_owned(),
+        "domain" => record.category.as_str().to_owned(),
         "time" | "syslog_timestamp" => record.time(' '),
         "pid" | "os_pid" | "syslog_pid" => std::process::id().to_string(),
         _ => return record.field(what),

@@ -87,7 +87,7 @@ impl Record {
         }
         object.insert("time".to_owned(), json!(self.time(' ')));
         object.insert("level".to_owned(), json!(name(self.level)));
-        object.insert("domain".to_owned(), json!(self.category.domain()));
+        object.insert("domain".to_owned(), json!(self.category.as_str()));
         object.insert("msg".to_owned(), json!(on_one_line(message)));
         Value::Object(object)
     }

@@ -185,7 +185,7 @@ fn listed(effects: &Effects, is_purge: bool) -> Vec<Effect> {
         all.extend(numbered.map(|(position, number)| Effect::Departing {
             number,
             position,
-            reason: departing.reason.name(),
+            reason: departing.reason.as_str(),
         }));
     }
     all.extend(effects.released.iter().flat_map(|it| positions(*it)).map(Effect::Released));

@@ -197,7 +197,7 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
         .also("http_dispatch.access_log_dir"),
         row(
             "management.message_access = full",
-            Kind::Word(&["full", "headers", "none"], |d, v| d.config.http.settings.restrictions.message_access = MessageAccess::of(v)),
+            Kind::Word(&MessageAccess::NAMES, |d, v| d.config.http.settings.restrictions.message_access = MessageAccess::of_name(v).unwrap_or_default()),
             "How much of messages users may look at by HTTP: all, all but bodies, or nothing. Leveret's own key.",
         ),
         row(

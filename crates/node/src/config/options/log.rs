@@ -107,12 +107,8 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
         ),
         row(
             "log.syslog.transport = udp",
-            Kind::Word(&["udp", "tcp", "tls"], |d, v| {
-                d.log.syslog_settings.transport = match v {
-                    "tcp" => Transport::Tcp,
-                    "tls" => Transport::Tls,
-                    _ => Transport::Udp,
-                };
+            Kind::Word(&Transport::NAMES, |d, v| {
+                d.log.syslog_settings.transport = Transport::of_name(v).unwrap_or_default()
             }),
             "How lines go to the server. With `tls` the keys of `ssl_options` count that stand behind `log.syslog`, as in \
          `log.syslog.ssl_options.cacertfile`: the server's certificate has to be issued by one of these \

@@ -7,9 +7,7 @@ use tls::{CrlCheck, LoginFrom, SanKind, Verify};
 
 const VERIFY: &[&str] = &["verify_none", "verify_peer"];
 const VERSIONS: &[&str] = &["tlsv1.3", "tlsv1.2", "tlsv1.1", "tlsv1"];
-const CRL_CHECK: &[&str] = &["true", "false", "peer", "best_effort"];
 const LOGIN_FROM: &[&str] = &["distinguished_name", "common_name", "subject_alternative_name"];
-const SAN_TYPES: &[&str] = &["dns", "ip", "email", "uri", "other_name"];
 
 /// Every option of TLS that Leveret acts on.
 pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
@@ -136,13 +134,8 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "ssl_options.crl_check = false",
-        Kind::Word(CRL_CHECK, |d, v| {
-            d.tls.keys.options.crls.0 = match v {
-                "true" => CrlCheck::Chain,
-                "peer" => CrlCheck::Peer,
-                "best_effort" => CrlCheck::BestEffort,
-                _ => CrlCheck::No,
-            }
+        Kind::Word(&CrlCheck::NAMES, |d, v| {
+            d.tls.keys.options.crls.0 = CrlCheck::of_name(v).unwrap_or_default()
         }),
         "Whether clients' certificates are looked up in lists of revoked ones: their own (`peer`), all of their \
          chains (`true`), or as far as there are lists (`best_effort`).",
@@ -172,14 +165,8 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "ssl_cert_login_san_type = dns",
-        Kind::Word(SAN_TYPES, |d, v| {
-            d.tls.san.0 = match v {
-                "ip" => SanKind::Ip,
-                "email" => SanKind::Email,
-                "uri" => SanKind::Uri,
-                "other_name" => SanKind::OtherName,
-                _ => SanKind::Dns,
-            }
+        Kind::Word(&SanKind::NAMES, |d, v| {
+            d.tls.san.0 = SanKind::of_name(v).unwrap_or(SanKind::Dns)
         }),
         "The kind of alternative name that counts with `subject_alternative_name`.",
     ),

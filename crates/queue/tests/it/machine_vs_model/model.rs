@@ -521,7 +521,7 @@ impl Model {
             return self.release(|message| message.position == position);
         }
         self.n_departed += 1;
-        self.effects.push(Effect::Departing { number, position, reason: reason.name() });
+        self.effects.push(Effect::Departing { number, position, reason: reason.as_str() });
     }
 
     /// The ready messages, the next one first.

@@ -122,38 +122,13 @@ pub(crate) const CONNECTIONS: &[(&str, &[ConnectionRow])] = &[
 ];
 
 /// The rows of channels.
-pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = &[
-    (
-        "channel_consumers",
-        Kind::Gauge,
-        |_, _, it| it.n_consumers.load(Ordering::Relaxed).into(),
-        "Consumers",
-    ),
-    (
-        "channel_messages_unconfirmed",
-        Kind::Gauge,
-        |of, id, _| of.n_unconfirmed(id),
-        "Publishes that wait to be confirmed",
-    ),
-    (
-        "channel_messages_uncommitted",
-        Kind::Gauge,
-        |_, _, it| read(&it.n_uncommitted),
-        "Publishes that wait for their transaction",
-    ),
-    (
-        "channel_acks_uncommitted",
-        Kind::Gauge,
-        |_, _, it| read(&it.n_uncommitted_acks),
-        "Acknowledgements that wait for their transaction",
-    ),
-    (
-        "consumer_prefetch",
-        Kind::Gauge,
-        |_, _, it| it.prefetch_count.load(Ordering::Relaxed).into(),
-        "Prefetch limit of new consumers",
-    ),
-];
+pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = rows! {
+    Gauge channel_consumers |_, _, it| it.n_consumers.load(Ordering::Relaxed).into() => "Consumers";
+    Gauge channel_messages_unconfirmed |of, id, _| of.n_unconfirmed(id) => "Publishes that wait to be confirmed";
+    Gauge channel_messages_uncommitted |_, _, it| read(&it.n_uncommitted) => "Publishes that wait for their transaction";
+    Gauge channel_acks_uncommitted |_, _, it| read(&it.n_uncommitted_acks) => "Acknowledgements that wait for their transaction";
+    Gauge consumer_prefetch |_, _, it| it.prefetch_count.load(Ordering::Relaxed).into() => "Prefetch limit of new consumers";
+};
 
 /// The rows of streams.
 pub(crate) const STREAMS: (&str, &str) =

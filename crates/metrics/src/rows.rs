@@ -2,8 +2,8 @@
 
 /// Rows of name, type, value and meaning.
 macro_rules! rows {
-    ($($kind:ident $name:ident |$it:pat_param| $value:expr => $help:literal;)*) => {
-        &[$((stringify!($name), crate::text::Kind::$kind, |$it| $value, $help)),*]
+    ($($kind:ident $name:ident |$($it:pat_param),+| $value:expr => $help:literal;)*) => {
+        &[$((stringify!($name), crate::text::Kind::$kind, |$($it),+| $value, $help)),*]
     };
 }
 

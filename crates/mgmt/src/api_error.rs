@@ -52,6 +52,10 @@ impl ApiError {
     pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
+
+    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid, text)
+    }
 }
 
 impl From<MetaError> for ApiError {
@@ -71,11 +75,10 @@ impl From<MetaError> for ApiError {
             MetaError::InUse(_) => Self::new(Kind::InUse, error.to_string()),
             MetaError::Locked(_) => Self::new(Kind::Locked, error.to_string()),
             // COMPAT: RabbitMQ's tool shows the Erlang term.
-            MetaError::InvalidPattern { pattern, reason } => Self::new(
-                Kind::Invalid,
-                format!("{{:invalid_regexp, '{pattern}', {{'{reason}', 0}}}}"),
-            ),
-            _ => Self::new(Kind::Invalid, error.to_string()),
+            MetaError::InvalidPattern { pattern, reason } => {
+                Self::invalid(format!("{{:invalid_regexp, '{pattern}', {{'{reason}', 0}}}}"))
+            }
+            _ => Self::invalid(error.to_string()),
         }
     }
 }

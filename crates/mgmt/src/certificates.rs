@@ -79,7 +79,7 @@ pub fn reload(management: &Management, _: &Request) -> Told {
     if failed.is_empty() {
         return Ok(Value::Null);
     }
-    Err(ApiError::new(Kind::Invalid, failed.join("; ")))
+    Err(ApiError::invalid(failed.join("; ")))
 }
 
 /// Reads certificates again, and says in the log what came of it.

@@ -111,9 +111,8 @@ impl Present<'_> {
 
     fn hashed(&self, request: &Request, hash: &str) -> Result<PasswordHash, ApiError> {
         let named = request.optional("hashing_algorithm").and_then(HashAlgorithm::of_name);
-        PasswordHash::from_base64(named.unwrap_or(self.hashing), hash).map_err(|_| {
-            ApiError::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
-        })
+        PasswordHash::from_base64(named.unwrap_or(self.hashing), hash)
+            .map_err(|_| ApiError::invalid("Could not Base64 decode provided password hash value"))
     }
 
     fn vhost(&self, request: &Request) -> Result<&Vhost, ApiError> {
@@ -160,7 +159,7 @@ pub fn set_topic_permissions(now: &Present<'_>, request: &Request) -> Commands {
     let lacks = now.state.vhost(&vhost).is_some_and(|it| it.exchange(&exchange).is_none());
     if lacks && now.state.user(&user).is_some() {
         let text = format!("Exchange {exchange} does not exist");
-        return Err(ApiError::new(Kind::Invalid, text));
+        return Err(ApiError::invalid(text));
     }
     Ok(vec![Command::SetTopicPermissions {
         exchange,
@@ -330,7 +329,7 @@ fn json(request: &Request, field: &str) -> Result<Json, ApiError> {
 
 /// The error for an invalid policy or parameter.
 pub(crate) fn not_valid(reason: &str) -> ApiError {
-    ApiError::new(Kind::Invalid, format!("Validation failed\n\n{reason}\n"))
+    ApiError::invalid(format!("Validation failed\n\n{reason}\n"))
 }
 
 /// Words an error of the state machine as RabbitMQ does for a policy, and for others.

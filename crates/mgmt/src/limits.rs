@@ -1,6 +1,6 @@
 //! The limits beyond which alarms make publishers wait. An operator can change them while the node runs.
 
-use crate::api_error::{ApiError, Kind};
+use crate::api_error::ApiError;
 use crate::request::Request;
 use broker::{Broker, FileTraffic};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ impl Threshold {
         bytes
             .map(Self::Bytes)
             .or_else(|| share.map(Self::OfMemory))
-            .ok_or_else(|| ApiError::new(Kind::Invalid, "a limit is a number that is not negative"))
+            .ok_or_else(|| ApiError::invalid("a limit is a number that is not negative"))
     }
 }
 

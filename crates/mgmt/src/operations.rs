@@ -154,7 +154,7 @@ fn trace<'m>(
 pub fn restart_vhost(management: &Management, request: &Request) -> Told {
     let (vhost, view, node) = (request.vhost()?, management.broker.view(), request.text("node")?);
     if !is_same_node(node, &management.node_info.name) {
-        return Err(ApiError::new(Kind::Invalid, format!("Unknown node: {node}")));
+        return Err(ApiError::invalid(format!("Unknown node: {node}")));
     }
     let is_there = view.meta.vhost(&vhost).is_some();
     is_there.then_some(Value::Null).ok_or_else(|| MetaError::VhostNotFound(vhost).into())

@@ -3,7 +3,7 @@
 
 use crate::api_error::{ApiError, Kind};
 use crate::node_info::is_same_node;
-use crate::{Management, Request, Told, table};
+use crate::{Management, Request, Told, table, tail};
 use broker::{BODY_START_BYTES, Peeked, QueueRef, QuorumInspection, QuorumQueue};
 use meta::{Pattern, QueueDef, QueueKind};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ pub fn add_member(management: &Management, request: &Request) -> Told {
 pub fn delete_member(management: &Management, request: &Request) -> Told {
     replicated(management, request)?;
     let is_here = is_this_node(management, request)?;
-    if is_here { Err(invalid("last_node")) } else { Ok(Value::Null) }
+    if is_here { Err(ApiError::invalid("last_node")) } else { Ok(Value::Null) }
 }
 
 /// Adds members on a node: every queue has one on the only node there is, and that leads it.
@@ -40,10 +40,6 @@ pub fn reclaim_memory(management: &Management, request: &Request) -> Told {
     Ok(Value::Null)
 }
 
-fn invalid(text: &str) -> ApiError {
-    ApiError::new(Kind::Invalid, text)
-}
-
 fn is_this_node(management: &Management, request: &Request) -> Result<bool, ApiError> {
     Ok(is_same_node(request.text("node")?, &management.node_info.name))
 }
@@ -52,18 +48,21 @@ fn is_this_node(management: &Management, request: &Request) -> Result<bool, ApiE
 pub fn transfer_leadership(management: &Management, request: &Request) -> Told {
     replicated(management, request).map_err(|error| match error.kind == Kind::NotFound {
         true => error,
-        false => invalid("Cannot transfer leadership of a non-quorum queue"),
+        false => ApiError::invalid("Cannot transfer leadership of a non-quorum queue"),
     })?;
     let is_here = is_this_node(management, request)?;
     let already = "The target node is already the leader of this queue";
-    Err(invalid(if is_here { already } else { "unknown_member" }))
+    Err(ApiError::invalid(if is_here { already } else { "unknown_member" }))
 }
 
 /// Takes away the members on a node. COMPAT: this is answered by a listing of what was not done, and no
 /// error.
 pub fn shrink(management: &Management, request: &Request) -> Told {
     if !is_this_node(management, request)? {
-        return Err(invalid(&format!("{{:node_not_running, :{}}}", request.text("node")?)));
+        return Err(ApiError::invalid(format!(
+            "{{:node_not_running, :{}}}",
+            request.text("node")?
+        )));
     }
     let result = "error: the last node cannot be removed";
     let row = |queue: &Arc<QuorumQueue>| {
@@ -124,7 +123,7 @@ fn replicated(management: &Management, request: &Request) -> Result<Arc<QuorumQu
         Some(QueueRef::Quorum(queue)) => Ok(queue),
         Some(other) => {
             let text = format!("{{:unsupported, :rabbit_{}_queue}}", other.def().kind.as_str());
-            Err(ApiError::new(Kind::Invalid, text))
+            Err(ApiError::invalid(text))
         }
         None => {
             let text = format!("queue '{name}' was not found in virtual host '{vhost}'");
@@ -184,7 +183,7 @@ pub async fn peek(management: &Management, request: &Request) -> Told {
         .ok_or_else(|| ApiError::new(Kind::BadRequest, "positions begin with 1"))?;
     let message = QuorumInspection::of(&queue).peek(nth).await;
     let message = message.ok_or_else(|| {
-        ApiError::new(Kind::Invalid, "Target queue does not have a message at that position")
+        ApiError::invalid("Target queue does not have a message at that position")
     })?;
     Ok(json!(shown(message)))
 }
@@ -203,32 +202,19 @@ fn inspected(
         Some(_) => "not_quorum_queue".to_owned(),
         None => format!("Target queue was not found in virtual host '{vhost}'"),
     };
-    Err(ApiError::new(Kind::Invalid, text))
+    Err(ApiError::invalid(text))
 }
 
 /// A message as keys and values. COMPAT: properties that are set in falling order, then the envelope, then
 /// the headers, with the count of failed deliveries even if it is 0.
 fn shown(message: Peeked) -> Vec<(String, Value)> {
     let it = message.properties;
-    let text = |text: Option<session::ShortString>| text.map(|it| json!(it.to_text()));
-    let properties = [
-        ("cluster_id", text(it.cluster_id)),
-        ("app_id", text(it.app_id)),
-        ("user_id", text(it.user_id)),
-        ("type", text(it.kind)),
-        ("timestamp", it.timestamp.map(Value::from)),
-        ("message_id", text(it.message_id)),
-        ("expiration", text(it.expiration)),
-        ("reply_to", text(it.reply_to)),
-        ("correlation_id", text(it.correlation_id)),
-        ("priority", it.priority.map(Value::from)),
-        ("delivery_mode", it.delivery_mode.map(Value::from)),
-        ("content_encoding", text(it.content_encoding)),
-        ("content_type", text(it.content_type)),
+    let more = [
         ("routing_keys", Some(json!([message.routing_key]))),
         ("exchange", Some(message.exchange.into())),
     ];
-    let set = properties.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    let set = tail::fields(&it).into_iter().rev().filter(|(key, _)| *key != "headers").chain(more);
+    let set = set.filter_map(|(key, value)| Some((key.to_owned(), value?)));
     let body = String::from_utf8_lossy(&message.body_start).into_owned();
     let body = (format!("payload (max {BODY_START_BYTES} bytes)"), Value::from(body));
     let mut shown: Vec<(String, Value)> = set.chain([body]).collect();

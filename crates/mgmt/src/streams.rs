@@ -24,17 +24,13 @@ pub fn restart(management: &Management, request: &Request) -> Told {
 pub fn add_replica(management: &Management, request: &Request) -> Told {
     stream_of(management, request, "add replicas to")?;
     let is_here = request.text("node")? == management.node_info.name;
-    is_here.then_some(Value::Null).ok_or_else(|| invalid("node_not_running"))
+    is_here.then_some(Value::Null).ok_or_else(|| ApiError::invalid("node_not_running"))
 }
 
 /// Takes a member away, but not the last.
 pub fn delete_replica(management: &Management, request: &Request) -> Told {
     stream_of(management, request, "delete replicas from")?;
-    Err(invalid("Cannot delete the last member of a stream"))
-}
-
-fn invalid(text: &str) -> ApiError {
-    ApiError::new(Kind::Invalid, text)
+    Err(ApiError::invalid("Cannot delete the last member of a stream"))
 }
 
 /// Makes a super stream.
@@ -47,17 +43,19 @@ pub async fn add_super_stream(management: &Management, request: &Request) -> Tol
     let n = request.value("partitions").map(|_| request.number("partitions").filter(|n| *n > 0));
     let wanted = match (keys, n.map(|n| n.map(i64::unsigned_abs))) {
         (Some(_), Some(_)) => {
-            return Err(invalid("Specify partitions or binding keys, not both"));
+            return Err(ApiError::invalid("Specify partitions or binding keys, not both"));
         }
         (Some(keys), None) => SuperStream::keyed(name, request.words(keys), arguments),
         (None, Some(Some(n))) if n > PARTITIONS_MAX => {
             let text = format!("The partition number must not exceed {PARTITIONS_MAX}");
-            return Err(invalid(&text));
+            return Err(ApiError::invalid(text));
         }
         (None, Some(Some(n))) => SuperStream::numbered(name, n, arguments),
-        (None, Some(None)) => return Err(invalid("The partition number must be greater than 0")),
+        (None, Some(None)) => {
+            return Err(ApiError::invalid("The partition number must be greater than 0"));
+        }
         (None, None) => {
-            return Err(invalid("Must specify partitions or binding keys"));
+            return Err(ApiError::invalid("Must specify partitions or binding keys"));
         }
     };
     let made = management.broker.operations().create_super_stream(&vhost, &wanted).await;
@@ -76,7 +74,7 @@ fn refused(error: SuperStreamError) -> ApiError {
         SuperStreamError::Refused(error) => error.into(),
         error @ (SuperStreamError::Invalid(_)
         | SuperStreamError::Exists(_)
-        | SuperStreamError::NotFound) => invalid(&error.to_string()),
+        | SuperStreamError::NotFound) => ApiError::invalid(error.to_string()),
     }
 }
 
@@ -86,9 +84,9 @@ pub async fn scrub(management: &Management, request: &Request) -> Told {
     let mut scrub = Inspection::of(&stream).scrub();
     loop {
         let stepped = spawn_blocking(move || (scrub.step(), scrub)).await;
-        let (goes_on, stepped) = stepped.map_err(|error| invalid(&error.to_string()))?;
+        let (goes_on, stepped) = stepped.map_err(|error| ApiError::invalid(error.to_string()))?;
         scrub = stepped;
-        if !goes_on.map_err(|error| invalid(&error.to_string()))? {
+        if !goes_on.map_err(|error| ApiError::invalid(error.to_string()))? {
             break;
         }
     }
@@ -107,11 +105,11 @@ pub async fn scrub(management: &Management, request: &Request) -> Told {
 pub fn reset_offset(management: &Management, request: &Request) -> Told {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
-    let stream = stream.ok_or_else(|| invalid("The stream does not exist"))?;
+    let stream = stream.ok_or_else(|| ApiError::invalid("The stream does not exist"))?;
     if Inspection::of(&stream).reset_offset(reference.as_bytes()) {
         return Ok(Value::Null);
     }
-    Err(invalid("There is no stored offset for this reference, no need to reset"))
+    Err(ApiError::invalid("There is no stored offset for this reference, no need to reset"))
 }
 
 /// Chooses the active consumer of a group again.
@@ -119,7 +117,7 @@ pub fn activate_consumer(management: &Management, request: &Request) -> Told {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
     let activated = stream.and_then(|stream| stream.memberships().activate(reference).ok());
-    activated.map(|()| Value::Null).ok_or_else(|| invalid("The group does not exist"))
+    activated.map(|()| Value::Null).ok_or_else(|| ApiError::invalid("The group does not exist"))
 }
 
 /// The stream that a request names, for something that is done to streams only.
@@ -133,7 +131,7 @@ pub(crate) fn stream_of(
         Some(QueueRef::Stream(stream)) => Ok(stream),
         Some(other) => {
             let kind = other.def().kind.as_str();
-            Err(ApiError::new(Kind::Invalid, format!("Cannot {to_do} a {kind} queue")))
+            Err(ApiError::invalid(format!("Cannot {to_do} a {kind} queue")))
         }
         None => Err(ApiError::new(Kind::NotFound, "there is no such stream")),
     }
@@ -209,7 +207,7 @@ pub fn group_consumers(management: &Management, request: &Request) -> Told {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
     let found = stream.and_then(|stream| stream.memberships().consumers(reference).ok());
-    let consumers = found.ok_or_else(|| invalid("The group does not exist"))?;
+    let consumers = found.ok_or_else(|| ApiError::invalid("The group does not exist"))?;
     let rows = consumers.iter().map(|one| {
         let connection = management.broker.connections.get(one.connection);
         json!({

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use broker::{MessageProperties, Stream, StreamMessage, Tail};
 use meta::definitions::table_to_json;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use session::{ShortString, Table, Value as Field};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -29,7 +29,7 @@ pub async fn messages(management: &Management, request: &Request) -> Told {
     let n_wanted = request.number("count").map_or(u64::MAX, i64::unsigned_abs);
     let read = spawn_blocking(move || page(&stream, &arguments, n_wanted)).await;
     let read = read.map_err(|error| error.to_string()).flatten();
-    read.map_err(|error| ApiError::new(Kind::Invalid, error))
+    read.map_err(|error| ApiError::invalid(error))
 }
 
 /// The argument of a consumer that begins there: a number that was told, or an operator's words.
@@ -82,8 +82,14 @@ fn object(next: &StreamMessage<'_>) -> Value {
 /// The properties that a message has.
 #[must_use]
 pub fn properties(properties: &MessageProperties) -> Value {
+    let fields = fields(properties).into_iter();
+    Value::Object(fields.filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
+}
+
+/// All properties, with their values if they are set.
+pub(crate) fn fields(properties: &MessageProperties) -> [(&'static str, Option<Value>); 14] {
     let text = |field: &Option<ShortString>| field.as_ref().map(|it| json!(it.to_text()));
-    let fields = [
+    [
         ("content_type", text(&properties.content_type)),
         ("content_encoding", text(&properties.content_encoding)),
         ("headers", properties.headers.as_ref().map(table_to_json)),
@@ -98,7 +104,5 @@ pub fn properties(properties: &MessageProperties) -> Value {
         ("user_id", text(&properties.user_id)),
         ("app_id", text(&properties.app_id)),
         ("cluster_id", text(&properties.cluster_id)),
-    ];
-    let known = fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    Value::Object(known.collect::<Map<_, _>>())
+    ]
 }

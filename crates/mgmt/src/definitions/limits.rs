@@ -9,10 +9,6 @@ use serde_json::Value;
 /// The component of a virtual host's limits among parameters.
 pub(super) const COMPONENT: &str = "vhost-limits";
 
-fn invalid(text: impl Into<String>) -> ApiError {
-    ApiError::new(Kind::Invalid, text)
-}
-
 /// The limits in a field of the request, one by one.
 fn each(
     request: &Request,
@@ -20,13 +16,16 @@ fn each(
     mut set: impl FnMut(&str, &Value) -> Result<(), ApiError>,
 ) -> Result<(), ApiError> {
     let limits = request.require(field)?.as_object();
-    let mut limits = limits.ok_or_else(|| invalid("limits must be a JSON object"))?.iter();
+    let mut limits =
+        limits.ok_or_else(|| ApiError::invalid("limits must be a JSON object"))?.iter();
     limits.try_for_each(|(name, value)| set(name, value))
 }
 
 fn number(name: &str, value: &Value) -> Result<Option<i64>, ApiError> {
     let number = value.as_i64().map(Some);
-    number.ok_or_else(|| invalid(format!("{name} should be a number, actually was {value}")))
+    number.ok_or_else(|| {
+        ApiError::invalid(format!("{name} should be a number, actually was {value}"))
+    })
 }
 
 /// COMPAT: the Erlang term.
@@ -88,7 +87,9 @@ fn set_of_user(limits: &mut UserLimits, name: &str, value: &Value) -> Result<(),
     match name {
         "max-connections" => limits.max_connections = number(name, value)?,
         "max-channels" => limits.max_channels = number(name, value)?,
-        _ => return Err(invalid(format!("{} in user-limits", unrecognised(name, value)))),
+        _ => {
+            return Err(ApiError::invalid(format!("{} in user-limits", unrecognised(name, value))));
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Documents in files: definitions that are exported and imported.
 
 use crate::failure::{Failure, Invalid, code};
+use crate::fields::{number, texts};
 use crate::output::{Answer, Format};
 use crate::verb::Invocation;
 use serde_json::{Value, json};
@@ -113,8 +114,7 @@ fn write_private(path: &str, text: &str) -> io::Result<()> {
 
 /// COMPAT: what is left out does not fail an import, as with RabbitMQ; unless that is asked for.
 pub(crate) fn imported(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
-    let warnings = answer.get("warnings").and_then(Value::as_array);
-    let warnings: Vec<&str> = warnings.into_iter().flatten().filter_map(Value::as_str).collect();
+    let warnings: Vec<&str> = texts(&answer, "warnings").collect();
     let is_failure = invocation.flag("strict") && !warnings.is_empty();
     if invocation.format == Format::Json && !is_failure {
         let node = invocation.node();
@@ -123,7 +123,7 @@ pub(crate) fn imported(invocation: &Invocation, answer: Value) -> Result<Answer,
     let mut lines: Vec<String> =
         warnings.iter().map(|warning| format!("Warning: {warning}")).collect();
     if !invocation.output_less() {
-        let n_changes = answer.get("changes").and_then(Value::as_u64).unwrap_or_default();
+        let n_changes = number(&answer, "changes");
         lines.push(format!("Successfully imported definitions: {n_changes} changes"));
     }
     if is_failure {

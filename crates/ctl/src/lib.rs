@@ -8,6 +8,7 @@ mod document;
 pub mod environment;
 mod failure;
 mod feature_flags;
+mod fields;
 mod limits;
 mod offline;
 mod options;

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Question, STATE, Unanswered, is_timeout, socket_path, timed_out};
 use crate::failure::{Failure, Invalid, code};
+use crate::fields::text;
 use crate::output::{Answer, Form, Format, Rows};
 use crate::verb::Invocation;
 use crate::{render, run, usage};
@@ -255,8 +256,7 @@ pub(crate) fn check_port_connectivity(
 
 /// Connects to the address that is listened on, or to the given one.
 fn takes_connections(listener: &Value, address: Option<&str>, timeout: Duration) -> bool {
-    let interface = listener.get("interface").and_then(Value::as_str).unwrap_or_default();
-    let interface = interface.trim_start_matches('[').trim_end_matches(']');
+    let interface = text(listener, "interface").trim_start_matches('[').trim_end_matches(']');
     let host = address.unwrap_or(match interface {
         "0.0.0.0" | "::" | "" => "localhost",
         other => other,

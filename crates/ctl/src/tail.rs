@@ -1,6 +1,7 @@
 //! `stream tail`: messages as lines of JSON, asked for page by page as they are printed.
 
 use crate::failure::Failure;
+use crate::fields::number;
 use crate::run;
 use crate::verb::Invocation;
 use serde_json::Value;
@@ -20,11 +21,10 @@ pub(crate) fn tail(invocation: &Invocation, output: &mut dyn Write) -> Result<()
     let mut end = None;
     while left != Some(0) {
         let page = run::ask(invocation, ROUTE, request.clone())?;
-        let number = |field| page.get(field).and_then(Value::as_u64).unwrap_or_default();
-        let end = *end.get_or_insert_with(|| number("end"));
-        let is_over = !invocation.flag("follow") && number("next") >= end;
+        let end = *end.get_or_insert_with(|| number(&page, "end"));
+        let is_over = !invocation.flag("follow") && number(&page, "next") >= end;
         for field in ["id", "next"] {
-            request.insert(field.to_owned(), number(field).into());
+            request.insert(field.to_owned(), number(&page, field).into());
         }
         let messages =
             page.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

@@ -1,6 +1,7 @@
 //! `top`: the busiest queues and connections, and what blocks whom, shown over and over.
 
 use crate::failure::Failure;
+use crate::fields::{items, text};
 use crate::render::{alarm_lines, heaviest_lines};
 use crate::run;
 use crate::verb::Invocation;
@@ -81,7 +82,7 @@ fn busiest(
             continue;
         };
         let page = run::ask(invocation, route, fields)?;
-        for row in page.get("items").and_then(Value::as_array).into_iter().flatten() {
+        for row in items(&page, "items") {
             found.insert([text(row, "vhost"), text(row, "name")].map(str::to_owned), row.clone());
         }
     }
@@ -95,10 +96,6 @@ fn busiest(
     });
     rows.truncate(usize::try_from(n_rows).unwrap_or_default());
     Ok(rows)
-}
-
-fn text<'r>(row: &'r Value, name: &str) -> &'r str {
-    row.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The number at a path.

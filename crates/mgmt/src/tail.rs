@@ -29,7 +29,7 @@ pub async fn messages(management: &Management, request: &Request) -> Told {
     let n_wanted = request.number("count").map_or(u64::MAX, i64::unsigned_abs);
     let read = spawn_blocking(move || page(&stream, &arguments, n_wanted)).await;
     let read = read.map_err(|error| error.to_string()).flatten();
-    read.map_err(|error| ApiError::invalid(error))
+    read.map_err(ApiError::invalid)
 }
 
 /// The argument of a consumer that begins there: a number that was told, or an operator's words.

@@ -1,6 +1,7 @@
 //! Health checks: what they show and when they fail.
 
 use crate::failure::{Failure, code};
+use crate::fields::{number, text};
 use crate::output::{Answer, Format};
 use crate::verb::Invocation;
 use serde_json::{Value, json};
@@ -42,11 +43,6 @@ pub(crate) fn passed(
 fn not_passed(invocation: &Invocation, object: &Value, text: Failure) -> Result<Answer, Failure> {
     let silent = Failure { code: code::UNAVAILABLE, text: None };
     failed(invocation, object, if invocation.flag("silent") { silent } else { text })
-}
-
-/// A field that is text; empty when there is none.
-fn field<'v>(value: &'v Value, name: &str) -> &'v str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -95,8 +91,8 @@ pub(crate) fn is_booting(invocation: &Invocation, state: Value) -> Result<Answer
 /// A line for each alarm.
 pub(crate) fn alarm_lines(alarms: &Value) -> Vec<String> {
     let line = |alarm: &Value| {
-        let node = field(alarm, "node");
-        match field(alarm, "resource") {
+        let node = text(alarm, "node");
+        match text(alarm, "resource") {
             "memory" => format!("Memory alarm on node {node}"),
             "disk" => format!("Free disk space alarm on node {node}"),
             "file_descriptor_limit" => format!("File descriptor limit alarm on node {node}"),
@@ -175,10 +171,10 @@ pub(crate) fn interface_lines(listeners: &Value, prefix: &str) -> Vec<String> {
     let line = |listener: &Value| {
         format!(
             "{prefix}nterface: {}, port: {}, protocol: {}, purpose: {}",
-            field(listener, "interface"),
-            listener.get("port").and_then(Value::as_u64).unwrap_or_default(),
-            field(listener, "protocol"),
-            field(listener, "purpose")
+            text(listener, "interface"),
+            number(listener, "port"),
+            text(listener, "protocol"),
+            text(listener, "purpose")
         )
     };
     items(listeners).map(line).collect()
@@ -222,7 +218,7 @@ pub(crate) fn check_protocol_listener(
     let node = invocation.node();
     let protocol = known_protocol(invocation.param("protocol"));
     let mut found: Vec<&str> =
-        items(&listeners).map(|listener| field(listener, "protocol")).collect();
+        items(&listeners).map(|listener| text(listener, "protocol")).collect();
     if found.contains(&protocol.as_str()) {
         let text = format!("A listener for protocol {protocol} is running on node {node}.");
         return shown(
@@ -286,7 +282,7 @@ pub(crate) fn check_deprecated_features(
     invocation: &Invocation,
     used: Value,
 ) -> Result<Answer, Failure> {
-    let names: Vec<&str> = items(&used).map(|feature| field(feature, "name")).collect();
+    let names: Vec<&str> = items(&used).map(|feature| text(feature, "name")).collect();
     if names.is_empty() {
         let text = "Cluster reported no deprecated features in use";
         return shown(invocation, json!({"result": "ok"}), text);

@@ -2,6 +2,7 @@
 
 use super::health::{alarm_lines, interface_lines};
 use crate::failure::Failure;
+use crate::fields::{items, texts};
 use crate::output::{Answer, Format, emphasised, shows_bold};
 use crate::units::UNITS;
 use crate::verb::Invocation;
@@ -44,8 +45,7 @@ fn text(value: &Value, name: &str) -> String {
 }
 
 fn bullets(status: &Value, name: &str) -> Vec<String> {
-    let list = status.get(name).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).map(|item| format!(" * {item}")).collect()
+    texts(status, name).map(|item| format!(" * {item}")).collect()
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
@@ -196,10 +196,7 @@ pub(crate) fn cluster_status(invocation: &Invocation, status: Value) -> Result<A
     if invocation.format == Format::Json {
         return Ok(Answer::Object(status));
     }
-    let names = |field: &str| -> Vec<String> {
-        let list = status.get(field).and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
+    let names = |field: &str| -> Vec<String> { texts(&status, field).map(str::to_owned).collect() };
     let by_node = |field: &str| -> Vec<(String, Value)> {
         let map = status.get(field).and_then(Value::as_object);
         map.into_iter().flatten().map(|(node, value)| (node.clone(), value.clone())).collect()
@@ -247,9 +244,8 @@ pub(crate) fn cluster_status(invocation: &Invocation, status: Value) -> Result<A
             .flat_map(|(node, list)| interface_lines(list, &format!("Node: {node}, i")))
             .collect(),
     );
-    let flags = status.get("feature_flags").and_then(Value::as_array);
     let flag =
         |flag: &Value| format!("Flag: {}, state: {}", text(flag, "/name"), text(flag, "/state"));
-    report.or_none("Feature flags", flags.into_iter().flatten().map(flag).collect());
+    report.or_none("Feature flags", items(&status, "feature_flags").map(flag).collect());
     Ok(report.answer())
 }

@@ -1,6 +1,7 @@
 //! Reasons: where settings come from, what a policy would change, why a user may or may not.
 
 use crate::failure::Failure;
+use crate::fields::texts;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
 use crate::render;
@@ -55,9 +56,7 @@ pub(super) const VERBS: &[Verb] = &[
             if invocation.flag("consumers") || invocation.format == Format::Json {
                 return Ok(rows(invocation, &told, ("consumers", CONSUMERS)));
             }
-            let reasons = told.get("reasons").and_then(Value::as_array).into_iter().flatten();
-            let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
-            Ok(Answer::Text(reasons.join("\n")))
+            Ok(Answer::Text(texts(&told, "reasons").collect::<Vec<_>>().join("\n")))
         }),
         ..POLICIES
     },

@@ -5,6 +5,7 @@ use super::list;
 use crate::client::DOCUMENT;
 use crate::document;
 use crate::failure::{Failure, Invalid, code};
+use crate::fields;
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Format};
 use crate::run;
@@ -308,21 +309,22 @@ fn done(
     if invocation.flag("dry-run") {
         return Answer::Text(told.to_string());
     }
-    let number = |field: &str| told.get(field).and_then(Value::as_u64).unwrap_or_default();
-    Answer::Text(sentence(&number))
+    Answer::Text(sentence(&|field| fields::number(&told, field)))
 }
 
 fn imported(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     if invocation.format == Format::Json {
         return Ok(Answer::Object(told));
     }
-    let number = |of: &Value, field| of.get(field).and_then(Value::as_u64).unwrap_or_default();
-    let (published, routed) = (number(&told, "published"), number(&told, "routed"));
+    let (published, routed) = (fields::number(&told, "published"), fields::number(&told, "routed"));
     let mut text = format!("Published {published} messages, routed {routed}");
     for (field, words) in [("not_routed", "Not routed"), ("refused", "Refused by a queue")] {
-        for it in told.get(field).and_then(Value::as_array).into_iter().flatten() {
-            let key = it.get("routing_key").and_then(Value::as_str).unwrap_or_default();
-            text.push_str(&format!("\n{words}: line {}, routing key {key}", number(it, "line")));
+        for it in fields::items(&told, field) {
+            let key = fields::text(it, "routing_key");
+            text.push_str(&format!(
+                "\n{words}: line {}, routing key {key}",
+                fields::number(it, "line")
+            ));
         }
     }
     Ok(Answer::Text(text))
@@ -332,11 +334,9 @@ fn begun(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     if invocation.format == Format::Json {
         return Ok(Answer::Object(told));
     }
-    let number = |field| told.get(field).and_then(Value::as_u64).unwrap_or_default();
-    let (total, job) = (number("total"), number("job"));
+    let (total, job) = (fields::number(&told, "total"), fields::number(&told, "job"));
     let mut text = format!("{total} messages are brought back by job {job}");
-    let not_bound = told.get("not_bound").and_then(Value::as_array).into_iter().flatten();
-    for reason in not_bound.filter_map(Value::as_str) {
+    for reason in fields::texts(&told, "not_bound") {
         text.push_str(&format!("\nNot bound: {reason}"));
     }
     Ok(Answer::Text(text))

@@ -4,6 +4,7 @@ use super::list;
 use crate::client::STATE;
 use crate::failure::Invalid;
 use crate::feature_flags;
+use crate::fields::texts;
 use crate::offline;
 use crate::options::{flag, number, text};
 use crate::output::Answer;
@@ -190,9 +191,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[flag("all", Some('a'))],
         banner: "Log file location(s) on node {node} ...",
         action: Action::Ask("GET /leveret/status", |_, answer| {
-            let files = answer.get("log_files").and_then(Value::as_array);
-            let files = files.into_iter().flatten().filter_map(Value::as_str);
-            Ok(Answer::Text(files.collect::<Vec<_>>().join("\n")))
+            Ok(Answer::Text(texts(&answer, "log_files").collect::<Vec<_>>().join("\n")))
         }),
         ..VERB
     },

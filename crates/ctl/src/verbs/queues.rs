@@ -1,6 +1,7 @@
 //! Queues and connections.
 
 use crate::failure::{Failure, Invalid};
+use crate::fields;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
 use crate::verb::{Action, Invocation, Section, VERB, Verb};
@@ -134,7 +135,7 @@ pub(super) const VERBS: &[Verb] = &[
             format!("Closing {how_many} connections in vhost {vhost}, reason: {explanation}...")
         }),
         action: Action::Ask("DELETE /leveret/connections", |_, answer| {
-            let n_closed = answer.get("closed").and_then(Value::as_u64).unwrap_or_default();
+            let n_closed = fields::number(&answer, "closed");
             Ok(Answer::Wrapped(format!("Closed {n_closed} connections")))
         }),
         ..OPERATIONS
@@ -154,11 +155,9 @@ fn done(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     if invocation.format == Format::Json {
         return Ok(Answer::Object(told));
     }
-    let number = |field: &str| told.get(field).and_then(Value::as_u64).unwrap_or_default();
-    let (n_matched, n_done) = (number("matched"), number("done"));
-    let list = |field: &str| told.get(field).and_then(Value::as_array).into_iter().flatten();
+    let (n_matched, n_done) = (fields::number(&told, "matched"), fields::number(&told, "done"));
     if invocation.number("expected").is_none() {
-        let names = list("names").filter_map(Value::as_str).map(|name| format!("\n  {name}"));
+        let names = fields::texts(&told, "names").map(|name| format!("\n  {name}"));
         let first: String = names.collect();
         let text = match n_matched {
             0 => "nothing matches".to_owned(),
@@ -166,10 +165,8 @@ fn done(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
         };
         return Ok(Answer::Text(text + &first));
     }
-    let failure = |it: &Value| {
-        let text = |field: &str| it.get(field).and_then(Value::as_str).unwrap_or_default();
-        format!("\n  {}: {}", text("name"), text("reason"))
-    };
-    let failures: String = list("failures").map(failure).collect();
+    let failure =
+        |it: &Value| format!("\n  {}: {}", fields::text(it, "name"), fields::text(it, "reason"));
+    let failures: String = fields::items(&told, "failures").map(failure).collect();
     Ok(Answer::Text(format!("{n_done} of {n_matched} done{failures}")))
 }

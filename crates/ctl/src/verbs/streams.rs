@@ -3,6 +3,7 @@
 use super::quorum::STATUS as COORDINATOR;
 use super::table;
 use crate::failure::{Failure, Invalid, code};
+use crate::fields;
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Form, Rows};
 use crate::run;
@@ -274,7 +275,7 @@ fn tracked(invocation: &Invocation, tracked: Value) -> Result<Answer, Failure> {
 
 /// Damage is a failure that names each place.
 fn scrubbed(invocation: &Invocation, found: Value) -> Result<Answer, Failure> {
-    let count = |field| found.get(field).and_then(Value::as_u64).unwrap_or_default();
+    let count = |field| fields::number(&found, field);
     let text = format!(
         "Stream {} has {} chunks of {} bytes, and {} damaged places",
         invocation.param("name"),
@@ -285,7 +286,7 @@ fn scrubbed(invocation: &Invocation, found: Value) -> Result<Answer, Failure> {
     if count("damaged") == 0 {
         return Ok(Answer::Wrapped(text));
     }
-    let damage = found.get("damage").and_then(Value::as_array).into_iter().flatten();
+    let damage = fields::items(&found, "damage");
     let place = |one: &Value| {
         let field = |name| one.get(name).map(Value::to_string).unwrap_or_default();
         format!(

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output::{Answer, title};
 use crate::run::Terminal;
-use crate::verb::Invocation;
+use crate::verb::{Invocation, Verb};
 use crate::{run, run_with};
 use serde_json::{Map, Value};
 use stdx::words;
@@ -39,7 +39,7 @@ fn section(
     name: &'static str,
     vhost: Option<&str>,
 ) -> Result<String, Failure> {
-    let columns = invocation.tool.find(name).and_then(|verb| verb.columns);
+    let columns = invocation.tool.find(name).and_then(Verb::columns);
     let columns = words(columns.map_or("", |columns| columns.known)).map(title);
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
     let address = &invocation.address;

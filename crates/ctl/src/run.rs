@@ -56,9 +56,9 @@ pub(crate) fn execute(
         Action::Do(_) => asked().map(|_| Answer::Done)?,
         Action::Say(_, sentence) => Answer::Text(render::filled(sentence, invocation, &asked()?)),
         Action::Ask(_, render) => render(invocation, asked()?)?,
-        Action::List(_, listing) => Answer::Rows(match invocation.verb.columns {
+        Action::List(_, listing) => Answer::Rows(match invocation.verb.columns() {
             Some(_) => Rows::new(&invocation.columns, &asked()?, listing.form),
-            None => Rows::of(listing.columns, &asked()?, listing.form),
+            None => Rows::of(listing.columns.shown, &asked()?, listing.form),
         }),
         Action::Offline(act) => act(invocation)?,
         Action::Follow(follow) => return follow(invocation, terminal.output),

@@ -22,7 +22,7 @@ pub(crate) fn base(tool: &Tool, verb: &Verb) -> String {
 /// Everything about one verb.
 pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
     let mut text = format!("{}\n\n{}.\n", base(tool, verb), verb.description);
-    if let Some(columns) = verb.columns {
+    if let Some(columns) = verb.columns() {
         let titles: Vec<&str> = words(columns.known).map(title).collect();
         text.push_str(&format!("\nColumns: {}\n", titles.join(", ")));
     }

@@ -36,11 +36,12 @@ stdx::named! {
     }
 }
 
-/// The columns a listing knows, as [`Rows`](crate::output::Rows) takes them, and those it shows when none are
-/// named.
+/// The columns of a listing, as [`Rows`](crate::output::Rows) takes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
+    /// Those that can be chosen, by words in the place of parameters; none where they cannot.
     pub(crate) known: &'static str,
+    /// Those that are shown when none are named.
     pub(crate) shown: &'static str,
 }
 
@@ -65,8 +66,7 @@ pub(crate) enum Action {
 /// The shape of a listing.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
-    /// The columns when the verb does not let them be chosen.
-    pub(crate) columns: &'static str,
+    pub(crate) columns: Columns,
     pub(crate) form: Form,
     /// Whether there are names of columns when nothing is said about them.
     pub(crate) headers: bool,
@@ -87,8 +87,6 @@ pub(crate) struct Verb {
     pub(crate) description: &'static str,
     /// Positional parameters in order: `name`, `name?` (optional), `name*` (all that follow).
     pub(crate) params: &'static [&'static str],
-    /// For listings: the words are column names instead of parameters.
-    pub(crate) columns: Option<Columns>,
     pub(crate) switches: &'static [Switch],
     /// Whether `--vhost` means something to it.
     pub(crate) vhost: bool,
@@ -109,6 +107,12 @@ impl Verb {
     pub(crate) fn name(&self) -> &'static str {
         self.usage.split(' ').next().unwrap_or_default()
     }
+
+    /// The columns that can be chosen.
+    pub(crate) fn columns(&self) -> Option<Columns> {
+        let Action::List(_, Listing { columns, .. }) = self.action else { return None };
+        (!columns.known.is_empty()).then_some(columns)
+    }
 }
 
 /// Text that a verb reads besides its command line.
@@ -127,7 +131,6 @@ pub(crate) const VERB: Verb = Verb {
     usage: "",
     description: "",
     params: &[],
-    columns: None,
     switches: &[],
     vhost: false,
     input: None,

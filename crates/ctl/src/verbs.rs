@@ -21,7 +21,7 @@ mod users;
 mod vhosts;
 
 use crate::output::Form;
-use crate::verb::{Action, Listing, Verb};
+use crate::verb::{Action, Columns, Listing, Verb};
 
 /// All of them.
 pub(crate) const TABLES: &[&[Verb]] = &[
@@ -46,12 +46,21 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     upgrade::VERBS,
 ];
 
-/// A listing; without columns here the verb lets them be chosen.
-const fn table(endpoint: &'static str, columns: &'static str, form: Form) -> Action {
-    Action::List(endpoint, Listing { columns, form, headers: true })
+/// A listing whose columns can be chosen: those there are, and those that are shown otherwise.
+const fn choice(
+    endpoint: &'static str,
+    form: Form,
+    (known, shown): (&'static str, &'static str),
+) -> Action {
+    Action::List(endpoint, Listing { columns: Columns { known, shown }, form, headers: true })
 }
 
-/// A listing in one piece.
+/// A listing with columns of its own.
+const fn table(endpoint: &'static str, columns: &'static str, form: Form) -> Action {
+    choice(endpoint, form, ("", columns))
+}
+
+/// One in one piece.
 const fn list(endpoint: &'static str, columns: &'static str) -> Action {
     table(endpoint, columns, Form::Whole)
 }

@@ -67,7 +67,7 @@ impl Invocation {
         if this.flag("help") {
             return Ok(this);
         }
-        match verb.columns {
+        match verb.columns() {
             Some(columns) if this.flag("verbose") => {
                 this.columns = words(columns.known).collect();
             }
@@ -140,7 +140,7 @@ impl Invocation {
         if self.verb.vhost && !self.flag("global") {
             request.insert("vhost".to_owned(), self.vhost().into());
         }
-        if self.verb.columns.is_some() {
+        if self.verb.columns().is_some() {
             let columns = self.columns.iter().map(|column| output::source(column));
             let columns = columns.filter(|source| !source.starts_with('='));
             request.insert("columns".to_owned(), columns.collect::<Vec<_>>().into());

@@ -2,7 +2,7 @@
 
 use super::list;
 use crate::output::Form;
-use crate::verb::{Action, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Columns, Listing, Section, VERB, Verb};
 
 const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
 
@@ -95,7 +95,11 @@ pub(super) const VERBS: &[Verb] = &[
         // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.
         action: Action::List(
             "GET /users/{user}/topic-permissions",
-            Listing { columns: "vhost, exchange, write, read", form: Form::Whole, headers: false },
+            Listing {
+                columns: Columns { known: "", shown: "vhost, exchange, write, read" },
+                form: Form::Whole,
+                headers: false,
+            },
         ),
         ..ACCESS
     },

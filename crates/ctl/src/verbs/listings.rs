@@ -1,17 +1,13 @@
 //! Listings whose columns can be chosen.
 
-use super::{list, table};
+use super::choice;
 use crate::client::STATE;
 use crate::options::{flag, number};
 use crate::output::Form;
 use crate::top;
-use crate::verb::{Action, Columns, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
-
-const fn stream(endpoint: &'static str) -> Action {
-    table(endpoint, "", Form::Streamed)
-}
 
 /// The columns of `list_queues`.
 const QUEUE: &str = "\
@@ -57,7 +53,6 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
                 [--no-table-headers] [<column>, ...]",
         description: "Lists the queues of a vhost",
-        columns: Some(Columns { known: QUEUE, shown: "name, messages" }),
         switches: &[flag("online", None), flag("offline", None), flag("local", None)],
         vhost: true,
         timeout_ms: Some(60_000),
@@ -68,75 +63,76 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.vhost()
             )
         }),
-        action: stream("GET /queues/{vhost}?typed=true"),
+        action: choice("GET /queues/{vhost}?typed=true", Form::Streamed, (QUEUE, "name, messages")),
         ..MONITORING
     },
     Verb {
         usage: "list_unresponsive_queues [--local] [--queue-timeout <seconds>] [<column> ...] \
                 [--no-table-headers]",
         description: "Lists nothing: a queue answers as long as its node does",
-        columns: Some(Columns {
-            known: "name, durable, auto_delete, arguments, pid",
-            shown: "name",
-        }),
         switches: &[flag("local", None), number("queue-timeout", None)],
         vhost: true,
         banner: "Listing unresponsive queues for vhost {vhost} ...",
-        action: list(STATE, ""),
+        action: choice(STATE, Form::Whole, ("name, durable, auto_delete, arguments, pid", "name")),
         ..MONITORING
     },
     Verb {
         usage: "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the exchanges of a vhost",
-        columns: Some(Columns {
-            known: "name, type, durable, auto_delete, internal, arguments, policy",
-            shown: "name, type",
-        }),
         vhost: true,
         banner: "Listing exchanges for vhost {vhost} ...",
-        action: stream("GET /exchanges/{vhost}?typed=true"),
+        action: choice(
+            "GET /exchanges/{vhost}?typed=true",
+            Form::Streamed,
+            ("name, type, durable, auto_delete, internal, arguments, policy", "name, type"),
+        ),
         ..MONITORING
     },
     Verb {
         usage: "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the bindings of a vhost",
-        columns: Some(Columns { known: BINDING, shown: BINDING }),
         vhost: true,
         banner: "Listing bindings for vhost {vhost}...",
-        action: stream("GET /bindings/{vhost}?typed=true"),
+        action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, (BINDING, BINDING)),
         ..MONITORING
     },
     Verb {
         usage: "list_connections [--no-table-headers] [<column> ...]",
         description: "Lists the clients' connections",
-        columns: Some(Columns { known: CONNECTION, shown: "user, peer_host, peer_port, state" }),
         banner: "Listing connections ...",
-        action: stream("GET /connections?typed=true"),
+        action: choice(
+            "GET /connections?typed=true",
+            Form::Streamed,
+            (CONNECTION, "user, peer_host, peer_port, state"),
+        ),
         ..MONITORING
     },
     Verb {
         usage: "list_channels [--no-table-headers] [<column> ...]",
         description: "Lists the clients' channels",
-        columns: Some(Columns {
-            known: CHANNEL,
-            shown: "pid, user, consumer_count, messages_unacknowledged",
-        }),
         banner: "Listing channels ...",
-        action: stream("GET /channels?typed=true"),
+        action: choice(
+            "GET /channels?typed=true",
+            Form::Streamed,
+            (CHANNEL, "pid, user, consumer_count, messages_unacknowledged"),
+        ),
         ..MONITORING
     },
     Verb {
         usage: "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the consumers of a vhost",
-        columns: Some(Columns {
-            known: "queue_name:queue.name, channel_pid, consumer_tag, ack_required, \
-                    prefetch_count, active, activity_status, arguments",
-            shown: "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
-                    arguments",
-        }),
         vhost: true,
         banner: "Listing consumers in vhost {vhost} ...",
-        action: stream("GET /consumers/{vhost}?typed=true"),
+        action: choice(
+            "GET /consumers/{vhost}?typed=true",
+            Form::Streamed,
+            (
+                "queue_name:queue.name, channel_pid, consumer_tag, ack_required, \
+                    prefetch_count, active, activity_status, arguments",
+                "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
+                    arguments",
+            ),
+        ),
         ..MONITORING
     },
 ];

@@ -1,18 +1,17 @@
 //! The node as a whole, and help.
 
-use super::list;
+use super::choice;
 use crate::client::STATE;
 use crate::failure::Invalid;
 use crate::feature_flags;
 use crate::fields::texts;
 use crate::offline;
 use crate::options::{flag, number, text};
-use crate::output::Answer;
+use crate::output::{Answer, Form};
 use crate::render;
 use crate::report;
 use crate::units::UNITS;
-use crate::verb::{Action, Columns, Section, VERB, Verb};
-use serde_json::Value;
+use crate::verb::{Action, Section, VERB, Verb};
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
 const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
@@ -200,17 +199,20 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "list_deprecated_features [--used] [<column> ...]",
         description: "Lists deprecated features and whether they are permitted",
         switches: &[flag("used", None)],
-        columns: Some(Columns {
-            known: "name, deprecation_phase, state, provided_by, desc, doc_url",
-            shown: "name, deprecation_phase, state",
-        }),
         banner_of: Some(|invocation| {
             if invocation.flag("used") {
                 return "Listing deprecated features in use ...".to_owned();
             }
             "Listing deprecated features ...".to_owned()
         }),
-        action: list("GET /deprecated-features", ""),
+        action: choice(
+            "GET /deprecated-features",
+            Form::Whole,
+            (
+                "name, deprecation_phase, state, provided_by, desc, doc_url",
+                "name, deprecation_phase, state",
+            ),
+        ),
         ..VERB
     },
     Verb {
@@ -234,12 +236,12 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::FeatureFlags,
         usage: "list_feature_flags [<column> ...]",
         description: "Lists feature flags",
-        columns: Some(Columns {
-            known: "name, state, stability, provided_by, desc, doc_url",
-            shown: "name, state",
-        }),
         banner: "Listing feature flags ...",
-        action: list("GET /feature-flags", ""),
+        action: choice(
+            "GET /feature-flags",
+            Form::Whole,
+            ("name, state, stability, provided_by, desc, doc_url", "name, state"),
+        ),
         ..VERB
     },
     Verb {

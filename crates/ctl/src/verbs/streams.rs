@@ -1,7 +1,7 @@
 //! Streams and super streams.
 
 use super::quorum::STATUS as COORDINATOR;
-use super::table;
+use super::{choice, table};
 use crate::failure::{Failure, Invalid, code};
 use crate::fields;
 use crate::options::{Switch, flag, number, text};
@@ -9,7 +9,7 @@ use crate::output::{Answer, Form, Rows};
 use crate::run;
 use crate::tail;
 use crate::units::bytes_of;
-use crate::verb::{Action, Check, Columns, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Check, Invocation, Section, VERB, Verb};
 use serde_json::{Map, Value, json};
 
 const STREAMS: Verb = Verb { section: Section::Streams, vhost: true, ..VERB };
@@ -46,9 +46,8 @@ const STATUS: &str = "\
     segments";
 
 /// The columns but for the first two.
-const fn without_origin(known: &'static str) -> Columns {
-    let (_, shown) = known.split_at("connection_pid, node, ".len());
-    Columns { known, shown }
+const fn without_origin(known: &'static str) -> &'static str {
+    known.split_at("connection_pid, node, ".len()).1
 }
 
 /// Asks for a stream and a reference.
@@ -61,49 +60,60 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_stream_connections [<column> ...]",
         description: "Lists stream connections",
-        columns: Some(Columns { known: CONNECTION, shown: "node, conn_name" }),
         switches: &[VERBOSE],
         vhost: false,
         banner: "Listing stream connections ...",
-        action: boxed("GET /stream/connections?typed=true", ""),
+        action: choice(
+            "GET /stream/connections?typed=true",
+            Form::Pretty,
+            (CONNECTION, "node, conn_name"),
+        ),
         ..STREAMS
     },
     Verb {
         usage: "list_stream_consumers [--vhost <vhost>] [<column> ...]",
         description: "Lists all stream consumers for a vhost",
-        columns: Some(without_origin(CONSUMER)),
         switches: &[VERBOSE],
         banner: "Listing stream consumers ...",
-        action: boxed("GET /stream/consumers/{vhost}?typed=true", ""),
+        action: choice(
+            "GET /stream/consumers/{vhost}?typed=true",
+            Form::Pretty,
+            (CONSUMER, without_origin(CONSUMER)),
+        ),
         ..STREAMS
     },
     Verb {
         usage: "list_stream_publishers [--vhost <vhost>] [<column> ...]",
         description: "Lists all stream publishers for a vhost",
-        columns: Some(without_origin(PUBLISHER)),
         switches: &[VERBOSE],
         banner: "Listing stream publishers ...",
-        action: boxed("GET /stream/publishers/{vhost}?typed=true", ""),
+        action: choice(
+            "GET /stream/publishers/{vhost}?typed=true",
+            Form::Pretty,
+            (PUBLISHER, without_origin(PUBLISHER)),
+        ),
         ..STREAMS
     },
     Verb {
         usage: "list_stream_consumer_groups [--vhost <vhost>] [<column> ...]",
         description: "Lists groups of stream single active consumers for a vhost",
-        columns: Some(Columns { known: GROUP, shown: GROUP }),
         switches: &[VERBOSE],
         banner: "Listing stream consumer groups ...",
-        action: boxed("GET /leveret/stream-groups/{vhost}", ""),
+        action: choice("GET /leveret/stream-groups/{vhost}", Form::Pretty, (GROUP, GROUP)),
         ..STREAMS
     },
     Verb {
         usage: "list_stream_group_consumers --stream <stream> --reference <reference> \
                 [--vhost <vhost>] [<column> ...]",
         description: "Lists the consumers of a group of stream single active consumers",
-        columns: Some(Columns { known: GROUP_CONSUMER, shown: GROUP_CONSUMER }),
         switches: &[VERBOSE, STREAM, REFERENCE],
         check: NAMES_REFERENCE,
         banner: "Listing group consumers ...",
-        action: boxed("GET /leveret/streams/{vhost}/{stream}/groups/{reference}", ""),
+        action: choice(
+            "GET /leveret/streams/{vhost}/{stream}/groups/{reference}",
+            Form::Pretty,
+            (GROUP_CONSUMER, GROUP_CONSUMER),
+        ),
         ..STREAMS
     },
     Verb {

@@ -1,12 +1,12 @@
 //! Virtual hosts and their limits.
 
-use super::list;
+use super::choice;
 use crate::client::STATE;
 use crate::failure::Invalid;
 use crate::options::{flag, text};
-use crate::output::{Answer, Format};
+use crate::output::{Answer, Form, Format};
 use crate::render;
-use crate::verb::{Action, Columns, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
@@ -49,13 +49,16 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Access,
         usage: "list_vhosts [--no-table-headers] [<column> ...]",
         description: "Lists virtual hosts",
-        columns: Some(Columns {
-            known: "name, description, tags, default_queue_type, protected_from_deletion, \
-                    tracing, cluster_state, metadata",
-            shown: "name",
-        }),
         banner: "Listing vhosts ...",
-        action: list("GET /vhosts", ""),
+        action: choice(
+            "GET /vhosts",
+            Form::Whole,
+            (
+                "name, description, tags, default_queue_type, protected_from_deletion, \
+                    tracing, cluster_state, metadata",
+                "name",
+            ),
+        ),
         ..VHOSTS
     },
     Verb {

@@ -240,7 +240,9 @@ fn queues_that_nobody_uses_are_found() {
     let node = Node::start(&LISTENERS);
     let mut client = Client::guest(node.address());
     client.select_confirms();
-    ["used", "unused"].into_iter().for_each(|queue| drop(client.declare(queue)));
+    for queue in ["used", "unused"] {
+        client.declare(queue);
+    }
     let since = |queue| get(&node, &format!("/queues/%2F/{queue}"))["idle_since"].clone();
     wait_until("they are seen", || since("used").is_string());
     let (used, unused) = (since("used"), since("unused"));

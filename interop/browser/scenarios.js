@@ -412,6 +412,7 @@ export const SCENARIOS = [
     await page.click('dialog footer .primary');
     await page.waitForSelector('text=There are no messages here.');
     assert.equal((await waiting()).length, 0);
+    await node.ask('DELETE', '/queues/%2F/tried');
   }],
   ['parameters', {}, async (it) => {
     const { page, node } = it;

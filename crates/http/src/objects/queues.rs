@@ -188,8 +188,8 @@ impl Row for QueueRow<'_> {
                 json!({&*api.management.node_info.name: readers})
             }
             // Not among the columns: it never stays the same.
-            "idle_ms" => json!(api.now().unix_ms.saturating_sub(api.stats.idle_since_ms(def.id)?)),
-            "idle_since" => json!(iso_time(api.stats.idle_since_ms(def.id)?)),
+            "idle_ms" => json!(api.now().unix_ms.saturating_sub(self.idle_since_ms())),
+            "idle_since" => json!(iso_time(self.idle_since_ms())),
             "exclusive" => json!(def.exclusive_owner.is_some()),
             "storage_version"
             | "conversion"
@@ -233,6 +233,12 @@ impl QueueRow<'_> {
         let Shown { api, view, .. } = self.shown;
         let vhost = view.meta.vhost(&self.queue.def().vhost)?;
         mgmt::queue_value(&api.management, vhost, (self.queue, self.queue.stat()), column)
+    }
+
+    /// Now, as long as nobody has looked.
+    fn idle_since_ms(&self) -> u64 {
+        let api = &self.shown.api;
+        api.stats.idle_since_ms(self.queue.id()).unwrap_or_else(|| api.now().unix_ms)
     }
 
     fn flows(&self, of: impl Fn(&Flows<'_>, &QueueDef, &ByQueue) -> Value) -> Value {

@@ -244,13 +244,14 @@ fn queues_that_nobody_uses_are_found() {
         client.declare(queue);
     }
     let since = |queue| get(&node, &format!("/queues/%2F/{queue}"))["idle_since"].clone();
-    wait_until("they are seen", || since("used").is_string());
+    let ages = || get(&node, "/queues?columns=name,idle_ms&sort=idle_ms&page=1&page_size=10");
+    wait_until("they are seen", || ages()["items"][0]["idle_ms"] != 0);
     let (used, unused) = (since("used"), since("unused"));
     client.put_publish("used", false, b"x");
     client.wait_for_confirms();
     wait_until("its use is seen", || since("used") != used);
     assert_eq!(since("unused"), unused);
-    let ages = get(&node, "/queues?columns=name,idle_ms&sort=idle_ms&page=1&page_size=10");
+    let ages = ages();
     let [used, unused] = [0, 1].map(|at| ages["items"][at].clone());
     assert_eq!((&used["name"], &unused["name"]), (&json!("used"), &json!("unused")), "{ages}");
     let at_least = format!("/queues?page=1&page_size=10&where=idle_ms%3E={}", unused["idle_ms"]);

@@ -12,7 +12,7 @@ pub use published::{ByRoute, ExchangeCounts, Published};
 use confirm::ConfirmQueue;
 use meta::{ConnectionId, QueueId};
 use session::{ChannelId, Error, ShortString};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stdx::{Histogram, HistogramCounts, count};
@@ -124,7 +124,7 @@ struct Interrupts {
     /// The permissions of its user have changed.
     rights_changed: bool,
     /// Consumers that an operator ends.
-    cancelled: Vec<(ChannelId, ShortString)>,
+    cancelled: BTreeSet<(ChannelId, ShortString)>,
 }
 
 impl Interrupts {
@@ -138,7 +138,7 @@ impl Interrupts {
         if !self.overdue.is_empty() {
             return Some(Interrupt::FailOverdue);
         }
-        if let Some((channel, consumer_tag)) = self.cancelled.pop() {
+        if let Some((channel, consumer_tag)) = self.cancelled.pop_first() {
             return Some(Interrupt::CancelConsumer(channel, consumer_tag));
         }
         std::mem::take(&mut self.rights_changed).then_some(Interrupt::ReviewRights)
@@ -285,7 +285,9 @@ impl Connection {
 
     /// Asks the connection's task to end a consumer, and to tell the client.
     pub fn cancel_consumer(&self, channel: ChannelId, consumer_tag: ShortString) {
-        self.interrupt(|it| it.cancelled.push((channel, consumer_tag)));
+        self.interrupt(|it| {
+            it.cancelled.insert((channel, consumer_tag));
+        });
     }
 
     /// Resolves when the connection's task has to do something that its client did not ask for.

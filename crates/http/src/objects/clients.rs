@@ -401,13 +401,9 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
     let vhost = vhost(&view.meta, call)?.name();
     let broker = &call.api.management.broker;
     let mut n_ended = 0;
-    for (of, one) in broker.figures().consumers() {
-        let is_named = of.def().vhost == *vhost && of.def().name.as_str() == queue;
-        let connection = broker.connections.get(one.connection);
-        let Some(connection) = connection.filter(|_| is_named && one.consumer_tag.to_text() == tag)
-        else {
-            continue;
-        };
+    let consumers = broker.queue(vhost.as_str(), queue).map(|queue| queue.consumers());
+    for one in consumers.into_iter().flatten().filter(|one| one.consumer_tag.to_text() == tag) {
+        let Some(connection) = broker.connections.get(one.connection) else { continue };
         let name = channel_name(&connection, one.channel);
         if wanted.is_some_and(|wanted| wanted != name) {
             continue;

@@ -3,6 +3,7 @@
 use crate::connection::{self, Begun, Name};
 use crate::listener::{ListenAddress, Listener, Service};
 use crate::peer_lines::Kind;
+use crate::places::Place;
 use crate::proxy;
 use crate::server::{DISPLACED_REASON, Server};
 use crate::socket::{self, SocketReader, SocketWriter};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::{Agreed, Failure, LoginFrom, Reason};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// A pause after the system refused to accept a connection: it is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -115,7 +116,7 @@ impl Server {
                     Some((socket::plain(socket), of_proxy.map(peer)))
                 }
                 Some(tls) => {
-                    let limits = (protocol.handshake_timeout_ms(), handshake.lost());
+                    let limits = (protocol.handshake_timeout_ms(), &handshake);
                     Box::pin(agree(socket, name, &tls, limits, &served.0)).await
                 }
             };
@@ -133,14 +134,19 @@ async fn agree(
     socket: TcpStream,
     name: Name,
     tls: &tls::Context,
-    (timeout_ms, displaced): (u64, Arc<Notify>),
+    (timeout_ms, handshake): (u64, &Place),
     server: &Arc<Server>,
 ) -> Option<((SocketReader, SocketWriter), Option<Arc<TlsPeer>>)> {
     let patience_ms = timeout_ms.min(server.settings.tls_handshake_timeout_ms);
     let config = Arc::clone(&tls.current().config);
-    let agreed = socket::handshake(socket, config, &server.strangers.tls_turns);
+    let agreed = async {
+        // An error is met again by the handshake.
+        let _says_something = socket.readable().await.is_ok();
+        handshake.heard();
+        socket::handshake(socket, config, &server.strangers.tls_turns).await
+    };
     let agreed = server.timers.timeout(Duration::from_millis(patience_ms), agreed);
-    let mut stopping = server.stopping.subscribe();
+    let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
     let agreed = tokio::select! {
         agreed = agreed => agreed.unwrap_or_else(|_| {
             Err(Failure::new(Reason::TooSlow, &format!("not done within {patience_ms} ms")))

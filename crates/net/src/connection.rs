@@ -340,7 +340,10 @@ impl Task {
         }
         match wakeup.n_read {
             Some(0) => return Err(Disconnect::Eof),
-            Some(n) => self.work_off_and_commit(n).await?,
+            Some(n) => {
+                self.entry.heard();
+                self.work_off_and_commit(n).await?;
+            }
             None if wakeup.goes_on => self.work_off_and_commit(0).await?,
             None => {}
         }

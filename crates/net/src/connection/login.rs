@@ -44,6 +44,11 @@ impl Entry {
         }
     }
 
+    /// The client has sent something.
+    pub(super) fn heard(&self) {
+        self.handshake.as_ref().inspect(|place| place.heard());
+    }
+
     pub(super) const fn accepted_ms(&self) -> u64 {
         self.accepted_ms
     }

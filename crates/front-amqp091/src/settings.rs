@@ -34,9 +34,10 @@ pub struct Settings {
 }
 
 /// The treatment of a publish with `immediate`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Immediate {
     /// The connection is closed with 540, as RabbitMQ does since 3.0.
+    #[default]
     Refuse,
     /// The message comes back when no consumer can be given it at once.
     Honour,

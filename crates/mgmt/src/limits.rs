@@ -14,6 +14,12 @@ pub enum Threshold {
     OfMemory(f64),
 }
 
+impl Default for Threshold {
+    fn default() -> Self {
+        Self::Bytes(0)
+    }
+}
+
 impl Threshold {
     /// In bytes, on a machine with so much memory.
     #[must_use]

@@ -37,7 +37,7 @@ pub(crate) use rotation::Period;
 pub(crate) use units::{LEVELS, Level};
 
 /// Everything that can be configured. Built by [`load`] and not changed afterwards.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Config {
     pub(crate) listeners: Listeners,
     pub(crate) http: Http,
@@ -55,7 +55,7 @@ pub(crate) struct Config {
 }
 
 /// The listeners of clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listeners {
     /// Plain TCP, in the order of their names.
     pub(crate) tcp: Vec<ListenAddress>,
@@ -83,7 +83,7 @@ pub(crate) struct Listeners {
 }
 
 /// The HTTP API and Prometheus.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Http {
     pub(crate) api: HttpListeners,
     pub(crate) metrics: HttpListeners,
@@ -94,20 +94,8 @@ pub(crate) struct Http {
     pub(crate) undo_window_s: u64,
 }
 
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            api: HttpListeners::default(),
-            metrics: HttpListeners::default(),
-            settings: http::Settings::default(),
-            trace_dir: PathBuf::from("traces"),
-            undo_window_s: 600,
-        }
-    }
-}
-
 /// The listeners of one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HttpListeners {
     pub(crate) is_enabled: bool,
     pub(crate) tcp: HttpAddress,
@@ -122,14 +110,8 @@ pub(crate) struct HttpAddress {
     pub(crate) limits: http::Limits,
 }
 
-impl Default for HttpListeners {
-    fn default() -> Self {
-        Self { is_enabled: true, tcp: HttpAddress::default(), ssl: HttpAddress::default() }
-    }
-}
-
 /// Limits of one connection, and the number of connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
     /// From accept to the end of the handshake; `None` waits for ever.
     pub(crate) handshake_timeout_ms: Option<u64>,
@@ -164,7 +146,7 @@ pub(crate) struct NodeLimits {
 }
 
 /// Users, passwords and login mechanisms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Users who may connect from this machine only.
     pub(crate) loopback_users: Vec<String>,
@@ -185,7 +167,7 @@ pub(crate) struct Access {
 }
 
 /// The rule for new passwords.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passwords {
     pub(crate) validator: Validator,
     /// Bytes, for [`Validator::MinLength`].
@@ -220,7 +202,7 @@ pub(crate) struct Definitions {
 }
 
 /// The user and virtual host that a node creates in an empty data directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FirstStart {
     pub(crate) vhost: String,
     pub(crate) user: String,
@@ -258,7 +240,7 @@ pub(crate) struct Messages {
 }
 
 /// The collector of OpenTelemetry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Otel {
     /// None sends nothing.
     pub(crate) endpoint: Option<String>,
@@ -267,16 +249,10 @@ pub(crate) struct Otel {
     pub(crate) sample_new: f64,
 }
 
-impl Default for Otel {
-    fn default() -> Self {
-        Self { endpoint: None, interval_s: 10, sample_new: 0.0 }
-    }
-}
-
 impl Eq for Otel {}
 
 /// Connections of the stream protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streams {
     /// Bytes, negotiated down by clients; 0 is no limit.
     pub(crate) frame_max: u32,
@@ -304,7 +280,7 @@ pub(crate) struct Streams {
 }
 
 /// Limits of memory and disk at which publishers are blocked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resources {
     /// Stop above this much used memory.
     pub(crate) memory_high: Threshold,
@@ -313,7 +289,7 @@ pub(crate) struct Resources {
 }
 
 /// The storage of messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// Messages of fewer bytes are stored with their queue, larger ones once per vhost.
     pub(crate) embed_below: u64,
@@ -327,9 +303,10 @@ pub(crate) struct Storage {
 }
 
 /// The promise that a confirm of a persistent message makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// The message survives loss of power.
+    #[default]
     Fsync,
     /// The message survives the death of the process, as with RabbitMQ.
     Write,
@@ -519,7 +496,7 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
         }
     }
     let in_effect = in_effect(last.values());
-    let mut draft = Draft::default();
+    let mut draft = Draft::new();
     for (found, setting) in last.into_values() {
         errors.extend(set(&mut draft, &found, setting).err());
     }
@@ -627,7 +604,34 @@ impl Choice {
     }
 }
 
+impl Config {
+    /// The configuration of a node that nothing is said to: the defaults in the table of options.
+    pub(crate) fn standard() -> Self {
+        Draft::of_defaults().finish(&mut Vec::new())
+    }
+}
+
 impl Draft {
+    /// The defaults, where nothing that is still a choice between several keys is chosen.
+    fn new() -> Self {
+        let mut log = Self::of_defaults().log;
+        (log.path, log.journald.fields) = (None, None);
+        Self { config: Config::standard(), log, ..Self::default() }
+    }
+
+    fn of_defaults() -> Self {
+        let mut draft = Self::default();
+        for option in option::all().filter(|option| !option.default().is_empty()) {
+            assert!(option.kind.set(&mut draft, "default", option.default()), "{}", option.line);
+        }
+        draft.loopback_users.insert("guest".to_owned(), true);
+        draft.tags.insert("administrator".to_owned(), true);
+        for (at, mechanism) in ["PLAIN", "AMQPLAIN", "ANONYMOUS"].into_iter().enumerate() {
+            draft.auth_mechanisms.insert(at.to_string(), mechanism.to_owned());
+        }
+        draft
+    }
+
     fn finish(self, warnings: &mut Vec<Warning>) -> Config {
         let mut config = self.config;
         if let Some(tcp) = self.tcp.finish() {
@@ -661,95 +665,6 @@ impl Draft {
 
 fn chosen(flags: BTreeMap<String, bool>) -> Vec<String> {
     flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect()
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listeners: Listeners {
-                tcp: vec![ListenAddress::Every(5672)],
-                stream: None,
-                ssl: Vec::new(),
-                stream_ssl: Vec::new(),
-                tls: TlsOptions::default(),
-                tls_handshake_timeout_ms: 10_000,
-                backlog: 65_535,
-                nodelay: true,
-                keepalive: false,
-                proxy_protocol: false,
-                send_buffer: None,
-                receive_buffer: None,
-            },
-            http: Http::default(),
-            connection: ConnectionLimits {
-                handshake_timeout_ms: Some(10_000),
-                heartbeat_s: 60,
-                frame_max: 131_072,
-                initial_frame_max: 8_192,
-                channel_max: 2_047,
-                max_message_size: 16 << 20,
-                max_connections: None,
-                immediate: Immediate::Refuse,
-            },
-            limits: NodeLimits::default(),
-            access: Access {
-                loopback_users: vec!["guest".to_owned()],
-                auth_mechanisms: ["PLAIN", "AMQPLAIN", "ANONYMOUS"].map(str::to_owned).to_vec(),
-                anonymous_user: Some("guest".to_owned()),
-                anonymous_pass: "guest".to_owned(),
-                passwords: Passwords {
-                    validator: Validator::Anything,
-                    min_length: 1,
-                    pattern: String::new(),
-                },
-                hashing: HashAlgorithm::default(),
-                cert_login: LoginFrom::DistinguishedName,
-                track_auth_attempt_source: false,
-            },
-            definitions: Definitions::default(),
-            resources: Resources {
-                memory_high: Threshold::OfMemory(0.6),
-                disk_free: Threshold::Bytes(50_000_000),
-            },
-            storage: Storage {
-                embed_below: 4_096,
-                journal_entries_max: 32_768,
-                default_version: QueueVersion::V2,
-                backlog_bytes: 32 << 20,
-                durability: Durability::Fsync,
-            },
-            logging: Logging { console: Some(LogPlace::default()), ..Logging::default() },
-            messages: Messages::default(),
-            streams: Streams {
-                frame_max: 1_048_576,
-                initial_frame_max: 8_192,
-                heartbeat_s: 60,
-                advertised: (None, None),
-                advertised_tls: (None, None),
-                max_connections: None,
-                partitions_max: 1_000,
-                sub_batch_bytes_max: 64 << 20,
-                durability: Durability::Write,
-                read_ahead: true,
-                read_ahead_limit: None,
-            },
-            settings: Vec::new(),
-        }
-    }
-}
-
-impl Default for FirstStart {
-    fn default() -> Self {
-        Self {
-            vhost: "/".to_owned(),
-            user: "guest".to_owned(),
-            pass: "guest".to_owned(),
-            tags: vec!["administrator".to_owned()],
-            configure: ".*".to_owned(),
-            write: ".*".to_owned(),
-            read: ".*".to_owned(),
-        }
-    }
 }
 
 #[cfg(test)]

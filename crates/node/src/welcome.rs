@@ -29,7 +29,7 @@ pub(crate) fn lines(config: &Config, address: Option<SocketAddr>, data_dir: &Pat
 
 /// The password is told only if everybody knows it anyway.
 fn login(first: &FirstStart) -> String {
-    let known = first.pass == Config::default().definitions.first_start.pass;
+    let known = first.pass == Config::standard().definitions.first_start.pass;
     format!("{}:{}", first.user, if known { first.pass.as_str() } else { "PASSWORD" })
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn first_line(change: impl FnOnce(&mut Config)) -> String {
-        let mut config = Config::default();
+        let mut config = Config::standard();
         change(&mut config);
         let text = lines(&config, Some("[::]:5672".parse().unwrap()), Path::new("/d"));
         text.lines().nth(1).unwrap().trim().to_owned()
@@ -71,7 +71,7 @@ mod tests {
         });
         assert_eq!(other, "clients:  amqp://app:PASSWORD@127.0.0.1:5672/a%2Fb");
         assert!(
-            lines(&Config::default(), None, Path::new("/d"))
+            lines(&Config::standard(), None, Path::new("/d"))
                 .starts_with("This data directory is new.\n  manage:")
         );
     }

@@ -21,9 +21,10 @@ stdx::named! {
 }
 
 /// The part of a certificate that is the name of its user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoginFrom {
     /// All of the subject.
+    #[default]
     DistinguishedName,
     /// The subject's common names.
     CommonName,

@@ -37,7 +37,7 @@ stdx::named! {
 }
 
 /// The settings of the listeners that share them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The beginning of their keys in the configuration.
     pub key: &'static str,
@@ -68,22 +68,9 @@ pub struct Options {
 impl Options {
     /// Nothing set, for keys that begin so.
     #[must_use]
-    pub const fn new(key: &'static str) -> Self {
-        Self {
-            key,
-            identity: None,
-            by_name: Vec::new(),
-            password: None,
-            cacertfile: None,
-            verify: Verify::No,
-            // COMPAT: Erlang's default.
-            depth: 10,
-            versions: Vec::new(),
-            ciphers: Vec::new(),
-            prefers_own_order: true,
-            resumes: true,
-            crls: (CrlCheck::No, Vec::new()),
-        }
+    pub fn new(key: &'static str) -> Self {
+        // COMPAT: Erlang's depth.
+        Self { key, depth: 10, prefers_own_order: true, resumes: true, ..Self::default() }
     }
 
     /// The versions and ciphers that there are not, for the log.

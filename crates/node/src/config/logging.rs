@@ -86,7 +86,7 @@ pub(crate) const FACILITIES: [&str; 24] = [
 ];
 
 /// A server, and how it is spoken to. COMPAT: RabbitMQ's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SyslogSettings {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -106,20 +106,6 @@ stdx::named! {
         Udp = "udp",
         Tcp = "tcp",
         Tls = "tls",
-    }
-}
-
-impl Default for SyslogSettings {
-    fn default() -> Self {
-        Self {
-            host: "localhost".to_owned(),
-            port: 514,
-            transport: Transport::Udp,
-            is_rfc5424: false,
-            facility: 3,
-            identity: "rabbitmq-server".to_owned(),
-            tls: tls::Options::new(""),
-        }
     }
 }
 
@@ -144,7 +130,7 @@ impl PlaceDraft {
 }
 
 /// The log's settings as they are read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LogDraft {
     pub(super) console: PlaceDraft,
     /// The file or none, if something was said of it.
@@ -159,25 +145,6 @@ pub(super) struct LogDraft {
     pub(super) journald: JournalDraft,
     pub(super) default_level: Level,
     pub(super) categories: BTreeMap<Category, Level>,
-}
-
-impl Default for LogDraft {
-    fn default() -> Self {
-        Self {
-            console: PlaceDraft { is_on: true, ..PlaceDraft::default() },
-            path: None,
-            dir: None,
-            access_dir: None,
-            file: LogPlace::default(),
-            rotation: Rotation::default(),
-            exchange: PlaceDraft::default(),
-            syslog: PlaceDraft::default(),
-            syslog_settings: SyslogSettings::default(),
-            journald: JournalDraft::default(),
-            default_level: Level::default(),
-            categories: BTreeMap::new(),
-        }
-    }
 }
 
 impl LogDraft {

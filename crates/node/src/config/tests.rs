@@ -45,7 +45,12 @@ fn error(text: &str) -> String {
 
 #[test]
 fn an_empty_file_is_the_default() {
-    assert_eq!(config(""), Config::default());
+    let config = config("");
+    assert_eq!(config, Config::standard());
+    assert_eq!((config.connection.heartbeat_s, config.storage.backlog_bytes), (60, 32 << 20));
+    assert_eq!(config.resources.disk_free, Threshold::Bytes(50_000_000));
+    assert_eq!(config.listeners.tcp, [ListenAddress::Every(5672)]);
+    assert_eq!(config.access.loopback_users, ["guest"]);
 }
 
 #[test]
@@ -53,7 +58,7 @@ fn each_documented_default_is_the_default() {
     for option in option::all().filter(|option| !option.default().is_empty()) {
         let key = option.key().replace("$name", "default");
         let text = format!("{key} = {}", option.default());
-        assert_eq!(config(&text), Config::default(), "{text}");
+        assert_eq!(config(&text), Config::standard(), "{text}");
     }
 }
 
@@ -95,7 +100,7 @@ fn every_option_finds_its_field() {
             ],
             backlog: 4096,
             nodelay: false,
-            ..Config::default().listeners
+            ..Config::standard().listeners
         },
         connection: ConnectionLimits {
             handshake_timeout_ms: None,
@@ -112,12 +117,12 @@ fn every_option_finds_its_field() {
             auth_mechanisms: words(&["ANONYMOUS"]),
             anonymous_user: Some("anne".to_owned()),
             anonymous_pass: "x".to_owned(),
-            ..Config::default().access
+            ..Config::standard().access
         },
         definitions: Definitions {
             cluster_name: Some("hutch".to_owned()),
             first_start: first_start_of_v(),
-            ..Definitions::default()
+            ..Config::standard().definitions
         },
         resources: Resources {
             memory_high: Threshold::Bytes(1 << 30),
@@ -135,7 +140,7 @@ fn every_option_finds_its_field() {
             default_level: Level::Debug,
             ..Logging::default()
         },
-        ..Config::default()
+        ..Config::standard()
     };
     assert_eq!(changed, expected);
 }
@@ -159,8 +164,8 @@ fn definitions_and_their_limits_find_their_fields() {
         permits: BTreeMap::from([("global_qos".to_owned(), true)]),
     };
     let imported = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
-    let definitions = Definitions { imported, ..Definitions::default() };
-    assert_eq!(changed, Config { limits, definitions, ..Config::default() });
+    let definitions = Definitions { imported, ..Config::standard().definitions };
+    assert_eq!(changed, Config { limits, definitions, ..Config::standard() });
 }
 
 #[test]
@@ -175,7 +180,7 @@ fn the_stream_protocol_finds_its_fields() {
     );
     let stream =
         vec![ListenAddress::Every(5553), ListenAddress::One("127.0.0.1:2".parse().unwrap())];
-    let listeners = Listeners { stream: Some(stream), ..Config::default().listeners };
+    let listeners = Listeners { stream: Some(stream), ..Config::standard().listeners };
     let streams = Streams {
         frame_max: 0,
         initial_frame_max: 4_096,
@@ -189,8 +194,8 @@ fn the_stream_protocol_finds_its_fields() {
         read_ahead: false,
         read_ahead_limit: Some(1_024),
     };
-    assert_eq!(changed, Config { listeners, streams, ..Config::default() });
-    assert_eq!(Config::default().listeners.stream, None);
+    assert_eq!(changed, Config { listeners, streams, ..Config::standard() });
+    assert_eq!(Config::standard().listeners.stream, None);
     assert_eq!(config("stream.listeners.tcp = none").listeners.stream, Some(Vec::new()));
 }
 
@@ -234,11 +239,11 @@ fn tls_finds_its_fields() {
         stream_ssl: vec![ListenAddress::Every(5551)],
         tls_handshake_timeout_ms: 5_000,
         tls: TlsOptions { shared: tls, own: [None, Some(own), None] },
-        ..Config::default().listeners
+        ..Config::standard().listeners
     };
     let cert_login = LoginFrom::San(::tls::SanKind::Email, 3);
-    let access = Access { cert_login, ..Config::default().access };
-    assert_eq!(changed, Config { listeners, access, ..Config::default() });
+    let access = Access { cert_login, ..Config::standard().access };
+    assert_eq!(changed, Config { listeners, access, ..Config::standard() });
     assert!(error("ssl_options.versions.1 = tlsv1.4").contains("expected one of `tlsv1.3`"));
     assert!(error("management.ssl.depth = x").contains("management.ssl.depth"));
     let (_, told) = applied("management.ssl.honor_ecc_order = true").unwrap();
@@ -258,12 +263,12 @@ fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
         proxy_protocol: true,
         send_buffer: Some(32_768),
         receive_buffer: Some(65_536),
-        ..Config::default().listeners
+        ..Config::standard().listeners
     };
     let passwords =
         Passwords { validator: Validator::Pattern, min_length: 8, pattern: "^x".to_owned() };
-    let access = Access { passwords, ..Config::default().access };
-    assert_eq!(changed, Config { listeners, access, ..Config::default() });
+    let access = Access { passwords, ..Config::standard().access };
+    assert_eq!(changed, Config { listeners, access, ..Config::standard() });
     let hashing = config("password_hashing_module = rabbit_password_hashing_sha512").access.hashing;
     assert_eq!(hashing, HashAlgorithm::Sha512);
     let wrong = error("password_hashing_module = sha512");
@@ -290,9 +295,9 @@ fn what_the_node_does_with_messages_finds_its_fields() {
         timestamp: Some(true),
         routing_node: Some(false),
         sent_time: true,
-        otel: Otel::default(),
+        otel: Config::standard().messages.otel,
     };
-    assert_eq!(changed, Config { messages, ..Config::default() });
+    assert_eq!(changed, Config { messages, ..Config::standard() });
     assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, Some(None));
 }
 
@@ -347,7 +352,7 @@ fn what_new_virtual_hosts_get_finds_its_fields() {
 fn nobody_is_known_from_anywhere_but_the_node_itself() {
     let internal = "auth_backends.1 = internal\nauth_backends.2 = rabbit_auth_backend_internal\n\
                     auth_backends.3.authn = internal\nauth_backends.3.authz = internal";
-    assert_eq!(config(internal), Config::default());
+    assert_eq!(config(internal), Config::standard());
     for (key, value) in [
         ("auth_backends.1", "ldap"),
         ("auth_backends.2", "rabbit_auth_backend_http"),

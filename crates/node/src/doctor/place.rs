@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_disk_below_its_limit_is_a_problem_and_nothing_is_left_behind() {
         let dir = tempfile::tempdir().unwrap();
-        let mut config = Config::default();
+        let mut config = Config::standard();
         config.resources.disk_free = mgmt::Threshold::Bytes(u64::MAX);
         let findings = disk(dir.path(), &config);
         assert!(findings.iter().any(|finding| finding.verdict == Verdict::Problem), "{findings:?}");

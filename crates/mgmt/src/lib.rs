@@ -32,7 +32,7 @@ pub use definitions::{Commands, Define, Present};
 pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};
-pub use logs::Log;
+pub use logs::{Log, LogLine};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use request::Request;

@@ -2,8 +2,28 @@
 
 use crate::api_error::{ApiError, Kind};
 use crate::{Management, Request, Told};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io;
+use stdx::{Ring, RingItems};
+
+/// RabbitMQ's names of levels, the gravest first.
+const LEVELS: [&str; 4] = ["error", "warning", "info", "debug"];
+/// Lines, or events, of an answer where nothing is said, and at most.
+const SHOWN: i64 = 200;
+const SHOWN_MAX: usize = 2_000;
+
+/// A line of the log.
+#[derive(Debug)]
+pub struct LogLine {
+    /// Its time, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// RabbitMQ's name of its level.
+    pub level: &'static str,
+    /// RabbitMQ's name of its category.
+    pub category: &'static str,
+    /// Its text, on one line.
+    pub text: String,
+}
 
 /// The node's log.
 pub trait Log: std::fmt::Debug + Send + Sync {
@@ -19,6 +39,63 @@ pub trait Log: std::fmt::Debug + Send + Sync {
 
     /// Lines that were dropped because too many waited to be written.
     fn n_dropped(&self) -> u64;
+
+    /// Its last lines, wherever they went.
+    fn last_lines(&self) -> &Ring<LogLine>;
+
+    /// RabbitMQ's name of the least level that is logged.
+    fn level(&self) -> &'static str;
+}
+
+/// The last lines: with `after` those with a greater number, of at least `level`, with `text` in them.
+pub fn lines(management: &Management, request: &Request) -> Told {
+    let least = request.optional_text("level")?.unwrap_or("debug");
+    let least = LEVELS.iter().position(|level| *level == least).ok_or_else(|| {
+        ApiError::new(Kind::BadRequest, format!("level is one of {}", LEVELS.join(", ")))
+    })?;
+    let log = &management.log;
+    let Last { shown, first, next } =
+        last(log.last_lines(), (request, "lines"), |number, line, text| {
+            let LogLine { unix_ms, level, category, text: said } = line;
+            let is_wanted = LEVELS.iter().take(least + 1).any(|wanted| wanted == level)
+                && said.to_lowercase().contains(text);
+            is_wanted.then(|| {
+                json!({
+                    "n": number, "timestamp": unix_ms, "level": level, "category": category,
+                    "text": said,
+                })
+            })
+        })?;
+    Ok(json!({"lines": shown, "first": first, "next": next, "level": log.level()}))
+}
+
+/// The items of a ring that an answer shows, and the numbers of a [`RingItems`].
+pub(crate) struct Last {
+    pub(crate) shown: Vec<Value>,
+    pub(crate) first: u64,
+    pub(crate) next: u64,
+}
+
+/// The last items of a ring that are shown, the oldest first: as many as the field `name` says, with `after`
+/// those with a greater number. `show` is told in small letters which `text` is to be in them.
+pub(crate) fn last<T>(
+    ring: &Ring<T>,
+    (request, name): (&Request, &str),
+    show: impl Fn(u64, &T, &str) -> Option<Value>,
+) -> Result<Last, ApiError> {
+    let natural = |field, default| {
+        let number = request.integer(field)?.unwrap_or(default);
+        u64::try_from(number)
+            .map_err(|_| ApiError::new(Kind::BadRequest, format!("{field} is below 0")))
+    };
+    let (count, after) = (natural(name, SHOWN)?, natural("after", 0)?);
+    let count = usize::try_from(count).map_or(SHOWN_MAX, |count| count.min(SHOWN_MAX));
+    let text = request.optional_text("text")?.unwrap_or_default().to_lowercase();
+    let RingItems { items, first, next } = ring.after(after);
+    let shown = items.iter().rev().filter_map(|(number, item)| show(*number, item, &text));
+    let mut shown: Vec<Value> = shown.take(count).collect();
+    shown.reverse();
+    Ok(Last { shown, first, next })
 }
 
 /// Sets the log's level until the next start, as RabbitMQ does; the configured level counts then.

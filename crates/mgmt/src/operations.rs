@@ -2,7 +2,7 @@
 
 use crate::api_error::{ApiError, Kind};
 use crate::listing::connection_of_pid;
-pub use crate::logs::{reopen as rotate_logs, set_level as set_log_level};
+pub use crate::logs::{lines as last_log_lines, reopen as rotate_logs, set_level as set_log_level};
 use crate::node_info::is_same_node;
 use crate::{Management, Request, Told};
 use broker::{Connection, DeleteConditions, Firehose, QueueRefused};

@@ -1,5 +1,6 @@
 //! The log: what is said on the way is put together where it is said, and written by a thread of its own
-//! (`writer`), to standard error, a file, an exchange, a syslog server and the journal.
+//! (`writer`), to standard error, a file, an exchange, a syslog server and the journal. The last lines of all
+//! that stay in memory.
 
 mod category;
 mod exchange;
@@ -17,10 +18,12 @@ use ctl::environment;
 use exchange::Lines;
 use file::LogFile;
 use journald::Journal;
+use mgmt::LogLine;
 use record::Record;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use stdx::Ring;
 use syslog::Syslog;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -32,6 +35,10 @@ use writer::{Output, Queue};
 /// The target of events that the console shows anyway: they go to the other places only.
 pub(crate) const NOT_TO_CONSOLE: &str = "not_to_console";
 
+/// Lines that are kept in memory, and bytes of them.
+const KEPT_LINES_MAX: usize = 2_000;
+const KEPT_BYTES_MAX: usize = 512 << 10;
+
 /// The log of this process, once it has started.
 pub(crate) struct Log {
     shared: Arc<Shared>,
@@ -39,6 +46,7 @@ pub(crate) struct Log {
     lowest: reload::Handle<LevelFilter, Registry>,
     files: Vec<Arc<LogFile>>,
     lines: Option<Arc<Lines>>,
+    kept: Arc<Ring<LogLine>>,
 }
 
 #[derive(Debug)]
@@ -49,6 +57,8 @@ struct Shared {
     console: u8,
     /// The place of requests by HTTP: they go nowhere else, and nothing else goes there.
     access: u8,
+    /// Memory, for lines that go anywhere else but there.
+    memory: u8,
 }
 
 /// Puts events into the queue.
@@ -56,12 +66,15 @@ struct ToQueue(Arc<Shared>);
 
 impl<S: Subscriber> Layer<S> for ToQueue {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let Shared { queue, levels, console, access } = &*self.0;
+        let Shared { queue, levels, console, access, memory } = &*self.0;
         let metadata = event.metadata();
         let category = Category::of(metadata.target());
         let levels = levels.read().unwrap_or_else(PoisonError::into_inner);
         let mut places = levels.places(category, *metadata.level());
         drop(levels);
+        if places & !access != 0 {
+            places |= memory;
+        }
         match metadata.target() {
             http::ACCESS => places = *access,
             NOT_TO_CONSOLE => places &= !(console | access),
@@ -110,11 +123,19 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
         let journal = Journal::open(socket, fields).map_err(|error| (socket.to_owned(), error))?;
         places.push((*place, Output::Journal(journal)));
     }
-    let levels = Levels::new(logging, places.iter().map(|(place, _)| place.level).collect());
+    let mut levels: Vec<_> = places.iter().map(|(place, _)| place.level).collect();
+    let memory = 1 << places.len();
+    if memory - 1 == access {
+        // There is no other place to have its level from.
+        levels.push(None);
+    }
+    let kept = Arc::new(Ring::new(KEPT_LINES_MAX, KEPT_BYTES_MAX));
+    places.push((LogPlace::default(), Output::Memory(Arc::clone(&kept))));
+    let levels = Levels::new(logging, levels);
     let (filter, lowest) = reload::Layer::new(levels.lowest());
     let console = (1 << console) - 1;
     let (queue, levels) = (Queue::default(), RwLock::new(levels));
-    let shared = Arc::new(Shared { queue, levels, console, access });
+    let shared = Arc::new(Shared { queue, levels, console, access, memory });
     let outputs = places.into_iter().map(|(place, output)| (output, place.formatter)).collect();
     let writer = Arc::clone(&shared);
     std::thread::Builder::new()
@@ -122,7 +143,7 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
         .spawn(move || writer.queue.write_all(outputs))
         .map_err(|error| (PathBuf::new(), error))?;
     tracing_subscriber::registry().with(filter).with(ToQueue(Arc::clone(&shared))).init();
-    Ok(Log { shared, lowest, files, lines })
+    Ok(Log { shared, lowest, files, lines, kept })
 }
 
 impl Log {
@@ -171,5 +192,14 @@ impl mgmt::Log for Log {
 
     fn n_dropped(&self) -> u64 {
         self.shared.queue.n_dropped()
+    }
+
+    fn last_lines(&self) -> &Ring<LogLine> {
+        &self.kept
+    }
+
+    fn level(&self) -> &'static str {
+        let levels = self.shared.levels.read().unwrap_or_else(PoisonError::into_inner);
+        levels.in_force(self.shared.access).into_level().map_or("none", record::name)
     }
 }

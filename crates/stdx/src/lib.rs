@@ -1,5 +1,5 @@
 //! Small helpers every crate may use: time as a value, reading and writing of internal records, counts by
-//! size, marks along the walk of a message.
+//! size, the last of what came, marks along the walk of a message.
 //! Knows integers and bytes. Never sockets, files, queues; of clocks only the functions it is given.
 //! Start reading at [`Now`] and [`record`].
 
@@ -9,6 +9,7 @@ mod edit_distance;
 mod histogram;
 mod named;
 pub mod record;
+mod ring;
 mod time;
 pub mod walk;
 
@@ -16,6 +17,7 @@ pub use clock::{Clock, TimeScale, WallClock};
 pub use duration::duration_s;
 pub use edit_distance::edit_distance;
 pub use histogram::{Histogram, HistogramCounts, count};
+pub use ring::{Ring, RingItems};
 pub use time::{Civil, Now};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
 mod live;
+mod logs;
 mod quorum;
 mod streams;
 
@@ -9,7 +10,8 @@ use broker::{Alarm, Broker, FileTraffic, Identity, Interrupt, Session};
 use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare};
 use mgmt::{
-    FileDescriptors, ListenerInfo, Management, NodeInfo, ResourceLimits, Resources, Threshold,
+    FileDescriptors, ListenerInfo, LogLine, Management, NodeInfo, ResourceLimits, Resources,
+    Threshold,
 };
 use serde_json::{Value, json};
 use session::{
@@ -21,7 +23,7 @@ use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Instant;
-use stdx::Now;
+use stdx::{Now, Ring};
 use testing::MemoryDisk;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -78,7 +80,7 @@ impl Resources for OneByte {
 
 /// A log that knows one level, and has no file.
 #[derive(Debug)]
-struct Levels;
+struct Levels(Ring<LogLine>);
 
 impl mgmt::Log for Levels {
     fn set_level(&self, level: &str) -> bool {
@@ -91,6 +93,14 @@ impl mgmt::Log for Levels {
 
     fn n_dropped(&self) -> u64 {
         0
+    }
+
+    fn last_lines(&self) -> &Ring<LogLine> {
+        &self.0
+    }
+
+    fn level(&self) -> &'static str {
+        "info"
     }
 }
 
@@ -110,7 +120,7 @@ async fn start() -> Node {
             Threshold::Bytes(50_000_000),
         ))),
         stream_totals: Arc::default(),
-        log: Arc::new(Levels),
+        log: Arc::new(Levels(logs::log_lines())),
         tls: Vec::new(),
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),

@@ -61,6 +61,13 @@ impl Levels {
         self.places.iter().map(of_place).max().unwrap_or(LevelFilter::OFF)
     }
 
+    /// The least of what has no category of its own, at any place but these.
+    pub(super) fn in_force(&self, but: u8) -> LevelFilter {
+        let places = self.places.iter().enumerate().filter(|(at, _)| but & 1 << at == 0);
+        let levels = places.map(|(_, place)| self.least(*place, Category::Default));
+        levels.max().unwrap_or(self.default)
+    }
+
     /// The places, a bit each, that a line goes to.
     pub(super) fn places(&self, category: Category, level: tracing::Level) -> u8 {
         let wants = |place: &Option<LevelFilter>| level <= self.least(*place, category);
@@ -100,6 +107,9 @@ mod tests {
         assert_eq!(places(&levels, "net::accept", tracing::Level::ERROR), 0b111);
         assert_eq!(places(&levels, "classic::queue", tracing::Level::DEBUG), 0b011);
         assert_eq!(levels.lowest(), LevelFilter::DEBUG);
+        assert_eq!(levels.in_force(0), LevelFilter::DEBUG);
+        assert_eq!(levels.in_force(0b010), LevelFilter::INFO);
+        assert_eq!(levels.in_force(0b011), LevelFilter::WARN);
         levels.set(Level::Error);
         assert_eq!(places(&levels, "classic::queue", tracing::Level::WARN), 0);
         assert_eq!(levels.lowest(), LevelFilter::ERROR);

@@ -7,10 +7,12 @@ use super::journald::Journal;
 use super::record::{Record, name};
 use super::syslog::Syslog;
 use crate::config::Formatter;
+use mgmt::LogLine;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use stdx::Ring;
 
 /// Lines that wait may take so many bytes; more are dropped, and counted.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -24,6 +26,7 @@ pub(super) enum Output {
     Exchange(Arc<Lines>),
     Syslog(Box<Syslog>),
     Journal(Journal),
+    Memory(Arc<Ring<LogLine>>),
 }
 
 /// Lines that wait to be written.
@@ -140,6 +143,16 @@ impl Output {
             }
             Self::Journal(journal) => {
                 lines.for_each(|line| journal.send(&line.record));
+                Ok(())
+            }
+            Self::Memory(ring) => {
+                for Line { record, .. } in lines {
+                    let text = record.text();
+                    let n_bytes = text.capacity();
+                    let (level, category) = (name(record.level), record.category.as_str());
+                    let unix_ms = record.unix_micros / 1_000;
+                    ring.push(LogLine { unix_ms, level, category, text }, n_bytes);
+                }
                 Ok(())
             }
         }

@@ -1,5 +1,6 @@
 //! The log's places and forms.
 
+use super::http_api::{Api, HTTP, ask};
 use super::support::node::Node;
 use super::support::wait_until;
 use base64::Engine as _;
@@ -7,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -141,6 +142,51 @@ fn a_syslog_server_is_told_over_tls_if_it_is_the_right_one() {
     assert!(refused.contains("`log.syslog.ssl_options.cacertfile`"), "{refused}");
 }
 
+/// The texts of lines.
+fn texts(answer: &Value) -> Vec<&str> {
+    answer["lines"].as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_last_lines_are_shown_to_administrators() {
+    let api = Api::start();
+    let login = Login { password: "wrong", ..Login::default() };
+    drop(Client::introduced(api.0.address(), login));
+    let mut refused = Value::Null;
+    wait_until("the login that was refused is shown", || {
+        refused = api.expect(200, "GET /leveret/log?level=warning", "");
+        !texts(&refused).is_empty()
+    });
+    assert!(texts(&refused)[0].contains("invalid credentials"), "{refused}");
+    assert_eq!(refused["lines"][0]["category"], "rabbitmq.connection", "{refused}");
+    // From the first line on, which the console does not show twice.
+    let all = api.expect(200, "GET /leveret/log", "");
+    assert_eq!((&all["lines"][0]["n"], &all["level"]), (&json!(1), &json!("info")), "{all}");
+    assert!(texts(&all).iter().any(|text| text.contains(" ready on ")), "{all}");
+    api.expect(201, "PUT /users/ann", r#"{"password":"ann","tags":"monitoring"}"#);
+    let asked = ask(api.0.http_address(), "ann:ann", "GET /leveret/log", "");
+    assert_eq!(asked.status, 401, "{}", asked.text);
+    api.0.ctl(&["set_log_level", "error"]);
+    assert_eq!(api.expect(200, "GET /leveret/log", "")["level"], "error");
+    api.0.stop();
+}
+
+#[test]
+fn lines_are_kept_that_go_nowhere_else_and_those_of_requests_are_not() {
+    let nowhere = ["log.console=false", "log.file=false", "management.http_log_dir=access"];
+    let node = Node::start(&[&HTTP[..], &nowhere].concat());
+    let all = || ask(node.http_address(), "guest:guest", "GET /leveret/log", "").body;
+    drop(Client::guest(node.address()));
+    wait_until("a line is kept", || !texts(&all()).is_empty());
+    let all = all();
+    assert_eq!(all["level"], "info", "{all}");
+    assert!(!all.to_string().contains("/leveret/log"), "{all}");
+    let requests = node.data_dir().join("access/access.log");
+    wait_until("requests are told elsewhere", || {
+        std::fs::read_to_string(&requests).unwrap().contains("/leveret/log")
+    });
+}
+
 /// A secret nobody has thought of.
 fn secret(random: &mut Random) -> String {
     const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -152,12 +198,7 @@ fn secret(random: &mut Random) -> String {
 /// password, nor its form in the headers of HTTP.
 #[test]
 fn no_line_has_a_secret() {
-    let node = Node::start(&[
-        "log.default.level=debug",
-        "management.enabled=true",
-        "management.tcp.ip=127.0.0.1",
-        "management.tcp.port=0",
-    ]);
+    let node = Node::start(&[&HTTP[..], &["log.default.level=debug"]].concat());
     let mut random = Random::new(7);
     let mut secrets = Vec::new();
     for n in 0..5 {
@@ -190,9 +231,11 @@ fn no_line_has_a_secret() {
         node.ctl(&["set_global_parameter", "uri", &uri]);
         secrets.extend([right, wrong, next]);
     }
+    let kept = ask(node.http_address(), "guest:guest", "GET /leveret/log?lines=2000", "").text;
+    assert!(kept.contains("'user4' - invalid") && kept.contains("\"debug\""), "{kept}");
     let log = node.stop();
     assert!(log.contains("[debug]"), "{log}");
-    let told: Vec<&str> =
-        log.lines().filter(|line| secrets.iter().any(|secret| line.contains(secret))).collect();
+    let is_told = |line: &&str| secrets.iter().any(|secret| line.contains(secret));
+    let told: Vec<&str> = log.lines().chain(kept.split("},{")).filter(is_told).collect();
     assert!(told.is_empty(), "{told:#?}");
 }

@@ -1,0 +1,57 @@
+use super::*;
+
+/// The log of each node here.
+pub(super) fn log_lines() -> Ring<LogLine> {
+    let ring = Ring::new(4, 1_000);
+    let lines = [
+        ("info", "before"),
+        ("info", "a queue"),
+        ("warning", "a Hare"),
+        ("debug", "a hare"),
+        ("error", "HARES"),
+    ];
+    for (unix_ms, (level, text)) in (10..).zip(lines) {
+        ring.push(LogLine { unix_ms, level, category: "rabbitmq", text: text.to_owned() }, 0);
+    }
+    ring
+}
+
+/// Numbers of an answer's lines or events.
+fn numbers(answer: &Value, of: &str) -> Vec<u64> {
+    answer[of].as_array().unwrap().iter().map(|item| item["n"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_last_lines_of_the_log_are_those_that_are_wanted() {
+    let node = start().await;
+    let answer = node.ok("GET /leveret/log", json!({"lines": 1})).await;
+    let line = json!({
+        "n": 5, "timestamp": 14, "level": "error", "category": "rabbitmq", "text": "HARES",
+    });
+    assert_eq!(answer, json!({"lines": [line], "first": 2, "next": 6, "level": "info"}));
+    for (wanted, shown) in [
+        (json!({}), vec![2, 3, 4, 5]),
+        (json!({"lines": 2}), vec![4, 5]),
+        (json!({"lines": 9_999, "after": 3}), vec![4, 5]),
+        (json!({"after": 5}), vec![]),
+        (json!({"level": "debug"}), vec![2, 3, 4, 5]),
+        (json!({"level": "info"}), vec![2, 3, 5]),
+        (json!({"level": "warning"}), vec![3, 5]),
+        (json!({"level": "error"}), vec![5]),
+        (json!({"text": "hArE"}), vec![3, 4, 5]),
+        (json!({"text": "hare", "level": "warning", "lines": 1}), vec![5]),
+        (json!({"text": ""}), vec![2, 3, 4, 5]),
+    ] {
+        let answer = node.ok("GET /leveret/log", wanted.clone()).await;
+        assert_eq!(numbers(&answer, "lines"), shown, "{wanted}");
+        assert_eq!(answer["next"], 6, "{wanted}");
+    }
+    for (wrong, reason) in [
+        (json!({"level": "loud"}), "level is one of error, warning, info, debug"),
+        (json!({"lines": "x"}), "lines is no number"),
+        (json!({"after": -1}), "after is below 0"),
+    ] {
+        let answer = node.post("GET /leveret/log", wrong).await;
+        assert!(answer.starts_with("HTTP/1.0 400") && answer.contains(reason), "{answer}");
+    }
+}

@@ -21,8 +21,10 @@ pub(super) const LONG: &[Level] = &[
     (600_000, 29_400_000),
     (1_800_000, 88_200_000),
 ];
-/// A look counts for a moment that it came so much too late for, milliseconds.
+/// A look counts for a moment that it came so much too late for, or half the time between looks.
 const SLACK_MS: u64 = 1_000;
+/// Samples that are so far apart, or several times as far, stay those until there is another one.
+const STEP_MS: u64 = 5_000;
 /// Most samples of an answer's figure.
 const SAMPLES_MAX: u64 = 1_000;
 /// Samples of an object at least: two are a rate.
@@ -89,6 +91,8 @@ pub(super) struct Moments {
     pub(super) before_ms: u64,
     /// The time of day at the last, milliseconds.
     pub(super) unix_ms: u64,
+    /// The first look of the [`STEP_MS`] under way, and its time of day.
+    step: (u64, u64),
     n_looks: u64,
 }
 
@@ -98,6 +102,14 @@ impl Moments {
         self.now_ms = now.monotonic_ms;
         self.unix_ms = now.unix_ms;
         self.n_looks += 1;
+        if self.step.0 / STEP_MS != now.monotonic_ms / STEP_MS {
+            self.step = (now.monotonic_ms, now.unix_ms);
+        }
+    }
+
+    /// The last moment, and its time of day, of those that are so far apart.
+    const fn last(&self, step_ms: u64) -> (u64, u64) {
+        if step_ms.is_multiple_of(STEP_MS) { self.step } else { (self.now_ms, self.unix_ms) }
     }
 }
 
@@ -222,17 +234,20 @@ pub(super) fn details(
     let (now, before) = (at(moments.now_ms), at(moments.before_ms));
     let rate = rate(before.or(now), now, moments.now_ms - moments.before_ms);
     let Some(Range { age_ms, step_ms }) = range else { return json!({"rate": rate}) };
+    let (last_ms, last_unix_ms) = moments.last(step_ms);
+    let slack_ms = SLACK_MS.min((moments.now_ms - moments.before_ms) / 2);
     let samples: Vec<(u64, u64)> = (0..=age_ms / step_ms)
         .filter_map(|n| {
-            let moment_ms = moments.now_ms.checked_sub(n * step_ms)?;
-            Some((n * step_ms, at(moment_ms + SLACK_MS)?))
+            let moment_ms = last_ms.checked_sub(n * step_ms)?;
+            Some((n * step_ms, at(moment_ms + slack_ms)?))
         })
         .collect();
     let sum: u64 = samples.iter().map(|(_, value)| value).sum();
     let (oldest, newest) = (samples.last(), samples.first());
     let span_ms = oldest.map_or(0, |(ago_ms, _)| *ago_ms);
     let avg_rate = self::rate(oldest.map(|it| it.1), newest.map(|it| it.1), span_ms);
-    let sample = |(ago_ms, value): &(u64, u64)| json!({"sample": value, "timestamp": moments.unix_ms - ago_ms});
+    let sample =
+        |(ago_ms, value): &(u64, u64)| json!({"sample": value, "timestamp": last_unix_ms - ago_ms});
     json!({
         "rate": rate,
         "samples": samples.iter().map(sample).collect::<Vec<_>>(),

@@ -38,6 +38,22 @@ fn a_figure_that_grows_has_a_rate_and_samples() {
 }
 
 #[test]
+fn samples_stay_the_same_until_there_is_another_one() {
+    let (mut history, mut moments) = (History::new(LONG, 1 << 20), Moments::default());
+    let mut answers = Vec::new();
+    for n in 100..=114 {
+        moments.advance(Now { monotonic_ms: n * 1_000 + n % 3, unix_ms: n * 1_000 + n % 3 });
+        history.look(7, [n], &moments);
+        let range = |step_ms| Some(Range { age_ms: 60_000, step_ms });
+        let of = |range| details(&moments, range, |ms| history.at(&7, ms).map(|[it]| it));
+        assert_eq!(of(range(1_000))["samples"][0]["sample"], n);
+        answers.push(of(range(5_000))["samples"].clone());
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+}
+
+#[test]
 fn what_does_not_change_takes_no_room_and_is_known_all_the_same() {
     let of = looked(SHORT, 100, |n| n.min(3));
     assert!(of.0.series[&7].samples.len() <= 5, "{:?}", of.0.series[&7]);

@@ -47,7 +47,8 @@ pub trait Log: std::fmt::Debug + Send + Sync {
     fn level(&self) -> &'static str;
 }
 
-/// The last lines: with `after` those with a greater number, of at least `level`, with `text` in them.
+/// The last lines, with greater numbers than `after` and lesser ones than `before`, of at least `level`, with
+/// `text` in them.
 pub fn lines(management: &Management, request: &Request) -> Told {
     let least = request.optional_text("level")?.unwrap_or("debug");
     let least = LEVELS.iter().position(|level| *level == least).ok_or_else(|| {
@@ -76,8 +77,8 @@ pub(crate) struct Last {
     pub(crate) next: u64,
 }
 
-/// The last items of a ring that are shown, the oldest first: as many as the field `name` says, with `after`
-/// those with a greater number. `show` is told in small letters which `text` is to be in them.
+/// The last items of a ring that are shown, the oldest first: as many as the field `name` says, with greater
+/// numbers than `after` and lesser ones than `before`. `show` is told `text` in small letters.
 pub(crate) fn last<T>(
     ring: &Ring<T>,
     (request, name): (&Request, &str),
@@ -89,10 +90,12 @@ pub(crate) fn last<T>(
             .map_err(|_| ApiError::new(Kind::BadRequest, format!("{field} is below 0")))
     };
     let (count, after) = (natural(name, SHOWN)?, natural("after", 0)?);
+    let before = natural("before", i64::MAX)?;
     let count = usize::try_from(count).map_or(SHOWN_MAX, |count| count.min(SHOWN_MAX));
     let text = request.optional_text("text")?.unwrap_or_default().to_lowercase();
     let RingItems { items, first, next } = ring.after(after);
-    let shown = items.iter().rev().filter_map(|(number, item)| show(*number, item, &text));
+    let wanted = items.iter().rev().filter(|(number, _)| *number < before);
+    let shown = wanted.filter_map(|(number, item)| show(*number, item, &text));
     let mut shown: Vec<Value> = shown.take(count).collect();
     shown.reverse();
     Ok(Last { shown, first, next })

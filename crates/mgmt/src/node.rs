@@ -2,7 +2,7 @@
 
 use crate::node_info::memory_used_bytes;
 use crate::{Management, Request, Told};
-use broker::{Alarm, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
+use broker::{Alarm, BlobStats, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 use stdx::words;
@@ -103,6 +103,7 @@ pub fn status(management: &Management, _: &Request) -> Told {
             "total_used": descriptors.total_used, "total_limit": descriptors.total_limit,
         },
         "file_io": file_io(&management.resources.traffic()),
+        "storage": storage(management),
         "socket_writes": management.broker.connections.n_writes(),
         "stream_reads": {
             "file_reads": reads.file_reads, "file_read_bytes": reads.read_bytes,
@@ -132,6 +133,23 @@ fn file_io(traffic: &[FileTraffic]) -> Value {
         traffic.iter().map(|it| it.write_bytes).sum(),
     );
     traffic.iter().map(of).chain([("total".to_owned(), total)]).collect::<Map<_, _>>().into()
+}
+
+/// The files that messages are in, with bytes that are there and that are still needed.
+fn storage(management: &Management) -> Value {
+    let figures = management.broker.figures();
+    let (log, (lasting, passing)) = (figures.log(), figures.pages());
+    let bodies: Vec<BlobStats> = figures.bodies().into_iter().map(|(_, stats)| stats).collect();
+    let object = |files: u64, bytes: u64, needed_bytes: u64| json!({"files": files, "bytes": bytes, "needed_bytes": needed_bytes});
+    let of = |all: &[BlobStats]| {
+        let sum = |figure: fn(&BlobStats) -> u64| all.iter().map(figure).sum();
+        object(sum(|it| it.files), sum(|it| it.file_bytes), sum(|it| it.live_bytes))
+    };
+    json!({
+        "log": object(log.segments, log.bytes, log.live_bytes),
+        "pages": of(&[lasting, passing]),
+        "message_store": of(&bodies),
+    })
 }
 
 fn is_in_maintenance(management: &Management) -> bool {

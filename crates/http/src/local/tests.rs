@@ -418,6 +418,12 @@ async fn the_node_tells_about_itself() {
             "total": {"read_bytes": 3, "write_bytes": 320},
         })
     );
+    assert_eq!(status["storage"]["log"]["files"], json!(1));
+    let nothing = json!({"files": 0, "bytes": 0, "needed_bytes": 0});
+    assert_eq!(
+        (&status["storage"]["pages"], &status["storage"]["message_store"]),
+        (&nothing, &nothing)
+    );
     let nothing_read =
         json!({"file_reads": 0, "file_read_bytes": 0, "chunks_read": 0, "chunks_read_ahead": 0});
     assert_eq!((&status["stream_reads"], &status["socket_writes"]), (&nothing_read, &json!(0)));

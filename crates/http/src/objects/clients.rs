@@ -7,7 +7,9 @@ use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
-use broker::{Activity, ChannelCounters, Connection, ConsumerView, Inspection, QueueRef};
+use broker::{
+    Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
+};
 use meta::ConnectionId;
 use meta::definitions::table_to_json;
 use mgmt::{ApiError, Kind};
@@ -245,6 +247,7 @@ impl Row for ChannelRow {
                 let oldest_ms = figures.oldest_unconfirmed_ms(&self.connection, self.channel);
                 json!(oldest_ms.unwrap_or_default())
             }
+            "oldest_unacked_ms" if self.is_alone => json!(self.oldest_unacked_ms()),
             "acks_uncommitted" => number(&counters.n_uncommitted_acks),
             "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
             "connection_details" => json!({
@@ -253,12 +256,8 @@ impl Row for ChannelRow {
             }),
             "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
             "consumer_details" if self.is_alone => {
-                let is_its = |one: &ConsumerView| {
-                    (one.connection, one.channel) == (self.connection.id, self.channel)
-                };
-                let consumers = self.api.management.broker.figures().consumers();
-                let its = consumers.iter().filter(|(_, consumer)| is_its(consumer));
-                its.map(|(queue, one)| consumer(&self.api, queue, one)).collect()
+                let its = self.consumers();
+                its.iter().map(|(queue, one)| consumer(&self.api, queue, one)).collect()
             }
             "deliveries" | "publishes" if self.is_alone => {
                 let flows = Flows { api: &self.api, ranges: &self.ranges };
@@ -285,6 +284,27 @@ impl Row for ChannelRow {
             "vhost" => json!(identity.vhost),
             _ => return None,
         })
+    }
+}
+
+impl ChannelRow {
+    fn consumers(&self) -> Vec<(QueueRef, ConsumerView)> {
+        let mut consumers = self.api.management.broker.figures().consumers();
+        consumers
+            .retain(|(_, one)| (one.connection, one.channel) == (self.connection.id, self.channel));
+        consumers
+    }
+
+    /// For how long it has held its oldest message of a queue that it consumes, at least; 0 without one.
+    fn oldest_unacked_ms(&self) -> u64 {
+        let consumers = self.consumers();
+        let queues: BTreeMap<_, _> =
+            consumers.iter().map(|(queue, _)| (queue.id(), queue)).collect();
+        let mut held_ms = BTreeMap::new();
+        for queue in queues.into_values() {
+            Diagnosis(queue).note_held_ms(self.api.now(), &mut held_ms);
+        }
+        held_ms.get(&(self.connection.id, self.channel)).copied().unwrap_or_default()
     }
 }
 
@@ -338,7 +358,7 @@ pub(crate) fn get_channel(call: &Call) -> Outcome {
     check_client(call, |one| one.identity.name == connection)?;
     let found = channels(call, |_| true)?.into_iter().find(|row| row.name() == name);
     let row = ChannelRow { is_alone: true, ..found.ok_or_else(Refusal::not_found)? };
-    Ok(Answer::Json(row.object()))
+    call.one(&row)
 }
 
 /// COMPAT: connections of AMQP 0-9-1 have no sessions.

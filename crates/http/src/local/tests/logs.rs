@@ -34,6 +34,8 @@ async fn the_last_lines_of_the_log_are_those_that_are_wanted() {
         (json!({"lines": 2}), vec![4, 5]),
         (json!({"lines": 9_999, "after": 3}), vec![4, 5]),
         (json!({"after": 5}), vec![]),
+        (json!({"before": 4, "lines": 1}), vec![3]),
+        (json!({"after": 2, "before": 5}), vec![3, 4]),
         (json!({"level": "debug"}), vec![2, 3, 4, 5]),
         (json!({"level": "info"}), vec![2, 3, 5]),
         (json!({"level": "warning"}), vec![3, 5]),

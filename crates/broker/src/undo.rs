@@ -79,7 +79,8 @@ impl Undo {
 
     /// Whether the files of a stream stay when it is deleted.
     pub(crate) fn keeps_stream(&self, id: u64) -> bool {
-        self.kept_streams().contains(&id)
+        let entries = stdx::lock(&self.entries);
+        entries.values().any(|entry| entry.stream().is_some_and(|stream| stream.id == id))
     }
 
     /// Takes a new entry; false if another one has its stream already.

@@ -83,15 +83,6 @@ pub(super) fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<u
     found.map(Some).ok_or_else(text)
 }
 
-/// Refuses where no messages may be looked at.
-pub(super) fn check_access(call: &Call) -> Result<(), Refusal> {
-    if call.api.settings.restrictions.message_access == MessageAccess::None {
-        let text = "management.message_access keeps messages from being looked at";
-        return Err(Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", text));
-    }
-    Ok(())
-}
-
 /// The queue of the address, if who asks has that permission for it.
 pub(super) fn permitted(call: &Call, permission: Permission) -> Result<QueueRef, Refusal> {
     permitted::queue(call, call.param("name"), permission)
@@ -104,9 +95,15 @@ impl Sight {
         fields: &Map<String, Value>,
         bytes_max: Option<u64>,
     ) -> Result<Self, Refusal> {
-        check_access(call)?;
+        let hides_bodies = match call.api.settings.restrictions.message_access {
+            MessageAccess::Full => false,
+            MessageAccess::Headers => true,
+            MessageAccess::None => {
+                let text = "management.message_access keeps messages from being looked at";
+                return Err(Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", text));
+            }
+        };
         let bytes = number(fields, "payload_bytes")?.or(bytes_max);
-        let hides_bodies = call.api.settings.restrictions.message_access == MessageAccess::Headers;
         let payload_bytes =
             bytes.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
         let headers_only = flag(fields, "headers_only")? || hides_bodies;
@@ -137,10 +134,11 @@ impl Wanted {
         fields: &Map<String, Value>,
         bytes_max: Option<u64>,
     ) -> Result<Self, Refusal> {
-        check_access(call)?;
+        // First, since it may be that nobody looks at messages.
+        let sight = Sight::of(call, fields, bytes_max)?;
         Ok(Self {
             queue: permitted(call, Permission::Read)?,
-            sight: Sight::of(call, fields, bytes_max)?,
+            sight,
             from: from(fields.get("from"))?,
             which: Which::of(optional_text(fields, "which")?.unwrap_or("ready"))?,
         })

@@ -41,7 +41,7 @@ pub(crate) fn conversation(input: &[u8]) {
     }
     let mut written = Vec::new();
     let mut batch = WriteBatch::default();
-    while outbox.try_take(&mut batch) && batch.close_mode().is_none() {
+    while outbox.try_take(&mut batch) && batch.close_mode.is_none() {
         take(&mut batch, &mut written);
     }
     take(&mut batch, &mut written);

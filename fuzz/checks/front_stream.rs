@@ -233,7 +233,7 @@ impl Broker {
                 slices[..n_slices].iter().for_each(|slice| written.extend_from_slice(slice));
                 batch.advance(written.len() - before);
             }
-            if batch.close_mode().is_some() {
+            if batch.close_mode.is_some() {
                 break;
             }
         }

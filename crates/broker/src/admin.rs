@@ -97,7 +97,7 @@ impl Operations<'_> {
 
     /// Resolves when what was changed until now survives a crash.
     pub async fn durable(&self) {
-        let upto = self.0.classic.storage().wal().stats().appended_upto;
+        let upto = self.0.classic.storage().wal.stats().appended_upto;
         self.0.changes().durable(upto).await;
     }
 

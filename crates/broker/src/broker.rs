@@ -74,7 +74,7 @@ impl Broker {
         let ids = definitions.meta.queues().iter().map(|def| def.id.0);
         streams.remove_others(ids.chain(undo.kept_streams()));
         let control_plane = ControlPlane::new(
-            (Arc::clone(classic.services()), streams),
+            (Arc::clone(&classic.services), streams),
             Arc::clone(&exchanges),
             definitions,
             &options,
@@ -131,7 +131,7 @@ impl Broker {
     /// The time of the last tick.
     #[must_use]
     pub fn now(&self) -> Now {
-        self.classic.storage().time().ticked()
+        self.classic.storage().time.ticked()
     }
 
     /// Says whether the space that was kept back is in use: then definitions are no longer added to. The
@@ -155,13 +155,13 @@ impl Broker {
 
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
-        self.classic.storage().time().tick(now);
+        self.classic.storage().time.tick(now);
         self.control_plane.streams.tick(now, self.view().streams());
         self.timers.look_again();
         let storage = self.classic.storage();
         upkeep::keep_log_short(&self.control_plane, storage);
         upkeep::keep_memory_small(&self.view(), &self.classic);
-        self.exchanges.save_seen_at_times(storage.disk(), storage.wal(), now.monotonic_ms);
+        self.exchanges.save_seen_at_times(storage.disk(), &storage.wal, now.monotonic_ms);
         self.undo.expire(self.operations().undo().files(), now.unix_ms);
         upkeep::look_for_overdue(self, now.monotonic_ms);
         upkeep::look_for_silent_consumers(self, now.monotonic_ms);
@@ -196,8 +196,8 @@ impl Broker {
         self.timers.stop();
         self.control_plane.streams.close(view.streams())?;
         self.classic.close(view.classic_queues())?;
-        log_records::node::append_stopped(self.classic.storage().wal(), &cursors, &unused);
-        self.classic.storage().wal().close()?;
+        log_records::node::append_stopped(&self.classic.storage().wal, &cursors, &unused);
+        self.classic.storage().wal.close()?;
         self.exchanges.save_seen_at_end(self.classic.storage().disk())
     }
 }

@@ -197,7 +197,7 @@ fn later(
 fn earlier(stream: &Stream, end: u64, see: &mut LookAt<'_>) -> Result<Option<u64>, String> {
     let figures = Inspection::of(stream).figures();
     let first = u64::try_from(figures.first_offset).unwrap_or(u64::MAX);
-    let end = end.min(stream.view().next_offset());
+    let end = end.min(stream.view.next_offset());
     let start = end.saturating_sub(STREAM_STEP).max(first);
     if start >= end {
         return Ok(None);

@@ -282,7 +282,7 @@ impl ControlPlane {
         let declare =
             if let Command::DeclareQueue(declare) = command { Some(declare) } else { None };
         let before = declare.map(|_| definitions.meta.clone());
-        let outcome = definitions.meta.apply(self.storage().time().ticked(), command)?;
+        let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
         if let (Done::QueueCreated(def), Some(before)) = (&outcome.done, before)
             && def.kind == QueueKind::Stream
         {
@@ -340,12 +340,12 @@ impl ControlPlane {
         let mut definitions = stdx::lock(&self.definitions);
         let (mut to_log, mut effects) = (Vec::new(), vec![Effect::KeepDelayedQueues]);
         let result = commands.iter().try_for_each(|command| {
-            let outcome = definitions.meta.apply(self.storage().time().ticked(), command)?;
+            let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
             effects::of_outcome(command, &outcome, &mut effects);
             to_log.extend(outcome.log);
             Ok(())
         });
-        definitions.log.append(self.storage().wal(), to_log.iter(), |_| ());
+        definitions.log.append(&self.storage().wal, to_log.iter(), |_| ());
         self.exchanges.review(&definitions.meta);
         self.publish(&definitions);
         result.map(|()| effects)
@@ -358,7 +358,7 @@ impl ControlPlane {
             return Ok(());
         }
         // On a copy, which costs next to nothing.
-        let outcome = definitions.meta.clone().apply(self.storage().time().ticked(), command)?;
+        let outcome = definitions.meta.clone().apply(self.storage().time.ticked(), command)?;
         if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
@@ -376,7 +376,7 @@ impl ControlPlane {
             })
             .collect();
         let commands = made.iter().flat_map(|(_, outcome)| &outcome.log);
-        let appended = definitions.log.append(self.storage().wal(), commands, |batch| {
+        let appended = definitions.log.append(&self.storage().wal, commands, |batch| {
             for (def, version) in new.iter().filter(|(_, version)| *version == QueueVersion::V1) {
                 classic::put_version(batch, def.id.0, *version);
             }
@@ -415,7 +415,7 @@ impl ControlPlane {
         let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
         if let Some(appended) = appended.filter(|_| version == QueueVersion::V1) {
             // The command beside it keeps the segment until then.
-            self.storage().wal().retain(appended.at.segment, Owner(def.id.0), 1);
+            self.storage().wal.retain(appended.at.segment, Owner(def.id.0), 1);
             queue.files_version.note_logged(appended.at.segment);
             services.make_files(Arc::clone(&queue));
         }
@@ -487,6 +487,6 @@ impl ControlPlane {
     }
 
     fn storage(&self) -> &Storage {
-        self.services.storage()
+        &self.services.storage
     }
 }

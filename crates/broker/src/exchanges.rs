@@ -34,7 +34,7 @@ pub(crate) struct WatchedExchange {
     bytes_max: Arc<AtomicUsize>,
     history: Arc<Mutex<History>>,
     seen: Arc<Mutex<Window>>,
-    delayed_queue: Name,
+    pub(crate) delayed_queue: Name,
 }
 
 /// The fate of a message at a watched exchange.
@@ -143,11 +143,6 @@ impl WatchedExchange {
         }
     }
 
-    /// The queue that holds its messages back.
-    pub(crate) const fn delayed_queue(&self) -> &Name {
-        &self.delayed_queue
-    }
-
     /// The history that newly bound destinations are given, if it keeps one.
     pub(crate) fn history(&self) -> Option<Vec<OwnedMessage>> {
         self.settings.history.map(|_| stdx::lock(&self.history).all())
@@ -210,9 +205,9 @@ impl Exchanges {
         let mut watched = StatefulExchanges::default();
         for vhost in meta.vhosts() {
             for exchange in vhost.exchanges() {
-                let settings = vhost.policies().exchange_settings(exchange);
+                let settings = vhost.policies.exchange_settings(exchange);
                 if settings.any() {
-                    let before = now.get(vhost.name(), &exchange.name);
+                    let before = now.get(&vhost.name, &exchange.name);
                     let after = match before {
                         Some(before) if before.settings == settings => Arc::clone(before),
                         Some(before) => Arc::new(before.with(settings)),
@@ -222,7 +217,7 @@ impl Exchanges {
                             &self.bytes_max,
                         )),
                     };
-                    let of_vhost = watched.0.entry(vhost.name().clone()).or_default();
+                    let of_vhost = watched.0.entry(vhost.name.clone()).or_default();
                     of_vhost.insert(exchange.name.clone(), after);
                 }
             }
@@ -244,8 +239,7 @@ impl Exchanges {
     /// Follows a change of definitions; true if any of them may have changed.
     pub(crate) fn follow(&self, meta: &State, command: &Command, outcome: &Outcome) -> bool {
         let is_watched = |vhost: &str, exchange: &ExchangeDef| {
-            meta.vhost(vhost)
-                .is_some_and(|vhost| vhost.policies().exchange_settings(exchange).any())
+            meta.vhost(vhost).is_some_and(|vhost| vhost.policies.exchange_settings(exchange).any())
         };
         let is_created = match (command, &outcome.done) {
             (Command::DeclareExchange(declare), Done::ExchangeCreated(exchange)) => {

@@ -149,7 +149,7 @@ impl Figures<'_> {
     /// nobody knows.
     #[must_use]
     pub fn used_queues(&self, view: &View) -> Vec<QueueRef> {
-        let ids = self.0.classic.services().used.take();
+        let ids = self.0.classic.services.used.take();
         let used: Vec<QueueRef> = match ids {
             None => view.queues().cloned().collect(),
             Some(ids) => ids.into_iter().filter_map(|id| view.queue_by_id(id)).collect(),
@@ -219,13 +219,13 @@ impl Figures<'_> {
         let waited_for = |queue: &&QueueRef| queue.stat().n_pending_confirms > 0;
         let queues = view.queues().filter(waited_for);
         let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
-        Some(self.0.classic.storage().time().monotonic_ms().saturating_sub(oldest_ms))
+        Some(self.0.classic.storage().time.monotonic_ms().saturating_sub(oldest_ms))
     }
 
     /// The log's figures.
     #[must_use]
     pub fn log(&self) -> log::WalStats {
-        self.0.classic.storage().wal().stats()
+        self.0.classic.storage().wal.stats()
     }
 
     /// Figures of the readers of all streams since the start.
@@ -243,13 +243,13 @@ impl Figures<'_> {
     /// Figures of the files of bodies, by virtual host.
     #[must_use]
     pub fn bodies(&self) -> Vec<(Name, BlobStats)> {
-        let stores = self.0.classic.storage().bodies().all().into_iter();
+        let stores = self.0.classic.storage().bodies.all().into_iter();
         stores.map(|(vhost, store)| (vhost, store.stats())).collect()
     }
 
     /// Messages that died in queues since the start.
     pub fn deaths(&self) -> &Deaths {
-        self.0.classic.storage().deaths()
+        &self.0.classic.storage().deaths
     }
 
     /// Messages and places in files that could not be read since the start.

@@ -25,7 +25,7 @@ pub(crate) fn notice_of(broker: &Broker, delivered: &Delivered) -> Option<Intern
     }
     let (message, redelivered) = delivered.message();
     let told = [("redelivered", Value::I32(i32::from(redelivered)))];
-    let key = format!("deliver.{}", delivered.queue().name);
+    let key = format!("deliver.{}", delivered.queue.name);
     Some(copy(broker, (&connection, channel), key.into_bytes(), &message, &told))
 }
 
@@ -120,12 +120,12 @@ impl<'b> Firehose<'b> {
     /// Makes spans of messages that belong to a sampled trace from now on.
     #[must_use]
     pub fn start_spans(&self, now_ns: ClockNs) -> Arc<Spans> {
-        self.0.timers.tracing().start_spans(Spans::new(now_ns, self.0.names.random_u64()))
+        self.0.timers.tracing.start_spans(Spans::new(now_ns, self.0.names.random_u64()))
     }
 
     /// The spans that wait, if there are to be any.
     pub fn spans(&self) -> Option<&'b Arc<Spans>> {
-        self.0.timers.tracing().spans()
+        self.0.timers.tracing.spans()
     }
 
     /// Traces a virtual host: all of it, or what one user publishes and gets. False if there is no such
@@ -134,7 +134,7 @@ impl<'b> Firehose<'b> {
     pub fn start(&self, vhost: &str, user: Option<&str>) -> bool {
         let is_there = self.0.view().meta.vhost(vhost).is_some();
         if is_there {
-            self.0.timers.tracing().start(Name::from(vhost), user.map(Name::from));
+            self.0.timers.tracing.start(Name::from(vhost), user.map(Name::from));
         }
         is_there
     }
@@ -142,7 +142,7 @@ impl<'b> Firehose<'b> {
     /// Ends what [`Firehose::start`] began. False if there is no such virtual host.
     #[must_use]
     pub fn stop(&self, vhost: &str, user: Option<&str>) -> bool {
-        self.0.timers.tracing().stop(vhost, user);
+        self.0.timers.tracing.stop(vhost, user);
         self.0.view().meta.vhost(vhost).is_some()
     }
 
@@ -150,19 +150,19 @@ impl<'b> Firehose<'b> {
     #[must_use]
     pub fn tap(&self, of: Tapped) -> Tap {
         let (flow, timers) = (Arc::new(Flow::new(of)), Arc::clone(&self.0.timers));
-        timers.tracing().change_taps(|taps| taps.push(Arc::clone(&flow)));
+        timers.tracing.change_taps(|taps| taps.push(Arc::clone(&flow)));
         Tap { flow, timers }
     }
 
     /// Whether anything of a virtual host is traced.
     pub fn is_on(&self, vhost: &str) -> bool {
-        self.0.timers.tracing().of(vhost).is_some()
+        self.0.timers.tracing.of(vhost).is_some()
     }
 
     /// Whether what this connection publishes is traced.
     pub(crate) fn covers(&self, connection: &Connection) -> bool {
         let identity = &connection.identity;
-        self.0.timers.tracing().covers(&identity.vhost, &identity.user)
+        self.0.timers.tracing.covers(&identity.vhost, &identity.user)
     }
 
     /// Takes a copy of a message that was published and put into these queues.
@@ -201,6 +201,6 @@ impl Tap {
 impl Drop for Tap {
     fn drop(&mut self) {
         let is_other = |flow: &Arc<Flow>| !Arc::ptr_eq(flow, &self.flow);
-        self.timers.tracing().change_taps(|taps| taps.retain(is_other));
+        self.timers.tracing.change_taps(|taps| taps.retain(is_other));
     }
 }

@@ -25,12 +25,12 @@ pub(crate) fn check_connection(
         broker.connections.list().iter().filter(|one| which(&one.identity)).count()
     };
     let of_vhost = || count(&|one| one.vhost == *vhost);
-    if let Some(limit) = limit_reached(known.limits().max_connections, of_vhost) {
+    if let Some(limit) = limit_reached(known.limits.max_connections, of_vhost) {
         return Err(not_allowed(format!(
             "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
         )));
     }
-    let limit = view.meta.user(user).and_then(|user| user.limits().max_connections);
+    let limit = view.meta.user(user).and_then(|user| user.limits.max_connections);
     if let Some(limit) = limit_reached(limit, || count(&|one| one.user == *user)) {
         return Err(not_allowed(format!(
             "connection refused for user '{user}': user connection limit ({limit}) is reached"
@@ -54,7 +54,7 @@ pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<
         let concerned = list.iter().filter(|one| which(&one.identity));
         concerned.map(|one| one.n_channels()).sum::<usize>()
     };
-    let limit = view.meta.user(user).and_then(|user| user.limits().max_channels);
+    let limit = view.meta.user(user).and_then(|user| user.limits.max_channels);
     if let Some(limit) = limit_reached(limit, || count(&|one| one.user == user)) {
         return Err(not_allowed(format!(
             "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"

@@ -33,7 +33,7 @@ impl Broker {
     /// Publishes a line, if anybody listens. It is not persistent, and a full queue goes without.
     pub fn publish_log_line(&self, vhost: &str, line: &LogLine) {
         let view = self.view();
-        let is_watched = self.timers.tracing().taps().is_some();
+        let is_watched = self.timers.tracing.taps().is_some();
         if !is_watched && !view.has_listeners(vhost, LOG_EXCHANGE) {
             return;
         }
@@ -54,6 +54,6 @@ impl Broker {
             persistent: false,
             annotations: Annotations::NONE,
         };
-        publish_internally((&view, self.timers.tracing()), vhost, &message);
+        publish_internally((&view, &self.timers.tracing), vhost, &message);
     }
 }

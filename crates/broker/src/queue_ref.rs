@@ -315,31 +315,35 @@ impl LinkRef {
     /// Its queue. Not for what is done for each message.
     pub(crate) fn queue(&self) -> QueueRef {
         match self {
-            Self::Classic(consumer) => QueueRef::Classic(Arc::clone(consumer.queue())),
-            Self::Quorum(consumer) => QueueRef::Quorum(Arc::clone(consumer.queue())),
-            Self::Stream(consumer) => QueueRef::Stream(Arc::clone(consumer.stream())),
+            Self::Classic(consumer) => QueueRef::Classic(Arc::clone(&consumer.queue)),
+            Self::Quorum(consumer) => QueueRef::Quorum(Arc::clone(&consumer.queue)),
+            Self::Stream(consumer) => QueueRef::Stream(Arc::clone(&consumer.stream)),
         }
     }
 
     /// The definition of its queue.
     pub(crate) fn def(&self) -> &Arc<QueueDef> {
         match self {
-            Self::Classic(consumer) => consumer.queue().def(),
-            Self::Quorum(consumer) => consumer.queue().def(),
-            Self::Stream(consumer) => consumer.stream().def(),
+            Self::Classic(consumer) => consumer.queue.def(),
+            Self::Quorum(consumer) => consumer.queue.def(),
+            Self::Stream(consumer) => consumer.stream.def(),
         }
     }
 
     /// Its channel.
     pub(crate) fn channel(&self) -> ChannelId {
-        each!(self, consumer => consumer.channel())
+        match self {
+            Self::Classic(consumer) => consumer.channel,
+            Self::Quorum(consumer) => consumer.channel,
+            Self::Stream(consumer) => consumer.channel(),
+        }
     }
 
     /// Whether being delivered to it settles a message.
     pub(crate) fn is_no_ack(&self) -> bool {
         match self {
             Self::Classic(consumer) => consumer.is_no_ack(),
-            Self::Quorum(consumer) => consumer.is_no_ack(),
+            Self::Quorum(consumer) => consumer.is_no_ack,
             Self::Stream(_) => false,
         }
     }

@@ -28,7 +28,7 @@ use log::{
 };
 use message::Body;
 use message_store::SHARED_BODY_MIN_BYTES;
-use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State, Vhost};
+use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
 use quorum::QuorumQueue;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -150,7 +150,7 @@ impl Broker {
         let (broker, started) = finish(replay, before, wal, &disk, settings)?;
         if let Some(started) = started {
             log.step();
-            broker.classic.storage().wal().wait_durable(started)?;
+            broker.classic.storage().wal.wait_durable(started)?;
         }
         let (pager, v1) = broker.classic.steppers(&worker_host(&broker));
         let rules = QueueTimersStepper::new(&broker);
@@ -186,7 +186,7 @@ impl Found {
 
     /// The node whose data it is.
     pub const fn node(&self) -> log::NodeId {
-        self.log.node()
+        self.log.node
     }
 
     /// Says what is cut off the log as never finished.
@@ -220,7 +220,7 @@ impl Found {
         let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
         let (broker, awaited) = finish(self.replay, before, wal, &disk, settings)?;
         if let Some(awaited) = awaited {
-            broker.classic.storage().wal().wait_durable(awaited)?;
+            broker.classic.storage().wal.wait_durable(awaited)?;
         }
         broker.classic.start_threads(&worker_host(&broker)).map_err(OpenError::Threads)?;
         broker.control_plane.streams.start_threads().map_err(OpenError::Threads)?;
@@ -269,7 +269,7 @@ fn parts_before_log(
     of_log: &mut WalOptions,
 ) -> (ClassicParts, Arc<QueueTimers>) {
     let parts = ClassicParts::new(disk, options, of_log);
-    let timers = QueueTimers::new(parts.failure());
+    let timers = QueueTimers::new(&parts.failure);
     of_log.before_commit = Some(Box::new(parts.before_commit()));
     (parts, timers)
 }
@@ -288,9 +288,9 @@ fn finish(
     // A process that was killed may have renamed the definitions without having come to this.
     disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;
     let is_v1 = |id| replay.versions.of(QueueId(id)) == QueueVersion::V1;
-    let vhosts = replay.meta.vhosts().map(Vhost::name);
+    let vhosts = replay.meta.vhosts().map(|vhost| &vhost.name);
     let host = Arc::<QueueTimers>::clone(&timers);
-    let failure = parts.failure().clone();
+    let failure = parts.failure.clone();
     let classic = parts.open(wal, host, is_v1, vhosts)?;
     let storage = classic.storage();
     storage.count_cut_off(replay.cut_off_bytes);
@@ -298,7 +298,7 @@ fn finish(
         StreamService::new(Arc::clone(disk), settings.streams, settings.storage.clock, &failure);
     let (definitions, versions_upto) = replay.into_definitions(&classic, &streams)?;
     storage.start_freeing();
-    let started = has_cursors.then(|| log_records::node::append_started(storage.wal()).upto);
+    let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);
     let awaited = started.max(versions_upto);
     Ok((Broker::assemble((classic, streams, timers), definitions, settings, was_new), awaited))
 }
@@ -396,14 +396,14 @@ impl Replay {
             let queue = match def.kind {
                 QueueKind::Classic => {
                     let version = self.versions.of(def.id);
-                    let services = Arc::clone(classic.services());
+                    let services = Arc::clone(&classic.services);
                     let settings = meta.queue_settings(def);
                     let queue = Queue::new(Arc::clone(def), settings, services, version);
                     self.restore_classic(&queue, version, storage, &mut later);
                     QueueRef::Classic(queue)
                 }
                 QueueKind::Quorum => {
-                    QueueRef::Quorum(self.restore_quorum(def, &meta, classic.services()))
+                    QueueRef::Quorum(self.restore_quorum(def, &meta, &classic.services))
                 }
                 QueueKind::Stream => {
                     let settings = meta::stream_settings(&meta, def);
@@ -414,7 +414,7 @@ impl Replay {
         }
         let ReadLater { v1, pages, versions_upto } = later;
         classic.load_all(v1, pages);
-        let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
+        let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
         let definitions = Definitions::new(self.meta, queues, log);
         Ok((definitions, versions_upto))
     }
@@ -436,7 +436,7 @@ impl Replay {
             }
             QueueVersion::V2 => later.pages.extend(self.restore(queue, storage)),
         }
-        let upto = self.restore_version(queue, storage.wal());
+        let upto = self.restore_version(queue, &storage.wal);
         later.versions_upto = upto.max(later.versions_upto);
     }
 
@@ -474,13 +474,13 @@ impl Replay {
         services: &Arc<Services>,
     ) -> Arc<QuorumQueue> {
         let logged = (self.contents.take_machine(def.id.0), self.cursor_of(def.id));
-        let (settings, storage) = (meta.queue_settings(def), services.storage());
+        let (settings, storage) = (meta.queue_settings(def), &services.storage);
         let queue =
             QuorumQueue::recovered(Arc::clone(def), &settings, Arc::clone(services), logged);
         let mut restoring = queue.restoring();
         let mut retained = SegmentCounts::default();
         self.fill(def.id.0, &mut restoring, (storage, &mut retained));
-        retained.retain(storage.wal(), Owner(def.id.0));
+        retained.retain(&storage.wal, Owner(def.id.0));
         restoring.end();
         queue
     }
@@ -527,7 +527,7 @@ impl Replay {
         let returns = self.contents.take_returns(id);
         let next = self.fill(id, &mut restoring, (storage, &mut retained));
         retained.add_all(restoring.returns(returns));
-        retained.retain(storage.wal(), Owner(id));
+        retained.retain(&storage.wal, Owner(id));
         // Without the note of a clean stop anything may have been delivered.
         let cursor = self.cursor_of(queue.id());
         let (next_position, seen_below) = (next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));

@@ -11,7 +11,7 @@ use crate::recovery::{Found, OpenError, Versions, read_definitions};
 use classic::PAGES_DIR;
 use classic::QueueEntry;
 use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
-use meta::{Command, QueueDef, QueueId, QueueVersion, SnapshotOf, State, Vhost};
+use meta::{Command, QueueDef, QueueId, QueueVersion, SnapshotOf, State};
 use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -233,7 +233,7 @@ impl Survey {
         repair: &mut Repair,
     ) -> Result<(), OpenError> {
         let mut dirs = vec![(None, PAGES_DIR.to_owned())];
-        let vhosts = self.meta.vhosts().map(Vhost::name);
+        let vhosts = self.meta.vhosts().map(|vhost| &vhost.name);
         dirs.extend(vhosts.map(|name| (Some(name.clone()), message_store::bodies_dir_of(name))));
         let mut found = Vec::new();
         for (vhost, dir) in dirs {

@@ -88,7 +88,7 @@ impl Session {
         let outbox: Arc<dyn Outbox> = match broker.interceptors().sent_time {
             true => Arc::new(stamping::StampingOutbox::new(
                 outbox,
-                Arc::clone(broker.classic.services()),
+                Arc::clone(&broker.classic.services),
             )),
             false => outbox,
         };
@@ -96,7 +96,7 @@ impl Session {
         broker.events().connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
-        let turn = Turn::new(outbox, Arc::clone(broker.classic.services()));
+        let turn = Turn::new(outbox, Arc::clone(&broker.classic.services));
         let access = Access::new(broker, connection, view);
         let publishing = Publishing::new(&access);
         Ok(Self {
@@ -114,7 +114,7 @@ impl Session {
     /// The connection as listings see it; its task waits on
     /// [`kicked`](Connection::kicked) and counts bytes here.
     pub const fn connection(&self) -> &Arc<Connection> {
-        self.client.access.connection()
+        &self.client.access.connection
     }
 
     /// Works off the requests of one read, whose spans lie in `input`, and empties the list. Who was
@@ -173,7 +173,7 @@ impl Session {
         let mut n_done = requests.len();
         for (index, request) in requests.iter().enumerate() {
             match request {
-                Request::Publish(_) if self.client.access.broker().alarms.any() => {
+                Request::Publish(_) if self.client.access.broker.alarms.any() => {
                     self.flush_before(index, input, requests).await;
                     n_done = index;
                     break;
@@ -213,7 +213,7 @@ impl Session {
                         return Err(self.client.end(settle.channel, error));
                     }
                 }
-                Request::Append(_) if self.client.access.broker().alarms.stops_streams() => {
+                Request::Append(_) if self.client.access.broker.alarms.stops_streams() => {
                     self.flush_before(index, input, requests).await;
                     n_done = index;
                     break;
@@ -281,7 +281,7 @@ impl Session {
     pub fn renew_login(&mut self) -> Result<(), Error> {
         self.client.access.refresh();
         let Identity { user, vhost, .. } = &self.connection().identity;
-        limits::check_entry(self.client.access.view(), user, vhost)
+        limits::check_entry(&self.client.access.view, user, vhost)
     }
 
     /// Does what an interrupt asks for. Whether the connection goes on.
@@ -331,7 +331,7 @@ impl Session {
     /// That is too much: then [`Interrupt::Fail`] is to be obeyed, with it.
     pub fn note_held(&self, n_bytes: u64) -> Result<(), Error> {
         let n_bytes = n_bytes + self.transactions.uncommitted_bytes();
-        let (broker, connection) = (self.client.access.broker(), self.connection());
+        let (broker, connection) = (&self.client.access.broker, self.connection());
         if n_bytes == connection.held.told_bytes() {
             return Ok(());
         }
@@ -374,11 +374,11 @@ impl Session {
             self.release_channel(channel).await;
             self.client.turn.did_steps(CHANNEL_STEPS).await;
         }
-        let (broker, connection) = (self.client.access.broker(), self.connection());
+        let (broker, connection) = (&self.client.access.broker, self.connection());
         broker.changes().drop_exclusive_queues(connection.id).await;
         broker.connections.close(connection.id);
         broker.holdings.forget(connection);
-        if let Some(spans) = broker.timers.tracing().spans() {
+        if let Some(spans) = broker.timers.tracing.spans() {
             spans.forget(connection.id, None);
         }
         broker.events().disconnected(connection);
@@ -422,11 +422,11 @@ impl Session {
     async fn release_channel(&mut self, id: ChannelId) {
         self.client.end_replies(id);
         let Some(closed) = self.client.channels.close(id) else { return };
-        self.client.access.broker().connections.end_channel(self.connection(), id);
+        self.client.access.broker.connections.end_channel(self.connection(), id);
         self.client.confirms.forget(id);
         self.transactions.forget(&closed);
         self.links.release(&mut self.client, id, &closed).await;
-        if let Some(spans) = self.client.access.broker().timers.tracing().spans() {
+        if let Some(spans) = self.client.access.broker.timers.tracing.spans() {
             spans.forget(self.connection().id, Some(id));
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct QueueTimers {
     /// Of messages of the broker's own that wait.
     notice_bytes: AtomicUsize,
     n_notices_dropped: AtomicUsize,
-    tracing: Tracing,
+    pub(crate) tracing: Tracing,
 }
 
 impl QueueTimers {
@@ -69,7 +69,7 @@ impl QueueTimers {
     /// Waits for something to do; none when there will be nothing any more.
     pub(crate) fn wait(&self, services: &Weak<Services>) -> Option<Task> {
         self.inbox.wait(|requests, _| match services.upgrade() {
-            Some(services) => requests.next(services.storage()),
+            Some(services) => requests.next(&services.storage),
             None => Next::End,
         })
     }
@@ -108,7 +108,7 @@ impl QueueTimers {
     ) {
         let nudge = |upto| WakeOnDurable { timers: Arc::clone(self), upto };
         if let Some(upto) = awaited.log {
-            storage.wal().watch(Arc::new(nudge(upto)));
+            storage.wal.watch(Arc::new(nudge(upto)));
         }
         for (journal, note) in &awaited.journals {
             journal.wait(*note, Box::new(nudge(Lsn(0))));
@@ -148,11 +148,6 @@ impl QueueTimers {
                 ::tracing::warn!("{n_dropped} traces or events were dropped");
             }
         }
-    }
-
-    /// Whose messages are traced.
-    pub(crate) const fn tracing(&self) -> &Tracing {
-        &self.tracing
     }
 
     /// Does nothing any more, and lets nobody wait.

@@ -49,7 +49,7 @@ impl<'b> UndoEntries<'b> {
     }
 
     fn unix_ms(self) -> u64 {
-        self.0.classic.storage().time().unix_ms()
+        self.0.classic.storage().time.unix_ms()
     }
 
     /// The part of messages taken away next that can be brought back; none if nothing can.
@@ -69,7 +69,7 @@ impl<'b> UndoEntries<'b> {
     #[must_use]
     pub fn kept_stream(&self, queue: &QueueRef) -> Option<KeptStream> {
         let (QueueRef::Stream(stream), Some(offer)) = (queue, self.offer()) else { return None };
-        let bytes = stream.view().stored_bytes().ok().filter(|bytes| *bytes < offer.bytes_max)?;
+        let bytes = stream.view.stored_bytes().ok().filter(|bytes| *bytes < offer.bytes_max)?;
         Some(KeptStream { id: stream.id().0, bytes, n_messages: stream.stat().n_ready })
     }
 

@@ -55,7 +55,7 @@ impl AfterPlan {
     fn now(storage: &Storage, store: &BlobStore, queues: &[Arc<Queue>]) -> Self {
         let journals = queues.iter().filter_map(|queue| queue.upkeep().journal());
         let unsynced = journals
-            .filter(|journal| journal.bodies.blobs().dir() == store.dir())
+            .filter(|journal| journal.bodies.blobs.dir() == store.dir())
             .filter_map(|journal| Some((Arc::downgrade(&journal), journal.v1.unsynced_note()?)));
         Self { notes: unsynced.collect(), upto: storage.wal.stats().appended_upto }
     }
@@ -230,7 +230,7 @@ impl Scratch {
         let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
         let mut next = wanted.iter();
         let mut failed = None;
-        queue.bodies.blobs().read_run(&names, &mut self.body_bytes, &mut |_, body| {
+        queue.bodies.blobs.read_run(&names, &mut self.body_bytes, &mut |_, body| {
             let Some(wanted) = next.next() else { return };
             match body {
                 Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
@@ -349,7 +349,7 @@ fn reclaim(
 ) -> bool {
     let bodies = storage.bodies.all();
     let images = [&storage.images.durable, &storage.images.volatile];
-    let mut stores: Vec<&BlobStore> = bodies.iter().map(|(_, store)| store.blobs()).collect();
+    let mut stores: Vec<&BlobStore> = bodies.iter().map(|(_, store)| &store.blobs).collect();
     stores.extend(images);
     // Those behind the last one are first.
     stores.sort_unstable_by_key(|store| (store.dir() <= reclaiming.last.as_str(), store.dir()));

@@ -24,7 +24,8 @@ pub struct ClassicParts {
     options: StorageOptions,
     stamper: Arc<Stamper>,
     bodies: Arc<MessageStores>,
-    failure: Poison,
+    /// The first failure of something the log relies on.
+    pub failure: Poison,
 }
 
 impl ClassicParts {
@@ -47,11 +48,6 @@ impl ClassicParts {
             bodies: Arc::new(bodies),
             failure: Poison::default(),
         }
-    }
-
-    /// The first failure of something the log relies on.
-    pub const fn failure(&self) -> &Poison {
-        &self.failure
     }
 
     /// The work before each commit of the log: bodies are made durable; and the log ends when something it
@@ -87,15 +83,11 @@ impl ClassicParts {
 /// The classic queues of a node. Dropping it ends its threads.
 #[derive(Debug)]
 pub struct ClassicService {
-    services: Arc<Services>,
+    /// The parts of the node that its queues share.
+    pub services: Arc<Services>,
 }
 
 impl ClassicService {
-    /// The parts of the node that its queues share.
-    pub const fn services(&self) -> &Arc<Services> {
-        &self.services
-    }
-
     /// The storage.
     pub fn storage(&self) -> &Storage {
         &self.services.storage

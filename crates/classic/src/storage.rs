@@ -41,22 +41,23 @@ pub struct Storage {
     /// The data directory.
     pub(crate) disk: Arc<dyn Disk>,
     /// The node's log.
-    pub(crate) wal: Wal,
-    pub(crate) pool: PagePool,
+    pub wal: Wal,
+    /// Memory of pages.
+    pub pool: PagePool,
     /// Counted since the start.
     pub(crate) losses: Mutex<Losses>,
     /// Messages that died in queues of any type.
-    pub(crate) deaths: Deaths,
+    pub deaths: Deaths,
     /// Page images.
     pub(crate) images: Images,
     /// Bodies that queues have by reference.
-    pub(crate) bodies: Arc<MessageStores>,
+    pub bodies: Arc<MessageStores>,
     /// Told which files queues of version 1 have.
     pub(crate) journals: Arc<JournalTable>,
     /// Operations after which a journal is flushed.
     journal_operations_max: u64,
     /// The clock.
-    pub(crate) time: WallClock,
+    pub time: WallClock,
     scarcity: Scarcity,
 }
 
@@ -138,31 +139,6 @@ impl Storage {
     /// The data directory.
     pub fn disk(&self) -> &dyn Disk {
         self.disk.as_ref()
-    }
-
-    /// The node's log.
-    pub const fn wal(&self) -> &Wal {
-        &self.wal
-    }
-
-    /// Memory of pages.
-    pub const fn pool(&self) -> &PagePool {
-        &self.pool
-    }
-
-    /// Bodies that several queues hold.
-    pub fn bodies(&self) -> &MessageStores {
-        &self.bodies
-    }
-
-    /// The clock.
-    pub const fn time(&self) -> &WallClock {
-        &self.time
-    }
-
-    /// Messages that died since the start.
-    pub const fn deaths(&self) -> &Deaths {
-        &self.deaths
     }
 
     /// Messages and places in files that could not be read since the start.

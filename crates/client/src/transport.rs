@@ -45,7 +45,7 @@ impl Transport {
     pub fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
-            Self::Tls(session) => session.socket(),
+            Self::Tls(session) => &session.socket,
         }
     }
 

@@ -13,10 +13,13 @@ pub struct WriteBatch {
     pub(crate) n_left: usize,
     /// The end of the batch among all bytes ever taken.
     pub(crate) ends_at: u64,
-    pub(crate) is_watched: bool,
+    /// Whether something is settled by being written: the outbox is to be told of each write
+    /// ([`Outgoing::wrote`](crate::Outgoing::wrote)).
+    pub is_watched: bool,
     pub(crate) resume: Vec<LinkId>,
     pub(crate) refusal: Option<Box<Error>>,
-    pub(crate) close_mode: Option<CloseMode>,
+    /// Set when nothing follows these bytes.
+    pub close_mode: Option<CloseMode>,
 }
 
 impl WriteBatch {
@@ -54,12 +57,6 @@ impl WriteBatch {
         self.ends_at.saturating_sub(self.n_left as u64)
     }
 
-    /// Whether something is settled by being written: the outbox is to be told of each write
-    /// ([`Outgoing::wrote`](crate::Outgoing::wrote)).
-    pub const fn is_watched(&self) -> bool {
-        self.is_watched
-    }
-
     /// Links that found no room and may go on: the caller asks the broker for more on them.
     pub const fn resume(&mut self) -> &mut Vec<LinkId> {
         &mut self.resume
@@ -74,11 +71,6 @@ impl WriteBatch {
     /// sent.
     pub const fn take_refusal(&mut self) -> Option<Box<Error>> {
         self.refusal.take()
-    }
-
-    /// Set when nothing follows these bytes.
-    pub const fn close_mode(&self) -> Option<CloseMode> {
-        self.close_mode
     }
 
     /// Gives back memory: the connection has nothing to do.

@@ -27,7 +27,7 @@ impl Logins {
     /// The number of a new one, from now on and for so long.
     pub(crate) fn begin(&self, user: &User, (now_ms, ms): (u64, u64)) -> Result<String, ApiError> {
         let number: String = mgmt::random::<32>()?.iter().map(|it| format!("{it:02x}")).collect();
-        let (name, password) = (user.name().to_string(), user.password().clone());
+        let (name, password) = (user.name.to_string(), user.password.clone());
         let login = Login { user: name, password, ends_ms: now_ms.saturating_add(ms) };
         let mut logins = stdx::lock(&self.0);
         if logins.len() >= LOGINS_MAX {
@@ -46,7 +46,7 @@ impl Logins {
         let logins = stdx::lock(&self.0);
         let login = logins.get(number(headers)?).filter(|login| login.ends_ms > now_ms)?;
         let user = state.user(&login.user)?;
-        (*user.password() == login.password).then(|| login.user.clone())
+        (user.password == login.password).then(|| login.user.clone())
     }
 
     /// Ends that of a request's cookie.

@@ -55,7 +55,7 @@ struct Progress {
 /// A job.
 #[derive(Debug)]
 pub(crate) struct Job {
-    id: u64,
+    pub(crate) id: u64,
     /// Who began it.
     user: String,
     /// The request, as those are told who ask for the job.
@@ -66,10 +66,6 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) const fn id(&self) -> u64 {
-        self.id
-    }
-
     pub(crate) fn is_of(&self, user: &str) -> bool {
         self.user == user
     }

@@ -33,7 +33,7 @@ fn vhosts<'s>(state: &'s State, call: &Call) -> Result<Vec<&'s Vhost>, Refusal> 
     if call.params.iter().any(|(name, _)| name == "vhost") {
         return Ok(vec![vhost(state, call)?]);
     }
-    Ok(state.vhosts().filter(|vhost| call.caller.sees(state, vhost.name())).collect())
+    Ok(state.vhosts().filter(|vhost| call.caller.sees(state, &vhost.name)).collect())
 }
 
 /// A field of an object; `null` if it is not there.

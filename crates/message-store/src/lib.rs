@@ -54,7 +54,8 @@ struct Stores {
 /// A virtual host's bodies.
 #[derive(Debug)]
 pub struct BodyStore {
-    blobs: BlobStore,
+    /// The files.
+    pub blobs: BlobStore,
     unsynced: Unsynced,
     /// Whether it is in `unsynced`.
     is_unsynced: AtomicBool,
@@ -237,11 +238,6 @@ impl BodyStore {
                 tracing::error!("{blob:?} in {} is released and was not there", self.blobs.dir());
             }
         }
-    }
-
-    /// The files.
-    pub const fn blobs(&self) -> &BlobStore {
-        &self.blobs
     }
 
     /// The figures of its files.
@@ -440,7 +436,7 @@ mod tests {
         after.open_all([&stays].into_iter()).unwrap();
         assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays"]);
         let mut found = Vec::new();
-        after.of(&stays).blobs().read(blob, &mut found).unwrap();
+        after.of(&stays).blobs.read(blob, &mut found).unwrap();
         assert_eq!(found, b"a body");
     }
 }

@@ -22,7 +22,7 @@ impl BindingPlace {
     /// reaches every queue by its name, then the others ordered by destination.
     pub fn all(vhost: &Vhost) -> impl Iterator<Item = Self> {
         let named = vhost.queues().filter(|queue| !queue.is_internal());
-        let made = vhost.routes().bindings().map(|binding| Self::Made(Arc::clone(binding)));
+        let made = vhost.routes.bindings().map(|binding| Self::Made(Arc::clone(binding)));
         named.map(|queue| Self::Implied(Arc::clone(queue))).chain(made)
     }
 

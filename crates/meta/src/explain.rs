@@ -86,7 +86,7 @@ pub fn policy_standings<'p>(
     let mut all: Vec<_> = all.map(|it| (it, it.standing(target, &queue.name))).collect();
     // Equals stay in the order of their names.
     all.sort_by_key(|(policy, standing)| {
-        (*standing != Standing::InForce, Reverse(policy.spec().priority))
+        (*standing != Standing::InForce, Reverse(policy.spec.priority))
     });
     let matching = all.iter_mut().filter(|(_, standing)| *standing == Standing::InForce);
     matching.skip(1).for_each(|(_, standing)| *standing = Standing::Outranked);
@@ -96,7 +96,7 @@ pub fn policy_standings<'p>(
 /// The settings that arguments or policies give a queue, and which of them counts.
 #[must_use]
 pub fn setting_sources(policies: &Policies, queue: &QueueDef) -> Vec<SettingSource> {
-    let of = |scope| policies.of_queue(scope, queue).map(|policy| policy.settings());
+    let of = |scope| policies.of_queue(scope, queue).map(|policy| &policy.settings);
     let by_scope = [of(PolicyScope::User), of(PolicyScope::Operator)];
     let (policy, arguments) = (policies.settings_of_queue(queue), table_to_json(&queue.arguments));
     let queues = queue.kind.capabilities();
@@ -111,7 +111,7 @@ impl Policy {
         match target {
             _ if self.applies(target, name) => Standing::InForce,
             _ if !self.covers(target) => Standing::OtherKinds,
-            Target::Queue(kind) if !suit(kind.capabilities(), self.settings()) => {
+            Target::Queue(kind) if !suit(kind.capabilities(), &self.settings) => {
                 Standing::UnknownSetting
             }
             Target::Queue(_) | Target::Exchange => Standing::OtherNames,
@@ -161,7 +161,7 @@ pub fn policy_effects(now: &State, then: &State, vhost: &str) -> Vec<PolicyEffec
     let (Some(now), Some(then)) = (now.vhost(vhost), then.vhost(vhost)) else {
         return Vec::new();
     };
-    let both = [now.policies(), then.policies()];
+    let both = [&now.policies, &then.policies];
     let effect = |is_queue, name: &Name, [before, after]: [Map<String, Json>; 2]| {
         (before != after).then(|| PolicyEffect { is_queue, name: name.clone(), before, after })
     };

@@ -69,7 +69,7 @@ impl NodeQueueTypes {
             }
             (_, None, Some(kind)) if !is_internal_name(&declare.name) => {
                 let vhost = state.vhost(&declare.vhost);
-                let is_said = vhost.is_none_or(|it| it.metadata().default_queue_type.is_some());
+                let is_said = vhost.is_none_or(|it| it.metadata.default_queue_type.is_some());
                 let lasts =
                     declare.durable && declare.exclusive_owner.is_none() && !declare.auto_delete;
                 let is_fit = !is_said && (kind.is_for_temporary() || lasts);

@@ -53,7 +53,8 @@ fn digest<D: Digest>(salt: &[u8], password: &[u8]) -> Vec<u8> {
 /// A salted hash, or none: then nobody can log in with a password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PasswordHash {
-    algorithm: HashAlgorithm,
+    /// The hash's algorithm.
+    pub algorithm: HashAlgorithm,
     salted: Vec<u8>,
 }
 
@@ -96,11 +97,6 @@ impl PasswordHash {
 
     pub(crate) fn salted(&self) -> &[u8] {
         &self.salted
-    }
-
-    /// The hash's algorithm.
-    pub const fn algorithm(&self) -> HashAlgorithm {
-        self.algorithm
     }
 
     /// Whether there is no password.
@@ -148,7 +144,7 @@ mod tests {
     fn every_algorithm_verifies() {
         for algorithm in HashAlgorithm::ALL {
             let made = PasswordHash::by(algorithm, [1, 2, 3, 4], "secret");
-            assert_eq!(made.algorithm(), algorithm);
+            assert_eq!(made.algorithm, algorithm);
             let text = made.to_base64();
             let hash = PasswordHash::from_base64(algorithm, &text).unwrap();
             assert_eq!(hash, made);

@@ -106,7 +106,7 @@ impl Policies {
     /// Whether a policy may say in which form messages are stored.
     #[must_use]
     pub fn any_version_policy(&self) -> bool {
-        let says = |policy: &Arc<Policy>| policy.settings().contains_key("queue-version");
+        let says = |policy: &Arc<Policy>| policy.settings.contains_key("queue-version");
         [PolicyScope::User, PolicyScope::Operator]
             .into_iter()
             .any(|scope| self.iter(scope).any(says))
@@ -171,7 +171,7 @@ impl Policies {
     fn matching(&self, scope: PolicyScope, target: Target, name: &str) -> Vec<&Arc<Policy>> {
         let matching = self.iter(scope).filter(|policy| policy.applies(target, name));
         let mut matching: Vec<_> = matching.collect();
-        matching.sort_by_key(|policy| Reverse(policy.spec().priority));
+        matching.sort_by_key(|policy| Reverse(policy.spec.priority));
         matching
     }
 
@@ -179,7 +179,7 @@ impl Policies {
         let mut best: Option<&Arc<Policy>> = None;
         for policy in self.iter(scope) {
             // Patterns cost more than priorities.
-            if best.is_none_or(|best| best.spec().priority < policy.spec().priority)
+            if best.is_none_or(|best| best.spec.priority < policy.spec.priority)
                 && policy.applies(target, name)
             {
                 best = Some(policy);

@@ -80,9 +80,11 @@ pub struct PolicySpec {
 /// A policy that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    spec: PolicySpec,
+    /// As it was set.
+    pub spec: PolicySpec,
     pattern: Pattern,
-    settings: Map<String, Value>,
+    /// The policy's settings, by key.
+    pub settings: Map<String, Value>,
 }
 
 /// The kind of object that a policy is looked up for.
@@ -126,16 +128,6 @@ impl Policy {
     pub(crate) fn new(spec: &PolicySpec) -> Result<Self, MetaError> {
         let settings = spec.settings()?;
         Ok(Self { pattern: Pattern::new(&spec.pattern)?, settings, spec: spec.clone() })
-    }
-
-    /// As it was set.
-    pub const fn spec(&self) -> &PolicySpec {
-        &self.spec
-    }
-
-    /// The policy's settings, by key.
-    pub const fn settings(&self) -> &Map<String, Value> {
-        &self.settings
     }
 
     pub(crate) fn applies(&self, target: Target, name: &str) -> bool {

@@ -40,7 +40,7 @@ pub(crate) fn check_name_of(queue: &QueueDef, is_made: bool) -> Result<(), MetaE
     if !is_made || queue.is_internal() || queue.kind.is_server_named() {
         return Ok(());
     }
-    Err(MetaError::ServerNamed(queue.kind.capabilities().module()))
+    Err(MetaError::ServerNamed(queue.kind.capabilities().module))
 }
 
 /// Refuses arguments a new queue cannot have.
@@ -63,7 +63,7 @@ pub(crate) fn check_for(queues: &'static QueueType, queue: &QueueDef) -> Result<
     }
     let mut keys = arguments.iter().filter_map(|(key, _)| key.as_str());
     if let Some(key) = keys.find(|key| argument::is_of_others_than(queues, key)) {
-        let (resource, module) = (queue.resource(), queues.module());
+        let (resource, module) = (queue.resource(), queues.module);
         return Err(MetaError::UnsupportedArgument { key: key.to_owned(), resource, module });
     }
     if let Some(property) = refused_property(queues, queue) {
@@ -77,7 +77,7 @@ pub(crate) fn check_for(queues: &'static QueueType, queue: &QueueDef) -> Result<
 /// The property of a queue that queues of this type cannot have, as RabbitMQ calls it.
 const fn refused_property(queues: &QueueType, queue: &QueueDef) -> Option<&'static str> {
     match (queue.auto_delete, queue.exclusive_owner, queue.durable) {
-        _ if queues.is_for_temporary() => None,
+        _ if queues.is_for_temporary => None,
         (true, ..) => Some("auto-delete"),
         (_, Some(_), _) => Some("exclusive-owner"),
         (.., false) => Some("non-durable"),

@@ -106,7 +106,7 @@ impl QueueSettings {
     pub(crate) fn of(queue: &QueueDef, policy: &Map<String, Json>) -> Self {
         let given =
             Given { queues: queue.kind.capabilities(), arguments: &queue.arguments, policy };
-        let default_limit = queue.kind.capabilities().delivery_limit_default();
+        let default_limit = queue.kind.capabilities().delivery_limit_default;
         Self {
             message_ttl_ms: given.number(&setting::MESSAGE_TTL),
             expires_ms: given.number(&setting::EXPIRES),

@@ -20,17 +20,17 @@ pub(crate) struct QueueType {
     /// The name used in `x-queue-type`.
     name: &'static str,
     /// Its module, as RabbitMQ's texts name it.
-    module: &'static str,
+    pub(crate) module: &'static str,
     /// The word of policies that apply to this type alone.
     apply_to: &'static str,
     /// Its queues may be exclusive, auto-delete, or not durable.
-    is_for_temporary: bool,
+    pub(crate) is_for_temporary: bool,
     /// The broker makes names for its queues.
     is_server_named: bool,
     /// Of an argument and a policy the policy counts, whatever the row of the setting says.
-    policy_counts: bool,
+    pub(crate) policy_counts: bool,
     /// Failed deliveries after which a message is gone, where nothing else is asked for.
-    delivery_limit_default: Option<u32>,
+    pub(crate) delivery_limit_default: Option<u32>,
 }
 
 pub(crate) static CLASSIC: QueueType = QueueType {
@@ -75,29 +75,9 @@ impl PartialEq for QueueType {
 impl Eq for QueueType {}
 
 impl QueueType {
-    /// Its module, as RabbitMQ's texts name it.
-    pub(crate) const fn module(&self) -> &'static str {
-        self.module
-    }
-
     /// The name used in `x-queue-type`.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// Whether of an argument and a policy the policy counts, whatever the row of the setting says.
-    pub(crate) const fn policy_counts(&self) -> bool {
-        self.policy_counts
-    }
-
-    /// Whether its queues may be exclusive, auto-delete, or not durable.
-    pub(crate) const fn is_for_temporary(&self) -> bool {
-        self.is_for_temporary
-    }
-
-    /// Failed deliveries after which a message is gone, where nothing else is asked for.
-    pub(crate) const fn delivery_limit_default(&self) -> Option<u32> {
-        self.delivery_limit_default
     }
 
     /// The type of that name.

@@ -48,15 +48,15 @@ impl Queues {
     /// A binding as it is listed; nothing if its queue is gone.
     #[must_use]
     pub fn view(&self, binding: &Binding) -> Option<BindingView> {
-        let destination = match binding.destination() {
+        let destination = match &binding.destination {
             Destination::Queue(id) => DestinationName::Queue(self.get(*id)?.name.clone()),
             Destination::Exchange(name) => DestinationName::Exchange(name.clone()),
         };
         Some(BindingView {
-            source: binding.source().clone(),
+            source: binding.source.clone(),
             destination,
-            key: binding.key().clone(),
-            arguments: binding.arguments().clone(),
+            key: binding.key.clone(),
+            arguments: binding.arguments.clone(),
         })
     }
 

@@ -130,7 +130,7 @@ impl<'a> Given<'a> {
     pub(crate) fn precedence(&self, setting: &Setting) -> Precedence {
         let is_other =
             matches!(setting.of_quorum, OfQuorum::PolicyCounts) && *self.queues == QUORUM;
-        let is_policy = is_other || self.queues.policy_counts();
+        let is_policy = is_other || self.queues.policy_counts;
         if is_policy { Precedence::Policy } else { setting.with_policy }
     }
 

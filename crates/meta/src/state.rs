@@ -224,7 +224,7 @@ impl State {
 
     /// The routing table of a virtual host.
     pub fn routes(&self, vhost: &str) -> Option<&Routes> {
-        self.vhost(vhost).map(Vhost::routes)
+        self.vhost(vhost).map(|vhost| &vhost.routes)
     }
 
     /// The form a queue's durable messages should have: as its arguments say, else a policy, else
@@ -239,7 +239,7 @@ impl State {
     #[must_use]
     pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
         let vhost = self.vhost(&queue.vhost);
-        vhost.map_or_else(|| queue.settings(), |vhost| vhost.policies().queue_settings(queue))
+        vhost.map_or_else(|| queue.settings(), |vhost| vhost.policies.queue_settings(queue))
     }
 
     /// The bindings of a virtual host, in the order of [`BindingPlace::all`].
@@ -252,7 +252,7 @@ impl State {
 #[must_use]
 pub fn stream_settings(state: &State, stream: &QueueDef) -> StreamSettings {
     let vhost = state.vhost(&stream.vhost);
-    vhost.map_or_else(StreamSettings::default, |vhost| vhost.policies().stream_settings(stream))
+    vhost.map_or_else(StreamSettings::default, |vhost| vhost.policies.stream_settings(stream))
 }
 
 fn set_policy(

@@ -99,7 +99,7 @@ impl SuperStream {
         let mut commands = vec![self.declare_exchange(vhost)];
         commands.extend(self.partitions.iter().map(|partition| {
             Command::DeclareQueue(QueueDeclare {
-                vhost: vhost.name().clone(),
+                vhost: vhost.name.clone(),
                 name: partition.clone(),
                 named_by: NamedBy::Client,
                 durable: true,
@@ -112,7 +112,7 @@ impl SuperStream {
         let bound = self.partitions.iter().zip(&self.keys).zip(0_i64..);
         commands.extend(bound.map(|((partition, key), order)| {
             Command::Bind(BindingSpec {
-                vhost: vhost.name().clone(),
+                vhost: vhost.name.clone(),
                 source: self.name.clone(),
                 destination: DestinationName::Queue(partition.clone()),
                 key: key.clone(),
@@ -125,7 +125,7 @@ impl SuperStream {
 
     fn declare_exchange(&self, vhost: &Vhost) -> Command {
         Command::DeclareExchange(ExchangeDeclare {
-            vhost: vhost.name().clone(),
+            vhost: vhost.name.clone(),
             name: self.name.clone(),
             kind: ExchangeKind::Direct,
             durable: true,
@@ -163,7 +163,7 @@ impl SuperStream {
             return invalid(format!(
                 "Cannot declare super stream {name} with {n} partition(s) because queue limit \
                  {limit} in vhost '{}' is reached",
-                vhost.name()
+                vhost.name
             ));
         }
         if !is_name(name) {
@@ -194,12 +194,12 @@ pub fn delete_super_stream(
     }
     let partitions = partitions_of(vhost, queues, name);
     let mut commands = vec![Command::DeleteExchange {
-        vhost: vhost.name().clone(),
+        vhost: vhost.name.clone(),
         name: exchange.name.clone(),
         if_unused: false,
     }];
     commands.extend(partitions.into_iter().map(|name| Command::DeleteQueue {
-        vhost: vhost.name().clone(),
+        vhost: vhost.name.clone(),
         name,
         by: None,
     }));
@@ -224,7 +224,7 @@ pub fn super_stream_route(
 ) -> Option<Vec<Name>> {
     vhost.exchange(name)?;
     let mut ids = Vec::new();
-    vhost.routes().route(name.as_bytes(), &[key], None, &mut ids);
+    vhost.routes.route(name.as_bytes(), &[key], None, &mut ids);
     let found = ids.into_iter().filter_map(|id| queues.get(id)).filter(is_stream);
     Some(found.map(|queue| queue.name.clone()).collect())
 }
@@ -234,23 +234,23 @@ pub fn super_stream_route(
 #[must_use]
 pub fn super_stream_partition_index(vhost: &Vhost, name: &str, stream: &str) -> Option<u64> {
     let queue = Destination::Queue(vhost.queue(stream).filter(is_stream)?.id);
-    let bindings = vhost.routes().bindings_to(&queue);
-    let bound = bindings.filter(|binding| binding.source() == name);
+    let bindings = vhost.routes.bindings_to(&queue);
+    let bound = bindings.filter(|binding| binding.source == name);
     let order =
-        bound.map(|binding| order_of(binding.arguments())).min_by_key(|it| (it.is_none(), *it))?;
+        bound.map(|binding| order_of(&binding.arguments)).min_by_key(|it| (it.is_none(), *it))?;
     let named = || stream.rsplit_once('-')?.1.parse().ok();
     u64::try_from(order.or_else(named)?).ok()
 }
 
 fn partitions_of(vhost: &Vhost, queues: &Queues, name: &str) -> Vec<Name> {
-    let partition = |binding: &Binding| match binding.destination() {
+    let partition = |binding: &Binding| match &binding.destination {
         Destination::Queue(id) => {
             let queue = queues.get(*id).filter(is_stream)?;
-            Some((order_of(binding.arguments()), queue.name.clone()))
+            Some((order_of(&binding.arguments), queue.name.clone()))
         }
         Destination::Exchange(_) => None,
     };
-    let bindings = vhost.routes().bindings_from(name);
+    let bindings = vhost.routes.bindings_from(name);
     let mut found: Vec<_> = bindings.filter_map(|binding| partition(binding)).collect();
     // Bindings without an order come last.
     found.sort_by_key(|(order, _)| (order.is_none(), *order));

@@ -133,7 +133,7 @@ fn gone(outcome: &Outcome) -> Vec<String> {
     (outcome.removed.iter())
         .map(|removed| match removed {
             Removed::Binding { binding, .. } => {
-                format!("binding from {} by {:?}", binding.source(), binding.key())
+                format!("binding from {} by {:?}", binding.source, binding.key)
             }
             Removed::Queue(queue) => format!("queue {}", queue.name),
             Removed::Exchange { exchange, .. } => format!("exchange {}", exchange.name),

@@ -20,10 +20,13 @@ pub struct UserLimits {
 /// A user that exists.
 #[derive(Clone, Debug)]
 pub struct User {
-    name: Name,
-    password: PasswordHash,
+    /// The name.
+    pub name: Name,
+    /// The password's hash.
+    pub password: PasswordHash,
     tags: Vec<Name>,
-    limits: UserLimits,
+    /// Limits.
+    pub limits: UserLimits,
     /// By virtual host.
     permissions: OrdMap<Name, Arc<Permissions>>,
     /// By virtual host, then exchange.
@@ -42,16 +45,6 @@ impl User {
         }
     }
 
-    /// The name.
-    pub const fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// The password's hash.
-    pub const fn password(&self) -> &PasswordHash {
-        &self.password
-    }
-
     /// Tags, for example `administrator`, in the order they were set.
     pub fn tags(&self) -> &[Name] {
         &self.tags
@@ -60,11 +53,6 @@ impl User {
     /// Whether the user has a tag.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|known| known.as_str() == tag)
-    }
-
-    /// Limits.
-    pub const fn limits(&self) -> UserLimits {
-        self.limits
     }
 
     /// The user's permissions in a virtual host; without permissions there is no access at all.

@@ -38,7 +38,7 @@ impl Users {
         &'s self,
         vhost: &'s str,
     ) -> impl Iterator<Item = (&'s Name, &'s Permissions)> {
-        self.iter().filter_map(move |user| Some((user.name(), user.permissions_in(vhost)?)))
+        self.iter().filter_map(move |user| Some((&user.name, user.permissions_in(vhost)?)))
     }
 
     /// Topic permissions in a virtual host: user, exchange, permissions.
@@ -49,7 +49,7 @@ impl Users {
         self.iter().flat_map(move |user| {
             (user.topic_permissions())
                 .filter(move |(found, ..)| found.as_str() == vhost)
-                .map(move |(_, exchange, permissions)| (user.name(), exchange, permissions))
+                .map(move |(_, exchange, permissions)| (&user.name, exchange, permissions))
         })
     }
 
@@ -154,7 +154,7 @@ impl Users {
     /// Takes away all permissions in a virtual host that is gone.
     pub(crate) fn forget_vhost(&mut self, vhost: &Name) {
         let concerned = self.iter().filter(|user| user.knows_vhost(vhost));
-        let concerned: Vec<Name> = concerned.map(|user| user.name().clone()).collect();
+        let concerned: Vec<Name> = concerned.map(|user| user.name.clone()).collect();
         for name in concerned {
             if let Some(user) = self.0.get_mut(&name).map(Arc::make_mut) {
                 user.clear_permissions(vhost);

@@ -20,14 +20,20 @@ use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 /// A virtual host that exists. A clone is O(1).
 #[derive(Clone, Debug)]
 pub struct Vhost {
-    name: Name,
-    metadata: VhostMetadata,
-    limits: VhostLimits,
-    routes: Routes,
+    /// The name.
+    pub name: Name,
+    /// Description and the like.
+    pub metadata: VhostMetadata,
+    /// Limits.
+    pub limits: VhostLimits,
+    /// The routing table.
+    pub routes: Routes,
     exchanges: OrdMap<Name, Arc<ExchangeDef>>,
     queues: OrdMap<Name, Arc<QueueDef>>,
-    policies: Policies,
-    parameters: Parameters,
+    /// The policies.
+    pub policies: Policies,
+    /// The parameters.
+    pub parameters: Parameters,
 }
 
 /// A binding as it is listed: destinations by name, those of the default exchange included.
@@ -81,26 +87,6 @@ impl Vhost {
         vhost
     }
 
-    /// The name.
-    pub const fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// Description and the like.
-    pub const fn metadata(&self) -> &VhostMetadata {
-        &self.metadata
-    }
-
-    /// Limits.
-    pub const fn limits(&self) -> VhostLimits {
-        self.limits
-    }
-
-    /// The routing table.
-    pub const fn routes(&self) -> &Routes {
-        &self.routes
-    }
-
     /// An exchange; the default exchange has the empty name.
     pub fn exchange(&self, name: &str) -> Option<&Arc<ExchangeDef>> {
         self.exchanges.get(name)
@@ -144,16 +130,6 @@ impl Vhost {
         self.queues.range(from..).map(|(_, queue)| queue)
     }
 
-    /// The policies.
-    pub const fn policies(&self) -> &Policies {
-        &self.policies
-    }
-
-    /// The parameters.
-    pub const fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
     /// Whether `n` more queues would be too many; then the limit.
     pub(crate) fn queue_limit_exceeded_by(&self, n: usize) -> Option<i64> {
         let before_last = n.checked_sub(1)?;
@@ -167,11 +143,11 @@ impl Vhost {
     /// Whether an end of a binding survives a restart.
     pub(crate) fn is_durable(&self, binding: &Binding, is_durable_queue: bool) -> bool {
         let exchange = |name: &str| self.exchange(name).is_some_and(|exchange| exchange.durable);
-        let destination = match binding.destination() {
+        let destination = match &binding.destination {
             Destination::Queue(_) => is_durable_queue,
             Destination::Exchange(name) => exchange(name),
         };
-        exchange(binding.source()) && destination
+        exchange(&binding.source) && destination
     }
 
     pub(crate) fn set_metadata(&mut self, metadata: &VhostMetadata) {

@@ -202,11 +202,10 @@ mod tests {
                 state.apply(Now::default(), &command).unwrap();
             }
         }
-        let max_queues = |name| state.vhost(name).unwrap().limits().max_queues;
+        let max_queues = |name| state.vhost(name).unwrap().limits.max_queues;
         assert_eq!((max_queues("shop-1"), max_queues("other")), (Some(5), Some(9)));
-        let policy =
-            |vhost| state.vhost(vhost).unwrap().policies().get(PolicyScope::Operator, "ttl");
-        let spec = policy("shop-1").unwrap().spec();
+        let policy = |vhost| state.vhost(vhost).unwrap().policies.get(PolicyScope::Operator, "ttl");
+        let spec = &policy("shop-1").unwrap().spec;
         assert_eq!((spec.pattern.as_str(), spec.apply_to), ("^q", ApplyTo::All));
         assert_eq!(spec.definition.value(), serde_json::json!({"message-ttl": 5, "max-length": 7}));
         assert!(policy("other").is_none());

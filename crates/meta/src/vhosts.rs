@@ -49,7 +49,7 @@ impl Vhosts {
 
     /// Takes one out that may be deleted.
     pub(crate) fn remove(&mut self, name: &Name) -> Result<Arc<Vhost>, MetaError> {
-        if self.require(name)?.metadata().protected_from_deletion {
+        if self.require(name)?.metadata.protected_from_deletion {
             return Err(MetaError::VhostProtected(name.clone()));
         }
         self.0.remove(name).ok_or_else(|| MetaError::VhostNotFound(name.clone()))

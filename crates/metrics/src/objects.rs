@@ -165,8 +165,8 @@ impl Selection<'_> {
             let view = management.broker.view();
             let mut metric =
                 writer.begin("rabbitmq_cluster_vhost_status", Kind::Gauge, "1 while it runs");
-            for vhost in view.meta.vhosts().filter(|vhost| self.wants_vhost(vhost.name())) {
-                metric.value(&[("vhost", vhost.name())], 1);
+            for vhost in view.meta.vhosts().filter(|vhost| self.wants_vhost(&vhost.name)) {
+                metric.value(&[("vhost", &vhost.name)], 1);
             }
         }
         self.write_exchanges(writer, management);
@@ -242,18 +242,18 @@ impl Selection<'_> {
     /// Exchanges by name, and with the number of bindings that they are the source of.
     fn write_exchanges(&self, writer: &mut Writer<'_>, management: &Management) {
         let view = management.broker.view();
-        let vhosts = || view.meta.vhosts().filter(|vhost| self.wants_vhost(vhost.name()));
+        let vhosts = || view.meta.vhosts().filter(|vhost| self.wants_vhost(&vhost.name));
         let mut write = |(name, help), value: &dyn Fn(&BTreeMap<&str, u64>, &str) -> u64| {
             let mut metric = writer.begin(name, Kind::Gauge, help);
             for vhost in vhosts() {
                 let mut bindings = BTreeMap::new();
-                for binding in vhost.routes().bindings() {
-                    *bindings.entry(binding.source().as_str()).or_default() += 1;
+                for binding in vhost.routes.bindings() {
+                    *bindings.entry(binding.source.as_str()).or_default() += 1;
                 }
                 for exchange in vhost.exchanges() {
                     let name = exchange.name.as_str();
                     let kind = ("type", exchange.kind.as_str());
-                    let labels = [("vhost", vhost.name().as_str()), ("exchange", name), kind];
+                    let labels = [("vhost", vhost.name.as_str()), ("exchange", name), kind];
                     metric.value(&labels, value(&bindings, name));
                 }
             }

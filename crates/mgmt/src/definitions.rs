@@ -143,7 +143,7 @@ pub fn set_permissions_globally(now: &Present<'_>, request: &Request) -> Command
     if now.state.user(&user).is_none() {
         return Err(MetaError::UserNotFound(user).into());
     }
-    now.state.vhosts().map(|vhost| permissions(request, vhost.name().clone())).collect()
+    now.state.vhosts().map(|vhost| permissions(request, vhost.name.clone())).collect()
 }
 
 /// Bars a user from a virtual host.
@@ -209,7 +209,7 @@ pub fn delete_vhost(_: &Present<'_>, request: &Request) -> Commands {
 
 /// Changes what is noted about a virtual host.
 pub fn update_vhost(now: &Present<'_>, request: &Request) -> Commands {
-    let metadata = amended(now.vhost(request)?.metadata().clone(), request)?;
+    let metadata = amended(now.vhost(request)?.metadata.clone(), request)?;
     Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
 }
 
@@ -224,7 +224,7 @@ pub fn unprotect_vhost(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 fn protection(now: &Present<'_>, request: &Request, protected_from_deletion: bool) -> Commands {
-    let known = now.vhost(request)?.metadata().clone();
+    let known = now.vhost(request)?.metadata.clone();
     let metadata = VhostMetadata { protected_from_deletion, ..known };
     Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
 }

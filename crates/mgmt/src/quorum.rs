@@ -151,7 +151,7 @@ fn patterns(request: &Request) -> Result<[Pattern; 2], ApiError> {
 fn matching(management: &Management, request: &Request) -> Result<Vec<QueueRef>, ApiError> {
     let [of_vhost, of_queue] = patterns(request)?;
     let view = management.broker.view();
-    let vhosts = view.meta.vhosts().filter(|it| of_vhost.matches(it.name().as_bytes()));
+    let vhosts = view.meta.vhosts().filter(|it| of_vhost.matches(it.name.as_bytes()));
     let defs = vhosts.flat_map(|vhost| vhost.queues());
     let defs = defs.filter(|def| of_queue.matches(def.name.as_str().as_bytes()));
     Ok(defs.filter_map(|def| view.queue_by_id(def.id)).collect())

@@ -116,7 +116,7 @@ pub fn reset_offset(management: &Management, request: &Request) -> Told {
 pub fn activate_consumer(management: &Management, request: &Request) -> Told {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
-    let activated = stream.and_then(|stream| stream.memberships().activate(reference).ok());
+    let activated = stream.and_then(|stream| stream.memberships.activate(reference).ok());
     activated.map(|()| Value::Null).ok_or_else(|| ApiError::invalid("The group does not exist"))
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn stream_of(
 /// The consumers of a stream, with the connection of each.
 #[must_use]
 pub fn consumers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
-    let (memberships, mut roles) = (stream.memberships(), BTreeMap::new());
+    let (memberships, mut roles) = (&stream.memberships, BTreeMap::new());
     for group in memberships.list() {
         for one in memberships.consumers(&group.name).unwrap_or_default() {
             roles.insert((one.connection, one.subscription), one.role);
@@ -190,7 +190,7 @@ pub fn groups(management: &Management, request: &Request) -> Told {
     let streams = view.streams().filter(|stream| stream.def().vhost == vhost);
     let mut rows = Vec::new();
     for stream in streams {
-        let groups = stream.memberships().list();
+        let groups = stream.memberships.list();
         rows.extend(groups.iter().map(|group| {
             json!({
                 "stream": stream.def().name.as_str(), "reference": &*group.name,
@@ -206,7 +206,7 @@ pub fn groups(management: &Management, request: &Request) -> Told {
 pub fn group_consumers(management: &Management, request: &Request) -> Told {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
-    let found = stream.and_then(|stream| stream.memberships().consumers(reference).ok());
+    let found = stream.and_then(|stream| stream.memberships.consumers(reference).ok());
     let consumers = found.ok_or_else(|| ApiError::invalid("The group does not exist"))?;
     let rows = consumers.iter().map(|one| {
         let connection = management.broker.connections.get(one.connection);

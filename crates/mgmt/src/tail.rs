@@ -42,7 +42,7 @@ fn offset(request: &Request) -> Field {
 }
 
 fn page(stream: &Arc<Stream>, arguments: &Table, n_wanted: u64) -> Result<Value, String> {
-    let end = stream.view().next_offset();
+    let end = stream.view.next_offset();
     let mut tail = Tail::open(stream, arguments)?;
     let (mut messages, mut bytes) = (Vec::new(), 0);
     while (messages.len() as u64) < n_wanted.min(PAGE_MESSAGES_MAX) && bytes < PAGE_BYTES_MAX {

@@ -34,7 +34,7 @@ impl Server {
         let mut is_out_of_something = false;
         loop {
             let accepted = tokio::select! {
-                accepted = listener.socket().accept() => Some(accepted),
+                accepted = listener.socket.accept() => Some(accepted),
                 () = until(&mut suspended, true) => None,
                 // An error means that the server is gone, which is no different.
                 _ = stopping.wait_for(|stopping| *stopping) => return,
@@ -49,7 +49,7 @@ impl Server {
             match accepted {
                 Ok((socket, peer)) => {
                     is_out_of_something = false;
-                    self.begin(socket, peer, listener.service());
+                    self.begin(socket, peer, &listener.service);
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {

@@ -294,7 +294,7 @@ impl Task {
     async fn run(&mut self) -> Disconnect {
         loop {
             // The outbox is locked once for all that is asked of it.
-            let n_pending = self.writer.outbox().n_pending();
+            let n_pending = self.writer.outbox.n_pending();
             if let Err(disconnect) = self.note_held(n_pending).await {
                 return disconnect;
             }
@@ -507,7 +507,7 @@ impl Task {
             }
             at += progress.consumed;
             match progress.step {
-                Step::Again if self.writer.outbox().n_pending() >= OUTBOX_STUCK_BYTES => {
+                Step::Again if self.writer.outbox.n_pending() >= OUTBOX_STUCK_BYTES => {
                     self.input.leave();
                     break progress.wanted;
                 }

@@ -83,10 +83,13 @@ impl ListenAddress {
 /// A bound and listening TCP socket.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
-    address: SocketAddr,
+    /// The socket, to accept connections from.
+    pub socket: TcpListener,
+    /// The address bound, with the port the system chose where 0 was asked for.
+    pub address: SocketAddr,
     backlog: u32,
-    service: Service,
+    /// The clients it is for.
+    pub service: Service,
 }
 
 impl Listener {
@@ -104,21 +107,6 @@ impl Listener {
     /// Closes the socket, and says how to bind one like it: at the very port, and with its backlog.
     pub(crate) fn close(self) -> (SocketAddr, u32, Service) {
         (self.address, self.backlog, self.service)
-    }
-
-    /// The clients it is for.
-    pub const fn service(&self) -> &Service {
-        &self.service
-    }
-
-    /// The address bound, with the port the system chose where 0 was asked for.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The socket, to accept connections from.
-    pub const fn socket(&self) -> &TcpListener {
-        &self.socket
     }
 }
 
@@ -155,19 +143,19 @@ mod tests {
     #[tokio::test]
     async fn a_port_alone_takes_ipv4_clients() {
         let listener = bind(ListenAddress::Every(0)).unwrap();
-        let port = listener.address().port();
+        let port = listener.address.port();
         assert_ne!(port, 0);
         let client = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
-        let (_, from) = listener.socket().accept().await.unwrap();
+        let (_, from) = listener.socket.accept().await.unwrap();
         assert_eq!(from.port(), client.local_addr().unwrap().port());
     }
 
     #[tokio::test]
     async fn a_port_in_use_is_refused() {
         let first = bind(ListenAddress::One("127.0.0.1:0".parse().unwrap())).unwrap();
-        let error = bind(ListenAddress::One(first.address())).unwrap_err();
+        let error = bind(ListenAddress::One(first.address)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        let port = first.address().port();
+        let port = first.address.port();
         let error = bind(ListenAddress::Every(port)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }

@@ -167,9 +167,9 @@ async fn serve(
 /// The listeners as listings show them.
 fn listener_infos(listeners: &[Listener], http: &http::Listeners) -> Vec<ListenerInfo> {
     let of_clients = listeners.iter().map(|listener| ListenerInfo {
-        protocol: listener.service().listener_name(),
-        purpose: listener.service().purpose(),
-        address: listener.address(),
+        protocol: listener.service.listener_name(),
+        purpose: listener.service.purpose(),
+        address: listener.address,
     });
     of_clients.chain(http.infos()).collect()
 }
@@ -309,7 +309,7 @@ fn announce(
     first: Option<&Config>,
 ) -> anyhow::Result<String> {
     let http = http.infos().map(|info| info.address);
-    let addresses = listeners.iter().map(Listener::address).chain(http);
+    let addresses = listeners.iter().map(|listener| listener.address).chain(http);
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
     let addresses = if addresses.is_empty() { "no port".to_owned() } else { addresses.join(", ") };
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
@@ -321,9 +321,9 @@ fn announce(
     );
     tracing::info!(target: logging::NOT_TO_CONSOLE, "{line}");
     let is_amqp = |listener: &&Listener| {
-        matches!(listener.service(), Service { protocol: Protocol::Amqp091(_), tls: None })
+        matches!(listener.service, Service { protocol: Protocol::Amqp091(_), tls: None })
     };
-    let address = listeners.iter().find(is_amqp).map(Listener::address);
+    let address = listeners.iter().find(is_amqp).map(|listener| listener.address);
     let how = first.map(|config| welcome::lines(config, address, &data_dir)).unwrap_or_default();
     // In one piece: whoever waits for the first line may close the pipe then.
     let text = format!("{line}\n{how}");

@@ -117,7 +117,7 @@ impl CommandLog {
         let segment = appended.at.segment;
         if !self.commands.has(segment) {
             self.commands.add(segment);
-            queue.services().storage().wal().retain(segment, Owner(queue.id().0), 1);
+            queue.services.storage.wal.retain(segment, Owner(queue.id().0), 1);
         }
         self.command_bytes += appended.bytes as u64;
     }
@@ -140,7 +140,7 @@ impl CommandLog {
         machine: &Machine,
         entries: &LogEntries,
     ) {
-        let wal = queue.services().storage().wal();
+        let wal = &queue.services.storage.wal;
         let mut form = Vec::new();
         machine.write(&mut form);
         let appended = append_machine(wal, queue.id().0, &form);
@@ -151,7 +151,7 @@ impl CommandLog {
 
     /// The log need not have any of it.
     pub(crate) fn release(&mut self, queue: &QueueContext) {
-        let wal = queue.services().storage().wal();
+        let wal = &queue.services.storage.wal;
         self.commands.release(wal);
         self.command_bytes = 0;
         if let Some((segment, _)) = self.form.take() {

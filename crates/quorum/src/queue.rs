@@ -64,7 +64,7 @@ impl QuorumQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(def: Arc<QueueDef>, settings: &QueueSettings, services: Arc<Services>) -> Arc<Self> {
-        let state = QueueState::new(settings, services.storage().time().unix_ms());
+        let state = QueueState::new(settings, services.storage.time.unix_ms());
         let queue = Self::of(def, services, state);
         queue.counters.set_confirm_on(confirm_on(settings));
         if settings.expires_ms.is_some() {
@@ -113,13 +113,13 @@ impl QuorumQueue {
             && let Some(me) = self.me.upgrade()
         {
             let me: Arc<dyn RuledQueue> = me;
-            self.context.services().host().send_letters_of(me);
+            self.context.services.host().send_letters_of(me);
         }
         if follow_up.is_pager_wanted
             && let Some(me) = self.me.upgrade()
         {
             let me: Arc<dyn PagedQueue> = me;
-            self.context.services().page_soon(me);
+            self.context.services.page_soon(me);
         }
         result
     }

@@ -25,18 +25,22 @@ const TERM_SELECTOR: &[u8] = b"rjms_erlang_selector";
 /// were written does not matter.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    source: Name,
-    destination: Destination,
-    key: RoutingKey,
-    arguments: Table,
+    /// The exchange whose messages it leads on.
+    pub source: Name,
+    /// The binding's destination.
+    pub destination: Destination,
+    /// The binding key.
+    pub key: RoutingKey,
+    /// The arguments as given when it was made.
+    pub arguments: Table,
     /// The arguments sorted by name and encoded; empty for none.
     canonical: Box<[u8]>,
     matcher: Option<Box<Matcher>>,
     selector: Option<Box<Selector>>,
     /// The destination as a number, for exchanges that choose one.
-    seed: u64,
+    pub(crate) seed: u64,
     /// Its share there.
-    weight: u32,
+    pub(crate) weight: u32,
 }
 
 impl Binding {
@@ -79,34 +83,6 @@ impl Binding {
     #[must_use]
     pub fn to_destination_named(self, name: &str) -> Self {
         Self { seed: Digest::of_name(name.as_bytes()).number(), ..self }
-    }
-
-    /// The exchange whose messages it leads on.
-    pub const fn source(&self) -> &Name {
-        &self.source
-    }
-
-    /// The binding's destination.
-    pub const fn destination(&self) -> &Destination {
-        &self.destination
-    }
-
-    /// The binding key.
-    pub const fn key(&self) -> &RoutingKey {
-        &self.key
-    }
-
-    /// The arguments as given when it was made.
-    pub const fn arguments(&self) -> &Table {
-        &self.arguments
-    }
-
-    pub(crate) const fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    pub(crate) const fn weight(&self) -> u32 {
-        self.weight
     }
 
     pub(crate) fn matcher(&self) -> Option<&Matcher> {
@@ -202,7 +178,7 @@ pub(crate) struct BySource(pub(crate) Arc<Binding>);
 impl Ord for BySource {
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (&self.0, &other.0);
-        (a.destination().cmp(b.destination()))
+        (a.destination.cmp(&b.destination))
             .then_with(|| a.rest_of_identity().cmp(&b.rest_of_identity()))
     }
 }
@@ -214,8 +190,8 @@ pub(crate) struct ByDestination(pub(crate) Arc<Binding>);
 impl Ord for ByDestination {
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (&self.0, &other.0);
-        (a.destination().cmp(b.destination()))
-            .then_with(|| a.source().cmp(b.source()))
+        (a.destination.cmp(&b.destination))
+            .then_with(|| a.source.cmp(&b.source))
             .then_with(|| a.rest_of_identity().cmp(&b.rest_of_identity()))
     }
 }

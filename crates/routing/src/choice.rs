@@ -29,7 +29,7 @@ impl Choice {
 
 impl Choices {
     fn position(&self, binding: &Binding) -> Result<usize, usize> {
-        let wanted = (binding.seed(), binding.destination());
+        let wanted = (binding.seed, &binding.destination);
         self.0.binary_search_by(|choice| (choice.seed, &choice.destination).cmp(&wanted))
     }
 
@@ -38,15 +38,15 @@ impl Choices {
         match self.position(binding) {
             Ok(at) => {
                 if let Some(choice) = self.0.get_mut(at) {
-                    choice.weights.push(binding.weight());
+                    choice.weights.push(binding.weight);
                 }
             }
             Err(at) => self.0.insert(
                 at,
                 Choice {
-                    seed: binding.seed(),
-                    destination: binding.destination().clone(),
-                    weights: SmallVec::from_elem(binding.weight(), 1),
+                    seed: binding.seed,
+                    destination: binding.destination.clone(),
+                    weights: SmallVec::from_elem(binding.weight, 1),
                 },
             ),
         }
@@ -56,7 +56,7 @@ impl Choices {
     pub(crate) fn remove(&mut self, binding: &Binding) {
         let Ok(at) = self.position(binding) else { return };
         let Some(choice) = self.0.get_mut(at) else { return };
-        if let Some(weight) = choice.weights.iter().position(|one| *one == binding.weight()) {
+        if let Some(weight) = choice.weights.iter().position(|one| *one == binding.weight) {
             choice.weights.swap_remove(weight);
         }
         if choice.weights.is_empty() {

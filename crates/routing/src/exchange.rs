@@ -103,7 +103,7 @@ impl Exchange {
             return false;
         }
         self.bindings.insert(entry);
-        let (key, destination) = (binding.key(), binding.destination());
+        let (key, destination) = (&binding.key, &binding.destination);
         match &mut self.index {
             Index::Direct(keys) => {
                 if let Some(targets) = keys.get_mut(key) {
@@ -126,7 +126,7 @@ impl Exchange {
     /// Removes the binding of the probe's identity and gives it back.
     pub(crate) fn remove(&mut self, probe: &Arc<Binding>) -> Option<Arc<Binding>> {
         let BySource(binding) = self.bindings.remove(&BySource(Arc::clone(probe)))?;
-        let (key, destination) = (binding.key(), binding.destination());
+        let (key, destination) = (&binding.key, &binding.destination);
         match &mut self.index {
             Index::Direct(keys) => {
                 if let Some(targets) = keys.get_mut(key) {
@@ -178,7 +178,7 @@ impl Exchange {
             Index::Selectors => {
                 for binding in self.bindings() {
                     if binding.selects(message, steps) {
-                        found(Group::One(binding.destination()));
+                        found(Group::One(&binding.destination));
                     } else if steps.ran_out() {
                         break;
                     }

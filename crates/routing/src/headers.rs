@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 /// The binding side, prepared once.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    mode: Mode,
+    pub(crate) mode: Mode,
     fields: Vec<Field>,
 }
 
@@ -61,10 +61,6 @@ impl Matcher {
             })
             .collect();
         Ok(Self { mode, fields })
-    }
-
-    pub(crate) const fn mode(&self) -> Mode {
-        self.mode
     }
 
     /// For each field the digest that every header it is met by has as one of its

@@ -28,7 +28,7 @@ impl HeadersIndex {
     /// Adds a binding that is not there.
     pub(crate) fn add(&mut self, binding: &Arc<Binding>) {
         let Some(matcher) = binding.matcher() else { return };
-        match matcher.mode() {
+        match matcher.mode {
             Mode::Any => matcher.digests().for_each(|digest| self.put(digest, binding)),
             Mode::All => match matcher.digests().min_by_key(|digest| self.n_under(digest)) {
                 Some(digest) => self.put(digest, binding),
@@ -66,7 +66,7 @@ impl HeadersIndex {
         mut found: impl FnMut(&'e Destination),
     ) {
         for (BySource(binding), ()) in self.unconditional.iter() {
-            found(binding.destination());
+            found(&binding.destination);
         }
         let headers = Headers::new(headers);
         // Loops rather than adapters of iterators: a tenth fewer instructions for each message.
@@ -75,7 +75,7 @@ impl HeadersIndex {
                 let Some(bindings) = self.by_digest.get(&digest) else { continue };
                 for (BySource(binding), ()) in bindings.iter() {
                     if binding.matcher().is_some_and(|matcher| matcher.matches(&headers)) {
-                        found(binding.destination());
+                        found(&binding.destination);
                     }
                 }
             }
@@ -232,7 +232,7 @@ mod tests {
                 for headers in &messages {
                     let expected: BTreeSet<_> = (present.iter())
                         .filter(|(_, arguments)| naive_matches(arguments, headers))
-                        .map(|(binding, _)| binding.destination().clone())
+                        .map(|(binding, _)| binding.destination.clone())
                         .collect();
                     prop_assert_eq!(found(index, headers), expected);
                 }

@@ -157,7 +157,7 @@ impl Routes {
     /// Adds a binding; false if it was there already or its source is missing.
     pub fn bind(&mut self, binding: Binding) -> bool {
         let binding = Arc::new(binding);
-        let Some(exchange) = self.exchanges.get_mut(binding.source()) else { return false };
+        let Some(exchange) = self.exchanges.get_mut(&binding.source) else { return false };
         let is_new = Arc::make_mut(exchange).add(&binding);
         if is_new {
             self.by_destination.insert(ByDestination(binding));
@@ -179,7 +179,7 @@ impl Routes {
 
     /// Removes a binding that was found here; gives it back if it is still there.
     pub fn remove_binding(&mut self, probe: &Arc<Binding>) -> Option<Arc<Binding>> {
-        let exchange = self.exchanges.get_mut(probe.source())?;
+        let exchange = self.exchanges.get_mut(&probe.source)?;
         let binding = Arc::make_mut(exchange).remove(probe)?;
         self.by_destination.remove(&ByDestination(Arc::clone(&binding)));
         Some(binding)
@@ -203,7 +203,7 @@ impl Routes {
         let first = ByDestination(Arc::new(Binding::first_to(destination.clone())));
         (self.by_destination.range(first..))
             .map(|ByDestination(binding)| binding)
-            .take_while(move |binding| binding.destination() == destination)
+            .take_while(move |binding| binding.destination == *destination)
     }
 
     /// All bindings, ordered by destination; without the implied ones of the default exchange.

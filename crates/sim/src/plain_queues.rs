@@ -447,19 +447,19 @@ fn facts(broker: &Broker) -> BTreeSet<String> {
         let exclusive = queue.exclusive_owner.is_some();
         facts.insert(format!("q {name} {durable} {auto_delete} {exclusive}"));
     }
-    for binding in vhost.routes().bindings() {
-        let target = match binding.destination() {
+    for binding in vhost.routes.bindings() {
+        let target = match &binding.destination {
             routing::Destination::Queue(id) => match view.queue_by_id(*id) {
                 Some(queue) => Target::Queue(queue.def().name.to_string()),
                 None => continue,
             },
             routing::Destination::Exchange(name) => Target::Exchange(name.to_string()),
         };
-        let header = binding.arguments().get(b"h").and_then(|value| value.as_str());
+        let header = binding.arguments.get(b"h").and_then(|value| value.as_str());
         let binding = crate::model::Binding {
-            source: binding.source().to_string(),
+            source: binding.source.to_string(),
             target,
-            key: String::from_utf8_lossy(binding.key()).into_owned(),
+            key: String::from_utf8_lossy(&binding.key).into_owned(),
             header: header.map(str::to_owned),
         };
         facts.insert(binding.fact());

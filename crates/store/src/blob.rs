@@ -153,7 +153,7 @@ impl BlobStore {
         assert!(bytes <= BLOB_BYTES_MAX, "a blob of {bytes} bytes");
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut state = lock(&self.state);
-        let id = state.append(parts, bytes, self.dir.options().file_bytes);
+        let id = state.append(parts, bytes, self.dir.options.file_bytes);
         self.unsynced_bytes.fetch_add(write::unsynced_cost(bytes), Ordering::Release);
         id
     }
@@ -200,12 +200,12 @@ impl BlobStore {
 
     /// Whether more may be appended without having too much in memory.
     pub fn has_room(&self) -> bool {
-        self.unsynced_bytes() < self.dir.options().unsynced_bytes_max
+        self.unsynced_bytes() < self.dir.options.unsynced_bytes_max
     }
 
     /// The directory, relative to the disk's root.
     pub fn dir(&self) -> &str {
-        &self.dir.options().dir
+        &self.dir.options.dir
     }
 
     /// How it stands. Looks at every file.

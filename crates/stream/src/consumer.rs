@@ -18,7 +18,8 @@ use std::task::Waker;
 
 /// A consumer of one channel at its stream.
 pub struct Consumer {
-    stream: Arc<Stream>,
+    /// Its stream.
+    pub stream: Arc<Stream>,
     follower: Follower,
     facts: Facts,
     state: Mutex<State>,
@@ -48,7 +49,7 @@ impl State {
 
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("key", &self.follower.key()).finish_non_exhaustive()
+        f.debug_struct("Consumer").field("key", &self.follower.key).finish_non_exhaustive()
     }
 }
 
@@ -110,16 +111,10 @@ fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
 }
 
 impl Consumer {
-    /// Its stream.
-    #[must_use]
-    pub const fn stream(&self) -> &Arc<Stream> {
-        &self.stream
-    }
-
     /// Its channel.
     #[must_use]
     pub const fn channel(&self) -> ChannelId {
-        let (_, channel) = self.follower.owner();
+        let (_, channel) = self.follower.owner;
         channel
     }
 
@@ -186,11 +181,11 @@ impl Consumer {
     pub(crate) fn detach(&self) {
         stdx::lock(&self.state).has_ended = true;
         self.forget_unacked();
-        self.stream.readers.remove(self.follower.key());
+        self.stream.readers.remove(self.follower.key);
     }
 
     fn cancelled(&self) -> Option<Waker> {
-        let (channel, link) = (self.channel(), self.follower.link());
+        let (channel, link) = (self.channel(), self.follower.link);
         let consumer_tag = &self.facts.consumer_tag;
         self.follower.batch(&mut |sink| {
             sink.event(Event::ConsumerCancelled { channel, link, consumer_tag });
@@ -209,7 +204,7 @@ impl Consumer {
             }
             let (mut pause, mut n_delivered) = (Pause::ChunkEnds, 0);
             let told = self.follower.batch(&mut |sink| {
-                (pause, n_delivered) = state.cursor.deliver(self.follower.link(), credit, sink);
+                (pause, n_delivered) = state.cursor.deliver(self.follower.link, credit, sink);
                 self.tally.add(Count::Delivered, n_delivered);
             });
             waker = told.or(waker);
@@ -267,7 +262,7 @@ impl Reader for Consumer {
     }
 
     fn view(&self) -> Option<ConsumerView> {
-        let (connection, channel) = self.follower.owner();
+        let (connection, channel) = self.follower.owner;
         Some(ConsumerView {
             connection,
             channel,

@@ -60,7 +60,7 @@ impl Cursor {
         let resource = stream.def().resource();
         let failed =
             |error: ChunkLogError| format!("failed consuming from stream {resource}: {error}");
-        let view = stream.view();
+        let view = &stream.view;
         let start =
             arguments::start_at(arguments, view.next_offset(), now_ms).map_err(|given| {
                 let reason = format!("{{invalid_stream_offset_arg,{given}}}");

@@ -8,10 +8,10 @@ use std::task::Waker;
 
 /// The client's side of a consumer or subscription.
 pub(crate) struct Follower {
-    key: u64,
-    owner: Owner,
-    link: LinkId,
-    outbox: Arc<dyn Outbox>,
+    pub(crate) key: u64,
+    pub(crate) owner: Owner,
+    pub(crate) link: LinkId,
+    pub(crate) outbox: Arc<dyn Outbox>,
     /// It is told once more is committed.
     waits: AtomicBool,
     /// It was given something since somebody asked.
@@ -22,23 +22,6 @@ impl Follower {
     pub(crate) fn new(key: u64, owner: Owner, link: LinkId, outbox: &Arc<dyn Outbox>) -> Self {
         let (waits, is_busy) = (AtomicBool::new(false), AtomicBool::new(true));
         Self { key, owner, link, outbox: Arc::clone(outbox), waits, is_busy }
-    }
-
-    /// Its number at its stream.
-    pub(crate) const fn key(&self) -> u64 {
-        self.key
-    }
-
-    pub(crate) const fn owner(&self) -> Owner {
-        self.owner
-    }
-
-    pub(crate) const fn link(&self) -> LinkId {
-        self.link
-    }
-
-    pub(crate) const fn outbox(&self) -> &Arc<dyn Outbox> {
-        &self.outbox
     }
 
     /// Puts something into its outbox.

@@ -77,7 +77,7 @@ impl<'s> Inspection<'s> {
     /// Its figures.
     #[must_use]
     pub fn figures(&self) -> StreamFigures {
-        let view = self.0.view();
+        let view = &self.0.view;
         let (first, next) = (view.first_offset(), view.next_offset());
         StreamFigures {
             epoch: stdx::lock(&self.0.writer).epoch(),
@@ -93,7 +93,7 @@ impl<'s> Inspection<'s> {
     /// The ids of the first and the last committed chunk; -1 without any. They are looked up on the disk.
     #[must_use]
     pub fn chunk_ids(&self) -> (i64, i64) {
-        if self.0.view().next_offset() == 0 {
+        if self.0.view.next_offset() == 0 {
             return (-1, -1);
         }
         let all = ChunkSelection::default();
@@ -104,7 +104,7 @@ impl<'s> Inspection<'s> {
     /// The id of the last committed chunk; -1 without any. Looked up on the disk once after a start.
     #[must_use]
     pub fn committed_chunk_id(&self) -> i64 {
-        if self.0.view().next_offset() == 0 { -1 } else { self.0.last_chunk_id().cast_signed() }
+        if self.0.view.next_offset() == 0 { -1 } else { self.0.last_chunk_id().cast_signed() }
     }
 
     /// Has a consumer of that name begin with offset 0 the next time; false if it has stored none.
@@ -125,7 +125,7 @@ impl<'s> Inspection<'s> {
     /// # Errors
     /// The disk's.
     pub fn stored_bytes(&self) -> Result<u64, ChunkLogError> {
-        self.0.view().stored_bytes()
+        self.0.view.stored_bytes()
     }
 
     /// The event that its publishes are confirmed upon.
@@ -151,7 +151,7 @@ impl<'s> Inspection<'s> {
     /// A look at everything that is committed, in steps that read from the disk.
     #[must_use]
     pub fn scrub(&self) -> Scrub {
-        self.0.view().scrub()
+        self.0.view.scrub()
     }
 }
 

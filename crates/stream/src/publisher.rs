@@ -17,7 +17,8 @@ use streamproto::field::Field;
 
 /// A publisher of one connection.
 pub struct StreamPublisher {
-    stream: Arc<Stream>,
+    /// Its stream.
+    pub stream: Arc<Stream>,
     registered: Arc<Registered>,
     place: PublisherPlace,
 }
@@ -132,12 +133,6 @@ impl Drop for StreamPublisher {
 }
 
 impl StreamPublisher {
-    /// Its stream.
-    #[must_use]
-    pub const fn stream(&self) -> &Arc<Stream> {
-        &self.stream
-    }
-
     /// Whether its client was told that the stream is gone: it takes nothing any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {

@@ -87,7 +87,7 @@ impl Readers {
     pub(crate) fn add(&self, reader: ReaderRef) -> bool {
         let mut state = stdx::lock(&self.state);
         if !state.has_ended {
-            state.all.insert(reader.follower().key(), reader);
+            state.all.insert(reader.follower().key, reader);
         }
         !state.has_ended
     }
@@ -171,8 +171,7 @@ impl Readers {
     pub(crate) fn leave(&self, connection: ConnectionId) -> Option<Vec<LinkId>> {
         let (publishing, readers) = {
             let mut state = stdx::lock(&self.state);
-            let is_its =
-                |_: &u64, reader: &mut ReaderRef| reader.follower().owner().0 == connection;
+            let is_its = |_: &u64, reader: &mut ReaderRef| reader.follower().owner.0 == connection;
             let readers: Vec<_> = state.all.extract_if(.., is_its).map(|(_, it)| it).collect();
             let is_its = |key: &(ConnectionId, PublisherId), _: &mut _| key.0 == connection;
             let publishing: Vec<_> =
@@ -182,7 +181,7 @@ impl Readers {
         publishing.iter().for_each(|publisher| publisher.set_gone());
         let ended = |reader: &ReaderRef| {
             reader.end();
-            reader.follower().link()
+            reader.follower().link
         };
         let links: Vec<LinkId> = readers.iter().map(ended).collect();
         (!publishing.is_empty() || !links.is_empty()).then_some(links)
@@ -244,7 +243,7 @@ impl Readers {
         for reader in self.all() {
             let n_unacked = reader.n_unacked();
             if n_unacked > 0 {
-                count(reader.follower().owner(), n_unacked);
+                count(reader.follower().owner, n_unacked);
             }
         }
     }
@@ -268,9 +267,9 @@ fn tell_gone(
             Ended::Told(waker) => wakes.extend(waker),
             Ended::WithPublishers => {
                 let follower = reader.follower();
-                let outbox = || (Arc::clone(follower.outbox()), Vec::new());
-                let (_, links) = told.entry(follower.owner().0).or_insert_with(outbox);
-                links.push(follower.link());
+                let outbox = || (Arc::clone(&follower.outbox), Vec::new());
+                let (_, links) = told.entry(follower.owner.0).or_insert_with(outbox);
+                links.push(follower.link);
             }
         }
     }

@@ -25,10 +25,10 @@ pub struct Stream {
     pub(crate) services: Arc<StreamServices>,
     pub(crate) writer: Mutex<Writer>,
     /// The committed part of its log, as readers see it.
-    view: LogView,
+    pub view: LogView,
     pub(crate) readers: Readers,
     /// The groups of its single active consumers.
-    memberships: Memberships,
+    pub memberships: Memberships,
     /// Entries that are committed since the start.
     pub(crate) n_committed: AtomicU64,
     /// Nothing is taken any more: it is deleted. Set under the writer's lock.
@@ -117,18 +117,6 @@ impl Stream {
             counts: self.readers.counts(self.view.next_offset()),
             ..QueueStat::default()
         }
-    }
-
-    /// The committed part of its log.
-    #[must_use]
-    pub const fn view(&self) -> &LogView {
-        &self.view
-    }
-
-    /// The groups of its single active consumers.
-    #[must_use]
-    pub const fn memberships(&self) -> &Memberships {
-        &self.memberships
     }
 
     /// Its consumers.

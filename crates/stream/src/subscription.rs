@@ -47,7 +47,8 @@ pub struct Subscribe<'a> {
 
 /// A consumer of whole chunks.
 pub struct Subscription {
-    stream: Arc<Stream>,
+    /// Its stream.
+    pub stream: Arc<Stream>,
     follower: Follower,
     id: SubscriptionId,
     properties: Properties,
@@ -89,7 +90,7 @@ impl State {
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("key", &self.follower.key()).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("key", &self.follower.key).finish_non_exhaustive()
     }
 }
 
@@ -152,7 +153,7 @@ impl Stream {
         offset: StreamOffset,
         selection: &ChunkSelection,
     ) -> Result<chunk_log::Reader, ChunkLogError> {
-        self.view().reader(start(offset), self.reader_options(selection))
+        self.view.reader(start(offset), self.reader_options(selection))
     }
 
     fn reader_options(&self, selection: &ChunkSelection) -> ReaderOptions {
@@ -181,16 +182,10 @@ const fn start(offset: StreamOffset) -> Start {
 }
 
 impl Subscription {
-    /// Its stream.
-    #[must_use]
-    pub const fn stream(&self) -> &Arc<Stream> {
-        &self.stream
-    }
-
     /// The link of its deliveries.
     #[must_use]
     pub const fn link(&self) -> LinkId {
-        self.follower.link()
+        self.follower.link
     }
 
     /// Whether its client was told that the stream is gone: it is given nothing any more.
@@ -215,11 +210,11 @@ impl Subscription {
 
     /// Its number at its stream.
     pub(crate) const fn key(&self) -> u64 {
-        self.follower.key()
+        self.follower.key
     }
 
     pub(crate) const fn owner(&self) -> Owner {
-        self.follower.owner()
+        self.follower.owner
     }
 
     pub(crate) fn seat(&self) -> Option<&Seat> {
@@ -264,7 +259,7 @@ impl Subscription {
     /// Takes it away.
     pub fn detach(&self) {
         stdx::lock(&self.state).has_ended = true;
-        self.stream.readers.remove(self.follower.key());
+        self.stream.readers.remove(self.follower.key);
         self.leave();
     }
 
@@ -333,7 +328,7 @@ impl Subscription {
     /// Gives its client a chunk, and those at hand behind it as far as credit and room go.
     fn deliver(&self, next: NextChunk, state: &mut State) -> (Room, Option<Waker>) {
         let committed_chunk_id = self.stream.last_chunk_id();
-        let (link, mut room) = (self.follower.link(), Room::Full);
+        let (link, mut room) = (self.follower.link, Room::Full);
         let waker = self.follower.batch(&mut |sink| {
             let mut give = |header: &[u8; CHUNK_HEADER_BYTES], data: ChunkData<'_>| {
                 room =
@@ -411,7 +406,7 @@ impl Reader for Subscription {
     }
 
     fn subscription(&self) -> Option<SubscriptionView> {
-        let (connection, _) = self.follower.owner();
+        let (connection, _) = self.follower.owner;
         let (id, properties, figures) = (self.id, self.properties.clone(), self.figures());
         Some(SubscriptionView { connection, id, properties, figures })
     }

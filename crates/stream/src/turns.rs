@@ -28,15 +28,15 @@ impl Subscription {
         group: &GroupSeat,
         told: impl FnOnce(),
     ) -> Result<Option<Waker>, StreamRefusal> {
-        let asking = self.stream().memberships().asking();
+        let asking = self.stream.memberships.asking();
         let me = (self.key(), Arc::<Self>::clone(self) as Arc<dyn Seated>);
-        let state = &mut *self.stream().memberships().lock();
+        let state = &mut *self.stream.memberships.lock();
         if state.has_ended {
             return Err(StreamRefusal::StreamDoesNotExist);
         }
         let joined = state.groups.join((&group.name, group.partition), me, asking);
         let change = joined.map_err(|why| {
-            let (stream, name) = (self.stream().def().resource(), &group.name);
+            let (stream, name) = (self.stream.def().resource(), &group.name);
             tracing::warn!("a consumer is not added to group '{name}' of {stream}: {why}");
             StreamRefusal::PreconditionFailed
         })?;
@@ -47,8 +47,8 @@ impl Subscription {
     /// It is in no group any more.
     pub(crate) fn leave(&self) {
         if self.seat().is_some() {
-            let (key, asking) = (self.key(), self.stream().memberships().asking());
-            wake(self.stream().memberships().change(|groups| tell(groups.leave(key, asking))));
+            let (key, asking) = (self.key(), self.stream.memberships.asking());
+            wake(self.stream.memberships.change(|groups| tell(groups.leave(key, asking))));
         }
     }
 
@@ -57,14 +57,14 @@ impl Subscription {
     pub fn updated(self: &Arc<Self>, update: u32, offset: Option<StreamOffset>) -> bool {
         let Some(seat) = self.seat() else { return false };
         let (key, number) = (self.key(), update >> u8::BITS);
-        let memberships = self.stream().memberships();
+        let memberships = &self.stream.memberships;
         let reader = match memberships.change(|groups| groups.asked(key, number)) {
             None => return false,
             Some(false) => None,
             // Before the lock is taken: the disk is read.
             Some(true) => self.open_reader(offset.unwrap_or(seat.offset), &seat.selection),
         };
-        let asking = self.stream().memberships().asking();
+        let asking = self.stream.memberships.asking();
         wake(memberships.change(|groups| {
             // It may not be its turn any more.
             self.set_reader(reader.filter(|_| groups.asked(key, number).is_some()));

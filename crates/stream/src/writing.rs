@@ -113,7 +113,7 @@ impl Writing<'_> {
         if let Some(chunk_id) = chunks.last_chunk_id() {
             self.0.last_chunk_id.store(chunk_id, Ordering::Release);
         }
-        self.0.view().set_committed(end);
+        self.0.view.set_committed(end);
         self.0.n_committed.store(n_added, Ordering::Release);
         let told = stdx::lock(&self.0.writer).confirms.take(n_added);
         wakes.extend(told.into_iter().filter_map(|(_, waiter)| waiter.committed()));

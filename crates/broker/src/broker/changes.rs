@@ -86,7 +86,7 @@ impl Changes<'_> {
 
     /// Resolves when the log is durable up to there; never when it fails: the node is on its way down.
     pub(crate) async fn durable(&self, upto: Lsn) {
-        if confirm::durable(self.0.classic.storage().wal(), upto).await.is_err() {
+        if confirm::durable(&self.0.classic.storage().wal, upto).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -114,7 +114,7 @@ impl Changes<'_> {
             slices.give_way().await;
             (_, upto, left) = self.reshard(left);
         }
-        confirm::durable(self.0.classic.storage().wal(), upto).await?;
+        confirm::durable(&self.0.classic.storage().wal, upto).await?;
         Ok(done)
     }
 
@@ -142,7 +142,7 @@ impl Changes<'_> {
         }
         let n_asked = changed.made.len();
         let (_, upto, _) = self.after_change(changed, n_asked, by);
-        confirm::durable(self.0.classic.storage().wal(), upto).await.map(Ok)
+        confirm::durable(&self.0.classic.storage().wal, upto).await.map(Ok)
     }
 
     /// Changes definitions and publishes the new view. Durable when the log is so up to what is
@@ -162,7 +162,7 @@ impl Changes<'_> {
         if let QueueRef::Stream(stream) = queue
             && !self.0.undo.keeps_stream(stream.id().0)
         {
-            stream::remove_files_after(Arc::clone(stream), self.0.classic.storage().wal(), upto);
+            stream::remove_files_after(Arc::clone(stream), &self.0.classic.storage().wal, upto);
         }
     }
 
@@ -219,7 +219,7 @@ impl Changes<'_> {
                 Effect::ReviewVersions => self.0.classic.review_versions(),
                 Effect::ReviewSettings(queues) => self.review_settings(queues),
                 Effect::CloseConnectionsTo(vhost) => {
-                    self.0.timers.tracing().stop(&vhost, None);
+                    self.0.timers.tracing.stop(&vhost, None);
                     let reason = format!("vhost '{vhost}' is deleted");
                     self.0.connections.kick_where(&reason, |one| one.vhost == *vhost);
                 }
@@ -230,7 +230,7 @@ impl Changes<'_> {
                 Effect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
                 Effect::KeepDelayedQueues => self.keep_delayed_queues(),
                 Effect::GiveHistory(spec) => {
-                    give_history(&self.0.view(), self.0.timers.tracing(), &spec);
+                    give_history(&self.0.view(), &self.0.timers.tracing, &spec);
                 }
                 Effect::ApplyVhostDefaults(vhost) => self.apply_vhost_defaults(&vhost),
             }
@@ -269,8 +269,8 @@ impl Changes<'_> {
         let view = self.0.view();
         for (vhost, name, exchange) in view.exchanges.delaying() {
             let Some(def) = view.meta.exchange(vhost, name) else { continue };
-            if view.meta.queue(vhost, exchange.delayed_queue()).is_none() {
-                let queue = exchange.delayed_queue().clone();
+            if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
+                let queue = exchange.delayed_queue.clone();
                 if let Err(error) = self.apply(&declaration_of(vhost, queue, def)) {
                     tracing::warn!("the queue of a delaying exchange: {error}");
                 }

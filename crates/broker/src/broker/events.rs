@@ -66,11 +66,11 @@ impl Events<'_> {
     /// Tells of an event, if anybody listens. `facts` are gathered only then.
     pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> EventHeaders) {
         let Some(vhost) = self.0.event_vhost.get() else { return };
-        let is_watched = self.0.timers.tracing().taps().is_some();
+        let is_watched = self.0.timers.tracing.taps().is_some();
         if !is_watched && !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
-        let unix_ms = self.0.classic.storage().time().unix_ms();
+        let unix_ms = self.0.classic.storage().time.unix_ms();
         let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
         let EventHeaders(headers) = facts().number("timestamp_in_ms", in_ms);
         let properties = Properties {

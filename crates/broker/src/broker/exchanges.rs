@@ -62,7 +62,7 @@ impl View {
         match self.exchanges.get(vhost, exchange).map(|it| (it, it.forecast(message, now_ms))) {
             // A policy that has just come has no queue yet.
             Some((it, Forecast::Delayed { .. }))
-                if self.queue(vhost, it.delayed_queue()).is_none() =>
+                if self.queue(vhost, &it.delayed_queue).is_none() =>
             {
                 Forecast::GoesOn
             }

@@ -35,7 +35,7 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
 /// Has connections closed that do not answer what their single active consumers are told; those that are held
 /// by an alarm cannot be heard.
 pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: u64) {
-    for id in broker.view().streams().flat_map(|stream| stream.memberships().silent(now_ms)) {
+    for id in broker.view().streams().flat_map(|stream| stream.memberships.silent(now_ms)) {
         let connection = broker.connections.get(id);
         if let Some(it) = connection.filter(|it| !it.blocked.load(Ordering::Relaxed)) {
             it.kick("a consumer update was not answered in time");
@@ -47,8 +47,8 @@ pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: u64) {
 pub(super) fn keep_memory_small(view: &View, classic: &ClassicService) {
     let is_there = |vhost: &str| view.meta.vhost(vhost).is_some();
     // In this order: the view holds what is appended.
-    let log = classic.storage().wal().stats();
-    classic.storage().bodies().leave(is_there, log.appended_upto, log.durable_upto);
+    let log = classic.storage().wal.stats();
+    classic.storage().bodies.leave(is_there, log.appended_upto, log.durable_upto);
     classic.keep_memory_small(|| {
         view.classic_queues().for_each(|queue| queue.upkeep().look_at_pages());
         view.quorum_queues().for_each(|queue| queue.look_at_pages());
@@ -57,7 +57,7 @@ pub(super) fn keep_memory_small(view: &View, classic: &ClassicService) {
 
 /// Moves what is left in the oldest segment to the log's end when that is worth it.
 pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
-    let stats = storage.wal().stats();
+    let stats = storage.wal.stats();
     let oldest = stats.oldest.filter(|_| stats.segments > RELOCATE_FROM_SEGMENTS);
     if control_plane.is_snapshot_due(oldest)
         && let Err(error) = control_plane.write_snapshot()
@@ -74,7 +74,7 @@ pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
     let Some(oldest) = oldest.filter(is_worth_it).filter(may_move) else {
         return;
     };
-    let (view, owners) = (control_plane.view(), storage.wal().owners_in(oldest.id));
+    let (view, owners) = (control_plane.view(), storage.wal.owners_in(oldest.id));
     for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
         queue.relocate(oldest.id);
     }

@@ -60,5 +60,5 @@ pub(super) fn any_version_policy(meta: &State, command: &Command) -> bool {
     let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
         return false;
     };
-    meta.vhost(vhost).is_some_and(|vhost| vhost.policies().any_version_policy())
+    meta.vhost(vhost).is_some_and(|vhost| vhost.policies.any_version_policy())
 }

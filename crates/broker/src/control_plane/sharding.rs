@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// The sharded exchanges that a command may change, as of now.
 pub(super) fn sharded(meta: &State, command: &Command) -> Sharded {
     let vhost = vhost_of(command).and_then(|vhost| meta.vhost(vhost));
-    vhost.map(|vhost| vhost.policies().sharded().clone()).unwrap_or_default()
+    vhost.map(|vhost| vhost.policies.sharded().clone()).unwrap_or_default()
 }
 
 /// The exchanges that a command has given other shards.
@@ -32,7 +32,7 @@ impl ControlPlane {
     pub(crate) fn all_sharded(&self) -> Vec<Resharding> {
         let view = self.view();
         let none = Sharded::new();
-        let of_vhost = |vhost: &Vhost| view.meta.resharded(vhost.name(), &none);
+        let of_vhost = |vhost: &Vhost| view.meta.resharded(&vhost.name, &none);
         view.meta.vhosts().flat_map(of_vhost).collect()
     }
 

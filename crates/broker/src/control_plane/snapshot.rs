@@ -31,7 +31,7 @@ impl ControlPlane {
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
-        let (disk, stamp) = (self.storage().disk(), self.storage().wal().stamp());
+        let (disk, stamp) = (self.storage().disk(), self.storage().wal.stamp());
         let written = if self.storage().may_move(bytes.len() as u64) {
             log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
         } else {
@@ -39,7 +39,7 @@ impl ControlPlane {
                 .context("write", DEFINITIONS_FILE)
         };
         if written.is_ok() {
-            covered.release(self.storage().wal());
+            covered.release(&self.storage().wal);
         } else {
             stdx::lock(&self.definitions).log.put_back(covered);
         }

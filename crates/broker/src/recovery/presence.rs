@@ -7,7 +7,7 @@ use classic::PAGES_DIR;
 use classic::QUEUES_DIR;
 use log::{Disk, LogError, Lsn, Stamp, WalFound};
 use message_store::VHOSTS_DIR;
-use meta::{QueueDef, QueueVersion, Vhost};
+use meta::{QueueDef, QueueVersion};
 use std::collections::BTreeMap;
 use store::blob::BlobStore;
 use store::v1::{JournalTable, missing_bodies};
@@ -38,7 +38,7 @@ pub(super) fn check(
         None => {}
     }
     let pages = files(disk, log, PAGES_DIR)?;
-    let names = replay.meta.vhosts().map(Vhost::name);
+    let names = replay.meta.vhosts().map(|vhost| &vhost.name);
     let bodies =
         names.map(|name| Ok((name, files(disk, log, &message_store::bodies_dir_of(name))?)));
     let bodies = bodies.collect::<Result<BTreeMap<_, _>, OpenError>>()?;

@@ -82,7 +82,7 @@ impl Operations<'_> {
             wake_all(&mut wakes);
             durable
         };
-        durable.durable(self.broker().classic.storage().wal()).await?;
+        durable.durable(&self.broker().classic.storage().wal).await?;
         let is_left = |it: &&Departure| {
             queue.as_classic().is_some_and(|queue| queue.held_back().cancel(it.position))
         };

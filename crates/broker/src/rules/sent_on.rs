@@ -77,7 +77,7 @@ impl Operations<'_> {
                 Ok(SentOn { durable, fates: of_these, left_with }) => {
                     put_back_confirms(from, &left_with);
                     fates.extend(of_these);
-                    durable.durable(self.broker().classic.storage().wal()).await?;
+                    durable.durable(&self.broker().classic.storage().wal).await?;
                 }
             }
         }

@@ -45,7 +45,7 @@ pub(super) fn send(
     }
     let mut wakes = Wakes::new();
     let awaited = batch.put_all_in(&publish, &mut wakes);
-    batch.answer_parts(&publish, broker.classic.storage().wal(), &awaited);
+    batch.answer_parts(&publish, &broker.classic.storage().wal, &awaited);
     publish.show(broker, from, &batch);
     wake_all(&mut wakes);
     let n_letters = publish.redirected.len();
@@ -131,7 +131,7 @@ pub(super) fn send_on(
         }
     }
     let publish = DeadLetterPublish::of(&to, messages, None);
-    batch.answer_parts(&publish, broker.classic.storage().wal(), &durable);
+    batch.answer_parts(&publish, &broker.classic.storage().wal, &durable);
     wake_all(&mut wakes);
     Ok(SentOn { durable, fates, left_with })
 }
@@ -193,9 +193,9 @@ impl<'a> DeadLetterPublish<'a> {
     /// Finds the queues of all letters, or of as many as take their turn.
     fn route(&mut self, broker: &Broker, from: &QueueDef, batch: &mut Batch) {
         let view = broker.view();
-        let unix_ms = broker.classic.storage().time().unix_ms();
+        let unix_ms = broker.classic.storage().time.unix_ms();
         let bodies =
-            (broker.classic.storage().bodies(), &broker.classic.storage().bodies().of(&from.vhost));
+            (&*broker.classic.storage().bodies, &broker.classic.storage().bodies.of(&from.vhost));
         let (mut ids, mut n_places) = (Vec::new(), 0);
         for (index, letter) in self.letters.iter().enumerate() {
             if n_places >= WORK_MAX {
@@ -249,7 +249,7 @@ impl<'a> DeadLetterPublish<'a> {
     /// Shows them to who watches. What a delaying exchange held back was shown when it came there.
     fn show(&self, broker: &Broker, from: &QueueDef, batch: &Batch) {
         let vhost = from.delays_for().is_none().then_some(&*from.vhost);
-        batch.show(broker.timers.tracing(), vhost, self);
+        batch.show(&broker.timers.tracing, vhost, self);
     }
 
     /// The queues that an awaited letter is sent to now.
@@ -316,17 +316,17 @@ fn find_queues(
         chance: broker.names.random_u64(),
         ..routing::Message::new(&keys, properties.headers())
     };
-    let unix_ms = broker.classic.storage().time().unix_ms();
+    let unix_ms = broker.classic.storage().time.unix_ms();
     let mut delaying = Vec::new();
     let watch = |exchange: &Name| {
         let Some(met) = view.exchanges.get(&from.vhost, exchange) else { return Passage::Open };
         // What comes from its own queue was seen, and held back, already.
-        if *met.delayed_queue() != from.name {
+        if met.delayed_queue != from.name {
             match met.fate(&seen, unix_ms) {
                 Admission::Dropped => return Passage::Closed,
                 Admission::Delayed => {
                     saw(met);
-                    if let Some(queue) = view.queue(&from.vhost, met.delayed_queue()) {
+                    if let Some(queue) = view.queue(&from.vhost, &met.delayed_queue) {
                         delaying.push(queue);
                         return Passage::Closed;
                     }
@@ -339,6 +339,6 @@ fn find_queues(
         }
         Passage::Open
     };
-    vhost.routes().route_from_broker(to.exchange.as_bytes(), &seen, watch, ids);
+    vhost.routes.route_from_broker(to.exchange.as_bytes(), &seen, watch, ids);
     ids.extend(delaying.iter().map(|queue| queue.id()));
 }

@@ -137,7 +137,7 @@ fn send_undelivered(broker: &Broker, mut letters: RejectedDeadLetters) {
 fn publish(broker: &Broker, message: InternalMessage) {
     match message {
         InternalMessage::Publish { vhost, message } => {
-            let (view, tracing) = (broker.view(), broker.timers.tracing());
+            let (view, tracing) = (broker.view(), &broker.timers.tracing);
             publish_internally((&view, tracing), &vhost, &message.message());
         }
         InternalMessage::Delivered(delivered) => {
@@ -159,14 +159,14 @@ pub struct QueueTimersStepper {
 impl QueueTimersStepper {
     pub(crate) fn new(broker: &Arc<Broker>) -> Self {
         let timers = Arc::clone(&broker.timers);
-        let services = Arc::downgrade(broker.classic.services());
+        let services = Arc::downgrade(&broker.classic.services);
         Self { timers, services, broker: Arc::downgrade(broker) }
     }
 
     /// Does one thing; false if there was nothing to do.
     pub fn step(&mut self) -> bool {
         let Some(services) = self.services.upgrade() else { return false };
-        let Some(task) = self.timers.step(services.storage()) else { return false };
+        let Some(task) = self.timers.step(&services.storage) else { return false };
         drop(services);
         work_off(&self.timers, &self.broker, task);
         true

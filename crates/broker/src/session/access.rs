@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 /// The newest definitions that a session has looked at, and what its client may do with them.
 pub(super) struct Access {
-    broker: Arc<Broker>,
-    connection: Arc<Connection>,
-    view: Arc<View>,
+    pub(super) broker: Arc<Broker>,
+    pub(super) connection: Arc<Connection>,
+    pub(super) view: Arc<View>,
 }
 
 impl Access {
@@ -26,20 +26,6 @@ impl Access {
         view: Arc<View>,
     ) -> Self {
         Self { broker, connection, view }
-    }
-
-    #[inline]
-    pub(super) const fn broker(&self) -> &Arc<Broker> {
-        &self.broker
-    }
-
-    pub(super) const fn connection(&self) -> &Arc<Connection> {
-        &self.connection
-    }
-
-    #[inline]
-    pub(super) fn view(&self) -> &View {
-        &self.view
     }
 
     /// Takes the newest definitions.

@@ -21,9 +21,9 @@ impl BlockedRequests {
     /// A publish has met an alarm: it is to be kept with what comes after it, and the client is told
     /// (RabbitMQ: `connection.blocked` comes with the first publish, not before).
     pub(super) fn begin(client: &Client, first: Option<&Request>) -> Self {
-        client.access.connection().blocked.store(true, Ordering::Relaxed);
+        client.access.connection.blocked.store(true, Ordering::Relaxed);
         // The alarm may have cleared since it was met: then the hold ends as soon as it is looked at.
-        let reason = client.access.broker().alarms.reason().unwrap_or_default();
+        let reason = client.access.broker.alarms.reason().unwrap_or_default();
         client.turn.tell(|sink| sink.event(Event::Blocked { reason }));
         let is_of_streams = matches!(first, Some(Request::Append(_)));
         Self { kept: Vec::new(), is_of_streams }
@@ -47,23 +47,23 @@ impl Session {
     /// Whether the connection must not be read now: it published during an alarm, or the log, the
     /// pager or the queues of version 1 have more to write than they may.
     pub fn is_held(&self) -> bool {
-        let broker = self.client.access.broker();
+        let broker = &self.client.access.broker;
         self.hold.is_some()
-            || !broker.classic.services().has_capacity()
+            || !broker.classic.services.has_capacity()
             || !broker.control_plane.streams.has_capacity()
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call
     /// [`Session::release_hold`].
     pub async fn released(&self) {
-        let alarms = &self.client.access.broker().alarms;
+        let alarms = &self.client.access.broker.alarms;
         match &self.hold {
             Some(hold) if hold.is_of_streams => alarms.cleared_for_streams().await,
             Some(_) => alarms.cleared().await,
             None => {}
         }
-        let broker = self.client.access.broker();
-        broker.classic.services().capacity().await;
+        let broker = &self.client.access.broker;
+        broker.classic.services.capacity().await;
         broker.control_plane.streams.capacity().await;
     }
 
@@ -72,7 +72,7 @@ impl Session {
     /// # Errors
     /// As [`Session::submit`].
     pub async fn release_hold(&mut self) -> Result<(), Stop> {
-        let alarms = &self.client.access.broker().alarms;
+        let alarms = &self.client.access.broker.alarms;
         let hold = self.hold.take_if(|hold| hold.may_go_on(alarms));
         let Some(BlockedRequests { mut kept, .. }) = hold else { return Ok(()) };
         self.connection().blocked.store(false, Ordering::Relaxed);

@@ -66,15 +66,15 @@ impl Client {
 
     pub(super) fn open_channel(&mut self, channel: ChannelId) -> Result<Handled, Error> {
         limits::check_channel(
-            self.access.broker(),
-            self.access.view(),
-            &self.access.connection().identity.user,
+            &self.access.broker,
+            &self.access.view,
+            &self.access.connection.identity.user,
         )?;
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
-        stdx::lock(&self.access.connection().channels).insert(channel, counters);
-        self.access.broker().connections.note_channel_opened();
-        self.access.broker().events().channel("channel.created", self.access.connection(), channel);
+        stdx::lock(&self.access.connection.channels).insert(channel, counters);
+        self.access.broker.connections.note_channel_opened();
+        self.access.broker.events().channel("channel.created", &self.access.connection, channel);
         self.turn.answer(Event::ChannelOpened(channel))
     }
 
@@ -105,7 +105,7 @@ impl Client {
     /// [`Session::close`](super::Session::close).
     pub(super) fn end(&self, channel: ChannelId, error: Error) -> Stop {
         tracing::warn!(
-            connection = %self.access.connection().identity.name,
+            connection = %self.access.connection.identity.name,
             "closing the connection: {error}"
         );
         self.turn.tell(|sink| {

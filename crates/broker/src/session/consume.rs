@@ -26,7 +26,7 @@ impl Links {
         if direct_reply_to::is_reply_queue(consume.queue.as_bytes()) {
             return self.consume_replies(client, control, consume);
         }
-        let broker = Arc::clone(client.access.broker());
+        let broker = Arc::clone(&client.access.broker);
         // Where it begins may have to be looked up on the disk.
         let _disk = match consume.arguments.get(b"x-stream-offset") {
             Some(_) => broker.connections.disk_turn().await,
@@ -47,16 +47,16 @@ impl Links {
         let tally = client.tally(channel, Some(queue.id()));
         let attached = queue.attach(Attach {
             checkout,
-            connection: client.access.connection().id,
+            connection: client.access.connection.id,
             channel,
             link,
-            outbox: client.turn.outbox(),
+            outbox: &client.turn.outbox,
             consumer_tag: &consumer_tag,
             exclusive: consume.exclusive,
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
             limit: client.channels.limit(channel),
-            node_timeout_ms: client.access.broker().limits().quorum_timeout_ms,
+            node_timeout_ms: client.access.broker.limits().quorum_timeout_ms,
             tally: Arc::clone(&tally),
         });
         drop(turn);
@@ -99,7 +99,7 @@ impl Links {
         }
         let consumer_tag = self.consumer_tag(client, id, &consume.consumer_tag)?;
         let link = self.next_id();
-        let token = client.access.broker().names.name("");
+        let token = client.access.broker.names.name("");
         client.turn.tell(|sink| {
             sink.event(Event::Attached {
                 channel: id,
@@ -109,10 +109,10 @@ impl Links {
                 answer: !control.nowait,
             });
         });
-        let outbox = Arc::clone(client.turn.outbox());
-        client.access.broker().replies.add(
+        let outbox = Arc::clone(&client.turn.outbox);
+        client.access.broker.replies.add(
             token.clone(),
-            client.access.connection().id,
+            client.access.connection.id,
             link,
             (outbox, client.tally(id, None)),
         );
@@ -131,9 +131,9 @@ impl Links {
         wanted: &ShortString,
     ) -> Result<ShortString, Error> {
         let n_consumers = client.channels.get(channel).map_or(0, |channel| channel.consumers.len());
-        limits::check_consumers(client.access.broker(), n_consumers)?;
+        limits::check_consumers(&client.access.broker, n_consumers)?;
         if wanted.as_bytes().is_empty() {
-            return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
+            return Ok(ShortString::truncated(&client.access.broker.names.name("amq.ctag-")));
         }
         let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
         let is_fed = |link: &LinkRef| link.is_active() && !link.queue().is_deleted();
@@ -192,7 +192,7 @@ impl Links {
             self.forget(&mut client.channels, id);
         }
         if after == AfterDetach::DeleteQueue {
-            client.access.broker().changes().drop_queue(queue.id).await;
+            client.access.broker.changes().drop_queue(queue.id).await;
         }
         true
     }
@@ -213,7 +213,7 @@ impl Links {
             return Err(refusal(AttachRefused::Gone, queue.def()));
         };
         loop {
-            let taker = Taker { link, outbox: client.turn.outbox(), tally };
+            let taker = Taker { link, outbox: &client.turn.outbox, tally };
             match consumer.get(taker).map_err(|refused| refusal(refused, queue.def()))? {
                 Got::Message | Got::Unfit => return Ok(Handled::Answered),
                 Got::Nothing => return client.turn.answer(Event::GetEmpty(channel)),
@@ -235,12 +235,12 @@ impl Links {
         if let Some(link) = known.filter(|link| self.get(*link).is_some()) {
             return Ok(link);
         }
-        let owner = (client.access.connection().id, channel);
+        let owner = (client.access.connection.id, channel);
         let consumer = queue
             .attach_passive(
                 owner,
                 ack_mode(no_ack),
-                client.access.broker().limits().quorum_timeout_ms,
+                client.access.broker.limits().quorum_timeout_ms,
             )
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();

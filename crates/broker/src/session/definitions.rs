@@ -56,7 +56,7 @@ impl<'c> DefinitionRequests<'c> {
         }
         self.client.access.require_on_exchange(Permission::Configure, &name)?;
         let is_the_nodes = NODE_EXCHANGES.contains(&name.as_str());
-        if is_the_nodes && self.client.access.view().meta.exchange(&vhost, &name).is_none() {
+        if is_the_nodes && self.client.access.view.meta.exchange(&vhost, &name).is_none() {
             let kind = ResourceKind::Exchange;
             return Err(refused(&MetaError::ReservedName { kind, name }));
         }
@@ -87,7 +87,7 @@ impl<'c> DefinitionRequests<'c> {
         let vhost = self.client.access.vhost();
         let resource = Resource::exchange(&vhost, name);
         self.client.access.require_any(&resource)?;
-        if self.client.access.view().meta.exchange(&vhost, name).is_some() {
+        if self.client.access.view.meta.exchange(&vhost, name).is_some() {
             return Ok(Handled::Done);
         }
         Err(Error::new(ErrorKind::NotFound, format!("no {resource}")))
@@ -141,7 +141,7 @@ impl<'c> DefinitionRequests<'c> {
         arguments: &Table,
     ) -> Result<BindingSpec, Error> {
         let vhost = self.client.access.vhost();
-        let found = self.client.access.view().meta.exchange(&vhost, &source);
+        let found = self.client.access.view.meta.exchange(&vhost, &source);
         if found.is_some_and(|found| found.kind == meta::ExchangeKind::Topic) {
             self.client.access.require_topic(Permission::Read, &source, key.as_bytes())?;
         }
@@ -151,7 +151,7 @@ impl<'c> DefinitionRequests<'c> {
             destination,
             key: RoutingKey::from(key.as_bytes()),
             arguments: arguments.clone(),
-            by: Some(self.client.access.connection().id),
+            by: Some(self.client.access.connection.id),
         })
     }
 
@@ -205,7 +205,7 @@ impl<'c> DefinitionRequests<'c> {
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
             return self.client.turn.answer(declared);
         }
-        self.client.access.broker().control_plane.churn.note_declared();
+        self.client.access.broker.control_plane.churn.note_declared();
         let (name, queue) = if declare.passive {
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
             let name = self.client.queue_to_declare(text(&declare.queue)?);
@@ -249,7 +249,7 @@ impl<'c> DefinitionRequests<'c> {
         };
         let name = match named_by {
             NamedBy::Server => {
-                Name::from(self.client.access.broker().names.name("amq.gen-").as_str())
+                Name::from(self.client.access.broker.names.name("amq.gen-").as_str())
             }
             NamedBy::Client => {
                 self.client.queue_to_declare(self.client.queue_name(channel, &declare.queue)?)
@@ -263,7 +263,7 @@ impl<'c> DefinitionRequests<'c> {
             named_by,
             durable: declare.durable,
             auto_delete: declare.auto_delete,
-            exclusive_owner: declare.exclusive.then_some(self.client.access.connection().id),
+            exclusive_owner: declare.exclusive.then_some(self.client.access.connection.id),
             arguments: declare.arguments.clone(),
             id: None,
         });
@@ -272,7 +272,7 @@ impl<'c> DefinitionRequests<'c> {
             self.client.access.refresh();
             let found = match &done {
                 Done::QueueCreated(def) | Done::QueueExists(def) => {
-                    self.client.access.view().queue_by_id(def.id)
+                    self.client.access.view.queue_by_id(def.id)
                 }
                 Done::Nothing
                 | Done::Changed
@@ -287,7 +287,7 @@ impl<'c> DefinitionRequests<'c> {
             }
             // It was there already, but its last consumer has just gone and it goes too: the
             // client gets a new one.
-            self.client.access.broker().changes().drop_queue(queue.id()).await;
+            self.client.access.broker.changes().drop_queue(queue.id()).await;
         }
         Ok((name, None))
     }

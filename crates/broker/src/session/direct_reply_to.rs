@@ -36,7 +36,7 @@ impl Client {
     /// Declaring the name of a reply queue tells whether its consumer is still there.
     pub(super) fn is_live_reply_queue(&self, queue: &[u8]) -> bool {
         is_reply_queue(queue)
-            || token_of(queue).is_some_and(|token| self.access.broker().replies.knows(token))
+            || token_of(queue).is_some_and(|token| self.access.broker.replies.knows(token))
     }
 
     /// Ends the channel's consumer of direct replies, if it has one. What its deliveries were tied to.
@@ -44,7 +44,7 @@ impl Client {
         let channel = self.channels.get_mut(channel)?;
         let replies = channel.replies.take()?;
         channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
-        self.access.broker().replies.remove(&replies.token);
+        self.access.broker.replies.remove(&replies.token);
         Some(replies.link)
     }
 

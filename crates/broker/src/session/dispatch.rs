@@ -54,7 +54,7 @@ impl Session {
                     .await
             }
             Op::SetPrefetch { prefetch_count, global } => {
-                if *global && client.access.broker().limits().channel_prefetch {
+                if *global && client.access.broker.limits().channel_prefetch {
                     links.limit_channel(&mut client.channels, channel, *prefetch_count);
                     return Ok(Handled::Done);
                 }

@@ -82,8 +82,8 @@ impl Links {
             match self.get(*id) {
                 Some(link) => link.resume(),
                 None => {
-                    let connection = client.access.connection().id;
-                    client.access.broker().replies.resume(connection, *id);
+                    let connection = client.access.connection.id;
+                    client.access.broker.replies.resume(connection, *id);
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Links {
                 tell_consumer(&client.access, "consumer.deleted", id, consumer, |it| it);
             }
         }
-        client.access.broker().events().channel("channel.closed", client.access.connection(), id);
+        client.access.broker.events().channel("channel.closed", &client.access.connection, id);
         for (id, settled) in closed.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default() {
             if let Some(link) = self.get(id) {
                 link.record(settled.into_iter());
@@ -151,7 +151,7 @@ impl Links {
             if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue
                 && let Some(link) = of_queue.first()
             {
-                client.access.broker().changes().drop_queue(link.def().id).await;
+                client.access.broker.changes().drop_queue(link.def().id).await;
             }
             client.turn.did_steps(of_queue.len()).await;
         }
@@ -197,6 +197,6 @@ pub(super) fn tell_consumer(
     (queue, consumer_tag): (&QueueDef, &ShortString),
     more: impl FnOnce(EventHeaders) -> EventHeaders,
 ) {
-    let (by, queue) = ((&**access.connection(), channel), &queue.name);
-    access.broker().events().consumer(event, by, (queue, consumer_tag), more);
+    let (by, queue) = ((&*access.connection, channel), &queue.name);
+    access.broker.events().consumer(event, by, (queue, consumer_tag), more);
 }

@@ -43,11 +43,11 @@ pub(super) struct Publishing {
 
 impl Publishing {
     pub(super) fn new(access: &Access) -> Self {
-        let broker = access.broker();
+        let broker = &access.broker;
         Self {
             router: Router::new(broker.names.random_u64()),
             batch: Batch::default(),
-            bodies: broker.classic.storage().bodies().of(&access.vhost()),
+            bodies: broker.classic.storage().bodies.of(&access.vhost()),
             interceptors: Some(broker.interceptors()).filter(Interceptors::any_incoming),
             is_ahead: false,
             began_ns: 0,
@@ -148,7 +148,7 @@ impl Publishing {
             Content::Inline(body) => (None, body.len as usize),
             Content::Owned(owned) => (None, owned.body.len()),
         };
-        let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
+        let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
         let content = (publish.properties.len as usize, body_bytes);
         let home = if is_stored_once(bodies.0, content, n_queues) {
             let properties = message_of(publish, input).properties;
@@ -181,7 +181,7 @@ impl Publishing {
             Err(Uncacheable::ByMessage) => None,
         };
         let delivered = direct_reply_to::token_of(message.routing_key)
-            .is_some_and(|token| client.access.broker().replies.deliver(token, message));
+            .is_some_and(|token| client.access.broker.replies.deliver(token, message));
         if let Some(Remembered { route, .. }) = route {
             count(route, client, (numbered, !delivered), || b"");
         }
@@ -201,7 +201,7 @@ impl Publishing {
     ) -> Result<(), Error> {
         let publish = numbered.publish;
         if self.began_ns == 0
-            && let Some(spans) = client.access.broker().timers.tracing().spans()
+            && let Some(spans) = client.access.broker.timers.tracing.spans()
         {
             self.began_ns = spans.now_ns();
         }
@@ -209,7 +209,7 @@ impl Publishing {
         let received = intercepted.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties: received, ..message };
         let inspected =
-            properties::inspect(message.view(), &client.access.connection().identity.user, || {
+            properties::inspect(message.view(), &client.access.connection.identity.user, || {
                 client.access.may_impersonate()
             });
         let Inspected { properties, extra_keys, headers } =
@@ -256,14 +256,14 @@ impl Publishing {
 
     /// The headers that the broker writes into a message, with its properties.
     fn intercepted(&self, access: &Access, properties: &[u8]) -> Option<Bytes> {
-        let unix_ms = || access.broker().classic.storage().time().unix_ms();
+        let unix_ms = || access.broker.classic.storage().time.unix_ms();
         let interceptors = self.interceptors?;
-        let random = || access.broker().names.random_u64();
+        let random = || access.broker.names.random_u64();
         let trace = interceptors.begins_trace(random).then(|| TraceContext {
             trace_id: (u128::from(random()) << 64) | u128::from(random()),
             span_id: random() | 1,
         });
-        interceptors.apply(properties, unix_ms(), &access.broker().limits().node, trace)
+        interceptors.apply(properties, unix_ms(), &access.broker.limits().node, trace)
     }
 
     /// Adds a publish to the batch if it goes where all messages with its key go; takes `properties`
@@ -291,7 +291,7 @@ impl Publishing {
         let logged = message.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
         client.turn.note_gathered(n_queues);
-        let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
+        let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
         let named = named_of(message.view().headers(), &remembered.route.queues)?;
         let properties = properties.take();
         let sent = properties.as_deref().unwrap_or(message.properties);
@@ -335,7 +335,7 @@ impl Publishing {
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
         client.turn.note_gathered(queues.len());
-        let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
+        let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
         let sent = changed.properties.as_deref().unwrap_or(message.properties);
         changed.home = shared_home(bodies, (sent, message.body.len()), (queues.len(), n_logging));
         changed.body = shared_body(message.body, queues.len());
@@ -379,17 +379,17 @@ impl Publishing {
                 None => {
                     Box::pin(client.turn.give_way()).await;
                     // What is more than may be in memory all others would have to wait for.
-                    let services = client.access.broker().classic.services();
+                    let services = &client.access.broker.classic.services;
                     Box::pin(services.capacity()).await;
                 }
             }
         };
-        if client.access.broker().timers.tracing().is_watched() {
+        if client.access.broker.timers.tracing.is_watched() {
             self.trace_batch(client, input, requests, routed_ns);
             self.began_ns = 0;
         }
         for letters in self.batch.take_undelivered() {
-            client.access.broker().timers.send_rejected(letters);
+            client.access.broker.timers.send_rejected(letters);
         }
         awaited
     }
@@ -398,22 +398,20 @@ impl Publishing {
     #[cold]
     fn trace_batch(&self, client: &Client, input: &[u8], requests: &[Request], routed_ns: u64) {
         let source = ReadSource { input, requests, channels: &client.channels };
-        let vhost = &client.access.connection().identity.vhost;
-        self.batch.show(client.access.broker().timers.tracing(), Some(vhost), &source);
-        if let Some(spans) =
-            client.access.broker().timers.tracing().spans().filter(|_| routed_ns > 0)
-        {
+        let vhost = &client.access.connection.identity.vhost;
+        self.batch.show(&client.access.broker.timers.tracing, Some(vhost), &source);
+        if let Some(spans) = client.access.broker.timers.tracing.spans().filter(|_| routed_ns > 0) {
             let times = (self.began_ns, routed_ns, spans.now_ns());
             self.batch.each_routed(&source, |_, message, queues| {
                 spans.published(message, queues, times);
             });
         }
-        if !client.access.broker().firehose().covers(client.access.connection()) {
+        if !client.access.broker.firehose().covers(&client.access.connection) {
             return;
         }
         self.batch.each_routed(&source, |channel, message, queues| {
-            client.access.broker().firehose().published(
-                (client.access.connection(), channel),
+            client.access.broker.firehose().published(
+                (&client.access.connection, channel),
                 message,
                 queues,
             );
@@ -463,7 +461,7 @@ impl Publishing {
                 }
             });
         }
-        let wal = client.access.broker().classic.storage().wal();
+        let wal = &client.access.broker.classic.storage().wal;
         if self.batch.any_on_consume() {
             let source = ReadSource { input, requests, channels: &client.channels };
             self.batch.answer_parts(&source, wal, &awaited);
@@ -534,6 +532,6 @@ fn count<'m>(
 /// The time, if there are spans.
 #[cold]
 fn now_ns(client: &Client) -> u64 {
-    let spans = client.access.broker().timers.tracing().spans();
+    let spans = client.access.broker.timers.tracing.spans();
     spans.map_or(0, |spans| spans.now_ns())
 }

@@ -47,11 +47,11 @@ impl Router {
 
     /// Looks at the definitions as they are now: routes that do not depend on what has changed are kept.
     pub(super) fn refresh(&mut self, access: &Access) {
-        let view = access.view();
+        let view = &access.view;
         if self.routes.epoch() == view.epoch {
             return;
         }
-        let user = view.meta.users().shared(&access.connection().identity.user);
+        let user = view.meta.users().shared(&access.connection.identity.user);
         let is_same = |known: &Arc<User>| user.is_some_and(|user| Arc::ptr_eq(user, known));
         if !self.user.as_ref().is_some_and(is_same) {
             self.routes.clear();
@@ -116,8 +116,8 @@ impl Router {
             self.alone_tally = Some((serial, client.route_tally(channel, exchange, &[])));
             exchange.clone_into(&mut self.alone_exchange);
         }
-        let (broker, view) = (client.access.broker(), client.access.view());
-        let vhost = &client.access.connection().identity.vhost;
+        let (broker, view) = (&client.access.broker, &client.access.view);
+        let vhost = &client.access.connection.identity.vhost;
         let Some(routes) = view.meta.routes(vhost) else { return };
         let remembering = &mut self.remembering;
         let mut delaying: SmallVec<[QueueRef; 1]> = SmallVec::new();
@@ -139,7 +139,7 @@ impl Router {
                     absorbed = true;
                     Passage::Closed
                 }
-                Admission::Delayed => match view.queue(vhost, met.delayed_queue()) {
+                Admission::Delayed => match view.queue(vhost, &met.delayed_queue) {
                     Some(queue) => {
                         absorbed = true;
                         delaying.push(queue);
@@ -191,8 +191,8 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
         route.special = Some(Uncacheable::Refused(error));
         return route;
     }
-    let (mut ids, vhost) = (Vec::new(), &access.connection().identity.vhost);
-    let Some(routes) = access.view().meta.routes(vhost) else { return route };
+    let (mut ids, vhost) = (Vec::new(), &access.connection.identity.vhost);
+    let Some(routes) = access.view.meta.routes(vhost) else { return route };
     let routed = routes.route_message(exchange, &message, |_| Passage::Open, &mut ids);
     match routed.outcome {
         RouteOutcome::Routed => {}
@@ -203,7 +203,7 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
         }
         RouteOutcome::NoSuchExchange | RouteOutcome::Internal => return route,
     }
-    route.queues.extend(ids.iter().filter_map(|id| access.view().queue_by_id(*id)));
+    route.queues.extend(ids.iter().filter_map(|id| access.view.queue_by_id(*id)));
     route.n_durable = n_durable(&route.queues);
     if routed.is_by_first && route.queues.len() == ids.len() {
         let version = routes.version(exchange).map(RouteBasis::Exchange);
@@ -214,8 +214,8 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
 
 /// Whether a route still holds for the same user, though definitions have changed.
 fn holds(route: &Route, access: &Access, exchange: &[u8], key: &[u8]) -> bool {
-    let vhost = &access.connection().identity.vhost;
-    let Some(routes) = access.view().meta.routes(vhost) else { return false };
+    let vhost = &access.connection.identity.vhost;
+    let Some(routes) = access.view.meta.routes(vhost) else { return false };
     match &route.basis {
         RouteBasis::Epoch => false,
         RouteBasis::QueueName => routes.queue(key) == route.queues.first().map(|it| it.id()),
@@ -229,7 +229,7 @@ fn tell_cut_short(client: &mut Client, id: ChannelId, exchange: &[u8]) {
     let Some(channel) = client.channels.get_mut(id) else { return };
     if !std::mem::replace(&mut channel.told_of_selectors, true) {
         tracing::warn!(
-            connection = %client.access.connection().identity.name,
+            connection = %client.access.connection.identity.name,
             channel = id.0,
             exchange = %String::from_utf8_lossy(exchange),
             "the selectors of the bindings take too many steps for a message: those that were \

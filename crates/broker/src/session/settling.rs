@@ -102,12 +102,12 @@ impl Settling {
 
 /// Makes spans of settlements on one link, where there are spans.
 fn trace_settles(client: &Client, links: &Links, run: &[Settle]) {
-    let tracing = client.access.broker().timers.tracing();
+    let tracing = &client.access.broker.timers.tracing;
     if tracing.is_any()
         && let Some(spans) = tracing.spans()
         && let Some(link) = run.first().and_then(|settle| links.get(settle.link))
     {
-        spans.settled(client.access.connection().id, link.queue().def(), run);
+        spans.settled(client.access.connection.id, link.queue().def(), run);
     }
 }
 

@@ -36,7 +36,7 @@ impl Client {
             if shard.is_none() {
                 return Ok((queue, None));
             }
-            let turn = self.access.broker().exchanges.attach_to_shard();
+            let turn = self.access.broker.exchanges.attach_to_shard();
             if self.least_used_shard(&name)? == shard {
                 return Ok((queue, Some(turn)));
             }
@@ -49,7 +49,7 @@ impl Client {
         // COMPAT: those left from when there were to be more are passed over.
         let wanted = shards(vhost, name).filter(|(index, _)| *index < sharding.n_shards);
         let with_queue =
-            wanted.filter_map(|(_, def)| Some((def, self.access.view().queue_by_id(def.id)?)));
+            wanted.filter_map(|(_, def)| Some((def, self.access.view.queue_by_id(def.id)?)));
         let least_used = with_queue.min_by_key(|(_, queue)| queue.stat().n_consumers);
         let least_used = least_used.map(|(def, _)| Some(def.name.clone()));
         least_used.ok_or_else(|| refused("Error finding sharded queue for", name))
@@ -59,7 +59,7 @@ impl Client {
     pub(super) fn queue_to_declare(&self, name: Name) -> Name {
         let Some((vhost, _)) = self.sharding_of(&name) else { return name };
         let first = shards(vhost, &name).find(|(index, _)| *index == 0);
-        let none = || shard_name(&name, &self.access.broker().limits().node, 0);
+        let none = || shard_name(&name, &self.access.broker.limits().node, 0);
         first.map_or_else(none, |(_, shard)| shard.name.clone())
     }
 
@@ -80,7 +80,7 @@ impl Client {
     /// How the exchange of a name is sharded, and the definitions of its virtual host.
     fn sharding_of(&self, name: &Name) -> Option<(&Vhost, &Sharding)> {
         let vhost = self.access.own_vhost()?;
-        Some((vhost, vhost.policies().sharded().get(name)?))
+        Some((vhost, vhost.policies.sharded().get(name)?))
     }
 }
 

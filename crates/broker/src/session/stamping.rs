@@ -30,7 +30,7 @@ impl StampingOutbox {
 
 impl Outbox for StampingOutbox {
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
-        let time = self.services.storage().time();
+        let time = &self.services.storage.time;
         self.outbox.batch(&mut |sink: &mut dyn Sink| fill(&mut Stamping { sink, time }))
     }
 

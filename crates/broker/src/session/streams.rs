@@ -63,7 +63,7 @@ impl Streams {
         let is_answered =
             !matches!(op, StreamOp::StoreOffset { .. } | StreamOp::ConsumerUpdated { .. });
         self.forget_gone();
-        let broker = Arc::clone(client.access.broker());
+        let broker = Arc::clone(&client.access.broker);
         let _turn = if looks_up(op) { broker.connections.disk_turn().await } else { None };
         let mut requests = StreamRequests { client };
         let handled = match op {
@@ -92,7 +92,7 @@ impl Streams {
                 client.turn.answer(Event::Stream(StreamEvent::Refused { origin, why }))
             }
             Err(why) => {
-                let connection = &client.access.connection().identity.name;
+                let connection = &client.access.connection.identity.name;
                 tracing::warn!(%connection, "a request for a stream that has no answer: {why:?}");
                 Ok(Handled::Answered)
             }
@@ -106,7 +106,7 @@ impl Streams {
             let began_ns = began_ns(client);
             publisher.append(append, input, client.turn.wakes());
             if began_ns > 0 {
-                trace_append(client, publisher.stream(), (append, input), began_ns);
+                trace_append(client, &publisher.stream, (append, input), began_ns);
             }
             if self.appended.last() != Some(&append.publisher) {
                 self.appended.push(append.publisher);
@@ -165,18 +165,18 @@ impl Streams {
     /// Takes away what the client's user may not have any more. COMPAT: of a stream that it may only read or
     /// only write from now on, both. RabbitMQ looks again when new credentials come, not at new permissions.
     pub(super) fn review_rights(&mut self, client: &Client) {
-        let written = self.publishers.values().map(|it| (Permission::Write, it.stream()));
-        let read = self.subscriptions.values().map(|it| (Permission::Read, it.stream()));
+        let written = self.publishers.values().map(|it| (Permission::Write, &it.stream));
+        let read = self.subscriptions.values().map(|it| (Permission::Read, &it.stream));
         let refused = written.chain(read).filter(|(permission, stream)| {
             client.access.require_on_queue(*permission, &stream.def().name).is_err()
         });
         let lost: BTreeMap<_, _> =
             refused.map(|(_, stream)| (stream.id(), Arc::clone(stream))).collect();
-        let connection = client.access.connection().id;
+        let connection = client.access.connection.id;
         for (id, stream) in lost {
             let links = stream.leave(connection).unwrap_or_default();
-            self.publishers.retain(|_, it| it.stream().id() != id);
-            let subscriptions = self.subscriptions.extract_if(.., |_, it| it.stream().id() == id);
+            self.publishers.retain(|_, it| it.stream.id() != id);
+            let subscriptions = self.subscriptions.extract_if(.., |_, it| it.stream.id() == id);
             subscriptions.for_each(|(_, it)| it.detach());
             let (stream, links) = (&*stream.def().name, &*links);
             client.turn.tell(|sink| {
@@ -208,22 +208,22 @@ impl Streams {
         (reference, stream): (&str, &str),
     ) -> Result<Handled, StreamRefusal> {
         let client = &requests.client;
-        let is_short = client.access.broker().alarms.is_on(Alarm::Disk);
+        let is_short = client.access.broker.alarms.is_on(Alarm::Disk);
         if is_short || self.publishers.len() >= PER_CONNECTION_MAX {
             return Err(StreamRefusal::PreconditionFailed);
         }
         requests.require(Permission::Write, stream)?;
         check_reference(reference)?;
         let has_name = |it: &StreamPublisher| {
-            it.reference() == Some(reference.as_bytes()) && &*it.stream().def().name == stream
+            it.reference() == Some(reference.as_bytes()) && &*it.stream.def().name == stream
         };
         if self.publishers.contains_key(&id) || self.publishers.values().any(has_name) {
             return Err(StreamRefusal::PreconditionFailed);
         }
         let stream = requests.find_stream(stream)?;
         let reference = Some(reference.as_bytes()).filter(|reference| !reference.is_empty());
-        let by = (client.access.connection().id, id);
-        let publisher = stream.publisher(by, reference, client.turn.outbox())?;
+        let by = (client.access.connection.id, id);
+        let publisher = stream.publisher(by, reference, &client.turn.outbox)?;
         self.publishers.insert(id, publisher);
         Ok(Handled::Done)
     }
@@ -248,11 +248,11 @@ impl Streams {
         let group = if wanted.single_active { Some(requests.group_seat(wanted)?) } else { None };
         let client = &requests.client;
         let subscribe = Subscribe {
-            owner: (client.access.connection().id, ONLY_CHANNEL),
+            owner: (client.access.connection.id, ONLY_CHANNEL),
             id: wanted.subscription,
             properties: &wanted.properties,
             link,
-            outbox: client.turn.outbox(),
+            outbox: &client.turn.outbox,
             offset: wanted.offset,
             selection: &wanted.selection,
             credit: wanted.credit,
@@ -277,7 +277,7 @@ impl Streams {
     ) {
         let subscription = self.subscriptions.get(&stream::updated_subscription(update));
         if !subscription.is_some_and(|it| block_in_place(|| it.updated(update, offset))) {
-            let connection = &requests.client.access.connection().identity.name;
+            let connection = &requests.client.access.connection.identity.name;
             tracing::debug!(%connection, "an answer to consumer update {update}, which is not awaited");
         }
     }
@@ -401,7 +401,7 @@ impl StreamRequests<'_> {
 
     /// The refusal of a change of definitions; the log is told more than the client.
     fn refused(&self, what: &str, error: &Error) -> StreamRefusal {
-        let connection = &self.client.access.connection().identity.name;
+        let connection = &self.client.access.connection.identity.name;
         tracing::warn!(%connection, "cannot {what}: {error}");
         if error.kind == ErrorKind::InternalError {
             StreamRefusal::InternalError
@@ -458,7 +458,7 @@ fn published<'a>(
 /// The time, if there are spans; 0 if there are none.
 #[inline]
 fn began_ns(client: &Client) -> u64 {
-    let tracing = client.access.broker().timers.tracing();
+    let tracing = &client.access.broker.timers.tracing;
     let spans = if tracing.is_any() { tracing.spans() } else { None };
     spans.map_or(0, |spans| spans.now_ns())
 }
@@ -466,7 +466,7 @@ fn began_ns(client: &Client) -> u64 {
 /// Makes spans of messages that were appended. Sub-batches are not looked into.
 #[cold]
 fn trace_append(client: &Client, stream: &Stream, what: (&Append, &[u8]), began_ns: u64) {
-    let Some(spans) = client.access.broker().timers.tracing().spans() else { return };
+    let Some(spans) = client.access.broker.timers.tracing.spans() else { return };
     let (name, stored_ns, mut scratch) = (stream.def().name.as_bytes(), spans.now_ns(), Vec::new());
     for (_, entry) in published(what.0, what.1) {
         let Entry::Message(stored) = entry else { continue };

@@ -127,7 +127,7 @@ impl Transactions {
             return Err(error);
         }
         client.turn.before_waiting();
-        awaited.durable(client.access.broker().classic.storage().wal()).await?;
+        awaited.durable(&client.access.broker.classic.storage().wal).await?;
         Ok(Handled::Done)
     }
 

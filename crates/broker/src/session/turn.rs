@@ -16,7 +16,7 @@ const STEPS_PER_WORK: usize = 64;
 
 /// The work done at a stretch, the connections that it gave something, and the commit it asked for.
 pub(super) struct Turn {
-    outbox: Arc<dyn Outbox>,
+    pub(super) outbox: Arc<dyn Outbox>,
     services: Arc<Services>,
     /// Connections that were given something and sleep.
     wakes: Wakes,
@@ -37,10 +37,6 @@ impl Turn {
             slices: Slices::default(),
             n_places: 0,
         }
-    }
-
-    pub(super) const fn outbox(&self) -> &Arc<dyn Outbox> {
-        &self.outbox
     }
 
     /// Puts something into the client's outbox. The caller is the connection's own task, which
@@ -96,7 +92,7 @@ impl Turn {
     /// Commits the log, if that is this session's; blocks for a sync.
     pub(super) fn commit_here(&mut self) {
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.services.storage().wal().commit_here();
+            self.services.storage.wal.commit_here();
         }
     }
 
@@ -104,7 +100,7 @@ impl Turn {
     pub(super) fn before_waiting(&mut self) {
         self.wake();
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.services.storage().wal().commit_soon();
+            self.services.storage.wal.commit_soon();
         }
     }
 

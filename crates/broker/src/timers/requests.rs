@@ -58,15 +58,15 @@ impl Requests {
         if let Some(task) = self.due(storage) {
             return Next::Do(task);
         }
-        self.agenda.time_until_first(storage.time()).map_or(Next::Wait, Next::WaitFor)
+        self.agenda.time_until_first(&storage.time).map_or(Next::Wait, Next::WaitFor)
     }
 
     fn due(&mut self, storage: &Storage) -> Option<Task> {
-        if let Some((queue, scale)) = self.agenda.next_due(storage.time()) {
+        if let Some((queue, scale)) = self.agenda.next_due(&storage.time) {
             return Some(Task::OnTime(queue, scale));
         }
         let is_settled =
-            |(_, _, awaited): &(_, _, DurabilityToken)| awaited.is_durable(storage.wal());
+            |(_, _, awaited): &(_, _, DurabilityToken)| awaited.is_durable(&storage.wal);
         if let Some(at) = self.settling.iter().position(is_settled) {
             let (queue, sent, _) = self.settling.swap_remove(at);
             return Some(Task::Settled(queue, sent));

@@ -156,7 +156,7 @@ impl Tracing {
 /// A message that was given to somebody.
 #[derive(Debug)]
 pub(crate) struct Delivered {
-    queue: Arc<QueueDef>,
+    pub(crate) queue: Arc<QueueDef>,
     connection: ConnectionId,
     channel: ChannelId,
     redelivered: bool,
@@ -179,11 +179,6 @@ impl Delivered {
     /// Whether messages of this user were traced then.
     pub(crate) fn covers(&self, user: &str) -> bool {
         self.traced.covers(user)
-    }
-
-    /// The queue it came from.
-    pub(crate) fn queue(&self) -> &QueueDef {
-        &self.queue
     }
 
     /// The message, and whether it was delivered before.

@@ -149,12 +149,12 @@ impl BringingBack {
             let source = ForOneQueue(messages.iter().map(|(_, message)| anew(message)).collect());
             let (mut batch, mut wakes) = (source.batch(queue), Wakes::new());
             let durable = batch.put_all_in(&source, &mut wakes);
-            batch.show(self.broker.timers.tracing(), None, &source);
+            batch.show(&self.broker.timers.tracing, None, &source);
             wake_all(&mut wakes);
             let taken = batch.pending().iter().zip(messages).filter(|(it, _)| !it.refused);
             (taken.map(|(_, (position, _))| *position).collect(), durable)
         };
-        if durable.durable(self.broker.classic.storage().wal()).await.is_err() {
+        if durable.durable(&self.broker.classic.storage().wal).await.is_err() {
             std::future::pending::<()>().await;
         }
         if queue.is_deleted() {

@@ -349,7 +349,7 @@ fn definitions(broker: &Broker, queue: &QueueRef) -> Vec<Command> {
     };
     let destination = Destination::Queue(def.id);
     let vhost = view.meta.vhost(&def.vhost).into_iter();
-    let bindings = vhost.flat_map(|vhost| vhost.routes().bindings_to(&destination));
+    let bindings = vhost.flat_map(|vhost| vhost.routes.bindings_to(&destination));
     let bindings = bindings.filter_map(|binding| view.meta.queues().view(binding));
     let bind = |binding: meta::BindingView| {
         Command::Bind(BindingSpec {

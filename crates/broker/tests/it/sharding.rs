@@ -256,7 +256,7 @@ fn shards_survive_a_crash_with_their_policy() {
     let routes = |broker: &Broker| {
         let view = broker.view();
         let bindings = view.meta.routes("/").unwrap();
-        bindings.bindings_from("x").map(|it| it.key().to_text().into_owned()).collect::<Vec<_>>()
+        bindings.bindings_from("x").map(|it| it.key.to_text().into_owned()).collect::<Vec<_>>()
     };
     assert_eq!(routes(&broker), ["k", "k", "k"]);
     drop(client);
@@ -297,7 +297,7 @@ fn a_policy_for_many_exchanges_goes_in_slices() {
         let view = broker.view();
         let vhost = view.meta.vhost("/").unwrap();
         let bindings: usize =
-            (0..300).map(|n| vhost.routes().n_bindings_from(&format!("many {n}"))).sum();
+            (0..300).map(|n| vhost.routes.n_bindings_from(&format!("many {n}"))).sum();
         (vhost.queues().count(), bindings)
     };
     set_policy(&broker, USER, "^many", r#"{"shards-per-node":4}"#);

@@ -108,8 +108,7 @@ fn broker_with_stream() -> Arc<Broker> {
 }
 
 fn roles(broker: &Broker, stream: &str) -> Vec<(u8, GroupRole)> {
-    let consumers =
-        broker.view().stream("/", stream).unwrap().memberships().consumers("g").unwrap();
+    let consumers = broker.view().stream("/", stream).unwrap().memberships.consumers("g").unwrap();
     consumers.iter().map(|it| (it.subscription.0, it.role)).collect()
 }
 
@@ -150,7 +149,7 @@ fn the_first_is_active_and_is_given_chunks_once_it_has_answered() {
     assert_eq!(second.answers(update, Some(StreamOffset::Offset(2))), ["Chunk", "Chunk"]);
     assert_eq!(roles(&broker, "s"), [(7, Active)]);
     assert_eq!(second.leaves(7), ["Unsubscribed"]);
-    assert!(broker.view().stream("/", "s").unwrap().memberships().list().is_empty());
+    assert!(broker.view().stream("/", "s").unwrap().memberships.list().is_empty());
 }
 
 #[test]
@@ -168,7 +167,7 @@ fn a_connection_that_ends_leaves_its_place_to_the_next() {
         assert_eq!(consumers[0].answers(update, Some(StreamOffset::Last)), ["Chunk"]);
     }
     consumers.remove(0).client.disconnect();
-    assert!(broker.view().stream("/", "s").unwrap().memberships().list().is_empty());
+    assert!(broker.view().stream("/", "s").unwrap().memberships.list().is_empty());
 }
 
 fn broker_with_super_stream() -> Arc<Broker> {
@@ -212,7 +211,7 @@ fn the_active_consumer_of_a_partition_steps_down_before_another_begins() {
     assert_eq!(second.answers(update, Some(StreamOffset::Offset(2))), ["Chunk"]);
     assert_eq!(roles(&broker, "s-1"), [(1, Waiting), (1, Active)]);
     let view = broker.view();
-    let groups = ["s-0", "s-1"].map(|it| view.stream("/", it).unwrap().memberships().list());
+    let groups = ["s-0", "s-1"].map(|it| view.stream("/", it).unwrap().memberships.list());
     assert_eq!(groups.map(|it| (it[0].partition, it[0].n_consumers)), [(Some(0), 2), (Some(1), 2)]);
     // The others of the group consume it as a partition.
     assert_eq!(second.joins(2, "s-1", "g", 1), ["PreconditionFailed"]);
@@ -236,16 +235,16 @@ fn who_is_gone_while_it_steps_down_is_not_waited_for() {
 fn an_operator_does_not_wait_for_who_steps_down() {
     let broker = broker_with_super_stream();
     let stream = broker.view().stream("/", "s-1").unwrap();
-    assert!(stream.memberships().activate("g").is_err());
+    assert!(stream.memberships.activate("g").is_err());
     let mut first = Consumer::connect(&broker);
     let mut second = Consumer::connect(&broker);
     let update = told(&first.asks(of_partition(1, "s-1")), "active");
     first.answers(update, None);
-    stream.memberships().activate("g").unwrap();
+    stream.memberships.activate("g").unwrap();
     assert_eq!(first.heard(), [""; 0]);
     assert_eq!(second.asks(of_partition(1, "s-1")), ["Subscribed"]);
     let update = told(&first.heard(), "inactive");
-    stream.memberships().activate("g").unwrap();
+    stream.memberships.activate("g").unwrap();
     told(&second.heard(), "active");
     assert_eq!(first.answers(update, None), [""; 0]);
     assert_eq!(second.heard(), [""; 0]);
@@ -262,7 +261,7 @@ fn a_stream_that_is_deleted_takes_its_groups_along() {
     let stream = broker.view().stream("/", "s").unwrap();
     assert_eq!(first.asks(StreamOp::Delete { stream: "s".to_owned() }), ["done", "StreamGone"]);
     assert_eq!(second.heard(), ["StreamGone"]);
-    assert!(stream.memberships().list().is_empty());
+    assert!(stream.memberships.list().is_empty());
     assert_eq!(first.answers(update, None), [""; 0]);
     assert_eq!(first.joins(1, "s", "g", 1), ["StreamDoesNotExist"]);
     first.client.disconnect();

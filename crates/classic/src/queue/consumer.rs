@@ -12,9 +12,11 @@ use std::task::Poll;
 /// A consumer, or the taker of `basic.get`s of one channel, at its queue.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    pub(super) queue: Arc<Queue>,
+    /// Its queue.
+    pub queue: Arc<Queue>,
     pub(super) key: ConsumerKey,
-    pub(super) channel: ChannelId,
+    /// Its channel.
+    pub channel: ChannelId,
     pub(super) settling: AckMode,
     pub(super) is_active: bool,
 }
@@ -26,16 +28,6 @@ pub(super) struct Get<'a> {
 }
 
 impl Consumer {
-    /// Its queue.
-    pub const fn queue(&self) -> &Arc<Queue> {
-        &self.queue
-    }
-
-    /// Its channel.
-    pub const fn channel(&self) -> ChannelId {
-        self.channel
-    }
-
     /// Whether being delivered to it settles a message.
     pub fn is_no_ack(&self) -> bool {
         self.settling == AckMode::Auto

@@ -10,7 +10,8 @@ use store::blob::BlobId;
 #[derive(Debug)]
 pub struct QueueContext {
     pub(crate) def: Arc<QueueDef>,
-    pub(crate) services: Arc<Services>,
+    /// The parts of the node that queues share.
+    pub services: Arc<Services>,
     /// Of its virtual host.
     pub(crate) bodies: Arc<BodyStore>,
 }
@@ -38,10 +39,5 @@ impl QueueContext {
     #[must_use]
     pub fn retain_body(&self, blob: BlobId) -> bool {
         self.bodies.retain(blob)
-    }
-
-    /// The parts of the node that queues share.
-    pub fn services(&self) -> &Services {
-        &self.services
     }
 }

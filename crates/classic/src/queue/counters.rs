@@ -76,7 +76,7 @@ impl QueueCounters {
         backlog: &Backlog,
         context: &QueueContext,
     ) {
-        let services = context.services();
+        let services = &context.services;
         self.n_ready.store(n_ready, Ordering::Relaxed);
         self.n_unacked.store(n_unacked, Ordering::Relaxed);
         self.n_consumers.store(n_consumers, Ordering::Relaxed);

@@ -14,7 +14,8 @@ use store::backlog::FreedPage;
 /// The parts of a node that its classic queues share.
 #[derive(Debug)]
 pub struct Services {
-    pub(crate) storage: Storage,
+    /// The storage.
+    pub storage: Storage,
     pub(crate) pager: Arc<PagerInbox>,
     pub(crate) journals: Arc<JournalInbox>,
     pub(crate) host: Arc<dyn QueueHost>,
@@ -23,11 +24,6 @@ pub struct Services {
 }
 
 impl Services {
-    /// The storage.
-    pub const fn storage(&self) -> &Storage {
-        &self.storage
-    }
-
     /// The node.
     pub fn host(&self) -> &dyn QueueHost {
         &*self.host

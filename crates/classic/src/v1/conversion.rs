@@ -279,7 +279,7 @@ impl Conversion {
                 }
                 CopyOutcome::Upto(next) => {
                     self.next = next;
-                    self.journal.v1.make_room(self.journal.bodies.blobs())?;
+                    self.journal.v1.make_room(&self.journal.bodies.blobs)?;
                     inbox.count(&self.journal);
                     return Ok(false);
                 }

@@ -85,7 +85,7 @@ impl Loading {
                 return Err(failure);
             }
             // Embedded bodies that were stored do not stay in memory.
-            queue.bodies.blobs().sync()?;
+            queue.bodies.blobs.sync()?;
             // A later start does not miss them again.
             journal.ack(bodiless.into_iter());
             self.queue.upkeep().look_at_pages();

@@ -339,7 +339,7 @@ pub(super) fn sync(
         journal.tell_synced();
     }
     for journal in journals.iter().filter(|journal| journal.v1.wants_flush()) {
-        let flushed = journal.v1.flush(journal.bodies.blobs())?;
+        let flushed = journal.v1.flush(&journal.bodies.blobs)?;
         inbox.count(journal);
         for damage in flushed.damage {
             storage.count_unreadable(&damage);
@@ -354,9 +354,9 @@ fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), Stor
     if journals.len() < SYNC_ALL_FROM {
         return journals
             .iter()
-            .try_for_each(|journal| journal.v1.sync(journal.bodies.blobs()).map(drop));
+            .try_for_each(|journal| journal.v1.sync(&journal.bodies.blobs).map(drop));
     }
-    let write = |journal: &Arc<Journal>| journal.v1.write_unsynced(journal.bodies.blobs());
+    let write = |journal: &Arc<Journal>| journal.v1.write_unsynced(&journal.bodies.blobs);
     let written: Vec<Unsynced> = journals.iter().map(write).collect::<Result<_, StoreError>>()?;
     storage.disk.sync_all().context("sync", QUEUES_DIR)?;
     for (journal, written) in journals.iter().zip(written) {

@@ -77,7 +77,7 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
 /// One encrypted connection.
 #[derive(Debug)]
 pub struct Session {
-    socket: TcpStream,
+    pub(super) socket: TcpStream,
     tls: ClientConnection,
     /// Bytes read from the socket; decrypted up to `used`, filled up to `filled`.
     encrypted: Vec<u8>,
@@ -110,10 +110,6 @@ impl Session {
         }
         let encrypted = vec![0; ENCRYPTED_BYTES];
         Ok(Self { socket, tls, encrypted, used: 0, filled: 0, is_drained: false, is_ended: false })
-    }
-
-    pub(super) fn socket(&self) -> &TcpStream {
-        &self.socket
     }
 
     pub(super) fn owes_bytes(&self) -> bool {

@@ -260,8 +260,8 @@ impl Talk {
                 self.batch.advance(bytes.len() - before);
             }
             self.batch.resume().clear();
-            if self.batch.close_mode().is_some() {
-                self.close_mode = self.batch.close_mode();
+            if self.batch.close_mode.is_some() {
+                self.close_mode = self.batch.close_mode;
                 break;
             }
         }

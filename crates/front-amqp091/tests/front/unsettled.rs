@@ -46,7 +46,7 @@ fn what_nobody_acknowledges_is_settled_by_its_last_byte() {
     }
     let mut batch = WriteBatch::default();
     assert!(talk.outbox.try_take(&mut batch));
-    assert!(batch.is_watched());
+    assert!(batch.is_watched);
     let one = FRAMES_BYTES + 2;
     assert_eq!(batch.n_left(), 4 * one);
     write(&talk, &mut batch, one - 1);
@@ -68,7 +68,7 @@ fn what_nobody_acknowledges_is_settled_by_its_last_byte() {
     assert_eq!(settled(&talk), ["Accepted ch1 link1 at8"]);
     assert_eq!(unsettled(&talk, 1), [0; 0]);
     assert!(!talk.outbox.try_take(&mut batch));
-    assert!(!batch.is_watched());
+    assert!(!batch.is_watched);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_task_is_told_of_settlements_although_nothing_waits_to_be_written() {
     let n = batch.n_left();
     write(&talk, &mut batch, n);
     assert!(talk.outbox.try_take(&mut batch), "there is something to settle");
-    assert_eq!((batch.n_left(), batch.is_watched()), (0, true));
+    assert_eq!((batch.n_left(), batch.is_watched), (0, true));
     assert_eq!(settled(&talk), ["Accepted ch1 link1 at1"]);
     assert!(!talk.outbox.try_take(&mut batch));
 }

@@ -130,7 +130,7 @@ impl Talk {
                 self.batch.advance(piece.len());
                 all.extend(piece);
             }
-            self.close_mode = self.batch.close_mode();
+            self.close_mode = self.batch.close_mode;
             if self.close_mode.is_some() {
                 break;
             }

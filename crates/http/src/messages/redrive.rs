@@ -134,7 +134,7 @@ pub(crate) async fn begin(call: &Call) -> Outcome {
         _turn: turn,
     };
     tokio::spawn(redrive.run(picked));
-    Ok(Answer::Status(StatusCode::ACCEPTED, json!({"job": job.id(), "total": n_total})))
+    Ok(Answer::Status(StatusCode::ACCEPTED, json!({"job": job.id, "total": n_total})))
 }
 
 fn told(

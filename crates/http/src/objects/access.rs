@@ -67,7 +67,7 @@ fn topic_permission(
 fn permissions(call: &Call) -> Vec<Value> {
     let view = call.view();
     let of_user = |user: &User| {
-        let name = user.name();
+        let name = &user.name;
         user.permissions().map(|(vhost, it)| permission(name, vhost, it)).collect::<Vec<_>>()
     };
     view.meta.users().iter().flat_map(of_user).filter(|row| is_wanted(call, row)).collect()
@@ -76,7 +76,7 @@ fn permissions(call: &Call) -> Vec<Value> {
 fn topic_permissions(call: &Call) -> Vec<Value> {
     let view = call.view();
     let of_user = |user: &User| {
-        let name = user.name();
+        let name = &user.name;
         let found = user.topic_permissions();
         let row = |(vhost, exchange, it): (&meta::Name, &meta::Name, _)| {
             topic_permission(name, (vhost, exchange), it)

@@ -66,7 +66,7 @@ impl Row for BindingRow {
 }
 
 fn row(call: &Call, vhost: &Vhost, binding: BindingView) -> BindingRow {
-    BindingRow { vhost: vhost.name().clone(), binding, is_typed: call.is_typed() }
+    BindingRow { vhost: vhost.name.clone(), binding, is_typed: call.is_typed() }
 }
 
 const fn destination(binding: &BindingView) -> (&Name, &'static str) {
@@ -117,7 +117,7 @@ fn listed(call: &Call, wanted: impl Fn(&BindingView) -> bool) -> Outcome {
             place.view(view.meta.queues()).is_some_and(|binding| wanted(&binding))
         };
         let found = BindingPlace::all(vhost).filter(is_wanted);
-        places.extend(found.map(|place| (vhost.name().clone(), place)));
+        places.extend(found.map(|place| (vhost.name.clone(), place)));
     }
     call.list_of(Bindings { view, is_typed: call.is_typed(), places })
 }

@@ -418,7 +418,7 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
     let (queue, tag) = (call.param("queue"), call.param("tag"));
     let wanted = request.optional("channel");
     let view = call.view();
-    let vhost = vhost(&view.meta, call)?.name();
+    let vhost = &vhost(&view.meta, call)?.name;
     let broker = &call.api.management.broker;
     let mut n_ended = 0;
     let consumers = broker.queue(vhost.as_str(), queue).map(|queue| queue.consumers());
@@ -445,7 +445,7 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
 pub(crate) fn consumers(call: &Call) -> Outcome {
     let view = call.view();
     let seen = vhosts(&view.meta, call)?;
-    let is_seen = |queue: &QueueRef| seen.iter().any(|vhost| *vhost.name() == queue.def().vhost);
+    let is_seen = |queue: &QueueRef| seen.iter().any(|vhost| vhost.name == queue.def().vhost);
     let consumers = call.api.management.broker.figures().consumers();
     let rows = consumers.iter().filter(|(queue, _)| is_seen(queue));
     let row = |(queue, one): &(QueueRef, ConsumerView)| {

@@ -35,22 +35,22 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value
         "name": exchange.name.as_str(),
         "type": exchange.kind.as_str(),
         "user_who_performed_action": "rmq-internal",
-        "vhost": vhost.name().as_str(),
+        "vhost": vhost.name.as_str(),
     });
-    let key = (vhost.name().to_string(), exchange.name.as_bytes().into());
+    let key = (vhost.name.to_string(), exchange.name.as_bytes().into());
     let published = figures.published.get(&key.0).and_then(|it| it.exchanges.get(&key.1));
     if let Some(now) = published {
         let stats = figures.call.api.stats.of_exchange((&key, now), &figures.ranges);
         put_field(&mut object, "message_stats", stats);
     }
-    if vhost.policies().exchange_settings(exchange).delays {
+    if vhost.policies.exchange_settings(exchange).delays {
         let operations = figures.call.api.management.broker.operations();
-        let held = operations.delayed_queue(vhost.name(), &exchange.name);
+        let held = operations.delayed_queue(&vhost.name, &exchange.name);
         let n_held = held.map(|queue| queue.stat().n_ready);
         put_field(&mut object, "messages_delayed", json!(n_held.unwrap_or_default()));
     }
-    if let Some(policy) = vhost.policies().of_exchange(PolicyScope::User, &exchange.name) {
-        put_field(&mut object, "policy", json!(policy.spec().name.as_str()));
+    if let Some(policy) = vhost.policies.of_exchange(PolicyScope::User, &exchange.name) {
+        put_field(&mut object, "policy", json!(policy.spec.name.as_str()));
     }
     object
 }
@@ -71,8 +71,8 @@ pub(crate) fn get(call: &Call) -> Outcome {
     let figures = Figures::of(call)?;
     let mut object = object(vhost, exchange, &figures);
     let flows = Flows { api: &call.api, ranges: &figures.ranges };
-    put_field(&mut object, "incoming", flows.incoming_of_exchange(vhost.name(), name(call)));
-    put_field(&mut object, "outgoing", flows.outgoing_of_exchange(vhost.name(), name(call)));
+    put_field(&mut object, "incoming", flows.incoming_of_exchange(&vhost.name, name(call)));
+    put_field(&mut object, "outgoing", flows.outgoing_of_exchange(&vhost.name, name(call)));
     Ok(Answer::Json(object))
 }
 

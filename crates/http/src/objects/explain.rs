@@ -25,10 +25,10 @@ pub(crate) fn queue(call: &Call) -> Outcome {
     let vhost = vhost(&view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let def = def.ok_or_else(Refusal::not_found)?;
-    let sources = setting_sources(vhost.policies(), def);
+    let sources = setting_sources(&vhost.policies, def);
     Ok(Answer::Json(json!({
         "name": def.name.as_str(),
-        "vhost": vhost.name().as_str(),
+        "vhost": vhost.name.as_str(),
         "type": def.kind.as_str(),
         "settings": sources.iter().map(setting).collect::<Value>(),
         "policies": standings(vhost, def, PolicyScope::User),
@@ -47,7 +47,7 @@ fn setting(source: &SettingSource) -> Value {
 }
 
 fn standings(vhost: &Vhost, queue: &QueueDef, scope: PolicyScope) -> Value {
-    let standings = policy_standings(vhost.policies(), scope, queue);
+    let standings = policy_standings(&vhost.policies, scope, queue);
     let object = |(policy, standing): (&Arc<Policy>, Standing)| {
         let mut object = definitions_policy(vhost, policy);
         put_field(&mut object, "applies", json!(standing == Standing::InForce));
@@ -72,7 +72,7 @@ pub(super) fn effects(call: &Call, change: Define) -> Result<Vec<PolicyEffect>, 
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
     let then = call.api.management.foretell(&view.meta, change, &call.request()?)?;
-    Ok(policy_effects(&view.meta, &then, vhost.name()))
+    Ok(policy_effects(&view.meta, &then, &vhost.name))
 }
 
 fn changes(call: &Call, change: Define) -> Outcome {
@@ -94,7 +94,7 @@ fn changes(call: &Call, change: Define) -> Outcome {
 /// Whether a user may do something to an exchange or a queue, and by what.
 pub(crate) fn permission(call: &Call) -> Outcome {
     let view = call.view();
-    let vhost = vhost(&view.meta, call)?.name().clone();
+    let vhost = vhost(&view.meta, call)?.name.clone();
     let kind = call.query.get("kind").unwrap_or("queue");
     let kind = ResourceKind::of_name(kind)
         .ok_or_else(|| Refusal::bad_request(format!("kind '{kind}' is no queue or exchange")))?;
@@ -153,17 +153,14 @@ pub(crate) fn publish(call: &Call) -> Outcome {
         Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
     let (now_ms, mut held) = (call.api.now().unix_ms, BTreeMap::new());
     let watch = |exchange: &Name| {
-        let forecast = view.forecast((vhost.name(), exchange), &message, now_ms);
+        let forecast = view.forecast((&vhost.name, exchange), &message, now_ms);
         held.insert(exchange.clone(), forecast);
         if forecast == Forecast::GoesOn { Passage::Open } else { Passage::Closed }
     };
-    let trace = vhost.routes().trace(exchange.as_bytes(), &message, watch);
+    let trace = vhost.routes.trace(exchange.as_bytes(), &message, watch);
     held.retain(|_, forecast| *forecast != Forecast::GoesOn);
-    let resource = Resource {
-        kind: ResourceKind::Exchange,
-        name: exchange.into(),
-        vhost: vhost.name().clone(),
-    };
+    let resource =
+        Resource { kind: ResourceKind::Exchange, name: exchange.into(), vhost: vhost.name.clone() };
     let users = view.meta.users();
     let reason = users.access_reason(user, Permission::Write, &resource, Some(key.as_bytes()));
     let queues = trace.queues.iter().filter_map(|id| view.queue_by_id(*id));
@@ -235,7 +232,7 @@ fn step(view: &View, step: &TraceStep) -> Value {
 /// A queue that a message comes to, and what its limit would do.
 fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
     let (def, stat) = (queue.def(), queue.stat());
-    let length = vhost.policies().queue_settings(def).length;
+    let length = vhost.policies.queue_settings(def).length;
     let is_full = length.messages_max.is_some_and(|most| stat.n_ready >= most)
         || length.bytes_max.is_some_and(|most| super::queues::ready_bytes(&stat) >= most);
     let fate = match length.overflow {

@@ -102,7 +102,7 @@ pub(crate) fn overview(call: &Call) -> Outcome {
         put_field(&mut object, "listeners", listeners(call));
         put_field(&mut object, "contexts", contexts(call));
     }
-    let is_wanted = |name: &str| vhosts.iter().any(|vhost| vhost.name() == name);
+    let is_wanted = |name: &str| vhosts.iter().any(|vhost| vhost.name == name);
     if let Value::Object(object) = &mut object {
         object.extend(call.api.stats.overview(is_wanted, &ranges));
         let churn = call.api.stats.churn(&management.broker, &ranges);

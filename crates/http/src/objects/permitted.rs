@@ -15,7 +15,7 @@ pub(crate) fn queue(call: &Call, name: &str, permission: Permission) -> Result<Q
     if queue.is_loading() {
         return Err(Refusal::unavailable("the queue is still being read after the start"));
     }
-    check(call, (vhost.name(), &queue.def().name), permission)?;
+    check(call, (&vhost.name, &queue.def().name), permission)?;
     Ok(queue)
 }
 

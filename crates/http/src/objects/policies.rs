@@ -12,7 +12,7 @@ fn list_of(call: &Call, scope: PolicyScope) -> Outcome {
     let view = call.view();
     let mut rows = Vec::new();
     for vhost in vhosts(&view.meta, call)? {
-        rows.extend(vhost.policies().iter(scope).map(|it| policy(vhost, it)));
+        rows.extend(vhost.policies.iter(scope).map(|it| policy(vhost, it)));
     }
     call.list(rows)
 }
@@ -20,7 +20,7 @@ fn list_of(call: &Call, scope: PolicyScope) -> Outcome {
 fn get_of(call: &Call, scope: PolicyScope) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
-    let found = vhost.policies().get(scope, call.param("name")).ok_or_else(Refusal::not_found)?;
+    let found = vhost.policies.get(scope, call.param("name")).ok_or_else(Refusal::not_found)?;
     Ok(Answer::Json(policy(vhost, found)))
 }
 
@@ -63,8 +63,8 @@ pub(crate) fn matching(call: &Call) -> Outcome {
     let view = call.view();
     let (vhost, name) = (vhost(&view.meta, call)?, call.param("name"));
     let matching = match call.query.get("object_type") {
-        Some("exchange") => vhost.policies().matching_exchange(PolicyScope::User, name),
-        _ => vhost.policies().matching_queue(PolicyScope::User, vhost.require_queue(name)?),
+        Some("exchange") => vhost.policies.matching_exchange(PolicyScope::User, name),
+        _ => vhost.policies.matching_queue(PolicyScope::User, vhost.require_queue(name)?),
     };
     call.list(matching.into_iter().map(|it| policy(vhost, it)).collect())
 }
@@ -78,12 +78,12 @@ fn parameters(call: &Call) -> Result<Vec<Value>, Refusal> {
         let mut add = |component: &str, name: &str, value: Value| {
             if is_wanted("component", component) && is_wanted("name", name) {
                 rows.push(json!({
-                    "vhost": vhost.name().as_str(), "component": component, "name": name,
+                    "vhost": vhost.name.as_str(), "component": component, "name": name,
                     "value": value,
                 }));
             }
         };
-        for (component, name, value) in vhost.parameters().iter() {
+        for (component, name, value) in vhost.parameters.iter() {
             add(component, name, value.value());
         }
         let limits = vhost_limits(vhost);

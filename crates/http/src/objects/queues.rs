@@ -85,7 +85,7 @@ impl QueueLists {
 
 impl Asked {
     fn of(view: &View, vhosts: &[&Vhost], query: Vec<(String, String)>) -> Self {
-        let vhosts = vhosts.iter().map(|vhost| vhost.name().clone()).collect();
+        let vhosts = vhosts.iter().map(|vhost| vhost.name.clone()).collect();
         Self { epoch: view.epoch, vhosts, query }
     }
 }

@@ -25,14 +25,14 @@ fn list(call: &Call, users: Users) -> Outcome {
     }
     let mut rows = Vec::new();
     for vhost in super::vhosts(&view.meta, call)? {
-        let streams = view.streams().filter(|stream| stream.def().vhost == *vhost.name());
+        let streams = view.streams().filter(|stream| stream.def().vhost == *vhost.name);
         for stream in streams.filter(|it| queue.is_empty() || it.def().name == queue) {
             for (id, mut row) in users(node, stream) {
                 let details = connection_details(call, id);
                 if !connection.is_empty() && *field(&details, "name") != connection {
                     continue;
                 }
-                let (name, vhost) = (stream.def().name.as_str(), vhost.name().as_str());
+                let (name, vhost) = (stream.def().name.as_str(), vhost.name.as_str());
                 put_field(&mut row, "queue", json!({"name": name, "vhost": vhost}));
                 put_field(&mut row, "connection_details", details);
                 if call.is_typed() {

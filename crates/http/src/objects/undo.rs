@@ -131,7 +131,7 @@ pub(super) async fn take(
     let is_never = stream_of(call, &queue, how).is_some_and(|stream| stream.is_none())
         || queue.def().exclusive_owner.is_some();
     let view = call.view();
-    let is_sharded = |vhost: &Vhost| vhost.policies().sharded().contains_key(&queue.def().name);
+    let is_sharded = |vhost: &Vhost| vhost.policies.sharded().contains_key(&queue.def().name);
     if is_never
         || view.meta.vhost(&queue.def().vhost).is_some_and(is_sharded)
         || call.api.management.broker.operations().undo().offer().is_none()
@@ -248,7 +248,7 @@ pub(crate) async fn bring_back(call: &Call) -> Outcome {
         job.note_done(n_total);
     }
     tokio::spawn(run(Arc::clone(&call.api), Arc::new(back), queue, Arc::clone(&job)));
-    let told = json!({"job": job.id(), "total": n_total, "not_bound": not_bound});
+    let told = json!({"job": job.id, "total": n_total, "not_bound": not_bound});
     Ok(Answer::Status(StatusCode::ACCEPTED, told))
 }
 

@@ -8,11 +8,11 @@ use meta::definitions::{user_limits, vhost_limits};
 use serde_json::{Value, json};
 
 fn object(call: &Call, vhost: &Vhost, ranges: &Ranges) -> Value {
-    let (metadata, api) = (vhost.metadata(), &call.api);
+    let (metadata, api) = (&vhost.metadata, &call.api);
     let kind = metadata.default_queue_type.as_ref().map_or("classic", |kind| kind.as_str());
     let tags: Vec<&str> = metadata.tags.iter().map(|tag| tag.as_str()).collect();
     let mut object = json!({
-        "name": vhost.name().as_str(),
+        "name": vhost.name.as_str(),
         "description": metadata.description,
         "tags": tags,
         "default_queue_type": kind,
@@ -20,18 +20,18 @@ fn object(call: &Call, vhost: &Vhost, ranges: &Ranges) -> Value {
         "metadata": {
             "description": metadata.description, "tags": tags, "default_queue_type": kind,
         },
-        "tracing": api.management.broker.firehose().is_on(vhost.name()),
+        "tracing": api.management.broker.firehose().is_on(&vhost.name),
         "cluster_state": {&*api.management.node_info.name: "running"},
     });
     if let Value::Object(object) = &mut object {
-        object.extend(api.stats.of_vhost(vhost.name(), ranges));
+        object.extend(api.stats.of_vhost(&vhost.name, ranges));
     }
     object
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
     let (view, ranges) = (call.view(), call.ranges()?);
-    let seen = view.meta.vhosts().filter(|vhost| call.caller.sees(&view.meta, vhost.name()));
+    let seen = view.meta.vhosts().filter(|vhost| call.caller.sees(&view.meta, &vhost.name));
     call.list(seen.map(|vhost| object(call, vhost, &ranges)).collect())
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn put(call: &Call) -> Outcome {
 
 pub(crate) fn protection(call: &Call) -> Outcome {
     let view = call.view();
-    let is_protected = vhost(&view.meta, call)?.metadata().protected_from_deletion;
+    let is_protected = vhost(&view.meta, call)?.metadata.protected_from_deletion;
     Ok(Answer::Json(json!({"protected_from_deletion": is_protected})))
 }
 
@@ -71,7 +71,7 @@ fn limit_rows<'n>(
 pub(crate) fn list_limits(call: &Call) -> Outcome {
     let view = call.view();
     let vhosts = super::vhosts(&view.meta, call)?;
-    let limits = vhosts.into_iter().map(|it| (it.name().as_str(), vhost_limits(it)));
+    let limits = vhosts.into_iter().map(|it| (it.name.as_str(), vhost_limits(it)));
     limit_rows(call, "vhost", limits)
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn list_user_limits(call: &Call) -> Outcome {
     }
     super::access::check(call)?;
     let users = view.meta.users().iter();
-    let users = users.filter(|user| wanted.is_empty() || user.name() == wanted);
-    let limits = users.map(|it| (it.name().as_str(), user_limits(it)));
+    let users = users.filter(|user| wanted.is_empty() || user.name == wanted);
+    let limits = users.map(|it| (it.name.as_str(), user_limits(it)));
     limit_rows(call, "user", limits)
 }

@@ -51,7 +51,8 @@ pub struct WalFound {
     scan: Scan,
     told: Option<Told>,
     identity: u64,
-    node: NodeId,
+    /// The node whose log it is.
+    pub node: NodeId,
     has_dir: bool,
     spares: Vec<SegmentId>,
     newest: SegmentId,
@@ -146,11 +147,6 @@ impl WalFound {
     /// Bytes that cannot be read behind the end of the log; nothing of them is known to have been synced.
     pub const fn tail(&self) -> Option<&Tail> {
         self.tail.as_ref()
-    }
-
-    /// The node whose log it is.
-    pub const fn node(&self) -> NodeId {
-        self.node
     }
 
     /// Whether there is no log yet.

@@ -161,7 +161,7 @@ fn start_as(disk: &MemoryDisk, given: u64) -> Result<NodeId, LogError> {
         || WalOptions { given: Identities { salt: 1, node: NodeId(given) }, ..options(1) };
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let found = WalFound::read(&disk, &options(), &mut |_| Ok(()))?;
-    let node = found.node();
+    let node = found.node;
     drop(Wal::start_stepped(found, disk, options())?);
     Ok(node)
 }

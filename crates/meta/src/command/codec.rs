@@ -203,7 +203,7 @@ impl Field for PasswordHash {
     fn put(&self, out: &mut Vec<u8>) {
         put_u8(
             out,
-            match self.algorithm() {
+            match self.algorithm {
                 HashAlgorithm::Sha256 => 0,
                 HashAlgorithm::Sha512 => 1,
                 HashAlgorithm::Md5 => 2,

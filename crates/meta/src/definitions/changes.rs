@@ -58,10 +58,10 @@ fn object(state: &State, command: &Command) -> Option<Value> {
         }
         Command::SetPolicy { scope, vhost, policy } => {
             let vhost = state.vhost(vhost)?;
-            export::policy(vhost, vhost.policies().get(*scope, &policy.name)?)
+            export::policy(vhost, vhost.policies.get(*scope, &policy.name)?)
         }
         Command::SetParameter { vhost, component, name, .. } => {
-            json!({"value": state.vhost(vhost)?.parameters().get(component, name)?.value()})
+            json!({"value": state.vhost(vhost)?.parameters.get(component, name)?.value()})
         }
         Command::SetGlobalParameter { name, .. } => {
             json!({"value": state.global_parameters().get(name)?.value()})

@@ -77,7 +77,7 @@ impl Serialize for Document<'_> {
         put("product_name", json!("Leveret"))?;
         put("product_version", json!(origin.product_version))?;
         if let Some(vhost) = one {
-            let name = vhost.name().as_str();
+            let name = vhost.name.as_str();
             put("rabbitmq_definition_format", json!("single_virtual_host"))?;
             put("original_vhost_name", json!(name))?;
             put("explanation", json!(format!("Definitions of virtual host '{name}'")))?;
@@ -133,7 +133,7 @@ fn limits(limits: [(&str, Option<i64>); 2]) -> Value {
 /// The limits of a user that are set, by name.
 #[must_use]
 pub fn user_limits(user: &User) -> Value {
-    let UserLimits { max_connections, max_channels } = user.limits();
+    let UserLimits { max_connections, max_channels } = user.limits;
     limits([("max-connections", max_connections), ("max-channels", max_channels)])
 }
 
@@ -141,9 +141,9 @@ pub fn user_limits(user: &User) -> Value {
 #[must_use]
 pub fn user(user: &User) -> Value {
     json!({
-        "name": user.name().as_str(),
-        "password_hash": user.password().to_base64(),
-        "hashing_algorithm": user.password().algorithm().as_str(),
+        "name": user.name.as_str(),
+        "password_hash": user.password.to_base64(),
+        "hashing_algorithm": user.password.algorithm.as_str(),
         "tags": texts(user.tags()),
         "limits": user_limits(user),
     })
@@ -152,12 +152,12 @@ pub fn user(user: &User) -> Value {
 /// The limits of a virtual host that are set, by name.
 #[must_use]
 pub fn vhost_limits(vhost: &Vhost) -> Value {
-    let VhostLimits { max_connections, max_queues } = vhost.limits();
+    let VhostLimits { max_connections, max_queues } = vhost.limits;
     limits([("max-connections", max_connections), ("max-queues", max_queues)])
 }
 
 fn metadata(vhost: &Vhost) -> Value {
-    let known = vhost.metadata();
+    let known = &vhost.metadata;
     let mut metadata = json!({
         "description": known.description, "tags": texts(&known.tags),
         "protected_from_deletion": known.protected_from_deletion,
@@ -169,16 +169,16 @@ fn metadata(vhost: &Vhost) -> Value {
 }
 
 pub(super) fn vhost(vhost: &Vhost) -> Value {
-    let known = vhost.metadata();
+    let known = &vhost.metadata;
     json!({
-        "name": vhost.name().as_str(), "description": known.description,
+        "name": vhost.name.as_str(), "description": known.description,
         "tags": texts(&known.tags), "metadata": metadata(vhost), "limits": vhost_limits(vhost),
     })
 }
 
 fn permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
-    let of_vhost = state.users().permissions_in(vhost.name());
-    of_vhost.map(|(user, permissions)| permissions_of(user, vhost.name(), permissions))
+    let of_vhost = state.users().permissions_in(&vhost.name);
+    of_vhost.map(|(user, permissions)| permissions_of(user, &vhost.name, permissions))
 }
 
 pub(super) fn permissions_of(user: &Name, vhost: &Name, permissions: &Permissions) -> Value {
@@ -189,8 +189,8 @@ pub(super) fn permissions_of(user: &Name, vhost: &Name, permissions: &Permission
 }
 
 fn topic_permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
-    let of_vhost = state.users().topic_permissions_in(vhost.name());
-    of_vhost.map(|(user, exchange, it)| topic_permissions_of((user, vhost.name(), exchange), it))
+    let of_vhost = state.users().topic_permissions_in(&vhost.name);
+    of_vhost.map(|(user, exchange, it)| topic_permissions_of((user, &vhost.name, exchange), it))
 }
 
 pub(super) fn topic_permissions_of(
@@ -212,22 +212,22 @@ fn global_parameters(state: &State) -> Value {
 fn parameters<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
     let object = |component: &str, name: &str, value: Value| {
         json!({
-            "vhost": vhost.name().as_str(), "component": component, "name": name, "value": value,
+            "vhost": vhost.name.as_str(), "component": component, "name": name, "value": value,
         })
     };
     let mut list: Vec<Value> = vhost
-        .parameters()
+        .parameters
         .iter()
         .map(|(component, name, value)| object(component, name, value.value()))
         .collect();
-    list.extend(vhost.policies().iter(PolicyScope::Operator).map(|policy| {
+    list.extend(vhost.policies.iter(PolicyScope::Operator).map(|policy| {
         let mut value = policy_value(policy);
         if let Some(value) = value.as_object_mut() {
             value.remove("name");
         }
-        object(OPERATOR_POLICY, &policy.spec().name, value)
+        object(OPERATOR_POLICY, &policy.spec.name, value)
     }));
-    if vhost.limits() != VhostLimits::default() {
+    if vhost.limits != VhostLimits::default() {
         let (component, name) = VHOST_LIMITS;
         list.push(object(component, name, vhost_limits(vhost)));
     }
@@ -235,7 +235,7 @@ fn parameters<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
 }
 
 fn policy_value(policy: &Policy) -> Value {
-    let spec = policy.spec();
+    let spec = &policy.spec;
     json!({
         "name": spec.name.as_str(), "pattern": spec.pattern, "apply-to": spec.apply_to.as_str(),
         "definition": spec.definition.value(), "priority": spec.priority,
@@ -247,13 +247,13 @@ fn policy_value(policy: &Policy) -> Value {
 pub fn policy(vhost: &Vhost, policy: &Policy) -> Value {
     let mut value = policy_value(policy);
     if let Some(value) = value.as_object_mut() {
-        value.insert("vhost".to_owned(), json!(vhost.name().as_str()));
+        value.insert("vhost".to_owned(), json!(vhost.name.as_str()));
     }
     value
 }
 
 fn policies<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
-    Box::new(vhost.policies().iter(PolicyScope::User).map(|it| policy(vhost, it)))
+    Box::new(vhost.policies.iter(PolicyScope::User).map(|it| policy(vhost, it)))
 }
 
 fn is_exported(queue: &QueueDef) -> bool {
@@ -275,7 +275,7 @@ pub(super) fn queue(queue: &QueueDef) -> Value {
 
 fn exchanges<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
     let exported = vhost.exchanges().filter(|exchange| !exchange.is_predeclared());
-    Box::new(exported.map(|it| exchange(vhost.name(), it)))
+    Box::new(exported.map(|it| exchange(&vhost.name, it)))
 }
 
 pub(super) fn exchange(vhost: &Name, exchange: &ExchangeDef) -> Value {
@@ -292,29 +292,29 @@ type Named<'s> = (&'s Binding, &'static str, &'s Name);
 
 fn order(left: &Named<'_>, right: &Named<'_>) -> Ordering {
     let (a, b) = (left.0, right.0);
-    let arguments = |binding: &Binding| to_json(binding.arguments()).to_string();
-    (a.source(), left.1, left.2, a.key())
-        .cmp(&(b.source(), right.1, right.2, b.key()))
+    let arguments = |binding: &Binding| to_json(&binding.arguments).to_string();
+    (&a.source, left.1, left.2, &a.key)
+        .cmp(&(&b.source, right.1, right.2, &b.key))
         .then_with(|| arguments(a).cmp(&arguments(b)))
 }
 
 fn bindings<'s>(state: &'s State, vhost: &'s Vhost) -> Objects<'s> {
-    let named = |binding: &'s Arc<Binding>| match binding.destination() {
+    let named = |binding: &'s Arc<Binding>| match &binding.destination {
         Destination::Queue(id) => {
             let queue = state.queue_by_id(*id).filter(|queue| is_exported(queue))?;
             Some((&**binding, "queue", &queue.name))
         }
         Destination::Exchange(name) => Some((&**binding, "exchange", name)),
     };
-    let mut list: Vec<Named<'s>> = vhost.routes().bindings().filter_map(named).collect();
+    let mut list: Vec<Named<'s>> = vhost.routes.bindings().filter_map(named).collect();
     list.sort_unstable_by(order);
     // What differs only in fields that do not count is one.
     list.dedup_by(|left, right| order(left, right).is_eq());
     Box::new(list.into_iter().map(|(binding, kind, destination)| {
         json!({
-            "vhost": vhost.name().as_str(), "source": binding.source().as_str(),
+            "vhost": vhost.name.as_str(), "source": binding.source.as_str(),
             "destination": destination.as_str(), "destination_type": kind,
-            "routing_key": binding.key().to_text(), "arguments": to_json(binding.arguments()),
+            "routing_key": binding.key.to_text(), "arguments": to_json(&binding.arguments),
         })
     }))
 }

@@ -239,13 +239,11 @@ impl Importer<'_> {
 fn is_so(state: &State, command: &Command) -> bool {
     #[expect(clippy::wildcard_enum_match_arm, reason = "others replace nothing")]
     let so = || match command {
-        Command::UpdateVhost { vhost, metadata } => {
-            Some(state.vhost(vhost)?.metadata() == metadata)
-        }
-        Command::SetVhostLimits { vhost, limits } => Some(state.vhost(vhost)?.limits() == *limits),
-        Command::SetPassword { user, password } => Some(state.user(user)?.password() == password),
+        Command::UpdateVhost { vhost, metadata } => Some(state.vhost(vhost)?.metadata == *metadata),
+        Command::SetVhostLimits { vhost, limits } => Some(state.vhost(vhost)?.limits == *limits),
+        Command::SetPassword { user, password } => Some(state.user(user)?.password == *password),
         Command::SetUserTags { user, tags } => Some(state.user(user)?.tags() == tags),
-        Command::SetUserLimits { user, limits } => Some(state.user(user)?.limits() == *limits),
+        Command::SetUserLimits { user, limits } => Some(state.user(user)?.limits == *limits),
         Command::SetPermissions { user, vhost, configure, write, read } => {
             let found = state.user(user)?.permissions_in(vhost)?;
             let patterns = [&found.configure, &found.write, &found.read];
@@ -256,10 +254,10 @@ fn is_so(state: &State, command: &Command) -> bool {
             Some(found.write() == write && found.read() == read)
         }
         Command::SetPolicy { scope, vhost, policy } => {
-            Some(state.vhost(vhost)?.policies().get(*scope, &policy.name)?.spec() == policy)
+            Some(state.vhost(vhost)?.policies.get(*scope, &policy.name)?.spec == *policy)
         }
         Command::SetParameter { vhost, component, name, value } => {
-            Some(state.vhost(vhost)?.parameters().get(component, name)? == value)
+            Some(state.vhost(vhost)?.parameters.get(component, name)? == value)
         }
         Command::SetGlobalParameter { name, value } => {
             Some(state.global_parameters().get(name)? == value)

@@ -58,28 +58,28 @@ fn refused(state: &State, document: &Value) -> String {
 fn a_document_of_3_8() {
     let (state, warnings) = imported(include_str!("samples/3.8.json"));
     for user in ["guest", "shop"] {
-        assert!(state.user(user).unwrap().password().verify(b"hare"), "{user}");
+        assert!(state.user(user).unwrap().password.verify(b"hare"), "{user}");
     }
     assert_eq!(state.user("shop").unwrap().tags(), ["management", "policymaker"]);
-    assert!(state.user("cert-only").unwrap().password().is_empty());
+    assert!(state.user("cert-only").unwrap().password.is_empty());
     assert!(state.users().may("shop", "orders", crate::Permission::Configure, "shop.x"));
     assert!(!state.users().may("shop", "orders", crate::Permission::Configure, "x"));
     let vhost = state.vhost("orders").unwrap();
-    assert_eq!((vhost.limits().max_connections, vhost.limits().max_queues), (Some(100), Some(50)));
-    assert_eq!(state.vhost("/").unwrap().parameters().iter().count(), 0);
+    assert_eq!((vhost.limits.max_connections, vhost.limits.max_queues), (Some(100), Some(50)));
+    assert_eq!(state.vhost("/").unwrap().parameters.iter().count(), 0);
     assert_eq!(state.global_parameters().get("cluster_name").unwrap().value(), json!("rabbit@old"));
     assert!(state.global_parameters().get("internal_cluster_id").is_none());
-    let lazy = vhost.policies().queue_settings(vhost.queue("shop.lazy").unwrap());
+    let lazy = vhost.policies.queue_settings(vhost.queue("shop.lazy").unwrap());
     assert_eq!(
         (lazy.length.messages_max, lazy.dead_letter.exchange),
         (Some(1_000), Some("shop.dead".into()))
     );
     assert!(vhost.exchange("shop.dead").unwrap().internal);
     assert_eq!(vhost.exchange("shop.events").unwrap().alternate(), Some("shop.dead"));
-    assert_eq!(vhost.routes().n_bindings(), 5);
-    assert_eq!(vhost.policies().get(PolicyScope::User, "ha"), None);
-    let mixed = vhost.policies().get(PolicyScope::User, "ha-short").unwrap();
-    assert_eq!(mixed.spec().definition.value(), json!({"message-ttl": 60_000}));
+    assert_eq!(vhost.routes.n_bindings(), 5);
+    assert_eq!(vhost.policies.get(PolicyScope::User, "ha"), None);
+    let mixed = vhost.policies.get(PolicyScope::User, "ha-short").unwrap();
+    assert_eq!(mixed.spec.definition.value(), json!({"message-ttl": 60_000}));
     let told = |what: &str| warnings.iter().any(|warning| warning.contains(what));
     for what in [
         "parameter 'move' of 'shovel' in vhost '/': left out: component shovel not found",
@@ -94,16 +94,16 @@ fn a_document_of_3_8() {
 fn a_document_of_3_13() {
     let (state, warnings) = imported(include_str!("samples/3.13.json"));
     for user in ["hare", "old"] {
-        assert!(state.user(user).unwrap().password().verify(b"hare"), "{user}");
+        assert!(state.user(user).unwrap().password.verify(b"hare"), "{user}");
     }
     let limits = UserLimits { max_connections: Some(10), max_channels: Some(-1) };
-    assert_eq!(state.user("hare").unwrap().limits(), limits);
+    assert_eq!(state.user("hare").unwrap().limits, limits);
     let vhost = state.vhost("metrics").unwrap();
-    assert_eq!(vhost.metadata().tags, ["internal", "qa"]);
-    assert_eq!(vhost.metadata().default_queue_type, Some("quorum".into()));
-    assert_eq!(vhost.limits().max_queues, Some(5));
-    assert_eq!(state.vhost("/").unwrap().metadata().default_queue_type, None);
-    let held = vhost.policies().queue_settings(vhost.queue("m.cpu").unwrap());
+    assert_eq!(vhost.metadata.tags, ["internal", "qa"]);
+    assert_eq!(vhost.metadata.default_queue_type, Some("quorum".into()));
+    assert_eq!(vhost.limits.max_queues, Some(5));
+    assert_eq!(state.vhost("/").unwrap().metadata.default_queue_type, None);
+    let held = vhost.policies.queue_settings(vhost.queue("m.cpu").unwrap());
     assert_eq!((held.length.messages_max, held.expires_ms), (Some(500), Some(3_600_000)));
     assert_eq!((held.message_ttl_ms, held.version), (Some(5_000), Some(QueueVersion::V2)));
     assert_eq!(vhost.queue("m.log").unwrap().kind, crate::QueueKind::Stream);
@@ -115,10 +115,10 @@ fn a_document_of_4_3() {
     let (state, warnings) = imported(include_str!("samples/4.3.json"));
     assert_eq!(warnings, [""; 0]);
     let vhost = state.vhost("/").unwrap();
-    assert!(vhost.metadata().protected_from_deletion);
-    assert_eq!(vhost.metadata().default_queue_type.as_deref(), Some("classic"));
+    assert!(vhost.metadata.protected_from_deletion);
+    assert_eq!(vhost.metadata.default_queue_type.as_deref(), Some("classic"));
     assert!(!vhost.queue("tmp").unwrap().durable);
-    assert_eq!(vhost.routes().n_bindings(), 2);
+    assert_eq!(vhost.routes.n_bindings(), 2);
     assert_eq!(
         state.global_parameters().get("cluster_tags").unwrap().value(),
         json!({"zone": "eu-1"})
@@ -129,12 +129,12 @@ fn a_document_of_4_3() {
 fn passwords_before_3_6_were_hashed_with_md5() {
     let (state, warnings) = imported(include_str!("samples/2.8.json"));
     assert_eq!(warnings, [""; 0]);
-    assert!(state.user("guest").unwrap().password().verify(b"hare"));
+    assert!(state.user("guest").unwrap().password.verify(b"hare"));
     let document =
         json!({"rabbitmq_version": "4.0.1", "users": [{"name": "u", "password": "hare"}]});
     let mut state = State::new();
     take(&mut state, &document, None);
-    assert!(state.user("u").unwrap().password().verify(b"hare"));
+    assert!(state.user("u").unwrap().password.verify(b"hare"));
     // Another salt is no change.
     let again =
         import(&state, document.to_string().as_bytes(), None, SHA_256, &mut || [9; 4]).unwrap();
@@ -162,12 +162,12 @@ fn passwords_are_hashed_as_the_node_is_told() {
         ("silent", HashAlgorithm::Sha512, "hare"),
         ("told", HashAlgorithm::Sha256, "test12"),
     ] {
-        let hash = state.user(user).unwrap().password();
-        assert_eq!(hash.algorithm(), algorithm, "{user}");
+        let hash = &state.user(user).unwrap().password;
+        assert_eq!(hash.algorithm, algorithm, "{user}");
         assert!(hash.verify(password.as_bytes()), "{user}");
     }
     let (copy, _) = imported(&export(&state, ORIGIN).to_string());
-    assert_eq!(copy.user("new").unwrap().password(), state.user("new").unwrap().password());
+    assert_eq!(copy.user("new").unwrap().password, state.user("new").unwrap().password);
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn a_document_of_one_virtual_host_goes_into_any() {
     assert!(refused(&state, &document).contains("names no virtual host"));
     assert_eq!(take(&mut state, &document, Some("new")), [""; 0]);
     let vhost = state.vhost("new").unwrap();
-    assert_eq!(vhost.limits().max_queues, Some(9));
-    assert_eq!(vhost.routes().n_bindings(), 1);
+    assert_eq!(vhost.limits.max_queues, Some(9));
+    assert_eq!(vhost.routes.n_bindings(), 1);
     let again = serde_json::to_value(export_vhost(&state, vhost, ORIGIN)).unwrap();
     let (mut other, _) = imported(r#"{"vhosts": [{"name": "copy"}]}"#);
     assert_eq!(take(&mut other, &again, Some("copy")), [""; 0]);

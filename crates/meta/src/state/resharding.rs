@@ -42,7 +42,7 @@ impl State {
     /// The exchanges of a virtual host that are sharded otherwise than in `before`.
     #[must_use]
     pub fn resharded(&self, vhost: &Name, before: &Sharded) -> Vec<Resharding> {
-        let Some(now) = self.vhost(vhost).map(|vhost| vhost.policies().sharded()) else {
+        let Some(now) = self.vhost(vhost).map(|vhost| vhost.policies.sharded()) else {
             return Vec::new();
         };
         let changed = before.diff(now).map(|change| {
@@ -64,7 +64,7 @@ impl State {
     pub fn reshard(&self, change: &Resharding, node: &str) -> Vec<Command> {
         let Some(vhost) = self.vhost(&change.vhost) else { return Vec::new() };
         let Some(exchange) = vhost.exchange(&change.exchange) else { return Vec::new() };
-        let now = vhost.policies().sharded().get(&change.exchange);
+        let now = vhost.policies.sharded().get(&change.exchange);
         let mut names: BTreeMap<u32, Vec<Name>> = BTreeMap::new();
         for (index, queue) in shards(vhost, &change.exchange) {
             names.entry(index).or_default().push(queue.name.clone());

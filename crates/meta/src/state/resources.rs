@@ -139,7 +139,7 @@ impl Resources {
         if is_reserved(name) {
             return Err(MetaError::SystemExchange(Resource::exchange(vhost, name)));
         }
-        if if_unused && found.routes().n_bindings_from(name) > 0 {
+        if if_unused && found.routes.n_bindings_from(name) > 0 {
             return Err(MetaError::InUse(Resource::exchange(vhost, name)));
         }
         Ok(found.exchange(name).is_some())
@@ -180,7 +180,7 @@ impl Resources {
         let mut queue = QueueDef {
             id: QueueId(0),
             // Thousands of queues have one text.
-            vhost: vhost.name().clone(),
+            vhost: vhost.name.clone(),
             name: declare.name.clone(),
             kind: QueueKind::Classic,
             // COMPAT: an exclusive queue is stored as not durable, whatever was asked for.
@@ -346,7 +346,7 @@ fn check_not_default(spec: &BindingSpec) -> Result<(), MetaError> {
 /// Writes the default queue type of the virtual host into the arguments of a queue that names none; the
 /// broker's own stay classic.
 fn add_default_type(vhost: &Vhost, queue: &mut QueueDef) {
-    let kind = vhost.metadata().default_queue_type.as_ref();
+    let kind = vhost.metadata.default_queue_type.as_ref();
     let Some(kind) = kind.filter(|_| !queue.is_internal()) else { return };
     // Other types are for queues that last: a default must not break those that do not.
     let is_fit = QueueKind::of_name(kind).is_some_and(QueueKind::is_for_temporary)
@@ -411,25 +411,25 @@ impl<'v> Removal<'v> {
         let Some((exchange, bindings)) = self.vhost.take_exchange(name) else { return };
         self.bindings(bindings, Some(name));
         if exchange.durable {
-            let (vhost, name) = (self.vhost.name().clone(), name.clone());
+            let (vhost, name) = (self.vhost.name.clone(), name.clone());
             self.log.push(Command::DeleteExchange { vhost, name, if_unused: false });
         }
-        self.removed.push(Removed::Exchange { vhost: self.vhost.name().clone(), exchange });
+        self.removed.push(Removed::Exchange { vhost: self.vhost.name.clone(), exchange });
     }
 
     /// Takes note of bindings that are gone; `gone` is the exchange they went with.
     fn bindings(&mut self, bindings: Vec<Arc<Binding>>, gone: Option<&Name>) {
         for binding in bindings {
-            if Some(binding.source()) != gone {
-                self.lighter.push(binding.source().clone());
+            if Some(&binding.source) != gone {
+                self.lighter.push(binding.source.clone());
             }
-            self.removed.push(Removed::Binding { vhost: self.vhost.name().clone(), binding });
+            self.removed.push(Removed::Binding { vhost: self.vhost.name.clone(), binding });
         }
     }
 
     fn finish(mut self) -> Outcome {
         while let Some(name) = self.lighter.pop() {
-            let is_unused = self.vhost.routes().n_bindings_from(&name) == 0;
+            let is_unused = self.vhost.routes.n_bindings_from(&name) == 0;
             let goes = self.vhost.exchange(&name).is_some_and(|exchange| exchange.auto_delete);
             if is_unused && goes && self.mode == AutoDelete::Follow {
                 self.exchange(&name);

@@ -107,7 +107,7 @@ impl Commands<'_> {
     fn put_all(&mut self) {
         let state = self.state;
         for vhost in state.vhosts() {
-            let (name, metadata) = (vhost.name().clone(), vhost.metadata().clone());
+            let (name, metadata) = (vhost.name.clone(), vhost.metadata.clone());
             (self.put)(Command::CreateVhost { vhost: name, metadata });
             self.put_resources(vhost);
             settings(vhost, self.put);
@@ -124,22 +124,22 @@ impl Commands<'_> {
         let all = self.extent == SnapshotOf::Everything;
         for exchange in vhost.exchanges() {
             if !exchange.comes_with_vhosts() && (all || exchange.durable) {
-                (self.put)(exchange_redeclaration(vhost.name(), exchange));
+                (self.put)(exchange_redeclaration(&vhost.name, exchange));
             }
         }
         for queue in vhost.queues().filter(|queue| all || queue.durable) {
             (self.put)(redeclaration(queue));
         }
-        for binding in vhost.routes().bindings() {
+        for binding in vhost.routes.bindings() {
             if all || vhost.is_durable(binding, self.is_to_durable_queue(binding)) {
-                let spec = self.spec(vhost.name(), binding);
+                let spec = self.spec(&vhost.name, binding);
                 (self.put)(Command::Bind(spec));
             }
         }
     }
 
     fn is_to_durable_queue(&self, binding: &Binding) -> bool {
-        match binding.destination() {
+        match &binding.destination {
             Destination::Queue(id) => self.state.queue_by_id(*id).is_some_and(|it| it.durable),
             Destination::Exchange(_) => false,
         }
@@ -160,17 +160,17 @@ impl Commands<'_> {
 }
 
 fn settings(vhost: &Vhost, put: &mut dyn FnMut(Command)) {
-    let name = || vhost.name().clone();
+    let name = || vhost.name.clone();
     // After the queues: there may be more than a limit set later allows.
-    if vhost.limits() != VhostLimits::default() {
-        put(Command::SetVhostLimits { vhost: name(), limits: vhost.limits() });
+    if vhost.limits != VhostLimits::default() {
+        put(Command::SetVhostLimits { vhost: name(), limits: vhost.limits });
     }
     for scope in [PolicyScope::User, PolicyScope::Operator] {
-        for policy in vhost.policies().iter(scope) {
-            put(Command::SetPolicy { scope, vhost: name(), policy: policy.spec().clone() });
+        for policy in vhost.policies.iter(scope) {
+            put(Command::SetPolicy { scope, vhost: name(), policy: policy.spec.clone() });
         }
     }
-    for (component, parameter, value) in vhost.parameters().iter() {
+    for (component, parameter, value) in vhost.parameters.iter() {
         put(Command::SetParameter {
             vhost: name(),
             component: component.clone(),
@@ -181,14 +181,14 @@ fn settings(vhost: &Vhost, put: &mut dyn FnMut(Command)) {
 }
 
 fn access(user: &User, put: &mut dyn FnMut(Command)) {
-    let name = || user.name().clone();
+    let name = || user.name.clone();
     put(Command::CreateUser {
         user: name(),
-        password: user.password().clone(),
+        password: user.password.clone(),
         tags: user.tags().to_vec(),
     });
-    if user.limits() != UserLimits::default() {
-        put(Command::SetUserLimits { user: name(), limits: user.limits() });
+    if user.limits != UserLimits::default() {
+        put(Command::SetUserLimits { user: name(), limits: user.limits });
     }
     for (vhost, permissions) in user.permissions() {
         put(Command::SetPermissions {

@@ -10,7 +10,6 @@ use super::resources::Resources;
 use crate::command::Command;
 use crate::outcome::Removed;
 use crate::queue_type::ConnectionId;
-use crate::vhost::Vhost;
 
 /// Queues and bindings that one [`Command::DeleteExclusiveQueues`] deletes.
 const EXCLUSIVE_AT_ONCE: usize = 512;
@@ -74,15 +73,13 @@ impl Resources {
         };
         let may_lose = |source: &Name| {
             let goes_with_its_last = vhost.exchange(source).is_some_and(|it| it.auto_delete);
-            Some(source) == name
-                || !goes_with_its_last
-                || vhost.routes().n_bindings_from(source) > n
+            Some(source) == name || !goes_with_its_last || vhost.routes.n_bindings_from(source) > n
         };
-        let from = name.into_iter().flat_map(|name| vhost.routes().bindings_from(name));
-        let to = vhost.routes().bindings_to(goes);
+        let from = name.into_iter().flat_map(|name| vhost.routes.bindings_from(name));
+        let to = vhost.routes.bindings_to(goes);
         // Of those that lead from it to itself there is one for each key at most.
-        let to = to.filter(|binding| Some(binding.source()) != name);
-        from.chain(to).filter(|binding| may_lose(binding.source())).take(n).cloned().collect()
+        let to = to.filter(|binding| Some(&binding.source) != name);
+        from.chain(to).filter(|binding| may_lose(&binding.source)).take(n).cloned().collect()
     }
 
     /// The first exclusive queues of a connection: one, or as many as have few bindings together.
@@ -90,7 +87,7 @@ impl Resources {
         let mut n = 0;
         let some = self.queues().exclusive_of(owner).take_while(|queue| {
             let (is_first, to_it) = (n == 0, Destination::Queue(queue.id));
-            let routes = self.vhost(&queue.vhost).map(Vhost::routes).into_iter();
+            let routes = self.vhost(&queue.vhost).map(|vhost| &vhost.routes).into_iter();
             n += 1 + routes.flat_map(|it| it.bindings_to(&to_it)).take(EXCLUSIVE_AT_ONCE).count();
             is_first || n <= EXCLUSIVE_AT_ONCE
         });

@@ -41,14 +41,14 @@ fn users() {
     let s = &mut with_user();
     let alice = s.user("alice").unwrap();
     assert!(alice.has_tag("administrator") && !alice.has_tag("monitoring"));
-    assert!(alice.password().verify(b"secret"));
+    assert!(alice.password.verify(b"secret"));
     let password = PasswordHash::default;
     let again = Command::CreateUser { user: name("alice"), password: password(), tags: vec![] };
     assert_eq!(refused(s, again).1, "User \"alice\" already exists");
     let unknown = Command::SetPassword { user: name("bob"), password: password() };
     assert_eq!(refused(s, unknown), (ErrorKind::NotFound, "User 'bob' does not exist".to_owned()));
     apply(s, Command::SetPassword { user: name("alice"), password: password() }).unwrap();
-    assert!(!s.user("alice").unwrap().password().verify(b""));
+    assert!(!s.user("alice").unwrap().password.verify(b""));
     apply(s, Command::SetUserTags { user: name("alice"), tags: vec![name("x")] }).unwrap();
     assert!(s.user("alice").unwrap().has_tag("x"));
     assert_eq!(
@@ -165,14 +165,14 @@ fn the_matching_policy_of_the_highest_priority_applies() {
     }
     let effective = |s: &State| {
         let vhost = s.vhost(V).unwrap();
-        let found = vhost.policies().of_queue(PolicyScope::User, vhost.queue("logs.a").unwrap());
-        found.map(|policy| policy.spec().name.to_string())
+        let found = vhost.policies.of_queue(PolicyScope::User, vhost.queue("logs.a").unwrap());
+        found.map(|policy| policy.spec.name.to_string())
     };
     assert_eq!(effective(s).as_deref(), Some("classic"));
     let vhost = s.vhost(V).unwrap();
-    let found = vhost.policies().of_exchange(PolicyScope::User, "logs.x").unwrap();
-    assert_eq!(found.spec().name, "exchanges");
-    assert!(vhost.policies().of_exchange(PolicyScope::Operator, "logs.x").is_none());
+    let found = vhost.policies.of_exchange(PolicyScope::User, "logs.x").unwrap();
+    assert_eq!(found.spec.name, "exchanges");
+    assert!(vhost.policies.of_exchange(PolicyScope::Operator, "logs.x").is_none());
     for name_of in ["classic", "logs"] {
         let (scope, name_of) = (PolicyScope::User, name(name_of));
         apply(s, Command::ClearPolicy { scope, vhost: name(V), name: name_of }).unwrap();
@@ -217,8 +217,8 @@ fn parameters_are_kept_by_component() {
     };
     apply(s, set("shovel")).unwrap();
     apply(s, set("federation-upstream")).unwrap();
-    assert_eq!(s.vhost(V).unwrap().parameters().iter().count(), 2);
-    assert_eq!(s.vhost(V).unwrap().parameters().get("shovel", "n"), Some(&value()));
+    assert_eq!(s.vhost(V).unwrap().parameters.iter().count(), 2);
+    assert_eq!(s.vhost(V).unwrap().parameters.get("shovel", "n"), Some(&value()));
     apply(s, clear("shovel")).unwrap();
     assert_eq!(refused(s, clear("shovel")).0, ErrorKind::NotFound);
     apply(s, Command::SetGlobalParameter { name: name("g"), value: value() }).unwrap();

@@ -9,7 +9,7 @@ fn delaying(exchange_name: &str, arguments: &[(&'static str, Value)]) -> Command
 
 fn delays(state: &State, exchange: &str) -> bool {
     let vhost = state.vhost(V).unwrap();
-    vhost.policies().exchange_settings(vhost.exchange(exchange).unwrap()).delays
+    vhost.policies.exchange_settings(vhost.exchange(exchange).unwrap()).delays
 }
 
 /// The queue that the broker declares for a delaying exchange.

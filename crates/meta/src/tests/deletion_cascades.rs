@@ -27,8 +27,8 @@ fn what_is_bound_to_the_nodes_own_exchanges_comes_back() {
     for name in NODE_EXCHANGES {
         assert!(restored.exchange(V, name).unwrap().internal, "{name}");
         assert!(copy.exchange(V, name).unwrap().internal, "{name}");
-        assert_eq!(restored.vhost(V).unwrap().routes().n_bindings_from(name), 1, "{name}");
-        assert_eq!(copy.vhost(V).unwrap().routes().n_bindings_from(name), 1, "{name}");
+        assert_eq!(restored.vhost(V).unwrap().routes.n_bindings_from(name), 1, "{name}");
+        assert_eq!(copy.vhost(V).unwrap().routes.n_bindings_from(name), 1, "{name}");
     }
 }
 
@@ -45,7 +45,7 @@ fn a_snapshot_may_lack_the_nodes_own_exchanges() {
     }
     let restored = State::restore(&record).unwrap();
     for name in NODE_EXCHANGES {
-        assert_eq!(restored.vhost(V).unwrap().routes().n_bindings_from(name), 1, "{name}");
+        assert_eq!(restored.vhost(V).unwrap().routes.n_bindings_from(name), 1, "{name}");
     }
 }
 
@@ -75,7 +75,7 @@ fn a_new_virtual_host_has_the_predeclared_exchanges() {
     );
     assert!(vhost.exchanges().all(|x| x.durable && !x.auto_delete && x.is_predeclared()));
     let mut out = Vec::new();
-    let outcome = vhost.routes().route(b"amq.fanout", &[b""], None, &mut out);
+    let outcome = vhost.routes.route(b"amq.fanout", &[b""], None, &mut out);
     assert_eq!(outcome, RouteOutcome::Routed);
 }
 

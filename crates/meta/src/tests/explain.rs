@@ -58,7 +58,7 @@ proptest! {
         let s = &mut state();
         declare(s, declared);
         policies.iter().for_each(|policy| drop(set(s, policy)));
-        let (queue, policies) = (s.queue(V, "q").unwrap(), s.vhost(V).unwrap().policies());
+        let (queue, policies) = (s.queue(V, "q").unwrap(), &s.vhost(V).unwrap().policies);
         let sources = setting_sources(policies, queue);
         let value = |name| sources.iter().find(|it| it.name == name).and_then(|it| it.value.as_u64());
         let settings = s.queue_settings(queue);
@@ -66,7 +66,7 @@ proptest! {
         prop_assert_eq!(value("max-length-bytes"), settings.length.bytes_max);
         prop_assert_eq!(value("message-ttl"), settings.message_ttl_ms);
         prop_assert_eq!(value("expires"), settings.expires_ms);
-        let default = queue.kind.capabilities().delivery_limit_default().map(u64::from);
+        let default = queue.kind.capabilities().delivery_limit_default.map(u64::from);
         let limit = settings.delivery_limit.map(u64::from);
         prop_assert_eq!(value("delivery-limit").or(default), limit);
         for SettingSource { origin, given: [argument, user, operator], value, .. } in &sources {
@@ -100,7 +100,7 @@ proptest! {
         declare(s, declared);
         before.iter().for_each(|policy| drop(set(s, policy)));
         let queue_settings = |s: &State| {
-            s.vhost(V).unwrap().policies().settings_of_queue(s.queue(V, "q").unwrap())
+            s.vhost(V).unwrap().policies.settings_of_queue(s.queue(V, "q").unwrap())
         };
         let before = queue_settings(s);
         let mut then = s.clone();
@@ -172,10 +172,9 @@ fn a_policy_that_does_not_count_says_why() {
     ] {
         set(s, &it).unwrap();
     }
-    let policies = s.vhost(V).unwrap().policies();
+    let policies = &s.vhost(V).unwrap().policies;
     let standings = policy_standings(policies, PolicyScope::User, s.queue(V, "q").unwrap());
-    let told: Vec<_> =
-        standings.iter().map(|(it, standing)| (&*it.spec().name, *standing)).collect();
+    let told: Vec<_> = standings.iter().map(|(it, standing)| (&*it.spec.name, *standing)).collect();
     assert_eq!(
         told,
         [

@@ -188,6 +188,6 @@ fn settings_of_many_queues_are_worked_out_from_policies_read_once() {
         set(s, PolicyScope::User, &format!("p{n}"), &format!("{{\"max-length\":{}}}", n + 1));
     }
     let vhost = s.vhost(V).unwrap();
-    let all = vhost.queues().map(|queue| vhost.policies().queue_settings(queue));
+    let all = vhost.queues().map(|queue| vhost.policies.queue_settings(queue));
     assert!(all.into_iter().all(|settings| settings.length.messages_max == Some(1)));
 }

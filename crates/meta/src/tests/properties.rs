@@ -207,7 +207,7 @@ fn check_consistent(state: &State) {
         for queue in vhost.queues() {
             n_queues += 1;
             assert_eq!(state.queue_by_id(queue.id), Some(queue));
-            assert_eq!(vhost.routes().queue(queue.name.as_bytes()), Some(queue.id));
+            assert_eq!(vhost.routes.queue(queue.name.as_bytes()), Some(queue.id));
             assert_eq!(QueueDef::is_durable_id(queue.id), queue.durable);
             assert!(!queue.durable || queue.exclusive_owner.is_none());
             if let Some(owner) = queue.exclusive_owner {
@@ -215,22 +215,22 @@ fn check_consistent(state: &State) {
             }
         }
         for exchange in vhost.exchanges().filter(|exchange| !exchange.name.is_empty()) {
-            assert_eq!(vhost.routes().kind(&exchange.name), Some(exchange.routes_as()));
+            assert_eq!(vhost.routes.kind(&exchange.name), Some(exchange.routes_as()));
         }
         let mut n_bindings = 0;
-        for binding in vhost.routes().bindings() {
+        for binding in vhost.routes.bindings() {
             n_bindings += 1;
-            assert!(vhost.exchange(binding.source()).is_some());
-            match binding.destination() {
+            assert!(vhost.exchange(&binding.source).is_some());
+            match &binding.destination {
                 Destination::Queue(id) => {
-                    assert_eq!(state.queue_by_id(*id).unwrap().vhost, *vhost.name())
+                    assert_eq!(state.queue_by_id(*id).unwrap().vhost, *vhost.name)
                 }
                 Destination::Exchange(name) => assert!(vhost.exchange(name).is_some()),
             }
         }
-        let from = |x: &std::sync::Arc<ExchangeDef>| vhost.routes().n_bindings_from(&x.name);
+        let from = |x: &std::sync::Arc<ExchangeDef>| vhost.routes.n_bindings_from(&x.name);
         assert_eq!(vhost.exchanges().map(from).sum::<usize>(), n_bindings);
-        assert_eq!(vhost.routes().n_bindings(), n_bindings);
+        assert_eq!(vhost.routes.n_bindings(), n_bindings);
     }
     assert_eq!(n_queues, state.queues().len());
     for user in state.users().iter() {
@@ -254,8 +254,8 @@ impl Bound {
         }
         for vhost in state.vhosts() {
             for exchange in vhost.exchanges().filter(|exchange| exchange.auto_delete) {
-                let id = (vhost.name().clone(), exchange.name.clone());
-                if vhost.routes().n_bindings_from(&exchange.name) > 0 {
+                let id = (vhost.name.clone(), exchange.name.clone());
+                if vhost.routes.n_bindings_from(&exchange.name) > 0 {
                     self.0.insert(id);
                 } else {
                     assert!(!self.0.contains(&id), "an auto-delete exchange outlived its bindings");

@@ -21,7 +21,7 @@ fn clear(state: &mut State) {
 }
 
 fn sharded(state: &State) -> Sharded {
-    state.vhost(V).unwrap().policies().sharded().clone()
+    state.vhost(V).unwrap().policies.sharded().clone()
 }
 
 /// Carries out what follows from a change for the exchange `x`; returns it in words.

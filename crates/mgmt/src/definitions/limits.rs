@@ -58,7 +58,7 @@ pub fn set_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
 /// Removes a virtual host's limits.
 pub fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
-    let found = now.state.vhost(&vhost).map(meta::Vhost::limits);
+    let found = now.state.vhost(&vhost).map(|vhost| vhost.limits);
     if found.unwrap_or_default() == VhostLimits::default() {
         return Err(ApiError::new(Kind::ParameterNotFound, "no limits are set"));
     }
@@ -67,14 +67,14 @@ pub fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
 
 /// Sets one limit of a virtual host.
 pub fn put_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
-    let mut limits = now.vhost(request)?.limits();
+    let mut limits = now.vhost(request)?.limits;
     set_of_vhost(&mut limits, request.text("name")?, request.require("value")?)?;
     Ok(vec![Command::SetVhostLimits { vhost: request.vhost()?, limits }])
 }
 
 /// Removes one limit of a virtual host. COMPAT: one that is not set, or not known, is none; so with users.
 pub fn delete_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
-    let mut limits = now.vhost(request)?.limits();
+    let mut limits = now.vhost(request)?.limits;
     match request.text("name")? {
         "max-connections" => limits.max_connections = None,
         "max-queues" => limits.max_queues = None,
@@ -96,7 +96,7 @@ fn set_of_user(limits: &mut UserLimits, name: &str, value: &Value) -> Result<(),
 
 fn of_user(now: &Present<'_>, request: &Request) -> Result<UserLimits, ApiError> {
     let user = request.user()?;
-    let found = now.state.user(&user).map(meta::User::limits);
+    let found = now.state.user(&user).map(|user| user.limits);
     found.ok_or_else(|| MetaError::UserNotFound(user).into())
 }
 

@@ -35,15 +35,15 @@ impl Node {
 #[test]
 fn users_come_and_go() {
     let mut node = Node::new();
-    assert!(node.0.user("ada").unwrap().password().verify(b"x"));
+    assert!(node.0.user("ada").unwrap().password.verify(b"x"));
     assert_eq!(
         node.refused(add_user, json!({"user": "ada", "password": "x"})),
         (Kind::UserExists, "ada".to_owned())
     );
     node.ask(change_password, json!({"user": "ada", "password": "y"})).unwrap();
-    assert!(node.0.user("ada").unwrap().password().verify(b"y"));
+    assert!(node.0.user("ada").unwrap().password.verify(b"y"));
     node.ask(clear_password, json!({"user": "ada"})).unwrap();
-    assert!(node.0.user("ada").unwrap().password().is_empty());
+    assert!(node.0.user("ada").unwrap().password.is_empty());
     node.ask(set_user_tags, json!({"user": "ada", "tags": ["a", "b"]})).unwrap();
     assert!(node.0.user("ada").unwrap().has_tag("b"));
     node.ask(delete_user, json!({"user": "ada"})).unwrap();
@@ -56,16 +56,16 @@ fn users_come_and_go() {
 #[test]
 fn new_passwords_are_hashed_as_the_node_is_told() {
     let mut node = Node::new();
-    let by = |node: &Node, user: &str| node.0.user(user).unwrap().password().algorithm();
+    let by = |node: &Node, user: &str| node.0.user(user).unwrap().password.algorithm;
     for algorithm in HashAlgorithm::ALL {
         node.1 = algorithm;
         node.ask(change_password, json!({"user": "ada", "password": "y"})).unwrap();
         assert_eq!(by(&node, "ada"), algorithm);
-        assert!(node.0.user("ada").unwrap().password().verify(b"y"));
+        assert!(node.0.user("ada").unwrap().password.verify(b"y"));
         let hash = PasswordHash::by(algorithm, [7; 4], "z").to_base64();
         let bob = json!({"user": "bob", "password": hash, "pre_hashed_password": true});
         node.ask(add_user, bob).unwrap();
-        assert!(node.0.user("bob").unwrap().password().verify(b"z"));
+        assert!(node.0.user("bob").unwrap().password.verify(b"z"));
         node.ask(delete_user, json!({"user": "bob"})).unwrap();
     }
 }
@@ -76,7 +76,7 @@ fn a_password_may_come_as_its_hash() {
     let hash = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR";
     let request = json!({"user": "bob", "password": hash, "pre_hashed_password": true});
     node.ask(add_user, request).unwrap();
-    assert!(node.0.user("bob").unwrap().password().verify(b"test12"));
+    assert!(node.0.user("bob").unwrap().password.verify(b"test12"));
     let request = json!({"user": "eve", "password": "???", "pre_hashed_password": true});
     assert_eq!(node.refused(add_user, request).0, Kind::Invalid);
 }
@@ -122,7 +122,7 @@ fn vhosts_have_metadata() {
     assert_eq!(node.ask(add_vhost, json!({"vhost": "v"})), Ok(0));
     node.ask(update_vhost, json!({"vhost": "v", "description": "e"})).unwrap();
     node.ask(protect_vhost, json!({"vhost": "v"})).unwrap();
-    let metadata = node.0.vhost("v").unwrap().metadata().clone();
+    let metadata = node.0.vhost("v").unwrap().metadata.clone();
     assert_eq!(metadata.description, "e");
     assert_eq!(metadata.tags.len(), 2);
     assert_eq!(metadata.default_queue_type.as_deref(), Some("classic"));
@@ -145,7 +145,7 @@ fn limits_are_replaced_for_vhosts_and_merged_for_users() {
     let set = |definition: Value| json!({"vhost": "/", "user": "ada", "definition": definition});
     node.ask(set_vhost_limits, set(json!({"max-connections":5,"max-queues":2}))).unwrap();
     node.ask(set_vhost_limits, set(json!({"max-queues":3}))).unwrap();
-    let limits = node.0.vhost("/").unwrap().limits();
+    let limits = node.0.vhost("/").unwrap().limits;
     assert_eq!((limits.max_connections, limits.max_queues), (None, Some(3)));
     assert_eq!(
         node.refused(set_vhost_limits, set(json!({"bogus":5}))).1,
@@ -157,16 +157,16 @@ fn limits_are_replaced_for_vhosts_and_merged_for_users() {
 
     node.ask(set_user_limits, set(json!({"max-connections":5}))).unwrap();
     node.ask(set_user_limits, set(json!({"max-channels":2}))).unwrap();
-    let limits = node.0.user("ada").unwrap().limits();
+    let limits = node.0.user("ada").unwrap().limits;
     assert_eq!((limits.max_connections, limits.max_channels), (Some(5), Some(2)));
     assert_eq!(
         node.refused(set_user_limits, set(json!({"bogus":2}))).1,
         "Unrecognised terms [{<<\"bogus\">>,2}] in user-limits"
     );
     node.ask(delete_user_limit, json!({"user": "ada", "name": "max-channels"})).unwrap();
-    assert_eq!(node.0.user("ada").unwrap().limits().max_connections, Some(5));
+    assert_eq!(node.0.user("ada").unwrap().limits.max_connections, Some(5));
     node.ask(delete_user_limit, json!({"user": "ada", "name": "all"})).unwrap();
-    assert_eq!(node.0.user("ada").unwrap().limits(), meta::UserLimits::default());
+    assert_eq!(node.0.user("ada").unwrap().limits, meta::UserLimits::default());
     assert_eq!(node.refused(set_user_limits, set(json!(1))).0, Kind::Invalid);
 }
 
@@ -214,9 +214,9 @@ fn parameters_are_set_and_cleared() {
     let limits = json!({"vhost": "/", "component": "vhost-limits", "name": "limits",
         "value": {"max-queues": 7}});
     node.ask(set_parameter, limits.clone()).unwrap();
-    assert_eq!(node.0.vhost("/").unwrap().limits().max_queues, Some(7));
+    assert_eq!(node.0.vhost("/").unwrap().limits.max_queues, Some(7));
     node.ask(clear_parameter, limits).unwrap();
-    assert_eq!(node.0.vhost("/").unwrap().limits().max_queues, None);
+    assert_eq!(node.0.vhost("/").unwrap().limits.max_queues, None);
     assert_eq!(node.refused(clear_parameter, set("shovel")).0, Kind::ParameterNotFound);
     node.ask(set_global_parameter, json!({"name": "g", "value": {"a": 1}})).unwrap();
     node.ask(set_cluster_name, json!({"name": "c \"1\""})).unwrap();
@@ -258,13 +258,13 @@ fn a_user_is_put_as_by_rabbitmq() {
     };
     let bob = |node: &Node| node.0.user("bob").unwrap().clone();
     node.ask(put_user, put(json!({}))).unwrap();
-    assert!(bob(&node).password().is_empty() && bob(&node).has_tag("b"));
+    assert!(bob(&node).password.is_empty() && bob(&node).has_tag("b"));
     node.ask(put_user, put(json!({"password": "x", "tags": ["c"]}))).unwrap();
-    assert!(bob(&node).password().verify(b"x") && !bob(&node).has_tag("a"));
+    assert!(bob(&node).password.verify(b"x") && !bob(&node).has_tag("a"));
     node.ask(put_user, put(json!({}))).unwrap();
-    assert!(bob(&node).password().verify(b"x"), "a password that is not named stays");
+    assert!(bob(&node).password.verify(b"x"), "a password that is not named stays");
     node.ask(put_user, put(json!({"password_hash": ""}))).unwrap();
-    assert!(bob(&node).password().is_empty());
+    assert!(bob(&node).password.is_empty());
     for wrong in [
         json!({"password": "x", "password_hash": "y"}),
         json!({"password_hash": "???"}),
@@ -284,9 +284,9 @@ fn one_limit_is_put_or_deleted() {
     node.ask(put_vhost_limit, limit("max-queues")).unwrap();
     node.ask(put_vhost_limit, limit("max-connections")).unwrap();
     node.ask(delete_vhost_limit, limit("max-connections")).unwrap();
-    let limits = node.0.vhost("/").unwrap().limits();
+    let limits = node.0.vhost("/").unwrap().limits;
     assert_eq!((limits.max_connections, limits.max_queues), (None, Some(5)));
     node.ask(put_user_limit, limit("max-channels")).unwrap();
-    assert_eq!(node.0.user("ada").unwrap().limits().max_channels, Some(5));
+    assert_eq!(node.0.user("ada").unwrap().limits.max_channels, Some(5));
     assert_eq!(node.refused(put_user_limit, limit("bogus")).0, Kind::Invalid);
 }

@@ -57,8 +57,8 @@ impl Shown<'_> {
         let def = self.queue.def();
         let node = self.management.node_info.name.as_str();
         let policy = |scope| {
-            let policy = self.vhost.policies().of_queue(scope, def);
-            json!(policy.map_or("", |policy| policy.spec().name.as_str()))
+            let policy = self.vhost.policies.of_queue(scope, def);
+            json!(policy.map_or("", |policy| policy.spec.name.as_str()))
         };
         Some(match column {
             "name" => json!(def.name.as_str()),
@@ -104,7 +104,7 @@ impl Shown<'_> {
 
     /// COMPAT: no settings are an empty list.
     fn effective_policy(&self) -> Value {
-        let settings = self.vhost.policies().settings_of_queue(self.queue.def());
+        let settings = self.vhost.policies.settings_of_queue(self.queue.def());
         if settings.is_empty() { json!([]) } else { Value::Object(settings) }
     }
 
@@ -170,7 +170,7 @@ impl Shown<'_> {
     }
 
     fn settings(&self) -> QueueSettings {
-        self.vhost.policies().queue_settings(self.queue.def())
+        self.vhost.policies.queue_settings(self.queue.def())
     }
 
     fn stream_figure(stream: &Stream, column: &str) -> Option<Value> {

@@ -83,7 +83,7 @@ impl fmt::Display for Closing<'_> {
             write!(f, ", vhost: '{}', user: '{}'", identity.vhost, identity.user)?;
         }
         let now_ms = task.server.clock.now().monotonic_ms;
-        write!(f, ", duration: '{}')", Duration(now_ms.saturating_sub(task.entry.accepted_ms())))
+        write!(f, ", duration: '{}')", Duration(now_ms.saturating_sub(task.entry.accepted_ms)))
     }
 }
 

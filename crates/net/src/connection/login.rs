@@ -22,7 +22,7 @@ struct LoggedIn {
 /// The way of a client into the node, from its acceptance to a virtual host.
 pub(super) struct Entry {
     /// Monotonic milliseconds.
-    accepted_ms: u64,
+    pub(super) accepted_ms: u64,
     /// The place among those that have not opened a virtual host yet.
     handshake: Option<Place>,
     /// The user that logged in, until the session is opened.
@@ -47,10 +47,6 @@ impl Entry {
     /// The client has sent something.
     pub(super) fn heard(&self) {
         self.handshake.as_ref().inspect(|place| place.heard());
-    }
-
-    pub(super) const fn accepted_ms(&self) -> u64 {
-        self.accepted_ms
     }
 
     /// The reason why the login was refused.
@@ -175,7 +171,7 @@ impl Task {
         let identity = self.identity(logged_in, vhost);
         let (user, vhost) = (identity.user.clone(), identity.vhost.clone());
         let session =
-            Session::open(broker, identity, Arc::<dyn TaskOutbox>::clone(self.writer.outbox()))?;
+            Session::open(broker, identity, Arc::<dyn TaskOutbox>::clone(&self.writer.outbox))?;
         self.entry.handshake = None;
         tracing::info!(
             connection = %self.name,

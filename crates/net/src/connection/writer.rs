@@ -32,7 +32,7 @@ const N_INLINE_BATCHES_MAX: usize = 4;
 pub(super) struct Writer {
     /// Taken by the drop only.
     to_peer: Option<SocketWriter>,
-    outbox: Arc<dyn TaskOutbox>,
+    pub(super) outbox: Arc<dyn TaskOutbox>,
     batch: Mutex<WriteBatch>,
     /// The connection's task, as of its last sleep.
     task: Mutex<Option<Waker>>,
@@ -110,10 +110,6 @@ impl Writer {
         self.to_peer.as_ref().expect("a writer is not dropped while it is used")
     }
 
-    pub(super) const fn outbox(&self) -> &Arc<dyn TaskOutbox> {
-        &self.outbox
-    }
-
     /// Bytes written are counted here from now on.
     pub(super) fn count(&self, stats: Arc<broker::Connection>) {
         self.stats.get_or_init(|| stats);
@@ -131,7 +127,7 @@ impl Writer {
         let Some(mut batch) = taken else { return Poll::Pending };
         if batch.is_written() {
             self.outbox.poll_take(&mut Context::from_waker(&self.inline_waker), &mut batch)
-        } else if batch.is_watched() && self.outbox.has_settled() {
+        } else if batch.is_watched && self.outbox.has_settled() {
             Poll::Ready(())
         } else if let Some((file, from)) = batch.file()
             && file.poll_at_hand(from, cx.waker()).is_pending()
@@ -152,11 +148,11 @@ impl Writer {
         let Some(mut batch) = self.try_batch() else { return Ok(Flushed::Done) };
         for _ in 0..n_batches_max {
             let wrote = self.write(&mut batch).map_err(Disconnect::Io)?;
-            let has_settled = batch.is_watched() && self.outbox.has_settled();
+            let has_settled = batch.is_watched && self.outbox.has_settled();
             if wrote == Wrote::Some {
                 return Ok(if has_settled { Flushed::TaskNeeded } else { Flushed::Done });
             }
-            if let Some(close_mode) = batch.close_mode() {
+            if let Some(close_mode) = batch.close_mode {
                 return Err(Disconnect::Closed(close_mode));
             }
             if has_settled || batch.has_refusal() || !batch.resume().is_empty() {
@@ -234,10 +230,10 @@ impl Writer {
                 return is_first;
             }
             let is_done = self.write(&mut batch).is_ok_and(|wrote| wrote == Wrote::All)
-                && batch.close_mode().is_none()
+                && batch.close_mode.is_none()
                 && batch.resume().is_empty()
                 && !batch.has_refusal()
-                && !batch.is_watched();
+                && !batch.is_watched;
             if !is_done {
                 return true;
             }
@@ -249,7 +245,7 @@ impl Writer {
     fn write(&self, batch: &mut WriteBatch) -> io::Result<Wrote> {
         stdx::walk::step("write");
         let wrote = self.write_bytes(batch)?;
-        if batch.is_watched() {
+        if batch.is_watched {
             self.outbox.wrote(batch);
         }
         Ok(wrote)

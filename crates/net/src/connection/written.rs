@@ -44,7 +44,7 @@ impl Written {
 
     /// Deliveries that nobody acknowledges were written: the broker hears of it.
     fn settle(&mut self, writer: &Writer, session: &mut Option<Session>) {
-        while writer.outbox().take_settled(&mut self.settles) {
+        while writer.outbox.take_settled(&mut self.settles) {
             match session {
                 Some(session) => session.settle_written(&mut self.settles),
                 None => self.settles.clear(),

@@ -68,7 +68,7 @@ impl Site {
         let one = ListenAddress::One("127.0.0.1:0".parse().unwrap());
         let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), tls: None };
         let listener = Listener::bind(one, 128, service).unwrap();
-        let address = listener.address();
+        let address = listener.address;
         let rules = Rules { loopback_users: vec!["guest".to_owned()], anonymous: None };
         let mut settings = ServerSettings {
             nodelay: true,

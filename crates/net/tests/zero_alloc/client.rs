@@ -141,7 +141,7 @@ impl Client {
     /// Waits for something in the outbox, and takes it.
     pub(crate) async fn listen(&mut self) {
         poll_fn(|cx| self.outbox.poll_take(cx, &mut self.batch)).await;
-        assert!(self.batch.close_mode().is_none());
+        assert!(self.batch.close_mode.is_none());
         self.output.clear();
         while !self.batch.is_written() {
             let mut slices = [IoSlice::new(&[]); 32];

@@ -144,7 +144,7 @@ impl<'q> WaitingPublishers<'q> {
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending(self) -> PendingConfirms {
-        let now_ms = self.0.context.services().storage().time().unix_ms();
+        let now_ms = self.0.context.services.storage.time.unix_ms();
         let state = stdx::lock(&self.0.state);
         let facts = state.machine.facts();
         PendingConfirms {
@@ -184,7 +184,7 @@ impl<'q> WaitingPublishers<'q> {
     /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
-        let time = self.0.context.services().storage().time();
+        let time = &self.0.context.services.storage.time;
         let state = stdx::lock(&self.0.state);
         let first = state.publishing.confirms.as_ref()?.first_of(publisher)?;
         let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;

@@ -14,11 +14,14 @@ use store::backlog::Lookup;
 /// A consumer, or the taker of `basic.get`s of one channel, at its queue.
 #[derive(Debug)]
 pub struct Consumer {
-    pub(crate) queue: Arc<QuorumQueue>,
+    /// Its queue.
+    pub queue: Arc<QuorumQueue>,
     /// The number that the machine knows it by.
     pub(crate) id: u64,
-    channel: ChannelId,
-    is_no_ack: bool,
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Whether being delivered to it settles a message.
+    pub is_no_ack: bool,
     is_active: Arc<AtomicBool>,
 }
 
@@ -30,21 +33,6 @@ impl Consumer {
         is_active: Arc<AtomicBool>,
     ) -> Self {
         Self { queue, id, channel, is_no_ack, is_active }
-    }
-
-    /// Its queue.
-    pub const fn queue(&self) -> &Arc<QuorumQueue> {
-        &self.queue
-    }
-
-    /// Its channel.
-    pub const fn channel(&self) -> ChannelId {
-        self.channel
-    }
-
-    /// Whether being delivered to it settles a message.
-    pub const fn is_no_ack(&self) -> bool {
-        self.is_no_ack
     }
 
     /// Whether it is given deliveries: not cancelled, by whomever, and no taker of `basic.get`s.

@@ -112,7 +112,7 @@ impl Turn<'_> {
         let (backlog, seen_below) = (&state.content.backlog, state.seen_below);
         let (outbox, link) = (Arc::clone(&feed.outbox), feed.link);
         let settled_by_write = feed.checkout.settling == AckMode::Auto;
-        let host = queue.context.services().host();
+        let host = queue.context.services.host();
         let owner = host.is_traced().then_some((feed.connection, feed.channel));
         let (mut n_given, mut n_again, mut lost) = (0, 0, Vec::new());
         let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
@@ -237,10 +237,10 @@ impl Turn<'_> {
             let number = std::iter::once(assigned.number);
             match self.give_got(consumer, (link, &**outbox), &assigned, n_ready) {
                 Some(true) => {
-                    if consumer.is_no_ack() {
+                    if consumer.is_no_ack {
                         self.settle(consumer.id, Outcome::Accepted, number);
                     }
-                    let what = if consumer.is_no_ack() { Count::GotAuto } else { Count::Got };
+                    let what = if consumer.is_no_ack { Count::GotAuto } else { Count::Got };
                     let again = u64::from(is_redelivered(&assigned, self.state.seen_below));
                     for tally in counted {
                         tally.add(what, 1);
@@ -295,10 +295,10 @@ impl Turn<'_> {
         let delivery =
             Delivery { position, redelivered, message: &message, settled_by_write: false };
         self.wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
-            let (channel, no_ack) = (consumer.channel(), consumer.is_no_ack());
+            let (channel, no_ack) = (consumer.channel, consumer.is_no_ack);
             sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
         }));
-        let host = self.queue.context.services().host();
+        let host = self.queue.context.services.host();
         if host.is_traced()
             && let Some(owner) = self.state.members.owner(consumer.id)
         {

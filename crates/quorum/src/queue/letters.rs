@@ -188,7 +188,7 @@ impl RuledQueue for QuorumQueue {
                 turn.state.letters.undelivered = None;
             }
             let n_arrived = arrived.iter().map(|it| it.end - it.start).sum();
-            turn.queue.context.services().storage().deaths().note_confirmed(n_arrived);
+            turn.queue.context.services.storage.deaths.note_confirmed(n_arrived);
             letters_arrived(turn, &arrived);
             if let Some((lost_at, to)) = lost_at.zip(turn.state.letters.to.as_deref()) {
                 tell_of_lost(turn.queue.def(), to, lost_at);
@@ -235,7 +235,7 @@ fn letters_arrived(turn: &mut Turn<'_>, numbers: &[NumberRange]) {
     turn.letters_departed(numbers);
     let upto = DurabilityToken::by_log(turn.record(0, &[]));
     for Confirm { publisher, sequence } in waiting {
-        let wal = turn.queue.context.services().storage().wal();
+        let wal = &turn.queue.context.services.storage.wal;
         publisher.answer_when_durable(wal, &upto, sequence);
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Default)]
 pub(crate) struct Members {
     by_id: BTreeMap<u64, Member>,
-    n_consumers: u64,
+    pub(crate) n_consumers: u64,
     last: u64,
     /// Channels that have held a message for too long.
     pub(crate) overdue: Vec<AckTimeout>,
@@ -136,11 +136,6 @@ impl Members {
     /// Takes away one that gets nothing any more.
     pub(crate) fn remove(&mut self, id: u64) {
         self.by_id.remove(&id);
-    }
-
-    /// Those that get messages.
-    pub(crate) const fn n_consumers(&self) -> u64 {
-        self.n_consumers
     }
 
     /// Takes all away, and returns those that got messages.

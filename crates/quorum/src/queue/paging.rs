@@ -60,7 +60,7 @@ impl PagedQueue for QuorumQueue {
         let mut state = stdx::lock(&self.state);
         let head = state.head();
         let QueueState { paging, content, .. } = &mut *state;
-        paging.next_job(self.context.services(), (&mut content.backlog, head), image)
+        paging.next_job(&self.context.services, (&mut content.backlog, head), image)
     }
 
     fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
@@ -74,7 +74,7 @@ impl PagedQueue for QuorumQueue {
             let lost = turn.state.content.upkeep(&self.context).loaded(page, loaded);
             if let Some(Lost { positions, reason, dropped }) = lost {
                 let n_lost: u64 = positions.iter().map(|range| range.end - range.start).sum();
-                self.context.services().storage().count_lost(n_lost);
+                self.context.services.storage.count_lost(n_lost);
                 tracing::error!(
                     queue = %self.def().name,
                     vhost = %self.def().vhost,
@@ -91,7 +91,7 @@ impl PagedQueue for QuorumQueue {
 
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
         let state = stdx::lock(&self.state);
-        let pool = self.context.services().storage().pool();
+        let pool = &self.context.services.storage.pool;
         let found = Looks::of(&state.content.backlog).find(pool, toward)?;
         let standings = state.machine.facts().standings(&found.span);
         Some((found, standings))

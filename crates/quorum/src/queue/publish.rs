@@ -36,7 +36,7 @@ impl Turn<'_> {
         let kept = take_promises(self, (first, on_consume), messages.len() as u64, refused);
         let upto = DurabilityToken::by_log(self.record(first, messages));
         for Confirm { publisher, sequence } in kept {
-            let wal = self.queue.context.services().storage().wal();
+            let wal = &self.queue.context.services.storage.wal;
             publisher.answer_when_durable(wal, &upto, sequence);
         }
         // Nobody waits for the disk where a consumer's word counts.

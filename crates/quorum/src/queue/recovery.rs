@@ -68,7 +68,7 @@ impl LoggedMachine {
 
     /// Has the log keep what it has. Returns the machine, if the log has one.
     fn retain(self, queue: &QuorumQueue) -> Option<(Machine, CommandLog)> {
-        let (wal, owner) = (queue.context.services().storage().wal(), Owner(queue.def().id.0));
+        let (wal, owner) = (&queue.context.services.storage.wal, Owner(queue.def().id.0));
         self.segments.clone().retain(wal, owner);
         let form = self.form.map(|(segment, form)| (segment, form.len() as u64));
         if let Some((segment, _)) = form {
@@ -95,7 +95,7 @@ impl QuorumQueue {
         services: Arc<Services>,
         (logged, seen_below): (LoggedMachine, Option<u64>),
     ) -> Arc<Self> {
-        let state = QueueState::new(settings, services.storage().time().unix_ms());
+        let state = QueueState::new(settings, services.storage.time.unix_ms());
         let queue = Self::of(def, services, state);
         queue.counters.set_confirm_on(confirm_on(settings));
         if let Some((machine, log)) = logged.retain(&queue) {

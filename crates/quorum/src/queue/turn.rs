@@ -48,7 +48,7 @@ impl<'t> Turn<'t> {
         wakes: &'t mut Wakes,
     ) -> Self {
         let work = state.work.take().unwrap_or_default();
-        let now_ms = queue.context.services().storage().time().unix_ms();
+        let now_ms = queue.context.services.storage.time.unix_ms();
         Self { queue, state, work, wakes, now_ms }
     }
 
@@ -81,7 +81,7 @@ impl<'t> Turn<'t> {
         let placed = placed(&effects.stored, first, messages);
         let appended = content.keep_commands(context, placed.clone(), commands);
         self.state.log.note(context, &appended);
-        let durable = context.services().storage().wal().durable_upto();
+        let durable = context.services.storage.wal.durable_upto();
         self.queue.entries.note(appended.upto, durable);
         for (at, incoming) in placed {
             content.store(context, (at, Some(appended.at.segment)), incoming);
@@ -101,14 +101,14 @@ impl<'t> Turn<'t> {
             }
         }
         let Self { queue, state, mut work, wakes, now_ms } = self;
-        let (context, services) = (&queue.context, queue.context.services());
+        let (context, services) = (&queue.context, &queue.context.services);
         if let Some(confirms) = &mut state.publishing.confirms {
             confirms.tell(wakes);
             let n_overdue = work.effects.n_confirms_overdue;
             queue.counters.note_confirms(state.machine.facts().n_waiting(), n_overdue);
         }
         state.content.log_settled(context);
-        state.content.trim(services.storage().pool());
+        state.content.trim(&services.storage.pool);
         if !state.is_deleted && state.log.is_form_due() {
             state.log.write_form(context, state.machine.get(), &queue.entries);
         }
@@ -120,7 +120,7 @@ impl<'t> Turn<'t> {
             state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
         }
         let (deaths, to) =
-            (services.storage().deaths(), state.machine.facts().settings().dead_letters);
+            (&services.storage.deaths, state.machine.facts().settings().dead_letters);
         for (reason, n) in Reason::ALL.into_iter().zip(work.effects.n_died) {
             if n > 0 {
                 deaths.note(context.def().kind, to, reason, n);
@@ -132,7 +132,7 @@ impl<'t> Turn<'t> {
         }
         let facts = state.machine.facts();
         let n_messages = (facts.n_ready(), facts.n_held());
-        let n_consumers = state.members.n_consumers();
+        let n_consumers = state.members.n_consumers;
         queue.counters.note(n_messages, n_consumers, &state.content.backlog, &queue.context);
         queue.counters.note_departing(facts.n_departing());
         let is_sending_wanted = state.is_sending_wanted();
@@ -160,7 +160,7 @@ impl<'t> Turn<'t> {
                 continue;
             }
             for at in range.start..range.end {
-                self.state.content.release(context.services().storage().pool(), at);
+                self.state.content.release(&context.services.storage.pool, at);
             }
         }
         if !together.is_empty() {
@@ -177,7 +177,7 @@ impl<'t> Turn<'t> {
                 sink.event(feed.cancelled());
             }));
         }
-        let pool = context.services().storage().pool();
+        let pool = &context.services.storage.pool;
         let dropped = state.content.backlog.clear(pool);
         state.content.free(context, dropped);
         state.log.release(context);

@@ -222,7 +222,7 @@ fn arguments_are_part_of_the_identity_but_not_their_order() {
     assert_eq!(route(&routes, "direct", &["k"]), [1]);
     let gone =
         routes.unbind(&Name::from("direct"), queue(1), &RoutingKey::from("k"), &table(["b", "a"]));
-    assert_eq!(gone.unwrap().arguments(), &table(["a", "b"]));
+    assert_eq!(gone.unwrap().arguments, table(["a", "b"]));
     assert_eq!(route(&routes, "direct", &["k"]), [0; 0]);
     assert_eq!(routes.n_bindings(), 0);
 }
@@ -235,7 +235,7 @@ fn what_is_removed_takes_its_bindings_along() {
     bind(&mut routes, "direct", exchange("topic"), "b");
     bind(&mut routes, "fanout", queue(1), "");
     let gone = routes.remove_exchange("direct");
-    assert_eq!(gone.iter().filter(|b| b.source().as_str() == "direct").count(), 2);
+    assert_eq!(gone.iter().filter(|b| b.source.as_str() == "direct").count(), 2);
     assert_eq!(gone.len(), 3);
     assert_eq!(routes.n_bindings(), 1);
     assert_eq!(routes.remove_queue("q1").len(), 1);

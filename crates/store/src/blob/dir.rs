@@ -11,7 +11,7 @@ use crate::error::{Poison, Result, StoreError};
 #[derive(Debug)]
 pub(super) struct Dir {
     disk: Arc<dyn Disk>,
-    options: BlobOptions,
+    pub(super) options: BlobOptions,
     poison: Poison,
 }
 
@@ -22,10 +22,6 @@ impl Dir {
 
     pub(super) fn disk(&self) -> &dyn Disk {
         self.disk.as_ref()
-    }
-
-    pub(super) const fn options(&self) -> &BlobOptions {
-        &self.options
     }
 
     /// Whether anything in it survives a restart.

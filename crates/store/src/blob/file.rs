@@ -66,7 +66,7 @@ pub(super) struct OpenFile {
     /// The handle must stay: another file is about to take the name.
     is_pinned: bool,
     /// The time of the last read, in reads of the store.
-    last_read: u64,
+    pub(super) last_read: u64,
 }
 
 impl OpenFile {
@@ -98,10 +98,6 @@ impl OpenFile {
     pub(super) fn close(&mut self) {
         debug_assert!(!self.is_pinned, "the handle of the old file is needed until it is replaced");
         self.handle = None;
-    }
-
-    pub(super) const fn last_read(&self) -> u64 {
-        self.last_read
     }
 
     pub(super) const fn note_read(&mut self, at: u64) {

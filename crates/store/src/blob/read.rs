@@ -120,7 +120,7 @@ impl BlobStore {
             }
             Err(error) => return Err(error).context("open", &name)?,
         };
-        state.keep_open(number, &handle, self.dir.options().open_files_max);
+        state.keep_open(number, &handle, self.dir.options.open_files_max);
         Ok(Some(handle))
     }
 }

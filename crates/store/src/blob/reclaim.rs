@@ -129,7 +129,7 @@ impl BlobStore {
 
     fn step_rewrite(&self, rewrite: &mut Rewrite, bytes_max: u64) -> Result<Reclaimed> {
         let name = self.dir.file_name(rewrite.number);
-        let draft_name = draft_name(&self.dir.options().dir, rewrite.number);
+        let draft_name = draft_name(&self.dir.options.dir, rewrite.number);
         let moved_bytes = match self.dir.copy(rewrite, bytes_max, &name, &draft_name) {
             Ok(moved_bytes) => moved_bytes,
             Err(error) => {
@@ -159,7 +159,7 @@ impl BlobStore {
         };
         let table = format::table(rewrite.slots.iter());
         let seal = (rewrite.end, table.as_slice());
-        let begun = self.dir.options().stamper.stamp();
+        let begun = self.dir.options.stamper.stamp();
         let of_file = (rewrite.number, Stamps { begun, upto: begun.synced });
         let disk_bytes = match write_seal(draft.as_ref(), draft_name, of_file, seal) {
             Ok(disk_bytes) => disk_bytes,
@@ -180,7 +180,7 @@ impl BlobStore {
         let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
         let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: Arc::clone(&draft) };
         file.rewritten(by);
-        state.keep_open(rewrite.number, &draft, self.dir.options().open_files_max);
+        state.keep_open(rewrite.number, &draft, self.dir.options.open_files_max);
         Ok(freed_bytes)
     }
 }
@@ -226,7 +226,7 @@ impl Dir {
         }
         self.disk().rename(draft_name, name).context("rename", draft_name)?;
         if self.is_durable() {
-            self.disk().sync_dir(&self.options().dir).context("sync", &self.options().dir)?;
+            self.disk().sync_dir(&self.options.dir).context("sync", &self.options.dir)?;
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ impl State {
             return;
         }
         let n_excess = idle.len() - max;
-        idle.sort_unstable_by_key(|file| file.opened.last_read());
+        idle.sort_unstable_by_key(|file| file.opened.last_read);
         idle.into_iter().take(n_excess).for_each(|file| file.opened.close());
     }
 

@@ -62,7 +62,7 @@ impl BlobStore {
             self.dir.write_all(&mut writing, works).map_err(|error| self.dir.poison(error))?;
         let mut state = lock(&self.state);
         if state.finish(done, self.dir.is_durable()) {
-            state.close_idle(self.dir.options().open_files_max);
+            state.close_idle(self.dir.options.open_files_max);
             self.has_garbage.store(true, Ordering::Relaxed);
         }
         drop(state);
@@ -75,12 +75,12 @@ impl Dir {
     fn write_all(&self, writing: &mut Writing, works: Vec<Work>) -> Result<Vec<Done>> {
         let has_new = works.iter().any(|work| work.is_new);
         if has_new && !writing.has_dir {
-            open::make_dir(self.disk(), &self.options().dir)?;
+            open::make_dir(self.disk(), &self.options.dir)?;
             writing.has_dir = true;
         }
         let done = works.into_iter().map(|work| self.write_one(work)).collect::<Result<_>>()?;
         if has_new && self.is_durable() {
-            let dir = &self.options().dir;
+            let dir = &self.options.dir;
             self.disk().sync_dir(dir).context("sync", dir)?;
         }
         Ok(done)
@@ -97,7 +97,7 @@ impl Dir {
             }
         };
         if is_new {
-            begun = self.options().stamper.stamp();
+            begun = self.options.stamper.stamp();
             handle.write_at(0, &format::file_header(number, begun)).context("write", &name)?;
         }
         let mut disk_bytes = 0;
@@ -106,7 +106,7 @@ impl Dir {
             disk_bytes = u64::from(chunk.at) + chunk.bytes.len() as u64;
         }
         if let Some((table_at, table)) = &seal {
-            let stamps = Stamps { begun, upto: self.options().stamper.stamp().synced };
+            let stamps = Stamps { begun, upto: self.options.stamper.stamp().synced };
             disk_bytes = write_seal(handle.as_ref(), &name, (number, stamps), (*table_at, table))?;
         }
         if self.is_durable() {

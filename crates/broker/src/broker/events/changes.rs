@@ -67,7 +67,7 @@ impl Events<'_> {
     }
 
     fn about_removed(&self, binding: &Binding, all: &[Removed]) -> EventHeaders {
-        let (kind, name) = match binding.destination() {
+        let (kind, name) = match &binding.destination {
             Destination::Exchange(name) => ("exchange", name.clone()),
             Destination::Queue(id) => {
                 // It stands behind its bindings.
@@ -85,8 +85,8 @@ impl Events<'_> {
                 ("queue", queue.map(|queue| queue.name.clone()).unwrap_or_default())
             }
         };
-        let facts = bound(binding.source(), kind, &name, &binding.key().to_text());
-        facts.table("arguments", binding.arguments())
+        let facts = bound(&binding.source, kind, &name, &binding.key.to_text());
+        facts.table("arguments", &binding.arguments)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told of elsewhere")]

@@ -94,7 +94,7 @@ impl StreamRequests<'_> {
 
     /// Takes away what the client has at a stream, and does not know of yet.
     pub(super) fn leave(&self, stream: &Stream) -> Option<Left> {
-        let links = stream.leave(self.client.access.connection().id)?;
+        let links = stream.leave(self.client.access.connection.id)?;
         Some(Left { stream: stream.def().name.clone(), links })
     }
 
@@ -111,7 +111,7 @@ impl StreamRequests<'_> {
                 (stream.as_str(), known.and_then(|()| self.find_stream(stream)).map(drop))
             })
             .collect();
-        let connections = &self.client.access.broker().connections;
+        let connections = &self.client.access.broker.connections;
         let is_served = !connections.in_maintenance.load(Ordering::Relaxed);
         Ok(self.tell(StreamEvent::Metadata { origin, streams: &states, is_served }))
     }

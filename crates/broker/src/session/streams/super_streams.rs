@@ -21,7 +21,7 @@ impl SuperStreams<'_, '_> {
         self.require_on_exchange(Permission::Write, super_stream)?;
         let access = &self.0.client.access;
         let routed = access.own_vhost().and_then(|vhost| {
-            let (queues, key) = (access.view().meta.queues(), routing_key.as_bytes());
+            let (queues, key) = (access.view.meta.queues(), routing_key.as_bytes());
             meta::super_stream_route(vhost, queues, super_stream, key)
         });
         let names = routed.ok_or(StreamRefusal::StreamDoesNotExist)?;
@@ -47,7 +47,7 @@ impl SuperStreams<'_, '_> {
     fn partitions_of(&self, super_stream: &str) -> Result<Vec<Name>, StreamRefusal> {
         let access = &self.0.client.access;
         let found = access.own_vhost().and_then(|vhost| {
-            meta::super_stream_partitions(vhost, access.view().meta.queues(), super_stream)
+            meta::super_stream_partitions(vhost, access.view.meta.queues(), super_stream)
         });
         found.ok_or(StreamRefusal::StreamDoesNotExist)
     }
@@ -62,7 +62,7 @@ impl SuperStreams<'_, '_> {
             arguments: queue_arguments(arguments)?,
         };
         self.require_management(&wanted.name, &wanted.partitions)?;
-        let most = self.0.client.access.broker().limits().super_stream_partitions;
+        let most = self.0.client.access.broker.limits().super_stream_partitions;
         self.change("create", |_, vhost| wanted.create(vhost, most)).await.map(|()| Handled::Done)
     }
 

@@ -63,6 +63,15 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// The bytes to keep: a copy unless they are shared.
+    #[must_use]
+    pub fn to_shared(self) -> Bytes {
+        match self {
+            Self::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Self::Shared(bytes) => bytes.clone(),
+        }
+    }
+
     /// Length in bytes.
     #[must_use]
     pub fn len(self) -> usize {

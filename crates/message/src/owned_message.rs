@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Body, MessageRef, head_len, parse_record, put_head};
+use crate::{MessageRef, head_len, parse_record, put_head};
 
 /// A message, copied: the head of its record, and its body.
 #[derive(Clone, Debug)]
@@ -17,10 +17,7 @@ impl OwnedMessage {
     pub fn new(message: &MessageRef<'_>) -> Self {
         let mut head = Vec::with_capacity(head_len(message));
         put_head(&mut head, message);
-        let body = match message.body {
-            Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-            Body::Shared(bytes) => bytes.clone(),
-        };
+        let body = message.body.to_shared();
         Self { head: Bytes::from(head), body }
     }
 

@@ -6,6 +6,16 @@ use session::{Error, Negotiated, Request};
 use std::sync::Arc;
 use stdx::Now;
 
+/// Asks the settings or the front of whatever protocol.
+macro_rules! each {
+    ($of:expr, $one:ident => $answer:expr) => {
+        match $of {
+            Self::Amqp091($one) => $answer,
+            Self::Stream($one) => $answer,
+        }
+    };
+}
+
 /// A protocol that clients are served in, with its settings.
 #[derive(Clone, Debug)]
 pub enum Protocol {
@@ -18,10 +28,7 @@ pub enum Protocol {
 impl Protocol {
     /// The time a client has to open a virtual host.
     pub(crate) fn handshake_timeout_ms(&self) -> u64 {
-        match self {
-            Self::Amqp091(settings) => settings.handshake_timeout_ms,
-            Self::Stream(settings) => settings.handshake_timeout_ms,
-        }
+        each!(self, settings => settings.handshake_timeout_ms)
     }
 
     /// The front of a connection that has just come, to this port.
@@ -78,18 +85,12 @@ impl Front {
     }
 
     pub(crate) fn outbox(&self) -> Arc<dyn TaskOutbox> {
-        match self {
-            Self::Amqp091(front) => front.outbox(),
-            Self::Stream(front) => front.outbox(),
-        }
+        each!(self, front => front.outbox())
     }
 
     /// Decodes as much of `input` as can be decoded; what is asked for is appended to `requests`.
     pub(crate) fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
-        match self {
-            Self::Amqp091(front) => front.read(now, input, requests),
-            Self::Stream(front) => front.read(now, input, requests),
-        }
+        each!(self, front => front.read(now, input, requests))
     }
 
     /// The outcome of a login that [`Front::read`] asked for.
@@ -102,34 +103,22 @@ impl Front {
 
     /// The outcome of a virtual host's opening that [`Front::read`] asked for.
     pub(crate) fn opened(&mut self, now: Now, result: Result<(), Error>) {
-        match self {
-            Self::Amqp091(front) => front.opened(now, result),
-            Self::Stream(front) => front.opened(now, result),
-        }
+        each!(self, front => front.opened(now, result))
     }
 
     /// Does what is due by now; says when to ask again at the latest.
     pub(crate) fn tick(&mut self, now: Now) -> Tick {
-        match self {
-            Self::Amqp091(front) => front.tick(now),
-            Self::Stream(front) => front.tick(now),
-        }
+        each!(self, front => front.tick(now))
     }
 
     /// Something was written to the socket.
     pub(crate) const fn wrote(&mut self, now: Now) {
-        match self {
-            Self::Amqp091(front) => front.wrote(now),
-            Self::Stream(front) => front.wrote(now),
-        }
+        each!(self, front => front.wrote(now))
     }
 
     /// The client is listened to from now on, or not.
     pub(crate) const fn set_reading(&mut self, now: Now, reading: bool) {
-        match self {
-            Self::Amqp091(front) => front.set_reading(now, reading),
-            Self::Stream(front) => front.set_reading(now, reading),
-        }
+        each!(self, front => front.set_reading(now, reading))
     }
 
     /// Bytes of messages of which a part is missing.
@@ -143,17 +132,11 @@ impl Front {
 
     /// Whether the client has said that it speaks this protocol.
     pub(crate) fn has_begun(&self) -> bool {
-        match self {
-            Self::Amqp091(front) => front.has_begun(),
-            Self::Stream(front) => front.has_begun(),
-        }
+        each!(self, front => front.has_begun())
     }
 
     pub(crate) const fn negotiated(&self) -> Negotiated {
-        match self {
-            Self::Amqp091(front) => front.negotiated(),
-            Self::Stream(front) => front.negotiated(),
-        }
+        each!(self, front => front.negotiated())
     }
 
     /// Connections of this protocol at a time; `None` is no limit.
@@ -166,9 +149,6 @@ impl Front {
 
     /// The reason, for the log, why the connection ended without a broker's doing.
     pub(crate) fn failure(&self) -> Option<&str> {
-        match self {
-            Self::Amqp091(front) => front.failure(),
-            Self::Stream(front) => front.failure(),
-        }
+        each!(self, front => front.failure())
     }
 }

@@ -7,8 +7,7 @@ use super::links::Links;
 use super::publish::Publishing;
 use super::read_source::message_of;
 use super::settling::Settling;
-use bytes::{Bytes, BytesMut};
-use message::Body;
+use bytes::BytesMut;
 use session::{ChannelId, Content, Error, ErrorKind, OwnedContent, Publish, Request, Settle, Span};
 use std::sync::atomic::Ordering;
 
@@ -164,10 +163,7 @@ pub(super) fn owned(publish: &Publish, input: &[u8]) -> Publish {
     let exchange = keep(message.exchange);
     let routing_key = keep(message.routing_key);
     let properties = keep(message.properties);
-    let body = match message.body {
-        Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-        Body::Shared(bytes) => bytes.clone(),
-    };
+    let body = message.body.to_shared();
     Publish {
         channel: publish.channel,
         exchange,

@@ -43,28 +43,16 @@ const PORTION: u8 = 2;
 const OUT: u8 = 3;
 const WHOLE: u8 = 4;
 
-/// The act that took messages away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// The queue was purged.
-    Purge,
-    /// The queue was deleted.
-    Delete,
-    /// Messages were picked.
-    Remove,
-}
-
-impl Act {
-    const ALL: [Self; 3] = [Self::Purge, Self::Delete, Self::Remove];
-
-    /// As it is shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Purge => "purge",
-            Self::Delete => "delete",
-            Self::Remove => "remove",
-        }
+stdx::named! {
+    /// The act that took messages away.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Act {
+        /// The queue was purged.
+        Purge = "purge",
+        /// The queue was deleted.
+        Delete = "delete",
+        /// Messages were picked.
+        Remove = "remove",
     }
 }
 

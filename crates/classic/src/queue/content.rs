@@ -6,7 +6,6 @@ use super::durability::{Durability, KeptTogether, LoggedAt};
 use super::{QueueContext, Services};
 use crate::records;
 use crate::storage::Storage;
-use bytes::Bytes;
 use log::{Appended, Owner, SegmentCounts, SegmentId};
 use message::{Body, MessageRef};
 use message_store::BodyHome;
@@ -138,10 +137,7 @@ impl Content {
         if segment.is_none() || !bodies.is_stored(message.body.len()) {
             return self.backlog.push(pool, at, message, segment, None);
         }
-        let kept = match message.body {
-            Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-            Body::Shared(bytes) => bytes.clone(),
-        };
+        let kept = message.body.to_shared();
         let message = MessageRef { body: Body::Shared(&kept), ..*message };
         let home = BodyHome::new(&queue.bodies, &[], 1);
         self.backlog.push_shared(pool, at, &message, segment, (home, None));

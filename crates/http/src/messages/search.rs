@@ -21,27 +21,17 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// Time between words of progress.
 const PROGRESS_EVERY_MS: u64 = 500;
 
-/// The reason why a look ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// There are no more messages.
-    Complete,
-    Scanned,
-    TimeOver,
-    Limit,
-    /// Nobody listens.
-    Gone,
-}
-
-impl End {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Scanned => "scan_max",
-            Self::TimeOver => "timeout_ms",
-            Self::Limit => "limit",
-            Self::Gone => "gone",
-        }
+stdx::named! {
+    /// The reason why a look ended.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum End {
+        /// There are no more messages.
+        Complete = "complete",
+        Scanned = "scan_max",
+        TimeOver = "timeout_ms",
+        Limit = "limit",
+        /// Nobody listens.
+        Gone = "gone",
     }
 }
 

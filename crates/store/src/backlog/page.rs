@@ -368,10 +368,7 @@ fn push_apart(
     debug_assert!(properties.is_none_or(|shared| shared.whole == message.properties));
     let shown = stand_in.to_bytes();
     let envelope = page.bytes.envelope_for(&MessageRef { properties: &shown, ..*message }, APART);
-    let body = match message.body {
-        Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-        Body::Shared(bytes) => bytes.clone(),
-    };
+    let body = message.body.to_shared();
     let properties = properties.map(|shared| shared.whole.clone());
     let kept = KeptBody { properties, ..KeptBody::new(body, blob) };
     let (offset, len) = (to_u32(page.bytes.len()), to_u32(kept.len()));

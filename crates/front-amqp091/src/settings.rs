@@ -33,14 +33,16 @@ pub struct Settings {
     pub budget: Arc<OutboxBudget>,
 }
 
-/// The treatment of a publish with `immediate`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Immediate {
-    /// The connection is closed with 540, as RabbitMQ does since 3.0.
-    #[default]
-    Refuse,
-    /// The message comes back when no consumer can be given it at once.
-    Honour,
+stdx::named! {
+    /// The treatment of a publish with `immediate`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Immediate {
+        /// The connection is closed with 540, as RabbitMQ does since 3.0.
+        #[default]
+        Refuse = "refuse",
+        /// The message comes back when no consumer can be given it at once.
+        Honour = "honour",
+    }
 }
 
 impl Default for Settings {

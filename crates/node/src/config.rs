@@ -302,14 +302,16 @@ pub(crate) struct Storage {
     pub(crate) durability: Durability,
 }
 
-/// The promise that a confirm of a persistent message makes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// The message survives loss of power.
-    #[default]
-    Fsync,
-    /// The message survives the death of the process, as with RabbitMQ.
-    Write,
+stdx::named! {
+    /// The promise that a confirm of a persistent message makes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Durability {
+        /// The message survives loss of power.
+        #[default]
+        Fsync = "fsync",
+        /// The message survives the death of the process, as with RabbitMQ.
+        Write = "write",
+    }
 }
 
 /// The error of a configuration that cannot be used. Displays as one line.

@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use meta::{Pattern, QueueKind};
+use meta::Pattern;
 use net::ListenAddress;
 
+use super::Draft;
 use super::rotation::Period;
 use super::units::{self, LEVELS, Level};
-use super::{Draft, Durability, Immediate};
 
 /// The kinds of option: the values each takes and the setting each writes.
 pub(super) enum Kind {
@@ -46,13 +46,8 @@ pub(super) enum Kind {
     /// When a log file is moved away.
     Period(fn(&mut Draft, Option<Period>)),
     FileOrFalse(fn(&mut Draft, Option<PathBuf>)),
-    Durability(fn(&mut Draft, Durability)),
     /// A path, or `none`.
     PathOrNone(fn(&mut Draft, Option<PathBuf>)),
-    /// The only way there is.
-    Only(&'static str),
-    Immediate(fn(&mut Draft, Immediate)),
-    QueueType(fn(&mut Draft, QueueKind)),
     /// The source of users, at a place in the order of asking: there is one source.
     AuthBackend,
 }
@@ -114,18 +109,6 @@ impl Kind {
             Self::PathOrNone(set) => {
                 set(draft, (value != "none").then(|| PathBuf::from(value)));
             }
-            Self::Only(word) => (value == *word).then_some(())?,
-            Self::Durability(set) => match value {
-                "fsync" => set(draft, Durability::Fsync),
-                "write" => set(draft, Durability::Write),
-                _ => return None,
-            },
-            Self::Immediate(set) => match value {
-                "refuse" => set(draft, Immediate::Refuse),
-                "honour" => set(draft, Immediate::Honour),
-                _ => return None,
-            },
-            Self::QueueType(set) => set(draft, QueueKind::of_name(value)?),
             Self::AuthBackend => {
                 let is_internal = AUTH_BACKENDS.contains(&value) && units::integer(name).is_some();
                 is_internal.then_some(())?;
@@ -151,6 +134,7 @@ impl Kind {
             Self::Ratio(_) => "a share such as `0.6` or `60%`".to_owned(),
             Self::Flag(_) | Self::NamedFlag(_) => "`true` or `false`".to_owned(),
             Self::Text(_) | Self::NamedText(_) => "text".to_owned(),
+            Self::Word([word], _) => format!("`{word}`"),
             Self::Word(words, _) | Self::NamedWord(words, _) => {
                 format!("one of `{}`", words.join("`, `"))
             }
@@ -175,10 +159,6 @@ impl Kind {
             Self::Period(_) => "a time such as `$D0`, `$H30`, `$W0D23` or `$M1D0`".to_owned(),
             Self::FileOrFalse(_) => "a path, or `false`".to_owned(),
             Self::PathOrNone(_) => "a path, or `none`".to_owned(),
-            Self::Only(word) => format!("`{word}`"),
-            Self::Durability(_) => "`fsync` or `write`".to_owned(),
-            Self::Immediate(_) => "`refuse` or `honour`".to_owned(),
-            Self::QueueType(_) => "`classic`, `quorum` or `stream`".to_owned(),
             Self::AuthBackend => {
                 let [short, long] = AUTH_BACKENDS;
                 format!(

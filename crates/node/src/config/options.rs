@@ -7,7 +7,7 @@ pub(super) mod tls;
 
 use super::kind::Kind;
 use super::option::{ConfigOption, row};
-use super::{Draft, Validator};
+use super::{Draft, Durability, Immediate, Validator};
 use meta::{
     ApplyTo, DefaultLimits, DefaultPolicy, DefaultUser, HashAlgorithm, QueueKind, QueueVersion,
 };
@@ -120,7 +120,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "amqp091.immediate = refuse",
-        Kind::Immediate(|d, v| d.config.connection.immediate = v),
+        Kind::Word(&Immediate::NAMES, |d, v| d.config.connection.immediate = Immediate::of_name(v).unwrap_or_default()),
         "What becomes of a message published with `immediate`: `refuse` closes the connection with \
          540, as RabbitMQ does, `honour` returns it with 313 when no consumer could be given it at \
          once. Leveret's own key.",
@@ -180,7 +180,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "stream.durability = write",
-        Kind::Durability(|d, v| d.config.streams.durability = v),
+        Kind::Word(&Durability::NAMES, |d, v| d.config.streams.durability = Durability::of_name(v).unwrap_or_default()),
         "The same as `durability`, for messages in streams. Leveret's own key.",
     ),
     row(
@@ -227,7 +227,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "default_queue_type = classic",
-        Kind::QueueType(|d, v| d.config.limits.queue_types.default = (v != QueueKind::Classic).then_some(v)),
+        Kind::Word(&["classic", "quorum", "stream"], |d, v| d.config.limits.queue_types.default = QueueKind::of_name(v).filter(|kind| *kind != QueueKind::Classic)),
         "The type of queues that name none, where their virtual host names none either: `classic`, \
          `quorum` or `stream`. Queues that are exclusive, auto-delete or not durable are classic.",
     ),
@@ -404,7 +404,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "event_exchange.protocol = amqp_0_9_1",
-        Kind::Only("amqp_0_9_1"),
+        Kind::Word(&["amqp_0_9_1"], |_, _| {}),
         "The format of events: a message without a body, with what is known in its headers.",
     ),
     row(
@@ -523,7 +523,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     .also("management.load_definitions"),
     row(
         "definitions.import_backend = local_filesystem",
-        Kind::Only("local_filesystem"),
+        Kind::Word(&["local_filesystem"], |_, _| {}),
         "How definitions are imported at the start: from `definitions.local.path`.",
     ),
     row(
@@ -583,7 +583,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "durability = fsync",
-        Kind::Durability(|d, v| d.config.storage.durability = v),
+        Kind::Word(&Durability::NAMES, |d, v| d.config.storage.durability = Durability::of_name(v).unwrap_or_default()),
         "When a persistent message is confirmed: `fsync` once it would survive loss of power, \
          `write` once it would survive the death of the process, as with RabbitMQ. Leveret's own \
          key.",

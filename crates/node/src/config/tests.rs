@@ -433,7 +433,7 @@ fn a_wrong_value_names_its_line_and_what_was_expected() {
             "`listeners.tcp.default` cannot be `localhost:5672`: expected a port, or an IP address \
              and port as in `127.0.0.1:5672`",
         ),
-        ("durability = maybe", "`durability` cannot be `maybe`: expected `fsync` or `write`"),
+        ("durability = maybe", "`durability` cannot be `maybe`: expected one of `fsync`, `write`"),
     ] {
         assert_eq!(error(text), format!("a.conf:1: {message}"));
     }

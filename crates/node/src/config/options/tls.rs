@@ -142,7 +142,7 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "ssl_options.crl_sources.$index",
-        Kind::Only("hash_dir"),
+        Kind::Word(&["hash_dir"], |_, _| {}),
         "The kind of a source of such lists. They are read from files; none is fetched over HTTP.",
     ),
     row(

@@ -15,7 +15,7 @@ pub(crate) fn authenticate(
     let user = std::str::from_utf8(username).ok().and_then(|name| state.user(name));
     let fits = |user: &&meta::User| password.is_none_or(|it| user.password.verify(it));
     match user.filter(fits) {
-        Some(user) => Ok(AuthenticatedUser { name: user.name.clone(), tags: user.tags().to_vec() }),
+        Some(user) => Ok(AuthenticatedUser { name: user.name.clone(), tags: user.tags.to_vec() }),
         None => Err(Refused::InvalidCredentials(shown(username))),
     }
 }

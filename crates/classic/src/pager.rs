@@ -170,7 +170,7 @@ fn write(
 ) {
     let blob =
         queue.context().services.storage.images.store(is_durable).append(&scratch.image.parts());
-    let stored_bytes = scratch.image.stored_bytes();
+    let stored_bytes = scratch.image.stored_bytes;
     let bytes = scratch.image.len() + stored_bytes;
     let has_stored = stored_bytes > 0;
     let image =

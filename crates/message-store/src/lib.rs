@@ -260,7 +260,7 @@ pub struct BodyHome {
     /// Properties that are stored in front of it.
     properties: Option<SharedProperties>,
     /// Log entries name it. One queue alone logs it with the message: that is one write and one sync.
-    is_logged_apart: bool,
+    pub is_logged_apart: bool,
 }
 
 impl BodyHome {
@@ -273,11 +273,6 @@ impl BodyHome {
             properties: is_large.then(|| shared(properties)),
             is_logged_apart: n_logging > 1,
         })
-    }
-
-    /// Whether log entries name it.
-    pub const fn is_logged_apart(&self) -> bool {
-        self.is_logged_apart
     }
 
     /// Sees to it that `body` is in the store; returns how many bytes were added to it.

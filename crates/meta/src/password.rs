@@ -55,7 +55,7 @@ fn digest<D: Digest>(salt: &[u8], password: &[u8]) -> Vec<u8> {
 pub struct PasswordHash {
     /// The hash's algorithm.
     pub algorithm: HashAlgorithm,
-    salted: Vec<u8>,
+    pub(crate) salted: Vec<u8>,
 }
 
 impl PasswordHash {
@@ -93,10 +93,6 @@ impl PasswordHash {
     /// The text for definitions.
     pub fn to_base64(&self) -> String {
         BASE64.encode(&self.salted)
-    }
-
-    pub(crate) fn salted(&self) -> &[u8] {
-        &self.salted
     }
 
     /// Whether there is no password.

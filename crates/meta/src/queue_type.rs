@@ -18,7 +18,7 @@ pub(crate) struct QueueType {
     /// The type.
     pub(crate) kind: QueueKind,
     /// The name used in `x-queue-type`.
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// Its module, as RabbitMQ's texts name it.
     pub(crate) module: &'static str,
     /// The word of policies that apply to this type alone.
@@ -75,11 +75,6 @@ impl PartialEq for QueueType {
 impl Eq for QueueType {}
 
 impl QueueType {
-    /// The name used in `x-queue-type`.
-    pub(crate) const fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// The type of that name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         [&CLASSIC, &QUORUM, &STREAM].into_iter().find(|one| one.name == name)

@@ -24,7 +24,8 @@ pub struct User {
     pub name: Name,
     /// The password's hash.
     pub password: PasswordHash,
-    tags: Vec<Name>,
+    /// Tags, for example `administrator`, in the order they were set.
+    pub tags: Vec<Name>,
     /// Limits.
     pub limits: UserLimits,
     /// By virtual host.
@@ -43,11 +44,6 @@ impl User {
             permissions: OrdMap::new(),
             topic_permissions: OrdMap::new(),
         }
-    }
-
-    /// Tags, for example `administrator`, in the order they were set.
-    pub fn tags(&self) -> &[Name] {
-        &self.tags
     }
 
     /// Whether the user has a tag.

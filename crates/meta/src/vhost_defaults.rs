@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(spec.definition.value(), serde_json::json!({"message-ttl": 5, "max-length": 7}));
         assert!(policy("other").is_none());
         let user = state.user("watcher").unwrap();
-        assert_eq!(user.tags(), ["monitoring"]);
+        assert_eq!(user.tags, ["monitoring"]);
         for vhost in ["shop-1", "other"] {
             assert!(state.users().may("watcher", vhost, crate::Permission::Read, "r1"));
             assert!(!state.users().may("watcher", vhost, crate::Permission::Read, "x"));

@@ -18,7 +18,8 @@ const CALM_LOOKS: u32 = 100;
 /// The limit on descriptors, and whether connections have used up what is theirs.
 #[derive(Debug)]
 pub struct Descriptors {
-    limit: u64,
+    /// Descriptors the process may have.
+    pub limit: u64,
     /// Numbers from here on are the reserve.
     reserve_from: u64,
     /// Looks until the alarm is cleared; 0 while it is off.
@@ -33,11 +34,6 @@ impl Descriptors {
             .clamp(STORAGE_DESCRIPTORS_MIN, STORAGE_DESCRIPTORS_MAX)
             .min(limit / 2);
         Self { limit, reserve_from: limit - reserve, alarm: AtomicU32::new(0) }
-    }
-
-    /// Descriptors the process may have.
-    pub const fn limit(&self) -> u64 {
-        self.limit
     }
 
     /// Descriptors below the reserve.

@@ -116,7 +116,7 @@ impl mgmt::Resources for ResourceMonitor {
         let used = std::fs::read_dir("/proc/self/fd").map(|list| list.count().saturating_sub(1));
         FileDescriptors {
             total_used: used.ok(),
-            total_limit: self.descriptors.limit(),
+            total_limit: self.descriptors.limit,
             is_alarm_on: self.descriptors.is_alarm_on(),
         }
     }

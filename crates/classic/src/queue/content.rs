@@ -167,7 +167,7 @@ impl Content {
     /// how many bytes that added.
     fn store_shared(&self, incoming: &Incoming<'_>) -> usize {
         let has_journal = self.durability.journal().is_some();
-        let home = incoming.home.filter(|home| has_journal || home.is_logged_apart());
+        let home = incoming.home.filter(|home| has_journal || home.is_logged_apart);
         home.map_or(0, |home| home.settle(incoming.message.body.bytes()))
     }
 
@@ -309,7 +309,7 @@ impl Content {
         home: &Arc<BodyHome>,
     ) {
         let pool = &queue.services.storage.pool;
-        let is_logged = segment.is_some() && home.is_logged_apart();
+        let is_logged = segment.is_some() && home.is_logged_apart;
         let is_named = is_logged || self.durability.journal().is_some();
         let blob = if is_named { home.retain() } else { None };
         let home: Arc<dyn SharedBody> = home.clone();

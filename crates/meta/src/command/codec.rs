@@ -209,7 +209,7 @@ impl Field for PasswordHash {
                 HashAlgorithm::Md5 => 2,
             },
         );
-        put_bytes(out, self.salted());
+        put_bytes(out, &self.salted);
     }
 
     fn read(r: &mut Reader<'_>) -> Read<Self> {

@@ -144,7 +144,7 @@ pub fn user(user: &User) -> Value {
         "name": user.name.as_str(),
         "password_hash": user.password.to_base64(),
         "hashing_algorithm": user.password.algorithm.as_str(),
-        "tags": texts(user.tags()),
+        "tags": texts(&user.tags),
         "limits": user_limits(user),
     })
 }

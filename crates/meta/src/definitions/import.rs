@@ -242,7 +242,7 @@ fn is_so(state: &State, command: &Command) -> bool {
         Command::UpdateVhost { vhost, metadata } => Some(state.vhost(vhost)?.metadata == *metadata),
         Command::SetVhostLimits { vhost, limits } => Some(state.vhost(vhost)?.limits == *limits),
         Command::SetPassword { user, password } => Some(state.user(user)?.password == *password),
-        Command::SetUserTags { user, tags } => Some(state.user(user)?.tags() == tags),
+        Command::SetUserTags { user, tags } => Some(state.user(user)?.tags == *tags),
         Command::SetUserLimits { user, limits } => Some(state.user(user)?.limits == *limits),
         Command::SetPermissions { user, vhost, configure, write, read } => {
             let found = state.user(user)?.permissions_in(vhost)?;

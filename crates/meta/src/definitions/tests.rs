@@ -60,7 +60,7 @@ fn a_document_of_3_8() {
     for user in ["guest", "shop"] {
         assert!(state.user(user).unwrap().password.verify(b"hare"), "{user}");
     }
-    assert_eq!(state.user("shop").unwrap().tags(), ["management", "policymaker"]);
+    assert_eq!(state.user("shop").unwrap().tags, ["management", "policymaker"]);
     assert!(state.user("cert-only").unwrap().password.is_empty());
     assert!(state.users().may("shop", "orders", crate::Permission::Configure, "shop.x"));
     assert!(!state.users().may("shop", "orders", crate::Permission::Configure, "x"));

@@ -185,7 +185,7 @@ fn access(user: &User, put: &mut dyn FnMut(Command)) {
     put(Command::CreateUser {
         user: name(),
         password: user.password.clone(),
-        tags: user.tags().to_vec(),
+        tags: user.tags.to_vec(),
     });
     if user.limits != UserLimits::default() {
         put(Command::SetUserLimits { user: name(), limits: user.limits });

@@ -59,7 +59,8 @@ impl From<RecordError> for ImageError {
 pub struct Image {
     head: Vec<u8>,
     bodies: Vec<Bytes>,
-    pub(super) stored_bytes: usize,
+    /// Bytes added to the body store so that it can name bodies there.
+    pub stored_bytes: usize,
 }
 
 impl Image {
@@ -72,11 +73,6 @@ impl Image {
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
-    }
-
-    /// Bytes added to the body store so that it can name bodies there.
-    pub const fn stored_bytes(&self) -> usize {
-        self.stored_bytes
     }
 
     /// Whether there is nothing in it.

@@ -53,7 +53,7 @@ fn write_page(pool: &PagePool, backlog: &mut Backlog) -> (u64, Vec<BlobId>, usiz
     assert!(image.len() < 1024, "the body is not in the image");
     let mut all = PageBitmap::none();
     all.insert(0);
-    (page.first(), stored_bodies(&image.parts().concat(), &all).unwrap(), image.stored_bytes())
+    (page.first(), stored_bodies(&image.parts().concat(), &all).unwrap(), image.stored_bytes)
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod encode;
 mod value;
 mod view;
 
-pub use encode::{put_array, put_name, put_table};
+pub use encode::{put_array, put_name, put_table, put_text};
 pub use value::{Decimal, Value};
 pub use view::{ArrayIter, ArrayRef, TableIter, TableRef, ValueRef};
 

@@ -9,7 +9,8 @@ pub(crate) use changes::BY_OPERATOR;
 pub(crate) use changes::ChangeError;
 pub use changes::Changes;
 pub(crate) use events::EventHeaders;
-pub use events::Events;
+use events::EventLog;
+pub use events::{Event, Events};
 
 use crate::alarms::Alarms;
 use crate::connections::Connections;
@@ -25,8 +26,7 @@ use crate::timers::QueueTimers;
 use crate::undo::{Undo, UndoFiles};
 use classic::{ClassicService, Queue, WorkerHost};
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
-use routing::Name;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use stdx::Now;
 use stream::StreamService;
 
@@ -53,8 +53,7 @@ pub struct Broker {
     pub(crate) replies: Replies,
     pub(crate) undo: Undo,
     pub(crate) names: NameSource,
-    /// Where events are told, if they are.
-    pub(crate) event_vhost: OnceLock<Name>,
+    event_log: EventLog,
 }
 
 impl Broker {
@@ -91,7 +90,7 @@ impl Broker {
             replies: Replies::default(),
             undo,
             names: NameSource::default(),
-            event_vhost: OnceLock::new(),
+            event_log: EventLog::default(),
         });
         broker.changes().keep_delayed_queues();
         broker.changes().keep_shards();

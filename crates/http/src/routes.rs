@@ -410,6 +410,7 @@ routes! {
     DELETE "/leveret/maintenance" Administrator ask operations::revive, "End maintenance";
     PUT "/leveret/limits/memory" Administrator ask operations::set_memory_high, "Have publishers wait above so much memory: `bytes` or `of_memory`";
     PUT "/leveret/limits/disk" Administrator ask operations::set_disk_free, "Have publishers wait below so much free disk";
+    GET "/leveret/events" Administrator ask operations::last_events, "The last events; `count`, `after`, `before`, `name` as the key of a topic binding, `text` in the headers";
     GET "/leveret/log" Administrator ask operations::last_log_lines, "The last lines of the log; `lines`, `after`, `before`, `level`, `text`";
     PUT "/leveret/log/level/{level}" Administrator ask operations::set_log_level, "Set the least level that is logged";
     POST "/leveret/log/rotation" Administrator ask operations::rotate_logs, "Open the log file anew";

@@ -75,7 +75,7 @@ pub use queues::Queues;
 pub use resource::{Permission, Resource, ResourceKind};
 pub use routing::{
     Binding, Candidate, Destination, ExchangeKind, Filter, FilterError, Message, Name, Passage,
-    QueueId, RouteOutcome, Routes, RoutingKey, Trace, TraceStep,
+    QueueId, RouteOutcome, Routes, RoutingKey, TopicPattern, Trace, TraceStep,
 };
 pub use setting::argument::age_ms;
 pub use sharding::{Sharded, Sharding, shard_name};

@@ -10,6 +10,7 @@ pub mod definitions;
 pub mod definitions_io;
 pub mod delayed;
 pub mod deprecated;
+mod events;
 mod limits;
 mod listing;
 mod logs;

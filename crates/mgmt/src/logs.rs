@@ -4,6 +4,7 @@ use crate::api_error::{ApiError, Kind};
 use crate::{Management, Request, Told};
 use serde_json::{Value, json};
 use std::io;
+use std::sync::Arc;
 use stdx::{Ring, RingItems};
 
 /// RabbitMQ's names of levels, the gravest first.
@@ -13,7 +14,7 @@ const SHOWN: i64 = 200;
 const SHOWN_MAX: usize = 2_000;
 
 /// A line of the log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LogLine {
     /// Its time, milliseconds since 1970.
     pub unix_ms: u64,
@@ -22,7 +23,7 @@ pub struct LogLine {
     /// RabbitMQ's name of its category.
     pub category: &'static str,
     /// Its text, on one line.
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 /// The node's log.
@@ -63,7 +64,7 @@ pub fn lines(management: &Management, request: &Request) -> Told {
             is_wanted.then(|| {
                 json!({
                     "n": number, "timestamp": unix_ms, "level": level, "category": category,
-                    "text": said,
+                    "text": **said,
                 })
             })
         })?;
@@ -79,7 +80,7 @@ pub(crate) struct Last {
 
 /// The last items of a ring that are shown, the oldest first: as many as the field `name` says, with greater
 /// numbers than `after` and lesser ones than `before`. `show` is told `text` in small letters.
-pub(crate) fn last<T>(
+pub(crate) fn last<T: Clone>(
     ring: &Ring<T>,
     (request, name): (&Request, &str),
     show: impl Fn(u64, &T, &str) -> Option<Value>,

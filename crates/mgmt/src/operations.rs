@@ -1,6 +1,7 @@
 //! Operations on a node, other than changes of definitions.
 
 use crate::api_error::{ApiError, Kind};
+pub use crate::events::events as last_events;
 use crate::listing::connection_of_pid;
 pub use crate::logs::{lines as last_log_lines, reopen as rotate_logs, set_level as set_log_level};
 use crate::node_info::is_same_node;

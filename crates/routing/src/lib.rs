@@ -30,3 +30,4 @@ pub use message::Message;
 pub use name::{Name, QueueId, RoutingKey};
 pub use routes::{ExchangeVersion, Passage, RouteOutcome, Routed, Routes, Trace, TraceStep};
 pub use selector::{Candidate, Filter, FilterError};
+pub use topic::TopicPattern;

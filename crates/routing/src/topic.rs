@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::destination::Destination;
 use crate::error::{BindingError, TOPIC_HASHES_MAX, TOPIC_WORDS_MAX};
-use crate::name::RoutingKey;
+use crate::name::{QueueId, RoutingKey};
 use crate::small_map::SmallMap;
 use crate::targets::Targets;
 
@@ -172,6 +172,31 @@ impl Trie {
     }
 }
 
+/// A pattern of keys, as bindings of topic exchanges have it.
+#[derive(Clone, Debug)]
+pub struct TopicPattern(Trie);
+
+impl TopicPattern {
+    /// That of a binding key.
+    ///
+    /// # Errors
+    /// It has too many words or `#`.
+    pub fn new(pattern: &str) -> Result<Self, BindingError> {
+        check_key(&RoutingKey::from(pattern.as_bytes()))?;
+        let mut trie = Trie::default();
+        trie.add(pattern.as_bytes(), &Destination::Queue(QueueId(0)));
+        Ok(Self(trie))
+    }
+
+    /// Whether it matches a key.
+    #[must_use]
+    pub fn matches(&self, key: &str) -> bool {
+        let mut is_found = false;
+        self.0.find(key.as_bytes(), |targets| is_found |= !targets.is_empty());
+        is_found
+    }
+}
+
 /// A `#` may swallow any number of words. A second `#` right below it is followed once only: from
 /// the first position it reaches all that the others would.
 fn follow<'t, 'k>(hash: &'t Node, rest: Rest<'k>, open: &mut SmallVec<[Visit<'t, 'k>; 16]>) {
@@ -190,7 +215,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::name::QueueId;
 
     fn find(trie: &Trie, key: &str) -> BTreeSet<Destination> {
         let mut all = BTreeSet::new();
@@ -199,9 +223,7 @@ mod tests {
     }
 
     fn matches(pattern: &str, key: &str) -> bool {
-        let mut trie = Trie::default();
-        trie.add(pattern.as_bytes(), &Destination::Queue(QueueId(1)));
-        !find(&trie, key).is_empty()
+        TopicPattern::new(pattern).unwrap().matches(key)
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use crate::lock;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// The last items that came, numbered from 1, within a number of items and of bytes. Memory is taken as they
-/// come.
+/// come. Copies of items should be cheap: readers are given them.
 #[derive(Debug)]
 pub struct Ring<T> {
     items_max: usize,
@@ -16,7 +16,7 @@ pub struct Ring<T> {
 #[derive(Debug)]
 struct State<T> {
     /// Each with its bytes, the oldest first.
-    items: VecDeque<(usize, Arc<T>)>,
+    items: VecDeque<(usize, T)>,
     n_bytes: usize,
     /// Items that ever came.
     n_items: u64,
@@ -26,14 +26,14 @@ struct State<T> {
 #[derive(Debug)]
 pub struct RingItems<T> {
     /// Those that were wanted, each with its number, the oldest first.
-    pub items: Vec<(u64, Arc<T>)>,
+    pub items: Vec<(u64, T)>,
     /// The number of the oldest that is kept, wanted or not; that of the next one if none is.
     pub first: u64,
     /// The number of the next one that comes.
     pub next: u64,
 }
 
-impl<T> Ring<T> {
+impl<T: Clone> Ring<T> {
     /// One that is empty.
     pub const fn new(items_max: usize, bytes_max: usize) -> Self {
         let state = State { items: VecDeque::new(), n_bytes: 0, n_items: 0 };
@@ -42,7 +42,7 @@ impl<T> Ring<T> {
 
     /// Keeps an item, which takes so many bytes besides its own size, in the place of the oldest ones.
     pub fn push(&self, item: T, more_bytes: usize) {
-        let (item, n_bytes) = (Arc::new(item), size_of::<T>() + more_bytes);
+        let n_bytes = size_of::<T>() + more_bytes;
         let mut state = lock(&self.state);
         state.n_items += 1;
         state.n_bytes += n_bytes;
@@ -60,7 +60,7 @@ impl<T> Ring<T> {
         let n_seen =
             usize::try_from(after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
         let items = (first..).zip(&state.items).skip(n_seen);
-        let items = items.map(|(number, (_, item))| (number, Arc::clone(item))).collect();
+        let items = items.map(|(number, (_, item))| (number, item.clone())).collect();
         RingItems { items, first, next: state.n_items + 1 }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     fn numbered(ring: &Ring<u8>, after: u64) -> Vec<(u64, u8)> {
-        ring.after(after).items.iter().map(|(number, item)| (*number, **item)).collect()
+        ring.after(after).items.iter().map(|(number, item)| (*number, *item)).collect()
     }
 
     fn ends(ring: &Ring<u8>) -> (u64, u64) {

@@ -9,6 +9,12 @@ pub fn put_name(out: &mut Vec<u8>, name: &[u8]) {
     wire::put_short_bytes(out, name);
 }
 
+/// Appends a text that `text` appends.
+pub fn put_text(out: &mut Vec<u8>, text: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'S');
+    wire::put_with_len(out, text);
+}
+
 /// Appends an array of the values that `elements` appends.
 pub fn put_array(out: &mut Vec<u8>, elements: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'A');

@@ -312,7 +312,7 @@ impl Changes<'_> {
                 return is_unbinding;
             }
             is_unbinding = true;
-            self.0.events().unbound(&removed, by);
+            self.0.events().removed(&removed, by);
             slices.did(removed.len()).await;
         }
     }

@@ -1,57 +1,55 @@
-//! Events: what happens to definitions, connections and the like, told to the exchange
-//! `amq.rabbitmq.event` of one virtual host (<https://www.rabbitmq.com/docs/event-exchange>).
+//! Events: what happens to definitions, connections and the like. The last ones are kept, and told to the
+//! exchange `amq.rabbitmq.event` of one virtual host (<https://www.rabbitmq.com/docs/event-exchange>).
 //!
 //! A message per event, with what is known of it in the headers and an empty body. While nothing is bound
-//! to the exchange, and nobody watches, nothing is made.
+//! to the exchange, and nobody watches, none is made.
 
 mod changes;
+mod headers;
 
 use super::Broker;
 use crate::alarms::Alarm;
 use crate::connections::{Connection, Identity};
 use crate::timers::InternalMessage;
-use amqp091::{ShortString, Table, Value};
+use amqp091::ShortString;
+pub use headers::Event;
+pub(crate) use headers::EventHeaders;
 use message::{Body, Properties};
 use meta::{EVENT_EXCHANGE, MetaError, Name};
 use session::ChannelId;
+use std::sync::OnceLock;
+use stdx::Ring;
 
-/// The headers of an event.
-#[derive(Debug, Default)]
-pub(crate) struct EventHeaders(Table);
+/// Events that are kept, and bytes of them.
+const KEPT_EVENTS_MAX: usize = 2_000;
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
-impl EventHeaders {
-    pub(crate) fn put(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.0.push(ShortString::from_static(name), value);
-        self
-    }
+/// The last events, and where they are told.
+#[derive(Debug)]
+pub(super) struct EventLog {
+    last: Ring<Event>,
+    /// The virtual host, if they are told in one.
+    vhost: OnceLock<Name>,
+}
 
-    pub(crate) fn text(self, name: &'static str, text: &str) -> Self {
-        self.put(name, Value::LongString(text.as_bytes().to_vec()))
-    }
-
-    pub(crate) fn number(self, name: &'static str, number: impl Into<i64>) -> Self {
-        self.put(name, Value::I64(number.into()))
-    }
-
-    pub(crate) fn table(self, name: &'static str, table: &Table) -> Self {
-        self.put(name, Value::Table(table.clone()))
-    }
-
-    pub(crate) fn names(self, name: &'static str, names: &[Name]) -> Self {
-        let text = |name: &Name| Value::LongString(name.as_bytes().to_vec());
-        self.put(name, Value::Array(names.iter().map(text).collect()))
-    }
-
-    pub(crate) fn by(self, user: &str) -> Self {
-        self.text("user_who_performed_action", user)
+impl Default for EventLog {
+    fn default() -> Self {
+        let last = Ring::new(KEPT_EVENTS_MAX, KEPT_BYTES_MAX);
+        Self { last, vhost: OnceLock::new() }
     }
 }
 
-/// The broker as it tells of events, if anybody listens.
+/// The broker as it tells of events.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'b>(&'b Broker);
 
-impl Events<'_> {
+impl<'b> Events<'b> {
+    /// The last ones.
+    #[must_use]
+    pub const fn last(&self) -> &'b Ring<Event> {
+        &self.0.event_log.last
+    }
+
     /// Tells of events from now on, in this virtual host. To be called once, before there are clients.
     ///
     /// # Errors
@@ -59,120 +57,113 @@ impl Events<'_> {
     pub async fn tell_in(&self, vhost: &str) -> Result<(), MetaError> {
         let vhost = Name::from(vhost);
         self.0.changes().declare_own_exchange(vhost.clone(), EVENT_EXCHANGE).await?;
-        self.0.event_vhost.get_or_init(|| vhost);
+        self.0.event_log.vhost.get_or_init(|| vhost);
         Ok(())
     }
 
-    /// Tells of an event, if anybody listens. `facts` are gathered only then.
-    pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> EventHeaders) {
-        let Some(vhost) = self.0.event_vhost.get() else { return };
+    /// Keeps an event, and tells of it if anybody listens.
+    pub(crate) fn tell(&self, name: &'static str, headers: EventHeaders) {
+        let unix_ms = self.0.classic.storage().time.unix_ms();
+        if let Some(vhost) = self.0.event_log.vhost.get() {
+            self.publish(vhost, name, &headers, unix_ms);
+        }
+        let event = Event { unix_ms, name, headers: headers.kept() };
+        let n_bytes = event.headers.len();
+        self.last().push(event, n_bytes);
+    }
+
+    fn publish(&self, vhost: &Name, name: &str, headers: &EventHeaders, unix_ms: u64) {
         let is_watched = self.0.timers.tracing.taps().is_some();
         if !is_watched && !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
-        let unix_ms = self.0.classic.storage().time.unix_ms();
         let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
-        let EventHeaders(headers) = facts().number("timestamp_in_ms", in_ms);
         let properties = Properties {
             delivery_mode: Some(2),
             timestamp: Some(unix_ms / 1_000),
-            headers: Some(headers),
+            headers: Some(headers.told(in_ms)),
             ..Properties::default()
         };
-        let (key, body) = (event.as_bytes().to_vec(), Body::Borrowed(&[]));
+        let (key, body) = (name.as_bytes().to_vec(), Body::Borrowed(&[]));
         let notice = InternalMessage::publish(vhost, EVENT_EXCHANGE, key, &properties, &body);
         self.0.timers.post(notice);
     }
 
     /// Tells of a login by a protocol, as RabbitMQ writes it down: `refused` says why it failed.
     pub fn login(&self, user: &str, (connection, protocol): (&str, &str), refused: Option<&str>) {
-        let facts = || {
-            let facts =
-                EventHeaders::default().text("name", user).text("connection_name", connection);
-            facts.text("connection_type", "network").text("protocol", protocol)
-        };
+        let facts = EventHeaders::default()
+            .text("name", user)
+            .text("connection_name", connection)
+            .text("connection_type", "network")
+            .text("protocol", protocol);
         match refused {
             None => self.tell("user.authentication.success", facts),
-            Some(error) => {
-                self.tell("user.authentication.failure", || facts().text("error", error));
-            }
+            Some(error) => self.tell("user.authentication.failure", facts.text("error", error)),
         }
     }
 
     pub(crate) fn connected(&self, connection: &Connection) {
-        self.tell("connection.created", || {
-            let identity = &connection.identity;
-            let Identity { user, vhost, peer_host, peer_port, host, port, .. } = identity;
-            self.about_connection(connection)
-                .text("peer_host", peer_host)
-                .number("peer_port", *peer_port)
-                .text("host", host)
-                .number("port", *port)
-                .text("user", user)
-                .text("vhost", vhost)
-                .text("protocol", identity.protocol)
-                .text("auth_mechanism", &identity.login.mechanism)
-                .number("timeout", identity.negotiated.heartbeat_s)
-                .number("frame_max", identity.negotiated.frame_max)
-                .number("channel_max", identity.negotiated.channel_max)
-                .number("connected_at", i64::try_from(identity.connected_at_ms).unwrap_or(0))
-        });
+        let identity = &connection.identity;
+        let Identity { user, vhost, peer_host, peer_port, host, port, .. } = identity;
+        let facts = self
+            .about_connection(connection)
+            .text("peer_host", peer_host)
+            .number("peer_port", *peer_port)
+            .text("host", host)
+            .number("port", *port)
+            .text("user", user)
+            .text("vhost", vhost)
+            .text("protocol", identity.protocol)
+            .text("auth_mechanism", &identity.login.mechanism)
+            .number("timeout", identity.negotiated.heartbeat_s)
+            .number("frame_max", identity.negotiated.frame_max)
+            .number("channel_max", identity.negotiated.channel_max)
+            .number("connected_at", i64::try_from(identity.connected_at_ms).unwrap_or(0));
+        self.tell("connection.created", facts);
     }
 
     pub(crate) fn disconnected(&self, connection: &Connection) {
-        self.tell("connection.closed", || self.about_connection(connection));
+        self.tell("connection.closed", self.about_connection(connection));
     }
 
     fn about_connection(&self, connection: &Connection) -> EventHeaders {
-        let identity = &connection.identity;
+        let (identity, node) = (&connection.identity, &self.0.limits().node);
         EventHeaders::default()
-            .text("pid", &self.connection_pid(connection))
+            .pid("pid", node, (1, connection.id.0, 0))
             .text("name", &identity.name)
-            .text("node", &self.0.limits().node)
+            .text("node", node)
             .table("client_properties", &identity.client_properties)
             .by(&identity.user)
     }
 
-    pub(crate) fn channel(&self, event: &str, connection: &Connection, channel: ChannelId) {
-        self.tell(event, || {
-            let Identity { name, user, vhost, .. } = &connection.identity;
-            EventHeaders::default()
-                .text("pid", &self.channel_pid(connection, channel))
-                .text("name", &format!("{name} ({})", channel.0))
-                .text("connection", &self.connection_pid(connection))
-                .number("number", channel.0)
-                .text("user", user)
-                .text("vhost", vhost)
-                .by(user)
-        });
+    pub(crate) fn channel(&self, event: &'static str, connection: &Connection, channel: ChannelId) {
+        let Identity { name, user, vhost, .. } = &connection.identity;
+        let node = &self.0.limits().node;
+        let facts = EventHeaders::default()
+            .pid("pid", node, (2, connection.id.0, channel.0))
+            .written("name", format_args!("{name} ({})", channel.0))
+            .pid("connection", node, (1, connection.id.0, 0))
+            .number("number", channel.0)
+            .text("user", user)
+            .text("vhost", vhost);
+        self.tell(event, facts.by(user));
     }
 
     /// Tells of a consumer of a queue: of `more` when it begins.
     pub(crate) fn consumer(
         &self,
-        event: &str,
+        event: &'static str,
         (connection, channel): (&Connection, ChannelId),
         (queue, consumer_tag): (&str, &ShortString),
         more: impl FnOnce(EventHeaders) -> EventHeaders,
     ) {
-        self.tell(event, || {
-            let Identity { user, vhost, .. } = &connection.identity;
-            let facts = EventHeaders::default()
-                .text("consumer_tag", &consumer_tag.to_text())
-                .text("channel", &self.channel_pid(connection, channel))
-                .text("queue", queue)
-                .text("vhost", vhost);
-            more(facts).by(user)
-        });
-    }
-
-    /// COMPAT: as listings name processes, so that tools bring both together.
-    fn connection_pid(&self, connection: &Connection) -> String {
-        format!("<{}.1.{}.0>", self.0.limits().node, connection.id.0)
-    }
-
-    fn channel_pid(&self, connection: &Connection, channel: ChannelId) -> String {
-        format!("<{}.2.{}.{}>", self.0.limits().node, connection.id.0, channel.0)
+        let Identity { user, vhost, .. } = &connection.identity;
+        let facts = EventHeaders::default()
+            .text("consumer_tag", &consumer_tag.to_text())
+            .pid("channel", &self.0.limits().node, (2, connection.id.0, channel.0))
+            .text("queue", queue)
+            .text("vhost", vhost);
+        self.tell(event, more(facts).by(user));
     }
 }
 
@@ -198,10 +189,8 @@ impl Broker {
                 Alarm::Disk => "disk",
                 Alarm::Descriptors => "file_descriptor_limit",
             };
-            self.events().tell(event, || {
-                let node = &self.limits().node;
-                EventHeaders::default().text("resource", resource).text("node", node)
-            });
+            let facts = EventHeaders::default().text("resource", resource);
+            self.events().tell(event, facts.text("node", &self.limits().node));
         }
         if alarm == Alarm::Disk {
             self.classic.set_short(on);

@@ -68,8 +68,8 @@ impl Links {
             (queue.def(), &consumer_tag),
             |facts| {
                 facts
-                    .put("exclusive", consume.exclusive)
-                    .put("ack_required", !consume.no_ack)
+                    .flag("exclusive", consume.exclusive)
+                    .flag("ack_required", !consume.no_ack)
                     .number("prefetch_count", checkout.prefetch.unwrap_or(0))
                     .table("arguments", &consume.arguments)
             },

@@ -192,7 +192,7 @@ async fn give_back_many(turn: &mut Turn, release: &mut ReleaseRef, how: Return) 
 
 pub(super) fn tell_consumer(
     access: &Access,
-    event: &str,
+    event: &'static str,
     channel: ChannelId,
     (queue, consumer_tag): (&QueueDef, &ShortString),
     more: impl FnOnce(EventHeaders) -> EventHeaders,

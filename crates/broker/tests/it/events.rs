@@ -328,6 +328,31 @@ fn events_tell_of_clients() {
     assert_eq!(listener.next("events").0, "queue.deleted");
 }
 
+/// The last events are kept where no exchange is told of them, but for what may be a secret.
+#[test]
+fn the_last_events_are_kept() {
+    let (broker, _client) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    client.bind("amq.direct", "q", "key");
+    block_on(broker.operations().delete_queue("/", "q", Default::default())).unwrap();
+    let value = Json::parse("\"secret\"").unwrap();
+    let set = Command::SetGlobalParameter { name: "g".into(), value };
+    block_on(broker.apply_definition(set)).unwrap();
+    let kept = broker.events().last().after(0);
+    let kept = kept.items.iter().rev().map(|(_, event)| (event.name, event.headers()));
+    let kept: Vec<_> = kept.take(4).collect();
+    for ((name, headers), (event, header, value)) in kept.iter().zip([
+        ("parameter.set", "name", "g"),
+        ("queue.deleted", "name", "q"),
+        ("binding.deleted", "destination_name", "q"),
+        ("binding.created", "routing_key", "key"),
+    ]) {
+        assert_eq!((*name, text(headers, header).as_str()), (event, value));
+    }
+    assert!(kept[0].1.get(b"value").is_none(), "{:?}", kept[0]);
+}
+
 /// Nobody but the broker makes the exchange, and without listeners nothing is told.
 #[test]
 fn the_exchange_for_events_is_the_brokers_own() {

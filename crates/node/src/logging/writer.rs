@@ -147,8 +147,8 @@ impl Output {
             }
             Self::Memory(ring) => {
                 for Line { record, .. } in lines {
-                    let text = record.text();
-                    let n_bytes = text.capacity();
+                    let text = Arc::<str>::from(record.text());
+                    let n_bytes = text.len();
                     let (level, category) = (name(record.level), record.category.as_str());
                     let unix_ms = record.unix_micros / 1_000;
                     ring.push(LogLine { unix_ms, level, category, text }, n_bytes);

@@ -1,9 +1,11 @@
 //! A node's events and message stamps, switched on by its configuration or an operator.
 
+use super::http_api::{Api, ask};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::QueueBind;
-use amqp091::{Properties, PropertiesRef, Value};
+use amqp091::{Properties, PropertiesRef, Value as Field};
+use serde_json::Value;
 use testing::client::{Client, Login, Message};
 
 /// A queue that gets all that an exchange is told.
@@ -26,7 +28,7 @@ fn next(client: &mut Client, queue: &str) -> Message {
 fn header(message: &Message, name: &str) -> String {
     let headers = PropertiesRef::parse(&message.properties).unwrap().headers().unwrap();
     let headers = headers.to_owned().unwrap();
-    let value = headers.get(name.as_bytes()).and_then(Value::as_bytes);
+    let value = headers.get(name.as_bytes()).and_then(Field::as_bytes);
     String::from_utf8_lossy(value.unwrap_or(b"(none)")).into_owned()
 }
 
@@ -49,6 +51,30 @@ fn events_are_told_where_the_configuration_says_so() {
     );
     drop(client);
     node.stop();
+}
+
+#[test]
+fn the_last_events_are_shown_to_administrators() {
+    let api = Api::start();
+    let login = Login { password: "wrong", ..Login::default() };
+    drop(Client::introduced(api.0.address(), login));
+    Client::guest(api.0.address()).declare("q");
+    for (query, header, value) in [
+        ("name=queue.*", "name", "q"),
+        ("name=user.authentication.failure", "connection_type", "network"),
+        ("name=%23.created&text=client_properties", "user", "guest"),
+    ] {
+        let mut told = Value::Null;
+        wait_until(query, || {
+            told = api.expect(200, &format!("GET /leveret/events?{query}"), "");
+            told["events"][0]["headers"][header] == value
+        });
+        assert!(told["events"][0]["timestamp"].as_u64() > Some(1_700_000_000_000), "{told}");
+    }
+    api.expect(201, "PUT /users/ann", r#"{"password":"ann","tags":"monitoring"}"#);
+    let asked = ask(api.0.http_address(), "ann:ann", "GET /leveret/events", "");
+    assert_eq!(asked.status, 401, "{}", asked.text);
+    api.0.stop();
 }
 
 #[test]

@@ -231,8 +231,14 @@ fn no_line_has_a_secret() {
         node.ctl(&["set_global_parameter", "uri", &uri]);
         secrets.extend([right, wrong, next]);
     }
-    let kept = ask(node.http_address(), "guest:guest", "GET /leveret/log?lines=2000", "").text;
-    assert!(kept.contains("'user4' - invalid") && kept.contains("\"debug\""), "{kept}");
+    let of = |what: &str| {
+        ask(node.http_address(), "guest:guest", &format!("GET /leveret/{what}=2000"), "").text
+    };
+    let kept = of("log?lines") + &of("events?count");
+    for told in ["'user4' - invalid", "\"debug\"", "\"parameter.set\"", "\"user.password.changed\""]
+    {
+        assert!(kept.contains(told), "{kept}");
+    }
     let log = node.stop();
     assert!(log.contains("[debug]"), "{log}");
     let is_told = |line: &&str| secrets.iter().any(|secret| line.contains(secret));

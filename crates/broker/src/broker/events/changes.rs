@@ -2,26 +2,22 @@
 
 use super::{EventHeaders, Events};
 use meta::{
-    Binding, Command, Destination, DestinationName, Done, ExchangeDef, Outcome, PolicySpec,
-    QueueDef, Removed, VhostLimits,
+    Command, Destination, DestinationName, Done, ExchangeDef, Outcome, PolicySpec, QueueDef,
+    Removed, VhostLimits,
 };
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 impl Events<'_> {
     /// Tells what a command has done, whoever it was.
     pub(crate) fn definitions_changed(&self, command: &Command, outcome: &Outcome, by: &str) {
-        if self.0.event_vhost.get().is_none() {
-            return;
-        }
         match &outcome.done {
             Done::QueueCreated(queue) if !queue.is_internal() => {
-                self.tell("queue.created", || about_queue(queue).by(by));
+                self.tell("queue.created", about_queue(queue).by(by));
             }
             Done::ExchangeCreated(exchange) => {
                 if let Command::DeclareExchange(declare) = command {
-                    self.tell("exchange.created", || {
-                        about_exchange(exchange).text("vhost", &declare.vhost).by(by)
-                    });
+                    let facts = about_exchange(exchange).text("vhost", &declare.vhost);
+                    self.tell("exchange.created", facts.by(by));
                 }
             }
             Done::Changed => self.command(command, by),
@@ -30,100 +26,88 @@ impl Events<'_> {
             | Done::QueueExists(_)
             | Done::ExchangeExists(_) => {}
         }
-        self.all_removed(&outcome.removed, by);
+        self.removed(&outcome.removed, by);
     }
 
-    /// Tells of bindings that are gone before what they belong to.
-    pub(crate) fn unbound(&self, removed: &[Removed], by: &str) {
-        if self.0.event_vhost.get().is_some() {
-            self.all_removed(removed, by);
-        }
-    }
-
-    fn all_removed(&self, all: &[Removed], by: &str) {
+    /// Tells of what is gone: bindings also before what they belong to.
+    pub(crate) fn removed(&self, all: &[Removed], by: &str) {
+        let view = self.0.view();
+        let mut gone = BTreeMap::new();
+        // A queue stands behind its bindings.
         for removed in all {
-            self.removed(removed, all, by);
+            if let Removed::Queue(queue) = removed {
+                gone.insert(queue.id, queue);
+            }
         }
-    }
-
-    fn removed(&self, removed: &Removed, all: &[Removed], by: &str) {
-        match removed {
-            Removed::Queue(queue) if queue.is_internal() => {}
-            Removed::Queue(queue) => self.tell("queue.deleted", || {
-                let facts = named(&queue.name).text("vhost", &queue.vhost);
-                facts.text("type", queue.kind.as_str()).by(by)
-            }),
-            Removed::Exchange { vhost, exchange } => {
-                self.tell("exchange.deleted", || named(&exchange.name).text("vhost", vhost).by(by))
+        for removed in all {
+            match removed {
+                Removed::Queue(queue) if queue.is_internal() => {}
+                Removed::Queue(queue) => {
+                    let facts = named(&queue.name).text("vhost", &queue.vhost);
+                    self.tell("queue.deleted", facts.text("type", queue.kind.as_str()).by(by));
+                }
+                Removed::Exchange { vhost, exchange } => {
+                    self.tell(
+                        "exchange.deleted",
+                        named(&exchange.name).text("vhost", vhost).by(by),
+                    );
+                }
+                Removed::Binding { vhost, binding } => {
+                    let queue = |id| view.meta.queue_by_id(id).or_else(|| gone.get(&id).copied());
+                    let (kind, name) = match &binding.destination {
+                        Destination::Exchange(name) => ("exchange", name.clone()),
+                        Destination::Queue(id) => {
+                            ("queue", queue(*id).map(|it| it.name.clone()).unwrap_or_default())
+                        }
+                    };
+                    let facts = bound(&binding.source, kind, &name, &binding.key.to_text())
+                        .table("arguments", &binding.arguments)
+                        .text("vhost", vhost);
+                    self.tell("binding.deleted", facts.by(by));
+                }
+                Removed::Vhost(vhost) => self.tell("vhost.deleted", named(vhost).by(by)),
+                Removed::User(user) => self.tell("user.deleted", named(user).by(by)),
             }
-            Removed::Binding { vhost, binding } => {
-                self.tell("binding.deleted", || {
-                    self.about_removed(binding, all).text("vhost", vhost).by(by)
-                });
-            }
-            Removed::Vhost(vhost) => self.tell("vhost.deleted", || named(vhost).by(by)),
-            Removed::User(user) => self.tell("user.deleted", || named(user).by(by)),
         }
-    }
-
-    fn about_removed(&self, binding: &Binding, all: &[Removed]) -> EventHeaders {
-        let (kind, name) = match &binding.destination {
-            Destination::Exchange(name) => ("exchange", name.clone()),
-            Destination::Queue(id) => {
-                // It stands behind its bindings.
-                let with_them = || {
-                    all.iter().rev().find_map(|removed| match removed {
-                        Removed::Queue(queue) if queue.id == *id => Some(Arc::clone(queue)),
-                        Removed::Queue(_)
-                        | Removed::Binding { .. }
-                        | Removed::Exchange { .. }
-                        | Removed::Vhost(_)
-                        | Removed::User(_) => None,
-                    })
-                };
-                let queue = self.0.view().meta.queue_by_id(*id).cloned().or_else(with_them);
-                ("queue", queue.map(|queue| queue.name.clone()).unwrap_or_default())
-            }
-        };
-        let facts = bound(&binding.source, kind, &name, &binding.key.to_text());
-        facts.table("arguments", &binding.arguments)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told of elsewhere")]
     fn command(&self, command: &Command, by: &str) {
         match command {
-            Command::CreateVhost { vhost, metadata } => self.tell("vhost.created", || {
+            Command::CreateVhost { vhost, metadata } => {
                 let facts = named(vhost).text("description", &metadata.description);
-                facts.names("tags", &metadata.tags).by(by)
-            }),
+                self.tell("vhost.created", facts.names("tags", &metadata.tags).by(by));
+            }
             Command::SetVhostLimits { vhost, limits } => {
                 let VhostLimits { max_connections, max_queues } = *limits;
                 let limits = [("max-connections", max_connections), ("max-queues", max_queues)];
                 let is_any = limits.iter().any(|(_, limit)| limit.is_some());
                 let event = if is_any { "vhost.limits.set" } else { "vhost.limits.cleared" };
-                self.tell(event, || {
-                    let set = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
-                    set.fold(named(vhost), |facts, (name, limit)| facts.number(name, limit)).by(by)
-                });
+                let set = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
+                let facts =
+                    set.fold(named(vhost), |facts, (name, limit)| facts.number(name, limit));
+                self.tell(event, facts.by(by));
             }
-            Command::CreateUser { user, .. } => self.tell("user.created", || named(user).by(by)),
+            Command::CreateUser { user, .. } => self.tell("user.created", named(user).by(by)),
             Command::SetPassword { user, password } => {
-                let what = if password.is_empty() { "cleared" } else { "changed" };
-                self.tell(&format!("user.password.{what}"), || named(user).by(by));
+                let is_cleared = password.is_empty();
+                let event =
+                    if is_cleared { "user.password.cleared" } else { "user.password.changed" };
+                self.tell(event, named(user).by(by));
             }
             Command::SetUserTags { user, tags } => {
-                self.tell("user.tags.set", || named(user).names("tags", tags).by(by));
+                self.tell("user.tags.set", named(user).names("tags", tags).by(by));
             }
-            Command::Bind(spec) => self.tell("binding.created", || {
+            Command::Bind(spec) => {
                 let (kind, name) = match &spec.destination {
                     DestinationName::Queue(name) => ("queue", name),
                     DestinationName::Exchange(name) => ("exchange", name),
                 };
-                bound(&spec.source, kind, name, &spec.key.to_text())
+                let facts = bound(&spec.source, kind, name, &spec.key.to_text())
                     .table("arguments", &spec.arguments)
-                    .text("vhost", &spec.vhost)
-                    .by(by)
-            }),
+                    .text("vhost", &spec.vhost);
+                self.tell("binding.created", facts.by(by));
+            }
             other => self.access(other, by),
         }
     }
@@ -132,25 +116,22 @@ impl Events<'_> {
     fn access(&self, command: &Command, by: &str) {
         match command {
             Command::SetPermissions { user, vhost, configure, write, read } => {
-                self.tell("permission.created", || {
-                    let facts = of_user(user, vhost).text("configure", configure);
-                    facts.text("write", write).text("read", read).by(by)
-                });
+                let facts = of_user(user, vhost).text("configure", configure);
+                let facts = facts.text("write", write).text("read", read);
+                self.tell("permission.created", facts.by(by));
             }
             Command::ClearPermissions { user, vhost } => {
-                self.tell("permission.deleted", || of_user(user, vhost).by(by));
+                self.tell("permission.deleted", of_user(user, vhost).by(by));
             }
             Command::SetTopicPermissions { user, vhost, exchange, write, read } => {
-                self.tell("topic.permission.created", || {
-                    let facts = of_user(user, vhost).text("exchange", exchange);
-                    facts.text("write", write).text("read", read).by(by)
-                });
+                let facts = of_user(user, vhost).text("exchange", exchange);
+                let facts = facts.text("write", write).text("read", read);
+                self.tell("topic.permission.created", facts.by(by));
             }
             Command::ClearTopicPermissions { user, vhost, exchange } => {
-                self.tell("topic.permission.deleted", || {
-                    let (facts, exchange) = (of_user(user, vhost), exchange.iter());
-                    exchange.fold(facts, |facts, name| facts.text("exchange", name)).by(by)
-                });
+                let (facts, exchange) = (of_user(user, vhost), exchange.iter());
+                let facts = exchange.fold(facts, |facts, name| facts.text("exchange", name));
+                self.tell("topic.permission.deleted", facts.by(by));
             }
             other => self.setting(other, by),
         }
@@ -161,27 +142,24 @@ impl Events<'_> {
     fn setting(&self, command: &Command, by: &str) {
         match command {
             Command::SetPolicy { vhost, policy, .. } => {
-                self.tell("policy.set", || about_policy(policy).text("vhost", vhost).by(by));
+                self.tell("policy.set", about_policy(policy).text("vhost", vhost).by(by));
             }
             Command::ClearPolicy { vhost, name, .. } => {
-                self.tell("policy.cleared", || named(name).text("vhost", vhost).by(by));
+                self.tell("policy.cleared", named(name).text("vhost", vhost).by(by));
             }
             Command::SetParameter { vhost, component, name, value } => {
-                self.tell("parameter.set", || {
-                    let facts = named(name).text("vhost", vhost).text("component", component);
-                    facts.text("value", value.as_str()).by(by)
-                });
+                let facts = named(name).text("vhost", vhost).text("component", component);
+                self.tell("parameter.set", facts.unkept("value", value.as_str()).by(by));
             }
             Command::ClearParameter { vhost, component, name } => {
-                self.tell("parameter.cleared", || {
-                    named(name).text("vhost", vhost).text("component", component).by(by)
-                });
+                let facts = named(name).text("vhost", vhost).text("component", component);
+                self.tell("parameter.cleared", facts.by(by));
             }
             Command::SetGlobalParameter { name, value } => {
-                self.tell("parameter.set", || named(name).text("value", value.as_str()).by(by));
+                self.tell("parameter.set", named(name).unkept("value", value.as_str()).by(by));
             }
             Command::ClearGlobalParameter { name } => {
-                self.tell("parameter.cleared", || named(name).by(by));
+                self.tell("parameter.cleared", named(name).by(by));
             }
             _ => {}
         }
@@ -209,18 +187,18 @@ fn about_queue(queue: &QueueDef) -> EventHeaders {
     named(&queue.name)
         .text("vhost", &queue.vhost)
         .text("type", queue.kind.as_str())
-        .put("durable", queue.durable)
-        .put("auto_delete", queue.auto_delete)
-        .put("exclusive", queue.exclusive_owner.is_some())
+        .flag("durable", queue.durable)
+        .flag("auto_delete", queue.auto_delete)
+        .flag("exclusive", queue.exclusive_owner.is_some())
         .table("arguments", &queue.arguments)
 }
 
 fn about_exchange(exchange: &ExchangeDef) -> EventHeaders {
     named(&exchange.name)
         .text("type", exchange.kind.as_str())
-        .put("durable", exchange.durable)
-        .put("auto_delete", exchange.auto_delete)
-        .put("internal", exchange.internal)
+        .flag("durable", exchange.durable)
+        .flag("auto_delete", exchange.auto_delete)
+        .flag("internal", exchange.internal)
         .table("arguments", &exchange.arguments)
 }
 

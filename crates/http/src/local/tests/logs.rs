@@ -11,7 +11,7 @@ pub(super) fn log_lines() -> Ring<LogLine> {
         ("error", "HARES"),
     ];
     for (unix_ms, (level, text)) in (10..).zip(lines) {
-        ring.push(LogLine { unix_ms, level, category: "rabbitmq", text: text.to_owned() }, 0);
+        ring.push(LogLine { unix_ms, level, category: "rabbitmq", text: text.into() }, 0);
     }
     ring
 }
@@ -54,6 +54,54 @@ async fn the_last_lines_of_the_log_are_those_that_are_wanted() {
         (json!({"after": -1}), "after is below 0"),
     ] {
         let answer = node.post("GET /leveret/log", wrong).await;
+        assert!(answer.starts_with("HTTP/1.0 400") && answer.contains(reason), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_events_are_those_that_are_wanted() {
+    let node = start().await;
+    let begun = node.ok("GET /leveret/events", json!({"count": 0})).await;
+    let before = begun["next"].as_u64().unwrap() - 1;
+    assert_eq!((numbers(&begun, "events"), &begun["first"]), (vec![], &json!(1)));
+    node.declare_with("q", &[("x-overflow", "drop-head")]).await;
+    let secret = json!({"name": "uri", "value": "amqp://ann:secret@host"});
+    node.ok("PUT /global-parameters/{name}", secret).await;
+    node.ok("DELETE /queues/{vhost}/{name}", json!({"vhost": "/", "name": "q"})).await;
+    let answer = node.ok("GET /leveret/events", json!({"after": before})).await;
+    let created = json!({
+        "name": "q", "vhost": "/", "type": "classic", "durable": true, "auto_delete": false,
+        "exclusive": false, "arguments": {"x-overflow": "drop-head"},
+        "user_who_performed_action": "rmq-cli",
+    });
+    let created = json!({
+        "n": before + 1, "timestamp": 0, "event": "queue.created", "headers": created,
+    });
+    assert_eq!(answer["events"][0], created);
+    let set = json!({"name": "uri", "user_who_performed_action": "rmq-cli"});
+    assert_eq!(answer["events"][1]["headers"], set, "the value may have a password");
+    assert_eq!((&answer["first"], &answer["next"]), (&json!(1), &json!(before + 4)));
+    for (wanted, shown) in [
+        (json!({}), vec![1, 2, 3]),
+        (json!({"count": 1}), vec![3]),
+        (json!({"name": "queue.*"}), vec![1, 3]),
+        (json!({"name": "#.set"}), vec![2]),
+        (json!({"name": "queue"}), vec![]),
+        (json!({"name": ""}), vec![1, 2, 3]),
+        (json!({"text": "drop-HEAD"}), vec![1]),
+        (json!({"text": "secret"}), vec![]),
+    ] {
+        let mut request = wanted.clone();
+        request["after"] = json!(before);
+        let answer = node.ok("GET /leveret/events", request).await;
+        let shown: Vec<u64> = shown.into_iter().map(|at: u64| before + at).collect();
+        assert_eq!(numbers(&answer, "events"), shown, "{wanted}");
+    }
+    for (wrong, reason) in [
+        (json!({"name": "#.#.#"}), "uses 3 '#' wildcards"),
+        (json!({"count": "x"}), "count is no number"),
+    ] {
+        let answer = node.post("GET /leveret/events", wrong).await;
         assert!(answer.starts_with("HTTP/1.0 400") && answer.contains(reason), "{answer}");
     }
 }

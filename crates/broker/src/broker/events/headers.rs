@@ -1,0 +1,140 @@
+//! The headers of an event, and events that are kept.
+
+use amqp091::table::{put_array, put_name, put_table, put_text};
+use amqp091::{ShortString, Table, TableRef, Value, ValueRef};
+use meta::Name;
+use std::cell::Cell;
+use std::fmt;
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// The largest buffer that a thread keeps for its next event.
+const BUFFER_BYTES_MAX: usize = 4 << 10;
+
+thread_local! {
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The headers of an event, encoded: few of them are ever read.
+#[derive(Debug)]
+pub(crate) struct EventHeaders {
+    bytes: Vec<u8>,
+    /// Those that listeners are told alone, and nobody later: passwords may stand in them.
+    unkept: Vec<u8>,
+}
+
+impl Default for EventHeaders {
+    fn default() -> Self {
+        Self { bytes: BUFFER.take(), unkept: Vec::new() }
+    }
+}
+
+impl EventHeaders {
+    fn put(mut self, name: &'static str, value: ValueRef<'_>) -> Self {
+        put_name(&mut self.bytes, name.as_bytes());
+        value.encode(&mut self.bytes);
+        self
+    }
+
+    pub(crate) fn text(self, name: &'static str, text: &str) -> Self {
+        self.put(name, ValueRef::LongString(text.as_bytes()))
+    }
+
+    pub(super) fn written(mut self, name: &'static str, text: fmt::Arguments<'_>) -> Self {
+        put_name(&mut self.bytes, name.as_bytes());
+        // Writing to memory never fails.
+        put_text(&mut self.bytes, |out| drop(out.write_fmt(text)));
+        self
+    }
+
+    /// COMPAT: as listings name processes, so that tools bring both together.
+    pub(super) fn pid(
+        self,
+        name: &'static str,
+        node: &str,
+        (kind, connection, part): (u8, u64, u16),
+    ) -> Self {
+        self.written(name, format_args!("<{node}.{kind}.{connection}.{part}>"))
+    }
+
+    pub(crate) fn flag(self, name: &'static str, flag: bool) -> Self {
+        self.put(name, ValueRef::Bool(flag))
+    }
+
+    pub(crate) fn number(self, name: &'static str, number: impl Into<i64>) -> Self {
+        self.put(name, ValueRef::I64(number.into()))
+    }
+
+    pub(crate) fn table(mut self, name: &'static str, table: &Table) -> Self {
+        put_name(&mut self.bytes, name.as_bytes());
+        put_table(&mut self.bytes, |out| {
+            for (name, value) in table {
+                put_name(out, name.as_bytes());
+                value.encode(out);
+            }
+        });
+        self
+    }
+
+    pub(crate) fn names(mut self, name: &'static str, names: &[Name]) -> Self {
+        put_name(&mut self.bytes, name.as_bytes());
+        put_array(&mut self.bytes, |out| {
+            names.iter().for_each(|name| ValueRef::LongString(name.as_bytes()).encode(out));
+        });
+        self
+    }
+
+    /// A text that is not kept.
+    pub(super) fn unkept(mut self, name: &'static str, text: &str) -> Self {
+        put_name(&mut self.unkept, name.as_bytes());
+        ValueRef::LongString(text.as_bytes()).encode(&mut self.unkept);
+        self
+    }
+
+    pub(crate) fn by(self, user: &str) -> Self {
+        self.text("user_who_performed_action", user)
+    }
+
+    /// All of them, as listeners are told them.
+    pub(super) fn told(&self, in_ms: i64) -> Table {
+        let bytes = [&self.bytes[..], &self.unkept[..]].concat();
+        let told = Self { bytes, unkept: Vec::new() }.number("timestamp_in_ms", in_ms);
+        table(&told.bytes)
+    }
+
+    /// Those that are kept.
+    pub(super) fn kept(mut self) -> Arc<[u8]> {
+        let kept = Arc::from(&*self.bytes);
+        if self.bytes.capacity() <= BUFFER_BYTES_MAX {
+            self.bytes.clear();
+            BUFFER.set(self.bytes);
+        }
+        kept
+    }
+}
+
+/// Encoded headers as a table. A value that is nested too deeply to be read is nothing.
+fn table(bytes: &[u8]) -> Table {
+    let entries = TableRef::trusted(bytes).iter().filter_map(|(name, value)| {
+        Some((ShortString::new(name).ok()?, value.to_owned().unwrap_or(Value::Void)))
+    });
+    entries.collect()
+}
+
+/// An event that is kept.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its time, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The routing key under which it is published, where it is.
+    pub name: &'static str,
+    pub(super) headers: Arc<[u8]>,
+}
+
+impl Event {
+    /// The headers that it is published with, but for the time, and for values of parameters.
+    #[must_use]
+    pub fn headers(&self) -> Table {
+        table(&self.headers)
+    }
+}

@@ -1,0 +1,28 @@
+//! An operator's look at the last events.
+
+use crate::api_error::{ApiError, Kind};
+use crate::logs::{Last, last};
+use crate::{Management, Request, Told};
+use broker::Event;
+use meta::TopicPattern;
+use meta::definitions::table_to_json;
+use serde_json::json;
+
+/// The last events, with greater numbers than `after` and lesser ones than `before`, whose name matches the
+/// topic pattern `name`, with `text` in their headers.
+pub fn events(management: &Management, request: &Request) -> Told {
+    let pattern = request.optional_text("name")?.filter(|pattern| !pattern.is_empty());
+    let pattern = pattern.map(TopicPattern::new).transpose();
+    let pattern = pattern.map_err(|error| ApiError::new(Kind::BadRequest, error.to_string()))?;
+    let ring = management.broker.events().last();
+    let Last { shown, first, next } = last(ring, (request, "count"), |number, event, text| {
+        let Event { unix_ms, name, .. } = event;
+        if pattern.as_ref().is_some_and(|pattern| !pattern.matches(name)) {
+            return None;
+        }
+        let headers = table_to_json(&event.headers());
+        (text.is_empty() || headers.to_string().to_lowercase().contains(text))
+            .then(|| json!({"n": number, "timestamp": unix_ms, "event": name, "headers": headers}))
+    })?;
+    Ok(json!({"events": shown, "first": first, "next": next}))
+}

@@ -14,6 +14,7 @@ mod offline;
 mod options;
 mod output;
 mod plugins;
+mod recent;
 mod render;
 mod report;
 mod run;

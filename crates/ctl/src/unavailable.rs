@@ -32,13 +32,13 @@ const GROUPS: &[(&str, &str)] = &[
         "it does not have what this is about",
         "activate_free_disk_space_monitoring check_if_cluster_has_classic_queue_mirroring_policy \
          check_if_metadata_store_is_initialized check_if_metadata_store_is_initialized_with_data \
-         clear_auth_backend_cache command_line_arguments consume_event_stream \
+         clear_auth_backend_cache command_line_arguments \
          deactivate_free_disk_space_monitoring directories disable_auth_attempt_source_tracking \
          enable_auth_attempt_source_tracking list_channel_interceptors list_mqtt_connections \
          list_network_interfaces list_node_auth_attempt_stats \
          list_operator_policies_with_classic_queue_mirroring \
          list_policies_with_classic_queue_mirroring list_stomp_connections \
-         list_web_mqtt_connections log_tail log_tail_stream memory_breakdown message_size_stats \
+         list_web_mqtt_connections memory_breakdown message_size_stats \
          metadata_store_status os_env remove_classic_queue_mirroring_from_policies \
          reset_node_auth_attempt_metrics reset_stats_db resolve_hostname resolver_info \
          set_channel_interceptor_priorities",

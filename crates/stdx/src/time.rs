@@ -25,6 +25,15 @@ impl Civil {
     }
 }
 
+/// `2026-11-26T15:22:53.123+00:00`, in UTC, with this between date and time.
+#[must_use]
+pub fn date_time(unix_ms: u64, between: char) -> String {
+    let Civil { date: (year, month, day), time: (hour, minute, second) } =
+        Civil::at(unix_ms / 1_000);
+    let ms = unix_ms % 1_000;
+    format!("{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
+}
+
 /// Year, month and day `days` days after 1970-01-01. Counts years from March, so that a leap day is a
 /// year's last.
 const fn civil_date(days: u64) -> (u64, u64, u64) {
@@ -54,5 +63,6 @@ mod tests {
         assert_eq!(civil_date(20_778), (2026, 11, 21));
         let noon = Civil { date: (2000, 2, 29), time: (12, 34, 56) };
         assert_eq!(Civil::at(951_827_696), noon);
+        assert_eq!(date_time(951_827_696_007, ' '), "2000-02-29 12:34:56.007+00:00");
     }
 }

@@ -2,8 +2,9 @@
 
 use super::choice;
 use crate::client::STATE;
-use crate::options::{flag, number};
+use crate::options::{flag, number, text};
 use crate::output::Form;
+use crate::recent;
 use crate::top;
 use crate::verb::{Action, Section, VERB, Verb};
 
@@ -47,6 +48,32 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Shows the busiest queues and connections, and who is blocked by what",
         switches: &[flag("once", None), number("interval", Some('i')), number("rows", None)],
         action: Action::Follow(top::top),
+        ..MONITORING
+    },
+    Verb {
+        usage: "log_tail [--number|-N <number>]",
+        description: "Shows the last lines of the node's log: 50, unless another number is given",
+        switches: &[number("number", Some('N'))],
+        banner_of: Some(|invocation| {
+            let (number, node) = (recent::n_lines(invocation), invocation.node());
+            format!("Last {number} log lines on node {node} ...")
+        }),
+        action: Action::Offline(recent::log_tail),
+        ..MONITORING
+    },
+    Verb {
+        usage: "log_tail_stream [--duration|-d <seconds>]",
+        description: "Shows lines of the node's log as they come",
+        switches: &[number("duration", Some('d'))],
+        banner: "Streaming logs from node {node} ...",
+        action: Action::Follow(recent::log_tail_stream),
+        ..MONITORING
+    },
+    Verb {
+        usage: "consume_event_stream [--duration|-d <seconds>] [--pattern <pattern>]",
+        description: "Shows the node's events as they come, a JSON object a line",
+        switches: &[number("duration", Some('d')), text("pattern", None)],
+        action: Action::Follow(recent::event_stream),
         ..MONITORING
     },
     Verb {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use stdx::{Civil, words};
+use stdx::{date_time, words};
 
 /// The columns of a list, in the order of RabbitMQ's.
 const COLUMNS: &str = "\
@@ -189,7 +189,7 @@ impl Row for QueueRow<'_> {
             }
             // Not among the columns: it never stays the same.
             "idle_ms" => json!(api.now().unix_ms.saturating_sub(self.idle_since_ms())),
-            "idle_since" => json!(iso_time(self.idle_since_ms())),
+            "idle_since" => json!(date_time(self.idle_since_ms(), 'T')),
             "exclusive" => json!(def.exclusive_owner.is_some()),
             "storage_version"
             | "conversion"
@@ -265,14 +265,6 @@ impl QueueRow<'_> {
     fn tag_of(&self, which: impl Fn(&Value) -> bool) -> Value {
         self.consumers().find(which).map_or(Value::Null, |one| field(&one, "consumer_tag").clone())
     }
-}
-
-/// `2026-11-26T15:22:53.123+00:00`.
-fn iso_time(unix_ms: u64) -> String {
-    let Civil { date: (year, month, day), time: (hour, minute, second) } =
-        Civil::at(unix_ms / 1_000);
-    let ms = unix_ms % 1_000;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
 }
 
 /// Bytes of what is ready, by the mean size of what is there.

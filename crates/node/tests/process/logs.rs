@@ -9,10 +9,12 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use testing::Random;
 use testing::client::{Client, DEADLINE, Login};
 
@@ -185,6 +187,57 @@ fn lines_are_kept_that_go_nowhere_else_and_those_of_requests_are_not() {
     wait_until("requests are told elsewhere", || {
         std::fs::read_to_string(&requests).unwrap().contains("/leveret/log")
     });
+}
+
+/// The tool as it follows the log or events, and its lines as they come.
+fn follow(node: &Node, args: &[&str]) -> (Child, Receiver<String>) {
+    let mut command = node.ctl_command(args);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (sender, told) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    (child, told)
+}
+
+#[test]
+fn the_tool_shows_the_log_and_events_as_they_come() {
+    let node = Node::start(&[]);
+    for _ in 0..3 {
+        let login = Login { password: "wrong", ..Login::default() };
+        drop(Client::introduced(node.address(), login));
+    }
+    wait_until("the last three lines are of refused logins", || {
+        let tail = node.ctl(&["-q", "log_tail", "-N", "3"]);
+        let is_one = |line: &str| line.contains(" [warning] ") && line.contains("invalid cred");
+        tail.lines().count() == 3 && tail.lines().all(is_one)
+    });
+    assert!(node.ctl(&["log_tail"]).starts_with("Last 50 log lines on node "));
+
+    let (mut log, lines) = follow(&node, &["-q", "log_tail_stream"]);
+    let mut line = None;
+    wait_until("a line comes", || {
+        drop(Client::guest(node.address()));
+        line = lines.try_recv().ok();
+        line.is_some()
+    });
+    assert!(line.as_ref().unwrap().contains("] "), "{line:?}");
+    let (mut events, objects) = follow(&node, &["consume_event_stream", "--pattern", "^queue[.]"]);
+    let (mut client, mut object, mut n) = (Client::guest(node.address()), None, 0);
+    wait_until("an event comes", || {
+        n += 1;
+        client.declare(&format!("q{n}"));
+        object = objects.try_recv().ok();
+        object.is_some()
+    });
+    let object: Value = serde_json::from_str(&object.unwrap()).unwrap();
+    assert_eq!((&object["event"], &object["vhost"]), (&json!("queue.created"), &json!("/")));
+    assert!(object["timestamp_in_ms"].as_u64() > Some(1_700_000_000_000), "{object}");
+    // They end with their time, or with the node.
+    node.ctl(&["log_tail_stream", "-d", "1"]);
+    assert_eq!(node.ctl(&["consume_event_stream", "-d", "1", "--pattern", "no such event"]), "");
+    drop(client);
+    node.stop();
+    assert!(!log.wait().unwrap().success() && !events.wait().unwrap().success());
 }
 
 /// A secret nobody has thought of.

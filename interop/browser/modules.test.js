@@ -7,7 +7,7 @@ import { numberOf, parseFilter, toQuery } from '../../crates/ui/web/filter.js';
 
 const FIELDS = /** @type {any} */ ([
   { key: 'ready', path: 'messages_ready', kind: 'number' }, { key: 'consumers', path: 'consumers', kind: 'number' },
-  { key: 'type', path: 'type', kind: 'text' }, { key: 'policy', path: 'policy', kind: 'text' }, { key: 'durable', path: 'durable', kind: 'flag' },
+  { key: 'type', path: 'type', kind: 'text' }, { key: 'policy', path: 'policy', kind: 'text' }, { key: 'durable', path: 'durable', kind: 'flag' }, { key: 'oldest', path: 'age', kind: 'number', isSeconds: true },
 ]);
 
 test('filters become queries of the node', () => {
@@ -19,6 +19,7 @@ test('filters become queries of the node', () => {
     ['ready>10k type:quorum', [['where', 'messages_ready>10000'], ['where', 'type:quorum']]],
     ['no:consumers has:policy', [['where', 'consumers=0'], ['where', 'policy!=']]],
     ['durable:no', [['where', 'durable=false']]],
+    ['oldest>10min oldest<90', [['where', 'age>600'], ['where', 'age<90']]],
     ['other:thing', [['name', 'other:thing']]],
     ['policy:"a b" x', [['name', 'x'], ['where', 'policy:a b']]],
   ]) assert.deepEqual(toQuery(parseFilter(/** @type {any} */ (text), FIELDS)), query, String(text));

@@ -26,7 +26,7 @@ export class Node {
     this.http ??= await freePort();
     this.prometheus ??= await freePort();
     this.url = `http://127.0.0.1:${this.http}`;
-    const settings = { 'listeners.tcp.1': `127.0.0.1:${this.amqp}`, 'management.tcp.ip': '127.0.0.1', 'management.tcp.port': this.http, 'prometheus.tcp.port': this.prometheus, 'management.ui.label': 'Test <&>', 'management.ui.color': 'purple', 'event_exchange.vhost': '/', 'log.exchange': 'true' };
+    const settings = { 'listeners.tcp.1': `127.0.0.1:${this.amqp}`, 'management.tcp.ip': '127.0.0.1', 'management.tcp.port': this.http, 'prometheus.tcp.ip': '127.0.0.1', 'prometheus.tcp.port': this.prometheus, 'management.ui.label': 'Test <&>', 'management.ui.color': 'purple' };
     const words = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
     this.child = spawn(process.env.LEVERET_BIN ?? '', ['server', '--data-dir', join(this.directory, 'data'), ...words], { stdio: ['ignore', 'pipe', 'ignore'] });
     let told = '';

@@ -323,12 +323,40 @@ export const SCENARIOS = [
     await page.click('main button:text-is("Stop")');
     await page.waitForSelector('text=Stopped');
   }],
+  ['log', {}, async (it) => {
+    const { page, node } = it;
+    await logIn(it, '#/log?level=warning');
+    await fetch(`${node.url}/api/overview`, { headers: { authorization: `Basic ${btoa('nobody <b>:wrong')}` } });
+    await page.waitForSelector("td >> text=user 'nobody <b>' - invalid credentials");
+    assert.equal(await page.locator('td .tag >> text=info').count(), 0);
+    await page.fill('[data-filter]', 'nobody at all');
+    await page.waitForSelector('text=No line that the node still has matches.');
+    await page.goto(`${node.url}/#/log`);
+    await page.waitForFunction(() => document.querySelectorAll('main tbody tr').length === 100);
+    await page.click('main button >> text=Earlier');
+    await page.waitForURL(/before=/);
+    await page.waitForFunction(() => !document.querySelector('main')?.innerText.includes('nobody <b>'));
+    await page.click('main button >> text=The last');
+    await page.waitForSelector('td >> text=nobody <b>');
+    assert.deepEqual(await it.judged(), []);
+    for (const [before, after] of [['info', 'debug'], ['debug', 'info']]) {
+      await page.click(`main button >> text=Logged: ${before}`);
+      await page.selectOption('dialog [name=level]', after);
+      await page.click('dialog footer .primary');
+      await page.waitForSelector(`main button >> text=Logged: ${after}`);
+    }
+  }],
   ['events', {}, async (it) => {
     const { page, node } = it;
-    await logIn(it, '#/log?tab=events');
-    await page.waitForSelector('main .live >> text=Watching');
+    await logIn(it, '#/log?tab=events&event=user.*');
     await node.ask('PUT', '/users/told', { password: 'told', tags: '' });
     await page.waitForSelector('td >> text=user.created');
+    assert.equal(await page.locator('td >> text=queue.created').count(), 0);
+    await page.fill('input[placeholder^="queue"]', '#.created');
+    await page.waitForSelector('td >> text=queue.created');
+    await page.fill('[data-filter]', 'told');
+    await page.waitForFunction(() => document.querySelectorAll('main tbody tr').length === 1);
+    assert.deepEqual(await it.judged(), []);
     await node.ask('DELETE', '/users/told');
   }],
   ['views', {}, async (it) => {
@@ -563,7 +591,7 @@ export const SCENARIOS = [
   }],
   ['consumers', {}, async (it) => {
     const { page, node } = it;
-    const words = ['perf', '-h', `amqp://guest:guest@127.0.0.1:${node.amqp}`, '-p', '-u', 'work-020', '-x', '0', '-y', '1', '-q', '7'];
+    const words = ['perf', '-h', `amqp://guest:guest@127.0.0.1:${node.amqp}`, '-p', '-u', 'work-020', '-x', '0', '-y', '1', '-q', '7', '-L', '60000000'];
     const client = spawn(process.env.LEVERET_BIN ?? '', words, { stdio: 'ignore' });
     try {
       await logIn(it, '#/queues/%2F/work-020?tab=consumers');
@@ -573,12 +601,24 @@ export const SCENARIOS = [
       await page.click('summary[aria-label="Save the table"]');
       await page.click('.saver >> text=CSV');
       assert.match(readFileSync(await (await saved).path(), 'utf8'), /Tag,Channel,User,Prefetch,Holds,State,Acks,Arguments\r\n.*,guest,7,0,/);
+      // The first is acknowledged at once.
+      for (const payload of ['done', 'held']) await node.ask('POST', '/exchanges/%2F/amq.default/publish', { routing_key: 'work-020', payload, payload_encoding: 'string', properties: {} });
+      await page.click('td a:text-is("1")');
+      await page.waitForSelector('td >> text=unacked by the consumer');
+      await page.locator('.button.open').first().click();
+      await page.waitForSelector('.detail >> text=/Held by the consumer .* of .* \\(1\\), user guest, since 20/');
+      assert.deepEqual(await it.judged(), []);
+      await page.click('.detail a >> text=(1)');
+      await page.waitForSelector('.tile >> text=/prefetch 7, oldest [1-9]/');
+      await page.goBack();
+      await page.click('.tabs >> text=Consumers (1)');
       await page.click('td.act >> text=Cancel');
       await page.waitForSelector('dialog >> text=which can still acknowledge it');
       await page.click('dialog footer .danger');
       await page.waitForSelector('text=Nobody consumes.');
     } finally {
       client.kill();
+      await node.ask('DELETE', '/queues/%2F/work-020/contents');
     }
   }],
   ['administration', {}, async (it) => {

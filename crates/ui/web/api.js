@@ -106,3 +106,12 @@ export async function* events(stream, heard) {
     }
   }
 }
+
+// ---- requests that more than one page makes
+
+/** @param {any} row */
+export const deleteQueue = (row) => ({ method: 'DELETE', address: path`/queues/${row.vhost}/${row.name}`, ctl: ['delete_queue', '--vhost', row.vhost, row.name] });
+/** @param {any} row */
+export const purgeQueue = (row) => ({ method: 'DELETE', address: path`/queues/${row.vhost}/${row.name}/contents`, ctl: ['purge_queue', '--vhost', row.vhost, row.name] });
+/** @param {any} row */
+export const deleteExchange = (row) => ({ method: 'DELETE', address: path`/exchanges/${row.vhost}/${row.name}` });

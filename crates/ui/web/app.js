@@ -153,9 +153,9 @@ const around = /** @type {any} */ ({
   sources: () => ({
     vhosts: '/vhosts?columns=name,description,tracing',
     overview: '/overview?columns=node,cluster_name,product_version,rabbitmq_version,object_totals,queue_totals.messages',
+    ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained' } : {}),
     jobs: '/jobs',
     undo: '/undo',
-    ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained' } : {}),
   }),
 });
 
@@ -197,7 +197,7 @@ async function load(signal) {
   const began = performance.now();
   const withAround = Date.now() - lookedAround >= AROUND_EVERY_MS;
   try {
-    await Promise.all(wanted(withAround).map((source) => one(source, signal)));
+    await Promise.all(asked(withAround, signal));
   } catch (error) {
     if (error.name === 'AbortError') return;
     throw error;
@@ -208,14 +208,33 @@ async function load(signal) {
   if (isChanged || app.state.lost || wasLost) redraw();
   isChanged = false;
   if (document.hidden || !app.who) return;
+  await shown();
+  if (signal.aborted) return;
   if (!app.state.lost && Date.now() >= liveFrom && await follow(signal)) return;
   if (signal.aborted) return;
   const took = performance.now() - began;
   timer = window.setTimeout(() => load(signal), Math.min(LOOK_MAX_MS, Math.max(LOOK_EVERY_MS, took * ASKING_SHARE)));
 }
 
-async function one({ holder, key, address }, signal) {
-  const answer = await ask('GET', address, undefined, { signal, raw: true });
+/** Waits until what is known is on the screen: a stream of figures is not to be in its way. */
+const shown = () => new Promise((resolve) => {
+  requestAnimationFrame(() => requestAnimationFrame(resolve));
+  // A tab that is hidden meanwhile is drawn no more.
+  setTimeout(resolve, LOOK_EVERY_MS);
+});
+
+/** Answers as they come and are taken. A page is drawn once it is known which virtual hosts there are, so that nothing moves then. */
+function asked(withAround, signal) {
+  const isNew = around.texts.vhosts === undefined;
+  const answers = wanted(withAround).map((source) => ({ source, answer: ask('GET', source.address, undefined, { signal, raw: true }) }));
+  const vhosts = answers.find(({ source }) => isNew && source.holder === around && source.key === 'vhosts')?.answer;
+  return answers.map(async ({ source, answer }) => {
+    const [it] = await Promise.all([answer, vhosts]);
+    one(source, it, signal);
+  });
+}
+
+function one({ holder, key }, answer, signal) {
   if (signal.aborted || (holder !== around && holder !== app.page)) return;
   app.state.lost = answer.status === 0;
   if (answer.status !== 0) take(holder, key, answer, answer.ok ? answer.data : answer.reason);

@@ -5,8 +5,8 @@ import { isAdministrator, query, redraw, setQuery } from './app.js';
 import { ask, events, path, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, count, duration, number, plain, time } from './format.js';
-import { messageView, preview, publish } from './messages.js';
-import { button, name, nothing, problem, table, tag } from './parts.js';
+import { holder, messageView, preview, publish } from './messages.js';
+import { button, name, nothing, problem, saver, table, tag } from './parts.js';
 import { bringIn, redrive, remove } from './redrive.js';
 
 /** Messages of a page. */
@@ -161,7 +161,7 @@ function list(it) {
     h('tbody', null, it.messages.map((message) => h('tr', { key: message.position, class: it.open?.position === message.position ? 'selected' : null },
       h('td', { class: 'pick' }, h('input', { type: 'checkbox', 'aria-label': `Select ${message.position}`, checked: it.marked.includes(message), onchange: () => mark(message) })),
       h('td', { class: 'num', 'data-label': it.isStream ? 'Offset' : 'Position' }, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.position === message.position), onclick: () => open(it, message) }, number(message.position))),
-      h('td', { 'data-label': it.isStream ? 'Stored' : 'State' }, it.isStream ? time(message.timestamp) : [message.state === 'ready' ? h('span', { class: 'faint' }, 'ready') : tag('warn', message.state), message.redelivered && [' ', tag('warn', 'redelivered')], message.deaths?.length > 0 && [' ', tag('bad', plain(message.deaths[0].reason))]]),
+      h('td', { 'data-label': it.isStream ? 'Stored' : 'State' }, it.isStream ? time(message.timestamp) : [message.state === 'ready' ? h('span', { class: 'faint' }, 'ready') : tag('warn', message.state), message.holder && [' by ', holder(message.holder)], message.redelivered && [' ', tag('warn', 'redelivered')], message.deaths?.length > 0 && [' ', tag('bad', plain(message.deaths[0].reason))]]),
       h('td', { class: 'wide', 'data-label': 'Routing key' }, name(message.routing_key, '(empty)')), h('td', { class: 'num', 'data-label': 'Body' }, bytes(message.payload_bytes)), h('td', { class: 'preview' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'))))));
 }
 
@@ -212,6 +212,6 @@ function view(it) {
     it.marked.length === 2 && compared(it.marked),
     it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'Nothing here matches.' : ['There are no messages here. ', button('Publish one', () => publish({ vhost: it.queue.vhost, exchange: '', routingKey: it.queue.name, isFixed: true }))]) : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
     h('div', { class: 'pager' }, button('Back', () => look(it, it.earlier.pop(), true), { disabled: it.earlier.length === 0 || it.busy }), button('Next', () => look(it, it.next), { disabled: !it.next || it.busy }),
-      button('Look again', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy })),
+      button('Look again', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy }), h('span', { class: 'grow' }), it.messages?.length > 0 && saver()),
   ];
 }

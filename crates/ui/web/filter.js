@@ -10,7 +10,7 @@ const UNITS = {
 };
 
 /**
- * @typedef {{key: string, path: string, kind: 'number' | 'text' | 'flag', help?: string}} Field
+ * @typedef {{key: string, path: string, kind: 'number' | 'text' | 'flag', isSeconds?: boolean, help?: string}} Field
  * @typedef {{name: string, isRegex: boolean, where: string[], problem: string}} Parsed
  */
 
@@ -55,7 +55,7 @@ function condition(parsed, byKey, key, operator, value) {
   if (value === '') {
     parsed.problem ||= `what of ${key}?`;
   } else if (field.kind === 'number') {
-    const n = numberOf(value);
+    const n = numberOf(value) / (field.isSeconds && /\d(ms|s|min|h|d)$/i.test(value) ? 1000 : 1);
     if (Number.isNaN(n)) parsed.problem ||= `"${value}" is no number`;
     else parsed.where.push(`${field.path}${operator === ':' ? '=' : operator}${n}`);
   } else if (field.kind === 'flag') {

@@ -122,3 +122,9 @@ export function csv(columns, rows) {
   };
   return [columns, ...rows].map((row) => row.map(cell).join(',')).join('\r\n');
 }
+
+/** The library of a client, as it calls itself. @param {any} connection */
+export const client = (connection) => [connection.client_properties?.product, connection.client_properties?.version].filter(Boolean).map(plain).join(' ');
+
+/** What a protocol is called. @param {any} text */
+export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0-8', "{'stream','1.0'}": 'Stream' }[text] ?? plain(text ?? ''));

@@ -6,21 +6,36 @@ import { h } from './dom.js';
 import { plain, time } from './format.js';
 import { ICONS, button, dialog, dialogs, icon, problem } from './parts.js';
 
-/** Pages by the first word of their address; each is loaded when it is opened first. */
+/** A page, with modules that it is made with: all of them come at the same time. @param {Promise<any>} page @param {...Promise<any>} modules */
+const load = async (page, ...modules) => (await Promise.all([page, ...modules]))[0];
+const chart = () => import('./chart.js');
+const list = () => [import('./list.js'), import('./filter.js')];
+
+/** What tabs of a page are made with, by their names. @type {Record<string, () => Promise<any>[]>} */
+const TABS = {
+  '': () => [],
+  messages: () => [import('./browse.js'), import('./messages.js'), import('./redrive.js')],
+  tail: () => [import('./tail.js'), import('./messages.js')],
+  dead: () => [import('./dead.js'), import('./jobs.js'), import('./redrive.js')],
+  topology: () => [import('./topology.js'), ...list()],
+};
+const tab = (/** @type {URLSearchParams} */ query) => (TABS[query.get('tab') ?? ''] ?? TABS[''])();
+
+/** Pages by the first word of their address; each is loaded when it is opened first. @type {Record<string, (parts: string[], query: URLSearchParams) => Promise<any>>} */
 const PAGES = {
-  '': () => import('./pages/overview.js'),
-  queues: (parts) => (parts.length > 2 ? import('./pages/queue.js') : import('./pages/queues.js')),
-  exchanges: (parts) => (parts.length > 2 ? import('./pages/exchange.js') : import('./pages/exchanges.js')),
-  connections: (parts) => (parts.length > 1 ? import('./pages/connection.js') : import('./pages/connections.js')),
-  channels: (parts) => (parts.length > 1 ? import('./pages/channel.js') : import('./pages/channels.js')),
-  consumers: () => import('./pages/consumers.js'),
+  '': () => load(import('./pages/overview.js'), chart()),
+  queues: (parts, query) => (parts.length > 2 ? load(import('./pages/queue.js'), chart(), ...tab(query)) : load(import('./pages/queues.js'), chart(), ...list())),
+  exchanges: (parts, query) => (parts.length > 2 ? load(import('./pages/exchange.js'), chart(), ...tab(query)) : load(import('./pages/exchanges.js'), ...list())),
+  connections: (parts) => (parts.length > 1 ? load(import('./pages/connection.js'), chart()) : load(import('./pages/connections.js'), ...list())),
+  channels: (parts) => (parts.length > 1 ? load(import('./pages/channel.js'), chart()) : load(import('./pages/channels.js'), ...list())),
+  consumers: () => load(import('./pages/consumers.js'), ...list()),
   delayed: () => import('./pages/delayed.js'),
   parameters: () => import('./pages/parameters.js'),
   tracing: () => import('./pages/tracing.js'),
   log: () => import('./pages/log.js'),
   reference: () => import('./pages/reference.js'),
-  vhosts: () => import('./pages/vhosts.js'),
-  users: () => import('./pages/users.js'),
+  vhosts: () => load(import('./pages/vhosts.js'), ...list()),
+  users: () => load(import('./pages/users.js'), ...list()),
   policies: () => import('./pages/policies.js'),
   limits: () => import('./pages/limits.js'),
   definitions: () => import('./pages/definitions.js'),
@@ -255,16 +270,16 @@ async function open() {
     return;
   }
   app.page?.close?.();
-  const load = PAGES[parts[0] ?? ''];
+  const loads = PAGES[parts[0] ?? ''];
   openProblem = '';
-  if (!load) {
+  if (!loads) {
     app.page = null;
     openProblem = `There is no page at ${plain(location.hash)}.`;
     redraw();
     return;
   }
   try {
-    const module = await load(parts);
+    const module = await loads(parts, app.route.query);
     if (app.route.parts.join('/') !== key) return;
     app.page = Object.assign(module.open(parts, app.route.query), { data: {}, errors: {} });
     pageKey = key;
@@ -287,9 +302,9 @@ window.addEventListener('popstate', () => {
 
 async function start() {
   isStarted = true;
-  const { parts } = parse(location.hash);
+  const { parts, query } = parse(location.hash);
   // Nobody is asked for whom no login is known: that is no error. The page's modules come meanwhile.
-  if (remembered('login', false)) PAGES[parts[0] ?? '']?.(parts).catch(() => {});
+  if (remembered('login', false)) PAGES[parts[0] ?? '']?.(parts, query).catch(() => {});
   const answer = remembered('login', false) ? await get('/whoami') : null;
   if (!answer) {
     redraw();

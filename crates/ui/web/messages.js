@@ -4,7 +4,7 @@ import { redraw, refresh, tell } from './app.js';
 import { ask, path } from './api.js';
 import { h } from './dom.js';
 import { bytes, number, plain, time } from './format.js';
-import { argumentsOf, copier, dialog, download, facts, fields, name, problem, tag } from './parts.js';
+import { argumentsOf, copier, dialog, download, facts, fields, name, problem, tag, toChannel } from './parts.js';
 
 /** Bytes of a body that are shown of one that is longer. */
 const SHOWN_BYTES = 64 * 1024;
@@ -140,6 +140,9 @@ function visible(text) {
 
 const SKIPPED = new Set(['headers']);
 
+/** Who holds a message: a consumer, or a channel that fetched it. @param {any} it */
+export const holder = (it) => (it.consumer_tag ? ['the consumer ', name(it.consumer_tag)] : it.name ? 'a channel that fetched it' : 'a channel that has gone');
+
 /** A message: properties, headers, body. @param {any} message @param {any} [actions] */
 export function messageView(message, actions) {
   const properties = Object.entries(message.properties ?? {}).filter(([key]) => !SKIPPED.has(key));
@@ -152,7 +155,7 @@ export function messageView(message, actions) {
       message.expires_at && ['Expires at', time(message.expires_at)], message.due_at && ['Due at', time(message.due_at)],
       ...properties.map(([key, value]) => [key, key === 'delivery_mode' ? (value === 2 ? 'persistent' : 'transient') : key === 'timestamp' ? time(Number(value) * 1000) : name(String(value))]),
     ])),
-    message.holder && h('p', null, 'Held by ', name(message.holder.connection), ` channel ${message.holder.channel}, consumer `, name(message.holder.consumer_tag), message.holder.since ? ` since ${time(message.holder.since)}` : ''),
+    message.holder && h('p', null, 'Held by ', holder(message.holder), message.holder.name && [' of ', toChannel(message.holder.name), ', user ', name(message.holder.user)], `, since ${time(message.holder.since)}.`),
     h('h3', null, 'Headers'), fields(message.properties?.headers),
     h('h3', null, 'Body'), bodyView(message), actions);
 }

@@ -69,10 +69,10 @@ export function section(title, ...content) {
   return h('section', { class: 'card' }, (title || hasTable) && h('div', { class: 'over' }, title ? h('h2', null, title) : h('span', { class: 'grow' }), hasTable && saver()), ...content);
 }
 
-/** Saves the tables of the section it is in. */
-function saver() {
+/** Saves the tables of the section it is in, or of the page. */
+export function saver() {
   const save = (kind) => async (event) => {
-    const tables = event.currentTarget.closest('section').querySelectorAll('table');
+    const tables = event.currentTarget.closest('section, main').querySelectorAll('table');
     event.currentTarget.closest('details').removeAttribute('open');
     (await import('./tables.js')).saveTables(kind, tables);
   };
@@ -376,3 +376,14 @@ export function argumentsOf(text) {
   }
   return object;
 }
+
+// ---- dialogs whose modules come when they are opened
+
+/** @param {Parameters<typeof import('./messages.js').publish>[0]} of */
+export const publish = (of) => import('./messages.js').then((it) => it.publish(of));
+/** @param {any} queue */
+export const fetchMessages = (queue) => import('./messages.js').then((it) => it.fetchMessages(queue));
+/** @param {Parameters<typeof import('./bind.js').bindTo>[0]} known */
+export const bindTo = (known) => import('./bind.js').then((it) => it.bindTo(known));
+/** @param {any} binding */
+export const unbind = (binding) => import('./bind.js').then((it) => it.unbind(binding));

@@ -15,8 +15,8 @@ import { dialog, name, offer, problem, table, tag, toExchange, toQueue } from '.
 /** As a verb of the command line takes them. @param {Select} select */
 const selected = (select) => (select === 'all' ? ['--all'] : 'filter' in select ? ['--filter', select.filter] : ['--positions', select.positions.join(',')]);
 
-/** Sends messages on. @param {any} queue @param {Select} select @param {any} what says which messages these are */
-export function redrive({ vhost, name: queue }, select, what) {
+/** Sends messages on. @param {any} queue @param {Select} select @param {any} what says which messages these are @param {string} [first] where to, at first */
+export function redrive({ vhost, name: queue }, select, what, first = 'origin') {
   const address = path`/queues/${vhost}/${queue}/redrive`;
   const to = (values) => ({
     origin: 'origin', queue: { queue: values.queue }, exchange: { exchange: values.exchange, routing_key: values.routing_key }, broker: { uri: values.uri, ...(values.there && { queue: values.there }) },
@@ -34,7 +34,7 @@ export function redrive({ vhost, name: queue }, select, what) {
     title: ['Redrive ', what], wide: true,
     says: h('p', null, 'Sends messages back to work. Each is confirmed at its new place before it leaves this queue. What finds no place stays.'),
     fields: [
-      { name: 'to', label: 'Where to', type: 'select', options: [['origin', 'Where each came from: its exchange and key'], ['queue', 'A queue'], ['exchange', 'An exchange, by a key'], ['broker', 'Another broker']], value: 'origin' },
+      { name: 'to', label: 'Where to', type: 'select', options: [['origin', 'Where each came from: its exchange and key'], ['queue', 'A queue'], ['exchange', 'An exchange, by a key'], ['broker', 'Another broker']], value: first },
       { name: 'queue', label: 'Queue', required: true, only: (values) => values.to === 'queue' },
       { name: 'exchange', label: 'Exchange', required: true, only: (values) => values.to === 'exchange' }, { name: 'routing_key', label: 'Routing key', only: (values) => values.to === 'exchange' },
       { name: 'uri', label: 'Its URI', required: true, placeholder: 'amqps://user:password@host/vhost', autocomplete: 'off', only: (values) => values.to === 'broker' }, { name: 'there', label: 'Queue there', placeholder: 'where each came from', only: (values) => values.to === 'broker' },

@@ -5,27 +5,16 @@ import { events, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, number, plain, time } from './format.js';
 import { messageView, preview } from './messages.js';
-import { button, commands, name, nothing, problem } from './parts.js';
+import { button, commands, name, nothing, problem, saver } from './parts.js';
 
 /** Messages that are kept, the last first, and bytes of each body. */
 const KEPT_MAX = 300;
 const BODY_BYTES = 16 * 1024;
 
-/** @typedef {{label: string, cell: (message: any) => any, num?: boolean, kind?: string}} Column */
-
-/** @type {Column[]} */
-const MESSAGE = [
-  { label: 'Exchange', cell: (message) => name(message.exchange, '(AMQP default)') }, { label: 'Routing key', cell: (message) => name(message.routing_key, '(empty)') },
-  { label: 'Body', num: true, cell: (message) => bytes(message.payload_bytes) }, { label: 'Beginning', kind: 'preview', cell: (message) => (message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)') },
-];
-
-/**
- * The state of a view. @param {string} of what is watched, an address below `/api`
- * @param {{columns?: Column[], noun?: string, hint?: string}} [options]
- */
-export function watch(of, { columns = MESSAGE, noun = 'message', hint = "Condition: routing_key LIKE 'eu.%'" } = {}) {
+/** The state of a view. @param {string} of what is watched, an address below `/api` */
+export function watch(of) {
   const it = {
-    of, columns, noun, hint, filter: query('tf'), messages: /** @type {any[]} */ ([]), n: 0, leftOut: 0, problem: '', told: '', open: /** @type {any} */ (null),
+    of, filter: query('tf'), messages: /** @type {any[]} */ ([]), n: 0, leftOut: 0, problem: '', told: '', open: /** @type {any} */ (null),
     stop: /** @type {AbortController | null} */ (null),
   };
   begin(it);
@@ -69,8 +58,8 @@ function view(it) {
   const shown = it.messages.length;
   return [
     h('form', { class: 'bar', onsubmit: (event) => { event.preventDefault(); setQuery({ tf: it.filter.trim() }); begin(it); } },
-      h('label', { class: 'filter' }, h('span', { class: 'hidden' }, 'Condition'), h('input', { type: 'search', class: 'sql', 'data-filter': true, spellcheck: 'false', autocomplete: 'off', value: it.filter, placeholder: it.hint, oninput: (event) => { it.filter = event.target.value; } })),
-      h('button', { type: 'submit', class: 'button primary' }, it.stop ? 'Watch with this' : 'Watch'), it.stop && button('Stop', () => { it.stop?.abort(); it.stop = null; redraw(); }), shown > 0 && button('Clear', () => { Object.assign(it, { messages: [], open: null, n: 0, leftOut: 0 }); redraw(); }, { kind: 'quiet' })),
+      h('label', { class: 'filter' }, h('span', { class: 'hidden' }, 'Condition'), h('input', { type: 'search', class: 'sql', 'data-filter': true, spellcheck: 'false', autocomplete: 'off', value: it.filter, placeholder: "Condition: routing_key LIKE 'eu.%'", oninput: (event) => { it.filter = event.target.value; } })),
+      h('button', { type: 'submit', class: 'button primary' }, it.stop ? 'Watch with this' : 'Watch'), it.stop && button('Stop', () => { it.stop?.abort(); it.stop = null; redraw(); }), shown > 0 && button('Clear', () => { Object.assign(it, { messages: [], open: null, n: 0, leftOut: 0 }); redraw(); }, { kind: 'quiet' }), shown > 0 && saver()),
     it.problem && problem(plain(it.problem)),
     h('p', { class: 'faint' }, it.stop ? h('span', { class: 'live' }, 'Watching') : 'Stopped', ` \u00b7 ${number(it.n)} seen`, it.leftOut > 0 && `, ${number(it.leftOut)} left out: 50 a second are shown`, it.n > shown && `, the last ${number(shown)} are here`, '. Nobody who publishes waits for it.'),
     shown === 0 ? nothing(it.stop ? it.told : '') : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && h('section', { class: 'card detail', 'aria-label': 'Message' }, h('div', { class: 'bar' }, h('h2', null, `Came at ${time(it.open.came)}`), h('span', { class: 'grow' }), button('Close', () => { it.open = null; redraw(); }, { kind: 'quiet' })), messageView(it.open))),
@@ -78,8 +67,9 @@ function view(it) {
   ];
 }
 
-const list = (it) => h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': `The last ${it.noun}s` }, h('table', { class: 'rows browse' },
-  h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Came'), it.columns.map((column) => h('th', { scope: 'col', class: column.num ? 'num' : null }, column.label)))),
+const list = (it) => h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'The last messages' }, h('table', { class: 'rows browse' },
+  h('thead', null, h('tr', null, ['Came', 'Exchange', 'Routing key', 'Body', 'Beginning'].map((head) => h('th', { scope: 'col', class: head === 'Body' ? 'num' : null }, head)))),
   h('tbody', null, it.messages.slice(0, 100).map((message) => h('tr', { key: message.n, class: it.open?.n === message.n ? 'selected' : null },
     h('td', null, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.n === message.n), onclick: () => { it.open = message; redraw(); } }, time(message.came).slice(11))),
-    it.columns.map((column) => h('td', { class: column.num ? 'num' : column.kind, 'data-label': column.label }, column.cell(message))))))));
+    h('td', { 'data-label': 'Exchange' }, name(message.exchange, '(AMQP default)')), h('td', { 'data-label': 'Routing key' }, name(message.routing_key, '(empty)')),
+    h('td', { class: 'num', 'data-label': 'Body' }, bytes(message.payload_bytes)), h('td', { class: 'preview', 'data-label': 'Beginning' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'))))));

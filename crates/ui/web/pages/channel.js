@@ -4,27 +4,28 @@ import { link } from '../app.js';
 import { path } from '../api.js';
 import { chart, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
-import { number, rate, short } from '../format.js';
+import { duration, number, rate, short } from '../format.js';
 import { facts, name, nothing, section, state, table, tag, tile, to, toConnection, toExchange, toQueue } from '../parts.js';
 
 export function open([, channel]) {
   const page = {
     title: channel, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
-    sources: () => ({ it: `/channels${path`/${channel}`}?${samples('600', ['msg_rates'])}` }),
+    sources: () => ({ it: `/channels${path`/${channel}`}?${samples('600', ['msg_rates'])}`, ages: `/channels${path`/${channel}`}?columns=oldest_unacked_ms,oldest_unconfirmed_ms` }),
     view: () => view(page, channel),
   };
   return page;
 }
 
 function view(page, channel) {
-  const { it } = page.data;
+  const { it, ages } = page.data;
+  const oldest = (ms) => ms > 0 && `, oldest ${duration(ms)}`;
   const crumb = h('p', { class: 'crumb' }, to(link(['channels']), 'Channels'), it && [' \u203a ', toConnection(it.connection_details?.name)]);
   if (!it) return [h('div', { class: 'head' }, crumb, h('h1', null, name(channel))), page.errors.it ? nothing(it === null ? 'The channel has been closed.' : page.errors.it) : h('div', { class: 'tile' }, h('span', { class: 'ghost' }))];
   const stats = it.message_stats ?? {};
   const perSecond = (key) => rate(stats[`${key}_details`]?.rate ?? 0);
   return [
     h('div', { class: 'head' }, crumb, h('h1', null, name(it.name)), state(it.state), it.confirm && tag('calm', 'confirms'), it.transactional && tag('calm', 'transactions')),
-    h('div', { class: 'tiles' }, tile('Unacked', number(it.messages_unacknowledged), it.prefetch_count ? `prefetch ${number(it.prefetch_count)}` : 'no prefetch limit'), tile('Unconfirmed', number(it.messages_unconfirmed)), tile('Published', perSecond('publish'), `${short(stats.publish ?? 0)} in all`),
+    h('div', { class: 'tiles' }, tile('Unacked', number(it.messages_unacknowledged), [it.prefetch_count ? `prefetch ${number(it.prefetch_count)}` : 'no prefetch limit', it.messages_unacknowledged > 0 && oldest(ages?.oldest_unacked_ms)]), tile('Unconfirmed', number(it.messages_unconfirmed), it.messages_unconfirmed > 0 && ages?.oldest_unconfirmed_ms > 0 && `oldest ${duration(ages.oldest_unconfirmed_ms)}`), tile('Published', perSecond('publish'), `${short(stats.publish ?? 0)} in all`),
       tile('Delivered', perSecond('deliver_get'), `${short(stats.deliver_get ?? 0)} in all`), tile('Acknowledged', perSecond('ack'), `${short(stats.ack ?? 0)} in all`), tile('Redelivered', perSecond('redeliver'), `${short(stats.redeliver ?? 0)} in all`)),
     chart({ label: 'Rates', unit: 'rate', series: [['Published', 'publish'], ['Delivered', 'deliver_get'], ['Acknowledged', 'ack'], ['Confirmed', 'confirm']].map(([label, key]) => ({ name: label, points: rates(stats[`${key}_details`]) })) }),
     section('Consumers', table(['Tag', 'Queue', '#Prefetch', 'Acks', 'State'], (it.consumer_details ?? []).map((one) => [name(one.consumer_tag), toQueue(one.queue.vhost, one.queue.name), one.prefetch_count || 'no limit', one.ack_required ? 'acknowledges' : 'automatic', state(one.activity_status)]), 'None')),

@@ -4,9 +4,8 @@ import { link, query } from '../app.js';
 import { path } from '../api.js';
 import { chart, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
-import { bytes, duration, number, time } from '../format.js';
+import { bytes, client, duration, number, protocol, time } from '../format.js';
 import { button, dialog, facts, fields, name, nothing, problem, section, state, table, tag, tile, to, toChannel, value } from '../parts.js';
-import { client, protocol } from './connections.js';
 
 export function open([, connection]) {
   const page = {

@@ -3,17 +3,12 @@
 import { isOneVhost, query } from '../app.js';
 import { path } from '../api.js';
 import { h } from '../dom.js';
-import { bytes, count, number, plain, time } from '../format.js';
+import { bytes, client, count, number, plain, protocol, time } from '../format.js';
 import { bulkDialog, listPage } from '../list.js';
 import { name, state, tag, toConnection } from '../parts.js';
 
 /** @param {any} details */
 const perSecond = (details) => (details?.rate ? `${bytes(details.rate)}/s` : h('span', { class: 'faint' }, '0 B/s'));
-
-export const client = (row) => [row.client_properties?.product, row.client_properties?.version].filter(Boolean).map(plain).join(' ');
-
-/** What a protocol is called. @param {any} text */
-export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0-8', "{'stream','1.0'}": 'Stream' }[text] ?? plain(text ?? ''));
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [

@@ -1,14 +1,11 @@
 // One exchange: where messages come from, by which bindings they go on, and the way of one that is only tried.
 
 import { link, query, exchangeLink, redraw } from '../app.js';
-import { ask, path } from '../api.js';
-import { bindTo, unbind } from '../bind.js';
+import { ask, deleteExchange, path } from '../api.js';
 import { chart, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
 import { number, plain, rate, short, time } from '../format.js';
-import { publish } from '../messages.js';
-import { button, control, dialog, facts, fields, name, nothing, problem, section, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, value } from '../parts.js';
-import { deleteExchange } from './exchanges.js';
+import { bindTo, button, control, dialog, facts, fields, name, nothing, problem, publish, section, table, tabs, tag, tile, to, toChannel, toExchange, toQueue, unbind, value } from '../parts.js';
 
 export function open([, vhost, shown]) {
   const exchange = shown === 'amq.default' ? '' : shown;

@@ -1,7 +1,7 @@
 // Exchanges.
 
 import { isOneVhost, query } from '../app.js';
-import { path } from '../api.js';
+import { deleteExchange, path } from '../api.js';
 import { h } from '../dom.js';
 import { count, plain, rate } from '../format.js';
 import { bulkDialog, listPage } from '../list.js';
@@ -22,7 +22,6 @@ const COLUMNS = [
   { id: 'out', label: 'Out', path: 'message_stats.publish_out_details.rate', num: true, cell: (row) => perSecond(row.message_stats?.publish_out_details), filter: { key: 'out', path: 'message_stats.publish_out_details.rate', kind: 'number' } },
 ];
 
-export const deleteExchange = (row) => ({ method: 'DELETE', address: path`/exchanges/${row.vhost}/${row.name}` });
 
 const TYPES = ['direct', 'fanout', 'topic', 'headers', 'x-consistent-hash', 'x-modulus-hash', 'x-random', 'x-local-random', 'x-recent-history', 'x-jms-topic', 'x-delayed-message'];
 

@@ -1,51 +1,102 @@
-// The node's log, and what happens to its objects, as they come: two exchanges that are watched.
+// The last lines of the node's log, and the last of what happened to its objects, as they come.
 
-import { link, query, redraw } from '../app.js';
-import { get, path } from '../api.js';
+import { link, query, setQuery } from '../app.js';
 import { h } from '../dom.js';
-import { plain } from '../format.js';
-import { fields, nothing, problem, tabs, tag } from '../parts.js';
-import { watch } from '../tail.js';
+import { number, plain, time } from '../format.js';
+import { ICONS, button, commands, dialog, fields, icon, problem, section, table, tabs, tag } from '../parts.js';
 
+/** Lines, or events, at a time. */
+const SHOWN = 100;
 const KINDS = { error: 'bad', warning: 'warn', info: 'calm', debug: 'calm' };
+const LEVELS = [['', 'all'], ['info', 'info and worse'], ['warning', 'warnings and errors'], ['error', 'errors']];
 
+/** What names nothing that a reader knows. */
+const UNSAID = ['pid', 'connection', 'connected_at', 'node', 'timestamp_in_ms', 'user_who_performed_action'];
+
+/** What an event is about: its name and virtual host first, and who did it last. @param {Record<string, any>} headers */
+function about({ name, vhost, ...rest }) {
+  const { user_who_performed_action: by } = rest;
+  const more = Object.entries(rest).filter(([key, it]) => !UNSAID.includes(key) && it !== '' && JSON.stringify(it) !== '{}');
+  return fields(Object.fromEntries([['name', name], ['vhost', vhost], ...more, ['by', by]].filter(([, it]) => it !== undefined)));
+}
+
+/** @typedef {{list: string, path: string, noun: string, heads: string[], cells: (it: any) => any[], asks: () => Record<string, string>, ctl: string[], hint: string}} Kind */
+
+/** @type {Record<string, Kind>} */
 const TABS = {
   '': {
-    exchange: 'amq.rabbitmq.log', hint: "Condition: routing_key IN ('warning', 'error')", noun: 'line', setting: 'log.exchange = true',
-    columns: [{ label: 'Level', cell: (it) => tag(KINDS[it.routing_key] ?? 'calm', plain(it.routing_key)) }, { label: 'Line', kind: 'line', cell: (it) => plain(String(it.payload ?? '').replace(/^\S+ \S+ \[\w+\] /, '').trimEnd()) }],
+    list: 'lines', path: '/leveret/log', noun: 'line', heads: ['When', 'Level', 'Of', 'Line'], hint: 'Text in a line', ctl: ['log_tail', '--number', String(SHOWN)],
+    cells: (it) => [h('span', { class: 'when' }, time(it.timestamp)), tag(KINDS[it.level] ?? 'calm', plain(it.level)), h('span', { class: 'faint' }, plain(String(it.category).replace(/^rabbitmq\.?/, ''))), h('span', { class: 'line' }, plain(it.text))],
+    asks: () => ({ lines: String(SHOWN), level: query('level') }),
   },
   events: {
-    exchange: 'amq.rabbitmq.event', hint: "Condition: routing_key LIKE 'queue.%'", noun: 'event', setting: 'event_exchange.vhost = /',
-    columns: [{ label: 'Event', cell: (it) => h('code', null, plain(it.routing_key)) }, { label: 'About', cell: (it) => fields(it.properties?.headers) }],
+    list: 'events', path: '/leveret/events', noun: 'event', heads: ['When', 'Event', 'About'], hint: 'Text in an event', ctl: ['consume_event_stream'],
+    cells: (it) => [h('span', { class: 'when' }, time(it.timestamp)), h('code', { class: 'when' }, plain(it.event)), h('div', { class: 'about' }, about(it.headers))],
+    asks: () => ({ count: String(SHOWN), name: query('event') }),
   },
 };
 
+const tab = () => TABS[query('tab')] ?? TABS[''];
+
+function address({ path, asks }) {
+  const words = Object.entries({ ...asks(), text: query('text'), before: query('before') }).filter(([, value]) => value !== '');
+  return `${path}?${new URLSearchParams(words)}`;
+}
+
 export function open() {
-  /** @type {Record<string, {view: () => any, close: () => void} | null>} */
-  const parts = {};
   const page = {
-    title: 'Log and events', data: /** @type {Record<string, any>} */ ({}), errors: {}, sources: () => ({}),
-    close: () => Object.values(parts).forEach((part) => part?.close()),
-    view: () => view(parts),
+    title: 'Log and events', data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
+    sources: () => ({ [tab().list]: address(tab()) }),
+    view: () => view(page),
   };
   return page;
 }
 
-async function find(parts, tab) {
-  const { exchange, columns, hint, noun } = TABS[tab];
-  parts[tab] = { view: () => h('span', { class: 'ghost' }), close() {} };
-  const answer = await get(`/exchanges?page=1&page_size=1&columns=name,vhost&use_regex=true&name=${encodeURIComponent(`^${exchange.replaceAll('.', '\\.')}$`)}`);
-  const found = answer.data?.items?.[0];
-  parts[tab] = !answer.ok ? { view: () => problem(answer.reason), close() {} } : found ? watch(path`/exchanges/${found.vhost}/${exchange}`, { columns, hint, noun }) : null;
-  redraw();
+/** Texts as they were typed, with the spaces that the address has not. */
+const typed = /** @type {Record<string, string>} */ ({});
+let typing = 0;
+
+/** An input whose text goes to the address a moment after it was typed. */
+function words(key, label, hint) {
+  const type = (event) => {
+    clearTimeout(typing);
+    typed[key] = event.target.value;
+    typing = window.setTimeout(() => setQuery({ [key]: typed[key].trim(), before: '' }), 150);
+  };
+  return h('label', { class: 'filter', key }, icon(ICONS.search), h('span', { class: 'hidden' }, label), h('input', { type: 'search', 'data-filter': key === 'text', spellcheck: 'false', autocomplete: 'off', placeholder: hint, value: typed[key]?.trim() === query(key) ? typed[key] : query(key), oninput: type }));
 }
 
-function view(parts) {
-  const tab = TABS[query('tab')] ? query('tab') : '';
-  if (parts[tab] === undefined) find(parts, tab);
+function setLevel(level) {
+  dialog({
+    title: 'What is logged', act: 'Set', says: h('p', null, 'Until the node starts again: then its configuration counts.'),
+    fields: [{ name: 'level', label: 'Least level', type: 'select', options: ['debug', 'info', 'warning', 'error', 'none'], value: level }],
+    requests: ({ level }) => [{ method: 'PUT', address: `/leveret/log/level/${level}`, ctl: ['set_log_level', level] }], told: 'The level is set',
+  });
+}
+
+function view(page) {
+  const kind = tab();
+  const { noun, list, hint } = kind;
+  const known = page.data[list];
   return [
-    h('div', { class: 'head' }, h('h1', null, 'Log and events')),
-    tabs([['', 'Log'], ['events', 'Events']], tab, (id) => link(['log'], { tab: id })),
-    parts[tab] === null ? nothing(`The node does not tell this to an exchange. With `, h('code', null, TABS[tab].setting), ' in its configuration it does, after a restart.') : parts[tab]?.view(),
+    h('div', { class: 'head' }, h('h1', null, 'Log and events'), h('span', { class: 'grow' }), known?.level && h('div', { class: 'bar' }, button(`Logged: ${plain(known.level)}`, () => setLevel(known.level), { title: 'The least level that is logged' }))),
+    tabs([['', 'Log'], ['events', 'Events']], query('tab'), (id) => link(['log'], { tab: id })),
+    h('div', { class: 'bar' },
+      list === 'events' ? words('event', 'Events', 'queue.* or connection.#') : h('label', { class: 'inline', key: 'level' }, h('span', null, 'Level'), h('select', { onchange: (event) => setQuery({ level: event.target.value, before: '' }) }, LEVELS.map(([id, label]) => h('option', { value: id, selected: query('level') === id }, label)))),
+      words('text', 'Text', hint)),
+    page.errors[list] && problem(page.errors[list]),
+    known ? shown(kind, known) : !page.errors[list] && h('span', { class: 'ghost' }),
+    commands([{ method: 'GET', address: address(kind), ctl: kind.ctl }]),
+  ];
+}
+
+function shown({ noun, list, heads, cells }, known) {
+  const all = [...known[list]].reverse();
+  const first = all.at(-1)?.n ?? 0;
+  const isFiltered = query('text') || query('level') || query('event');
+  return [
+    section(null, table(heads, all.map(cells), isFiltered ? `No ${noun} that the node still has matches.` : `No ${noun} yet`)),
+    h('div', { class: 'pager' }, h('span', { class: 'faint' }, `${number(known.next - 1)} ${noun}s since the node started`), h('span', { class: 'grow' }),
+      query('before') && button('The last', () => setQuery({ before: '' }, true)), button('Earlier', () => setQuery({ before: first }, true), { disabled: all.length < SHOWN })),
   ];
 }

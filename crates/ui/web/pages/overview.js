@@ -7,7 +7,9 @@ import { bytes, count, duration, number, plain, rate, short } from '../format.js
 import { facts, name, nothing, problem, section, table, tag, tile, to, toQueue } from '../parts.js';
 
 const NODE = 'name,running,being_drained,mem_used,mem_limit,mem_alarm,disk_free,disk_free_limit,disk_free_alarm,fd_used,fd_total,sockets_used,sockets_total,uptime,io_write_bytes_details,io_sync_avg_time,io_sync_count_details,processors,db_dir';
-const COLUMNS = 'name,vhost,type,messages_ready,messages,consumers,messages_details.rate';
+const COLUMNS = 'name,vhost,type,messages_ready,messages,consumers,messages_details.rate,oldest_message_age_seconds';
+/** Age of messages that are told of although somebody consumes, seconds. */
+const OLD_S = 600;
 
 export function open() {
   const page = {
@@ -20,6 +22,7 @@ export function open() {
         all: vhost ? `/vhosts${vhost}?${range}` : `/overview?${range}`,
         idle: list('where=messages_ready%3E0&where=consumers=0&where=type!=stream&sort=messages_ready&sort_reverse=true'),
         grow: list('where=messages_details.rate%3E0&where=type!=stream&sort=messages_details.rate&sort_reverse=true'),
+        old: list(`where=consumers%3E0&where=oldest_message_age_seconds%3E${OLD_S}&where=type!=stream&sort=oldest_message_age_seconds&sort_reverse=true`),
         ...(isMonitor() ? { nodes: `/nodes?columns=${NODE}` } : {}),
       };
     },
@@ -29,16 +32,16 @@ export function open() {
 }
 
 function view(page) {
-  const { all, idle, grow, nodes } = page.data;
+  const { all, idle, grow, old, nodes } = page.data;
   if (page.errors.all && !all) return problem(page.errors.all);
   // At once, so that nothing moves.
   const isHere = (key) => page.data[key] !== undefined || page.errors[key];
-  if (!Object.keys(page.sources()).every(isHere)) return [h('div', { class: 'head' }, h('h1', null, 'Overview')), h('div', { class: 'tiles' }, Array.from({ length: 6 }, () => h('div', { class: 'tile' }, h('span', { class: 'ghost' }))))];
+  if (!Object.keys(page.sources()).every(isHere)) return [head(), h('div', { class: 'tiles' }, ['Ready', 'Unacked', 'Published', 'Delivered', 'Unroutable', 'Queues', 'Connections'].map((label) => tile(label, '\u2013')))];
   const totals = all.queue_totals ?? all;
   const stats = all.message_stats ?? {};
   const objects = all.object_totals;
   return [
-    h('div', { class: 'head' }, h('h1', null, query('vhost') ? ['Overview of ', h('bdi', null, plain(query('vhost')))] : 'Overview'), h('span', { class: 'grow' }), ranges()),
+    head(),
     h('div', { class: 'tiles' },
       tile('Ready', short(totals.messages_ready ?? 0), trend(totals.messages_ready_details), '', link(['queues'], { sort: 'ready', desc: 1, vhost: query('vhost') })),
       tile('Unacked', short(totals.messages_unacknowledged ?? 0), trend(totals.messages_unacknowledged_details), '', link(['queues'], { sort: 'unacked', desc: 1, vhost: query('vhost') })),
@@ -49,7 +52,7 @@ function view(page) {
       objects && tile('Queues', short(objects.queues), count(objects.consumers, 'consumer'), '', link(['queues'])),
       objects && tile('Connections', short(objects.connections), count(objects.channels, 'channel'))),
     objects?.queues === 0 && nothing('There are no queues yet. ', to(link(['queues']), 'Make one'), ', or let a client declare one: ports are below.'),
-    now(idle, grow),
+    now(idle, grow, old),
     h('div', { class: 'charts' },
       chart({ label: 'Messages', series: [{ name: 'Ready', points: levels(totals.messages_ready_details) }, { name: 'Unacked', points: levels(totals.messages_unacknowledged_details) }] }),
       chart({ label: 'Rates', unit: 'rate', series: [['Published', 'publish'], ['Delivered', 'deliver_get'], ['Acknowledged', 'ack'], ['Confirmed', 'confirm'], ['Redelivered', 'redeliver']]
@@ -59,11 +62,12 @@ function view(page) {
   ];
 }
 
-function ranges() {
+function head() {
   const open = query('range', '600');
-  return h('div', { class: 'segments', role: 'group', 'aria-label': 'Time' }, RANGES.map(([id, label]) => h('button', {
+  const vhost = query('vhost');
+  return h('div', { class: 'head' }, h('h1', null, vhost ? ['Overview of ', h('bdi', null, plain(vhost))] : 'Overview'), h('span', { class: 'grow' }), h('div', { class: 'segments', role: 'group', 'aria-label': 'Time' }, RANGES.map(([id, label]) => h('button', {
     type: 'button', 'aria-pressed': String(id === open), onclick: () => setQuery({ range: id === '600' ? '' : id }),
-  }, label)));
+  }, label))));
 }
 
 const trend = (details) => {
@@ -72,18 +76,18 @@ const trend = (details) => {
 };
 
 /** What wants a look right now. */
-function now(idle, grow) {
-  const alarms = app.state.alarms.length > 0;
-  const calm = !alarms && idle?.filtered_count === 0 && grow?.filtered_count === 0;
-  if (!idle || !grow) return null;
-  if (calm) return h('p', { class: 'calm-line' }, tag('good', 'All calm'), ' No queue grows, and none has messages without consumers.');
-  const row = (queue) => [[toQueue(queue.vhost, queue.name), !isOneVhost() && h('span', { class: 'faint' }, ' in ', name(queue.vhost))], number(queue.messages_ready), number(queue.consumers), signed(queue.messages_details?.rate)];
-  const more = (list, filter) => list.filtered_count > list.items.length && h('p', null, to(link(['queues'], { ...filter, vhost: query('vhost') }), `All ${number(list.filtered_count)}`));
+function now(idle, grow, old) {
+  const lists = [idle, grow, old];
+  if (!lists.every(Boolean)) return null;
+  if (app.state.alarms.length === 0 && lists.every((it) => it.filtered_count === 0)) return h('p', { class: 'calm-line' }, tag('good', 'All calm'), ' No queue grows, none has messages without consumers, and no message is old.');
+  const row = (queue) => [[toQueue(queue.vhost, queue.name), !isOneVhost() && h('span', { class: 'faint' }, ' in ', name(queue.vhost))], number(queue.messages_ready), number(queue.consumers)];
+  const card = (title, list, none, filter, sort, head = '#Change', cell = (queue) => signed(queue.messages_details?.rate)) => section([title, ' ', list.filtered_count > 0 && tag('warn', number(list.filtered_count))],
+    table(['Queue', '#Ready', '#Consumers', head], list.items.map((queue) => [...row(queue), cell(queue)]), none),
+    list.filtered_count > list.items.length && h('p', null, to(link(['queues'], { filter: `${filter} type!=stream`, sort, desc: 1, vhost: query('vhost') }), `All ${number(list.filtered_count)}`)));
   return h('div', { class: 'cards' },
-    section(['Messages that nobody consumes ', idle.filtered_count > 0 && tag('warn', number(idle.filtered_count))],
-      table(['Queue', '#Ready', '#Consumers', '#Change'], idle.items.map(row), 'Every queue with messages has a consumer.'), more(idle, { filter: 'ready>0 no:consumers type!=stream', sort: 'ready', desc: 1 })),
-    section(['Queues that grow ', grow.filtered_count > 0 && tag('warn', number(grow.filtered_count))],
-      table(['Queue', '#Ready', '#Consumers', '#Change'], grow.items.map(row), 'No queue grows.'), more(grow, { filter: 'change>0 type!=stream', sort: 'change', desc: 1 })));
+    card('Messages that nobody consumes', idle, 'Every queue with messages has a consumer.', 'ready>0 no:consumers', 'ready'),
+    card('Queues that grow', grow, 'No queue grows.', 'change>0', 'change'),
+    old.filtered_count > 0 && card('Messages that wait for long', old, '', `has:consumers oldest>${OLD_S / 60}min`, 'oldest', '#Oldest', (queue) => duration((queue.oldest_message_age_seconds ?? 0) * 1000)));
 }
 
 const signed = (by) => (by === undefined ? '\u2013' : `${by > 0 ? '+' : ''}${rate(by)}`);

@@ -1,14 +1,11 @@
 // One queue or stream: how it is, why, who reads it, what is in it.
 
 import { isAdministrator, link, query, queueLink, redraw, setQuery } from '../app.js';
-import { path } from '../api.js';
+import { deleteQueue, path, purgeQueue } from '../api.js';
 import { chart, levels, RANGES, rates, samples } from '../chart.js';
-import { bindTo, unbind } from '../bind.js';
 import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate, short, time } from '../format.js';
-import { fetchMessages, publish } from '../messages.js';
-import { asked, button, dialog, facts, fields, name, nothing, problem, section, state, table, tabs, tag, tile, to, toChannel, toExchange, value } from '../parts.js';
-import { deleteQueue, purgeQueue } from './queues.js';
+import { asked, bindTo, button, dialog, facts, fetchMessages, fields, name, nothing, problem, publish, section, state, table, tabs, tag, tile, to, toChannel, toExchange, unbind, value } from '../parts.js';
 
 export function open([, vhost, queue]) {
   const of = path`/${vhost}/${queue}`;
@@ -22,6 +19,7 @@ export function open([, vhost, queue]) {
       if (page.data.queue?.type === 'stream' && isAdministrator()) {
         sources.stream = `/leveret/streams${of}`;
         sources.tracking = `/leveret/streams${of}/tracking`;
+        sources.groups = path`/leveret/stream-groups/${vhost}`;
       }
       return sources;
     },
@@ -56,6 +54,7 @@ function actions(queue) {
   return h('div', { class: 'bar' },
     button('Publish', () => publish({ vhost, exchange: '', routingKey: queue.name, isFixed: true })),
     !isStream && button('Get', () => fetchMessages(queue)),
+    !isStream && button('Move', () => import('../redrive.js').then((it) => it.redrive(queue, 'all', 'all that are ready', 'queue'))),
     !isStream && button('Purge', () => dialog({
       extra: asked(purgeQueue(queue).address),
       title: ['Purge ', name(queue.name), '?'], says: h('p', null, `${count(queue.messages_ready, 'message')} that are ready go. Those that consumers hold stay theirs.`),
@@ -69,7 +68,7 @@ function actions(queue) {
 }
 
 function now(page) {
-  const { queue, why, stream, tracking } = page.data;
+  const { queue, why, stream, tracking, groups } = page.data;
   // What is above the figures comes before them, so that nothing moves.
   if (why === undefined && !page.errors.why) return h('span', { class: 'ghost' });
   const stats = queue.message_stats ?? {};
@@ -96,6 +95,7 @@ function now(page) {
       chart({ label: 'Rates', unit: 'rate', series: [['In', 'publish'], ['Out', 'deliver_get'], ...(isStream ? [] : [['Acknowledged', 'ack'], ['Redelivered', 'redeliver'], ['Fetched one by one', 'get']])]
         .map(([label, key]) => ({ name: label, points: rates(stats[`${key}_details`]) })).filter((it, at) => at < 3 || it.points.some(([, n]) => n > 0)) })),
     isStream && stream && streamCard(queue, stream, tracking),
+    isStream && Array.isArray(groups) && groupsCard(queue, groups.filter((it) => it.stream === queue.name)),
     h('div', { class: 'cards' },
       section('Where messages come from', table(['Exchange', '#Per second', '#In all'], (queue.incoming ?? []).map((it) => [toExchange(it.exchange.vhost, it.exchange.name), rate(it.stats.publish_details?.rate), number(it.stats.publish)]), 'Nothing has come since the node started.')),
       section('Who takes them', table(['Channel', '#Per second', '#In all'], (queue.deliveries ?? []).map((it) => [toChannel(it.channel_details.name), rate(it.stats.deliver_get_details?.rate), number(it.stats.deliver_get)]), 'Nobody has taken any.'))),
@@ -146,12 +146,20 @@ function streamCard(queue, members, tracking) {
     h('span', { class: 'bar-of wide' }, h('span', { style: { width: `${(100 * Math.max(0, (it.offset ?? it.value) - writer.first_offset) / span).toFixed(1)}%` } }))])));
 }
 
+/** Consumers of which one at a time is active. */
+function groupsCard({ vhost, name: stream }, groups) {
+  return groups.length > 0 && section('Groups of consumers', table(['Group', '#Consumers', '#Partition', ''], groups.map(({ reference, consumers, partition_index: partition }) => [name(reference), number(consumers), partition < 0 ? '\u2013' : number(partition), button('Choose again', () => dialog({
+    title: ['Choose the active consumer of ', name(reference), ' again?'], says: h('p', null, 'The one that is active now stops first.'), act: 'Choose again',
+    requests: () => [{ method: 'POST', address: path`/leveret/streams/${vhost}/${stream}/groups/${reference}`, ctl: ['activate_stream_consumer', '--vhost', vhost, '--stream', stream, '--reference', reference] }], told: 'It is being chosen again',
+  }))])));
+}
+
 function consumers(page) {
   const { queue, why } = page.data;
   const held = new Map((why?.consumers ?? []).map((it) => [`${it.channel_details.name}\0${it.consumer_tag}`, it]));
   return section('Consumers', table(['Tag', 'Channel', 'User', '#Prefetch', '#Holds', 'State', 'Acks', 'Arguments', ''], (queue.consumer_details ?? []).map((it) => {
     const more = held.get(`${it.channel_details.name}\0${it.consumer_tag}`);
-    return [name(it.consumer_tag), toChannel(it.channel_details.name), name(it.channel_details.user), it.prefetch_count || 'no limit', more ? number(more.messages_held_by_channel) : '\u2013',
+    return [name(it.consumer_tag), toChannel(it.channel_details.name), name(it.channel_details.user), it.prefetch_count || 'no limit', more ? to(queueLink(queue.vhost, queue.name, { tab: 'messages', which: 'unacked' }), number(more.messages_held_by_channel)) : '\u2013',
       more ? (/^has room/.test(more.state) ? tag('good', more.state) : tag('warn', more.state)) : state(it.activity_status), it.ack_required ? 'acknowledges' : 'automatic', fields(it.arguments), button('Cancel', () => cancel(queue, it), { kind: 'danger' })];
   }), 'Nobody consumes.'));
 }

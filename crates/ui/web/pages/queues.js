@@ -1,7 +1,7 @@
 // Queues and streams.
 
 import { app, isOneVhost, query } from '../app.js';
-import { path } from '../api.js';
+import { deleteQueue, path, purgeQueue } from '../api.js';
 import { levels, spark } from '../chart.js';
 import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate } from '../format.js';
@@ -33,6 +33,7 @@ const COLUMNS = [
   { id: 'delayed', label: 'Delayed', path: 'messages_delayed', num: true, hidden: true, cell: (row) => n(row.messages_delayed ?? 0) },
   { id: 'unconfirmed', label: 'Unconfirmed', path: 'messages_unconfirmed', num: true, hidden: true, cell: (row) => n(row.messages_unconfirmed ?? 0) },
   { id: 'idle', label: 'Idle', path: 'idle_ms', num: true, hidden: true, cell: (row) => duration(row.idle_ms), filter: { key: 'idle', path: 'idle_ms', kind: 'number', help: '>1h' } },
+  { id: 'oldest', label: 'Oldest', path: 'oldest_message_age_seconds', num: true, hidden: true, help: 'Age of the oldest message', cell: (row) => (row.oldest_message_age_seconds ? duration(row.oldest_message_age_seconds * 1000) : '\u2013'), filter: { key: 'oldest', path: 'oldest_message_age_seconds', kind: 'number', isSeconds: true, help: '>1h' } },
   { id: 'policy', label: 'Policy', path: 'policy', hidden: true, cell: (row) => name(row.policy, '\u2013'), filter: { key: 'policy', path: 'policy', kind: 'text' } },
   { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'running' } },
   { id: 'node', label: 'Node', path: 'node', hidden: true, cell: (row) => name(row.node) },
@@ -53,11 +54,6 @@ function features(row) {
   ].filter(Boolean);
   return h('span', { class: 'features' }, all.map(([text, title, kind]) => h('span', { class: `feature ${kind ?? ''}`, title: plain(title) }, text)));
 }
-
-/** @param {any} row */
-export const deleteQueue = (row) => ({ method: 'DELETE', address: path`/queues/${row.vhost}/${row.name}`, ctl: ['delete_queue', '--vhost', row.vhost, row.name] });
-/** @param {any} row */
-export const purgeQueue = (row) => ({ method: 'DELETE', address: path`/queues/${row.vhost}/${row.name}/contents`, ctl: ['purge_queue', '--vhost', row.vhost, row.name] });
 
 /** Queues of a virtual host by one request. */
 const many = (action) => ({

@@ -18,11 +18,14 @@ use message::{Body, Properties};
 use meta::{EVENT_EXCHANGE, MetaError, Name};
 use session::ChannelId;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::Ring;
 
 /// Events that are kept, and bytes of them.
 const KEPT_EVENTS_MAX: usize = 2_000;
 const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Time after a look at them in which events of channels are kept too. There may be very many.
+const READ_AGAIN_MS: u64 = 60_000;
 
 /// The last events, and where they are told.
 #[derive(Debug)]
@@ -30,12 +33,14 @@ pub(super) struct EventLog {
     last: Ring<Event>,
     /// The virtual host, if they are told in one.
     vhost: OnceLock<Name>,
+    /// Until when somebody is taken to read them, in monotonic time.
+    read_until_ms: AtomicU64,
 }
 
 impl Default for EventLog {
     fn default() -> Self {
         let last = Ring::new(KEPT_EVENTS_MAX, KEPT_BYTES_MAX);
-        Self { last, vhost: OnceLock::new() }
+        Self { last, vhost: OnceLock::new(), read_until_ms: AtomicU64::new(0) }
     }
 }
 
@@ -44,9 +49,12 @@ impl Default for EventLog {
 pub struct Events<'b>(&'b Broker);
 
 impl<'b> Events<'b> {
-    /// The last ones.
+    /// The last ones, for somebody who reads them. From now on there are those of channels among them, for a
+    /// minute.
     #[must_use]
-    pub const fn last(&self) -> &'b Ring<Event> {
+    pub fn read(&self) -> &'b Ring<Event> {
+        let until_ms = self.0.now().monotonic_ms + READ_AGAIN_MS;
+        self.0.event_log.read_until_ms.store(until_ms, Ordering::Relaxed);
         &self.0.event_log.last
     }
 
@@ -64,19 +72,22 @@ impl<'b> Events<'b> {
     /// Keeps an event, and tells of it if anybody listens.
     pub(crate) fn tell(&self, name: &'static str, headers: EventHeaders) {
         let unix_ms = self.0.classic.storage().time.unix_ms();
-        if let Some(vhost) = self.0.event_log.vhost.get() {
+        if let Some(vhost) = self.listened_in() {
             self.publish(vhost, name, &headers, unix_ms);
         }
         let event = Event { unix_ms, name, headers: headers.kept() };
         let n_bytes = event.headers.len();
-        self.last().push(event, n_bytes);
+        self.0.event_log.last.push(event, n_bytes);
+    }
+
+    /// The virtual host in which somebody listens to them.
+    fn listened_in(&self) -> Option<&'b Name> {
+        let vhost = self.0.event_log.vhost.get()?;
+        let is_watched = self.0.timers.tracing.taps().is_some();
+        (is_watched || self.0.view().has_listeners(vhost, EVENT_EXCHANGE)).then_some(vhost)
     }
 
     fn publish(&self, vhost: &Name, name: &str, headers: &EventHeaders, unix_ms: u64) {
-        let is_watched = self.0.timers.tracing.taps().is_some();
-        if !is_watched && !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
-            return;
-        }
         let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
         let properties = Properties {
             delivery_mode: Some(2),
@@ -136,7 +147,12 @@ impl<'b> Events<'b> {
             .by(&identity.user)
     }
 
+    /// Tells of a channel, if anybody listens or has read events lately.
     pub(crate) fn channel(&self, event: &'static str, connection: &Connection, channel: ChannelId) {
+        let read_until_ms = self.0.event_log.read_until_ms.load(Ordering::Relaxed);
+        if self.0.now().monotonic_ms >= read_until_ms && self.listened_in().is_none() {
+            return;
+        }
         let Identity { name, user, vhost, .. } = &connection.identity;
         let node = &self.0.limits().node;
         let facts = EventHeaders::default()

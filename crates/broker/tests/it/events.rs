@@ -339,7 +339,7 @@ fn the_last_events_are_kept() {
     let value = Json::parse("\"secret\"").unwrap();
     let set = Command::SetGlobalParameter { name: "g".into(), value };
     block_on(broker.apply_definition(set)).unwrap();
-    let kept = broker.events().last().after(0);
+    let kept = broker.events().read().after(0);
     let kept = kept.items.iter().rev().map(|(_, event)| (event.name, event.headers()));
     let kept: Vec<_> = kept.take(4).collect();
     for ((name, headers), (event, header, value)) in kept.iter().zip([
@@ -351,6 +351,23 @@ fn the_last_events_are_kept() {
         assert_eq!((*name, text(headers, header).as_str()), (event, value));
     }
     assert!(kept[0].1.get(b"value").is_none(), "{:?}", kept[0]);
+}
+
+/// Events of channels are kept for who reads events, not before and not for ever.
+#[test]
+fn events_of_channels_are_kept_while_somebody_reads() {
+    let (broker, _client) = new_node();
+    let at = |ms| broker.tick(Now { monotonic_ms: ms, unix_ms: ms });
+    let mut n_seen = Vec::new();
+    for ms in [1_000, 2_000, 70_000] {
+        at(ms);
+        Client::connect(&broker).disconnect();
+        let kept = broker.events().read().after(0);
+        let of_channels = kept.items.iter().filter(|(_, event)| event.name.starts_with("channel."));
+        n_seen.push(of_channels.count());
+        at(ms + 500);
+    }
+    assert_eq!(n_seen, [0, 2, 2]);
 }
 
 /// Nobody but the broker makes the exchange, and without listeners nothing is told.

@@ -17,6 +17,8 @@ const SILENT_MAX_MS = 45000;
 const LIVE_AGAIN_MS = 30000;
 /** Time within which figures that come are drawn together, ms. */
 const TOGETHER_MS = 60;
+/** Time until what is known is on the screen, ms. */
+const SHOWN_WITHIN_MS = 300;
 /** Time that a result is shown, ms. */
 const SHOWN_MS = 8000;
 
@@ -217,11 +219,7 @@ async function load(signal) {
 }
 
 /** Waits until what is known is on the screen: a stream of figures is not to be in its way. */
-const shown = () => new Promise((resolve) => {
-  requestAnimationFrame(() => requestAnimationFrame(resolve));
-  // A tab that is hidden meanwhile is drawn no more.
-  setTimeout(resolve, LOOK_EVERY_MS);
-});
+const shown = () => new Promise((resolve) => { setTimeout(resolve, SHOWN_WITHIN_MS); });
 
 /** Answers as they come and are taken. A page is drawn once it is known which virtual hosts there are, so that nothing moves then. */
 function asked(withAround, signal) {

@@ -19,11 +19,13 @@ struct Choice {
     destination: Destination,
     /// Of each binding that leads there; the greatest counts.
     weights: SmallVec<[u32; 1]>,
+    /// That one.
+    weight: f64,
 }
 
 impl Choice {
-    fn weight(&self) -> f64 {
-        self.weights.iter().copied().max().unwrap_or(1).into()
+    fn weigh(&mut self) {
+        self.weight = self.weights.iter().copied().max().unwrap_or(1).into();
     }
 }
 
@@ -39,6 +41,7 @@ impl Choices {
             Ok(at) => {
                 if let Some(choice) = self.0.get_mut(at) {
                     choice.weights.push(binding.weight);
+                    choice.weigh();
                 }
             }
             Err(at) => self.0.insert(
@@ -47,6 +50,7 @@ impl Choices {
                     seed: binding.seed,
                     destination: binding.destination.clone(),
                     weights: SmallVec::from_elem(binding.weight, 1),
+                    weight: binding.weight.into(),
                 },
             ),
         }
@@ -58,6 +62,7 @@ impl Choices {
         let Some(choice) = self.0.get_mut(at) else { return };
         if let Some(weight) = choice.weights.iter().position(|one| *one == binding.weight) {
             choice.weights.swap_remove(weight);
+            choice.weigh();
         }
         if choice.weights.is_empty() {
             self.0.remove(at);
@@ -76,7 +81,7 @@ impl Choices {
     pub(crate) fn by_lot(&self, hash: u64) -> Option<&Destination> {
         let mut best: Option<(&Choice, f64)> = None;
         for choice in self.0.leaves().flatten() {
-            let (u, weight) = (unit(Digest::of_number(choice.seed).with(hash)), choice.weight());
+            let (u, weight) = (unit(Digest::of_number(choice.seed).with(hash)), choice.weight);
             // -ln(u) is at least 1 - u: most lots need no logarithm to be found worse.
             if best.is_none_or(|(_, least)| (1.0 - u) < least * weight) {
                 let lot = -u.ln() / weight;

@@ -16,6 +16,8 @@ export function watch(of) {
   const it = {
     of, filter: query('tf'), messages: /** @type {any[]} */ ([]), n: 0, leftOut: 0, problem: '', told: '', open: /** @type {any} */ (null),
     stop: /** @type {AbortController | null} */ (null),
+    /** The node watches, too. */
+    isWatched: false,
   };
   begin(it);
   return { view: () => view(it), close: () => it.stop?.abort() };
@@ -32,12 +34,14 @@ const address = (it) => `${it.of}/tail?${new URLSearchParams({ payload_bytes: St
 async function begin(it) {
   it.stop?.abort();
   const stop = new AbortController();
-  Object.assign(it, { stop, problem: '', told: 'Waiting for the first. What came before is not shown.' });
+  Object.assign(it, { stop, isWatched: false, problem: '', told: 'Waiting for the first. What came before is not shown.' });
   redraw();
   try {
     const response = await fetch(`${root}/api${sent(address(it))}`, { signal: stop.signal, headers: { 'x-requested-with': 'leveret' }, cache: 'no-store' });
     if (!response.ok || !response.body) it.problem = (await response.json().catch(() => null))?.reason ?? `the node answered with status ${response.status}`;
     else {
+      it.isWatched = true;
+      redraw();
       for await (const { event, data } of events(response.body)) {
         const told = JSON.parse(data);
         if (event === 'message') it.messages = [{ ...told, n: (it.n += 1), came: Date.now() }, ...it.messages.slice(0, KEPT_MAX - 1)];
@@ -61,7 +65,7 @@ function view(it) {
       h('label', { class: 'filter' }, h('span', { class: 'hidden' }, 'Condition'), h('input', { type: 'search', class: 'sql', 'data-filter': true, spellcheck: 'false', autocomplete: 'off', value: it.filter, placeholder: "Condition: routing_key LIKE 'eu.%'", oninput: (event) => { it.filter = event.target.value; } })),
       h('button', { type: 'submit', class: 'button primary' }, it.stop ? 'Watch with this' : 'Watch'), it.stop && button('Stop', () => { it.stop?.abort(); it.stop = null; redraw(); }), shown > 0 && button('Clear', () => { Object.assign(it, { messages: [], open: null, n: 0, leftOut: 0 }); redraw(); }, { kind: 'quiet' }), shown > 0 && saver()),
     it.problem && problem(plain(it.problem)),
-    h('p', { class: 'faint' }, it.stop ? h('span', { class: 'live' }, 'Watching') : 'Stopped', ` \u00b7 ${number(it.n)} seen`, it.leftOut > 0 && `, ${number(it.leftOut)} left out: 50 a second are shown`, it.n > shown && `, the last ${number(shown)} are here`, '. Nobody who publishes waits for it.'),
+    h('p', { class: 'faint' }, it.stop ? it.isWatched ? h('span', { class: 'live' }, 'Watching') : 'Beginning\u2026' : 'Stopped', ` \u00b7 ${number(it.n)} seen`, it.leftOut > 0 && `, ${number(it.leftOut)} left out: 50 a second are shown`, it.n > shown && `, the last ${number(shown)} are here`, '. Nobody who publishes waits for it.'),
     shown === 0 ? nothing(it.stop ? it.told : '') : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && h('section', { class: 'card detail', 'aria-label': 'Message' }, h('div', { class: 'bar' }, h('h2', null, `Came at ${time(it.open.came)}`), h('span', { class: 'grow' }), button('Close', () => { it.open = null; redraw(); }, { kind: 'quiet' })), messageView(it.open))),
     commands([{ method: 'GET', address: address(it), ctl: ctl(it) }]),
   ];

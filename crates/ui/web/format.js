@@ -128,3 +128,9 @@ export const client = (connection) => [connection.client_properties?.product, co
 
 /** What a protocol is called. @param {any} text */
 export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0-8', "{'stream','1.0'}": 'Stream' }[text] ?? plain(text ?? ''));
+
+/** How a figure changes. @param {any} details of the API */
+export const trend = (details) => {
+  const by = details?.rate ?? 0;
+  return Math.abs(by) < 0.05 ? 'steady' : `${by > 0 ? '\u25b2 grows' : '\u25bc falls'} ${rate(Math.abs(by))}`;
+};

@@ -383,6 +383,8 @@ export function argumentsOf(text) {
 export const publish = (of) => import('./messages.js').then((it) => it.publish(of));
 /** @param {any} queue */
 export const fetchMessages = (queue) => import('./messages.js').then((it) => it.fetchMessages(queue));
+/** @param {any} queue */
+export const move = (queue) => import('./redrive.js').then((it) => it.redrive(queue, 'all', 'all that are ready', 'queue'));
 /** @param {Parameters<typeof import('./bind.js').bindTo>[0]} known */
 export const bindTo = (known) => import('./bind.js').then((it) => it.bindTo(known));
 /** @param {any} binding */

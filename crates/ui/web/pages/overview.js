@@ -3,7 +3,7 @@
 import { app, isMonitor, isOneVhost, link, query, setQuery } from '../app.js';
 import { chart, levels, RANGES, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
-import { bytes, count, duration, number, plain, rate, short } from '../format.js';
+import { bytes, count, duration, number, plain, rate, short, trend } from '../format.js';
 import { facts, name, nothing, problem, section, table, tag, tile, to, toQueue } from '../parts.js';
 
 const NODE = 'name,running,being_drained,mem_used,mem_limit,mem_alarm,disk_free,disk_free_limit,disk_free_alarm,fd_used,fd_total,sockets_used,sockets_total,uptime,io_write_bytes_details,io_sync_avg_time,io_sync_count_details,processors,db_dir';
@@ -69,11 +69,6 @@ function head() {
     type: 'button', 'aria-pressed': String(id === open), onclick: () => setQuery({ range: id === '600' ? '' : id }),
   }, label))));
 }
-
-const trend = (details) => {
-  const by = details?.rate ?? 0;
-  return Math.abs(by) < 0.05 ? 'steady' : `${by > 0 ? '\u25b2 grows' : '\u25bc falls'} ${rate(Math.abs(by))}`;
-};
 
 /** What wants a look right now. */
 function now(idle, grow, old) {

@@ -4,8 +4,8 @@ import { isAdministrator, link, query, queueLink, redraw, setQuery } from '../ap
 import { deleteQueue, path, purgeQueue } from '../api.js';
 import { chart, levels, RANGES, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
-import { bytes, count, duration, number, plain, rate, short, time } from '../format.js';
-import { asked, bindTo, button, dialog, facts, fetchMessages, fields, name, nothing, problem, publish, section, state, table, tabs, tag, tile, to, toChannel, toExchange, unbind, value } from '../parts.js';
+import { bytes, count, duration, number, plain, rate, short, time, trend } from '../format.js';
+import { asked, bindTo, button, dialog, facts, fetchMessages, fields, move, name, nothing, problem, publish, section, state, table, tabs, tag, tile, to, toChannel, toExchange, unbind, value } from '../parts.js';
 
 export function open([, vhost, queue]) {
   const of = path`/${vhost}/${queue}`;
@@ -28,7 +28,6 @@ export function open([, vhost, queue]) {
     close: () => Object.values(page.parts).forEach((part) => part.close()),
     view: () => view(page),
   };
-  MODULES[query('tab')]?.();
   return page;
 }
 
@@ -54,7 +53,7 @@ function actions(queue) {
   return h('div', { class: 'bar' },
     button('Publish', () => publish({ vhost, exchange: '', routingKey: queue.name, isFixed: true })),
     !isStream && button('Get', () => fetchMessages(queue)),
-    !isStream && button('Move', () => import('../redrive.js').then((it) => it.redrive(queue, 'all', 'all that are ready', 'queue'))),
+    !isStream && button('Move', () => move(queue)),
     !isStream && button('Purge', () => dialog({
       extra: asked(purgeQueue(queue).address),
       title: ['Purge ', name(queue.name), '?'], says: h('p', null, `${count(queue.messages_ready, 'message')} that are ready go. Those that consumers hold stay theirs.`),
@@ -78,8 +77,8 @@ function now(page) {
   return [
     why && reasons(queue, why),
     h('div', { class: 'tiles' },
-      tile(isStream ? 'Messages' : 'Ready', short(queue.messages_ready), change(queue.messages_ready_details)),
-      !isStream && tile('Unacked', short(queue.messages_unacknowledged), change(queue.messages_unacknowledged_details)),
+      tile(isStream ? 'Messages' : 'Ready', short(queue.messages_ready), trend(queue.messages_ready_details)),
+      !isStream && tile('Unacked', short(queue.messages_unacknowledged), trend(queue.messages_unacknowledged_details)),
       tile('In', perSecond('publish'), `${short(stats.publish ?? 0)} in all`),
       tile('Out', perSecond('deliver_get'), `${short(stats.deliver_get ?? 0)} in all`),
       !isStream && tile('Acknowledged', perSecond('ack'), `${perSecond('redeliver')} redelivered`),
@@ -102,14 +101,12 @@ function now(page) {
   ];
 }
 
-/** Of those tabs; they come while the queue is asked for. */
-const MODULES = { tail: () => import('../tail.js'), messages: () => import('../browse.js'), topology: () => import('../topology.js'), dead: () => import('../dead.js') };
-
+/** Tabs that look into the queue; the frame has their modules come with the page. */
 const LOADED = {
-  tail: (queue) => MODULES.tail().then((it) => it.watch(path`/queues/${queue.vhost}/${queue.name}`)),
-  messages: (queue) => MODULES.messages().then((it) => it.browser(queue)),
-  topology: (queue) => MODULES.topology().then((it) => it.topology('queue', queue.vhost, queue.name)),
-  dead: (queue) => MODULES.dead().then((it) => it.deadLetters(queue)),
+  tail: (queue) => import('../tail.js').then((it) => it.watch(path`/queues/${queue.vhost}/${queue.name}`)),
+  messages: (queue) => import('../browse.js').then((it) => it.browser(queue)),
+  topology: (queue) => import('../topology.js').then((it) => it.topology('queue', queue.vhost, queue.name)),
+  dead: (queue) => import('../dead.js').then((it) => it.deadLetters(queue)),
 };
 
 /** A tab that looks into the queue. */
@@ -120,11 +117,6 @@ function loaded(page, tab) {
   }
   return page.parts[tab].view();
 }
-
-const change = (details) => {
-  const by = details?.rate ?? 0;
-  return Math.abs(by) < 0.05 ? 'steady' : `${by > 0 ? '\u25b2 grows' : '\u25bc falls'} ${rate(Math.abs(by))}`;
-};
 
 /** Why messages stay, in the node's own words. */
 function reasons(queue, why) {

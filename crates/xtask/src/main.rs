@@ -35,7 +35,8 @@ cargo xtask dist     build what is published of a version into target/dist: stat
 cargo xtask sbom [TARGET]
                      print what the binary is built from, in CycloneDX
 cargo xtask soak [MINUTES]
-                     ten minutes of mixed load on a node that is killed every 20 s; nothing may be lost.
+                     ten minutes of mixed load, beside clients that mean harm, on a node that is killed
+                     every 20 s; nothing may be lost.
                      LEVERET_BINARY=FILE names the binary, otherwise it is built for release
 cargo xtask docs     write docs/configuration.md again, and the programs that pages show
 ";

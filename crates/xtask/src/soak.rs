@@ -1,5 +1,8 @@
-//! The soak: minutes of mixed load on a node that is killed over and over. By hand, before a release.
+//! The soak: minutes of mixed load, beside clients that mean harm, on a node that is killed over and over. By
+//! hand, before a release.
 //! Knows the binary's command lines. Never what it does inside.
+
+mod enemies;
 
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
@@ -11,6 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::repository;
 use crate::steps::{cargo, say};
+use enemies::{Enemies, Ports};
 
 /// The default duration.
 pub(crate) const MINUTES: u64 = 10;
@@ -22,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const START_MAX: Duration = Duration::from_secs(30);
 /// Memory limit of the node under this load.
 const RSS_BYTES_MAX: u64 = 1 << 30;
+/// Longest wait for a health check beside load and enemies, milliseconds.
+const WAIT_MS_MAX: u64 = 2_000;
 /// The kinds of load, all at once. Every one verifies what arrives, and finds its queues empty at the end.
 const LOADS: [&str; 4] = [
     "-x 2 -y 2 -c 200 -q 200 -s 64 -r 2000 -u soak-small",
@@ -43,6 +49,7 @@ pub(crate) fn run(minutes: u64) -> anyhow::Result<bool> {
         let report = dir.join(format!("load-{number}.txt"));
         loads.push((options, load(&node, options, seconds, &report)?, report));
     }
+    let enemies = Enemies::start(node.ports.attacked);
     let began = Instant::now();
     let (mut n_kills, mut rss_most) = (0, 0);
     while loads.iter_mut().any(|(_, load, _)| matches!(load.0.try_wait(), Ok(None))) {
@@ -54,7 +61,8 @@ pub(crate) fn run(minutes: u64) -> anyhow::Result<bool> {
             n_kills += 1;
         }
     }
-    let mut is_good = rss_most < RSS_BYTES_MAX;
+    let worst_wait_ms = enemies.end();
+    let mut is_good = rss_most < RSS_BYTES_MAX && worst_wait_ms < WAIT_MS_MAX;
     for (options, mut load, report) in loads {
         let verdict = verdict(&report)?;
         // What connections lost on the way must not be unknown.
@@ -62,7 +70,10 @@ pub(crate) fn run(minutes: u64) -> anyhow::Result<bool> {
         say(&format!("{} {options}\n    {verdict}", if passed { "passed" } else { "FAILED" }));
         is_good &= passed;
     }
-    say(&format!("{minutes} min, {n_kills} times killed, at most {} MiB", rss_most >> 20));
+    say(&format!(
+        "{minutes} min, {n_kills} times killed, at most {} MiB, a health check waited {worst_wait_ms} ms at worst",
+        rss_most >> 20
+    ));
     drop(node);
     if is_good {
         std::fs::remove_dir_all(&dir).context("cannot remove the data")?;
@@ -88,7 +99,7 @@ fn verdict(report: &Path) -> anyhow::Result<String> {
 
 /// A generator that connects again whenever the node was killed.
 fn load(node: &Node, options: &str, seconds: u64, report: &Path) -> anyhow::Result<Process> {
-    let uri = format!("amqp://127.0.0.1:{}", node.port);
+    let uri = format!("amqp://127.0.0.1:{}", node.ports.amqp);
     let mut perf = Command::new(&node.binary);
     perf.args(["perf", "--verify", "-f", "persistent", "-ad", "false", "-cri", "1", "-h", &uri]);
     perf.args(["-z", &seconds.to_string()]).args(options.split(' '));
@@ -112,16 +123,44 @@ struct Node {
     process: Process,
     binary: PathBuf,
     dir: PathBuf,
-    port: u16,
+    ports: NodePorts,
     since: Instant,
+}
+
+/// The ports of a node.
+#[derive(Clone, Copy)]
+struct NodePorts {
+    amqp: u16,
+    attacked: Ports,
+}
+
+impl NodePorts {
+    /// Ports that were free a moment ago: nobody else is expected to take them.
+    fn free() -> std::io::Result<Self> {
+        let sockets: Vec<TcpListener> =
+            (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        let mut ports = sockets.iter().map(|socket| socket.local_addr().map(|it| it.port()));
+        let mut port = || ports.next().unwrap_or(Ok(0));
+        let attacked = Ports { http: port()?, prometheus: port()?, stream: port()? };
+        Ok(Self { amqp: port()?, attacked })
+    }
+
+    fn settings(&self) -> [String; 4] {
+        let Self { amqp, attacked: Ports { http, prometheus, stream } } = self;
+        [
+            format!("listeners.tcp.default=127.0.0.1:{amqp}"),
+            format!("management.tcp.port={http}"),
+            format!("prometheus.tcp.port={prometheus}"),
+            format!("stream.listeners.tcp.default=127.0.0.1:{stream}"),
+        ]
+    }
 }
 
 impl Node {
     fn start(binary: PathBuf, dir: &Path) -> anyhow::Result<Self> {
-        // Free a moment ago: nobody else is expected to take it.
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let process = start(&binary, dir, port)?;
-        Ok(Self { process, binary, dir: dir.to_owned(), port, since: Instant::now() })
+        let ports = NodePorts::free()?;
+        let process = start(&binary, dir, ports)?;
+        Ok(Self { process, binary, dir: dir.to_owned(), ports, since: Instant::now() })
     }
 
     fn kill_and_start(&mut self) -> anyhow::Result<()> {
@@ -130,7 +169,7 @@ impl Node {
         }
         self.process.0.kill()?;
         self.process.0.wait()?;
-        self.process = start(&self.binary, &self.dir, self.port)?;
+        self.process = start(&self.binary, &self.dir, self.ports)?;
         self.since = Instant::now();
         Ok(())
     }
@@ -144,14 +183,17 @@ impl Node {
 }
 
 /// A node that is ready.
-fn start(binary: &Path, dir: &Path, port: u16) -> anyhow::Result<Process> {
+fn start(binary: &Path, dir: &Path, ports: NodePorts) -> anyhow::Result<Process> {
     let log = OpenOptions::new().create(true).append(true).open(dir.join("node.log"))?;
     let mut server = Command::new(binary);
-    server.args(["server", "--set", &format!("listeners.tcp.default=127.0.0.1:{port}")]);
+    server.arg("server");
+    for setting in ports.settings() {
+        server.args(["--set", &setting]);
+    }
     server.arg("--data-dir").arg(dir.join("data")).stderr(log.try_clone()?).stdout(log);
     let process = Process(server.spawn().context("cannot start leveret server")?);
     let began = Instant::now();
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while std::net::TcpStream::connect(("127.0.0.1", ports.amqp)).is_err() {
         ensure!(began.elapsed() < START_MAX, "the node does not start");
         std::thread::sleep(LOOK);
     }

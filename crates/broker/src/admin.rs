@@ -182,6 +182,18 @@ impl Operations<'_> {
         }
     }
 
+    /// Bytes that a connection may hold beside queues, and all together.
+    #[must_use]
+    pub fn held_bytes_max(&self) -> (u64, u64) {
+        let holdings = &self.0.holdings;
+        (holdings.connection_bytes_max(), holdings.all_bytes_max())
+    }
+
+    /// Requests that belong to no connection hold so much now: it counts beside what connections hold.
+    pub fn note_requests_hold(&self, n_bytes: u64) {
+        self.0.holdings.note_requests(n_bytes);
+    }
+
     /// Asks a connection to close with 320; false when there is none of that id.
     pub fn close_connection(&self, id: ConnectionId, reason: &str) -> bool {
         let found = self.0.connections.get(id);

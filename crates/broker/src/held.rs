@@ -27,6 +27,8 @@ const UNACKED_BYTES: u64 = 4 * size_of::<u64>() as u64;
 #[derive(Debug)]
 pub(crate) struct Holdings {
     all_bytes: AtomicU64,
+    /// The part of it that requests hold which are no connection's.
+    request_bytes: AtomicU64,
     node_bytes_max: AtomicU64,
     /// Messages that connections had not acknowledged at the last look.
     n_unacked: Mutex<BTreeMap<ConnectionId, u64>>,
@@ -39,6 +41,7 @@ impl Default for Holdings {
         let node_bytes_max = AtomicU64::new(u64::MAX);
         Self {
             all_bytes: AtomicU64::new(0),
+            request_bytes: AtomicU64::new(0),
             node_bytes_max,
             n_unacked: Mutex::default(),
             next_look_ms: AtomicU64::new(0),
@@ -62,12 +65,12 @@ impl Holdings {
         self.next_look_ms.store(at_ms, Ordering::Relaxed);
     }
 
-    fn connection_bytes_max(&self) -> u64 {
+    pub(crate) fn connection_bytes_max(&self) -> u64 {
         let node_bytes_max = self.node_bytes_max.load(Ordering::Relaxed);
         (node_bytes_max / CONNECTION_PART).max(CONNECTION_BYTES_MIN)
     }
 
-    fn all_bytes_max(&self) -> u64 {
+    pub(crate) fn all_bytes_max(&self) -> u64 {
         let node_bytes_max = self.node_bytes_max.load(Ordering::Relaxed);
         (node_bytes_max / ALL_PART).max(2 * CONNECTION_BYTES_MIN)
     }
@@ -142,6 +145,11 @@ impl Holdings {
     fn refuse(&self, held: &Held) -> u64 {
         held.is_refused.store(true, Ordering::Relaxed);
         self.change(&held.told_bytes, 0) + self.change(&held.unacked_bytes, 0)
+    }
+
+    /// Requests that belong to no connection hold so much now.
+    pub(crate) fn note_requests(&self, n_bytes: u64) {
+        self.change(&self.request_bytes, n_bytes);
     }
 
     fn change(&self, of_connection: &AtomicU64, n_bytes: u64) -> u64 {

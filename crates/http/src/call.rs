@@ -2,25 +2,30 @@
 
 use crate::Api;
 use crate::caller::Caller;
+use crate::course::Course;
 use crate::list::{Listing, Row, RowSet, Rows};
+use crate::memory::Holding;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
+use crate::turns::{Slices, TurnKey};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use meta::definitions::{is_flat, table_to_json};
-use meta::{MetaError, Name, State, Vhost};
+use meta::{JSON_VALUES_MAX, JsonCount, MetaError, Name, State, Vhost};
 use mgmt::Request;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use session::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 /// Levels of lists and objects in each other.
 const DEPTH_MAX: usize = 64;
 
 /// A request that was let in.
+#[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) api: Arc<Api>,
     pub(crate) caller: Caller,
@@ -29,6 +34,9 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    pub(crate) course: Course,
+    /// The memory that the body counts for, as long as anybody works on it.
+    pub(crate) holding: Option<Arc<Holding>>,
 }
 
 /// Takes a piece of what is written; says whether more is wanted.
@@ -65,6 +73,40 @@ pub(crate) enum Answer {
 }
 
 impl Call {
+    /// Who asks, as turns know it.
+    pub(crate) fn asker(&self) -> TurnKey {
+        TurnKey { user: self.caller.user.clone(), address: self.caller.peer.address.ip() }
+    }
+
+    /// Works beside the threads that serve sockets, when it is the asker's turn.
+    pub(crate) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = self.api.turns.reads.begin(&self.asker()).await?;
+        let call = self.clone();
+        let worked = spawn_blocking(move || {
+            let worked = call.course.check().and_then(|()| work(&call));
+            drop(turn);
+            worked
+        });
+        worked.await.unwrap_or_else(|_| Err(Refusal::internal()))
+    }
+
+    /// The slices of a change of very many things.
+    pub(crate) fn slices(&self) -> Slices {
+        Slices::new(Arc::clone(&self.api.turns.slices), self.asker())
+    }
+
+    /// Waits until the next of many steps may be done; the reason if there is to be none.
+    pub(crate) async fn next_step(&self, slices: &mut Slices) -> Result<(), String> {
+        if let Some(why) = self.course.end() {
+            return Err(why.to_owned());
+        }
+        let next = slices.next(|| self.api.now().monotonic_ms).await;
+        next.map_err(|refusal| refusal.reason)
+    }
+
     /// A parameter of the template.
     pub(crate) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
@@ -97,6 +139,7 @@ impl Call {
     /// The fields of the body as they came: one of them may be long.
     pub(crate) fn fields(&self) -> Result<BTreeMap<String, &RawValue>, Refusal> {
         let body = if self.body.trim_ascii().is_empty() { b"{}" } else { &*self.body };
+        check_size(body)?;
         let raw: &RawValue = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
         let fields = serde_json::from_str(raw.get());
         fields.map_err(|_| Refusal::bad_request("body must be a JSON object"))
@@ -161,9 +204,16 @@ impl Call {
 
 /// JSON with no more levels than are allowed.
 pub(crate) fn parsed(text: &[u8]) -> Result<Value, Refusal> {
+    check_size(text)?;
     let value = serde_json::from_slice(text).map_err(|error| not_json(&error))?;
     let text = || format!("more than {DEPTH_MAX} levels are in each other");
     if is_flat(&value, DEPTH_MAX) { Ok(value) } else { Err(Refusal::bad_request(text())) }
+}
+
+/// Refuses what would become too large a tree.
+fn check_size(text: &[u8]) -> Result<(), Refusal> {
+    let told = || format!("it has more than {JSON_VALUES_MAX} values");
+    if JsonCount::is_small(text) { Ok(()) } else { Err(Refusal::bad_request(told())) }
 }
 
 /// COMPAT: the code comes first, the place after it.

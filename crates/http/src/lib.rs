@@ -4,15 +4,18 @@
 //! Start reading at `routes`, then [`serve`].
 
 mod access;
+mod body;
 mod call;
 mod caller;
 mod connection;
 mod cookie;
+mod course;
 mod jobs;
 mod list;
 mod live;
 mod local;
 mod login;
+mod memory;
 mod messages;
 mod negotiation;
 mod objects;
@@ -22,13 +25,13 @@ mod recent;
 mod refusal;
 mod routes;
 mod scrape;
-mod searches;
 mod server;
 mod settings;
 mod slow;
 mod stats;
 mod stream;
 mod tracer;
+mod turns;
 mod user_session;
 mod web;
 
@@ -41,6 +44,7 @@ pub use server::{serve, serve_metrics};
 pub use settings::{Limits, MessageAccess, MetricsSettings, Restrictions, Settings};
 
 use auth::LoginThrottle;
+use memory::Memory;
 use mgmt::Management;
 use stats::ChangedQueues;
 use std::hash::RandomState;
@@ -85,6 +89,7 @@ impl Api {
         connections_max: Option<u64>,
         clock: Clock,
     ) -> Arc<Self> {
+        let memory = Memory::new(Arc::clone(&management.broker), settings.body_bytes_max);
         Arc::new(Self {
             management,
             throttle,
@@ -94,11 +99,16 @@ impl Api {
             logins: cookie::Logins::default(),
             stats: stats::Stats::default(),
             ages: metrics::Ages::default(),
-            turns: stream::Turns::default(),
+            turns: stream::Turns::new(memory),
             traces: tracer::Traces::default(),
             lists: objects::queues::QueueLists::default(),
             tags: RandomState::new(),
         })
+    }
+
+    /// Has everything end that is under way, since the node stops.
+    pub fn end(&self) {
+        self.turns.is_stopping.store(true, Ordering::Relaxed);
     }
 
     fn now(&self) -> Now {

@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::caller::caller;
 use crate::connection::Peer;
 use crate::refusal::Refusal;
+use crate::turns::{FairTurns, Place, Places, TurnKey, TurnLimits};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
@@ -22,11 +23,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-/// Streams at a time.
-const STREAMS_MAX: usize = 200;
+/// Streams at a time, of one user and of all.
+const STREAMS: (usize, usize) = (64, 200);
+/// Looks at a time, of all users and of one: the others wait, and are made the less often.
+const LOOKS: (usize, usize) = (4, 2);
 /// Addresses that a stream watches.
 const TOPICS_MAX: usize = 32;
 /// Longest address.
@@ -53,7 +56,8 @@ pub(crate) struct Live {
     /// The answers to requests, as long as the API is served.
     pub(crate) router: OnceLock<Weak<Router>>,
     topics: Mutex<BTreeMap<Topic, Vec<Watcher>>>,
-    turns: Arc<Semaphore>,
+    places: Arc<Places>,
+    looks: Arc<FairTurns>,
 }
 
 impl fmt::Debug for Live {
@@ -64,8 +68,15 @@ impl fmt::Debug for Live {
 
 impl Default for Live {
     fn default() -> Self {
-        let turns = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { router: OnceLock::new(), topics: Mutex::default(), turns }
+        let (of_node_max, of_user_max) = LOOKS;
+        let (waiting_max, waiting_of_asker_max) = (usize::MAX, usize::MAX);
+        let looks = TurnLimits { of_node_max, of_user_max, waiting_max, waiting_of_asker_max };
+        Self {
+            router: OnceLock::new(),
+            topics: Mutex::default(),
+            places: Places::new("streams", STREAMS),
+            looks: FairTurns::new(looks),
+        }
     }
 }
 
@@ -116,7 +127,7 @@ struct Frames {
     frames: mpsc::Receiver<Bytes>,
     waiting_bytes: Arc<AtomicUsize>,
     #[expect(dead_code, reason = "held as long as the stream")]
-    turn: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Stream for Frames {
@@ -146,10 +157,7 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
         let text = format!("topics are 1 to {TOPICS_MAX} addresses below /api: /overview");
         return Err(Refusal::bad_request(text));
     }
-    let turn = Arc::clone(&api.turns.live.turns).try_acquire_owned().map_err(|_| {
-        let text = format!("{STREAMS_MAX} streams are open: ask now and then");
-        Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
-    })?;
+    let place = api.turns.live.places.take(&caller.user)?;
     if caller.is_local() {
         return Err(Refusal::unavailable("streams are for users, on the HTTP port"));
     }
@@ -169,7 +177,7 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
         watch(&api, (caller.user.clone(), topic.to_owned()), Arc::clone(&client));
     }
     let kinds = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    Ok((kinds, Body::from_stream(Frames { frames, waiting_bytes, turn })).into_response())
+    Ok((kinds, Body::from_stream(Frames { frames, waiting_bytes, place })).into_response())
 }
 
 /// Has a client told of a topic, which is looked at from now on if it was not.
@@ -195,8 +203,11 @@ async fn look_on(api: Arc<Api>, topic: Topic) {
         let Some((router, first)) = router.zip(watchers.first()) else { return };
         let is_behind = watchers.iter().any(|watcher| watcher.sent != version);
         let began_ms = api.now().monotonic_ms;
+        let asker = TurnKey { user: topic.0.clone(), address: first.client.peer.address.ip() };
+        let turn = api.turns.live.looks.begin(&asker).await;
         let asked = request(&api, &topic.1, &first.client, if is_behind { "" } else { &seen });
         let shown = shown(&topic.1, router, asked).await;
+        drop(turn);
         let now_ms = api.now().monotonic_ms;
         if let Some((tag, _)) = shown.as_ref().filter(|(tag, _)| *tag != seen || tag.is_empty()) {
             (seen, version) = (tag.clone(), version + 1);

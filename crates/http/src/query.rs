@@ -2,12 +2,19 @@
 
 use crate::refusal::Refusal;
 
+/// Most parameters of a query.
+const PARAMETERS_MAX: usize = 1_024;
+
 /// The text after the `?`, taken apart.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
+        if text.bytes().filter(|byte| *byte == b'&').count() >= PARAMETERS_MAX {
+            let text = format!("the query has more than {PARAMETERS_MAX} parameters");
+            return Err(Refusal::bad_request(text));
+        }
         let uri = format!("/?{text}").parse().map_err(|_| Refusal::bad_request("no query"))?;
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri);
         let pairs = pairs.map_err(|rejection| Refusal::bad_request(rejection.to_string()))?.0;

@@ -55,6 +55,73 @@ pub(crate) enum Run {
     Later(Later),
 }
 
+/// The most that a request can cost a node, by which it is decided where it is done. A long body makes any
+/// change long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// Next to nothing, whatever there is, on the threads that serve sockets.
+    Constant,
+    /// A look at all there is, beside those threads, in turn.
+    Read,
+    /// A change of much, or a long text, beside them, in turn.
+    Long,
+    /// A change of very many things, one by one, each slice in turn.
+    Sliced,
+    /// A look through messages, or work that goes on after the request: few at a time for each user.
+    Job,
+    /// A body that comes in for long: few at a time for each user.
+    Upload,
+    /// An answer that goes out for long: few at a time for each user.
+    Live,
+}
+
+impl Route {
+    /// The most that a request by it can cost.
+    pub(crate) fn cost(&self) -> Cost {
+        let is_look = ["/search", "/export", "/tail"].iter().any(|it| self.template.ends_with(it));
+        let is_slow = ["/get", "/deletion", "/growth", "/checkpoint", "/grow"];
+        match self.run {
+            Run::Upload(_) => Cost::Upload,
+            Run::Follow(_) => Cost::Live,
+            Run::Read(_) if self.group == "health" => Cost::Constant,
+            Run::Read(_) if is_look => Cost::Job,
+            Run::Read(_) => Cost::Read,
+            Run::Ask(_) if self.method == Method::GET => Cost::Read,
+            Run::Change(_) | Run::Quiet(_) if self.is_document() => Cost::Long,
+            Run::Change(_) | Run::Quiet(_) if self.group == "bulk" => Cost::Sliced,
+            Run::Change(_) if self.template.ends_with("/username/{user}") => Cost::Sliced,
+            Run::Change(_)
+                if ["/redrive", "/remove", "/undo/{id}"]
+                    .iter()
+                    .any(|it| self.template.ends_with(it)) =>
+            {
+                Cost::Job
+            }
+            Run::Define(_)
+                if self.method == Method::DELETE && self.template == "/vhosts/{vhost}" =>
+            {
+                Cost::Long
+            }
+            Run::Change(_) | Run::Quiet(_)
+                if is_slow.iter().any(|it| self.template.ends_with(it)) =>
+            {
+                Cost::Long
+            }
+            Run::Ask(_) => Cost::Long,
+            Run::LogIn | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
+                Cost::Constant
+            }
+        }
+    }
+
+    /// Whether its body is a document of definitions, which is read object by object.
+    pub(crate) fn is_document(&self) -> bool {
+        let is_about =
+            self.template.contains("/definitions") || self.template == "/all-configuration";
+        self.method == Method::POST && is_about
+    }
+}
+
 /// The course of a change.
 pub(crate) type Work<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
 

@@ -2,10 +2,13 @@
 
 use crate::Api;
 use crate::access::{self, Asker};
+use crate::body::{self, BodyLimits};
 use crate::call::Call;
 use crate::caller::{Caller, caller};
 use crate::connection::{IsTold, Listener, Local, Peer, accept};
+use crate::course::Course;
 use crate::login;
+use crate::memory;
 use crate::negotiation;
 use crate::origins;
 use crate::query::Query;
@@ -13,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
 use crate::scrape;
 use crate::web;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -139,6 +142,10 @@ async fn respond(
     if method == Method::GET {
         response = negotiation::tagged(&asked, response).await;
     }
+    if !is_local {
+        let counted = memory::counted(&api.turns.memory, &asker.0, response).await;
+        response = counted.unwrap_or_else(|refusal| refused(&refusal, is_local));
+    }
     response.extensions_mut().insert(asker);
     let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
@@ -186,7 +193,8 @@ async fn answer(
         return Err(Refusal::of_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", text));
     }
     if let Run::LogIn = route.run {
-        let body = body_of_request(body, login::FORM_BYTES_MAX, peer).await?;
+        let limits = BodyLimits { bytes_max: login::FORM_BYTES_MAX, is_tree: true };
+        let body = body::whole(body, peer.limits.idle_timeout(), limits, None).await?;
         return login::begin(&api, peer, &head.headers, &body).await;
     }
     let caller = match head.extensions.get() {
@@ -207,17 +215,22 @@ async fn answer(
     let makes = [Method::PUT, Method::POST].contains(&head.method);
     let checked = caller.check((route.needs, makes), &api.management.broker.view().meta, vhost);
     checked.map_err(|refusal| route.worded(refusal))?;
-    let is_document = caller.is_local() && route.group == "definitions";
-    let bytes_max = if is_document { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
+    let holding = (!caller.is_local()).then(|| Arc::new(api.turns.memory.hold(&caller.user)));
     let (body, upload) = if let Run::Upload(_) = route.run {
         (Bytes::new(), body)
     } else {
-        (body_of_request(body, bytes_max, peer).await?, Body::empty())
+        let is_long = caller.is_local() && route.is_document();
+        let bytes_max = if is_long { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
+        let limits = BodyLimits { bytes_max, is_tree: !route.is_document() };
+        let patience = peer.limits.idle_timeout();
+        (body::whole(body, patience, limits, holding.as_deref()).await?, Body::empty())
     };
     if caller.is_local() {
         check_node(&head.headers, &api.management.node_info.name)?;
     }
-    let call = Call { api, caller, params, query, headers: head.headers, body };
+    // Until it is answered, or nobody waits for the answer any more.
+    let (course, _waiting) = Course::begin(&api.turns.is_stopping);
+    let call = Call { api, caller, params, query, headers: head.headers, body, course, holding };
     let twin = routes.iter().find(|route| route.method == Method::GET).copied();
     route.answered((call, upload), twin).await
 }
@@ -243,18 +256,6 @@ fn check_node(headers: &HeaderMap, own: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(ApiError { kind: Kind::OtherNode, text: own.to_owned() }.into())
-}
-
-async fn body_of_request(body: Body, bytes_max: usize, peer: Peer) -> Result<Bytes, Refusal> {
-    let patience = peer.limits.idle_timeout();
-    let Ok(read) = tokio::time::timeout(patience, to_bytes(body, bytes_max)).await else {
-        let text = "the body did not come in time";
-        return Err(Refusal::of_status(StatusCode::REQUEST_TIMEOUT, "request_timeout", text));
-    };
-    read.map_err(|_| {
-        let text = format!("the body has more than {bytes_max} bytes");
-        Refusal::of_status(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", text)
-    })
 }
 
 fn refused(refusal: &Refusal, is_local: bool) -> Response {

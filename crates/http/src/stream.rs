@@ -5,9 +5,10 @@ use crate::call::{Answer, Call, Outcome, Take, Write};
 use crate::jobs::Jobs;
 use crate::list::Rows;
 use crate::live::Live;
+use crate::memory::Memory;
 use crate::negotiation;
 use crate::refusal::Refusal;
-use crate::searches::{SearchTurn, Searches};
+use crate::turns::{FairTurns, Place, Places, TurnKey, TurnLimits};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -15,18 +16,35 @@ use futures_core::Stream;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::io;
+use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
+use std::thread::available_parallelism;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes of a piece.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
+/// A page that is longer goes out in pieces, as lists do.
+const PAGE_BYTES_MAX: usize = 16 * PIECE_BYTES;
 /// Pieces that wait for the client.
 const PIECES_MAX: usize = 2;
-/// Requests that read at a time.
+/// Requests that read at a time: one for each processor, but so many at least and at most; of one user half
+/// of them.
+const READS_MIN: usize = 4;
 const READS_MAX: usize = 8;
+/// Changes with a long body at a time, of all users and of one.
+const CHANGES: (usize, usize) = (8, 4);
+/// Slices of changes of very many things at a time, of all users and of one.
+const SLICES: (usize, usize) = (4, 2);
+/// Requests that wait for their turn to read, or to change something: of all users, and of one at an address.
+const WAITING: (usize, usize) = (4_096, 512);
+/// Searches, exports, tails and jobs at a time, of one user and of all.
+const SEARCHES: (usize, usize) = (4, 16);
+/// Uploads at a time, of one user and of all.
+const UPLOADS: (usize, usize) = (8, 64);
 /// Long lists and texts on their way out at a time: each holds what it is made of.
 const LONG_MAX: usize = 32;
 
@@ -53,39 +71,52 @@ impl io::Write for Taker<'_, '_> {
 /// Turns of requests.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    reads: Semaphore,
+    pub(crate) reads: Arc<FairTurns>,
+    pub(crate) changes: Arc<FairTurns>,
+    pub(crate) slices: Arc<FairTurns>,
     long: Arc<Semaphore>,
-    searches: Arc<Searches>,
+    searches: Arc<Places>,
+    uploads: Arc<Places>,
+    pub(crate) memory: Arc<Memory>,
+    /// Whether the node stops: everything under way is to end.
+    pub(crate) is_stopping: Arc<AtomicBool>,
     /// Work that goes on after its request.
     pub(crate) jobs: Jobs,
     pub(crate) live: Live,
 }
 
-impl Default for Turns {
-    fn default() -> Self {
+/// Turns of so many at a time, of all users and of one.
+fn turns((of_node_max, of_user_max): (usize, usize)) -> Arc<FairTurns> {
+    let (waiting_max, waiting_of_asker_max) = WAITING;
+    FairTurns::new(TurnLimits { of_node_max, of_user_max, waiting_max, waiting_of_asker_max })
+}
+
+impl Turns {
+    pub(crate) fn new(memory: Arc<Memory>) -> Self {
+        let n_processors = available_parallelism().map_or(READS_MIN, NonZero::get);
+        let n_reads = n_processors.clamp(READS_MIN, READS_MAX);
         Self {
-            reads: Semaphore::new(READS_MAX),
+            reads: turns((n_reads, n_reads / 2)),
+            changes: turns(CHANGES),
+            slices: turns(SLICES),
             long: Arc::new(Semaphore::new(LONG_MAX)),
-            searches: Arc::default(),
+            searches: Places::new("searches", SEARCHES),
+            uploads: Places::new("uploads", UPLOADS),
+            memory,
+            is_stopping: Arc::default(),
             jobs: Jobs::default(),
             live: Live::default(),
         }
     }
-}
 
-impl Turns {
     /// Runs what reads, as soon as it is its turn.
     pub(crate) async fn answered(
         &self,
         call: Call,
         read: impl FnOnce(&Call) -> Outcome + Send + 'static,
     ) -> Result<Response, Refusal> {
-        let _turn = self.reads.acquire().await;
-        let made = match spawn_blocking(move || made(&call, read)).await {
-            Ok(made) => made?,
-            Err(_) => return Err(Refusal::internal()),
-        };
-        match made {
+        let asker = call.asker();
+        match call.beside(move |call| made(call, read)).await? {
             Made::Whole(response) => Ok(response),
             Made::Written(content_type, tag, write) => {
                 let mut response = self.written(content_type, write)?;
@@ -97,14 +128,20 @@ impl Turns {
             }
             Made::Begun(first, pieces) => {
                 let (turn, next) = (self.long()?, Next::Rests(pieces));
-                Ok(json(Body::from_stream(List { first: Some(first), next, turn })))
+                let reads = (Arc::clone(&self.reads), asker);
+                Ok(json(Body::from_stream(List { first: Some(first), next, reads, turn })))
             }
         }
     }
 
-    /// The turn of a long look through messages.
-    pub(crate) fn search(&self, user: &str) -> Result<SearchTurn, Refusal> {
-        SearchTurn::begin(&self.searches, user)
+    /// The place of a long look through messages.
+    pub(crate) fn search(&self, user: &str) -> Result<Place, Refusal> {
+        self.searches.take(user)
+    }
+
+    /// The place of an upload.
+    pub(crate) fn upload(&self, user: &str) -> Result<Place, Refusal> {
+        self.uploads.take(user)
     }
 
     /// The turn of what is long.
@@ -125,7 +162,11 @@ impl Turns {
         let turn = self.long()?;
         let (writer, reader) = mpsc::channel(PIECES_MAX);
         spawn_blocking(move || {
-            write(&mut |piece| writer.blocking_send(piece).is_ok());
+            // Nothing asks whether there is still somebody who reads.
+            write(&mut |piece| match piece.is_empty() {
+                true => !writer.is_closed(),
+                false => writer.blocking_send(piece).is_ok(),
+            });
             drop(turn);
         });
         let body = Body::from_stream(Reader(reader));
@@ -158,7 +199,8 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
     let is_page = rows.is_page;
     let mut pieces = Pieces::new(rows);
     let mut first = pieces.next_piece();
-    while is_page && !pieces.is_over() {
+    while is_page && !pieces.is_over() && first.len() < PAGE_BYTES_MAX {
+        call.course.check()?;
         first.push_str(&pieces.next_piece());
     }
     Ok(if pieces.is_over() { Made::Whole(json(first)) } else { Made::Begun(first, pieces) })
@@ -245,6 +287,8 @@ impl Pieces {
 struct List {
     first: Option<String>,
     next: Next,
+    /// Each piece is made in turn.
+    reads: (Arc<FairTurns>, TurnKey),
     #[expect(dead_code, reason = "held as long as the list")]
     turn: OwnedSemaphorePermit,
 }
@@ -252,12 +296,26 @@ struct List {
 /// The rest of a list.
 enum Next {
     Rests(Pieces),
-    IsMade(JoinHandle<(String, Pieces)>),
+    IsMade(JoinHandle<Option<(String, Pieces)>>),
     IsOver,
 }
 
+/// Makes the next piece, in turn, beside the threads that serve sockets.
+async fn piece(
+    (reads, asker): (Arc<FairTurns>, TurnKey),
+    mut pieces: Pieces,
+) -> Option<(String, Pieces)> {
+    let turn = reads.begin(&asker).await.ok()?;
+    let made = spawn_blocking(move || {
+        let piece = pieces.next_piece();
+        drop(turn);
+        (piece, pieces)
+    });
+    made.await.ok()
+}
+
 impl Stream for List {
-    type Item = Result<Bytes, Infallible>;
+    type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(first) = self.first.take() {
@@ -266,7 +324,7 @@ impl Stream for List {
         let mut making = match std::mem::replace(&mut self.next, Next::IsOver) {
             Next::IsOver => return Poll::Ready(None),
             Next::Rests(pieces) if pieces.is_over() => return Poll::Ready(None),
-            Next::Rests(mut pieces) => spawn_blocking(move || (pieces.next_piece(), pieces)),
+            Next::Rests(pieces) => tokio::spawn(piece(self.reads.clone(), pieces)),
             Next::IsMade(making) => making,
         };
         match Pin::new(&mut making).poll(context) {
@@ -274,12 +332,12 @@ impl Stream for List {
                 self.next = Next::IsMade(making);
                 Poll::Pending
             }
-            Poll::Ready(Ok((piece, pieces))) => {
+            Poll::Ready(Ok(Some((piece, pieces)))) => {
                 self.next = Next::Rests(pieces);
                 Poll::Ready(Some(Ok(Bytes::from(piece))))
             }
-            // The runtime ends.
-            Poll::Ready(Err(_)) => Poll::Ready(None),
+            // It is cut off: there is no turn for it, or the runtime ends.
+            Poll::Ready(Ok(None) | Err(_)) => Poll::Ready(Some(Err(io::ErrorKind::Other.into()))),
         }
     }
 }

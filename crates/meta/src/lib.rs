@@ -12,6 +12,7 @@ mod error;
 mod exchange;
 mod exchange_settings;
 mod explain;
+mod json_count;
 mod legacy;
 mod limit;
 mod node_limits;
@@ -53,6 +54,7 @@ pub use explain::{
     AccessReason, Origin, PolicyEffect, SettingSource, Standing, policy_effects, policy_standings,
     setting_sources,
 };
+pub use json_count::{JSON_VALUES_MAX, JsonCount};
 pub use legacy::{legacy_queue_version, legacy_v1_queues};
 pub use limit::limit_reached;
 pub use node_limits::{NodeLimits, NodeQueueTypes};

@@ -34,15 +34,20 @@ pub struct ImportOptions<'a> {
     pub hashing: HashAlgorithm,
 }
 
+/// The reason why an import is to end before its end, if there is one.
+pub type EndOfImport<'e> = &'e (dyn Fn() -> Option<&'static str> + Sync);
+
 /// Imports documents, one after the other. Each is imported as a whole or, when something in it cannot
-/// be, not at all.
+/// be, not at all; but `end` is asked now and then whether it is to go on.
 ///
 /// # Errors
-/// Which document (by its place in the list) cannot be imported, and why, naming the object.
+/// Which document (by its place in the list) cannot be imported, and why, naming the object; or how far it
+/// has come.
 pub async fn import_definitions(
     broker: &Broker,
     documents: &[impl AsRef<[u8]> + Sync],
     options: ImportOptions<'_>,
+    end: EndOfImport<'_>,
 ) -> Result<Imported, (usize, String)> {
     let mut imported = Imported { n_changes: 0, warnings: Vec::new() };
     let fingerprint = definitions::fingerprint(documents.iter().map(AsRef::as_ref));
@@ -59,9 +64,14 @@ pub async fn import_definitions(
             plan(broker, document.as_ref(), options).map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
+        let n_steps = steps.len();
         // What has been done is let go: the node remembers it.
         let mut steps = steps.into_iter();
         loop {
+            if let Some(why) = end().filter(|_| steps.len() > 0) {
+                let n_made = n_steps - steps.len();
+                return Err((at, format!("{n_made} of {n_steps} changes are made: {why}")));
+            }
             let batch: Vec<Step> = steps.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 break;
@@ -148,15 +158,20 @@ pub async fn import(
     management: &Management,
     document: &[u8],
     request: &Request,
+    end: EndOfImport<'_>,
 ) -> Result<Value, ApiError> {
     let options = ImportOptions {
         into: request.optional("vhost"),
         skip_if_unchanged: request.flag("skip_if_unchanged"),
         hashing: management.hashing,
     };
-    let imported = import_definitions(&management.broker, &[document], options).await;
-    let Imported { n_changes, warnings } =
-        imported.map_err(|(_, reason)| ApiError::new(Kind::Invalid, reason))?;
+    let imported = import_definitions(&management.broker, &[document], options, end).await;
+    let Imported { n_changes, warnings } = imported.map_err(|(_, reason)| {
+        if end().is_some() {
+            tracing::warn!("import of definitions: {reason}");
+        }
+        ApiError::new(Kind::Invalid, reason)
+    })?;
     for warning in &warnings {
         tracing::warn!("import of definitions: {warning}");
     }

@@ -22,10 +22,12 @@ pub(crate) async fn load(
     let options =
         ImportOptions { into: None, skip_if_unchanged: source.skip_if_unchanged, hashing };
     let Imported { n_changes, warnings } =
-        import_definitions(broker, &documents, options).await.map_err(|(at, reason)| {
-            let file = files.get(at).map_or(path, PathBuf::as_path);
-            anyhow::anyhow!("cannot import the definitions in {}: {reason}", file.display())
-        })?;
+        import_definitions(broker, &documents, options, &|| None).await.map_err(
+            |(at, reason)| {
+                let file = files.get(at).map_or(path, PathBuf::as_path);
+                anyhow::anyhow!("cannot import the definitions in {}: {reason}", file.display())
+            },
+        )?;
     for warning in warnings {
         tracing::warn!("import of definitions: {warning}");
     }

@@ -26,7 +26,11 @@ pub(crate) fn page(call: &Call) -> Outcome {
     let (mut look, mut rows) = (wanted.look(u64::MAX), Rows::default());
     let until_ms = call.api.now().monotonic_ms + TIME_MAX_MS;
     let (mut goes_on, mut is_full) = (true, false);
-    while goes_on && !is_full && call.api.now().monotonic_ms < until_ms {
+    while goes_on
+        && !is_full
+        && call.course.end().is_none()
+        && call.api.now().monotonic_ms < until_ms
+    {
         goes_on = look.step(&mut |at| {
             rows.push(at, wanted.sight.shown);
             is_full = rows.len() >= limit || rows.n_bytes >= PAGE_BYTES_MAX;

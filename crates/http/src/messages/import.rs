@@ -2,24 +2,26 @@
 //! queue.
 
 use super::line::{Line, LineError, parse_line};
+use crate::body::Incoming;
 use crate::call::{Answer, Call, Outcome};
 use crate::caller::Caller;
+use crate::memory::Holding;
 use crate::objects::exchanges;
 use crate::refusal::Refusal;
+use crate::stream::PIECE_BYTES;
 use crate::user_session::{Told, UserSession, unexpected};
-use axum::body::{Body, BodyDataStream, Bytes};
+use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use futures_core::Stream as _;
+use meta::{Name, Permission, Resource, ResourceKind};
 use serde_json::{Map, Value, json};
 use session::{Confirmation, Op};
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::time::Duration;
-use tokio::time::timeout;
+use tokio::task::yield_now;
 
-/// Messages that wait for their confirms.
+/// Messages that wait for their confirms; one that is longer than a piece waits alone.
 const WINDOW: usize = 64;
+/// Lines after which others have their turn.
+const SLICE: u64 = 64;
 /// Lines that a report names for each reason.
 const SHOWN_MAX: usize = 20;
 /// Bytes that are still read of a body once it is refused, so that its sender hears why.
@@ -44,19 +46,22 @@ pub(crate) async fn to_queue(call: &Call, body: Body) -> Outcome {
 
 async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
     let publisher = publisher(call)?;
+    check_right(call, &publisher, to.0)?;
     let lines = Lines {
-        body: body.into_data_stream(),
+        body: Incoming::new(body, call.caller.peer.limits.idle_timeout()),
         came: Bytes::new(),
         line: Vec::new(),
         bytes_max: call.api.settings.body_bytes_max,
-        patience: call.caller.peer.limits.idle_timeout(),
+        holding: call.holding.as_deref(),
     };
     let session = UserSession::open(&call.api, &publisher, call.param("vhost")).await?;
     let mut import = Import {
+        call,
         session,
         lines,
         to,
         n_lines: 0,
+        is_heavy: false,
         waiting: BTreeMap::new(),
         report: Report::default(),
     };
@@ -64,7 +69,9 @@ async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
     let unconfirmed = import.waiting.len();
     import.session.close().await;
     let Err(refusal) = ended else { return Ok(Answer::Json(import.report.to_json().into())) };
-    import.lines.drain().await;
+    if call.course.end().is_none() {
+        import.lines.drain().await;
+    }
     let (line, n_published) = (import.n_lines, import.report.n_published);
     let reason = format!("line {line}: {}; {n_published} messages were published", refusal.reason);
     let mut answer = import.report.to_json();
@@ -75,6 +82,14 @@ async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
         ("unconfirmed".to_owned(), unconfirmed.into()),
     ]);
     Ok(Answer::Status(refusal.status, Value::Object(answer)))
+}
+
+/// Refuses who may not publish there before anything of the body is read.
+fn check_right(call: &Call, publisher: &Caller, exchange: &str) -> Result<(), Refusal> {
+    let (kind, vhost) = (ResourceKind::Exchange, call.name("vhost"));
+    let resource = Resource { kind, name: Name::from(exchange), vhost };
+    let view = call.view();
+    Ok(view.meta.users().check_access(&publisher.user, Permission::Write, &resource)?)
 }
 
 /// Who publishes: an operator of this machine names a user.
@@ -90,11 +105,14 @@ pub(super) fn publisher(call: &Call) -> Result<Caller, Refusal> {
 
 /// An import on its way.
 struct Import<'c> {
+    call: &'c Call,
     session: UserSession,
-    lines: Lines,
+    lines: Lines<'c>,
     /// The exchange, and the routing key if it is one for all.
     to: (&'c str, Option<&'c str>),
     n_lines: u64,
+    /// Whether the last message was a long one.
+    is_heavy: bool,
     /// Messages without a confirm by their numbers: line and routing key.
     waiting: BTreeMap<u64, (u64, Vec<u8>)>,
     report: Report,
@@ -118,15 +136,26 @@ impl Import<'_> {
         let mut n_sent = 0;
         loop {
             self.n_lines += 1;
+            if self.n_lines.is_multiple_of(SLICE) {
+                yield_now().await;
+                self.call.course.check()?;
+            }
+            let told = |LineError(reason)| Refusal::bad_request(reason);
             let line = match self.lines.next().await? {
                 None => return Ok(()),
                 Some(line) if line.trim_ascii().is_empty() => continue,
-                Some(line) => parse_line(line),
+                Some(line) if line.len() <= PIECE_BYTES => parse_line(line).map_err(told)?,
+                Some(_) => {
+                    let line = std::mem::take(&mut self.lines.line);
+                    self.call.beside(move |_| parse_line(&line).map_err(told)).await?
+                }
             };
-            let line = line.map_err(|LineError(reason)| Refusal::bad_request(reason))?;
-            while self.waiting.len() >= WINDOW {
+            self.is_heavy |= line.payload.len() > PIECE_BYTES;
+            let n_waiting_max = if std::mem::take(&mut self.is_heavy) { 1 } else { WINDOW };
+            while self.waiting.len() >= n_waiting_max {
                 self.confirmed().await?;
             }
+            self.is_heavy = line.payload.len() > PIECE_BYTES;
             n_sent += 1;
             self.publish(n_sent, line).await?;
         }
@@ -193,17 +222,16 @@ impl Report {
 }
 
 /// The lines of a body as it comes in.
-struct Lines {
-    body: BodyDataStream,
+struct Lines<'c> {
+    body: Incoming,
     /// Bytes behind the last line.
     came: Bytes,
     line: Vec<u8>,
     bytes_max: usize,
-    /// For each piece of the body.
-    patience: Duration,
+    holding: Option<&'c Holding>,
 }
 
-impl Lines {
+impl Lines<'_> {
     /// The next line, without its end.
     async fn next(&mut self) -> Result<Option<&[u8]>, Refusal> {
         self.line.clear();
@@ -220,7 +248,10 @@ impl Lines {
                 let _its_end = self.came.split_to(1);
                 return Ok(Some(&self.line));
             }
-            match self.read().await? {
+            if let Some(holding) = self.holding.filter(|_| self.line.len() > PIECE_BYTES) {
+                holding.note(self.line.len() as u64)?;
+            }
+            match self.body.read().await? {
                 Some(came) => self.came = came,
                 None if self.line.is_empty() => return Ok(None),
                 None => return Ok(Some(&self.line)),
@@ -228,19 +259,10 @@ impl Lines {
         }
     }
 
-    async fn read(&mut self) -> Result<Option<Bytes>, Refusal> {
-        let next = poll_fn(|context| Pin::new(&mut self.body).poll_next(context));
-        let Ok(read) = timeout(self.patience, next).await else {
-            let text = "the body did not come in time";
-            return Err(Refusal::of_status(StatusCode::REQUEST_TIMEOUT, "request_timeout", text));
-        };
-        read.transpose().map_err(|_| Refusal::bad_request("the body is cut off"))
-    }
-
     async fn drain(&mut self) {
         let mut n_bytes = 0;
         while n_bytes < DRAINED_BYTES_MAX
-            && let Ok(Some(came)) = self.read().await
+            && let Ok(Some(came)) = self.body.read().await
         {
             n_bytes += came.len();
         }

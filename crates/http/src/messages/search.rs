@@ -10,6 +10,7 @@ use axum::body::Bytes;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bounds of a search when nothing is said, and the most that may be.
 const SCAN_MAX: u64 = 1_000_000;
@@ -30,7 +31,7 @@ stdx::named! {
         Scanned = "scan_max",
         TimeOver = "timeout_ms",
         Limit = "limit",
-        /// Nobody listens.
+        /// Nobody listens, or the node stops.
         Gone = "gone",
     }
 }
@@ -62,7 +63,7 @@ fn look_through(
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         let found = rows.take(api, &wanted.queue);
-        if !send(look, found) {
+        if !send(look, found) || api.turns.is_stopping.load(Ordering::Relaxed) {
             return Ok(End::Gone);
         }
         if !goes_on {
@@ -97,7 +98,8 @@ pub(crate) fn stream(call: &Call) -> Outcome {
         let bounds = Bounds { scan_max, until_ms: told_ms + timeout_ms, limit };
         let mut look = wanted.look(scan_max);
         let ended = look_through(&api, (&wanted, &mut look), &bounds, &mut |look, found| {
-            let mut is_there = found.iter().all(|row| take(event("match", row)));
+            let mut is_there = take(Bytes::new());
+            is_there &= found.iter().all(|row| take(event("match", row)));
             let now_ms = api.now().monotonic_ms;
             if now_ms >= told_ms + PROGRESS_EVERY_MS {
                 told_ms = now_ms;
@@ -142,7 +144,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
                 lines.extend_from_slice(&row);
                 lines.push(b'\n');
             }
-            lines.is_empty() || take(lines.into())
+            take(lines.into())
         });
         // What is cut off is seen to be: the last line says why.
         if let Err(refusal) = ended {

@@ -6,6 +6,7 @@ use super::pace::Pace;
 use super::shown::{Rows, Shown};
 use crate::Api;
 use crate::call::Call;
+use crate::course::Course;
 use crate::refusal::Refusal;
 use broker::{LookFrom, LookedAt, QueueRef};
 use message::MessageRef;
@@ -26,6 +27,7 @@ pub(super) struct Selection {
     pub(super) wanted: Wanted,
     which: Which,
     limit: usize,
+    course: Course,
 }
 
 enum Which {
@@ -63,7 +65,8 @@ impl Selection {
         if matches!(wanted.queue, QueueRef::Stream(_)) {
             return Err(Refusal::bad_request("messages of a stream stay where they are"));
         }
-        Ok(Self { wanted, which, limit: limit.unwrap_or(usize::MAX) })
+        let (limit, course) = (limit.unwrap_or(usize::MAX), call.course.clone());
+        Ok(Self { wanted, which, limit, course })
     }
 
     /// Picks them, of those that are there now. The first ones are shown too. It reads from the disk.
@@ -112,6 +115,7 @@ impl Selection {
                 if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             is_enough |= !goes_on;
+            self.course.check()?;
             pace.rest();
         }
         Ok(())
@@ -119,6 +123,7 @@ impl Selection {
 
     fn named(&self, positions: &[u64], pick: &mut Pick<'_>) -> Result<(), Refusal> {
         for position in positions.iter().take(self.limit) {
+            self.course.check()?;
             let mut look = self.wanted.look_from(LookFrom::Position(*position), 1);
             look.step(&mut |at| {
                 if at.seen.position == *position { pick(at) } else { ControlFlow::Break(()) }

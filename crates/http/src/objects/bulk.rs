@@ -60,24 +60,43 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
         "delete" => Taking::delete(&request),
         _ => return Err(Refusal::bad_request("action is purge or delete")),
     };
-    let (names, figures) = matching_queues(call, &request, how)?;
+    let asked = request.clone();
+    let (names, figures) = call.beside(move |call| matching_queues(call, &asked, how)).await?;
     if !are_confirmed(&request, &names)? {
         return told(&names, figures);
     }
-    let (mut failures, mut undo) = (Vec::new(), Vec::new());
+    let (mut failures, mut undo, mut slices) = (Vec::new(), Vec::new(), call.slices());
+    let (mut n_done, mut stopped) = (0, None);
     for name in &names {
+        stopped = call.next_step(&mut slices).await.err();
+        if stopped.is_some() {
+            break;
+        }
         match queues::take_away(call, name, how).await {
-            Ok((_, entry)) => undo.extend(entry),
+            Ok((_, entry)) => {
+                n_done += 1;
+                undo.extend(entry);
+            }
             Err(refusal) => failures.push((name, refusal.reason)),
         }
     }
+    note_stopped(call, stopped.as_ref(), (n_done, names.len()));
     let failed = |(name, reason): &(&String, String)| json!({"name": name, "reason": reason});
     Ok(Answer::Json(json!({
         "matched": names.len(),
-        "done": names.len() - failures.len(),
+        "done": n_done,
+        "stopped": stopped,
         "failures": failures.iter().take(FAILURES_MAX).map(failed).collect::<Value>(),
         "undo": undo.iter().map(undo::shown).collect::<Value>(),
     })))
+}
+
+/// Tells the log how far an action came that has ended before its end: it may be that nobody else hears it.
+fn note_stopped(call: &Call, stopped: Option<&String>, (n_done, n_matched): (usize, usize)) {
+    if let Some(why) = stopped {
+        let user = &call.caller.user;
+        tracing::warn!(user, "a bulk action has ended after {n_done} of {n_matched}: {why}");
+    }
 }
 
 /// The names of queues that match, and the sums of their figures.
@@ -113,11 +132,17 @@ pub(crate) async fn connections(call: &Call) -> Outcome {
     if !CONNECTION_COLUMNS.contains(&by) {
         return Err(Refusal::bad_request(format!("by is one of {CONNECTION_COLUMNS:?}")));
     }
-    let found = clients::matching(call, by, |value| pattern.matches(value.as_bytes()))?;
+    let by = by.to_owned();
+    let matching =
+        move |call: &Call| clients::matching(call, &by, |value| pattern.matches(value.as_bytes()));
+    let found = call.beside(matching).await?;
     let names: Vec<String> = found.iter().map(clients::ConnectionRow::to_name).collect();
     if !are_confirmed(&request, &names)? {
         return told(&names, Value::Null);
     }
-    clients::close_all(call, &found)?;
-    Ok(Answer::Json(json!({"matched": names.len(), "done": names.len(), "failures": []})))
+    let (n_done, stopped) = clients::close_all(call, &found).await?;
+    note_stopped(call, stopped.as_ref(), (n_done, names.len()));
+    Ok(Answer::Json(json!({
+        "matched": names.len(), "done": n_done, "stopped": stopped, "failures": [],
+    })))
 }

@@ -187,24 +187,41 @@ pub(super) fn matching(
     Ok(rows)
 }
 
-/// Closes connections. Those that have gone meanwhile are no loss.
-pub(super) fn close_all(call: &Call, rows: &[ConnectionRow]) -> Outcome {
+/// Closes connections. Those that have gone meanwhile are no loss. How many, and why not all of them.
+pub(super) async fn close_all(
+    call: &Call,
+    rows: &[ConnectionRow],
+) -> Result<(usize, Option<String>), Refusal> {
     let request = call.request()?;
     let given = call.headers.get("x-reason").and_then(|reason| reason.to_str().ok());
     let reason = request.optional("explanation").or(given).unwrap_or(CLOSE_REASON);
-    for row in rows {
+    let mut slices = call.slices();
+    for (nth, row) in rows.iter().enumerate() {
+        if let Err(why) = call.next_step(&mut slices).await {
+            return Ok((nth, Some(why)));
+        }
         call.api.management.broker.operations().close_connection(row.connection.id, reason);
     }
-    Ok(Answer::NoContent)
+    Ok((rows.len(), None))
 }
 
 pub(crate) async fn close(call: &Call) -> Outcome {
-    close_all(call, &[found(call)?])
+    let found = call.beside(found).await?;
+    close_all(call, &[found]).await?;
+    Ok(Answer::NoContent)
 }
 
 pub(crate) async fn close_of_user(call: &Call) -> Outcome {
     check_user(call, call.param("user"))?;
-    close_all(call, &connections(call, |one| one.identity.user == call.param("user"))?)
+    let of_user = |call: &Call| connections(call, |one| one.identity.user == call.param("user"));
+    let found = call.beside(of_user).await?;
+    match close_all(call, &found).await? {
+        (_, None) => Ok(Answer::NoContent),
+        (n_closed, Some(why)) => {
+            let text = format!("{n_closed} of {} connections are closed: {why}", found.len());
+            Err(Refusal::unavailable(text))
+        }
+    }
 }
 
 /// A channel in a list.

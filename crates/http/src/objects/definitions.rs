@@ -49,7 +49,13 @@ pub(crate) fn explain(call: &Call) -> Outcome {
 
 pub(crate) async fn import(call: &Call) -> Outcome {
     let (document, request) = (checked_document(call)?, call.address());
-    let imported = definitions_io::import(&call.api.management, document, &request).await?;
+    let course = call.course.clone();
+    let end = move || course.end();
+    let imported = definitions_io::import(&call.api.management, document, &request, &end).await;
+    let imported = imported.map_err(|refused| match call.course.end() {
+        Some(_) => Refusal::unavailable(refused.text),
+        None => refused.into(),
+    })?;
     Ok(if call.caller.is_local() { Answer::Json(imported) } else { Answer::NoContent })
 }
 

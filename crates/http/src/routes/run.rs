@@ -1,9 +1,10 @@
 //! The ways to answer a request.
 
-use super::{Route, Run};
+use super::{Cost, Route, Run};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use crate::stream;
+use crate::turns::Turn;
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -35,7 +36,9 @@ impl Route {
             Run::LogIn => Err(Refusal::internal()),
             Run::Follow(follow) => follow(call),
             Run::Upload(upload) => {
-                off_sockets(async move {
+                let place = api.turns.upload(&call.caller.user)?;
+                on_its_own(async move {
+                    let _place = place;
                     self.note(&call, &call.address());
                     upload(&call, body).await
                 })
@@ -49,23 +52,16 @@ impl Route {
                 };
                 api.turns.answered(call, read).await
             }
-            // What works through a long text keeps no thread from its clients.
-            Run::Change(_) | Run::Quiet(_) if self.is_long(&call) => {
-                off_sockets(async move { self.changed(&call, twin).await }).await
-            }
             Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
-                // A client that goes in the middle leaves no session, and nothing half done, behind.
-                let changed = tokio::spawn(async move { self.changed(&call, twin).await });
-                changed.await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
+                // What works through a long text, or very much, keeps no thread from its clients.
+                if self.cost() == Cost::Long || call.body.len() > stream::PIECE_BYTES {
+                    let turn = api.turns.changes.begin(&call.asker()).await?;
+                    off_sockets(turn, async move { self.changed(&call, twin).await }).await
+                } else {
+                    on_its_own(async move { self.changed(&call, twin).await }).await
+                }
             }
         }
-    }
-
-    /// Whether a text may be long: definitions, a message in JSON.
-    fn is_long(&self, call: &Call) -> bool {
-        self.group == "definitions"
-            || self.template.ends_with("/get")
-            || call.body.len() > stream::PIECE_BYTES
     }
 
     /// COMPAT: nobody has a right to make a super stream in a virtual host that is not there.
@@ -171,11 +167,23 @@ impl Route {
     }
 }
 
-/// Runs what is long on a thread that serves no sockets. A client that goes leaves nothing half done behind.
+/// Runs what is to come to its end, or to its own, when the client goes: it leaves no session behind.
+async fn on_its_own(
+    work: impl Future<Output = Outcome> + Send + 'static,
+) -> Result<Response, Refusal> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
+}
+
+/// The same, for what is long, on a thread that serves no sockets. It must not wait for its client.
 async fn off_sockets(
+    turn: Turn,
     work: impl Future<Output = Outcome> + Send + 'static,
 ) -> Result<Response, Refusal> {
     let runtime = Handle::current();
-    let worked = spawn_blocking(move || runtime.block_on(work).map(stream::whole));
+    let worked = spawn_blocking(move || {
+        let answer = runtime.block_on(work).map(stream::whole);
+        drop(turn);
+        answer
+    });
     worked.await.unwrap_or_else(|_| Err(Refusal::internal()))
 }

@@ -101,6 +101,7 @@ impl Control {
     /// Answers what was asked, and nothing more.
     pub(crate) async fn end(self) {
         self.management.running.store(false, Ordering::Relaxed);
+        self.api.end();
         self.ending.notify_one();
         if let Some((ending, task)) = self.exporter {
             ending.notify_one();

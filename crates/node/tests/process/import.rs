@@ -98,7 +98,7 @@ fn what_does_not_arrive_is_told() {
     api.expect(201, "PUT /users/u", r#"{"password":"p","tags":"management"}"#);
     api.expect(201, "PUT /permissions/%2F/u", r#"{"configure":"","write":"","read":".*"}"#);
     let told = ask(api.0.http_address(), "u:p", "POST /queues/%2F/q/import", &lines(&[to("q")]));
-    assert_eq!((told.status, &told.body["line"]), (401, &json!(1)), "{}", told.body);
+    assert_eq!(told.status, 401, "{}", told.body);
     let foreign = json!({"payload": "x", "properties": {"user_id": "somebody"}});
     let told = api.expect(400, "POST /queues/%2F/q/import", &lines(&[to("q"), foreign, to("q")]));
     assert_eq!(told["line"], 2, "{told}");

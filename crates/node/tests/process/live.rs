@@ -8,8 +8,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use testing::client::DEADLINE;
 
-/// Streams that a node has at most.
-const STREAMS_MAX: usize = 200;
+/// Streams that a user has at most.
+const STREAMS_MAX: usize = 64;
 
 /// A stream of events.
 struct Events(BufReader<TcpStream>);
@@ -92,6 +92,8 @@ fn streams_are_so_many_and_of_answers_alone() {
     let mut all: Vec<Events> = (0..STREAMS_MAX).map(|_| begin().ok().unwrap()).collect();
     assert_eq!(begin().err(), Some(429));
     assert_eq!(ask(at, "guest:guest", "GET /overview", "").status, 200);
+    api.expect(201, "PUT /users/other", r#"{"password":"other","tags":"monitoring"}"#);
+    Events::begin(at, "other:other", &["/overview"]).ok().unwrap().expect("event: shown");
     all.pop();
     wait_until("there is room for another one", || begin().is_ok());
     drop(all);

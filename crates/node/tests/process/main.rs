@@ -29,6 +29,7 @@ mod frames;
 mod guessing;
 mod hostile;
 mod http_api;
+mod http_budgets;
 mod http_figures;
 mod import;
 mod live;

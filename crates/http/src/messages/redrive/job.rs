@@ -9,7 +9,7 @@ use crate::jobs::{Job, JobState};
 use crate::messages::look::Wanted;
 use crate::messages::origin::{Origin, redriven};
 use crate::refusal::Refusal;
-use crate::searches::SearchTurn;
+use crate::turns::Place;
 use broker::{Departed, Departure, Fate, LookFrom};
 use message::{Annotations, MessageRef, OwnedMessage};
 use meta::{Name, Permission, Resource, ResourceKind};
@@ -46,7 +46,7 @@ pub(super) struct Redrive {
     /// Messages a second.
     pub(super) rate: Option<u64>,
     pub(super) job: Arc<Job>,
-    pub(super) _turn: SearchTurn,
+    pub(super) _turn: Place,
 }
 
 impl Redrive {

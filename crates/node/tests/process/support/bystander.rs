@@ -11,7 +11,7 @@ use streamproto::{List, OffsetSpec};
 use testing::client::Client;
 
 /// No request of a bystander takes longer, on a machine as busy as tests make it.
-const WAIT_MAX: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 /// The pause between two rounds, left to those it stands beside.
 const PAUSE: Duration = Duration::from_millis(2);
 /// A round in so many begins with a login of its own.

@@ -9,7 +9,8 @@ use crate::query::Query;
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use condition::Condition;
-use regex::Regex;
+use mgmt::Matching;
+use pattern::{Limits, Pattern};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -126,6 +127,8 @@ pub(crate) struct Arrangement {
     n_filtered: usize,
     /// As far as they are in order.
     places: Vec<usize>,
+    /// Why there are none.
+    refusal: Option<Refusal>,
 }
 
 impl Arrangement {
@@ -153,7 +156,7 @@ pub(crate) struct Listing {
 enum Filter {
     All,
     Contains(String),
-    Matches(Regex),
+    Matches(Pattern),
 }
 
 impl Listing {
@@ -195,21 +198,35 @@ impl Listing {
     /// The places of the rows that the query wants, as far as its page and some way ahead.
     pub(crate) fn arrange<T: RowSet>(&self, set: &T) -> Arrangement {
         let n_total = set.len();
-        let takes_all = matches!(self.filter, Filter::All) && self.conditions.is_empty();
-        let takes = |row| self.takes(&row);
-        let is_wanted = |at: &usize| takes_all || set.row(*at).is_some_and(takes);
-        let mut places: Vec<usize> = (0..n_total).filter(is_wanted).collect();
+        let mut places = match self.wanted(set) {
+            Ok(places) => places,
+            Err(refusal) => {
+                let (places, refusal) = (Vec::new(), Some(refusal));
+                return Arrangement { n_total, n_filtered: 0, places, refusal };
+            }
+        };
         let n_filtered = places.len();
         if let Some(path) = &self.sort {
             places = sorted(set, places, (path, self.reverse), self.end().max(AHEAD_MAX));
         } else if self.reverse {
             places.reverse();
         }
-        Arrangement { n_total, n_filtered, places }
+        Arrangement { n_total, n_filtered, places, refusal: None }
     }
 
-    fn takes<R: Row>(&self, row: &R) -> bool {
-        self.filter.takes(&row.name()) && self.conditions.iter().all(|it| it.takes(row))
+    /// The places of the rows that the query wants, in the order of the set.
+    fn wanted<T: RowSet>(&self, set: &T) -> Result<Vec<usize>, Refusal> {
+        if matches!(self.filter, Filter::All) && self.conditions.is_empty() {
+            return Ok((0..set.len()).collect());
+        }
+        let (mut places, mut matching) = (Vec::new(), Matching::default());
+        for at in 0..set.len() {
+            let Some(row) = set.row(at) else { continue };
+            let is_taken = self.filter.takes(&row.name(), &mut matching)?
+                && self.conditions.iter().all(|it| it.takes(&row));
+            places.extend(is_taken.then_some(at));
+        }
+        Ok(places)
     }
 
     /// The rows that the query wants, which `arrangement` reaches.
@@ -218,7 +235,10 @@ impl Listing {
         set: Arc<T>,
         arrangement: &Arrangement,
     ) -> Result<Rows, Refusal> {
-        let Arrangement { n_total, n_filtered, ref places } = *arrangement;
+        let Arrangement { n_total, n_filtered, ref places, ref refusal } = *arrangement;
+        if let Some(refusal) = refusal {
+            return Err(refusal.clone());
+        }
         let (mut head, mut tail) = (String::from("["), String::from("]"));
         let mut range = 0..n_filtered;
         if let Some((number, size)) = self.page {
@@ -315,16 +335,16 @@ impl Filter {
             let text = format!("the regular expression has more than {REGEX_CHARS_MAX} characters");
             return Err(Refusal::bad_request(text));
         }
-        let compiled = regex::RegexBuilder::new(name).case_insensitive(true).build();
+        let compiled = Pattern::perl_ignoring_case(name, &Limits::NAMES);
         compiled.map(Self::Matches).map_err(|error| Refusal::bad_request(error.to_string()))
     }
 
-    fn takes(&self, name: &str) -> bool {
-        match self {
+    fn takes(&self, name: &str, matching: &mut Matching) -> Result<bool, Refusal> {
+        Ok(match self {
             Self::All => true,
             Self::Contains(text) => name.to_lowercase().contains(text),
-            Self::Matches(regex) => regex.is_match(name),
-        }
+            Self::Matches(pattern) => matching.matches(pattern, name)?,
+        })
     }
 }
 

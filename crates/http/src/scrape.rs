@@ -13,9 +13,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use meta::QueueId;
 use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape, Source};
-use regex::Regex;
+use mgmt::Matching;
+use pattern::{Limits, Pattern};
+use std::collections::HashSet;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 /// The type of what is written.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
@@ -26,10 +30,13 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         written(&api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
     };
     let of_kind = |State(api): State<Arc<Api>>, Path(kind): Path<String>, query: RawQuery| async move {
-        match scrape(&kind, query) {
-            Ok(Some(scrape)) => written(&api, scrape),
-            Ok(None) => StatusCode::NOT_FOUND.into_response(),
-            Err(refusal) => (refusal.status, refusal.reason).into_response(),
+        // It may have an expression to compile, and names to match with it.
+        let source = Arc::clone(&api);
+        match spawn_blocking(move || scrape(&source, &kind, query)).await {
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            Ok(Ok(Some(scrape))) => written(&api, scrape),
+            Ok(Ok(None)) => StatusCode::NOT_FOUND.into_response(),
+            Ok(Err(refusal)) => (refusal.status, refusal.reason).into_response(),
         }
     };
     let not_found = || async { StatusCode::NOT_FOUND };
@@ -84,7 +91,7 @@ fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())
 }
 
-fn scrape(kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scrape>, Refusal> {
+fn scrape(api: &Api, kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scrape>, Refusal> {
     Ok(Some(match kind {
         "per-object" => Scrape::PerObject,
         "memory-breakdown" => Scrape::Memory,
@@ -94,14 +101,15 @@ fn scrape(kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scrape>, Refus
             Scrape::Detailed {
                 families: all("family"),
                 vhosts: all("vhost"),
-                queues: queue_regex(&query)?,
+                queues: queues(api, &query)?,
             }
         }
         _ => return Ok(None),
     }))
 }
 
-fn queue_regex(query: &Query) -> Result<Option<Regex>, Refusal> {
+/// The queues whose names match; none for all.
+fn queues(api: &Api, query: &Query) -> Result<Option<HashSet<QueueId>>, Refusal> {
     let mut patterns = query.all("queue");
     let Some(pattern) = patterns.next() else { return Ok(None) };
     if patterns.next().is_some() {
@@ -111,5 +119,14 @@ fn queue_regex(query: &Query) -> Result<Option<Regex>, Refusal> {
         let text = format!("`queue` has more than {QUEUE_REGEX_CHARS_MAX} characters");
         return Err(Refusal::bad_request(text));
     }
-    Regex::new(pattern).map(Some).map_err(|error| Refusal::bad_request(error.to_string()))
+    let pattern = Pattern::perl(pattern, &Limits::NAMES);
+    let pattern = pattern.map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let (view, mut matching, mut wanted) =
+        (api.management.broker.view(), Matching::default(), HashSet::new());
+    for def in view.meta.vhosts().flat_map(|vhost| vhost.queues()) {
+        if matching.matches(&pattern, &def.name)? {
+            wanted.insert(def.id);
+        }
+    }
+    Ok(Some(wanted))
 }

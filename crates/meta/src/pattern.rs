@@ -1,46 +1,33 @@
-//! Regular expressions of permissions and policies.
-//!
-//! RabbitMQ takes Perl's dialect (PCRE). What the two dialects write alike works alike, unanchored as
-//! there; look-around, back references and the like have no equivalent in time linear to the input
-//! and are refused when the expression is set.
+//! Regular expressions of permissions, policies and whatever else is set over names.
 
 use std::fmt;
+use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder};
+use pattern::{Limits, PatternError};
 
 use crate::error::MetaError;
 
-/// The longest expression, in bytes.
-const TEXT_BYTES_MAX: usize = 4 * 1024;
+/// Is told the expressions whose matches take too many steps.
+static TELL: OnceLock<fn(&str)> = OnceLock::new();
 
-/// The largest compiled form, in bytes: `a{1000}{1000}` is short.
-const COMPILED_BYTES_MAX: usize = 1024 * 1024;
-
-/// A compiled expression. Equal if the texts are.
-#[derive(Clone)]
+/// A compiled expression in Perl's syntax. Equal if the texts are.
+///
+/// A name that takes too many steps is no match: a permission then denies, and a policy does not apply.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Pattern {
-    text: Box<str>,
-    matcher: Matcher,
-}
-
-#[derive(Clone)]
-enum Matcher {
-    Empty,
-    Everything,
-    Regex(Regex),
+    /// Matches the empty name, and no other.
+    is_empty: bool,
+    pattern: pattern::Pattern,
 }
 
 impl Pattern {
-    /// Compiles an expression.
+    /// Compiles an expression that is stored, or that the configuration has.
     ///
     /// # Errors
     /// [`MetaError::InvalidPattern`] with the reason in one line.
     pub fn new(text: &str) -> Result<Self, MetaError> {
-        let matcher = match text {
-            "" | ".*" | "^.*" | "^.*$" => Matcher::Everything,
-            _ => Matcher::Regex(compile(text)?),
-        };
-        Ok(Self { text: text.into(), matcher })
+        let pattern = pattern::Pattern::stored(text).map_err(|error| invalid(text, &error))?;
+        Ok(Self { is_empty: false, pattern })
     }
 
     /// Compiles an expression of a permission. COMPAT: there the empty one stands for `^$`.
@@ -48,157 +35,87 @@ impl Pattern {
     /// # Errors
     /// As [`Pattern::new`].
     pub fn for_permission(text: &str) -> Result<Self, MetaError> {
-        if text.is_empty() {
-            return Ok(Self { text: text.into(), matcher: Matcher::Empty });
-        }
-        Self::new(text)
+        Ok(Self { is_empty: text.is_empty(), ..Self::new(text)? })
+    }
+
+    /// Compiles an expression that somebody asks with, or sets now, within a budget of size and time.
+    ///
+    /// # Errors
+    /// As [`Pattern::new`].
+    pub fn within_budget(text: &str) -> Result<Self, MetaError> {
+        let pattern = pattern::Pattern::perl(text, &Limits::NAMES);
+        Ok(Self { is_empty: false, pattern: pattern.map_err(|error| invalid(text, &error))? })
+    }
+
+    /// Has this told of each expression, once, when a match of it takes too many steps.
+    pub fn tell_when_out_of_steps(tell: fn(&str)) {
+        // Whoever was first is told.
+        TELL.set(tell).ok();
     }
 
     /// The expression.
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.pattern.as_str()
+    }
+
+    /// The program.
+    pub const fn compiled(&self) -> &pattern::Pattern {
+        &self.pattern
     }
 
     /// Whether it is found anywhere in the input.
     #[must_use]
     pub fn matches(&self, input: &[u8]) -> bool {
-        match &self.matcher {
-            Matcher::Empty => input.is_empty(),
-            Matcher::Everything => true,
-            Matcher::Regex(regex) => regex.is_match(input),
+        if self.is_empty {
+            return input.is_empty();
         }
+        let is_found = self.pattern.matches(input);
+        if !is_found
+            && self.pattern.tells_now()
+            && let Some(tell) = TELL.get()
+        {
+            tell(self.as_str());
+        }
+        is_found
     }
 }
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Pattern {}
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.text, f)
+        fmt::Debug::fmt(&self.pattern, f)
     }
 }
 
-fn compile(text: &str) -> Result<Regex, MetaError> {
-    let invalid = |reason: String| MetaError::InvalidPattern { pattern: text.to_owned(), reason };
-    if text.len() > TEXT_BYTES_MAX {
-        return Err(invalid(format!("it is longer than {TEXT_BYTES_MAX} bytes")));
-    }
-    RegexBuilder::new(&translated(text))
-        .size_limit(COMPILED_BYTES_MAX)
-        .build()
-        .map_err(|error| invalid(one_line(&error)))
-}
-
-/// The last line of the crate's drawing says what is wrong.
-fn one_line(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    last.trim_start_matches("error: ").to_owned()
-}
-
-/// Writes what PCRE takes literally so that it is literal here too: a `{` that opens no repetition,
-/// and `[`, `&`, `~` inside a class.
-fn translated(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    let mut in_class = false;
-    while let Some(first) = rest.chars().next() {
-        let n_taken = match first {
-            '\\' => rest.chars().take(2).map(char::len_utf8).sum(),
-            '[' if !in_class => {
-                in_class = true;
-                class_start_len(rest)
-            }
-            '[' if rest.starts_with("[:") => rest.find(":]").map_or(2, |at| at + 2),
-            ']' if in_class => {
-                in_class = false;
-                1
-            }
-            '[' | '&' | '~' if in_class => {
-                out.push('\\');
-                1
-            }
-            '{' if !in_class && !opens_repetition(rest) => {
-                out.push('\\');
-                1
-            }
-            _ => first.len_utf8(),
-        };
-        let (taken, left) = rest.split_at(n_taken);
-        out.push_str(taken);
-        rest = left;
-    }
-    out
-}
-
-/// The length of `[`, `[^`, `[]` or `[^]`: a bracket right at the start is literal.
-fn class_start_len(rest: &str) -> usize {
-    let n = if rest.starts_with("[^") { 2 } else { 1 };
-    if rest.get(n..).is_some_and(|rest| rest.starts_with(']')) { n + 1 } else { n }
-}
-
-/// Whether this is `{n}`, `{n,}` or `{n,m}`.
-fn opens_repetition(rest: &str) -> bool {
-    let Some((inside, _)) = rest.get(1..).and_then(|rest| rest.split_once('}')) else {
-        return false;
-    };
-    let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    !least.is_empty() && is_number(least) && is_number(most)
+fn invalid(text: &str, error: &PatternError) -> MetaError {
+    MetaError::InvalidPattern { pattern: text.to_owned(), reason: error.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn matches(pattern: &str, input: &str) -> bool {
-        Pattern::new(pattern).unwrap().matches(input.as_bytes())
-    }
-
     #[test]
-    fn unanchored_and_an_empty_permission_matches_only_the_empty_name() {
-        assert!(matches("b", "abc"));
-        assert!(matches("^a", "abc"));
-        assert!(!matches("^b", "abc"));
-        assert!(matches("^(amq\\.gen.*|amq\\.default)$", "amq.gen-x"));
-        assert!(matches("", "a"));
+    fn an_empty_permission_matches_only_the_empty_name() {
         let nothing = Pattern::for_permission("").unwrap();
         assert!(nothing.matches(b"") && !nothing.matches(b"a"));
-        assert!(matches(".*", "anything\n"));
-        assert!(matches("^$", ""));
-        assert!(!matches("^$", "a"));
-        assert!(matches("(?i)ABC", "abc"));
-        assert!(Pattern::new(".*").unwrap().matches(&[0xff]));
+        assert!(Pattern::new("").unwrap().matches(b"a"));
+        assert!(Pattern::for_permission("^(?!amq\\.)").unwrap().matches(b"a"));
     }
 
     #[test]
-    fn what_perl_takes_literally_is_literal() {
-        assert!(matches("^{a}$", "{a}"));
-        assert!(matches("^a{2}$", "aa"));
-        assert!(matches("^a{1,}$", "aaa"));
-        assert!(matches("^a{,2}$", "a{,2}"));
-        assert!(matches("^[[a]+$", "[a["));
-        assert!(matches("^[a&&b]+$", "a&b"));
-        assert!(matches("^[]a]+$", "]a"));
-        assert!(matches("^[^]a]+$", "bc"));
-        assert!(matches("^[[:digit:]]+$", "12"));
-        assert!(matches("^\\{\\[$", "{["));
-    }
-
-    #[test]
-    fn what_cannot_be_done_is_refused_in_one_line() {
-        for pattern in ["(?=a)", "(a)\\1", "(", "a{1000}{1000}{1000}", "(?<!x)y"] {
-            let error = Pattern::new(pattern).unwrap_err();
-            let text = error.to_string();
-            assert!(text.starts_with(&format!("invalid regexp '{pattern}': ")), "{text}");
-            assert!(!text.contains('\n'), "{text}");
+    fn what_was_stored_once_is_taken_though_it_is_beyond_the_budget_of_new_ones() {
+        for text in ["\\p{L}{20}", "[a-z]{5000}", "a\\u{62}c"] {
+            assert!(Pattern::new(text).is_ok(), "{text}");
+            let error = Pattern::within_budget(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("invalid regexp '{text}': ")), "{error}");
         }
-        assert!(Pattern::new(&"a".repeat(TEXT_BYTES_MAX + 1)).is_err());
+        assert!(Pattern::new("(").is_err() && Pattern::new("a{1000}{1000}{1000}").is_err());
+    }
+
+    #[test]
+    fn what_takes_too_many_steps_is_no_match() {
+        let pattern = Pattern::new("^(a+)+\\1b$").unwrap();
+        assert!(!pattern.matches(&[b'a'; 255]));
+        assert!(pattern.matches(b"aab"));
     }
 }

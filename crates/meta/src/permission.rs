@@ -104,14 +104,68 @@ impl TopicPattern {
     }
 }
 
-/// COMPAT: values are put into the expression as they are, not quoted.
+/// The text with `{name}` of each variable replaced by its value, quoted: in one pass, so that a value may be
+/// called like a variable. Others that stand in brackets stay as they are.
 fn expand<'t>(text: &'t str, variables: &[(&str, &str)]) -> Cow<'t, str> {
-    let mut text = Cow::Borrowed(text);
-    for (name, value) in variables {
-        let placeholder = format!("{{{name}}}");
-        if text.contains(&placeholder) {
-            text = Cow::Owned(text.replace(&placeholder, value));
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, inside)) = rest.split_once('{') {
+        let value = variables.iter().find_map(|(name, value)| {
+            Some((*value, inside.strip_prefix(name)?.strip_prefix('}')?))
+        });
+        out.push_str(before);
+        match value {
+            Some((value, behind)) => {
+                out.push_str(&pattern::quote(value));
+                rest = behind;
+            }
+            None => {
+                out.push('{');
+                rest = inside;
+            }
         }
     }
-    text
+    if out.len() + rest.len() == text.len() && text.starts_with(&out) {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may_write(user: &str, vhost: &str, pattern: &str, key: &str) -> bool {
+        let permissions = TopicPermissions::new(&user.into(), &vhost.into(), pattern, "").unwrap();
+        assert_eq!(permissions.write(), pattern);
+        permissions.allow(Permission::Write, key.as_bytes(), &[("client_id", ".*")])
+    }
+
+    #[test]
+    fn what_variables_stand_for_is_no_expression() {
+        for name in [
+            ".*",
+            "a|b",
+            "tom.y",
+            "x(",
+            "a+b",
+            "[",
+            "\\Q",
+            "{vhost}",
+            "{client_id}",
+            "{username}",
+            "é #",
+        ] {
+            let of = |pattern: &str, key: &str| may_write(name, "v", pattern, key);
+            assert!(of("^{username}\\.", &format!("{name}.x")), "{name}");
+            assert!(of("^({username}|{vhost})$", "v") && of("^[{username}]+$", name), "{name}");
+            for key in ["victim.x", "a.x", "tomzy.x", "v.x", ".x"] {
+                assert!(!of("^{username}\\.", key), "{name}: {key}");
+            }
+            assert!(of("^{client_id}$", ".*") && !of("^{client_id}$", "x"));
+        }
+        assert!(may_write("u", "v", "^{nobody}a{2}$", "{nobody}aa"));
+        assert!(may_write("{2}", "v", "^a{username}$", "a{2}"));
+    }
 }

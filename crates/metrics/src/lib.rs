@@ -16,12 +16,13 @@ mod text;
 pub use ages::Ages;
 
 use auth::LoginThrottle;
+use meta::QueueId;
 use mgmt::Management;
 use otlp::Otlp;
-use regex::Regex;
 use selection::Selection;
 use serde_json::Value;
 use snapshot::Snapshot;
+use std::collections::HashSet;
 use stdx::Now;
 use text::Writer;
 
@@ -54,8 +55,8 @@ pub enum Scrape {
         families: Vec<String>,
         /// Those wanted; none for all.
         vhosts: Vec<String>,
-        /// The names of queues wanted.
-        queues: Option<Regex>,
+        /// The queues wanted; none for all.
+        queues: Option<HashSet<QueueId>>,
     },
     /// Memory by its use.
     Memory,

@@ -1,14 +1,14 @@
 //! The wishes of a scrape of objects.
 
-use meta::QueueDef;
-use regex::Regex;
+use meta::{QueueDef, QueueId};
+use std::collections::HashSet;
 
 /// The families and objects that are wanted.
 pub(crate) struct Selection<'s> {
     pub(crate) families: &'s [String],
     /// None for all.
     pub(crate) vhosts: &'s [String],
-    pub(crate) queues: Option<&'s Regex>,
+    pub(crate) queues: Option<&'s HashSet<QueueId>>,
 }
 
 impl Selection<'_> {
@@ -23,6 +23,6 @@ impl Selection<'_> {
     pub(crate) fn wants_queue(&self, def: &QueueDef) -> bool {
         !def.is_internal()
             && self.wants_vhost(&def.vhost)
-            && self.queues.is_none_or(|regex| regex.is_match(&def.name))
+            && self.queues.is_none_or(|wanted| wanted.contains(&def.id))
     }
 }

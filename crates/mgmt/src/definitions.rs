@@ -10,10 +10,10 @@ pub use limits::{
 
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use crate::{Management, PasswordRule, salt};
+use crate::{Management, PasswordRule, off_sockets, salt};
 use meta::{
-    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
-    QueueKind, Salt, State, Vhost, VhostMetadata,
+    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, Pattern, PolicyScope,
+    PolicySpec, QueueKind, Salt, State, Vhost, VhostMetadata,
 };
 use serde_json::{Value, json};
 use stdx::Now;
@@ -379,8 +379,27 @@ impl Management {
 
     fn commands(&self, state: &State, change: Define, request: &Request) -> Commands {
         let (hashing, rule, salt) = (self.hashing, &self.password_rule, salt()?);
-        change(&Present { state, hashing, salt, rule }, request)
+        let commands = change(&Present { state, hashing, salt, rule }, request)?;
+        for command in &commands {
+            let checked = off_sockets(|| check_patterns(command));
+            checked
+                .map_err(|error| refused(matches!(command, Command::SetPolicy { .. }), error))?;
+        }
+        Ok(commands)
     }
+}
+
+/// Refuses expressions beyond the budget for those that are set now. What is stored, or comes with definitions
+/// that were taken once, has another.
+fn check_patterns(command: &Command) -> Result<(), MetaError> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others set no expressions")]
+    let patterns: &[&str] = match command {
+        Command::SetPermissions { configure, write, read, .. } => &[configure, write, read],
+        Command::SetTopicPermissions { write, read, .. } => &[write, read],
+        Command::SetPolicy { policy, .. } => &[&policy.pattern],
+        _ => &[],
+    };
+    patterns.iter().try_for_each(|text| Pattern::within_budget(text).map(drop))
 }
 
 #[cfg(test)]

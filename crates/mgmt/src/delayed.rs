@@ -1,7 +1,7 @@
 //! Messages that an exchange holds back, or that wait in a quorum queue to be tried again.
 
 use crate::api_error::{ApiError, Kind};
-use crate::{Management, Request, Told};
+use crate::{Management, Request, Told, off_sockets};
 use broker::{Delayed, LookedAt, QueueRef, Standing};
 use meta::{Candidate, Filter};
 use serde_json::{Value, json};
@@ -84,7 +84,8 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
     let id =
         request.optional("id").map(|id| id.parse::<u64>().map_err(|_| lacking(kind, name, id)));
     let id = id.transpose()?;
-    let filter = request.optional_text("filter")?.map(Filter::parse).transpose();
+    let filter = request.optional_text("filter")?;
+    let filter = filter.map(|text| off_sockets(|| Filter::parse(text))).transpose();
     let filter = filter.map_err(|error| invalid(format!("filter, {error}")))?;
     if id.is_some() == filter.is_some() {
         return Err(invalid("messages are named by an id, or by a filter".to_owned()));

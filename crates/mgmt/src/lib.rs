@@ -14,6 +14,7 @@ mod events;
 mod limits;
 mod listing;
 mod logs;
+mod matching;
 pub mod node;
 mod node_info;
 pub mod operations;
@@ -34,6 +35,7 @@ pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_def
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};
 pub use logs::{Log, LogLine};
+pub use matching::{Matching, off_sockets};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use request::Request;

@@ -3,7 +3,7 @@
 
 use crate::api_error::{ApiError, Kind};
 use crate::node_info::is_same_node;
-use crate::{Management, Request, Told, table, tail};
+use crate::{Management, Matching, Request, Told, off_sockets, table, tail};
 use broker::{BODY_START_BYTES, Peeked, QueueRef, QuorumInspection, QuorumQueue};
 use meta::{Pattern, QueueDef, QueueKind};
 use serde_json::{Map, Value, json};
@@ -143,18 +143,28 @@ fn member_node(management: &Management, request: &Request) -> Result<(), ApiErro
 }
 
 fn patterns(request: &Request) -> Result<[Pattern; 2], ApiError> {
-    let pattern = |field| Pattern::new(request.optional(field).unwrap_or(".*"));
+    let pattern = |field| Pattern::within_budget(request.optional(field).unwrap_or(".*"));
     Ok([pattern("vhost_pattern")?, pattern("queue_pattern")?])
 }
 
 /// The queues whose virtual hosts and names match, by these.
 fn matching(management: &Management, request: &Request) -> Result<Vec<QueueRef>, ApiError> {
-    let [of_vhost, of_queue] = patterns(request)?;
-    let view = management.broker.view();
-    let vhosts = view.meta.vhosts().filter(|it| of_vhost.matches(it.name.as_bytes()));
-    let defs = vhosts.flat_map(|vhost| vhost.queues());
-    let defs = defs.filter(|def| of_queue.matches(def.name.as_str().as_bytes()));
-    Ok(defs.filter_map(|def| view.queue_by_id(def.id)).collect())
+    off_sockets(|| {
+        let [of_vhost, of_queue] = patterns(request)?;
+        let (view, mut matching, mut found) =
+            (management.broker.view(), Matching::default(), Vec::new());
+        for vhost in view.meta.vhosts() {
+            if !matching.matches(of_vhost.compiled(), &vhost.name)? {
+                continue;
+            }
+            for def in vhost.queues() {
+                if matching.matches(of_queue.compiled(), &def.name)? {
+                    found.extend(view.queue_by_id(def.id));
+                }
+            }
+        }
+        Ok(found)
+    })
 }
 
 /// The members of a queue. COMPAT: RabbitMQ has a Raft group for each queue. Here the log is the node's, and

@@ -60,6 +60,11 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    meta::Pattern::tell_when_out_of_steps(|pattern| {
+        tracing::warn!(
+            "the pattern '{pattern}' takes too many steps for a name, which it does not match"
+        );
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use broker::{Browser, LookFrom, LookedAt, QueueRef, Standing};
 use message::MessageRef;
 use meta::{Candidate, Filter, Permission};
+use mgmt::off_sockets;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 
@@ -110,7 +111,9 @@ impl Sight {
         Ok(Self {
             shown: Shown { headers_only, payload_bytes },
             hides_bodies,
-            filter: optional_text(fields, "filter")?.map(Filter::parse).transpose()?,
+            filter: optional_text(fields, "filter")?
+                .map(|text| off_sockets(|| Filter::parse(text)))
+                .transpose()?,
         })
     }
 

@@ -6,7 +6,7 @@ use super::{clients, undo};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::Pattern;
-use mgmt::Request;
+use mgmt::{Matching, Request};
 use serde_json::{Value, json};
 
 /// Most objects of one action.
@@ -41,7 +41,7 @@ fn are_confirmed(request: &Request, names: &[String]) -> Result<bool, Refusal> {
 }
 
 fn pattern(request: &Request) -> Result<Pattern, Refusal> {
-    Ok(Pattern::new(request.text("pattern")?)?)
+    Ok(Pattern::within_budget(request.text("pattern")?)?)
 }
 
 /// Tells what would be done, of which `figures` are more.
@@ -106,11 +106,11 @@ fn matching_queues(
     how: Taking,
 ) -> Result<(Vec<String>, Value), Refusal> {
     let (view, pattern) = (call.view(), pattern(request)?);
-    let kind = request.optional("type");
+    let (kind, mut matching) = (request.optional("type"), Matching::default());
     let (mut names, mut sums, mut found) = (Vec::new(), [0; 3], Vec::new());
     for def in vhost(&view.meta, call)?.queues().filter(|def| !def.is_internal()) {
         let is_wanted = kind.is_none_or(|kind| kind == def.kind.as_str());
-        if is_wanted && pattern.matches(def.name.as_bytes()) {
+        if is_wanted && matching.matches(pattern.compiled(), &def.name)? {
             let queue = view.queue_by_id(def.id);
             let stat = queue.as_ref().map(|queue| queue.stat()).unwrap_or_default();
             found.extend(queue);
@@ -128,13 +128,12 @@ fn matching_queues(
 /// Closes connections.
 pub(crate) async fn connections(call: &Call) -> Outcome {
     let request = call.request()?;
-    let (pattern, by) = (pattern(&request)?, request.optional("by").unwrap_or("name"));
+    let by = request.optional("by").unwrap_or("name");
     if !CONNECTION_COLUMNS.contains(&by) {
         return Err(Refusal::bad_request(format!("by is one of {CONNECTION_COLUMNS:?}")));
     }
-    let by = by.to_owned();
-    let matching =
-        move |call: &Call| clients::matching(call, &by, |value| pattern.matches(value.as_bytes()));
+    let (by, asked) = (by.to_owned(), request.clone());
+    let matching = move |call: &Call| clients::matching(call, &by, &pattern(&asked)?);
     let found = call.beside(matching).await?;
     let names: Vec<String> = found.iter().map(clients::ConnectionRow::to_name).collect();
     if !are_confirmed(&request, &names)? {

@@ -10,9 +10,9 @@ use crate::stats::Ranges;
 use broker::{
     Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
 };
-use meta::ConnectionId;
 use meta::definitions::table_to_json;
-use mgmt::{ApiError, Kind};
+use meta::{ConnectionId, Pattern};
+use mgmt::{ApiError, Kind, Matching};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::borrow::Cow;
@@ -180,11 +180,19 @@ pub(crate) fn get(call: &Call) -> Outcome {
 pub(super) fn matching(
     call: &Call,
     column: &str,
-    matches: impl Fn(&str) -> bool,
+    pattern: &Pattern,
 ) -> Result<Vec<ConnectionRow>, Refusal> {
-    let mut rows = connections(call, |_| true)?;
-    rows.retain(|row| row.value(column).is_some_and(|it| it.as_str().is_some_and(&matches)));
-    Ok(rows)
+    let (mut found, mut matching) = (Vec::new(), Matching::default());
+    for row in connections(call, |_| true)? {
+        let value = row.value(column);
+        let text = value.as_ref().and_then(Value::as_str);
+        if let Some(text) = text
+            && matching.matches(pattern.compiled(), text)?
+        {
+            found.push(row);
+        }
+    }
+    Ok(found)
 }
 
 /// Closes connections. Those that have gone meanwhile are no loss. How many, and why not all of them.

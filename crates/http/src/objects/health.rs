@@ -136,7 +136,7 @@ pub(crate) fn in_service(call: &Call) -> Outcome {
 pub(crate) fn without_leaders(call: &Call) -> Outcome {
     let pattern = call.param("pattern");
     if !pattern.is_empty() {
-        meta::Pattern::new(pattern)?;
+        meta::Pattern::within_budget(pattern)?;
     }
     ok()
 }

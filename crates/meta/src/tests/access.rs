@@ -93,7 +93,7 @@ fn permissions_are_unanchored_expressions_over_names() {
     let listed: Vec<_> =
         s.users().permissions_in(V).map(|(user, p)| (&**user, p.write.as_str())).collect();
     assert_eq!(listed, [("alice", "^w")]);
-    let error = permit(s, "(?=x)", "", "").unwrap_err();
+    let error = permit(s, "(?=x", "", "").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(s.users().may("alice", V, Permission::Read, "q"));
     apply(s, Command::ClearPermissions { user: name("alice"), vhost: name(V) }).unwrap();

@@ -22,6 +22,8 @@ use super::field::{self, Field};
 use super::filter::Extent;
 use super::json::{DEPTH_MAX, Step};
 use super::negated_if;
+use pattern::Limits;
+
 use super::{Arithmetic, Comparison, Expression, Like, Literal, Parts, Pattern, Unusable};
 
 /// The most regular expressions of a filter.
@@ -217,12 +219,15 @@ struct Reader<'t> {
     parts: Parts,
     /// The reach of a filter, as far as it is read.
     filter: Option<Extent>,
+    /// The time that is left for compiling regular expressions, in microseconds.
+    patterns_us_left: u64,
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str, filter: Option<Extent>) -> Result<Self, Refused> {
         let tokens = tokens(text, filter.is_some())?;
-        Ok(Self { text, tokens, at: 0, parts: Parts::default(), filter })
+        let patterns_us_left = Limits::FILTER.classes_us_max;
+        Ok(Self { text, tokens, at: 0, parts: Parts::default(), filter, patterns_us_left })
     }
 
     fn whole(&mut self) -> Result<Expression, Refused> {
@@ -401,7 +406,8 @@ impl<'t> Reader<'t> {
             let reason = format!("it has more than {PATTERNS_MAX} regular expressions");
             return Err(self.refused(reason));
         }
-        let pattern = Pattern::new(&text).map_err(|reason| self.refused(reason))?;
+        let pattern = Pattern::new(&text, &mut self.patterns_us_left);
+        let pattern = pattern.map_err(|reason| self.refused(reason))?;
         self.at += 1;
         Ok(pattern)
     }

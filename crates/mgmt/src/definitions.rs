@@ -389,8 +389,8 @@ impl Management {
     }
 }
 
-/// Refuses expressions beyond the budget for those that are set now. What is stored, or comes with definitions
-/// that were taken once, has another.
+/// Refuses expressions beyond the budget for those that are set now. Stored ones, and those of documents that
+/// were taken once, have another.
 fn check_patterns(command: &Command) -> Result<(), MetaError> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others set no expressions")]
     let patterns: &[&str] = match command {

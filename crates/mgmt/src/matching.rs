@@ -1,5 +1,5 @@
-//! Expressions matched with many names for one request: within a budget of time, in slices, off the threads that
-//! serve sockets.
+//! Expressions matched with many names for one request: within a budget of time, in slices, off the threads
+//! that serve sockets.
 
 use crate::{ApiError, Kind};
 use pattern::Pattern;
@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 const MATCHING_MAX: Duration = Duration::from_secs(1);
 /// The part of a name that is looked at, in bytes: clients give their connections names of any length.
 const NAME_BYTES_MAX: usize = 1024;
-/// The steps of a slice, some milliseconds at worst: behind it the clock is looked at, and others are let run.
+/// The steps of a slice, some milliseconds at worst. Behind it the clock is looked at, and others may run.
 const SLICE_STEPS: usize = 512 * 1024;
 
 /// The matches of one request.

@@ -1,8 +1,9 @@
-//! Expressions that the linear engine does not know (look-around, references to groups, atomic groups, possessive
-//! quantifiers, conditions): a program that tries one way after the other, by steps of which there are so many.
+//! Expressions that the linear engine does not know (look-around, references to groups, atomic groups,
+//! possessive quantifiers, conditions): a program that tries one way after the other, by steps of which there
+//! are so many.
 
 use crate::cost;
-use crate::linear::{class_text, last_line};
+use crate::linear::class_text;
 use crate::syntax::{Assertion, Case, Look, Node, Parsed, Repetition};
 use crate::{OutOfSteps, PatternError};
 use regex_syntax::hir::{self, HirKind};
@@ -29,9 +30,9 @@ enum Operation {
     JumpIfAt(usize, usize),
     BackReference(usize, Case),
     IsSet(usize, bool),
-    /// What follows, as far as [`Operation::Match`], is looked for; it goes on at the place.
+    /// Looks for what follows, as far as [`Operation::Match`]; it goes on at the place.
     Look(Look, usize),
-    /// What follows, as far as [`Operation::Match`], is matched, in the first way that there is.
+    /// Matches what follows, as far as [`Operation::Match`], in the first way that there is.
     Atomic(usize),
     Match,
 }
@@ -115,7 +116,7 @@ impl Compiler {
             }
             Node::Assert(assertion) => drop(self.push(Operation::Assert(*assertion))?),
             Node::Capture(group, inner) => {
-                // The start goes to the group's slots with its end: a reference from within sees the last round.
+                // Start and end are set together: a reference from within sees the last round.
                 let start = self.slot();
                 self.push(Operation::Save(start))?;
                 self.put(inner)?;
@@ -210,7 +211,7 @@ impl Compiler {
         let left = self.cost_left_us.checked_sub(cost_us + cost::CLASS_US);
         self.cost_left_us = left.ok_or(PatternError::TooDear)?;
         let hir = regex_syntax::Parser::new().parse(&text);
-        let hir = hir.map_err(|error| PatternError::Syntax(last_line(&error.to_string())))?;
+        let hir = hir.map_err(|error| PatternError::syntax(&error))?;
         let ranges: Vec<(char, char)> = match hir.kind() {
             HirKind::Class(hir::Class::Unicode(class)) => {
                 class.ranges().iter().map(|range| (range.start(), range.end())).collect()
@@ -237,7 +238,7 @@ impl Compiler {
     }
 }
 
-/// What is gone back to when a way comes to nothing.
+/// A thing to go back to when a way comes to nothing.
 enum Choice {
     Way(usize, usize),
     /// The value that a slot had.

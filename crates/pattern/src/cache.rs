@@ -1,5 +1,5 @@
-//! Expressions that were compiled lately, by their texts: a scrape that asks with the same one again and again
-//! compiles it once.
+//! Expressions that were compiled lately, by their texts: a scrape that asks with the same one again and
+//! again compiles it once.
 
 use crate::Pattern;
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
-//! The time that expressions take to be compiled, told from their syntax: to find out by compiling takes too long.
+//! The time that expressions take to be compiled, told from their syntax: to find out by compiling takes too
+//! long.
 //! Measured with a release build; what is not here is bounded by the size of the program.
 
 use crate::PatternError;
-use crate::linear::last_line;
 use regex_syntax::ast::{self, Ast, ClassSetItem, Flag, FlagsItemKind};
 
 /// To look up a property of Unicode, in microseconds.
@@ -23,7 +23,7 @@ const NESTING_MAX: u32 = 50;
 /// The time for an expression in the syntax of the linear engine.
 pub(crate) fn of_text(text: &str) -> Result<u64, PatternError> {
     let parsed = ast::parse::ParserBuilder::new().nest_limit(NESTING_MAX).build().parse(text);
-    let ast = parsed.map_err(|error| PatternError::Syntax(last_line(&error.to_string())))?;
+    let ast = parsed.map_err(|error| PatternError::syntax(&error))?;
     let Ok(traits) = ast::visit(&ast, Traits::default());
     let Ok(cost_us) = ast::visit(&ast, Sum { cost_us: 0, traits });
     Ok(cost_us)

@@ -1,11 +1,11 @@
 //! Regular expressions: the one place that compiles them, within budgets of size and time, and matches them.
+//! Knows texts, programs and budgets. Never who asks, clocks, or what a name is.
+//! Start reading at [`Pattern`].
 //!
 //! Two syntaxes come in. [`Pattern::perl`] reads Perl's (PCRE's), as permissions, policies and lists have it:
 //! what the linear engine knows goes there, and look-around, references to groups, atomic groups, possessive
 //! quantifiers and conditions go to a machine that tries one way after the other, in so many steps.
 //! [`Pattern::linear`] takes the linear engine's own, for long texts.
-//!
-//! Knows texts, programs and budgets. Never who asks, clocks, or what a name is. Start reading at [`Pattern`].
 
 mod backtrack;
 mod cache;
@@ -64,6 +64,15 @@ pub enum PatternError {
     Syntax(String),
 }
 
+impl PatternError {
+    /// An error that is drawn: its last line says what is wrong, those before show where.
+    fn syntax(error: &dyn fmt::Display) -> Self {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        Self::Syntax(last.trim_start_matches("error: ").to_owned())
+    }
+}
+
 /// A match took more steps than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfSteps;
@@ -91,7 +100,7 @@ impl Pattern {
     /// Compiles an expression in Perl's syntax, or takes it from those that were compiled lately.
     ///
     /// # Errors
-    /// What is wrong with it, or which limit it is beyond.
+    /// The fault in it, or the limit that it is beyond.
     pub fn perl(text: &str, limits: &Limits) -> Result<Self, PatternError> {
         Self::cached(text, false, limits)
     }
@@ -116,8 +125,8 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// Compiles an expression that is stored: also one that is none in Perl's syntax, but was taken as one of the
-    /// linear engine when that was the only one.
+    /// Compiles an expression that is stored: also one that is none in Perl's syntax, but was taken as one of
+    /// the linear engine when that was the only one.
     ///
     /// # Errors
     /// As [`Pattern::perl`].
@@ -148,7 +157,8 @@ impl Pattern {
         Self::new(text, Engine::Linear(regex), written.cost_us).checked(limits)
     }
 
-    /// Compiles an expression in the syntax of the linear engine. Returns the time that its classes take, too.
+    /// Compiles an expression in the syntax of the linear engine. Returns the time that its classes take, in
+    /// microseconds.
     ///
     /// # Errors
     /// As [`Pattern::perl`].

@@ -1,5 +1,5 @@
-//! Expressions for the linear engine (`regex-automata`): trees written in its syntax, without flags and groups
-//! that count, and its own syntax as it comes.
+//! Expressions for the linear engine (`regex-automata`): trees written in its syntax, without flags and
+//! groups that count, and its own syntax as it comes.
 
 use crate::PatternError;
 use crate::cost;
@@ -23,7 +23,7 @@ const NESTING_MAX: u32 = 500;
 /// Compiles a text in the engine's syntax.
 pub(crate) fn compile(text: &str, program_bytes_max: usize) -> Result<Regex, PatternError> {
     let config = meta::Config::new()
-        // Of two programs: the one that reads backwards is the larger, and serves to find where matches begin.
+        // Of each of two programs: the one that reads backwards is the larger.
         .nfa_size_limit(Some(program_bytes_max.saturating_mul(2)))
         .which_captures(WhichCaptures::None)
         .hybrid_cache_capacity(CACHE_BYTES_MAX)
@@ -32,15 +32,10 @@ pub(crate) fn compile(text: &str, program_bytes_max: usize) -> Result<Regex, Pat
     let syntax = syntax::Config::new().utf8(false).nest_limit(NESTING_MAX);
     let built = meta::Builder::new().configure(config).syntax(syntax).build(text);
     built.map_err(|error| match error.syntax_error() {
-        Some(error) => PatternError::Syntax(last_line(&error.to_string())),
+        Some(error) => PatternError::syntax(error),
         None if error.size_limit().is_some() => PatternError::TooLarge,
-        None => PatternError::Syntax(last_line(&error.to_string())),
+        None => PatternError::syntax(&error),
     })
-}
-
-/// The last line of the drawings that the engine makes says what is wrong.
-pub(crate) fn last_line(text: &str) -> String {
-    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 /// A tree, written.

@@ -287,7 +287,7 @@ proptest! {
         }
     }
 
-    /// Whatever is set is taken or refused, and matched or not: nothing panics, nothing takes long.
+    /// Any text that is set is taken or refused, and matched or not: nothing panics, nothing takes long.
     #[test]
     fn any_text_is_compiled_and_matched_within_budget(
         text in "([ab(){}|*+?.^$]|\\[|\\]|\\\\[1-9a-zA-Z{}]|\\(\\?[=!<>:i(#P']|[0-9,:-]){0,24}",

@@ -1,5 +1,5 @@
-//! Regular expressions of `MATCHES`: no text takes more time than its length times the size of the expression.
-//! So the larger that is, the less of a text is looked at.
+//! Regular expressions of `MATCHES`: no text takes more time than its length times the size of the
+//! expression. So the larger that is, the less of a text is looked at.
 
 use super::Steps;
 use pattern::{Limits, PatternError};

@@ -1,7 +1,7 @@
 //! What must hold for any document of definitions that is imported. Shared by the fuzz target and by an ordinary
 //! test of the crate, which needs no fuzzer.
 
-use meta::definitions::{Origin, export, import};
+use meta::definitions::{ImportRules, Origin, export, import};
 use meta::{Command, Name, SnapshotOf, State, VhostMetadata};
 use stdx::Now;
 
@@ -9,7 +9,8 @@ const ORIGIN: Origin<'static> =
     Origin { rabbitmq_version: "4.3.6", product_version: "1", cluster_name: "c" };
 
 fn commands(state: &State, document: &[u8], into: Option<&Name>) -> Result<Vec<Command>, String> {
-    let planned = import(state, document, into, Default::default(), &mut || [7; 4]);
+    let rules = ImportRules { into, importer: Some("u"), ..ImportRules::default() };
+    let planned = import(state, document, rules, &mut || [7; 4]);
     let steps = planned.map_err(|error| error.to_string())?.steps;
     Ok(steps.into_iter().map(|step| step.command).collect())
 }

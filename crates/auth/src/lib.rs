@@ -95,6 +95,9 @@ pub enum Refused {
         "user '{0}' - too many logins from the same address have failed, the password was not looked at"
     )]
     TooManyFailures(String),
+    /// The response is none of the mechanism's; nobody was named.
+    #[error("malformed response")]
+    Malformed,
     /// There is no name in the client's certificate.
     #[error(transparent)]
     NoName(#[from] NoName),

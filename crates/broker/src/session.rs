@@ -446,6 +446,8 @@ impl Session {
         if !is_open && !of_connection {
             return Ok(());
         }
+        let renamed = dispatch::renamed(&control.op).map(|op| Control { op, ..*control });
+        let control = renamed.as_ref().unwrap_or(control);
         match self.act(control).await {
             Ok(Handled::Done) if !control.nowait => {
                 let origin = control.origin;

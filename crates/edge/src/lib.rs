@@ -24,7 +24,7 @@ pub use outbox_budget::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, OutboxBudge
 pub use outgoing::Outgoing;
 pub use sasl::Mechanism;
 pub use shared_outbox::{OutboxState, SharedOutbox, TaskOutbox};
-pub use step::{AuthFailure, Login, MISSED_HEARTBEATS, Progress, Step, Tick};
+pub use step::{AuthFailure, Login, MISSED_HEARTBEATS, Progress, Proof, Step, Tick};
 pub use timers::{TimedOutbox, Timers};
 pub use write_batch::WriteBatch;
 pub use write_rope::WriteRope;

@@ -1,5 +1,6 @@
 //! SASL mechanisms: the client's responses, taken apart.
 
+use crate::Proof;
 use session::TableRef;
 
 stdx::named! {
@@ -26,14 +27,6 @@ impl Mechanism {
         Self::ALL.into_iter().find(|mechanism| name.eq_ignore_ascii_case(mechanism.as_str()))
     }
 
-    /// Whether there is a password to be checked.
-    pub const fn takes_password(self) -> bool {
-        match self {
-            Self::Plain | Self::AmqPlain | Self::CrDemo => true,
-            Self::Anonymous | Self::External => false,
-        }
-    }
-
     /// The challenge after the client's first response, for mechanisms that have one.
     pub const fn challenge(self) -> Option<&'static [u8]> {
         match self {
@@ -43,35 +36,40 @@ impl Mechanism {
         }
     }
 
-    /// User and password of a response, the password empty if it is asked for; `None` when it is malformed.
+    /// User and proof of a response; no proof yet if there is a challenge.
     #[must_use]
-    pub fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
-        match self {
+    pub fn parse(self, response: &[u8]) -> (String, Proof) {
+        let parsed = match self {
             Self::Plain => parse_plain(response),
-            Self::AmqPlain => {
-                let table = TableRef::parse(response).ok()?;
-                let user = table.get(b"LOGIN")?.as_bytes()?;
-                let password = table.get(b"PASSWORD")?.as_bytes()?;
-                Some((String::from_utf8(user.to_vec()).ok()?, password.to_vec()))
-            }
+            Self::AmqPlain => parse_amqplain(response),
             // COMPAT: who the client would like to be is not looked at.
-            Self::Anonymous | Self::External => Some((String::new(), Vec::new())),
-            Self::CrDemo => Some((String::from_utf8(response.to_vec()).ok()?, Vec::new())),
-        }
+            Self::Anonymous | Self::External => Some((&b""[..], Proof::Nothing)),
+            Self::CrDemo => Some((response, Proof::Nothing)),
+        };
+        let named = parsed.and_then(|(user, proof)| Some((std::str::from_utf8(user).ok()?, proof)));
+        named.map_or((String::new(), Proof::Malformed), |(user, proof)| (user.to_owned(), proof))
     }
 }
 
-/// The password in the answer to a challenge; `None` when it is malformed.
+/// The password in the answer to a challenge.
 #[must_use]
-pub fn parse_answer(response: &[u8]) -> Option<Vec<u8>> {
-    Some(response.strip_prefix(b"My password is ")?.to_vec())
+pub fn parse_answer(response: &[u8]) -> Proof {
+    let password = response.strip_prefix(b"My password is ");
+    password.map_or(Proof::Malformed, |password| Proof::Password(password.to_vec()))
 }
 
-fn parse_plain(response: &[u8]) -> Option<(String, Vec<u8>)> {
-    let mut parts = response.splitn(3, |&byte| byte == 0);
-    let _authorization = parts.next()?;
-    let user = String::from_utf8(parts.next()?.to_vec()).ok()?;
-    Some((user, parts.next()?.to_vec()))
+/// COMPAT: who the client would like to be must not be said, nor may the password hold a NUL.
+fn parse_plain(response: &[u8]) -> Option<(&[u8], Proof)> {
+    let parts: Vec<&[u8]> = response.splitn(4, |&byte| byte == 0).collect();
+    let [b"", user, password] = parts[..] else { return None };
+    Some((user, Proof::Password(password.to_vec())))
+}
+
+fn parse_amqplain(response: &[u8]) -> Option<(&[u8], Proof)> {
+    let table = TableRef::parse(response).ok()?;
+    let user = table.get(b"LOGIN")?.as_bytes()?;
+    let password = table.get(b"PASSWORD")?.as_bytes()?;
+    Some((user, Proof::Password(password.to_vec())))
 }
 
 #[cfg(test)]
@@ -81,20 +79,36 @@ mod tests {
 
     #[test]
     fn responses_are_taken_apart() {
-        let guest = Some(("guest".to_owned(), b"se\0cret".to_vec()));
-        assert_eq!(Mechanism::Plain.parse(b"\0guest\0se\0cret"), guest);
-        assert_eq!(Mechanism::Plain.parse(b"other\0guest\0se\0cret"), guest);
-        assert_eq!(Mechanism::Plain.parse(b"\0guest"), None);
-        assert_eq!(Mechanism::Plain.parse(b""), None);
+        let parse = |mechanism: Mechanism, response: &[u8]| {
+            let (user, proof) = mechanism.parse(response);
+            proof.password().map(|password| (user, password.to_vec()))
+        };
+        let guest = Some(("guest".to_owned(), b"secret".to_vec()));
+        assert_eq!(parse(Mechanism::Plain, b"\0guest\0secret"), guest);
+        assert_eq!(parse(Mechanism::Plain, b"\0guest\0"), Some(("guest".to_owned(), vec![])));
+        for malformed in [
+            &b""[..],
+            b"guest",
+            b"\0guest",
+            b"\0guest\0se\0cret",
+            b"guest\0guest\0secret",
+            b"other\0guest\0secret",
+            b"\0\xff\0secret",
+        ] {
+            assert!(
+                matches!(Mechanism::Plain.parse(malformed).1, Proof::Malformed),
+                "{malformed:?}"
+            );
+        }
         let mut table = Table::new();
         table.push(ShortString::from_static("LOGIN"), "guest");
-        assert_eq!(Mechanism::AmqPlain.parse(&table.to_bytes()), None);
-        table.push(ShortString::from_static("PASSWORD"), "pw");
-        let login = Some(("guest".to_owned(), b"pw".to_vec()));
-        assert_eq!(Mechanism::AmqPlain.parse(&table.to_bytes()), login);
-        assert_eq!(Mechanism::CrDemo.parse(b"guest"), Some(("guest".to_owned(), Vec::new())));
-        assert_eq!(parse_answer(b"My password is pw"), Some(b"pw".to_vec()));
-        assert_eq!(parse_answer(b"pw"), None);
+        assert!(matches!(Mechanism::AmqPlain.parse(&table.to_bytes()).1, Proof::Malformed));
+        table.push(ShortString::from_static("PASSWORD"), "secret");
+        assert_eq!(parse(Mechanism::AmqPlain, &table.to_bytes()), guest);
+        let (user, proof) = Mechanism::CrDemo.parse(b"guest");
+        assert!(user == "guest" && matches!(proof, Proof::Nothing));
+        assert_eq!(parse_answer(b"My password is pw").password(), Some(&b"pw"[..]));
+        assert!(matches!(parse_answer(b"pw"), Proof::Malformed));
         assert_eq!(Mechanism::from_name("plain"), Some(Mechanism::Plain));
         assert_eq!(Mechanism::from_name("CRAM-MD5"), None);
     }

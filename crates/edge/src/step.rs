@@ -38,10 +38,31 @@ pub struct Login {
     pub mechanism: &'static str,
     /// The user; empty for anonymous.
     pub user: String,
-    /// The password; `None` where none is asked for.
-    pub password: Option<Vec<u8>>,
+    /// The client's proof of being that user.
+    pub proof: Proof,
     /// The client's own description.
     pub client_properties: Table,
+}
+
+/// A client's proof of being a user.
+pub enum Proof {
+    /// Nothing, where no password is asked for.
+    Nothing,
+    /// A password.
+    Password(Vec<u8>),
+    /// A response that the mechanism does not have: the login fails, whatever it may have meant.
+    Malformed,
+}
+
+impl Proof {
+    /// The password, if there is one.
+    #[must_use]
+    pub fn password(&self) -> Option<&[u8]> {
+        match self {
+            Self::Password(password) => Some(password),
+            Self::Nothing | Self::Malformed => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for Login {
@@ -59,6 +80,8 @@ pub enum AuthFailure {
     /// User and password do not fit, or the user may not come from there: the client is told no
     /// more than that.
     Refused,
+    /// The client's response was malformed.
+    Malformed,
     /// Another reason, told as it is.
     Error(Error),
 }

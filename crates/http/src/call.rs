@@ -64,6 +64,8 @@ pub(crate) enum Answer {
         write: Write,
     },
     NoContent,
+    /// It is done, but for what these warnings say.
+    Warned(Vec<String>),
     /// Messages were taken away that can be brought back by this number.
     Undoable(u64),
     /// The cookie goes.

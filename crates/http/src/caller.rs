@@ -140,6 +140,7 @@ pub(crate) async fn caller(
 ) -> Result<Caller, Refusal> {
     let header = headers.get(header::AUTHORIZATION);
     if let Some((user, password)) = header.and_then(|it| basic(it.as_bytes())) {
+        check_passwords(api)?;
         return log_in(api, (&user, &password), peer).await;
     }
     let view = api.management.broker.view();
@@ -152,6 +153,16 @@ pub(crate) async fn caller(
     let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(&user)));
     let known = api.management.authenticator.login(credentials, from, &view.meta).await;
     known.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
+}
+
+/// Refuses names and passwords where the configuration does.
+pub(crate) fn check_passwords(api: &Api) -> Result<(), Refusal> {
+    if !api.settings.restrictions.refuses_passwords {
+        return Ok(());
+    }
+    let text = "HTTP access denied: basic auth disabled";
+    tracing::warn!("{text}");
+    Err(Refusal::not_authorised(text))
 }
 
 /// Looks at a name and a password, in turn with others who guess.

@@ -2,7 +2,7 @@
 
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
-use crate::caller::log_in;
+use crate::caller::{check_passwords, log_in};
 use crate::connection::Peer;
 use crate::cookie::NAME;
 use crate::query::Query;
@@ -24,6 +24,7 @@ pub(crate) async fn begin(
     if !kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
         return Err(Refusal::media_type("a form with `username` and `password` is expected"));
     }
+    check_passwords(api)?;
     let form = Query::parse(std::str::from_utf8(body).unwrap_or_default())?;
     let field = |name| form.get(name).unwrap_or_default().as_bytes();
     let caller = log_in(api, (field("username"), field("password")), peer).await?;

@@ -60,9 +60,12 @@ stdx::named! {
 
 /// Refusals of what a user may do elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the configuration")]
 pub struct Restrictions {
     /// Operator policies stay as they are.
     pub keeps_operator_policies: bool,
+    /// Nobody logs in with a name and a password.
+    pub refuses_passwords: bool,
     /// Members of quorum queues do.
     pub keeps_members: bool,
     /// Definitions are taken from files with the right name alone.

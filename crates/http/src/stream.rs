@@ -51,6 +51,12 @@ const LONG_MAX: usize = 32;
 /// The header that numbers what can be brought back.
 const UNDO_HEADER: &str = "x-leveret-undo";
 
+/// The header that tells what was not done, of an answer without a body.
+const WARNING_HEADER: &str = "x-leveret-warning";
+/// Warnings that are told so, and bytes of each.
+const WARNINGS_MAX: usize = 32;
+const WARNING_BYTES_MAX: usize = 240;
+
 /// The type of most answers.
 pub(crate) const JSON: &str = "application/json";
 
@@ -192,6 +198,7 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
         | Answer::Text(_)
         | Answer::Raw(_)
         | Answer::NoContent
+        | Answer::Warned(_)
         | Answer::Undoable(_)
         | Answer::LoggedOut(_)
         | Answer::Created(_)) => return Ok(Made::Whole(whole(answer))),
@@ -206,6 +213,18 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
     Ok(if pieces.is_over() { Made::Whole(json(first)) } else { Made::Begun(first, pieces) })
 }
 
+/// The warnings as values of headers; how many more there are is the last.
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    let n_more = warnings.len().saturating_sub(WARNINGS_MAX);
+    let more = (n_more > 0).then(|| format!("and {n_more} more, which the log tells"));
+    let value = |text: &str| {
+        let cut = text.get(..text.floor_char_boundary(WARNING_BYTES_MAX)).unwrap_or_default();
+        HeaderValue::from_str(&cut.replace(|c: char| c.is_control() || !c.is_ascii(), "?")).ok()
+    };
+    let told = warnings.iter().take(WARNINGS_MAX).chain(&more);
+    told.filter_map(|text| value(text)).collect()
+}
+
 /// An answer in one piece.
 pub(crate) fn whole(answer: Answer) -> Response {
     match answer {
@@ -214,6 +233,13 @@ pub(crate) fn whole(answer: Answer) -> Response {
         Answer::Status(status, value) => (status, json(value.to_string())).into_response(),
         Answer::Text(text) => ([(header::CONTENT_TYPE, "text/plain")], text).into_response(),
         Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
+        Answer::Warned(warnings) => {
+            let mut answer = StatusCode::NO_CONTENT.into_response();
+            for text in warning_headers(&warnings) {
+                answer.headers_mut().append(WARNING_HEADER, text);
+            }
+            answer
+        }
         Answer::Undoable(id) => {
             (StatusCode::NO_CONTENT, [(UNDO_HEADER, id.to_string())]).into_response()
         }

@@ -179,6 +179,9 @@ pub enum MetaError {
         /// The type.
         kind: String,
     },
+    /// The type of exchange is switched off. COMPAT: RabbitMQ's words.
+    #[error("x-local-random exchange is disabled by configuration")]
+    LocalRandomDisabled,
     /// The virtual host has all the queues it may have.
     #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
     QueueLimit {
@@ -277,6 +280,7 @@ impl MetaError {
             | Self::BeyondBounds(_)
             | Self::ServerNamed(_)
             | Self::QueueTypeDisabled { .. }
+            | Self::LocalRandomDisabled
             | Self::QueueLimit { .. }
             | Self::ClusterQueueLimit { .. }
             | Self::ExchangeLimit { .. }

@@ -67,7 +67,7 @@ pub use permission::{Permissions, TopicPermissions};
 pub use policies::Policies;
 pub use policy::{ApplyTo, Policy, PolicyScope, PolicySpec};
 pub use queue::QueueDef;
-pub use queue_name::delayed_queue_of;
+pub use queue_name::{delayed_queue_of, without_line_ends};
 pub use queue_settings::{
     DeadLetterSettings, DeadLetterStrategy, DelayedRetry, LengthLimits, Overflow, QueueSettings,
     RetryType,

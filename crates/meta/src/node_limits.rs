@@ -13,6 +13,7 @@ use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::state::State;
 use crate::vhost::Vhost;
 use amqp091::ShortString;
+use routing::ExchangeKind;
 use std::borrow::Cow;
 
 /// The limits; `None` is no limit.
@@ -27,6 +28,9 @@ pub struct NodeLimits {
     /// Whether queues that are neither durable nor exclusive are refused
     /// (`deprecated_features.permit.transient_nonexcl_queues = false`).
     pub no_transient_queues: bool,
+    /// Whether exchanges of the type `x-local-random` are refused
+    /// (`exchange_types.local_random.enabled = false`).
+    pub no_local_random: bool,
     /// Of types of queue.
     pub types: NodeQueueTypes,
 }
@@ -133,6 +137,13 @@ impl State {
         {
             let resource = Resource::queue(&declare.vhost, &declare.name);
             return Err(MetaError::QueueTypeDisabled { resource, kind: kind.as_str().to_owned() });
+        }
+        if let Command::DeclareExchange(declare) = command
+            && limits.no_local_random
+            && declare.kind == ExchangeKind::LocalRandom
+            && self.exchange(&declare.vhost, &declare.name).is_none()
+        {
+            return Err(MetaError::LocalRandomDisabled);
         }
         let in_vhost = |vhost: &Vhost| vhost.exchanges().len();
         if let Command::DeclareExchange(declare) = command

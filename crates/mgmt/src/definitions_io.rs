@@ -1,12 +1,11 @@
 //! Definitions as a document: what operators export and import, and what a node imports at its start.
 
 use crate::api_error::{ApiError, Kind};
-use crate::request::Request;
 use crate::{Management, salt};
 use broker::{Broker, View};
-use meta::definitions::{Document, FINGERPRINT_PARAMETER, Import, Origin, Step};
-use meta::{Command, HashAlgorithm, Json, MetaError, Name, definitions};
-use serde_json::{Value, json};
+use meta::definitions::{Document, FINGERPRINT_PARAMETER, Import, ImportRules, Origin, Step};
+use meta::{Command, HashAlgorithm, Json, MetaError, Name, State, definitions};
+use serde_json::Value;
 
 /// Longest document taken, bytes: some two million queues.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -32,6 +31,10 @@ pub struct ImportOptions<'a> {
     pub skip_if_unchanged: bool,
     /// The hash of passwords that the documents have as they are.
     pub hashing: HashAlgorithm,
+    /// Refuses what RabbitMQ refuses, where it would be left out otherwise.
+    pub is_strict: bool,
+    /// The user who gets all permissions in virtual hosts that are made.
+    pub importer: Option<&'a str>,
 }
 
 /// The reason why an import is to end before its end, if there is one.
@@ -41,8 +44,8 @@ pub type EndOfImport<'e> = &'e (dyn Fn() -> Option<&'static str> + Sync);
 /// be, not at all; but `end` is asked now and then whether it is to go on.
 ///
 /// # Errors
-/// Which document (by its place in the list) cannot be imported, and why, naming the object; or how far it
-/// has come.
+/// Which document (by its place in the list) cannot be imported, and why, naming the objects, a line each; or
+/// how far it has come.
 pub async fn import_definitions(
     broker: &Broker,
     documents: &[impl AsRef<[u8]> + Sync],
@@ -61,7 +64,7 @@ pub async fn import_definitions(
     }
     for (at, document) in documents.iter().enumerate() {
         let Import { steps, warnings, .. } =
-            plan(broker, document.as_ref(), options).map_err(|reason| (at, reason))?;
+            plan(&broker.view().meta, document.as_ref(), options).map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
         let n_steps = steps.len();
@@ -89,7 +92,7 @@ pub async fn import_definitions(
     Ok(imported)
 }
 
-fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<Import, String> {
+fn plan(state: &State, document: &[u8], options: ImportOptions<'_>) -> Result<Import, String> {
     // COMPAT: an empty file defines nothing.
     let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
     let document = if document.trim_ascii().is_empty() { b"{}" } else { document };
@@ -100,11 +103,26 @@ fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<
         next_salt = salt().unwrap_or(next_salt);
         fresh
     };
-    let view = broker.view();
-    let ImportOptions { into, hashing, .. } = options;
+    let ImportOptions { into, hashing, is_strict, importer, .. } = options;
     let into = into.map(Name::from);
-    definitions::import(&view.meta, document, into.as_ref(), hashing, &mut fresh)
-        .map_err(|error| error.to_string())
+    let rules = ImportRules { into: into.as_ref(), hashing, is_strict, importer };
+    definitions::import(state, document, rules, &mut fresh).map_err(|error| error.to_string())
+}
+
+/// Whether documents can be imported into an empty node.
+///
+/// # Errors
+/// As [`import_definitions`].
+pub fn check_definitions(
+    documents: &[impl AsRef<[u8]>],
+    options: ImportOptions<'_>,
+) -> Result<(), (usize, String)> {
+    let mut state = State::new();
+    for (at, document) in documents.iter().enumerate() {
+        let planned = plan(&state, document.as_ref(), options);
+        state = planned.map_err(|reason| (at, reason))?.then;
+    }
+    Ok(())
 }
 
 async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
@@ -142,11 +160,10 @@ pub fn export<T>(
 pub fn foretell(
     management: &Management,
     document: &[u8],
-    request: &Request,
+    options: ImportOptions<'_>,
 ) -> Result<Import, ApiError> {
-    let (into, hashing) = (request.optional("vhost"), management.hashing);
-    let options = ImportOptions { into, hashing, skip_if_unchanged: false };
-    let planned = plan(&management.broker, document, options);
+    let options = ImportOptions { hashing: management.hashing, ..options };
+    let planned = plan(&management.broker.view().meta, document, options);
     planned.map_err(|reason| ApiError::new(Kind::Invalid, reason))
 }
 
@@ -157,14 +174,10 @@ pub fn foretell(
 pub async fn import(
     management: &Management,
     document: &[u8],
-    request: &Request,
+    options: ImportOptions<'_>,
     end: EndOfImport<'_>,
-) -> Result<Value, ApiError> {
-    let options = ImportOptions {
-        into: request.optional("vhost"),
-        skip_if_unchanged: request.flag("skip_if_unchanged"),
-        hashing: management.hashing,
-    };
+) -> Result<Imported, ApiError> {
+    let options = ImportOptions { hashing: management.hashing, ..options };
     let imported = import_definitions(&management.broker, &[document], options, end).await;
     let Imported { n_changes, warnings } = imported.map_err(|(_, reason)| {
         if end().is_some() {
@@ -176,5 +189,5 @@ pub async fn import(
         tracing::warn!("import of definitions: {warning}");
     }
     tracing::info!("import of definitions: {n_changes} changes");
-    Ok(json!({"changes": n_changes, "warnings": warnings}))
+    Ok(Imported { n_changes, warnings })
 }

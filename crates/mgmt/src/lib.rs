@@ -31,7 +31,9 @@ pub use api_error::{ApiError, Kind};
 pub use audit::{Operator, note};
 pub use certificates::reload_certificates;
 pub use definitions::{Commands, Define, Present};
-pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
+pub use definitions_io::{
+    DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
+};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};
 pub use logs::{Log, LogLine};

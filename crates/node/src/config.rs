@@ -100,6 +100,10 @@ pub(crate) struct HttpListeners {
     pub(crate) is_enabled: bool,
     pub(crate) tcp: HttpAddress,
     pub(crate) ssl: HttpAddress,
+    /// The one of the keys `management.listener`, which are older than the others.
+    pub(crate) older: HttpAddress,
+    /// Whether that one has TLS; `None` if nothing was said.
+    pub(crate) older_has_tls: Option<bool>,
 }
 
 /// An address and a port, where something was said of them, and limits.
@@ -127,6 +131,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) max_message_size: u64,
     /// Connections to this node; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
+    /// The same by the key of listeners.
+    pub(crate) accepted_max: Option<u64>,
     /// The treatment of AMQP 0-9-1 publishes with `immediate`.
     pub(crate) immediate: Immediate,
 }
@@ -141,6 +147,8 @@ pub(crate) struct NodeLimits {
     pub(crate) queues: Option<u64>,
     pub(crate) exchanges: Option<u64>,
     pub(crate) queue_types: NodeQueueTypes,
+    /// Exchanges of the type `x-local-random` cannot be declared.
+    pub(crate) no_local_random: bool,
     /// Whether deprecated features may be used, by name; the others as by default.
     pub(crate) permits: BTreeMap<String, bool>,
 }
@@ -286,6 +294,8 @@ pub(crate) struct Resources {
     pub(crate) memory_high: Threshold,
     /// Stop below this much free disk; a share is of the machine's memory.
     pub(crate) disk_free: Threshold,
+    /// The memory that shares are of, if it is not the machine's; bytes.
+    pub(crate) total_memory: Option<u64>,
 }
 
 /// The storage of messages.
@@ -640,6 +650,11 @@ impl Draft {
             config.listeners.tcp = tcp;
         }
         config.listeners.stream = self.stream_tcp.finish();
+        let metrics = &mut config.http.metrics;
+        if metrics.older.port.is_some() {
+            metrics.tcp.ip = metrics.older.ip.take();
+            metrics.tcp.port = metrics.older.port.take();
+        }
         config.access.cert_login = self.tls.finish(&mut config.listeners);
         if self.no_loopback_users {
             config.access.loopback_users = Vec::new();
@@ -660,6 +675,13 @@ impl Draft {
             self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);
         resources.disk_free =
             self.disk_free.finish(resources.disk_free, "disk_free_limit", warnings);
+        if let Some(total) = resources.total_memory {
+            resources.memory_high = Threshold::Bytes(resources.memory_high.bytes(total));
+            resources.disk_free = Threshold::Bytes(resources.disk_free.bytes(total));
+        }
+        let connection = &mut config.connection;
+        let limits = [connection.max_connections, connection.accepted_max.take()];
+        connection.max_connections = limits.into_iter().flatten().min();
         config.logging = self.log.finish(config.listeners.tls.of_syslog());
         config
     }

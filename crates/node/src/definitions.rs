@@ -4,7 +4,7 @@ use crate::config::DefinitionsSource;
 use anyhow::Context as _;
 use broker::Broker;
 use meta::HashAlgorithm;
-use mgmt::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
+use mgmt::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,37 @@ pub(crate) async fn load(
     hashing: HashAlgorithm,
 ) -> anyhow::Result<()> {
     let path = source.path.as_path();
-    let files = files(path).with_context(|| cannot_read(path))?;
-    let read = |file: &PathBuf| read(file).with_context(|| cannot_read(file));
-    let documents: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
-    let options =
-        ImportOptions { into: None, skip_if_unchanged: source.skip_if_unchanged, hashing };
-    let Imported { n_changes, warnings } =
-        import_definitions(broker, &documents, options, &|| None).await.map_err(
-            |(at, reason)| {
-                let file = files.get(at).map_or(path, PathBuf::as_path);
-                anyhow::anyhow!("cannot import the definitions in {}: {reason}", file.display())
-            },
-        )?;
+    let (files, documents) = documents(path)?;
+    let skip_if_unchanged = source.skip_if_unchanged;
+    let options = ImportOptions { skip_if_unchanged, hashing, ..ImportOptions::default() };
+    let imported = import_definitions(broker, &documents, options, &|| None).await;
+    let Imported { n_changes, warnings } = imported
+        .map_err(|(at, reason)| cannot_import(files.get(at).unwrap_or(&source.path), &reason))?;
     for warning in warnings {
         tracing::warn!("import of definitions: {warning}");
     }
     tracing::info!("imported definitions from {}: {n_changes} changes", path.display());
     Ok(())
+}
+
+/// Whether a node can import the documents.
+pub(crate) fn check(source: &DefinitionsSource, hashing: HashAlgorithm) -> anyhow::Result<()> {
+    let (files, documents) = documents(&source.path)?;
+    let options = ImportOptions { hashing, ..ImportOptions::default() };
+    check_definitions(&documents, options)
+        .map_err(|(at, reason)| cannot_import(files.get(at).unwrap_or(&source.path), &reason))
+}
+
+fn cannot_import(path: &Path, reason: &str) -> anyhow::Error {
+    let before = if reason.contains('\n') { "\n" } else { " " };
+    anyhow::anyhow!("cannot import the definitions in {}:{before}{reason}", path.display())
+}
+
+fn documents(path: &Path) -> anyhow::Result<(Vec<PathBuf>, Vec<Vec<u8>>)> {
+    let files = files(path).with_context(|| cannot_read(path))?;
+    let read = |file: &PathBuf| read(file).with_context(|| cannot_read(file));
+    let documents = files.iter().map(read).collect::<Result<_, _>>()?;
+    Ok((files, documents))
 }
 
 fn cannot_read(path: &Path) -> String {

@@ -20,6 +20,8 @@ use file::LogFile;
 use journald::Journal;
 use mgmt::LogLine;
 use record::Record;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -144,6 +146,32 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
         .map_err(|error| (PathBuf::new(), error))?;
     tracing_subscriber::registry().with(filter).with(ToQueue(Arc::clone(&shared))).init();
     Ok(Log { shared, lowest, files, lines, kept })
+}
+
+/// The files that could not be opened, and sockets; none is made by this.
+pub(crate) fn check(logging: &Logging, data_dir: &Path) -> Vec<anyhow::Error> {
+    let files = logging.file.iter().map(|(path, _)| path).chain(&logging.access);
+    let cannot_be_written = |path: &PathBuf| {
+        let path = data_dir.join(path);
+        // What is not there yet is made in the nearest directory that is.
+        let nearest = path.ancestors().find(|it| it.exists())?;
+        let needed =
+            Access::WRITE_OK | if nearest.is_dir() { Access::EXEC_OK } else { Access::empty() };
+        let error = match access(nearest, needed) {
+            Ok(()) if nearest == path && path.is_dir() => Errno::ISDIR,
+            Ok(()) if nearest != path && !nearest.is_dir() => Errno::NOTDIR,
+            checked => checked.err()?,
+        };
+        let error = anyhow::Error::new(io::Error::from(error));
+        Some(error.context(format!("cannot open the log {}", path.display())))
+    };
+    let mut wrong: Vec<anyhow::Error> = files.filter_map(cannot_be_written).collect();
+    let syslog = logging.syslog.as_ref().map(|(settings, _)| settings.clone());
+    let syslog = syslog.and_then(|settings| Syslog::new(settings, "-".to_owned()).err());
+    wrong.extend(
+        syslog.map(|error| anyhow::Error::new(error).context("cannot open the log syslog")),
+    );
+    wrong
 }
 
 impl Log {

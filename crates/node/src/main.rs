@@ -114,7 +114,12 @@ fn check_config(args: &ServerArgs) -> ExitCode {
     for warning in &checked.warnings {
         complain(&format!("warning: {warning}"));
     }
-    if checked.errors.is_empty() {
+    let wrong = match checked.errors.is_empty() {
+        true => start_order::wrong_files(&checked.config, &args.data_dir),
+        false => Vec::new(),
+    };
+    wrong.iter().for_each(|error| complain(&one_line(error)));
+    if checked.errors.is_empty() && wrong.is_empty() {
         return match writeln!(std::io::stdout(), "the configuration is valid") {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,

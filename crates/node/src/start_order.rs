@@ -84,6 +84,23 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(ConfigError::is_usage)
 }
 
+/// The certificates, keys and other files, and addresses, with which a node of this configuration would not
+/// start. Nothing is made.
+pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> Vec<anyhow::Error> {
+    let listeners = &config.listeners;
+    let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
+    let shared = &listeners.tls.shared;
+    let shares = has_tls || shared.identity.is_some() || http::shares_certificates(config);
+    let of_tls = shares.then_some(shared).into_iter().chain(http::own_tls(config));
+    let mut wrong: Vec<anyhow::Error> =
+        of_tls.filter_map(|options| tls_context(options).err()).collect();
+    wrong.extend(http::wrong_addresses(config));
+    wrong.extend(logging::check(&config.logging, data_dir));
+    let imported = config.definitions.imported.as_ref();
+    wrong.extend(imported.and_then(|it| definitions::check(it, config.access.hashing).err()));
+    wrong
+}
+
 /// Makes the directory if need be and takes it for this process until the value is dropped.
 fn open_data_dir(path: &Path) -> anyhow::Result<(DataDir, ReservedDisk)> {
     let disk = RealDisk::new(path)
@@ -303,7 +320,18 @@ fn services(
 
 fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
-    Ok(Arc::new(tls::Context::new(options.clone()).context("cannot listen for TLS")?))
+    let context = tls::Context::new(options.clone()).context("cannot listen for TLS")?;
+    for (path, certificate) in &context.current().certificates {
+        if certificate.version == 1 {
+            tracing::warn!(
+                "`{}.certfile` {}: the certificate is of X.509 version 1, which some clients do not accept; \
+                 'openssl x509 -req ... -extfile FILE' makes one of version 3 with a file of extensions",
+                options.key,
+                path.display()
+            );
+        }
+    }
+    Ok(Arc::new(context))
 }
 
 /// Says on standard output, in one line, that the node can be used, and at its first start how. The line.

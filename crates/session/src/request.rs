@@ -240,7 +240,7 @@ pub enum Op {
 }
 
 /// The exchange that a client declares.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own of the client")]
 pub struct ExchangeDeclaration {
     /// Name, as received.
@@ -260,7 +260,7 @@ pub struct ExchangeDeclaration {
 }
 
 /// A binding of an exchange to another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ExchangeBinding {
     /// The exchange that receives.
     pub destination: ShortString,
@@ -273,7 +273,7 @@ pub struct ExchangeBinding {
 }
 
 /// The queue that a client declares.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own of the client")]
 pub struct QueueDeclaration {
     /// Name, as received; empty asks for a generated one.
@@ -291,7 +291,7 @@ pub struct QueueDeclaration {
 }
 
 /// A binding of a queue to an exchange.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct QueueBinding {
     /// Its name; empty for the channel's last declared one.
     pub queue: ShortString,

@@ -43,6 +43,8 @@ pub struct Certificate {
     pub validity: String,
     /// The end of that, in seconds since 1970.
     pub not_after_s: i64,
+    /// Its version of X.509: 3, or 1 if it was issued without extensions.
+    pub version: u32,
     /// Its serial number, in hexadecimal digits.
     pub serial: String,
     /// The subject's common names, with commas between them.
@@ -64,6 +66,7 @@ impl Certificate {
             issuer: distinguished_name(parsed.issuer()),
             validity: format!("{} - {}", time(validity.not_before), time(validity.not_after)),
             not_after_s: validity.not_after.timestamp(),
+            version: parsed.version().0.saturating_add(1),
             serial: parsed.serial.to_str_radix(16),
             // COMPAT: several are joined, which is no better than any one of them.
             common_name: (!common_names.is_empty()).then(|| common_names.join(",")),
@@ -82,6 +85,7 @@ impl Certificate {
             issuer: nothing(),
             validity: nothing(),
             not_after_s: 0,
+            version: 3,
             serial: nothing(),
             common_name: Some(name),
             names: Vec::new(),
@@ -126,6 +130,12 @@ fn san(name: &GeneralName<'_>) -> Option<(SanKind, String)> {
         }
         _ => return None,
     })
+}
+
+/// Whether the key that a certificate is for is this one, in the form that certificates have keys in.
+pub(crate) fn is_for_key(certificate: &[u8], key: &[u8]) -> bool {
+    let parsed = X509Certificate::from_der(certificate).ok();
+    parsed.is_some_and(|(_, parsed)| parsed.public_key().raw == key)
 }
 
 /// COMPAT: RabbitMQ has RFC 4514's form, the last part first, with names of its own for some attributes.

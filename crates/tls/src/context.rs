@@ -1,5 +1,6 @@
 //! The certificates and settings in effect, replaced when their files are.
 
+use crate::certificate::is_for_key;
 use crate::files::{self, Identity, Stamps};
 use crate::options::{CrlCheck, Error, Options, Verify};
 use crate::verifier::Verifier;
@@ -150,7 +151,7 @@ fn identities(
         let parsed = identity.0.first().and_then(|der| Certificate::parse(der));
         let parsed =
             parsed.ok_or_else(|| options.wrong_file("certfile", certfile, "it is damaged"))?;
-        let key = CertifiedKey::from_der(identity.0, identity.1, provider)
+        let key = certified_key(identity, &parsed, provider)
             .map_err(|error| options.wrong_file("keyfile", keyfile, error))?;
         let hosts: Vec<String> = parsed.hosts().map(str::to_ascii_lowercase).collect();
         certificates.push((certfile.clone(), parsed));
@@ -163,6 +164,25 @@ fn identities(
         by_name.extend(hosts.into_iter().map(|host| (host, Arc::clone(&key))));
     }
     Ok((Identities { usual, by_name }, certificates))
+}
+
+/// A certificate with its key. rustls cannot read one of version 1, but serves it.
+fn certified_key(
+    (chain, key): Identity,
+    parsed: &Certificate,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, rustls::Error> {
+    if parsed.version != 1 {
+        return CertifiedKey::from_der(chain, key, provider);
+    }
+    let key = CertifiedKey::new(chain, provider.key_provider.load_private_key(key)?);
+    let public = key.key.public_key();
+    let is_pair = |certificate| public.is_none_or(|public| is_for_key(certificate, &public));
+    match key.end_entity_cert() {
+        Ok(certificate) if is_pair(certificate) => Ok(key),
+        Ok(_) => Err(rustls::InconsistentKeys::KeyMismatch.into()),
+        Err(error) => Err(error),
+    }
 }
 
 fn verifier(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Option<Verifier>, Error> {

@@ -161,7 +161,9 @@ fn bad_certificate(why: &CertificateError) -> String {
         }
         // webpki has no error of rustls' for it.
         CertificateError::Other(other) if other.to_string().contains("UnsupportedCertVersion") => {
-            "certificate is of X.509 version 1, and has to be of version 3".to_owned()
+            "certificate is of X.509 version 1, and has to be of version 3, as \
+             'openssl x509 -req ... -extfile FILE' makes it with a file of extensions"
+                .to_owned()
         }
         other => format!("certificate is not accepted: {other}"),
     }

@@ -3,7 +3,10 @@
 use super::definitions::DefinitionRequests;
 use super::{Handled, Session};
 use meta::Command;
-use session::{Control, Error, Event, Op};
+use session::{
+    Control, Error, Event, ExchangeBinding, ExchangeDeclaration, Op, QueueBinding,
+    QueueDeclaration, ShortString,
+};
 
 impl Session {
     /// Does what a control request asks for.
@@ -78,4 +81,43 @@ impl Session {
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }
     }
+}
+
+/// The operation with other names, if those of what it declares, deletes or binds cannot stay as they are.
+#[expect(clippy::wildcard_enum_match_arm, reason = "others name nothing that is kept")]
+pub(super) fn renamed(op: &Op) -> Option<Op> {
+    let clean = |name: &ShortString| ShortString::new(meta::without_line_ends(name.as_bytes()));
+    let is_clean =
+        |name: &ShortString| !name.as_bytes().iter().any(|it| matches!(it, b'\r' | b'\n'));
+    let of_queue = |it: &QueueBinding| {
+        let (queue, exchange) = (clean(&it.queue).ok()?, clean(&it.exchange).ok()?);
+        let unlike = !is_clean(&it.queue) || !is_clean(&it.exchange);
+        unlike.then(|| QueueBinding { queue, exchange, ..it.clone() })
+    };
+    let of_exchange = |it: &ExchangeBinding| {
+        let (destination, source) = (clean(&it.destination).ok()?, clean(&it.source).ok()?);
+        let unlike = !is_clean(&it.destination) || !is_clean(&it.source);
+        unlike.then(|| ExchangeBinding { destination, source, ..it.clone() })
+    };
+    Some(match op {
+        Op::DeclareQueue(it) if !is_clean(&it.queue) => {
+            Op::DeclareQueue(QueueDeclaration { queue: clean(&it.queue).ok()?, ..it.clone() })
+        }
+        Op::DeleteQueue { queue, if_unused, if_empty } if !is_clean(queue) => {
+            let (if_unused, if_empty) = (*if_unused, *if_empty);
+            Op::DeleteQueue { queue: clean(queue).ok()?, if_unused, if_empty }
+        }
+        Op::DeclareExchange(it) if !is_clean(&it.exchange) => {
+            let exchange = clean(&it.exchange).ok()?;
+            Op::DeclareExchange(ExchangeDeclaration { exchange, ..it.clone() })
+        }
+        Op::DeleteExchange { exchange, if_unused } if !is_clean(exchange) => {
+            Op::DeleteExchange { exchange: clean(exchange).ok()?, if_unused: *if_unused }
+        }
+        Op::BindQueue(it) => Op::BindQueue(of_queue(it)?),
+        Op::UnbindQueue(it) => Op::UnbindQueue(of_queue(it)?),
+        Op::BindExchange(it) => Op::BindExchange(of_exchange(it)?),
+        Op::UnbindExchange(it) => Op::UnbindExchange(of_exchange(it)?),
+        _ => return None,
+    })
 }

@@ -12,7 +12,7 @@ use amqp091::{
     Frame, FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, TableRef, Value,
     ValueRef, decode_frame, spec,
 };
-use edge::{AuthFailure, CloseMode, Login, Mechanism, Step, sasl};
+use edge::{AuthFailure, CloseMode, Login, Mechanism, Proof, Step, sasl};
 use session::{Error, ErrorKind};
 use stdx::Now;
 
@@ -150,17 +150,14 @@ impl Handshake {
             return refuse(ErrorKind::CommandInvalid, text);
         };
         self.mechanism = mechanism;
-        let Some((user, password)) = mechanism.parse(start_ok.response) else {
-            return refuse(ErrorKind::SyntaxError, format!("malformed {name} response"));
-        };
+        let (user, proof) = mechanism.parse(start_ok.response);
         let Ok(client_properties) = start_ok.client_properties.to_owned() else {
             return refuse(ErrorKind::SyntaxError, "malformed client properties".to_owned());
         };
-        let password = mechanism.takes_password().then_some(password);
-        let mechanism_name = mechanism.as_str();
+        let challenge = mechanism.challenge().filter(|_| !matches!(proof, Proof::Malformed));
         let login =
-            Box::new(Login { mechanism: mechanism_name, user, password, client_properties });
-        if let Some(challenge) = mechanism.challenge() {
+            Box::new(Login { mechanism: mechanism.as_str(), user, proof, client_properties });
+        if let Some(challenge) = challenge {
             life.outbox.lock().put(|out| ConnectionSecure { challenge }.encode_frame(0, out));
             self.challenged = Some(login);
             life.phase = Phase::Secure;
@@ -175,13 +172,12 @@ impl Handshake {
         life: &mut Lifecycle,
         secure_ok: &ConnectionSecureOk<'_>,
     ) -> Result<Option<Step>, (Error, MethodId)> {
-        let answer = sasl::parse_answer(secure_ok.response);
-        let Some((login, password)) = self.challenged.take().zip(answer) else {
-            let text = format!("malformed {} response", self.mechanism.as_str());
-            return Err((Error::new(ErrorKind::SyntaxError, text), ConnectionSecureOk::ID));
+        let Some(login) = self.challenged.take() else {
+            return Err((unexpected("nothing was asked"), ConnectionSecureOk::ID));
         };
         life.phase = Phase::Authenticating;
-        Ok(Some(Step::Authenticate(Box::new(Login { password: Some(password), ..*login }))))
+        let proof = sasl::parse_answer(secure_ok.response);
+        Ok(Some(Step::Authenticate(Box::new(Login { proof, ..*login }))))
     }
 
     pub(super) fn answer_login(&self, life: &mut Lifecycle, result: Result<(), AuthFailure>) {
@@ -195,6 +191,8 @@ impl Handshake {
                 life.outbox.lock().put(|out| tune.encode_frame(0, out));
                 life.phase = Phase::Tune;
             }
+            // COMPAT: who cannot even ask is told nothing.
+            Err(AuthFailure::Malformed) => life.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS)),
             Err(AuthFailure::Refused) if !self.authentication_failure_close => {
                 life.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
             }

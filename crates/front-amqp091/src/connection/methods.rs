@@ -80,7 +80,7 @@ fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
     Ok(match method {
         Method::ExchangeDeclare(declare) => Asked::Do(
             Op::DeclareExchange(ExchangeDeclaration {
-                exchange: name(declare.exchange)?,
+                exchange: short(declare.exchange)?,
                 kind: short(declare.kind)?,
                 passive: declare.passive,
                 durable: declare.durable,
@@ -91,13 +91,13 @@ fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::from_bool(declare.no_wait),
         ),
         Method::ExchangeDelete(delete) => Asked::Do(
-            Op::DeleteExchange { exchange: name(delete.exchange)?, if_unused: delete.if_unused },
+            Op::DeleteExchange { exchange: short(delete.exchange)?, if_unused: delete.if_unused },
             Flag::from_bool(delete.no_wait),
         ),
         Method::ExchangeBind(bind) => Asked::Do(
             Op::BindExchange(ExchangeBinding {
-                destination: name(bind.destination)?,
-                source: name(bind.source)?,
+                destination: short(bind.destination)?,
+                source: short(bind.source)?,
                 routing_key: short(bind.routing_key)?,
                 arguments: table(bind.arguments)?,
             }),
@@ -105,8 +105,8 @@ fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
         ),
         Method::ExchangeUnbind(unbind) => Asked::Do(
             Op::UnbindExchange(ExchangeBinding {
-                destination: name(unbind.destination)?,
-                source: name(unbind.source)?,
+                destination: short(unbind.destination)?,
+                source: short(unbind.source)?,
                 routing_key: short(unbind.routing_key)?,
                 arguments: table(unbind.arguments)?,
             }),
@@ -121,7 +121,7 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
     Ok(match method {
         Method::QueueDeclare(declare) => Asked::Do(
             Op::DeclareQueue(QueueDeclaration {
-                queue: name(declare.queue)?,
+                queue: short(declare.queue)?,
                 passive: declare.passive,
                 durable: declare.durable,
                 exclusive: declare.exclusive,
@@ -132,8 +132,8 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
         ),
         Method::QueueBind(bind) => Asked::Do(
             Op::BindQueue(QueueBinding {
-                queue: name(bind.queue)?,
-                exchange: name(bind.exchange)?,
+                queue: short(bind.queue)?,
+                exchange: short(bind.exchange)?,
                 routing_key: short(bind.routing_key)?,
                 arguments: table(bind.arguments)?,
             }),
@@ -141,8 +141,8 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
         ),
         Method::QueueUnbind(unbind) => Asked::Do(
             Op::UnbindQueue(QueueBinding {
-                queue: name(unbind.queue)?,
-                exchange: name(unbind.exchange)?,
+                queue: short(unbind.queue)?,
+                exchange: short(unbind.exchange)?,
                 routing_key: short(unbind.routing_key)?,
                 arguments: table(unbind.arguments)?,
             }),
@@ -155,7 +155,7 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
         }
         Method::QueueDelete(delete) => Asked::Do(
             Op::DeleteQueue {
-                queue: name(delete.queue)?,
+                queue: short(delete.queue)?,
                 if_unused: Flag::from_bool(delete.if_unused),
                 if_empty: Flag::from_bool(delete.if_empty),
             },
@@ -219,54 +219,10 @@ fn unimplemented_method() -> Error {
     Error::new(ErrorKind::CommandInvalid, "unimplemented method")
 }
 
-/// A name of a queue or exchange. COMPAT: RabbitMQ drops carriage returns and line feeds.
-fn name(bytes: &[u8]) -> Result<ShortString, Error> {
-    if !bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
-        return short(bytes);
-    }
-    let kept: Vec<u8> =
-        bytes.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    short(&kept)
-}
-
 fn short(bytes: &[u8]) -> Result<ShortString, Error> {
     ShortString::new(bytes).map_err(|error| Error::new(ErrorKind::SyntaxError, error.to_string()))
 }
 
 fn table(table: TableRef<'_>) -> Result<Table, Error> {
     table.to_owned().map_err(|error| Error::new(ErrorKind::SyntaxError, error.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use amqp091::method as wire;
-
-    #[test]
-    fn line_ends_are_dropped_from_names_but_not_where_messages_are() {
-        let shown = |method: Method<'_>| match asked(&method) {
-            Ok(Asked::Do(op, Flag::No)) => format!("{op:?}"),
-            _ => panic!("nothing to do"),
-        };
-        let queue = b"a\r\nb".as_slice();
-        let kept = [
-            shown(wire::QueuePurge { queue, ..Default::default() }.into()),
-            shown(wire::BasicConsume { queue, ..Default::default() }.into()),
-            shown(wire::BasicGet { queue, ..Default::default() }.into()),
-        ];
-        assert!(kept.iter().all(|op| op.contains("\"a\\r\\nb\"")), "{kept:?}");
-        let (exchange, destination, source) = (queue, queue, queue);
-        let dropped = [
-            shown(wire::QueueDeclare { queue, ..Default::default() }.into()),
-            shown(wire::QueueDelete { queue, ..Default::default() }.into()),
-            shown(wire::QueueBind { queue, exchange, ..Default::default() }.into()),
-            shown(wire::QueueUnbind { queue, exchange, ..Default::default() }.into()),
-            shown(wire::ExchangeDeclare { exchange, ..Default::default() }.into()),
-            shown(wire::ExchangeDelete { exchange, ..Default::default() }.into()),
-            shown(wire::ExchangeBind { destination, source, ..Default::default() }.into()),
-            shown(wire::ExchangeUnbind { destination, source, ..Default::default() }.into()),
-        ];
-        let is_dropped = |op: &String| op.contains("\"ab\"") && !op.contains("\\n");
-        assert!(dropped.iter().all(is_dropped), "{dropped:?}");
-    }
 }

@@ -4,7 +4,7 @@
 //! not come then.
 
 use super::{Lifecycle, Phase, smaller};
-use edge::{AuthFailure, Login, Mechanism, Step, sasl};
+use edge::{AuthFailure, Login, Mechanism, Proof, Step, sasl};
 use session::{Error, ShortString, Table, Value};
 use stdx::Now;
 use streamproto::command::{
@@ -94,18 +94,14 @@ impl Handshake {
         };
         if let Some(login) = self.challenged.take().filter(|it| it.mechanism == mechanism.as_str())
         {
-            let Some(password) = sasl::parse_answer(request.data) else {
-                return self.malformed(life, mechanism);
-            };
-            return Some(self.check(life, mechanism, Login { password: Some(password), ..*login }));
+            let proof = sasl::parse_answer(request.data);
+            return Some(self.check(life, mechanism, Login { proof, ..*login }));
         }
-        let Some((user, password)) = mechanism.parse(request.data) else {
-            return self.malformed(life, mechanism);
-        };
-        let password = mechanism.takes_password().then_some(password);
+        let (user, proof) = mechanism.parse(request.data);
+        let challenge = mechanism.challenge().filter(|_| !matches!(proof, Proof::Malformed));
         let client_properties = self.client_properties.clone();
-        let login = Login { mechanism: mechanism.as_str(), user, password, client_properties };
-        if let Some(challenge) = mechanism.challenge() {
+        let login = Login { mechanism: mechanism.as_str(), user, proof, client_properties };
+        if let Some(challenge) = challenge {
             let correlation_id = self.correlation_id;
             let code = ResponseCode::SASL_CHALLENGE;
             let answer = SaslAuthenticateResponse { correlation_id, code, data: challenge };
@@ -114,12 +110,6 @@ impl Handshake {
             return None;
         }
         Some(self.check(life, mechanism, login))
-    }
-
-    fn malformed(&self, life: &mut Lifecycle, mechanism: Mechanism) -> Option<Step> {
-        put_login_answer(life, self.correlation_id, ResponseCode::SASL_ERROR);
-        life.turn_away(format!("malformed {} response", mechanism.as_str()));
-        None
     }
 
     fn check(&mut self, life: &mut Lifecycle, mechanism: Mechanism, login: Login) -> Step {
@@ -152,6 +142,9 @@ impl Handshake {
             AuthFailure::Refused => {
                 (ResponseCode::AUTHENTICATION_FAILURE, "the login was refused".to_owned())
             }
+            AuthFailure::Malformed => {
+                (ResponseCode::SASL_ERROR, "the response was malformed".to_owned())
+            }
             AuthFailure::Error(error) => {
                 (ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE, error.text.to_string())
             }
@@ -179,7 +172,9 @@ impl Handshake {
         life.phase = Phase::Authenticate;
         let step = self.authenticate(life, request);
         match step {
-            Some(Step::Authenticate(login)) if login.user != user => {
+            Some(Step::Authenticate(login))
+                if login.user != user && !matches!(login.proof, Proof::Malformed) =>
+            {
                 let code = ResponseCode::SASL_CANNOT_CHANGE_USERNAME;
                 let answer = login_answer(self.correlation_id, code);
                 let reason = "the user cannot be changed".to_owned();

@@ -76,7 +76,6 @@ fn mechanisms_and_responses_are_checked() {
     for (mechanism, data, expected) in [
         ("SCRAM", &b"\0me\0pw"[..], ResponseCode::SASL_MECHANISM_NOT_SUPPORTED),
         ("ANONYMOUS", b"", ResponseCode::SASL_MECHANISM_NOT_SUPPORTED),
-        ("PLAIN", b"me", ResponseCode::SASL_ERROR),
     ] {
         let mut talk = Talk::new(Settings::default());
         talk.begin();
@@ -85,6 +84,20 @@ fn mechanisms_and_responses_are_checked() {
         assert_eq!(talk.hears(), [code(Key::SaslAuthenticate, 7, expected)]);
         assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))));
         assert!(talk.front.failure().is_some() && talk.asked.is_empty());
+    }
+}
+
+#[test]
+fn a_malformed_response_is_answered_after_three_seconds() {
+    for data in [&b"me"[..], b"\0me", b"eve\0me\0pw", b"\0me\0p\0w"] {
+        let mut talk = Talk::new(Settings::default());
+        talk.begin();
+        talk.hears();
+        talk.says(&login(data));
+        assert_eq!((talk.hears(), talk.hears_later(2_999)), (vec![], vec![]));
+        let answer = code(Key::SaslAuthenticate, 3, ResponseCode::SASL_ERROR);
+        assert_eq!(talk.hears_later(3_000), [answer]);
+        assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))));
     }
 }
 

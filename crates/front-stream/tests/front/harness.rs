@@ -1,6 +1,6 @@
 //! A client and a broker around the front.
 
-use edge::{AuthFailure, CloseMode, Step, TaskOutbox as _, WriteBatch};
+use edge::{AuthFailure, CloseMode, Proof, Step, TaskOutbox as _, WriteBatch};
 use front_stream::{ClientOutbox, Connection, Settings};
 use session::{Error, Event, Outbox, Request, Sink};
 use std::io::IoSlice;
@@ -80,15 +80,17 @@ impl Talk {
             let progress = self.front.read(START, &self.input, &mut requests);
             let input = &self.input;
             self.asked.extend(requests.iter().map(|request| describe(request, input)));
-            let refused = AuthFailure::Refused;
             self.input.drain(..progress.consumed);
             match progress.step {
                 Step::Authenticate(login) => {
-                    let password =
-                        String::from_utf8_lossy(login.password.as_deref().unwrap_or(b"-"))
-                            .into_owned();
+                    let password = String::from_utf8_lossy(login.proof.password().unwrap_or(b"-"))
+                        .into_owned();
                     self.asked.push(format!("login {} {password}", login.user));
-                    let result = if self.refuses { Err(refused) } else { Ok(()) };
+                    let result = match login.proof {
+                        Proof::Malformed => Err(AuthFailure::Malformed),
+                        _ if self.refuses => Err(AuthFailure::Refused),
+                        Proof::Nothing | Proof::Password(_) => Ok(()),
+                    };
                     self.front.authenticated(START, result);
                 }
                 Step::Open { vhost } => {

@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use crate::stream::{JSON, PIECE_BYTES, Taker};
 use axum::http::header;
 use meta::definitions::{Document, ObjectChange, object_changes};
-use mgmt::definitions_io;
+use mgmt::{ImportOptions, Imported, Request, definitions_io};
 use serde_json::{Value, json};
 use std::hash::BuildHasher as _;
 use std::io::BufWriter;
@@ -35,7 +35,9 @@ pub(crate) fn export(call: &Call) -> Outcome {
 /// The changes that an import would make, none of which is made by this.
 pub(crate) fn explain(call: &Call) -> Outcome {
     let document = checked_document(call)?;
-    let planned = definitions_io::foretell(&call.api.management, document, &call.address())?;
+    let address = call.address();
+    let planned =
+        definitions_io::foretell(&call.api.management, document, options(call, &address))?;
     let (now, steps) = (call.view(), &planned.steps);
     let (n, changes) = object_changes(&now.meta, &planned.then, steps, CHANGES_MAX);
     let change =
@@ -48,15 +50,32 @@ pub(crate) fn explain(call: &Call) -> Outcome {
 }
 
 pub(crate) async fn import(call: &Call) -> Outcome {
-    let (document, request) = (checked_document(call)?, call.address());
+    let (document, address) = (checked_document(call)?, call.address());
+    let options = options(call, &address);
     let course = call.course.clone();
     let end = move || course.end();
-    let imported = definitions_io::import(&call.api.management, document, &request, &end).await;
-    let imported = imported.map_err(|refused| match call.course.end() {
+    let imported = definitions_io::import(&call.api.management, document, options, &end).await;
+    let Imported { n_changes, warnings } = imported.map_err(|refused| match call.course.end() {
         Some(_) => Refusal::unavailable(refused.text),
         None => refused.into(),
     })?;
-    Ok(if call.caller.is_local() { Answer::Json(imported) } else { Answer::NoContent })
+    Ok(match call.caller.is_local() {
+        true => Answer::Json(json!({"changes": n_changes, "warnings": warnings})),
+        false => Answer::Warned(warnings),
+    })
+}
+
+/// COMPAT: users are refused what RabbitMQ refuses, unless they have looked at it and want it left out
+/// (`lenient=true`); who makes a virtual host so may use it.
+fn options<'a>(call: &'a Call, address: &'a Request) -> ImportOptions<'a> {
+    let is_local = call.caller.is_local();
+    ImportOptions {
+        into: address.optional("vhost"),
+        skip_if_unchanged: address.flag("skip_if_unchanged"),
+        is_strict: !is_local && !address.flag("lenient"),
+        importer: (!is_local).then_some(call.caller.user.as_str()),
+        ..ImportOptions::default()
+    }
 }
 
 fn checked_document(call: &Call) -> Result<&[u8], Refusal> {

@@ -1,6 +1,7 @@
 //! A document as the changes it asks for, tried out on a copy of the state: either all of it can be done,
 //! or it is said which object cannot, and nothing is.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use routing::Name;
@@ -47,44 +48,94 @@ pub struct ImportError {
     pub reason: String,
 }
 
+/// Everything that keeps a document from being imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportErrors {
+    /// The first objects that cannot be, in the document's order.
+    pub errors: Vec<ImportError>,
+    /// How many there are besides.
+    pub n_more: usize,
+}
+
+/// Objects that an answer names.
+const ERRORS_MAX: usize = 1_000;
+
+impl ImportErrors {
+    fn add(&mut self, error: ImportError) {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        } else {
+            self.n_more += 1;
+        }
+    }
+}
+
+impl std::error::Error for ImportErrors {}
+
+impl std::fmt::Display for ImportErrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, error) in self.errors.iter().enumerate() {
+            write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
+        }
+        if self.n_more > 0 { write!(f, "\nand {} more", self.n_more) } else { Ok(()) }
+    }
+}
+
+impl From<ImportError> for ImportErrors {
+    fn from(error: ImportError) -> Self {
+        Self { errors: vec![error], n_more: 0 }
+    }
+}
+
+/// The way in which a document is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ImportRules<'r> {
+    /// The virtual host for a document of a single one; its users and virtual hosts are not regarded then.
+    pub into: Option<&'r Name>,
+    /// The hash of passwords that are hashed now, and of hashes that say nothing else.
+    pub hashing: HashAlgorithm,
+    /// Refuses what RabbitMQ refuses, where it would be left out otherwise.
+    pub is_strict: bool,
+    /// The user who gets all permissions in virtual hosts that are made.
+    pub importer: Option<&'r str>,
+}
+
 impl ImportError {
     pub(super) fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { what: what.into(), reason: reason.into() }
     }
 }
 
-/// Works out what a document asks for. `into` is the virtual host for a document of a single one; users
-/// and virtual hosts of a document are not regarded then. Passwords are hashed by `hashing`, and so were
-/// hashes that say nothing else; `salt` gives fresh random bytes.
+/// Works out what a document asks for; `salt` gives fresh random bytes.
 ///
 /// COMPAT: queues and exchanges that exist are left as they are; everything else is replaced.
 ///
 /// # Errors
-/// The first object that cannot be as it is asked for.
+/// The objects that cannot be as they are asked for.
 pub fn import(
     state: &State,
     document: &[u8],
-    into: Option<&Name>,
-    hashing: HashAlgorithm,
+    rules: ImportRules<'_>,
     salt: &mut dyn FnMut() -> Salt,
-) -> Result<Import, ImportError> {
+) -> Result<Import, ImportErrors> {
     let document = &parts(document)?;
-    if let Some(vhost) = into
+    if let Some(vhost) = rules.into
         && state.vhost(vhost).is_none()
     {
-        return Err(ImportError::new(format!("vhost '{vhost}'"), "there is no such virtual host"));
+        let error = ImportError::new(format!("vhost '{vhost}'"), "there is no such virtual host");
+        return Err(error.into());
     }
     let mut importer = Importer {
-        into: into.cloned(),
+        rules,
         hashes_are_old: is_before_3_6(document),
-        hashing,
         salt,
         import: Import { steps: Vec::new(), warnings: Vec::new(), then: state.clone() },
         left_out: BTreeSet::new(),
         unknown: BTreeSet::new(),
     };
-    importer.run(document)?;
-    Ok(importer.import)
+    let mut errors = ImportErrors { errors: Vec::new(), n_more: 0 };
+    importer.run(document, &mut errors);
+    if errors.errors.is_empty() { Ok(importer.import) } else { Err(errors) }
 }
 
 /// A document's lists, and what it says about itself, as text: objects are read one by one. All together
@@ -112,13 +163,11 @@ fn is_before_3_6(document: &Parts<'_>) -> bool {
 }
 
 pub(super) struct Importer<'i> {
-    /// The virtual host of everything, if the document is about a single one.
-    pub(super) into: Option<Name>,
+    pub(super) rules: ImportRules<'i>,
     pub(super) hashes_are_old: bool,
-    pub(super) hashing: HashAlgorithm,
     pub(super) salt: &'i mut dyn FnMut() -> Salt,
     pub(super) import: Import,
-    /// Exchanges and queues that cannot be here: what is bound to them is left out too.
+    /// Exchanges and queues that cannot be here, or are refused: what is bound to them is left out too.
     left_out: BTreeSet<String>,
     unknown: BTreeSet<String>,
 }
@@ -130,47 +179,72 @@ const DEPTH_MAX: usize = 64;
 const OF_ONE_VHOST: [&str; 5] = ["parameters", "policies", "queues", "exchanges", "bindings"];
 
 impl Importer<'_> {
-    fn run(&mut self, document: &Parts<'_>) -> Result<(), ImportError> {
+    fn run(&mut self, document: &Parts<'_>, errors: &mut ImportErrors) {
         self.warn_of_unknown_lists(document);
         // Limits come last: there may be more than a limit set later allows.
         let mut limits = Vec::new();
         for (list, known) in LISTS {
             let Some(objects) = document.get(list) else { continue };
-            let objects: Option<Vec<&RawValue>> = serde_json::from_str(objects.get())
-                .map_err(|_| ImportError::new(list, "it is not a list"))?;
+            let objects: Option<Vec<&RawValue>> = match serde_json::from_str(objects.get()) {
+                Ok(objects) => objects,
+                Err(_) => {
+                    errors.add(ImportError::new(list, "it is not a list"));
+                    continue;
+                }
+            };
             let Some(objects) = objects else { continue };
-            if self.into.is_some() && !OF_ONE_VHOST.contains(&list) {
+            if self.rules.into.is_some() && !OF_ONE_VHOST.contains(&list) {
                 self.warn(format!("{list} are left out: they are of no single virtual host"));
                 continue;
             }
             for object in objects {
-                let object = serde_json::from_str(object.get())
-                    .map_err(|error| ImportError::new(list, error.to_string()))?;
-                if !is_flat(&object, DEPTH_MAX) {
-                    let text = format!("more than {DEPTH_MAX} levels are in each other");
-                    return Err(ImportError::new(list, text));
-                }
-                let Value::Object(object) = object else {
-                    return Err(ImportError::new(list, format!("this is no object: {object}")));
-                };
-                self.note_unknown(list, &object, known);
-                let wanted = steps::wanted(self, list, &Fields(&object))?;
-                self.take(wanted, &mut limits)?;
+                let taken = self.object((list, known), object, &mut limits);
+                taken.unwrap_or_else(|error| errors.add(error));
             }
         }
         for step in limits {
-            self.change(step)?;
+            self.change(step).unwrap_or_else(|error| errors.add(error));
         }
         self.import.warnings.extend(std::mem::take(&mut self.unknown));
-        Ok(())
+    }
+
+    fn object(
+        &mut self,
+        (list, known): (&str, &str),
+        object: &RawValue,
+        limits: &mut Vec<Step>,
+    ) -> Result<(), ImportError> {
+        let object = serde_json::from_str(object.get())
+            .map_err(|error| ImportError::new(list, error.to_string()))?;
+        if !is_flat(&object, DEPTH_MAX) {
+            let text = format!("more than {DEPTH_MAX} levels are in each other");
+            return Err(ImportError::new(list, text));
+        }
+        let Value::Object(object) = object else {
+            return Err(ImportError::new(list, format!("this is no object: {object}")));
+        };
+        self.note_unknown(list, &object, known);
+        let coerced = RefCell::default();
+        let mut wanted = steps::wanted(self, list, &Fields { object: &object, coerced: &coerced })?;
+        wanted.warnings.extend(coerced.into_inner());
+        let resources: Vec<Resource> = wanted.commands.iter().filter_map(made_by).collect();
+        self.take(wanted, limits).inspect_err(|_| {
+            self.left_out.extend(resources.iter().map(ToString::to_string));
+        })
     }
 
     fn take(&mut self, wanted: Wanted, limits: &mut Vec<Step>) -> Result<(), ImportError> {
-        let Wanted { what, commands, warnings, left_out } = wanted;
+        let Wanted { what, commands, warnings, refused, left_out } = wanted;
+        self.left_out.extend(left_out);
+        if let Some(refused) = refused {
+            if self.rules.is_strict {
+                return Err(ImportError::new(what, refused));
+            }
+            self.warn(format!("{what}: left out: {refused}"));
+        }
         for warning in warnings {
             self.warn(format!("{what}: {warning}"));
         }
-        self.left_out.extend(left_out);
         for command in commands {
             let step = Step { what: what.clone(), command };
             if matches!(step.command, Command::SetVhostLimits { .. }) {
@@ -232,6 +306,16 @@ impl Importer<'_> {
         let unknown = object.keys().filter(|key| !words(known).any(|known| known == *key));
         self.unknown
             .extend(unknown.map(|key| format!("`{key}` of {list} is not known and left out")));
+    }
+}
+
+/// The exchange or queue that a change makes.
+#[expect(clippy::wildcard_enum_match_arm, reason = "others make neither")]
+fn made_by(command: &Command) -> Option<Resource> {
+    match command {
+        Command::DeclareExchange(it) => Some(Resource::exchange(&it.vhost, &it.name)),
+        Command::DeclareQueue(it) => Some(Resource::queue(&it.vhost, &it.name)),
+        _ => None,
     }
 }
 

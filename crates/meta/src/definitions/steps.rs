@@ -1,7 +1,9 @@
 //! The changes that one object of a document asks for.
 
+use amqp091::Table;
 use routing::{Name, RoutingKey};
 use serde_json::{Map, Value};
+use std::cell::RefCell;
 
 use super::import::{ImportError, Importer};
 use super::{OPERATOR_POLICY, VHOST_LIMITS, is_internal, table};
@@ -14,8 +16,10 @@ use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange};
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
+use crate::queue_name::without_line_ends;
 use crate::queue_type::QueueKind;
 use crate::resource::Resource;
+use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
@@ -26,6 +30,8 @@ pub(super) struct Wanted {
     pub(super) what: String,
     pub(super) commands: Vec<Command>,
     pub(super) warnings: Vec<String>,
+    /// The reason why RabbitMQ refuses it; it is left out here, unless it is read strictly.
+    pub(super) refused: Option<String>,
     /// The exchange or queue that it would have been, but is left out.
     pub(super) left_out: Option<String>,
 }
@@ -39,6 +45,11 @@ impl Wanted {
         Self::default()
     }
 
+    /// An object that is not taken.
+    fn refused(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { what: what.into(), refused: Some(why.into()), ..Self::default() }
+    }
+
     /// An object that cannot be here, and its bindings neither.
     fn left_out(resource: &Resource, why: &str) -> Self {
         let what = resource.to_string();
@@ -47,15 +58,30 @@ impl Wanted {
     }
 }
 
-/// The fields of an object.
-pub(super) struct Fields<'o>(pub(super) &'o Map<String, Value>);
+/// The fields of an object. What is of another type than it should be, but can only mean one thing, is taken
+/// for that and told.
+pub(super) struct Fields<'o> {
+    pub(super) object: &'o Map<String, Value>,
+    /// Warnings of values that were taken for others.
+    pub(super) coerced: &'o RefCell<Vec<String>>,
+}
 
 /// The reason why a field cannot be used.
 type Reason = String;
 
 impl<'o> Fields<'o> {
     fn get(&self, field: &str) -> Option<&'o Value> {
-        self.0.get(field).filter(|value| !value.is_null())
+        self.object.get(field).filter(|value| !value.is_null())
+    }
+
+    /// The fields of an object in this one.
+    const fn within(&self, object: &'o Map<String, Value>) -> Self {
+        Self { object, coerced: self.coerced }
+    }
+
+    fn taken<T: std::fmt::Display>(&self, field: &str, given: &Value, value: T) -> T {
+        self.coerced.borrow_mut().push(format!("`{field}` is {given}, and taken for {value}"));
+        value
     }
 
     fn text(&self, field: &str) -> Result<&'o str, Reason> {
@@ -73,12 +99,48 @@ impl<'o> Fields<'o> {
         self.text(field).map(Name::from)
     }
 
+    /// The name of a queue or exchange.
+    fn resource_name(&self, field: &str) -> Result<Name, Reason> {
+        let name = without_line_ends(self.text(field)?.as_bytes());
+        Ok(Name::from(String::from_utf8_lossy(&name).as_ref()))
+    }
+
     fn flag(&self, field: &str, default: bool) -> Result<bool, Reason> {
-        self.get(field).map_or(Ok(default), |value| {
-            value
+        let Some(value) = self.get(field) else { return Ok(default) };
+        match value.as_str() {
+            Some("true") => Ok(self.taken(field, value, true)),
+            Some("false") => Ok(self.taken(field, value, false)),
+            _ => value
                 .as_bool()
-                .ok_or_else(|| format!("`{field}` must be true or false, and is {value}"))
-        })
+                .ok_or_else(|| format!("`{field}` must be true or false, and is {value}")),
+        }
+    }
+
+    fn number(&self, field: &str) -> Result<Option<i64>, Reason> {
+        let Some(value) = self.get(field) else { return Ok(None) };
+        let whole = whole(value).or_else(|| value.as_str()?.trim().parse().ok());
+        match (value.as_i64(), whole) {
+            (Some(number), _) => Ok(Some(number)),
+            (None, Some(number)) => Ok(Some(self.taken(field, value, number))),
+            (None, None) => Err(format!("`{field}` must be a number: {value}")),
+        }
+    }
+
+    /// The arguments of a queue, exchange or binding.
+    fn arguments(&self) -> Result<Table, Reason> {
+        let mut arguments = self.get("arguments").cloned();
+        // COMPAT: versions that know no default type write `undefined`, clients that choose none nothing.
+        let kind = arguments.as_ref().and_then(|it| it.get(QUEUE_TYPE_ARGUMENT)).cloned();
+        if let Some(kind) = kind.filter(|kind| {
+            kind.is_null() || kind.as_str().is_some_and(|kind| matches!(kind, "" | "undefined"))
+        }) {
+            arguments
+                .as_mut()
+                .and_then(Value::as_object_mut)
+                .map(|it| it.remove(QUEUE_TYPE_ARGUMENT));
+            self.taken(QUEUE_TYPE_ARGUMENT, &kind, "the default type");
+        }
+        table::from_json(arguments.as_ref())
     }
 
     /// A list of names, or one text with commas as older versions wrote it.
@@ -98,42 +160,34 @@ impl<'o> Fields<'o> {
         }
     }
 
-    fn limits(&self, field: &str) -> Result<Map<String, Value>, Reason> {
-        match self.get(field) {
-            None => Ok(Map::new()),
-            Some(value) => limits(value),
-        }
-    }
-}
-
-fn limits(value: &Value) -> Result<Map<String, Value>, Reason> {
-    match value {
-        Value::Object(limits) => Ok(limits.clone()),
-        Value::Array(none) if none.is_empty() => Ok(Map::new()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(format!("limits must be an object, and are {value}"))
-        }
-    }
-}
-
-/// Takes the named limits, whole numbers all.
-fn numbers<const N: usize>(
-    limits: &Map<String, Value>,
-    names: [&str; N],
-) -> Result<[Option<i64>; N], Reason> {
-    if let Some(unknown) = limits.keys().find(|key| !names.contains(&key.as_str())) {
-        return Err(format!("there is no limit `{unknown}`"));
-    }
-    let mut found = [None; N];
-    for (slot, name) in found.iter_mut().zip(names) {
-        *slot = match limits.get(name) {
-            None | Some(Value::Null) => None,
-            Some(value) => {
-                Some(value.as_i64().ok_or_else(|| format!("`{name}` must be a number: {value}"))?)
-            }
+    /// The named limits of a field, whole numbers all; `None` without any.
+    fn limits<const N: usize>(
+        &self,
+        field: &str,
+        names: [&str; N],
+    ) -> Result<Option<[Option<i64>; N]>, Reason> {
+        let limits = match self.get(field) {
+            None => return Ok(None),
+            Some(Value::Array(none)) if none.is_empty() => return Ok(None),
+            Some(Value::Object(limits)) => limits,
+            Some(other) => return Err(format!("limits must be an object, and are {other}")),
         };
+        if let Some(unknown) = limits.keys().find(|key| !names.contains(&key.as_str())) {
+            return Err(format!("there is no limit `{unknown}`"));
+        }
+        let mut found = [None; N];
+        for (slot, name) in found.iter_mut().zip(names) {
+            *slot = self.within(limits).number(name)?;
+        }
+        Ok((!limits.is_empty()).then_some(found))
     }
-    Ok(found)
+}
+
+/// A number without a fraction that is written as if it had one.
+#[expect(clippy::cast_possible_truncation, reason = "what is cut off is compared")]
+fn whole(value: &Value) -> Option<i64> {
+    let number = value.as_f64().filter(|number| number.abs() < 9e15 && number.fract() == 0.0)?;
+    Some(number as i64)
 }
 
 /// The changes that an object of this list asks for.
@@ -159,7 +213,7 @@ pub(super) fn wanted(
 
 /// An object whose fields may be anything.
 fn described(importer: &Importer<'_>, list: &str, object: &Fields<'_>) -> String {
-    let text = |field| object.0.get(field).and_then(Value::as_str);
+    let text = |field| object.object.get(field).and_then(Value::as_str);
     let mut described = list.strip_suffix("ies").map_or_else(
         || list.strip_suffix('s').unwrap_or(list).to_owned(),
         |start| format!("{start}y"),
@@ -168,7 +222,7 @@ fn described(importer: &Importer<'_>, list: &str, object: &Fields<'_>) -> String
     if let Some(name) = described_by.into_iter().find_map(text) {
         described.push_str(&format!(" '{name}'"));
     }
-    if let Some(vhost) = importer.into.as_deref().or_else(|| text("vhost")) {
+    if let Some(vhost) = importer.rules.into.map(Name::as_str).or_else(|| text("vhost")) {
         described.push_str(&format!(" in vhost '{vhost}'"));
     }
     described
@@ -176,7 +230,7 @@ fn described(importer: &Importer<'_>, list: &str, object: &Fields<'_>) -> String
 
 /// The virtual host an object is in.
 fn vhost_of(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Name, Reason> {
-    if let Some(vhost) = &importer.into {
+    if let Some(vhost) = importer.rules.into {
         return Ok(vhost.clone());
     }
     let name = object.optional("vhost")?.map(Name::from);
@@ -194,8 +248,8 @@ fn vhost_of(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Name, Reason
 fn user(importer: &mut Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let name = object.name("name")?;
     let (password, tags) = (password(importer, &name, object)?, object.names("tags")?);
-    let [max_connections, max_channels] =
-        numbers(&object.limits("limits")?, ["max-connections", "max-channels"])?;
+    let limits = object.limits("limits", ["max-connections", "max-channels"])?;
+    let [max_connections, max_channels] = limits.unwrap_or_default();
     let limits = UserLimits { max_connections, max_channels };
     let user = || name.clone();
     let mut commands = if importer.import.then.user(&name).is_some() {
@@ -221,14 +275,14 @@ fn password(
         let is_so = |hash: &&PasswordHash| hash.verify(password.as_bytes());
         return Ok(match present.filter(is_so) {
             Some(hash) => hash.clone(),
-            None => PasswordHash::by(importer.hashing, (importer.salt)(), password),
+            None => PasswordHash::by(importer.rules.hashing, (importer.salt)(), password),
         });
     }
     let algorithm = match object.optional("hashing_algorithm")? {
         Some(name) => HashAlgorithm::of_name(name)
             .ok_or_else(|| format!("the hashing algorithm `{name}` is not known"))?,
         None if importer.hashes_are_old => HashAlgorithm::Md5,
-        None => importer.hashing,
+        None => importer.rules.hashing,
     };
     let hash = object.optional("password_hash")?.unwrap_or_default();
     PasswordHash::from_base64(algorithm, hash)
@@ -245,7 +299,7 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
         Some(Value::Object(metadata)) => metadata,
         Some(other) => return Err(format!("`metadata` must be an object, and is {other}")),
     };
-    let inner = Fields(metadata);
+    let inner = object.within(metadata);
     let either = |field: &str| {
         if object.get(field).is_some() { object } else { &inner }
     };
@@ -269,17 +323,24 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     } else {
         Command::CreateVhost { vhost: name.clone(), metadata }
     });
-    let limits = object.limits("limits")?;
-    if !limits.is_empty() {
-        wanted.commands.push(vhost_limits(name, &limits)?);
+    // COMPAT: who makes a virtual host may use it.
+    let importer_there =
+        importer.rules.importer.filter(|it| importer.import.then.user(it).is_some());
+    if let Some(user) = importer_there.filter(|_| !exists) {
+        let [configure, write, read] = [".*"; 3].map(str::to_owned);
+        let (user, vhost) = (Name::from(user), name.clone());
+        wanted.commands.push(Command::SetPermissions { user, vhost, configure, write, read });
     }
+    wanted.commands.extend(vhost_limits(name, object, "limits")?);
     Ok(wanted)
 }
 
-fn vhost_limits(vhost: Name, limits: &Map<String, Value>) -> Result<Command, Reason> {
-    let [max_connections, max_queues] = numbers(limits, ["max-connections", "max-queues"])?;
-    let limits = VhostLimits { max_connections, max_queues };
-    Ok(Command::SetVhostLimits { vhost, limits })
+fn vhost_limits(vhost: Name, object: &Fields<'_>, field: &str) -> Result<Option<Command>, Reason> {
+    let limits = object.limits(field, ["max-connections", "max-queues"])?;
+    Ok(limits.map(|[max_connections, max_queues]| {
+        let limits = VhostLimits { max_connections, max_queues };
+        Command::SetVhostLimits { vhost, limits }
+    }))
 }
 
 fn permissions(object: &Fields<'_>) -> Result<Wanted, Reason> {
@@ -293,7 +354,7 @@ fn permissions(object: &Fields<'_>) -> Result<Wanted, Reason> {
 
 fn topic_permissions(object: &Fields<'_>) -> Result<Wanted, Reason> {
     let (user, vhost) = (object.name("user")?, object.name("vhost")?);
-    let exchange = object.name("exchange")?;
+    let exchange = object.resource_name("exchange")?;
     let what =
         format!("topic permissions of user '{user}' at exchange '{exchange}' in vhost '{vhost}'");
     let text = |field| object.text(field).map(str::to_owned);
@@ -310,10 +371,13 @@ fn json(value: &Value) -> Result<Json, Reason> {
 fn parameter(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let vhost = vhost_of(importer, object)?;
     let (component, name) = (object.name("component")?, object.name("name")?);
-    let value = object.0.get("value").ok_or("`value` is missing")?;
+    let value = object.object.get("value").ok_or("`value` is missing")?;
     let what = format!("parameter '{name}' of '{component}' in vhost '{vhost}'");
     if (component.as_str(), name.as_str()) == VHOST_LIMITS {
-        return Ok(Wanted::new(what, vec![vhost_limits(vhost, &limits(value)?)?]));
+        let none = VhostLimits::default();
+        let command = vhost_limits(vhost.clone(), object, "value")?;
+        let command = command.unwrap_or(Command::SetVhostLimits { vhost, limits: none });
+        return Ok(Wanted::new(what, vec![command]));
     }
     let scope = match component.as_str() {
         OPERATOR_POLICY => Some(PolicyScope::Operator),
@@ -324,12 +388,27 @@ fn parameter(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Rea
         let Value::Object(value) = value else {
             return Err("`value` must be an object".to_owned());
         };
-        return policy_in((vhost, name), scope, &Fields(value));
+        return policy_in((vhost, name), (scope, importer.rules.is_strict), &object.within(value));
     }
     // COMPAT: as in RabbitMQ without the plugin that the parameter is for.
-    let warnings = vec![format!("left out: component {component} not found")];
-    Ok(Wanted { what, warnings, ..Wanted::default() })
+    let why = format!("component {component} not found");
+    if OF_PLUGINS.contains(&component.as_str()) {
+        let warnings = vec![format!("left out: {why}")];
+        return Ok(Wanted { what, warnings, ..Wanted::default() });
+    }
+    Ok(Wanted::refused(what, why))
 }
+
+/// Components of plugins that RabbitMQ has, and settings in policies that are for them.
+const OF_PLUGINS: [&str; 7] = [
+    "shovel",
+    "federation-upstream",
+    "federation-upstream-set",
+    "federation",
+    "federation-upstream-pattern",
+    "federation-max-hops",
+    "exchange-delete-in-progress",
+];
 
 fn global_parameter(object: &Fields<'_>) -> Result<Wanted, Reason> {
     let name = object.name("name")?;
@@ -337,20 +416,20 @@ fn global_parameter(object: &Fields<'_>) -> Result<Wanted, Reason> {
         return Ok(Wanted::nothing());
     }
     let what = format!("global parameter '{name}'");
-    let value = json(object.0.get("value").ok_or("`value` is missing")?)?;
+    let value = json(object.object.get("value").ok_or("`value` is missing")?)?;
     Ok(Wanted::new(what, vec![Command::SetGlobalParameter { name, value }]))
 }
 
 fn policy(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let place = (vhost_of(importer, object)?, object.name("name")?);
-    policy_in(place, PolicyScope::User, object)
+    policy_in(place, (PolicyScope::User, importer.rules.is_strict), object)
 }
 
 /// Settings that are not known any more, as those of mirrored queues, are left out: a policy must not
 /// keep a document of an older version from being imported.
 fn policy_in(
     (vhost, name): (Name, Name),
-    scope: PolicyScope,
+    (scope, is_strict): (PolicyScope, bool),
     object: &Fields<'_>,
 ) -> Result<Wanted, Reason> {
     let kind = match scope {
@@ -363,6 +442,12 @@ fn policy_in(
     };
     let (known, unknown): (Map<_, _>, Map<_, _>) = (definition.clone().into_iter())
         .partition(|(key, _)| PolicySpec::is_known_setting(key, scope));
+    let refused: Vec<&str> =
+        unknown.keys().map(String::as_str).filter(|key| !OF_PLUGINS.contains(key)).collect();
+    if is_strict && !refused.is_empty() {
+        let why = format!("{} are not recognised policy settings", refused.join(", "));
+        return Ok(Wanted::refused(wanted.what, why));
+    }
     for key in unknown.keys() {
         wanted.warnings.push(format!("the setting `{key}` is left out: it is not known"));
     }
@@ -370,12 +455,11 @@ fn policy_in(
         wanted.warnings.push("left out: no setting remains".to_owned());
         return Ok(wanted);
     }
-    let priority = match object.get("priority") {
-        None => 0,
-        Some(value) => {
-            value.as_i64().ok_or_else(|| format!("{value} priority must be a number"))?
-        }
+    let not_a_number = |_| {
+        let given = object.get("priority").cloned().unwrap_or_default();
+        format!("{given} priority must be a number")
     };
+    let priority = object.number("priority").map_err(not_a_number)?.unwrap_or_default();
     let apply_to = object.optional("apply-to")?.unwrap_or("all");
     let policy = PolicySpec {
         name,
@@ -389,12 +473,12 @@ fn policy_in(
 }
 
 fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let (vhost, name) = (vhost_of(importer, object)?, object.name("name")?);
+    let (vhost, name) = (vhost_of(importer, object)?, object.resource_name("name")?);
     let resource = Resource::queue(&vhost, &name);
     if is_reserved(&name) || object.flag("exclusive", false)? {
         return Ok(Wanted::left_out(&resource, "it belongs to a connection or to the broker"));
     }
-    let arguments = table::from_json(object.get("arguments"))?;
+    let arguments = object.arguments()?;
     let command = Command::DeclareQueue(QueueDeclare {
         vhost,
         name,
@@ -409,7 +493,7 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
 }
 
 fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let (vhost, name) = (vhost_of(importer, object)?, object.name("name")?);
+    let (vhost, name) = (vhost_of(importer, object)?, object.resource_name("name")?);
     if name.is_empty() || is_reserved(&name) {
         // They are there from the start.
         return Ok(Wanted::nothing());
@@ -419,7 +503,8 @@ fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reas
         Ok(kind) => kind,
         Err(MetaError::UnknownExchangeType(kind)) => {
             let why = format!("exchanges of type `{kind}` are not offered");
-            return Ok(Wanted::left_out(&resource, &why));
+            let left_out = Some(resource.to_string());
+            return Ok(Wanted { left_out, ..Wanted::refused(resource.to_string(), why) });
         }
         Err(error) => return Err(error.to_string()),
     };
@@ -430,21 +515,26 @@ fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reas
         durable: object.flag("durable", true)?,
         auto_delete: object.flag("auto_delete", false)?,
         internal: object.flag("internal", false)?,
-        arguments: table::from_json(object.get("arguments"))?,
+        arguments: object.arguments()?,
     });
     Ok(Wanted::new(resource.to_string(), vec![command]))
 }
 
 fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let (vhost, source) = (vhost_of(importer, object)?, object.name("source")?);
+    let (vhost, source) = (vhost_of(importer, object)?, object.resource_name("source")?);
     if source.is_empty() {
         // Every queue has that binding.
         return Ok(Wanted::nothing());
     }
-    let name = object.name("destination")?;
+    let name = object.resource_name("destination")?;
     let kind = object.text("destination_type")?;
     let what = format!("binding from exchange '{source}' to {kind} '{name}' in vhost '{vhost}'");
     let destination = match kind {
+        // COMPAT: such a queue is not imported, and one of that name is another client's.
+        "queue" if is_reserved(&name) => {
+            let warnings = vec!["left out: the queue belongs to the broker".to_owned()];
+            return Ok(Wanted { what, warnings, ..Wanted::default() });
+        }
         "queue" => DestinationName::Queue(name),
         "exchange" => DestinationName::Exchange(name),
         other => return Err(format!("`destination_type` cannot be `{other}`")),
@@ -460,7 +550,7 @@ fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reaso
         source,
         destination,
         key: RoutingKey::from(object.optional("routing_key")?.unwrap_or_default()),
-        arguments: table::from_json(object.get("arguments"))?,
+        arguments: object.arguments()?,
         by: None,
     });
     commands.push(command);

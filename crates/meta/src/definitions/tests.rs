@@ -19,14 +19,10 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-fn planned(state: &State, document: &Value, into: Option<&str>) -> Result<Import, ImportError> {
-    import(
-        state,
-        document.to_string().as_bytes(),
-        into.map(Name::from).as_ref(),
-        SHA_256,
-        &mut || [1, 2, 3, 4],
-    )
+fn planned(state: &State, document: &Value, into: Option<&str>) -> Result<Import, ImportErrors> {
+    let into = into.map(Name::from);
+    let rules = ImportRules { into: into.as_ref(), hashing: SHA_256, ..ImportRules::default() };
+    import(state, document.to_string().as_bytes(), rules, &mut || [1, 2, 3, 4])
 }
 
 /// Imports a document; its warnings.
@@ -136,8 +132,8 @@ fn passwords_before_3_6_were_hashed_with_md5() {
     take(&mut state, &document, None);
     assert!(state.user("u").unwrap().password.verify(b"hare"));
     // Another salt is no change.
-    let again =
-        import(&state, document.to_string().as_bytes(), None, SHA_256, &mut || [9; 4]).unwrap();
+    let rules = ImportRules { hashing: SHA_256, ..ImportRules::default() };
+    let again = import(&state, document.to_string().as_bytes(), rules, &mut || [9; 4]).unwrap();
     assert_eq!(again.steps, []);
 }
 
@@ -153,7 +149,8 @@ fn passwords_are_hashed_as_the_node_is_told() {
     ]});
     let mut state = State::new();
     let text = document.to_string();
-    let import = import(&state, text.as_bytes(), None, HashAlgorithm::Sha512, &mut || [1, 2, 3, 4]);
+    let rules = ImportRules { hashing: HashAlgorithm::Sha512, ..ImportRules::default() };
+    let import = import(&state, text.as_bytes(), rules, &mut || [1, 2, 3, 4]);
     for step in import.unwrap().steps {
         state.apply(Now::default(), &step.command).unwrap();
     }
@@ -250,6 +247,131 @@ fn limits_do_not_keep_what_was_there_before_them() {
 }
 
 /// Nothing of a document is done when something in it cannot be: here there is nothing else.
+#[test]
+fn what_can_only_mean_one_thing_is_taken_for_it_and_told() {
+    let document = json!({
+        "users": [{"name": "u", "limits": {"max-connections": "3", "max-channels": 4.0}, "tags": null}],
+        "vhosts": [{"name": "/", "description": null, "limits": {"max-queues": null}, "metadata": null}],
+        "queues": [
+            {"vhost": "/", "name": "a\r\nb", "durable": "true", "arguments": {"x-queue-type": ""}},
+            {"vhost": "/", "name": "c", "auto_delete": null, "arguments": {"x-queue-type": "undefined"}},
+            {"vhost": "/", "name": "d", "arguments": {"x-queue-type": null}},
+            {"vhost": "/", "name": "amq.gen-1"},
+        ],
+        "exchanges": [{"vhost": "/", "name": "x\n", "type": "fanout", "internal": "false", "arguments": null}],
+        "bindings": [
+            {"vhost": "/", "source": "x\n", "destination": "a\nb", "destination_type": "queue"},
+            {"vhost": "/", "source": "x", "destination": "amq.gen-1", "destination_type": "queue"},
+            {"vhost": "/", "source": "x", "destination": "amq.gen-2", "destination_type": "queue"},
+        ],
+        "policies": [{"vhost": "/", "name": "p", "pattern": ".*", "priority": 2.0, "apply-to": null,
+                      "definition": {"max-length": 5}}],
+    });
+    let (state, warnings) = imported(&document.to_string());
+    let limits = state.user("u").unwrap().limits;
+    assert_eq!(limits, UserLimits { max_connections: Some(3), max_channels: Some(4) });
+    for queue in ["ab", "c", "d"] {
+        let queue = state.queue("/", queue).unwrap();
+        assert!(queue.durable && queue.arguments.get(b"x-queue-type").is_none(), "{queue:?}");
+    }
+    assert!(!state.exchange("/", "x").unwrap().internal);
+    assert_eq!(state.vhost("/").unwrap().routes.bindings().count(), 1);
+    let policy = state.vhost("/").unwrap().policies.get(PolicyScope::User, "p").unwrap();
+    assert_eq!(policy.spec.priority, 2);
+    for told in [
+        "user 'u': `max-connections` is \"3\", and taken for 3",
+        "user 'u': `max-channels` is 4.0, and taken for 4",
+        "queue 'ab' in vhost '/': `durable` is \"true\", and taken for true",
+        "queue 'c' in vhost '/': `x-queue-type` is \"undefined\", and taken for the default type",
+        "queue 'd' in vhost '/': `x-queue-type` is null, and taken for the default type",
+        "exchange 'x' in vhost '/': `internal` is \"false\", and taken for false",
+        "policy 'p' in vhost '/': `priority` is 2.0, and taken for 2",
+        "binding from exchange 'x' to queue 'amq.gen-2' in vhost '/': left out: the queue belongs to the broker",
+    ] {
+        assert!(warnings.iter().any(|it| it == told), "{told}: {warnings:#?}");
+    }
+}
+
+#[test]
+fn every_refusal_is_told_but_not_what_follows_from_one() {
+    let document = json!({
+        "vhosts": [{"name": "/"}],
+        "queues": [
+            {"vhost": "/", "name": "a", "arguments": {"x-max-length": -1}},
+            {"vhost": "/", "name": "b", "durable": "perhaps"},
+            {"vhost": "/", "name": "c"},
+        ],
+        "bindings": [
+            {"vhost": "/", "source": "amq.direct", "destination": "a", "destination_type": "queue"},
+            {"vhost": "/", "source": "nowhere", "destination": "c", "destination_type": "queue"},
+        ],
+    });
+    let told = refused(&State::new(), &document);
+    let objects: Vec<&str> = told.lines().map(|line| line.split(':').next().unwrap()).collect();
+    let binding = "binding from exchange 'nowhere' to queue 'c' in vhost '/'";
+    assert_eq!(objects, ["queue 'a' in vhost '/'", "queue 'b' in vhost '/'", binding], "{told}");
+    let many: Vec<Value> =
+        (0..1_234).map(|n| json!({"vhost": "none", "name": n.to_string()})).collect();
+    let told = refused(&State::new(), &json!({"queues": many}));
+    assert_eq!((told.lines().count(), told.lines().last()), (1_001, Some("and 234 more")));
+}
+
+/// COMPAT: over HTTP as with RabbitMQ; what its plugins would take is left out all the same.
+#[test]
+fn what_rabbitmq_refuses_can_be_refused() {
+    let document = json!({
+        "vhosts": [{"name": "/"}],
+        "policies": [{"vhost": "/", "name": "ha", "pattern": ".*", "definition": {"ha-mode": "all", "max-length": 1}}],
+        "parameters": [
+            {"vhost": "/", "component": "shovel", "name": "s", "value": {}},
+            {"vhost": "/", "component": "nonsense", "name": "n", "value": {}},
+        ],
+        "exchanges": [{"vhost": "/", "name": "x", "type": "x-nonsense", "arguments": {}}],
+    });
+    let rules = ImportRules { is_strict: true, ..ImportRules::default() };
+    let text = document.to_string();
+    let refused =
+        import(&State::new(), text.as_bytes(), rules, &mut || [0; 4]).unwrap_err().to_string();
+    let mut lines: Vec<&str> = refused.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "exchange 'x' in vhost '/': exchanges of type `x-nonsense` are not offered",
+            "parameter 'n' of 'nonsense' in vhost '/': component nonsense not found",
+            "policy 'ha' in vhost '/': ha-mode are not recognised policy settings",
+        ]
+    );
+    let (state, warnings) = imported(&text);
+    assert_eq!(warnings.len(), 4, "{warnings:#?}");
+    assert!(state.vhost("/").is_some());
+}
+
+#[test]
+fn the_importer_may_use_virtual_hosts_that_are_made() {
+    let document = json!({
+        "users": [{"name": "u"}],
+        "vhosts": [{"name": "/"}, {"name": "v"}],
+        "permissions": [{"user": "u", "vhost": "v", "configure": "", "write": "", "read": "^r"}],
+    });
+    let rules = ImportRules { importer: Some("u"), ..ImportRules::default() };
+    let mut state = State::new();
+    let planned = import(&state, document.to_string().as_bytes(), rules, &mut || [0; 4]).unwrap();
+    for step in planned.steps {
+        state.apply(Now::default(), &step.command).unwrap();
+    }
+    let of = |vhost| {
+        let found = state.user("u").unwrap().permissions_in(vhost).unwrap();
+        [found.configure.as_str(), found.write.as_str(), found.read.as_str()].map(str::to_owned)
+    };
+    assert_eq!(of("/"), [".*"; 3]);
+    assert_eq!(of("v"), ["", "", "^r"]);
+    let rules = ImportRules { importer: Some("nobody"), ..ImportRules::default() };
+    assert!(
+        import(&State::new(), br#"{"vhosts": [{"name": "v"}]}"#, rules, &mut || [0; 4]).is_ok()
+    );
+}
+
 fn check_refusals(cases: &[(&str, Value, &str)]) {
     let (state, _) = imported(r#"{"vhosts": [{"name": "v"}], "users": [{"name": "u"}]}"#);
     for (list, object, told) in cases {

@@ -20,7 +20,7 @@ fn what_is_bound_to_the_nodes_own_exchanges_comes_back() {
     let origin = Origin { rabbitmq_version: "4.3.6", product_version: "1", cluster_name: "c" };
     let document = serde_json::to_vec(&definitions::export(s, origin)).unwrap();
     let mut copy = State::new();
-    let import = definitions::import(&copy, &document, None, Default::default(), &mut || [0; 4]);
+    let import = definitions::import(&copy, &document, Default::default(), &mut || [0; 4]);
     for step in import.unwrap().steps {
         apply(&mut copy, step.command).unwrap();
     }

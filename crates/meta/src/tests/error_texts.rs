@@ -430,6 +430,7 @@ fn a_node_takes_only_so_much() {
         queues: Some(1),
         exchanges: Some(7),
         no_transient_queues: false,
+        no_local_random: true,
         types: NodeQueueTypes::default(),
     };
     let told = |s: &State, command: &Command| {
@@ -451,6 +452,9 @@ fn a_node_takes_only_so_much() {
             "cannot declare exchange 'x' in vhost '/': exchange limit of 7 is reached".to_owned()
         ))
     );
+    let random = Command::DeclareExchange(exchange("r", ExchangeKind::LocalRandom));
+    let disabled = "x-local-random exchange is disabled by configuration".to_owned();
+    assert_eq!(told(s, &random), Some((PreconditionFailed, disabled)));
     let existing = Command::DeclareExchange(exchange("amq.direct", ExchangeKind::Direct));
     assert_eq!(told(s, &existing), None);
     let create = |vhost: &str| Command::CreateVhost {

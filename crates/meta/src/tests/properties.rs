@@ -344,7 +344,7 @@ proptest! {
         let document = definitions::export(&state, origin);
         let import = |state: &State| {
             let document = serde_json::to_vec(&document).unwrap();
-            definitions::import(state, &document, None, Default::default(), &mut || [0; 4]).unwrap()
+            definitions::import(state, &document, Default::default(), &mut || [0; 4]).unwrap()
         };
         let mut copy = State::new();
         for step in import(&copy).steps {

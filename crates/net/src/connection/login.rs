@@ -6,7 +6,7 @@ use crate::places::Place;
 use crate::server::Server;
 use auth::{AuthenticatedUser, Credentials, NoName, Refused};
 use broker::{Identity, Interrupt, Session, TlsPeer};
-use edge::{AuthFailure, Login, Mechanism, TaskOutbox};
+use edge::{AuthFailure, Login, Mechanism, Proof, TaskOutbox};
 use session::{Error, ErrorKind, Table};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,8 @@ impl Task {
             (Err(refused), _) => {
                 let mechanism = login.mechanism;
                 self.entry.refusal = Some(format!("{mechanism} login refused: {refused}"));
-                Err(AuthFailure::Refused)
+                let is_malformed = refused == Refused::Malformed;
+                Err(if is_malformed { AuthFailure::Malformed } else { AuthFailure::Refused })
             }
         };
         self.front.authenticated(self.server.clock.now(), result);
@@ -106,8 +107,9 @@ impl Task {
         login: &Login,
     ) -> Result<Result<AuthenticatedUser, Refused>, Disconnect> {
         let (peer, user) = (self.name.client_ip(), login.user.as_bytes());
-        let credentials = match &login.password {
-            None => {
+        let credentials = match &login.proof {
+            Proof::Malformed => return Ok(Err(Refused::Malformed)),
+            Proof::Nothing => {
                 let view = self.server.broker.view();
                 let is_external = login.mechanism == Mechanism::External.as_str();
                 let credentials = if is_external {
@@ -117,7 +119,7 @@ impl Task {
                 };
                 return Ok(self.server.auth.login(credentials, Some(peer), &view.meta).await);
             }
-            Some(password) => Credentials::Password { username: user, password },
+            Proof::Password(password) => Credentials::Password { username: user, password },
         };
         let server = Arc::clone(&self.server);
         let view = server.broker.view();

@@ -37,6 +37,8 @@ pub(super) enum Kind {
     NamedTime(fn(&mut Draft, &str, u64)),
     TextOrNone(fn(&mut Draft, Option<&str>)),
     Address(fn(&mut Draft, &str, ListenAddress)),
+    /// An address with its port, or `none`.
+    AddressOrNone(fn(&mut Draft, Option<ListenAddress>)),
     /// One of these words.
     Word(&'static [&'static str], fn(&mut Draft, &str)),
     NamedWord(&'static [&'static str], fn(&mut Draft, &str, &str)),
@@ -100,6 +102,8 @@ impl Kind {
             Self::NamedTime(set) => set(draft, name, units::milliseconds(value)?),
             Self::TextOrNone(set) => set(draft, Some(value).filter(|text| *text != "none")),
             Self::Address(set) => set(draft, name, units::listen_address(value)?),
+            Self::AddressOrNone(set) if value == "none" => set(draft, None),
+            Self::AddressOrNone(set) => set(draft, Some(units::listen_address(value)?)),
             Self::Nothing(set) => (value == "none").then(|| set(draft))?,
             Self::Level(set) => set(draft, LEVELS.iter().find(|(word, _)| *word == value)?.1),
             Self::Period(set) => set(draft, Period::parse_any(value)?),
@@ -149,6 +153,9 @@ impl Kind {
             Self::TextOrNone(_) => "text, or `none`".to_owned(),
             Self::Address(_) => {
                 "a port, or an IP address and port as in `127.0.0.1:5672`".to_owned()
+            }
+            Self::AddressOrNone(_) => {
+                "an IP address and port as in `127.0.0.1:15692`, or `none`".to_owned()
             }
             Self::Nothing(_) => "`none`".to_owned(),
             Self::Level(_) => {

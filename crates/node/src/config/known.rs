@@ -26,19 +26,17 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     ("management.require_auth_for_api_reference", "there is no such page"),
     (
-        "management.listener., prometheus.tcp.listener",
-        "the keys that took their place are `management.tcp`, `management.ssl` and `prometheus.tcp`",
-    ),
-    (
         "management.ssl.inactivity_timeout, management.ssl.shutdown_timeout, \
          management.tcp.inactivity_timeout, management.tcp.shutdown_timeout, \
          prometheus.ssl.inactivity_timeout, prometheus.ssl.shutdown_timeout, \
-         prometheus.tcp.inactivity_timeout, prometheus.tcp.shutdown_timeout",
+         prometheus.tcp.inactivity_timeout, prometheus.tcp.shutdown_timeout, \
+         management.listener.server.inactivity_timeout, management.listener.server.shutdown_timeout",
         "connections end by `request_timeout` and `idle_timeout`, and no process is left behind",
     ),
     (
-        "management.disable_basic_auth, management.oauth_, http_dispatch.auth_backends.",
-        "OAuth 2 and other sources of users are not there yet: nobody could log in but by name and password",
+        "management.oauth_",
+        "OAuth 2 is not there yet: users log in by name and password, or not at all with \
+         `management.disable_basic_auth = true`",
     ),
     (
         "management.credential_encryption_secret",
@@ -68,7 +66,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "a queue has one member, on this node",
     ),
     (
-        "ssl_options.key.",
+        "ssl_options.cert, ssl_options.key.",
         "certificates and keys are read from files: `ssl_options.certfile`, `ssl_options.keyfile`",
     ),
     (
@@ -77,7 +75,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "there is no renegotiation and nothing older than TLS 1.2",
     ),
     (
-        "ssl_options.dh, ssl_options.honor_ecc_order, ssl_options.psk_identity",
+        "ssl_options.dh, ssl_options.dhfile, ssl_options.honor_ecc_order, ssl_options.psk_identity",
         "keys are agreed on by elliptic curves, in the node's order",
     ),
     (
@@ -96,12 +94,17 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
 ];
 
+/// Whether `start` is the key, or its beginning up to a dot or an underscore.
+fn covers(start: &str, key: &str) -> bool {
+    key == start || start.ends_with(['.', '_']) && key.starts_with(start)
+}
+
 /// Why a key has nothing to set here.
 pub(super) fn without_effect(key: &str) -> Option<&'static str> {
     let own = tls::OWN.iter().find_map(|own| key.strip_prefix(own));
     let shared = own.map_or_else(|| key.to_owned(), |rest| format!("{}{rest}", tls::SHARED));
     let begins = |(starts, _): &&(&str, &str)| {
-        words(starts).any(|start| key.starts_with(start) || shared.starts_with(start))
+        words(starts).any(|start| covers(start, key) || covers(start, &shared))
     };
     WITHOUT_EFFECT.iter().find(begins).map(|(_, why)| *why)
 }
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn keys_without_effect_are_known_ones_that_are_not_declared() {
         for start in WITHOUT_EFFECT.iter().flat_map(|(starts, _)| words(starts)) {
-            let keys: Vec<&str> = known_keys().filter(|key| key.starts_with(start)).collect();
+            let keys: Vec<&str> = known_keys().filter(|key| covers(start, key)).collect();
             assert!(!keys.is_empty(), "{start}");
             for declared in option::all() {
                 assert!(!keys.contains(&declared.key()), "{}", declared.key());

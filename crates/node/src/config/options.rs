@@ -201,6 +201,11 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     )
     .also("connection_max"),
     row(
+        "ranch_connection_max = infinity",
+        Kind::IntegerOrInfinity("connections", |d, v| d.config.connection.accepted_max = v),
+        "The same, by another key; the lower one counts.",
+    ),
+    row(
         "channel_max_per_node = infinity",
         Kind::IntegerOrInfinity("channels", |d, v| d.config.limits.channels = v),
         "Most channels of all connections to this node.",
@@ -230,6 +235,11 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         Kind::Word(&["classic", "quorum", "stream"], |d, v| d.config.limits.queue_types.default = QueueKind::of_name(v).filter(|kind| *kind != QueueKind::Classic)),
         "The type of queues that name none, where their virtual host names none either: `classic`, \
          `quorum` or `stream`. Queues that are exclusive, auto-delete or not durable are classic.",
+    ),
+    row(
+        "exchange_types.local_random.enabled = true",
+        Kind::Flag(|d, v| d.config.limits.no_local_random = !v),
+        "Whether exchanges of the type `x-local-random` may be declared. Those that are there stay.",
     ),
     row(
         "queue_types.classic.enabled = true",
@@ -318,6 +328,9 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row("auth_backends.$num.authn", Kind::AuthBackend, "The same for authentication alone."),
     row("auth_backends.$num.authz", Kind::AuthBackend, "The same for authorization alone."),
+    row("http_dispatch.auth_backends.$num", Kind::AuthBackend, "The same for the HTTP API."),
+    row("http_dispatch.auth_backends.$num.authn", Kind::AuthBackend, "The same for authentication there."),
+    row("http_dispatch.auth_backends.$num.authz", Kind::AuthBackend, "The same for authorization there."),
     row(
         "loopback_users",
         Kind::Nothing(|d| d.no_loopback_users = true),
@@ -545,6 +558,11 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "vm_memory_high_watermark.absolute",
         Kind::Memory(|d, v| d.memory_high.absolute = Some(v)),
         "Used memory above which publishers are stopped. Counts before the relative one.",
+    ),
+    row(
+        "total_memory_available_override_value",
+        Kind::Memory(|d, v| d.config.resources.total_memory = Some(v)),
+        "The memory that shares of memory are of; the machine's when not set.",
     ),
     row(
         "disk_free_limit.relative",

@@ -110,6 +110,7 @@ fn every_option_finds_its_field() {
             channel_max: 100,
             max_message_size: 1000,
             max_connections: Some(5),
+            accepted_max: None,
             immediate: Immediate::Honour,
         },
         access: Access {
@@ -127,6 +128,7 @@ fn every_option_finds_its_field() {
         resources: Resources {
             memory_high: Threshold::Bytes(1 << 30),
             disk_free: Threshold::OfMemory(1.5),
+            total_memory: None,
         },
         storage: Storage {
             embed_below: 1024,
@@ -152,7 +154,8 @@ fn definitions_and_their_limits_find_their_fields() {
          definitions.import_backend = local_filesystem\ndefinitions.skip_if_unchanged = true\n\
          channel_max_per_node = 1\nconsumer_max_per_channel = 2\nvhost_max = 3\n\
          cluster_queue_limit = 4\ncluster_exchange_limit = 5\n\
-         deprecated_features.permit.global_qos = true\n",
+         deprecated_features.permit.global_qos = true\n\
+         exchange_types.local_random.enabled = false\n",
     );
     let limits = NodeLimits {
         channels: Some(1),
@@ -160,12 +163,45 @@ fn definitions_and_their_limits_find_their_fields() {
         vhosts: Some(3),
         queues: Some(4),
         queue_types: NodeQueueTypes::default(),
+        no_local_random: true,
         exchanges: Some(5),
         permits: BTreeMap::from([("global_qos".to_owned(), true)]),
     };
     let imported = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
     let definitions = Definitions { imported, ..Config::standard().definitions };
     assert_eq!(changed, Config { limits, definitions, ..Config::standard() });
+}
+
+#[test]
+fn keys_that_keep_somebody_out_count_by_every_name() {
+    let limits = config("ranch_connection_max = 3\nmax_connections = 5\n").connection;
+    assert_eq!((limits.max_connections, limits.accepted_max), (Some(3), None));
+    let resources = config(
+        "total_memory_available_override_value = 1000\nvm_memory_high_watermark.relative = 0.5\n\
+         disk_free_limit.relative = 2.0\n",
+    )
+    .resources;
+    assert_eq!(resources.memory_high, Threshold::Bytes(500));
+    assert_eq!(resources.disk_free, Threshold::Bytes(2000));
+    let http = config(
+        "management.disable_basic_auth = true\nhttp_dispatch.auth_backends.1 = internal\n\
+         prometheus.tcp.port = 1\nprometheus.tcp.listener = 127.0.0.1:2\n\
+         management.listener.ip = ::1\nmanagement.listener.port = 3\nmanagement.listener.ssl = true\n\
+         management.listener.server.max_keepalive = 4\nmanagement.listener.ssl_opts.verify = verify_peer\n",
+    );
+    assert!(http.http.settings.restrictions.refuses_passwords);
+    let HttpListeners { tcp, older, .. } = http.http.metrics;
+    assert_eq!((tcp.ip.as_deref(), tcp.port), (Some("127.0.0.1"), Some(2)));
+    assert_eq!(older, HttpAddress::default());
+    let HttpListeners { older, older_has_tls, .. } = http.http.api;
+    assert_eq!(
+        (older.ip.as_deref(), older.port, older_has_tls),
+        (Some("::1"), Some(3), Some(true))
+    );
+    assert_eq!(older.limits.requests_max, 4);
+    let [.., of_older, _] = http.listeners.tls.own;
+    assert_eq!(of_older.map(|options| options.verify), Some(::tls::Verify::IfShown));
+    assert!(error("http_dispatch.auth_backends.1 = ldap").contains("only the node's own users"));
 }
 
 #[test]
@@ -238,7 +274,7 @@ fn tls_finds_its_fields() {
         ssl: vec![ListenAddress::Every(5671)],
         stream_ssl: vec![ListenAddress::Every(5551)],
         tls_handshake_timeout_ms: 5_000,
-        tls: TlsOptions { shared: tls, own: [None, Some(own), None] },
+        tls: TlsOptions { shared: tls, own: [None, Some(own), None, None] },
         ..Config::standard().listeners
     };
     let cert_login = LoginFrom::San(::tls::SanKind::Email, 3);

@@ -7,9 +7,10 @@ use tls::{LoginFrom, Options, SanKind, Verify};
 
 /// The keys that all listeners share.
 pub(super) const SHARED: &str = "ssl_options";
-/// Those that listeners may have in their place, with the same names behind them: of HTTP, of Prometheus; and
-/// those of the syslog server, which share nothing.
-pub(super) const OWN: [&str; 3] = ["management.ssl", "prometheus.ssl", SYSLOG];
+/// Those that listeners may have in their place, with the same names behind them: of HTTP, of Prometheus, of
+/// HTTP by older keys; and those of the syslog server, which share nothing.
+pub(super) const OWN: [&str; 4] =
+    ["management.ssl", "prometheus.ssl", "management.listener.ssl_opts", SYSLOG];
 const SYSLOG: &str = "log.syslog.ssl_options";
 
 /// The settings of TLS listeners.
@@ -22,7 +23,7 @@ pub(crate) struct TlsOptions {
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self { shared: Options::new(SHARED), own: [None, None, None] }
+        Self { shared: Options::new(SHARED), own: [None, None, None, None] }
     }
 }
 
@@ -68,7 +69,7 @@ impl Default for TlsDraft {
             login_from: LoginFrom::DistinguishedName,
             san: (SanKind::Dns, 0),
             keys: Keys::new(SHARED),
-            own: [None, None, None],
+            own: [None, None, None, None],
         }
     }
 }

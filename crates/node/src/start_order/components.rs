@@ -146,6 +146,7 @@ fn limits(config: &Config) -> Limits {
             queues: of.queues,
             exchanges: of.exchanges,
             no_transient_queues: of.permits.get("transient_nonexcl_queues") == Some(&false),
+            no_local_random: of.no_local_random,
             types: of.queue_types,
         },
         channels: of.channels,

@@ -53,11 +53,26 @@ impl Listeners {
         shared: Option<&Arc<tls::Context>>,
     ) -> anyhow::Result<Self> {
         let mut bound = Self::default();
-        let kinds = KINDS.iter().zip(wanted(config));
-        for ((kind, wanted), listeners) in kinds.zip(&mut bound.of_kinds) {
-            let own;
-            (*listeners, own) = bind(kind, wanted, shared)?;
-            bound.own_tls.extend(own);
+        let api = &config.http.api;
+        let [of_api, ..] = planned(config);
+        if api.older != HttpAddress::default() && !of_api.iter().any(Planned::is_by_older_keys) {
+            tracing::warn!(
+                "`management.listener` has no effect beside both `management.tcp` and `management.ssl`"
+            );
+        }
+        for (planned, listeners) in planned(config).iter().zip(&mut bound.of_kinds) {
+            for planned in planned {
+                let tls = match planned.certificates {
+                    Certificates::None => None,
+                    Certificates::Shared => Some(shared.cloned().context("no certificates")?),
+                    Certificates::Own(options) => Some(super::tls_context(options)?),
+                };
+                if let (Some(tls), Certificates::Own(_)) = (&tls, planned.certificates) {
+                    bound.own_tls.push(Arc::clone(tls));
+                }
+                let limits = planned.address.limits;
+                listeners.extend(planned.listen()?.map(|socket| Listener { socket, tls, limits }));
+            }
         }
         Ok(bound)
     }
@@ -98,67 +113,135 @@ impl Listeners {
     }
 }
 
-/// The listeners that are wanted, with settings of TLS that are theirs alone.
-fn wanted(config: &Config) -> [(&HttpListeners, Option<&tls::Options>); KINDS.len()] {
-    let [of_api, of_metrics, _] = &config.listeners.tls.own;
-    [(&config.http.api, of_api.as_ref()), (&config.http.metrics, of_metrics.as_ref())]
+/// A listener to be opened.
+struct Planned<'c> {
+    /// The beginning of its keys.
+    key: String,
+    address: &'c HttpAddress,
+    /// Its port if none is given.
+    usual_port: u16,
+    certificates: Certificates<'c>,
+    /// Whether the node starts without it when its usual port is in use.
+    may_be_missing: bool,
+}
+
+/// The certificates of a listener.
+#[derive(Clone, Copy)]
+enum Certificates<'c> {
+    None,
+    /// Those of all listeners that name none.
+    Shared,
+    Own(&'c tls::Options),
+}
+
+impl<'c> From<Option<&'c tls::Options>> for Certificates<'c> {
+    fn from(own: Option<&'c tls::Options>) -> Self {
+        own.map_or(Self::Shared, Self::Own)
+    }
+}
+
+/// The listeners of each kind.
+fn planned(config: &Config) -> [Vec<Planned<'_>>; KINDS.len()] {
+    let [management, prometheus] = &KINDS;
+    let [of_api, of_metrics, of_older, _] = &config.listeners.tls.own;
+    [
+        plan(management, &config.http.api, (of_api.as_ref(), of_older.as_ref())),
+        plan(prometheus, &config.http.metrics, (of_metrics.as_ref(), None)),
+    ]
+}
+
+/// COMPAT: with TLS there is no port without, unless something is said of it. So it is with the older keys,
+/// which count for nothing where both of the newer ones are set.
+fn plan<'c>(
+    kind: &Kind,
+    HttpListeners { is_enabled, tcp, ssl, older, older_has_tls }: &'c HttpListeners,
+    (own, own_of_older): (Option<&'c tls::Options>, Option<&'c tls::Options>),
+) -> Vec<Planned<'c>> {
+    let nothing = HttpAddress::default();
+    let has_tcp = *tcp != nothing;
+    let has_tls = own.is_some() || *ssl != nothing;
+    let has_older = *older != nothing || older_has_tls.is_some() || own_of_older.is_some();
+    let plain = Planned {
+        key: format!("{}.tcp", kind.key),
+        address: tcp,
+        usual_port: kind.port,
+        certificates: Certificates::None,
+        may_be_missing: true,
+    };
+    let encrypted = Planned {
+        key: format!("{}.ssl", kind.key),
+        address: ssl,
+        usual_port: kind.tls_port,
+        certificates: own.into(),
+        may_be_missing: false,
+    };
+    let by_older_keys = Planned {
+        key: format!("{}.listener", kind.key),
+        address: older,
+        usual_port: kind.port,
+        certificates: match older_has_tls {
+            Some(true) => own_of_older.into(),
+            Some(false) | None => Certificates::None,
+        },
+        may_be_missing: false,
+    };
+    let all = [
+        (has_tls, encrypted),
+        (has_tcp || !(has_tls || has_older), plain),
+        (has_older && !(has_tcp && has_tls), by_older_keys),
+    ];
+    all.into_iter().filter(|(is_wanted, _)| *is_enabled && *is_wanted).map(|(_, it)| it).collect()
 }
 
 /// Whether there is one with TLS that has no settings of its own.
 pub(super) fn shares_certificates(config: &Config) -> bool {
-    let shares = |(wanted, own): &(&HttpListeners, Option<_>)| {
-        wanted.is_enabled && own.is_none() && wanted.ssl != HttpAddress::default()
-    };
-    wanted(config).iter().any(shares)
+    let shares = |planned: &Planned<'_>| matches!(planned.certificates, Certificates::Shared);
+    planned(config).iter().flatten().any(shares)
 }
 
-/// COMPAT: with TLS there is no port without, unless something is said of it.
-fn bind(
-    kind: &Kind,
-    (HttpListeners { is_enabled, tcp, ssl }, own): (&HttpListeners, Option<&tls::Options>),
-    shared: Option<&Arc<tls::Context>>,
-) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
-    if !is_enabled {
-        return Ok((Vec::new(), None));
-    }
-    let own = own.map(super::tls_context).transpose()?;
-    let has_tls = own.is_some() || *ssl != HttpAddress::default();
-    let mut listeners = Vec::new();
-    if let Some(tls) = own.as_ref().or(shared).filter(|_| has_tls) {
-        let HttpAddress { ip, port, limits } = ssl;
-        let address = address(&format!("{}.ssl", kind.key), ip, port.unwrap_or(kind.tls_port))?;
-        let socket = address
-            .listen(limits.backlog)
-            .with_context(|| format!("cannot listen on {address}"))?;
-        listeners.push(Listener { socket, tls: Some(Arc::clone(tls)), limits: *limits });
-    }
-    if !has_tls || *tcp != HttpAddress::default() {
-        let limits = tcp.limits;
-        listeners.extend(listen(kind, tcp)?.map(|socket| Listener { socket, tls: None, limits }));
-    }
-    Ok((listeners, own))
+/// Addresses that are none.
+pub(super) fn wrong_addresses(config: &Config) -> Vec<anyhow::Error> {
+    planned(config).iter().flatten().filter_map(|planned| planned.address().err()).collect()
 }
 
-fn address(key: &str, ip: &Option<String>, port: u16) -> anyhow::Result<ListenAddress> {
-    let Some(ip) = ip else { return Ok(ListenAddress::Every(port)) };
-    let ip: IpAddr = ip.parse().with_context(|| format!("`{key}.ip = {ip}` is no IP address"))?;
-    Ok(ListenAddress::One(SocketAddr::new(ip, port)))
+/// The settings of TLS that are those of one listener alone.
+pub(super) fn own_tls(config: &Config) -> Vec<&tls::Options> {
+    let certificates = planned(config).into_iter().flatten().map(|planned| planned.certificates);
+    let own = certificates.filter_map(|certificates| match certificates {
+        Certificates::Own(options) => Some(options),
+        Certificates::None | Certificates::Shared => None,
+    });
+    own.collect()
 }
 
-fn listen(
-    Kind { key, port: usual, .. }: &Kind,
-    HttpAddress { ip, port, limits }: &HttpAddress,
-) -> anyhow::Result<Option<TcpListener>> {
-    let address = address(&format!("{key}.tcp"), ip, port.unwrap_or(*usual))?;
-    match address.listen(limits.backlog) {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if port.is_none() => {
-            tracing::warn!(
-                "no listener on {address}: {error}; `{key}.tcp.port` says where else, \
-                 `{key}.enabled = false` that there is none"
-            );
-            Ok(None)
+impl Planned<'_> {
+    fn is_by_older_keys(&self) -> bool {
+        self.key.ends_with(".listener")
+    }
+
+    fn address(&self) -> anyhow::Result<ListenAddress> {
+        let HttpAddress { ip, port, .. } = self.address;
+        let port = port.unwrap_or(self.usual_port);
+        let Some(ip) = ip else { return Ok(ListenAddress::Every(port)) };
+        let parsed: IpAddr =
+            ip.parse().with_context(|| format!("`{}.ip = {ip}` is no IP address", self.key))?;
+        Ok(ListenAddress::One(SocketAddr::new(parsed, port)))
+    }
+
+    /// None where it may be missing, and has to be.
+    fn listen(&self) -> anyhow::Result<Option<TcpListener>> {
+        let address = self.address()?;
+        match address.listen(self.address.limits.backlog) {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if self.may_be_missing && self.address.port.is_none() => {
+                let key = self.key.trim_end_matches(".tcp");
+                tracing::warn!(
+                    "no listener on {address}: {error}; `{key}.tcp.port` says where else, \
+                     `{key}.enabled = false` that there is none"
+                );
+                Ok(None)
+            }
+            Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
         }
-        Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
     }
 }

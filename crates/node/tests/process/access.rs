@@ -5,7 +5,7 @@ use super::support::wait_until;
 use amqp091::method::{
     BasicConsume, ChannelOpen, ConnectionSecureOk, ConnectionStartOk, ExchangeDeclare, QueueDeclare,
 };
-use amqp091::{Method, ShortString, Table};
+use amqp091::{Method, ShortString, Table, TableRef};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -105,6 +105,32 @@ fn a_login_may_be_asked_for_its_password() {
     assert_eq!(refused, invalid);
     node.stop();
 }
+
+#[test]
+fn malformed_and_foreign_plain_responses_are_held_in_silence() {
+    let node = Node::start(&[]);
+    for response in [&b"\0guest"[..], b"guest\0guest", b"other\0guest\0guest", b"\0guest\0gu\0est"]
+    {
+        let mut client = Client::raw(node.address());
+        client.write(HEADER);
+        client.next();
+        let started = Instant::now();
+        let start_ok = ConnectionStartOk {
+            mechanism: b"PLAIN",
+            response,
+            client_properties: TableRef::parse(CAPABLE).unwrap(),
+            ..ConnectionStartOk::default()
+        };
+        client.say(0, start_ok);
+        assert!(client.try_next().is_err(), "{response:?}");
+        assert!(started.elapsed() >= Duration::from_millis(2_900), "{:?}", started.elapsed());
+    }
+    node.expect_logged(4, "PLAIN login refused: malformed response");
+    node.stop();
+}
+
+/// The capability of a client that wants to be told why it is refused.
+const CAPABLE: &[u8] = b"\x0ccapabilitiesF\0\0\0\x1f\x1cauthentication_failure_closet\x01";
 
 #[test]
 fn a_virtual_host_that_is_not_there_is_no_place_to_be() {

@@ -1,5 +1,6 @@
 //! The HTTP API, over sockets.
 
+mod definitions;
 mod limits;
 
 mod traces;

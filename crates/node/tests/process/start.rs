@@ -161,7 +161,8 @@ fn the_configuration_is_checked_without_a_start() {
     let check = |text: &str| {
         std::fs::write(&config, text).unwrap();
         let mut command = server(&home.path().join("data"));
-        ended(command.arg("--check-config").arg("--config").arg(&config))
+        command.args(["--set", "management.enabled=true", "--check-config"]);
+        ended(command.arg("--config").arg(&config))
     };
     let (code, out, err) = check("heartbeat = 5\nmqtt.prefetch = 5\n");
     assert_eq!((code, out.as_str()), (Some(0), "the configuration is valid\n"), "{err}");
@@ -169,7 +170,31 @@ fn the_configuration_is_checked_without_a_start() {
     let (code, out, err) = check("haertbeat = 5\nframe_max = x\n");
     assert_eq!((code, out.as_str()), (Some(78), ""), "{err}");
     assert_eq!(err.lines().count(), 2, "{err}");
-    assert_eq!(entries(&home), ["a.conf"]);
+    // Files that it names are tried, as at a start: each that is wrong has its line.
+    let definitions = home.path().join("definitions.json");
+    std::fs::write(
+        &definitions,
+        r#"{"queues": [{"name": "q", "vhost": "a"}, {"name": "r", "vhost": "b"}]}"#,
+    )
+    .unwrap();
+    let (code, out, err) = check(&format!(
+        "ssl_options.certfile = /nowhere/cert.pem\nssl_options.keyfile = /nowhere/key.pem\n\
+         management.ssl.port = 1\nmanagement.ssl.certfile = {0}\nmanagement.ssl.keyfile = {0}\n\
+         management.ssl.ip = localhost\nload_definitions = {0}\nlog.dir = {0}\nlog.file = a.log\n",
+        definitions.display()
+    ));
+    assert_eq!((code, out.as_str()), (Some(78), ""), "{err}");
+    for told in [
+        "`ssl_options.certfile` /nowhere/cert.pem",
+        "`management.ssl.certfile`",
+        "`management.ssl.ip = localhost` is no IP address",
+        "cannot open the log",
+        "queue 'q' in vhost 'a': there is no virtual host 'a'",
+        "queue 'r' in vhost 'b': there is no virtual host 'b'",
+    ] {
+        assert!(err.contains(told), "{told}: {err}");
+    }
+    assert_eq!(entries(&home), ["a.conf", "definitions.json"]);
 }
 
 #[test]

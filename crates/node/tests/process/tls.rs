@@ -17,6 +17,72 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use testing::client::{DEADLINE, HEADER, Login};
 
+/// COMPAT: the older keys of the HTTP API's listener, with certificates of its own.
+#[test]
+fn older_keys_give_the_http_api_tls() {
+    let certificates = Certificates::new();
+    let own = |key: &str, file: &str| {
+        format!("management.listener.ssl_opts.{key}={}", certificates.path(file).display())
+    };
+    let settings = [
+        "management.enabled=true".to_owned(),
+        "management.listener.ip=127.0.0.1".to_owned(),
+        "management.listener.port=0".to_owned(),
+        "management.listener.ssl=true".to_owned(),
+        own("certfile", "server_certificate.pem"),
+        own("keyfile", "server_key.pem"),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let node = Node::start(&settings);
+    let mut plain = TcpStream::connect(node.http_address()).unwrap();
+    plain.set_read_timeout(Some(DEADLINE)).unwrap();
+    plain.write_all(b"GET /api/overview HTTP/1.1\r\nhost: here\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    plain.read_to_end(&mut answer).unwrap();
+    assert!(!answer.starts_with(b"HTTP/1.1 2"), "{:?}", String::from_utf8_lossy(&answer));
+    assert!(node.ctl(&["listeners"]).contains("https"));
+    drop(node.stop());
+    let refused = Node::try_start(&settings[..4]).err().expect("it has no certificate");
+    assert!(refused.contains("certfile"), "{refused}");
+}
+
+/// As `openssl x509 -req` makes them without extensions; until 2126.
+#[test]
+fn certificates_of_version_1_are_served_and_those_of_clients_are_told() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/tls");
+    let (certfile, keyfile) = (dir.join("v1_certificate.pem"), dir.join("v1_key.pem"));
+    let certificates = Certificates::new();
+    let node = Node::start(&[
+        "listeners.ssl.1=127.0.0.1:0",
+        &format!("ssl_options.certfile={}", certfile.display()),
+        &format!("ssl_options.keyfile={}", keyfile.display()),
+        &certificates.setting("cacertfile", "ca_certificate.pem"),
+        "ssl_options.verify=verify_peer",
+    ]);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let anyone = Arc::new(::tls::AcceptAnyCert::new(&provider));
+    let key = PrivateKeyDer::from_pem_file(&keyfile).unwrap();
+    let key = provider.key_provider.load_private_key(key).unwrap();
+    let chain = vec![CertificateDer::from_pem_file(&certfile).unwrap()];
+    let identity = rustls::sign::CertifiedKey::new(chain, key);
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(anyone);
+    let mut client = Client::new(node.first_address(), builder.clone().with_no_client_auth());
+    assert!(client.mechanisms().contains("PLAIN"));
+    let resolver = Arc::new(rustls::sign::SingleCertAndKey::from(identity));
+    Client::new(node.first_address(), builder.with_client_cert_resolver(resolver)).refused();
+    node.expect_logged(1, "certificate is of X.509 version 1, and has to be of version 3");
+    node.expect_logged(1, "(certificate of CN=localhost)");
+    let mismatched = certificates.setting("keyfile", "server_key.pem");
+    let certfile = format!("ssl_options.certfile={}", certfile.display());
+    let refused = Node::try_start(&["listeners.ssl.1=127.0.0.1:0", &certfile, &mismatched]).err();
+    assert!(refused.is_some_and(|told| told.contains("ssl_options.keyfile")));
+    drop(node.stop());
+}
+
 /// Certificates in a directory.
 struct Certificates {
     dir: TempDir,

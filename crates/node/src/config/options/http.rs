@@ -4,6 +4,7 @@ use super::fits;
 use crate::config::kind::Kind;
 use crate::config::option::{ConfigOption, row};
 use http::MessageAccess;
+use net::ListenAddress;
 use std::ops::RangeInclusive;
 
 const COUNT: RangeInclusive<u64> = 1..=u32::MAX as u64;
@@ -13,6 +14,38 @@ const PORT: RangeInclusive<u64> = 0..=65_535;
 const TIME: RangeInclusive<u64> = 1..=600_000;
 
 const AGE: RangeInclusive<u64> = 0..=525_600_000;
+
+/// A limit of one of the listeners.
+macro_rules! limit {
+    ($start:literal, $key:literal, $kind:ident.$place:ident, compresses) => {
+        row(
+            concat!($start, $key),
+            Kind::Flag(|d, v| d.config.http.$kind.$place.limits.compresses = v),
+            "Whether answers are compressed for clients that take that.",
+        )
+    };
+    ($start:literal, $key:literal, $kind:ident.$place:ident, request_timeout_ms) => {
+        row(
+            concat!($start, $key),
+            Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.request_timeout_ms = v),
+            "Time that a client has to agree on keys, and to send the head of its first or next request.",
+        )
+    };
+    ($start:literal, $key:literal, $kind:ident.$place:ident, idle_timeout_ms) => {
+        row(
+            concat!($start, $key),
+            Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.idle_timeout_ms = v),
+            "Time that it has to send the body of a request, and may read nothing of an answer.",
+        )
+    };
+    ($start:literal, $key:literal, $kind:ident.$place:ident, requests_max) => {
+        row(
+            concat!($start, $key),
+            Kind::Integer(COUNT, "requests", |d, v| d.config.http.$kind.$place.limits.requests_max = v),
+            "Most requests on one connection; no limit when not set.",
+        )
+    };
+}
 
 /// Options of one of the listeners, of the API or of Prometheus, with TLS or without.
 macro_rules! listener {
@@ -37,30 +70,13 @@ macro_rules! listener {
                 }),
                 "Most connections to it at a time; more wait.",
             ),
-            row(
-                concat!($start, ".compress = true"),
-                Kind::Flag(|d, v| d.config.http.$kind.$place.limits.compresses = v),
-                "Whether answers are compressed for clients that take that.",
-            ),
-            row(
-                concat!($start, ".request_timeout = 10000"),
-                Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.request_timeout_ms = v),
-                "Time that a client has to agree on keys, and to send the head of its first or next request.",
-            ),
-            row(
-                concat!($start, ".idle_timeout = 10000"),
-                Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.idle_timeout_ms = v),
-                "Time that it has to send the body of a request, and may read nothing of an answer.",
-            ),
-            row(
-                concat!($start, ".max_keepalive"),
-                Kind::Integer(COUNT, "requests", |d, v| d.config.http.$kind.$place.limits.requests_max = v),
-                "Most requests on one connection; no limit when not set.",
-            ),
+            limit!($start, ".compress = true", $kind.$place, compresses),
+            limit!($start, ".request_timeout = 10000", $kind.$place, request_timeout_ms),
+            limit!($start, ".idle_timeout = 10000", $kind.$place, idle_timeout_ms),
+            limit!($start, ".max_keepalive", $kind.$place, requests_max),
         ]
     };
 }
-
 /// Most connections that a number is kept of.
 const CONNECTIONS_MAX: usize = usize::MAX >> 3;
 
@@ -87,6 +103,33 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
         "The address of the port with TLS; all of them when not set."
     ),
     &[
+        row(
+            "management.listener.port",
+            Kind::Integer(PORT, "", |d, v| d.config.http.api.older.port = Some(fits(v))),
+            "The port of a listener by the keys that are older than `management.tcp` and `management.ssl`, 15672 \
+             if another of them is set. It takes the place of a default listener, and stands beside one of the \
+             newer keys; where both kinds of these are set, the older ones have no effect.",
+        ),
+        row(
+            "management.listener.ip",
+            Kind::Text(|d, v| d.config.http.api.older.ip = Some(v.to_owned())),
+            "Its address; all of them when not set.",
+        ),
+        row(
+            "management.listener.ssl",
+            Kind::Flag(|d, v| d.config.http.api.older_has_tls = Some(v)),
+            "Whether it has TLS, with the certificates that the keys `management.listener.ssl_opts` name, which are \
+             those of `ssl_options`, or with the latter's.",
+        ),
+        row(
+            "management.listener.ssl_opts",
+            Kind::Nothing(|_| {}),
+            "`none` names no certificates.",
+        ),
+        limit!("management.listener.server", ".compress = true", api.older, compresses),
+        limit!("management.listener.server", ".request_timeout = 10000", api.older, request_timeout_ms),
+        limit!("management.listener.server", ".idle_timeout = 10000", api.older, idle_timeout_ms),
+        limit!("management.listener.server", ".max_keepalive", api.older, requests_max),
         row(
             "management.ssl.backlog = 1024",
             Kind::Integer(COUNT, "connections", |d, v| d.config.http.api.ssl.limits.backlog = fits(v)),
@@ -153,6 +196,12 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
             "management.http.hide_allow_header = false",
             Kind::Flag(|d, v| d.config.http.settings.shows_allowed = !v),
             "Whether answers leave out which methods their address has.",
+        ),
+        row(
+            "management.disable_basic_auth = false",
+            Kind::Flag(|d, v| d.config.http.settings.restrictions.refuses_passwords = v),
+            "Whether nobody may log in to the HTTP API with a name and a password; there is no other way yet but \
+             the control socket.",
         ),
         row(
             "management.login_session_timeout = 480",
@@ -237,6 +286,19 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
          starting.",
         "The address that `/metrics` is on; all of them when not set."
     ),
+    &[row(
+        "prometheus.tcp.listener",
+        Kind::AddressOrNone(|d, v| {
+            let older = &mut d.config.http.metrics.older;
+            (older.ip, older.port) = match v {
+                None => (None, None),
+                Some(ListenAddress::Every(port)) => (None, Some(port)),
+                Some(ListenAddress::One(at)) => (Some(at.ip().to_string()), Some(at.port())),
+            };
+        }),
+        "Address and port in one, in the place of `prometheus.tcp.ip` and `prometheus.tcp.port`; `none` says \
+         nothing.",
+    )],
     listener!(
         "prometheus.ssl",
         metrics.ssl,

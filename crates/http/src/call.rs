@@ -200,7 +200,7 @@ impl Call {
 
     /// The same of rows that are made when they are looked at.
     pub(crate) fn list_of(&self, rows: impl RowSet) -> Outcome {
-        Listing::of(&self.query)?.rows(rows).map(Answer::Rows)
+        Listing::of(&self.query)?.during(&self.course).rows(rows).map(Answer::Rows)
     }
 }
 

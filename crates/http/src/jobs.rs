@@ -182,6 +182,13 @@ impl Jobs {
         job
     }
 
+    /// Ends all that are under way: the node stops.
+    pub(crate) fn end(&self) {
+        for job in self.all() {
+            job.set(JobState::Failed("the node is stopping".to_owned()));
+        }
+    }
+
     /// All of them, the last first.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         stdx::lock(&self.0).values().rev().map(Arc::clone).collect()

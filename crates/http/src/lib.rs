@@ -109,6 +109,7 @@ impl Api {
     /// Has everything end that is under way, since the node stops.
     pub fn end(&self) {
         self.turns.is_stopping.store(true, Ordering::Relaxed);
+        self.turns.jobs.end();
     }
 
     fn now(&self) -> Now {

@@ -5,6 +5,7 @@
 
 mod condition;
 
+use crate::course::Course;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
@@ -26,6 +27,9 @@ const REGEX_CHARS_MAX: usize = 1_024;
 const COLUMNS_MAX: usize = 256;
 /// Most conditions that a query may have.
 const CONDITIONS_MAX: usize = 16;
+
+/// Rows after which it is looked whether anybody still waits for the list.
+const SLICE: usize = 256;
 
 /// Parts of a query that say which rows are shown of those in order, and how.
 const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
@@ -150,6 +154,7 @@ pub(crate) struct Listing {
     columns: Option<Vec<Vec<String>>>,
     sort: Option<Vec<String>>,
     reverse: bool,
+    course: Course,
 }
 
 #[derive(Debug)]
@@ -175,7 +180,13 @@ impl Listing {
             columns,
             sort: query.get("sort").filter(|sort| !sort.is_empty()).map(path),
             reverse: query.flag("sort_reverse"),
+            course: Course::default(),
         })
+    }
+
+    /// The same, for as long as a request is under way.
+    pub(crate) fn during(self, course: &Course) -> Self {
+        Self { course: course.clone(), ..self }
     }
 
     /// A row with the columns that the query wants.
@@ -196,22 +207,34 @@ impl Listing {
     }
 
     /// The places of the rows that the query wants, as far as its page and some way ahead.
-    pub(crate) fn arrange<T: RowSet>(&self, set: &T) -> Arrangement {
+    pub(crate) fn arrange<T: RowSet>(&self, set: &T) -> Result<Arrangement, Refusal> {
         let n_total = set.len();
         let mut places = match self.wanted(set) {
             Ok(places) => places,
             Err(refusal) => {
+                self.course.check()?;
                 let (places, refusal) = (Vec::new(), Some(refusal));
-                return Arrangement { n_total, n_filtered: 0, places, refusal };
+                return Ok(Arrangement { n_total, n_filtered: 0, places, refusal });
             }
         };
         let n_filtered = places.len();
         if let Some(path) = &self.sort {
-            places = sorted(set, places, (path, self.reverse), self.end().max(AHEAD_MAX));
+            let mut keyed = Vec::with_capacity(places.len());
+            for (nth, at) in places.into_iter().enumerate() {
+                self.check(nth)?;
+                let key = set.row(at).and_then(|row| value_at(&row, path));
+                keyed.push((key.unwrap_or(Value::Null), at));
+            }
+            places = sorted(keyed, self.reverse, self.end().max(AHEAD_MAX));
         } else if self.reverse {
             places.reverse();
         }
-        Arrangement { n_total, n_filtered, places, refusal: None }
+        Ok(Arrangement { n_total, n_filtered, places, refusal: None })
+    }
+
+    /// Refuses to go on, now and then, when nobody waits for it any more.
+    fn check(&self, at: usize) -> Result<(), Refusal> {
+        if at.is_multiple_of(SLICE) { self.course.check() } else { Ok(()) }
     }
 
     /// The places of the rows that the query wants, in the order of the set.
@@ -221,6 +244,7 @@ impl Listing {
         }
         let (mut places, mut matching) = (Vec::new(), Matching::default());
         for at in 0..set.len() {
+            self.check(at)?;
             let Some(row) = set.row(at) else { continue };
             let is_taken = self.filter.takes(&row.name(), &mut matching)?
                 && self.conditions.iter().all(|it| it.takes(&row));
@@ -268,7 +292,7 @@ impl Listing {
 
     /// The rows of a set that the query wants.
     pub(crate) fn rows<T: RowSet>(self, set: T) -> Result<Rows, Refusal> {
-        let arrangement = self.arrange(&set);
+        let arrangement = self.arrange(&set)?;
         self.show(Arc::new(set), &arrangement)
     }
 }
@@ -348,15 +372,8 @@ impl Filter {
     }
 }
 
-/// The places in order as far as the first `n`, which are all that is wanted.
-fn sorted<T: RowSet>(
-    set: &T,
-    places: Vec<usize>,
-    (path, reverse): (&[String], bool),
-    n: usize,
-) -> Vec<usize> {
-    let key = |at| set.row(at).and_then(|row| value_at(&row, path)).unwrap_or(Value::Null);
-    let mut keyed: Vec<(Value, usize)> = places.into_iter().map(|at| (key(at), at)).collect();
+/// The places by their keys, as far as the first `n`, which are all that is wanted.
+fn sorted(mut keyed: Vec<(Value, usize)>, reverse: bool, n: usize) -> Vec<usize> {
     let order = |left: &(Value, usize), right: &(Value, usize)| {
         let by_value = compare(&left.0, &right.0);
         let by_value = if reverse { by_value.reverse() } else { by_value };

@@ -2,6 +2,7 @@
 //! each time: how long one is shared follows from what it took.
 
 use crate::Clock;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 /// Most that are shared at a time.
@@ -33,18 +34,29 @@ impl<K: PartialEq, V: ?Sized> Recent<K, V> {
     /// nothing is shared.
     pub(crate) fn get(
         &self,
-        (clock, key): (Option<&Clock>, K),
+        asked: (Option<&Clock>, K),
         fits: impl Fn(&V) -> bool,
         make: impl FnOnce() -> Arc<V>,
     ) -> Arc<V> {
+        let Ok(value) = self.try_get(asked, fits, || Ok::<_, Infallible>(make()));
+        value
+    }
+
+    /// The same, if it can be made.
+    pub(crate) fn try_get<E>(
+        &self,
+        (clock, key): (Option<&Clock>, K),
+        fits: impl Fn(&V) -> bool,
+        make: impl FnOnce() -> Result<Arc<V>, E>,
+    ) -> Result<Arc<V>, E> {
         let Some(clock) = clock else { return make() };
         let asked_ms = clock().monotonic_ms;
         self.forget(asked_ms);
         let found = |kept: &&Kept<K, V>| kept.key == key && fits(&kept.value);
         if let Some(kept) = stdx::lock(&self.0).iter().find(found) {
-            return Arc::clone(&kept.value);
+            return Ok(Arc::clone(&kept.value));
         }
-        let value = make();
+        let value = make()?;
         let now_ms = clock().monotonic_ms;
         let shared_ms = (now_ms.saturating_sub(asked_ms) * LOAD_PART).min(SHARED_MAX_MS);
         if shared_ms > 0 {
@@ -53,7 +65,7 @@ impl<K: PartialEq, V: ?Sized> Recent<K, V> {
             all.truncate(KEPT_MAX - 1);
             all.insert(0, Kept { key, value: Arc::clone(&value), until_ms: now_ms + shared_ms });
         }
-        value
+        Ok(value)
     }
 
     /// Lets go of what was made too long ago.

@@ -99,11 +99,12 @@ impl Keeping {
         keeping
     }
 
-    /// Takes the messages of a queue away that stays.
+    /// Takes the messages of a queue away that stays, for as long as it `goes_on`.
     #[must_use]
-    pub fn take(mut self) -> TakenAway {
-        let mut n_messages = 0;
-        while let Some(portion) = self.next_portion() {
+    pub fn take(mut self, goes_on: &dyn Fn() -> bool) -> TakenAway {
+        let (mut n_messages, mut is_stopped) = (0, !goes_on());
+        while !is_stopped && let Some(portion) = self.next_portion() {
+            is_stopped = !goes_on();
             let put = self.put(&portion);
             let Some(number) = self.or_full(put).flatten() else { break };
             let mut stayed = Vec::new();
@@ -115,7 +116,7 @@ impl Keeping {
                 self.or_full(noted);
             }
         }
-        let n_plain = self.take_plainly();
+        let n_plain = if is_stopped { 0 } else { self.take_plainly() };
         n_messages += n_plain;
         let n_left_out = n_plain.saturating_sub(self.n_delayed);
         TakenAway { n_messages, undo: self.end(n_left_out) }

@@ -116,8 +116,11 @@ fn take(disk: &MemoryDisk, broker: &Arc<Broker>, way: Way) -> Option<TakenAway> 
     let queue = broker.queue("/", "q").unwrap();
     let begin = |taking| Keeping::begin(broker, &queue, taking, "me");
     let taken = match way {
-        Way::Purge => begin(Taking::Purge).take(),
-        Way::Remove => begin(Taking::Remove((0..N as u64).map(|at| (at, 50)).collect())).take(),
+        Way::Purge => begin(Taking::Purge).take(&|| true),
+        Way::Remove => {
+            let all = (0..N as u64).map(|at| (at, 50)).collect();
+            begin(Taking::Remove(all)).take(&|| true)
+        }
         Way::Delete => {
             let mut keeping = begin(Taking::Delete);
             keeping.keep();
@@ -228,13 +231,30 @@ fn a_disk_that_refuses_the_files_keeps_nobody_from_purging() {
             let broker = filled("classic")(&disk);
             disk.inject(disk.operations() + at, fault);
             let queue = broker.queue("/", "q").unwrap();
-            let taken = Keeping::begin(&broker, &queue, Taking::Purge, "").take();
+            let taken = Keeping::begin(&broker, &queue, Taking::Purge, "").take(&|| true);
             assert_eq!(taken.n_messages, N as u64, "{fault:?} at {at}");
             let n_kept = in_entries(&broker).len() as u64;
             let n_left_out = taken.undo.and_then(|entry| entry.n_left_out);
             assert_eq!(n_kept + n_left_out.unwrap_or(N as u64 - n_kept), N as u64);
         }
     }
+}
+
+#[test]
+fn a_purge_that_is_stopped_leaves_the_rest_and_keeps_what_it_took() {
+    let broker = filled("classic")(&Arc::new(MemoryDisk::new()));
+    let queue = broker.queue("/", "q").unwrap();
+    let take = |n_asked: usize| {
+        let left = std::cell::Cell::new(n_asked);
+        let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
+        Keeping::begin(&broker, &queue, Taking::Purge, "").take(&goes_on)
+    };
+    let none = take(0);
+    assert!(none.n_messages == 0 && none.undo.is_none(), "{none:?}");
+    let some = take(1);
+    assert_eq!(queue.stat().n_ready, N as u64 - some.n_messages);
+    assert_eq!(some.undo.map(|entry| entry.n_messages), Some(some.n_messages));
+    assert!(some.n_messages > 0);
 }
 
 #[test]
@@ -256,7 +276,7 @@ fn there_is_room_for_the_last_ones_only() {
     let broker = start_bounded(&Arc::new(disk.survive(CrashOutcome::OnlySynced)), 500);
     fill(&broker, "classic");
     let queue = broker.queue("/", "q").unwrap();
-    let taken = Keeping::begin(&broker, &queue, Taking::Purge, "").take();
+    let taken = Keeping::begin(&broker, &queue, Taking::Purge, "").take(&|| true);
     let undo = taken.undo.unwrap();
     assert_eq!(taken.n_messages, N as u64);
     assert!((1..N as u64).contains(&undo.n_messages), "{undo:?}");

@@ -189,20 +189,24 @@ pub(crate) async fn get(call: &Call) -> Answered {
     let bytes_max = truncate.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let shown = Shown { in_base64, bytes_max };
     let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
-    let fetched = fetch(&mut session, call.param("name"), (count, mode), &shown).await;
+    let fetched = fetch(call, &mut session, (count, mode), &shown).await;
     session.close().await;
     Ok(Answer::Raw(fetched?))
 }
 
 async fn fetch(
+    call: &Call,
     session: &mut UserSession,
-    queue: &str,
     (count, mode): (u64, AckMode),
     shown: &Shown,
 ) -> Result<Vec<u8>, Refusal> {
     let (mut rows, mut held, mut n_bytes) = (vec![b'['], Vec::new(), 0);
     for _ in 0..count {
-        let queue = super::short(queue)?;
+        // Whoever has gone takes no more.
+        if call.course.end().is_some() {
+            break;
+        }
+        let queue = super::short(call.param("name"))?;
         let got = match session.ask(Op::Get { queue, no_ack: mode == AckMode::Taken }).await? {
             Told::Empty => break,
             Told::Got(got) => got,

@@ -291,10 +291,11 @@ fn rows(call: &Call, columns: Vec<&'static str>) -> Outcome {
     }
     let queues = lists.of(clock, view, &vhosts);
     let asked = Asked::of(view, &vhosts, Listing::arranging(&call.query));
-    let (listing, set) = (Listing::of(&call.query)?, Queues { shown, queues });
+    let listing = Listing::of(&call.query)?.during(&call.course);
+    let set = Queues { shown, queues };
     let reaches = |arrangement: &Arrangement| arrangement.reaches(&listing);
-    let arrange = || Arc::new(listing.arrange(&set));
-    let arrangement = lists.arranged.get((clock, asked), reaches, arrange);
+    let arrange = || listing.arrange(&set).map(Arc::new);
+    let arrangement = lists.arranged.try_get((clock, asked), reaches, arrange)?;
     listing.show(Arc::new(set), &arrangement).map(Answer::Rows)
 }
 

@@ -108,9 +108,19 @@ pub(crate) async fn take_out(
     taking: Taking,
 ) -> Result<TakenAway, Refusal> {
     let (broker, by) = (Arc::clone(&call.api.management.broker), call.caller.user.clone());
-    let taken = blocking(move || Keeping::begin(&broker, &queue, taking, &by).take()).await;
+    let course = call.course.clone();
+    let take = move || {
+        let keeping = Keeping::begin(&broker, &queue, taking, &by);
+        keeping.take(&|| course.end().is_none())
+    };
+    let taken = blocking(take).await?;
     call.api.management.broker.operations().durable().await;
-    taken
+    if let Some(why) = call.course.end() {
+        let n = taken.n_messages;
+        tracing::warn!(user = call.caller.user, "{n} messages are taken away: {why}");
+        return Err(Refusal::unavailable(format!("{n} messages are taken away: {why}")));
+    }
+    Ok(taken)
 }
 
 /// Takes messages away so that they can be brought back. None if nothing can be kept, or it would be refused:
@@ -237,6 +247,7 @@ fn refused(why: UndoRefused) -> Refusal {
 pub(crate) async fn bring_back(call: &Call) -> Outcome {
     let entry = seen(call)?;
     check(call, &entry, Some(Permission::Write))?;
+    let place = call.api.turns.search(&call.caller.user)?;
     let (broker, id) = (Arc::clone(&call.api.management.broker), entry.id);
     let back = blocking(move || BringingBack::begin(&broker, id)).await?.map_err(refused)?;
     let n_total = back.shown().n_messages;
@@ -247,7 +258,11 @@ pub(crate) async fn bring_back(call: &Call) -> Outcome {
     if matches!(queue, QueueRef::Stream(_)) {
         job.note_done(n_total);
     }
-    tokio::spawn(run(Arc::clone(&call.api), Arc::new(back), queue, Arc::clone(&job)));
+    let running = run(Arc::clone(&call.api), Arc::new(back), queue, Arc::clone(&job));
+    tokio::spawn(async move {
+        running.await;
+        drop(place);
+    });
     let told = json!({"job": job.id, "total": n_total, "not_bound": not_bound});
     Ok(Answer::Status(StatusCode::ACCEPTED, told))
 }

@@ -5,14 +5,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use routing::Name;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::fmt;
 use stdx::{Now, words};
 use thiserror::Error;
 
 use super::steps::{Fields, Wanted};
 use super::{ABOUT, LISTS, is_flat, steps};
 use crate::command::{Command, DestinationName};
+use crate::json_count::{JSON_VALUES_MAX, JsonCount};
 use crate::outcome::Done;
 use crate::password::{HashAlgorithm, Salt};
 use crate::resource::Resource;
@@ -138,21 +143,104 @@ pub fn import(
     if errors.errors.is_empty() { Ok(importer.import) } else { Err(errors) }
 }
 
+/// Names that are not known, of lists and of fields, that a warning tells.
+const UNKNOWN_MAX: usize = 1_000;
+
 /// A document's lists, and what it says about itself, as text: objects are read one by one. All together
 /// would take twenty times the memory of their text.
-type Parts<'d> = BTreeMap<String, &'d RawValue>;
+#[derive(Default)]
+struct Parts<'d> {
+    known: BTreeMap<String, &'d RawValue>,
+    unknown: BTreeSet<String>,
+}
+
+impl<'d> Deserialize<'d> for Parts<'d> {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(PartsVisitor)
+    }
+}
+
+struct PartsVisitor;
+
+impl<'d> Visitor<'d> for PartsVisitor {
+    type Value = Parts<'d>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'d>>(self, mut map: A) -> Result<Parts<'d>, A::Error> {
+        let mut parts = Parts::default();
+        while let Some(key) = map.next_key::<String>()? {
+            let is_known = LISTS.iter().any(|(list, _)| *list == key)
+                || words(ABOUT).any(|about| about == key);
+            if is_known {
+                parts.known.insert(key, map.next_value()?);
+                continue;
+            }
+            map.next_value::<IgnoredAny>()?;
+            if parts.unknown.len() < UNKNOWN_MAX {
+                parts.unknown.insert(key);
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// The objects of a list, each seen as it is read.
+struct Objects<'s>(&'s mut dyn FnMut(&RawValue));
+
+impl<'d> Visitor<'d> for Objects<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'d>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(object) = list.next_element::<&RawValue>()? {
+            (self.0)(object);
+        }
+        Ok(())
+    }
+}
 
 fn parts(document: &[u8]) -> Result<Parts<'_>, ImportError> {
-    let wrong = |reason: String| ImportError::new("definitions", reason);
-    let document: &RawValue = serde_json::from_slice(document)
-        .map_err(|error| wrong(format!("it is not JSON: {error}")))?;
-    serde_json::from_str(document.get())
-        .map_err(|_| wrong("the document is not a JSON object".to_owned()))
+    serde_json::from_slice(document).map_err(|error| {
+        let reason = match error.classify() {
+            Category::Data => "the document is not a JSON object".to_owned(),
+            Category::Io | Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
+        };
+        ImportError::new("definitions", reason)
+    })
+}
+
+/// One object of a list.
+fn object_of(list: &str, text: &RawValue) -> Result<Map<String, Value>, ImportError> {
+    if !JsonCount::is_small(text.get().as_bytes()) {
+        let text = format!("an object has more than {JSON_VALUES_MAX} values");
+        return Err(ImportError::new(list, text));
+    }
+    let object: Value = serde_json::from_str(text.get())
+        .map_err(|error| ImportError::new(list, error.to_string()))?;
+    if !is_flat(&object, DEPTH_MAX) {
+        let text = format!("more than {DEPTH_MAX} levels are in each other");
+        return Err(ImportError::new(list, text));
+    }
+    if let Value::Object(object) = object {
+        return Ok(object);
+    }
+    Err(ImportError::new(list, format!("this is no object: {object}")))
 }
 
 /// COMPAT: users exported by versions before 3.6 name no algorithm, and were hashed with MD5.
 fn is_before_3_6(document: &Parts<'_>) -> bool {
-    let version = document.get("rabbitmq_version").or_else(|| document.get("rabbit_version"));
+    let version = |name| document.known.get(name);
+    let version = version("rabbitmq_version").or_else(|| version("rabbit_version"));
     let version: Option<String> = version.and_then(|it| serde_json::from_str(it.get()).ok());
     let mut numbers = version.as_deref().unwrap_or_default().split('.');
     let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
@@ -184,22 +272,20 @@ impl Importer<'_> {
         // Limits come last: there may be more than a limit set later allows.
         let mut limits = Vec::new();
         for (list, known) in LISTS {
-            let Some(objects) = document.get(list) else { continue };
-            let objects: Option<Vec<&RawValue>> = match serde_json::from_str(objects.get()) {
-                Ok(objects) => objects,
-                Err(_) => {
-                    errors.add(ImportError::new(list, "it is not a list"));
-                    continue;
-                }
-            };
-            let Some(objects) = objects else { continue };
+            let Some(objects) = document.known.get(list) else { continue };
             if self.rules.into.is_some() && !OF_ONE_VHOST.contains(&list) {
-                self.warn(format!("{list} are left out: they are of no single virtual host"));
+                if objects.get() != "null" {
+                    self.warn(format!("{list} are left out: they are of no single virtual host"));
+                }
                 continue;
             }
-            for object in objects {
+            let mut see = |object: &RawValue| {
                 let taken = self.object((list, known), object, &mut limits);
                 taken.unwrap_or_else(|error| errors.add(error));
+            };
+            let mut json = serde_json::Deserializer::from_str(objects.get());
+            if json.deserialize_any(Objects(&mut see)).is_err() {
+                errors.add(ImportError::new(list, "it is not a list"));
             }
         }
         for step in limits {
@@ -214,15 +300,7 @@ impl Importer<'_> {
         object: &RawValue,
         limits: &mut Vec<Step>,
     ) -> Result<(), ImportError> {
-        let object = serde_json::from_str(object.get())
-            .map_err(|error| ImportError::new(list, error.to_string()))?;
-        if !is_flat(&object, DEPTH_MAX) {
-            let text = format!("more than {DEPTH_MAX} levels are in each other");
-            return Err(ImportError::new(list, text));
-        }
-        let Value::Object(object) = object else {
-            return Err(ImportError::new(list, format!("this is no object: {object}")));
-        };
+        let object = object_of(list, object)?;
         self.note_unknown(list, &object, known);
         let coerced = RefCell::default();
         let mut wanted = steps::wanted(self, list, &Fields { object: &object, coerced: &coerced })?;
@@ -292,18 +370,16 @@ impl Importer<'_> {
     }
 
     fn warn_of_unknown_lists(&mut self, document: &Parts<'_>) {
-        for key in document.keys() {
-            let is_known =
-                LISTS.iter().any(|(list, _)| list == key) || words(ABOUT).any(|about| about == key);
-            if !is_known {
-                self.warn(format!("`{key}` is not known and left out"));
-            }
+        for key in &document.unknown {
+            self.warn(format!("`{key}` is not known and left out"));
         }
     }
 
     /// One warning for a field however many objects have it.
     fn note_unknown(&mut self, list: &str, object: &Map<String, Value>, known: &str) {
+        let left = UNKNOWN_MAX.saturating_sub(self.unknown.len());
         let unknown = object.keys().filter(|key| !words(known).any(|known| known == *key));
+        let unknown = unknown.take(left);
         self.unknown
             .extend(unknown.map(|key| format!("`{key}` of {list} is not known and left out")));
     }

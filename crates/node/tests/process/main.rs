@@ -25,6 +25,7 @@ mod disk_full;
 mod durability;
 mod events;
 mod explain;
+mod expressions;
 mod frames;
 mod guessing;
 mod hostile;

@@ -77,8 +77,8 @@ impl ImportErrors {
 
 impl std::error::Error for ImportErrors {}
 
-impl std::fmt::Display for ImportErrors {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for ImportErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, error) in self.errors.iter().enumerate() {
             write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
         }

@@ -2,11 +2,15 @@
 
 use crate::broker::{BY_OPERATOR, Broker, ChangeError};
 use crate::queue_ref::QueueRef;
+use chunk_log::ChunkLogError;
 use classic::Delayed;
 use confirm::LogFailed;
 use meta::{Command, ConnectionId, MetaError, Name, State, SuperStream, SuperStreamError, Vhost};
 use queue_type::{DeleteConditions, QueueRefused};
 use quorum::QuorumInspection;
+use std::sync::Arc;
+use stream::{Lack, Stream};
+use tokio::task::spawn_blocking;
 
 impl Broker {
     /// A queue by name, unless it is the broker's own.
@@ -47,6 +51,19 @@ impl Operations<'_> {
         if let Some(queue) = self.delayed_queue(vhost, exchange) {
             queue.loaded().await;
         }
+    }
+
+    /// Opens a stream that is closed without what is missing of it: what that is; none if nothing is.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub async fn accept_stream_loss(
+        &self,
+        stream: &Arc<Stream>,
+    ) -> Result<Option<Lack>, ChunkLogError> {
+        let (control_plane, stream) = (Arc::clone(&self.0.control_plane), Arc::clone(stream));
+        let accepted = spawn_blocking(move || control_plane.accept_stream_loss(&stream)).await;
+        accepted.unwrap_or(Ok(None))
     }
 
     /// Drops a message that an exchange holds back, for good; false if there is none of that id.

@@ -16,6 +16,7 @@ use crate::exchanges::{Exchanges, StatefulExchanges};
 use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
+use chunk_log::ChunkLogError;
 use classic::{Queue, Services, Storage};
 use log::{Appended, Lsn, Owner};
 use meta::{
@@ -28,7 +29,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use stream::{Stream, StreamService};
+use stream::{Lack, Stream, StreamService};
 
 /// The definitions and queues as of one moment, as sessions read them.
 #[derive(Debug)]
@@ -177,6 +178,8 @@ pub(crate) struct ControlPlane {
     definitions: Mutex<Definitions>,
     /// One snapshot at a time, and never an older over a newer one.
     snapshotting: Mutex<()>,
+    /// One stream at a time is opened without what is missing of it.
+    accepting: Mutex<()>,
     view: Mutex<Arc<View>>,
     epoch: AtomicU64,
     pub(crate) churn: QueueChurn,
@@ -204,6 +207,7 @@ impl ControlPlane {
             default_version: options.storage.default_version,
             definitions: Mutex::new(definitions),
             snapshotting: Mutex::new(()),
+            accepting: Mutex::new(()),
             view: Mutex::new(view),
             epoch: AtomicU64::new(1),
             churn: QueueChurn::default(),
@@ -302,6 +306,34 @@ impl ControlPlane {
             }
         }
         Ok(outcome)
+    }
+
+    /// Opens a stream that is closed without what is missing of it: what that is; none if nothing is.
+    ///
+    /// # Errors
+    /// The disk's. It waits for the disk.
+    pub(crate) fn accept_stream_loss(
+        &self,
+        stream: &Arc<Stream>,
+    ) -> Result<Option<Lack>, ChunkLogError> {
+        let _one_at_a_time = stdx::lock(&self.accepting);
+        let id = stream.id();
+        let (view, Some(lack)) = (self.view(), stream.lack()) else { return Ok(None) };
+        let is_same = |queue: Option<&QueueRef>| matches!(queue, Some(QueueRef::Stream(now)) if Arc::ptr_eq(now, stream));
+        if !is_same(view.queues.get(&id)) {
+            return Ok(None);
+        }
+        let settings = meta::stream_settings(&view.meta, stream.def());
+        let opened = self.streams.open_without(stream.def(), &settings)?;
+        let mut definitions = stdx::lock(&self.definitions);
+        if !is_same(definitions.queues.get(&id)) {
+            return Ok(None);
+        }
+        let settings = meta::stream_settings(&definitions.meta, stream.def());
+        opened.set_settings(&settings, self.epoch());
+        definitions.queues.insert(id, QueueRef::Stream(opened));
+        self.publish(&definitions);
+        Ok(Some(lack.clone()))
     }
 
     /// Logs what was applied to the definitions, has everything follow, and publishes the new view.

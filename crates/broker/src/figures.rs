@@ -4,7 +4,7 @@ use crate::broker::Broker;
 use crate::connections::{Connection, Published};
 use crate::control_plane::View;
 use crate::queue_ref::QueueRef;
-use classic::{Losses, PAGES_DIR, QUEUES_DIR, SWAP_DIR};
+use classic::{PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueDef, QueueKind};
@@ -25,6 +25,17 @@ pub const FILE_KINDS: &[FileKind] = &[
     FileKind { name: "classic_v1", dir: QUEUES_DIR },
     FileKind { name: "streams", dir: "streams" },
 ];
+
+/// Messages and places in files that could not be read since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Of classic and quorum queues; its messages are those of streams too.
+    pub of_queues: classic::Losses,
+    /// Bytes at the ends of streams' segments that were cut off.
+    pub stream_cut_off_bytes: u64,
+    /// Streams that are closed now, since something of them is missing.
+    pub n_closed_streams: u64,
+}
 
 /// Queues, all together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -255,7 +266,13 @@ impl Figures<'_> {
     /// Messages and places in files that could not be read since the start.
     #[must_use]
     pub fn losses(&self) -> Losses {
-        self.0.classic.storage().losses()
+        let mut of_queues = self.0.classic.storage().losses();
+        let of_streams = self.0.control_plane.streams.losses();
+        of_queues.n_messages += of_streams.n_messages;
+        let n_closed_streams =
+            self.0.view().streams().filter(|it| it.lack().is_some()).count() as u64;
+        let stream_cut_off_bytes = of_streams.cut_off_bytes;
+        Losses { of_queues, stream_cut_off_bytes, n_closed_streams }
     }
 
     /// How many unsettled messages each channel holds.

@@ -44,7 +44,7 @@ pub use crate::connections::{
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::exchanges::Forecast;
-pub use crate::figures::{FILE_KINDS, Figures, QueueTotals};
+pub use crate::figures::{FILE_KINDS, Figures, Losses, QueueTotals};
 pub use crate::firehose::{Firehose, Tap};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
@@ -62,7 +62,6 @@ pub use crate::undoing::{
     BringingBack, Keeping, TakenAway, Taking, UndoEntries, UndoOffer, UndoRefused,
 };
 pub use classic::ClassicV1Stepper;
-pub use classic::Losses;
 pub use classic::PagerStepper;
 pub use classic::{Delayed, DelayedMessage};
 pub use classic::{PagerOptions, Seen, StorageOptions};

@@ -73,7 +73,7 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.publish(publishes, refused, wakes),
             Self::Quorum(queue) => queue.publish(publishes, refused, wakes),
-            Self::Stream(stream) => stream.publish(publishes.messages, wakes),
+            Self::Stream(stream) => stream.publish(publishes.messages, refused, wakes),
         }
     }
 

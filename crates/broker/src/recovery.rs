@@ -105,6 +105,7 @@ impl OpenError {
     /// Whether data is damaged or missing, so that a repair may help.
     pub const fn is_damage(&self) -> bool {
         match self {
+            Self::Stream(ChunkLogError::Lost(_)) => true,
             Self::Log(error) | Self::Store(StoreError::Disk(error)) => {
                 !matches!(error, LogError::Io { .. } | LogError::Newer { .. })
             }
@@ -182,6 +183,11 @@ impl Found {
         presence::check(disk.as_ref(), &replay, &log, snapshot)?;
         replay.cut_off_bytes = log.tail().map_or(0, |tail| tail.bytes);
         Ok(Self { replay, log })
+    }
+
+    /// The definitions.
+    pub(crate) const fn definitions(&self) -> &State {
+        &self.replay.meta
     }
 
     /// The node whose data it is.
@@ -295,7 +301,7 @@ fn finish(
     let storage = classic.storage();
     storage.count_cut_off(replay.cut_off_bytes);
     let streams =
-        StreamService::new(Arc::clone(disk), settings.streams, settings.storage.clock, &failure);
+        StreamService::new(Arc::clone(disk), settings.streams, settings.storage.clock, &failure)?;
     let (definitions, versions_upto) = replay.into_definitions(&classic, &streams)?;
     storage.start_freeing();
     let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);

@@ -8,10 +8,11 @@ use crate::control_plane::DEFINITIONS_FILE;
 use crate::log_records::definitions::DefinitionEntry;
 use crate::log_records::{self, Entry};
 use crate::recovery::{Found, OpenError, Versions, read_definitions};
+use chunk_log::{STREAMS_FILE, StreamTable};
 use classic::PAGES_DIR;
 use classic::QueueEntry;
 use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
-use meta::{Command, QueueDef, QueueId, QueueVersion, SnapshotOf, State};
+use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, State};
 use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const SYNC_EVERY_BYTES: usize = 4 << 20;
 pub struct Repair {
     /// Faults that keep a node from starting; none if it starts.
     pub refusal: Option<String>,
+    /// How many streams a node that starts keeps closed.
+    pub closed_streams: usize,
     /// The file that is damaged or missing.
     pub damage: Vec<String>,
     /// The loss.
@@ -52,7 +55,10 @@ impl Repair {
 pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repair, OpenError> {
     let mut repair = Repair::default();
     match Found::read(disk, &WalOptions::default()) {
-        Ok(_) => return Ok(repair),
+        Ok(found) => {
+            repair_streams(disk.as_ref(), anew.as_deref(), found.definitions(), &mut repair)?;
+            return Ok(repair);
+        }
         Err(error) if !error.is_damage() => return Err(error),
         Err(error) => repair.refusal = Some(error.to_string()),
     }
@@ -64,12 +70,41 @@ pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repai
     repair.damage.extend(log.damage.iter().cloned());
     survey.look_at_files(disk.as_ref(), &log, &mut repair)?;
     survey.tell_lost(&mut repair);
+    repair_streams(disk.as_ref(), anew.as_deref(), &survey.meta, &mut repair)?;
     if let Some(anew) = anew {
         survey.write(disk, &anew, &log)?;
     }
     let replaced = [LOG_FILE, "wal", DEFINITIONS_FILE].map(str::to_owned);
     repair.set_aside.extend(replaced);
     Ok(repair)
+}
+
+/// Looks at streams. Nothing of them is written anew: the next start goes on without what is missing, which
+/// the table of streams tells it to accept.
+fn repair_streams(
+    disk: &dyn Disk,
+    anew: Option<&dyn Disk>,
+    meta: &State,
+    repair: &mut Repair,
+) -> Result<(), OpenError> {
+    let mut accepted = Vec::new();
+    let notes = StreamTable::read(disk)?;
+    for def in meta.queues().iter().filter(|def| def.kind == QueueKind::Stream) {
+        if let Some(lack) = chunk_log::find_unaccepted(disk, def.id.0, notes.as_ref())? {
+            repair.damage.push(format!("{}: {}", named(def), lack.what));
+            repair.lost.push(format!("{}: up to {} messages", named(def), lack.n_messages));
+            accepted.push(def.id.0);
+        }
+    }
+    if accepted.is_empty() {
+        return Ok(());
+    }
+    repair.closed_streams = accepted.len();
+    repair.set_aside.push(STREAMS_FILE.to_owned());
+    if let Some(anew) = anew {
+        StreamTable::write_accepted(anew, notes.unwrap_or_default(), &accepted)?;
+    }
+    Ok(())
 }
 
 /// A queue's messages in a file of blobs.

@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use log::LogError;
 
+use crate::lack::Lack;
+
 /// Every error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum ChunkLogError {
@@ -26,6 +28,9 @@ pub enum ChunkLogError {
         /// The first failure, as text.
         reason: String,
     },
+    /// Something is missing that was synced. Nothing was changed; the log opens once that is accepted.
+    #[error("{}", .0.what)]
+    Lost(Lack),
     /// The reader has to read from the device, and was told not to wait.
     #[error("the data is not in memory")]
     WouldBlock,

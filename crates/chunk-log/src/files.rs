@@ -11,6 +11,7 @@ use log::{Disk, DiskFile, IoContext as _, OpenMode};
 
 use crate::counters::{Counters, ReadCounts};
 use crate::error::Result;
+use crate::table::StreamTable;
 
 /// The files of all streams.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct StreamFiles {
     /// Files of segments that retention has removed.
     removed: Mutex<Vec<Arc<dyn DiskFile>>>,
     counters: Counters,
+    /// Told what streams have; none where nobody asks afterwards.
+    table: Option<StreamTable>,
 }
 
 /// So many files of removed segments stay open until somebody closes them; further ones are closed by who
@@ -48,6 +51,16 @@ impl StreamFiles {
     /// The files below `disk`, at most so many of them open (one at least).
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, open_files_max: usize) -> Arc<Self> {
+        Self::with_table(disk, open_files_max, None)
+    }
+
+    /// The same, with the table that is told what streams have.
+    #[must_use]
+    pub fn with_table(
+        disk: Arc<dyn Disk>,
+        open_files_max: usize,
+        table: Option<StreamTable>,
+    ) -> Arc<Self> {
         let open_files_max = open_files_max.max(1);
         Arc::new(Self {
             disk,
@@ -55,7 +68,13 @@ impl StreamFiles {
             opened: Mutex::default(),
             removed: Mutex::default(),
             counters: Counters::default(),
+            table,
         })
+    }
+
+    /// The table that is told what streams have, if there is one.
+    pub const fn table(&self) -> Option<&StreamTable> {
+        self.table.as_ref()
     }
 
     /// Figures of the readers of all streams since the start.

@@ -9,8 +9,8 @@
 //! +--------+---------+---------------+--------------+--------+
 //! 28         32                36              40       44         64
 //! +----------+-----------------+---------------+--------+----------+
-//! | reserved | synced position | synced chunks | crc32c | reserved |
-//! |          |       u32       |      u32      |  u32   |          |
+//! | identity | synced position | synced chunks | crc32c | reserved |
+//! |   u32    |       u32       |      u32      |  u32   |          |
 //! +----------+-----------------+---------------+--------+----------+
 //! then for each chunk
 //! 0              8           16      24         28     29      30      32
@@ -138,9 +138,9 @@ pub(crate) const fn n_records(bytes: u64) -> u64 {
 }
 
 /// The header with a mark.
-pub(crate) fn encode_header(first: First, mark: SyncedMark) -> Vec<u8> {
+pub(crate) fn encode_header(first: First, identity: u32, mark: SyncedMark) -> Vec<u8> {
     let mut bytes = encode_checked(MAGIC, first);
-    bytes.resize(size(MARK_AT), 0);
+    bytes.extend(identity.to_be_bytes());
     bytes.extend(encode_mark(mark));
     bytes.resize(size(INDEX_HEADER_BYTES), 0);
     bytes
@@ -314,7 +314,7 @@ mod tests {
     fn a_torn_mark_is_none() {
         let first = First { ordinal: 1, offset: 2 };
         let mark = SyncedMark { position: 4711, n_chunks: 12 };
-        let bytes = encode_header(first, mark);
+        let bytes = encode_header(first, 7, mark);
         assert_eq!(bytes.len() as u64, INDEX_HEADER_BYTES);
         assert_eq!(decode_header(&bytes, "f").unwrap(), (Some(first), mark));
         for bit in 0..12 * 8 {

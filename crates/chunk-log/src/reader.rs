@@ -180,7 +180,8 @@ impl Reader {
         let is_wanted = header.chunk_id == self.next_offset
             && header.n_records > 0
             && header.stored_bytes() <= bytes_max
-            && self.options.selector.takes(header.chunk_type);
+            && self.options.selector.takes(header.chunk_type)
+            && !self.view.is_damaged(header.chunk_id);
         is_wanted.then_some((header, range))
     }
 
@@ -321,7 +322,8 @@ impl Reader {
     }
 
     fn is_wanted(&mut self, header: &ChunkHeader, wait: Wait) -> Result<bool> {
-        if !self.options.selector.takes(header.chunk_type) {
+        if !self.options.selector.takes(header.chunk_type) || self.view.is_damaged(header.chunk_id)
+        {
             return Ok(false);
         }
         if self.options.filter.is_none() {

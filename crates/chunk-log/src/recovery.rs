@@ -15,9 +15,12 @@ use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::StreamFiles;
 use crate::index::{self, IndexRecord, RECORD_BYTES, SyncedMark, n_records, record_at};
+use crate::lack::Lack;
 use crate::scan::Scan;
+use crate::scrub::Damage;
 use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
 use crate::shared::LogEnd;
+use crate::table::StreamNote;
 
 /// More chunks than any segment has.
 pub(crate) const CHUNKS_LIMIT: u64 = 2 * crate::retention::SEGMENT_CHUNKS_MAX;
@@ -38,6 +41,10 @@ pub struct Recovered {
     pub is_new: bool,
     /// Everything that was cut off: bytes that are no whole chunks, or follow on such.
     pub cut: Vec<Cut>,
+    /// Chunks that were synced and are damaged. They stay where they are.
+    pub damaged: Vec<Damage>,
+    /// What is missing, as was accepted before.
+    pub lost: Option<Lack>,
     /// Indexes that were made anew, in part or all.
     pub n_indexes_rebuilt: u64,
 }
@@ -49,6 +56,9 @@ pub struct Cut {
     pub file: String,
     /// How many.
     pub bytes: u64,
+    /// Messages in them that had been written whole, as the index says: all but those of the last write were
+    /// handed to the system before the crash.
+    pub n_messages: u64,
 }
 
 /// The end of a segment.
@@ -78,7 +88,7 @@ impl LastChunk {
 }
 
 impl SegmentEnd {
-    const fn beginning(first: First, synced: SyncedMark) -> Self {
+    pub(crate) const fn beginning(first: First, synced: SyncedMark) -> Self {
         let (n_chunks, position) = (0, SEGMENT_HEADER_BYTES);
         Self { first, n_chunks, position, next_offset: first.offset, last: None, synced }
     }
@@ -117,10 +127,17 @@ pub(crate) struct Found {
 }
 
 /// Opens the log in `dir`; none if there is none.
-pub(crate) fn recover(files: &Arc<StreamFiles>, dir: &str) -> Result<Option<Found>> {
+/// Nothing is touched if something of what was noted of it is not there.
+pub(crate) fn recover(
+    files: &Arc<StreamFiles>,
+    dir: &str,
+    note: Option<StreamNote>,
+) -> Result<Option<Found>> {
     let names = list_if_there(files.disk(), dir)?.unwrap_or_default();
     let names: BTreeSet<FileName> = names.iter().filter_map(|name| FileName::parse(name)).collect();
-    let mut recovery = Recovery { files, dir, segments: Vec::new(), report: Recovered::default() };
+    let report = Recovered::default();
+    let mut recovery = Recovery { files, dir, note, segments: Vec::new(), report };
+    let names = recovery.without_removed(names)?;
     recovery.sort(&names)?;
     let Some((tail, left)) = recovery.find_tail()? else { return Ok(None) };
     let Recovery { segments, mut report, .. } = recovery;
@@ -133,11 +150,23 @@ pub(crate) fn recover(files: &Arc<StreamFiles>, dir: &str) -> Result<Option<Foun
 struct Recovery<'f> {
     files: &'f Arc<StreamFiles>,
     dir: &'f str,
+    note: Option<StreamNote>,
     segments: Vec<u64>,
     report: Recovered,
 }
 
 impl Recovery<'_> {
+    /// Segments before the first that is noted were about to be removed.
+    fn without_removed(&self, names: BTreeSet<FileName>) -> Result<BTreeSet<FileName>> {
+        let Some(note) = self.note else { return Ok(names) };
+        let (kept, removed): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| {
+            let (FileName::Segment(first) | FileName::Index(first)) = name;
+            *first >= note.first
+        });
+        removed.into_iter().try_for_each(|name| self.remove(name))?;
+        Ok(kept)
+    }
+
     /// Indexes without a segment go; a segment without an index gets one.
     fn sort(&mut self, names: &BTreeSet<FileName>) -> Result<()> {
         let mut without_index = Vec::new();
@@ -229,8 +258,11 @@ impl Recovery<'_> {
         let name = FileName::Segment(last).path(self.dir);
         let file = self.files.disk().open(&name, OpenMode::Existing).context("open", &name)?;
         let bytes = file.len().context("size", &name)?.saturating_sub(SEGMENT_HEADER_BYTES);
+        let opened = Opened::new(self, last)?;
+        let first = First { ordinal: 0, offset: last };
+        let n_messages = opened.n_named(&SegmentEnd::beginning(first, SyncedMark::NONE))?;
         if bytes > 0 {
-            self.report.cut.push(Cut { file: name, bytes });
+            self.report.cut.push(Cut { file: name, bytes, n_messages });
         }
         self.remove(FileName::Segment(last))?;
         self.remove(FileName::Index(last))
@@ -251,6 +283,11 @@ struct Opened {
     is_header_damaged: bool,
     /// It is not the last, nor in doubt: nothing is verified or cut off.
     is_sealed: bool,
+    /// Up to here something was synced.
+    noted: u64,
+    /// The offset behind all that was synced.
+    next_noted: u64,
+    identity: u32,
     mark: SyncedMark,
     chunks: OpenFile,
     index: OpenFile,
@@ -307,7 +344,27 @@ impl Opened {
         let is_header_damaged = of_index.is_none() || of_index != of_chunks;
         let first = of_chunks.or(of_index);
         let is_sealed = false;
-        Ok(Self { offset, first, is_header_damaged, is_sealed, mark, chunks, index, index_head })
+        let noted = match &of.note {
+            Some(note) if offset == note.last => note.position,
+            Some(note) if offset < note.last => chunks.len,
+            Some(_) | None => 0,
+        };
+        let told = [segment::identity_of(&head), segment::identity_of(&index_head)];
+        let identity = of.note.map_or(0, |note| note.identity);
+        let identity = told.into_iter().find(|it| *it != 0).unwrap_or(identity);
+        Ok(Self {
+            offset,
+            first,
+            is_header_damaged,
+            is_sealed,
+            noted,
+            next_noted: of.note.map_or(0, |note| note.next_offset),
+            identity,
+            mark,
+            chunks,
+            index,
+            index_head,
+        })
     }
 
     /// Its first chunk's ordinal, as the segment before tells it.
@@ -326,10 +383,16 @@ impl Opened {
         let trusted = self.trusted(first, &mut scan)?;
         let from = trusted.unwrap_or_else(|| SegmentEnd::beginning(first, SyncedMark::NONE));
         let verify_from = if self.is_sealed { u64::MAX } else { self.mark.position };
-        let (mut end, records) = walk(&mut scan, from, verify_from)?;
+        let (mut end, walked) = walk(&mut scan, from, verify_from, self.noted)?;
+        let Walked { records, damaged } = walked;
+        if end.position < self.noted {
+            return Err(self.lost(&end));
+        }
+        report.damaged.extend(damaged);
+        let n_messages = self.n_named(&end)?;
         self.mend_index(&from, &mut end, &records, report)?;
         if !self.is_sealed {
-            self.cut_chunks(&end, report)?;
+            self.cut_chunks(&end, n_messages, report)?;
         }
         Ok(end)
     }
@@ -373,8 +436,8 @@ impl Opened {
         // The mark of an index that is made anew below it holds no more.
         let keeps_mark = from.synced == self.mark;
         if self.is_header_damaged || !keeps_mark {
-            self.index.write(0, &index::encode_header(end.first, from.synced))?;
-            self.chunks.write(0, &segment::encode_header(end.first))?;
+            self.index.write(0, &index::encode_header(end.first, self.identity, from.synced))?;
+            self.chunks.write(0, &segment::encode_header(end.first, self.identity))?;
         }
         if !is_right {
             self.index.write(at, records)?;
@@ -388,23 +451,70 @@ impl Opened {
         Ok(())
     }
 
-    fn cut_chunks(&self, end: &SegmentEnd, report: &mut Recovered) -> Result<()> {
+    fn lost(&self, end: &SegmentEnd) -> ChunkLogError {
+        let (name, at) = (&self.chunks.name, end.position);
+        let what = format!("{name} is damaged at byte {at}, where a chunk was synced");
+        let n_messages = self.next_noted.saturating_sub(end.next_offset);
+        ChunkLogError::Lost(Lack { what, n_messages })
+    }
+
+    /// Messages behind `end` that the index names.
+    fn n_named(&self, end: &SegmentEnd) -> Result<u64> {
+        let n = n_records(self.index.len).min(CHUNKS_LIMIT);
+        let record = |n: u64| -> Result<Option<IndexRecord>> {
+            Ok(IndexRecord::decode(&self.index.read(record_at(n), RECORD_BYTES)?))
+        };
+        let first = if end.n_chunks < n { record(end.n_chunks)? } else { None };
+        let follows = |first: &IndexRecord| {
+            (first.first_offset, first.position) == (end.next_offset, end.position)
+        };
+        if !first.is_some_and(|first| follows(&first)) {
+            return Ok(0);
+        }
+        let mut last = first;
+        for n in (end.n_chunks..n).rev() {
+            if let Some(found) = record(n)? {
+                last = Some(found);
+                break;
+            }
+        }
+        let Some(last) = last else { return Ok(0) };
+        let mut scan = Scan::new(Arc::clone(&self.chunks.file), &self.chunks.name, u64::MAX);
+        let header = scan.header(last.position)?;
+        let of_last = header.filter(|header| header.chunk_id == last.first_offset);
+        let n_last = of_last.map_or(1, |header| u64::from(header.n_records));
+        Ok(last.first_offset.saturating_sub(end.next_offset).saturating_add(n_last))
+    }
+
+    fn cut_chunks(&self, end: &SegmentEnd, n_messages: u64, report: &mut Recovered) -> Result<()> {
         let bytes = self.chunks.len.saturating_sub(end.position);
         if bytes > 0 {
             self.chunks.cut(end.position)?;
             self.chunks.file.sync_data().context("sync", &self.chunks.name)?;
-            report.cut.push(Cut { file: self.chunks.name.clone(), bytes });
+            report.cut.push(Cut { file: self.chunks.name.clone(), bytes, n_messages });
         }
         Ok(())
     }
 }
 
+/// The chunks that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    /// Their records in the index.
+    records: Vec<u8>,
+    damaged: Vec<Damage>,
+}
+
 /// Goes on from a place chunk by chunk, up to the first that is torn or does not follow on the one
-/// before. The data is verified from `verify_from` on. The end, and the records of the chunks that were
-/// met.
-fn walk(scan: &mut Scan<'_>, from: SegmentEnd, verify_from: u64) -> Result<(SegmentEnd, Vec<u8>)> {
+/// before. The data is verified from `verify_from` on; a chunk that was synced, before `noted`, may be damaged.
+pub(crate) fn walk(
+    scan: &mut Scan<'_>,
+    from: SegmentEnd,
+    verify_from: u64,
+    noted: u64,
+) -> Result<(SegmentEnd, Walked)> {
     let mut end = from;
-    let mut records = Vec::new();
+    let mut walked = Walked::default();
     while let Some(header) = scan.header(end.position)? {
         let follows = header.chunk_id == end.next_offset
             && header.n_records > 0
@@ -413,14 +523,24 @@ fn walk(scan: &mut Scan<'_>, from: SegmentEnd, verify_from: u64) -> Result<(Segm
             && end.n_chunks < CHUNKS_LIMIT
             && u32::try_from(end.position + header.stored_bytes()).is_ok();
         let is_verified = end.position < verify_from || scan.is_whole(end.position, &header)?;
-        if !follows || !is_verified {
+        let was_synced = end.position + header.stored_bytes() <= noted;
+        if !follows || !(is_verified || was_synced) {
             break;
         }
-        IndexRecord::of(&header, end.position).encode(&mut records);
+        if !is_verified {
+            walked.damaged.push(Damage {
+                file: scan.name().to_owned(),
+                at: end.position,
+                offset: Some(header.chunk_id),
+                n_messages: u64::from(header.n_records),
+                what: "its checksum is wrong",
+            });
+        }
+        IndexRecord::of(&header, end.position).encode(&mut walked.records);
         end.n_chunks += 1;
         end.position += header.stored_bytes();
         end.next_offset = header.next_offset();
         end.last = Some(LastChunk::of(&header));
     }
-    Ok((end, records))
+    Ok((end, walked))
 }

@@ -17,6 +17,7 @@ use crate::shared::{LogEnd, LogView, Shared};
 /// The disk's. What is left can be removed by another call.
 pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
     let dir = stream_dir(id);
+    files.table().map_or(Ok(()), |table| table.forget(id))?;
     let names = log::list_if_there(files.disk(), &dir)?.unwrap_or_default();
     for name in names {
         let path = format!("{dir}/{name}");
@@ -66,10 +67,10 @@ pub(crate) fn n_too_old(shared: &Shared, retention: &Retention, now_ms: i64) -> 
 }
 
 /// Removes a segment's files. Chunks first: an index without them is removed by the next opening.
-pub(crate) fn remove_files(shared: &Shared, segment: u64) -> Result<()> {
+pub(crate) fn remove_files(files: &StreamFiles, dir: &str, segment: u64) -> Result<()> {
     for name in [FileName::Segment(segment), FileName::Index(segment)] {
-        let name = name.path(&shared.dir);
-        match shared.files.disk().remove(&name) {
+        let name = name.path(dir);
+        match files.disk().remove(&name) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             removed => removed.context("remove", &name)?,
         }
@@ -87,7 +88,10 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         let after = state.segments.partition_point(|it| it.first_offset <= segment);
         state.segments.drain(after..).map(|it| it.first_offset).collect()
     };
-    segments.iter().rev().try_for_each(|segment| remove_files(shared, *segment))?;
+    segments
+        .iter()
+        .rev()
+        .try_for_each(|segment| remove_files(&shared.files, &shared.dir, *segment))?;
     if !segments.is_empty() {
         // What follows on the cut must not be there again without what is cut off before it.
         shared.files.disk().sync_dir(&shared.dir).context("sync", &shared.dir)?;

@@ -21,6 +21,8 @@ pub struct Damage {
     pub at: u64,
     /// The offset of the chunk's first message, if the index tells.
     pub offset: Option<u64>,
+    /// Messages in it, as far as is known.
+    pub n_messages: u64,
     /// The defect.
     pub what: &'static str,
 }
@@ -146,7 +148,13 @@ impl Scrub {
     fn damaged(&mut self, file: &str, at: u64, offset: Option<u64>, what: &'static str) {
         self.found.n_damaged += 1;
         if self.found.damage.len() < DAMAGE_MAX {
-            self.found.damage.push(Damage { file: file.to_owned(), at, offset, what });
+            self.found.damage.push(Damage {
+                file: file.to_owned(),
+                at,
+                offset,
+                n_messages: 0,
+                what,
+            });
         }
     }
 }

@@ -4,12 +4,13 @@
 //! streams/<id>/<first offset, 20 digits>.segment
 //! 0        4         8               16             24       28         32
 //! +--------+---------+---------------+--------------+--------+----------+--------+--------+
-//! | "LVCS" | version | first ordinal | first offset | crc32c | reserved | chunk  | chunk  | ...
+//! | "LVCS" | version | first ordinal | first offset | crc32c | identity | chunk  | chunk  | ...
 //! |        |   u32   |      u64      |     u64      |  u32   |   u32    |        |        |
 //! +--------+---------+---------------+--------------+--------+----------+--------+--------+
 //! ```
 //! Chunks are as `streamproto::chunk` draws them: the bytes of the wire, with filter and trailer.
-//! Integers are big-endian, as in chunks. The checksum is of the 24 bytes in front of it.
+//! Integers are big-endian, as in chunks. The checksum is of the 24 bytes in front of it. The identity is the
+//! stream's (`table.rs`), 0 in older files.
 
 use log::{LogError, crc32c};
 
@@ -25,6 +26,7 @@ const MAGIC: [u8; 4] = *b"LVCS";
 const CHECKED_BYTES: usize = 24;
 const SEGMENT_SUFFIX: &str = ".segment";
 const INDEX_SUFFIX: &str = ".index";
+const IDENTITY_AT: usize = 28;
 
 /// The place of a file's first chunk in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,10 +67,15 @@ pub(crate) fn stream_dir(id: u64) -> String {
     format!("{STREAMS_DIR}/{id}")
 }
 
-pub(crate) fn encode_header(first: First) -> Vec<u8> {
+pub(crate) fn encode_header(first: First, identity: u32) -> Vec<u8> {
     let mut bytes = encode_checked(MAGIC, first);
-    bytes.resize(crate::field::size(SEGMENT_HEADER_BYTES), 0);
+    bytes.extend(identity.to_be_bytes());
     bytes
+}
+
+/// The identity of the stream whose file begins with these bytes, of either kind; 0 if it is not told.
+pub(crate) fn identity_of(header: &[u8]) -> u32 {
+    crate::field::u32_at(header, IDENTITY_AT)
 }
 
 /// The first chunk's place, if the header is whole.
@@ -123,7 +130,8 @@ mod tests {
     #[test]
     fn a_header_with_any_flipped_bit_is_none() {
         let first = First { ordinal: 7, offset: 1 << 33 };
-        let bytes = encode_header(first);
+        let bytes = encode_header(first, 7);
+        assert_eq!((bytes.len() as u64, identity_of(&bytes)), (SEGMENT_HEADER_BYTES, 7));
         assert_eq!(decode_header(&bytes, "f").unwrap(), Some(first));
         for bit in 0..28 * 8 {
             let mut flipped = bytes.clone();

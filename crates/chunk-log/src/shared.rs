@@ -1,7 +1,8 @@
 //! Shared by the writer of a log and its readers: which segments there are, how far the log reaches, and how
 //! far it is committed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::{Slot, StreamFiles};
 use crate::index::Index;
-use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header};
+use crate::scrub::Damage;
+use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header, stream_dir};
 
 /// So many bytes that were written last are kept in memory, until the log is idle.
 const FRESH_BYTES_MAX: usize = 4 << 10;
@@ -54,6 +56,17 @@ pub(crate) struct Shared {
     committed_offset: AtomicU64,
     state: Mutex<State>,
     pub(crate) counters: Counters,
+    damaged: DamagedChunks,
+}
+
+/// The most damaged chunks of a log that readers pass over; further ones are met by each reader.
+pub const DAMAGED_CHUNKS_MAX: usize = 65_536;
+
+/// Chunks that are known to be damaged, by id, which readers pass over.
+#[derive(Debug, Default)]
+struct DamagedChunks {
+    any: AtomicBool,
+    ids: Mutex<BTreeSet<u64>>,
 }
 
 #[derive(Debug)]
@@ -135,6 +148,7 @@ impl Shared {
             committed_offset: AtomicU64::new(state.committed.next_offset),
             state: Mutex::new(state),
             counters: Counters::default(),
+            damaged: DamagedChunks::default(),
         })
     }
 
@@ -228,6 +242,14 @@ fn read_header(chunks: &Arc<Slot>) -> Result<Option<First>> {
 }
 
 impl LogView {
+    /// A log of which nothing can be read, for now.
+    #[must_use]
+    pub fn closed(files: &Arc<StreamFiles>, id: u64) -> Self {
+        let (written, committed, fresh) = Default::default();
+        let state = State { segments: Vec::new(), written, committed, fresh };
+        Self(Shared::new(files, &stream_dir(id), state))
+    }
+
     /// Says how far the log is committed: a place that was returned by an append or by the opening.
     /// Readers see what lies before it. Less than is committed already changes nothing.
     pub fn set_committed(&self, end: LogEnd) {
@@ -236,6 +258,25 @@ impl LogView {
             debug_assert!(end.next_ordinal <= state.written.next_ordinal, "what is not there");
             self.0.commit(&mut state, end);
         }
+    }
+
+    /// Has readers pass over a damaged chunk; whether nobody knew of it. Damage of an index is no chunk's.
+    #[must_use]
+    pub fn note_damaged(&self, damage: &Damage) -> bool {
+        let Some(offset) = damage.offset else { return true };
+        let damaged = &self.0.damaged;
+        let mut ids = damaged.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = ids.len() < DAMAGED_CHUNKS_MAX && ids.insert(offset);
+        damaged.any.store(true, Ordering::Release);
+        is_new
+    }
+
+    /// Whether the chunk with this id is known to be damaged.
+    #[inline]
+    pub(crate) fn is_damaged(&self, chunk_id: u64) -> bool {
+        let damaged = &self.0.damaged;
+        let ids = || damaged.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.any.load(Ordering::Acquire) && ids().contains(&chunk_id)
     }
 
     /// How far the log is committed.

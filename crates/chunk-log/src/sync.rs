@@ -6,9 +6,11 @@ use log::{Disk, DiskFile, IoContext as _};
 
 use crate::LogEnd;
 use crate::error::Result;
-use crate::files::Slot;
+use crate::files::{Slot, StreamFiles};
 use crate::index::{Index, SyncedMark};
+use crate::removal::remove_files;
 use crate::shared::Shared;
+use crate::table::StreamNote;
 
 /// A segment that was written to since its last sync.
 #[derive(Clone, Debug)]
@@ -27,12 +29,35 @@ pub(crate) struct Unsynced {
 pub struct SyncJob {
     pub(crate) segments: Vec<Unsynced>,
     pub(crate) files: Vec<(Arc<dyn DiskFile>, Arc<Slot>)>,
+    dir: Box<str>,
     /// The directory and the one it is in, if there are new files.
     pub(crate) dirs: Vec<String>,
     pub(crate) end: LogEnd,
     pub(crate) generation: u64,
     /// Changes of the directory up to its begin.
     n_dir_changes: u64,
+    note: Option<Noting>,
+}
+
+/// A note to be made in the table of streams, and the segments that may go once it is durable.
+#[derive(Debug)]
+pub(crate) struct Noting {
+    pub(crate) files: Arc<StreamFiles>,
+    pub(crate) stream: u64,
+    pub(crate) note: StreamNote,
+    pub(crate) removed: Vec<u64>,
+}
+
+impl Noting {
+    /// Notes durably that segments are gone, and removes their files.
+    fn remove(&self, dir: &str) -> Result<()> {
+        let Some(table) = self.files.table().filter(|_| !self.removed.is_empty()) else {
+            return Ok(());
+        };
+        table.tell(self.stream, self.note)?;
+        table.sync()?;
+        self.removed.iter().try_for_each(|segment| remove_files(&self.files, dir, *segment))
+    }
 }
 
 impl SyncJob {
@@ -47,7 +72,7 @@ impl SyncJob {
         for (file, slot) in &self.files {
             file.sync_data().context("sync", slot.name())?;
         }
-        Ok(())
+        self.note.as_ref().map_or(Ok(()), |note| note.remove(&self.dir))
     }
 
     /// Up to where the log is durable afterwards.
@@ -65,17 +90,30 @@ pub(crate) struct Pending {
     n_dir_changes: u64,
     /// ... and how many of these times are durable: those before the begin of a sync that is done.
     n_dir_synced: u64,
+    /// Segments that are no part of the log any more, and whose files go with the next sync.
+    removed: Vec<u64>,
     /// Rises when chunks are cut off: a sync that began before says nothing any more.
     generation: u64,
 }
 
 impl Pending {
     pub(crate) fn new(left: Vec<Unsynced>, is_dir_changed: bool) -> Self {
-        Self { left, n_dir_changes: u64::from(is_dir_changed), n_dir_synced: 0, generation: 0 }
+        Self {
+            left,
+            n_dir_changes: u64::from(is_dir_changed),
+            n_dir_synced: 0,
+            removed: Vec::new(),
+            generation: 0,
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.left.is_empty() && self.n_dir_changes == self.n_dir_synced
+        self.left.is_empty() && self.removed.is_empty() && self.n_dir_changes == self.n_dir_synced
+    }
+
+    /// Has files of segments removed once that is noted.
+    pub(crate) fn remove(&mut self, segments: Vec<u64>) {
+        self.removed.extend(segments);
     }
 
     /// Files were made or removed.
@@ -91,7 +129,12 @@ impl Pending {
     }
 
     /// The sync up to `end`, with the tail.
-    pub(crate) fn begin(&self, dir: &str, tail: Unsynced, end: LogEnd) -> Result<SyncJob> {
+    pub(crate) fn begin(
+        &self,
+        dir: &str,
+        (tail, end): (Unsynced, LogEnd),
+        note: Option<Noting>,
+    ) -> Result<SyncJob> {
         let mut segments = self.left.clone();
         segments.push(tail);
         let files = segments.iter().flat_map(|it| {
@@ -107,7 +150,9 @@ impl Pending {
             Vec::new()
         };
         let Self { generation, n_dir_changes, .. } = *self;
-        Ok(SyncJob { segments, files, dirs, end, generation, n_dir_changes })
+        let note = note.map(|note| Noting { removed: self.removed.clone(), ..note });
+        let dir = dir.into();
+        Ok(SyncJob { segments, files, dir, dirs, end, generation, n_dir_changes, note })
     }
 
     /// Writes the marks of a job that was done; that of the segment `tail`, if it has one.
@@ -118,8 +163,15 @@ impl Pending {
         tail: u64,
     ) -> Result<Option<SyncedMark>> {
         let mut of_tail = None;
+        let was_removed = |segment: &u64| job.note.iter().any(|it| it.removed.contains(segment));
+        self.removed.retain(|segment| !was_removed(segment));
         if job.generation != self.generation {
             return Ok(of_tail);
+        }
+        if let Some(note) = &job.note
+            && let Some(table) = note.files.table()
+        {
+            table.tell(note.stream, note.note)?;
         }
         self.n_dir_synced = self.n_dir_synced.max(job.n_dir_changes);
         for Unsynced { segment, index, mark, with_index, .. } in &job.segments {

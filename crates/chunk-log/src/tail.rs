@@ -32,12 +32,17 @@ impl Tail {
     }
 
     /// Makes the files of a segment without chunks.
-    pub(crate) fn create(files: &Arc<StreamFiles>, dir: &str, first: First) -> Result<Self> {
+    pub(crate) fn create(
+        files: &Arc<StreamFiles>,
+        dir: &str,
+        first: First,
+        identity: u32,
+    ) -> Result<Self> {
         let chunks = files.create(&FileName::Segment(first.offset).path(dir))?;
-        let header = segment::encode_header(first);
+        let header = segment::encode_header(first, identity);
         chunks.file()?.write_at(0, &header).context("write", chunks.name())?;
         let index = files.create(&FileName::Index(first.offset).path(dir))?;
-        let header = index::encode_header(first, SyncedMark::NONE);
+        let header = index::encode_header(first, identity, SyncedMark::NONE);
         index.file()?.write_at(0, &header).context("write", index.name())?;
         let end = SegmentEnd {
             first,

@@ -8,13 +8,15 @@ use streamproto::{ChunkHeader, ChunkType};
 use crate::error::{ChunkLogError, Failure, Refused, Result};
 use crate::files::StreamFiles;
 use crate::index::SyncedMark;
+use crate::lack::{Lack, fill, find_lack, find_unnoted, identity_in, mend};
 use crate::recovery::{Found, Recovered, SegmentEnd, recover};
 use crate::removal::{cut_files, n_too_many, n_too_old, remove_files};
 use crate::restore::restore;
 use crate::retention::{Retention, SEGMENT_CHUNKS_MAX};
 use crate::segment::{First, stream_dir};
 use crate::shared::{Fresh, LogEnd, LogView, Segment, Shared, State};
-use crate::sync::{Pending, SyncJob, Unsynced};
+use crate::sync::{Noting, Pending, SyncJob, Unsynced};
+use crate::table::StreamNote;
 use crate::tail::{Tail, check};
 use crate::tracking::Tracking;
 
@@ -63,6 +65,8 @@ pub struct Appended {
 /// A log, for the one who writes it.
 #[derive(Debug)]
 pub struct ChunkLog {
+    id: u64,
+    identity: u32,
     view: LogView,
     options: LogOptions,
     tail: Tail,
@@ -78,21 +82,32 @@ impl ChunkLog {
     /// says so: as a rule, [`Recovered::end`].
     ///
     /// # Errors
-    /// The disk's; files of a newer version, or damaged beyond what a crash does.
+    /// The disk's; files of a newer version, or damaged beyond what a crash does. Something is missing of what
+    /// was synced, and nobody has accepted that ([`ChunkLogError::Lost`]).
     pub fn open(
         files: &Arc<StreamFiles>,
         id: u64,
         options: LogOptions,
     ) -> Result<(Self, Recovered)> {
         let dir = stream_dir(id);
-        let found = match recover(files, &dir)? {
-            Some(found) => found,
-            None => create(files, &dir, First::default())?,
+        let note = files.table().and_then(|table| table.note(id));
+        let lost = lost(files, id, note)?;
+        let found = match (note, &lost) {
+            (Some(note), Some(_)) => recover_without(files, &dir, &note)?,
+            (note, _) => recover(files, &dir, note)?,
         };
+        let identity = identity(files, id, note, found.as_ref())?;
+        let mut found = match found {
+            Some(found) => found,
+            None => create(files, &dir, First::default(), identity)?,
+        };
+        found.report.lost = lost;
         // A mark was written once the directory was synced.
         let is_dir_changed = found.tail.synced == SyncedMark::NONE || !found.report.cut.is_empty();
         let (state, tail, left) = opened(files, &dir, &found);
-        let log = Self {
+        let mut log = Self {
+            id,
+            identity,
             view: LogView(Shared::new(files, &dir, state)),
             options,
             tail,
@@ -101,6 +116,12 @@ impl ChunkLog {
             n_trailers: 0,
             scratch: Vec::new(),
         };
+        if found.report.lost.is_some() {
+            log.checkpoint()?;
+            log.note_anew()?;
+        } else if log.is_unnoted() && log.is_checkpointed() {
+            log.note_durable()?;
+        }
         Ok((log, found.report))
     }
 
@@ -241,8 +262,53 @@ impl ChunkLog {
     fn begin(&mut self, with_index: bool) -> Result<SyncJob> {
         self.failure.check(&self.view.0.dir)?;
         let (tail, end) = (self.tail.unsynced(with_index), self.end());
-        let begun = self.pending.begin(&self.view.0.dir, tail, end);
+        let (files, stream, note) = (Arc::clone(&self.view.0.files), self.id, self.note(end));
+        let noting = Noting { files, stream, note, removed: Vec::new() };
+        let begun = self.pending.begin(&self.view.0.dir, (tail, end), Some(noting));
         self.failure.of(begun)
+    }
+
+    /// What there is once everything up to `end` is durable.
+    fn note(&self, end: LogEnd) -> StreamNote {
+        let LogEnd { next_ordinal, next_offset, segment: last, position, .. } = end;
+        let (identity, first) = (self.identity, self.view.first_offset());
+        let scrubbed_at_ms = 0;
+        let is_loss_accepted = false;
+        StreamNote {
+            identity,
+            first,
+            last,
+            position,
+            next_offset,
+            next_ordinal,
+            is_loss_accepted,
+            scrubbed_at_ms,
+        }
+    }
+
+    /// Notes durably what there is, which may be less than was noted.
+    fn note_anew(&self) -> Result<()> {
+        let Some(table) = self.view.0.files.table() else { return Ok(()) };
+        table.put(self.id, self.note(self.end()))?;
+        table.sync()
+    }
+
+    /// Notes what there is, which is durable.
+    fn note_durable(&self) -> Result<()> {
+        let Some(table) = self.view.0.files.table() else { return Ok(()) };
+        table.tell(self.id, self.note(self.end()))
+    }
+
+    /// Whether nothing is noted of it yet that a start would miss.
+    pub fn is_unnoted(&self) -> bool {
+        self.view.0.files.table().is_some_and(|table| table.note(self.id).is_none())
+    }
+
+    /// Has nothing noted that is about to be cut off, durably.
+    fn forget_note(&self) -> Result<()> {
+        let Some(table) = self.view.0.files.table() else { return Ok(()) };
+        table.forget(self.id)?;
+        table.sync()
     }
 
     fn is_segment_full(&self) -> bool {
@@ -262,7 +328,8 @@ impl ChunkLog {
         let LogEnd { next_ordinal: ordinal, next_offset: offset, .. } = self.end();
         let last = self.tail.end.last;
         let shared = &self.view.0;
-        let mut tail = Tail::create(&shared.files, &shared.dir, First { ordinal, offset })?;
+        let mut tail =
+            Tail::create(&shared.files, &shared.dir, First { ordinal, offset }, self.identity)?;
         tail.end.last = last;
         let mut state = shared.state();
         if let Some(left) = state.segments.last_mut() {
@@ -302,7 +369,11 @@ impl ChunkLog {
         if n > 0 {
             self.pending.note_dir_change();
         }
-        removed.iter().try_for_each(|segment| remove_files(&self.view.0, *segment))?;
+        if shared.files.table().is_some() {
+            self.pending.remove(removed);
+        } else {
+            removed.iter().try_for_each(|it| remove_files(&shared.files, &shared.dir, *it))?;
+        }
         Ok(n)
     }
 
@@ -318,7 +389,8 @@ impl ChunkLog {
         if ordinal < self.view.committed().next_ordinal {
             return Err(self.refused(Refused::Committed(ordinal)));
         }
-        let cut = cut_files(&self.view, self.end(), ordinal);
+        let cut = self.forget_note();
+        let cut = cut.and_then(|()| cut_files(&self.view, self.end(), ordinal));
         let cut = cut.and_then(|()| self.reopen());
         self.failure.of(cut)
     }
@@ -330,7 +402,8 @@ impl ChunkLog {
     /// The disk's; then the log takes nothing more.
     pub fn start_at(&mut self, ordinal: u64, offset: u64) -> Result<()> {
         self.failure.check(&self.view.0.dir)?;
-        let started = self.start(First { ordinal, offset });
+        let forgotten = self.forget_note();
+        let started = forgotten.and_then(|()| self.start(First { ordinal, offset }));
         self.failure.of(started)
     }
 
@@ -339,8 +412,9 @@ impl ChunkLog {
             let state = self.view.0.state();
             state.segments.iter().map(|it| it.first_offset).collect()
         };
-        segments.iter().rev().try_for_each(|segment| remove_files(&self.view.0, *segment))?;
-        let tail = Tail::create(&self.view.0.files, &self.view.0.dir, first)?;
+        let (files, dir) = (&self.view.0.files, &self.view.0.dir);
+        segments.iter().rev().try_for_each(|segment| remove_files(files, dir, *segment))?;
+        let tail = Tail::create(files, dir, first, self.identity)?;
         let mut state = self.view.0.state();
         state.segments = vec![tail.segment()];
         (state.written, state.fresh) = (tail.end.log_end(), Fresh::default());
@@ -354,9 +428,9 @@ impl ChunkLog {
     /// Takes the state from the files, after a cut.
     fn reopen(&mut self) -> Result<()> {
         let shared = &self.view.0;
-        let found = match recover(&shared.files, &shared.dir)? {
+        let found = match recover(&shared.files, &shared.dir, None)? {
             Some(found) => found,
-            None => create(&shared.files, &shared.dir, First::default())?,
+            None => create(&shared.files, &shared.dir, First::default(), self.identity)?,
         };
         let (new, tail, left) = opened(&shared.files, &shared.dir, &found);
         let mut state = shared.state();
@@ -383,10 +457,65 @@ fn count_trailers(before: u64, headers: &[ChunkHeader]) -> u64 {
     })
 }
 
+/// What is missing of what was noted, if that was accepted.
+fn lost(files: &StreamFiles, id: u64, note: Option<StreamNote>) -> Result<Option<Lack>> {
+    let lack = match note {
+        Some(note) => find_lack(files.disk(), id, &note)?,
+        None if files.table().is_some_and(|table| table.may_be_incomplete(id)) => {
+            find_unnoted(files.disk(), id)?
+        }
+        None => None,
+    };
+    match lack {
+        Some(lack) if !note.is_some_and(|note| note.is_loss_accepted) => {
+            Err(ChunkLogError::Lost(lack))
+        }
+        lack => Ok(lack),
+    }
+}
+
+/// The end of a log some of which is missing; what cannot be read goes, and a chunk takes its place.
+fn recover_without(
+    files: &Arc<StreamFiles>,
+    dir: &str,
+    note: &StreamNote,
+) -> Result<Option<Found>> {
+    mend(files, dir, note)?;
+    let found = recover(files, dir, None)?;
+    let Some(end) = found.as_ref().map(|found| found.tail) else { return Ok(found) };
+    if end.next_offset >= note.next_offset {
+        return Ok(found);
+    }
+    fill(files.disk(), dir, &end, note.next_offset)?;
+    let found = found.map(|it| it.report.cut).zip(recover(files, dir, None)?);
+    Ok(found.map(|(cut, mut found)| {
+        found.report.cut.extend(cut);
+        found
+    }))
+}
+
+/// The identity in the headers of a log's files.
+fn identity(
+    files: &StreamFiles,
+    id: u64,
+    note: Option<StreamNote>,
+    found: Option<&Found>,
+) -> Result<u32> {
+    let Some(table) = files.table() else { return Ok(0) };
+    let noted = note.map(|note| note.identity).filter(|identity| *identity != 0);
+    if let Some(identity) = noted {
+        return Ok(identity);
+    }
+    let of_tail =
+        found.map(|found| identity_in(files.disk(), id, found.tail.first.offset)).transpose()?;
+    let of_tail = of_tail.filter(|identity| *identity != 0);
+    Ok(of_tail.unwrap_or_else(|| table.new_identity(id)))
+}
+
 /// Makes the first files of a log.
-fn create(files: &Arc<StreamFiles>, dir: &str, first: First) -> Result<Found> {
+fn create(files: &Arc<StreamFiles>, dir: &str, first: First, identity: u32) -> Result<Found> {
     files.disk().create_dir(dir).context("create", dir)?;
-    let tail = Tail::create(files, dir, first)?.end;
+    let tail = Tail::create(files, dir, first, identity)?.end;
     let report = Recovered { is_new: true, end: tail.log_end(), ..Recovered::default() };
     Ok(Found { segments: vec![first.offset], tail, left: Vec::new(), report })
 }

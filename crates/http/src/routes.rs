@@ -460,6 +460,7 @@ routes! {
     GET "/leveret/streams/{vhost}/{name}/tracking" Administrator ask streams::tracking, "What a stream tracks";
     GET "/leveret/streams/{vhost}/{name}/messages" Administrator later tail::messages, "Messages of a stream; `offset` or `next`, `count`, `id`";
     POST "/leveret/streams/{vhost}/{name}/restart" Administrator ask streams::restart, "Have clients look for a stream again";
+    POST "/leveret/streams/{vhost}/{name}/accept-loss" Administrator later streams::accept_loss, "Open a stream without what is missing of it";
     POST "/leveret/streams/{vhost}/{name}/scrub" Administrator later streams::scrub, "Compare a stream with its checksums";
     POST "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::add_replica, "Add a member";
     DELETE "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::delete_replica, "Delete a member";

@@ -1,7 +1,7 @@
 //! The data directory: one node at a time, and a format version to refuse what is not ours.
 //!
 //! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
-//! `leveret 7`. The number rises whenever an older program could not read what a newer one writes:
+//! `leveret 8`. The number rises whenever an older program could not read what a newer one writes:
 //!
 //! | version | since then |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | 5 | files say which log they belong to, and which there must be |
 //! | 6 | entries of the log have owners, and say which version a queue's files have; the log has a node |
 //! | 7 | journals of queues of version 1 name bodies that lie in the body store |
+//! | 8 | it is noted what streams have on disk |
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub const LOCK_FILE: &str = "leveret.lock";
 /// The file that says which version of the layout the directory has.
 pub const FORMAT_FILE: &str = "leveret-format";
 /// The layout this program writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
 
 const FORMAT_NAME: &str = "leveret";
 
@@ -171,7 +172,7 @@ mod tests {
             opened.mark().unwrap();
             drop(opened);
             let disk = disk.survive(CrashOutcome::Everything);
-            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 7\n");
+            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 8\n");
             assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
         }
     }

@@ -21,7 +21,9 @@ pub use disk::{
 pub use error::{IoContext, LogError, Refused};
 pub use files::{list_if_there, read_file};
 pub use position::{EntryAddress, Lsn, NodeId, Owner, SegmentId};
-pub use snapshot::{read_snapshot, read_stamped, salvage_snapshot, write_snapshot, write_stamped};
+pub use snapshot::{
+    read_snapshot, read_stamped, replace_file, salvage_snapshot, write_snapshot, write_stamped,
+};
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
     Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, Identities, LOG_FILE,

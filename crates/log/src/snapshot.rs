@@ -104,7 +104,7 @@ pub fn salvage_snapshot(disk: &dyn Disk, name: &str) -> Vec<Vec<u8>> {
 }
 
 /// Writes `name` next to itself, syncs, renames, syncs the directory.
-pub(crate) fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
+pub fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
     let draft = format!("{name}.tmp");
     match disk.remove(&draft) {
         Ok(()) => {}

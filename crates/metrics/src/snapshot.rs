@@ -146,7 +146,7 @@ impl Storage {
             message_bytes: figures.message_bytes(),
             pages: sum([lasting, passing]),
             bodies: sum(bodies.into_iter().map(|(_, stats)| stats)),
-            n_lost: figures.losses().n_messages,
+            n_lost: figures.losses().of_queues.n_messages,
         }
     }
 }

@@ -110,10 +110,12 @@ pub fn status(management: &Management, _: &Request) -> Told {
             "chunks_read": reads.chunks, "chunks_read_ahead": reads.chunks_read_ahead,
         },
         "losses": {
-            "messages": losses.n_messages,
-            "unreadable_places": losses.n_unreadable,
-            "unreadable_bytes": losses.unreadable_bytes,
-            "log_bytes_cut_off": losses.cut_off_bytes,
+            "messages": losses.of_queues.n_messages,
+            "unreadable_places": losses.of_queues.n_unreadable,
+            "unreadable_bytes": losses.of_queues.unreadable_bytes,
+            "log_bytes_cut_off": losses.of_queues.cut_off_bytes,
+            "stream_bytes_cut_off": losses.stream_cut_off_bytes,
+            "closed_streams": losses.n_closed_streams,
         },
         "totals": {
             "connection_count": management.broker.connections.len(),

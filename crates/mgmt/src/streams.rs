@@ -78,9 +78,21 @@ fn refused(error: SuperStreamError) -> ApiError {
     }
 }
 
+/// Has a stream that is closed go on without what is missing of it.
+pub async fn accept_loss(management: &Management, request: &Request) -> Told {
+    let stream = stream_of(management, request, "accept a loss of")?;
+    let accepted = management.broker.operations().accept_stream_loss(&stream).await;
+    let accepted = accepted.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let lack = accepted.ok_or_else(|| ApiError::invalid("nothing of the stream is missing"))?;
+    Ok(json!({"messages": lack.n_messages, "damage": lack.what}))
+}
+
 /// Reads everything that is committed, on threads that may wait; it ends with its operator's connection.
 pub async fn scrub(management: &Management, request: &Request) -> Told {
     let stream = stream_of(management, request, "scrub")?;
+    if let Some(lack) = stream.lack() {
+        return Err(ApiError::invalid(format!("the stream is closed: {}", lack.what)));
+    }
     let mut scrub = Inspection::of(&stream).scrub();
     loop {
         let stepped = spawn_blocking(move || (scrub.step(), scrub)).await;

@@ -30,10 +30,18 @@ pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> anyhow::Result<()> 
     refuse_half_exchanged(dir)?;
     let disk = data_dir.disk();
     let found = repair(&disk, None)?;
-    let Some(refusal) = &found.refusal else {
-        return Ok(writeln!(out, "nothing is damaged: a node starts on {}", dir.display())?);
-    };
-    writeln!(out, "a node does not start on {}: {refusal}", dir.display())?;
+    match &found.refusal {
+        Some(refusal) => {
+            writeln!(out, "a node does not start on {}: {refusal}", dir.display())?;
+        }
+        None if found.closed_streams > 0 => {
+            let n = found.closed_streams;
+            writeln!(out, "a node starts on {}, and keeps {n} streams closed", dir.display())?;
+        }
+        None => {
+            return Ok(writeln!(out, "nothing is damaged: a node starts on {}", dir.display())?);
+        }
+    }
     tell(&found, out)?;
     if args.dry_run {
         return Ok(writeln!(out, "nothing was changed: this was a dry run")?);
@@ -47,8 +55,9 @@ pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> anyhow::Result<()> 
     data_dir.mark()?;
     exchange(dir, &aside, &found)?;
     disk.sync_all().context("cannot sync the data directory")?;
+    let left = repair(&disk, None)?;
     anyhow::ensure!(
-        repair(&disk, None)?.refusal.is_none(),
+        left.refusal.is_none() && left.closed_streams == 0,
         "what was written does not fit together"
     );
     writeln!(out, "repaired; the originals are in {}", aside.display())?;
@@ -104,7 +113,10 @@ fn refuse_half_exchanged(dir: &Path) -> anyhow::Result<()> {
 fn exchange(dir: &Path, aside: &Path, found: &Repair) -> anyhow::Result<()> {
     let anew = aside.join(ANEW);
     let others = found.set_aside.iter().filter(|name| *name != LOG_FILE);
-    move_if_there(dir, aside, LOG_FILE)?;
+    let is_log_replaced = found.set_aside.iter().any(|name| name == LOG_FILE);
+    if is_log_replaced {
+        move_if_there(dir, aside, LOG_FILE)?;
+    }
     for name in others {
         move_if_there(dir, aside, name)?;
         move_if_there(&anew, dir, name)?;

@@ -168,7 +168,7 @@ impl Node {
                 return Err(format!("bodies of {vhost} are not freed: {bodies:?}"));
             }
         }
-        if self.broker.figures().losses().n_messages > 0 {
+        if self.broker.figures().losses().of_queues.n_messages > 0 {
             return Err("messages are lost by damage that was never done".to_owned());
         }
         let stats = self.broker.figures().log();

@@ -94,6 +94,7 @@ impl Stream {
 
 /// COMPAT: RabbitMQ's texts.
 fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
+    stream.check_open().map_err(AttachRefused::Unfit)?;
     let resource = stream.def().resource();
     if attach.limit.as_ref().is_some_and(|limit| limit.is_set()) {
         let text = format!("{resource} does not support global qos");

@@ -57,6 +57,7 @@ pub(crate) enum Read {
 impl Cursor {
     /// Where the arguments of a consumer say.
     pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: u64) -> Result<Self, String> {
+        stream.check_open()?;
         let resource = stream.def().resource();
         let failed =
             |error: ChunkLogError| format!("failed consuming from stream {resource}: {error}");

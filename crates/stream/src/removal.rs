@@ -25,6 +25,9 @@ pub fn remove_files_after(stream: Arc<Stream>, wal: &Wal, upto: Lsn) {
 /// somebody writes. It waits for the disk.
 #[must_use]
 pub fn end_writing(stream: &Stream) -> bool {
+    if stream.lack().is_some() {
+        return true;
+    }
     Writing(stream).write_on_thread();
     let Some(mut log) = stdx::lock(&stream.writer).log.take() else {
         // Nobody has the log any more if it has failed.

@@ -1,11 +1,11 @@
 //! The streams of a node: how they are opened and end, and the threads that write for those whose publishers
 //! do not.
 
-use crate::services::{StreamOptions, StreamServices};
+use crate::services::{StreamLosses, StreamOptions, StreamServices};
 use crate::stream::Stream;
 use crate::writing::Writing;
 use background::Poison;
-use chunk_log::{ChunkLogError, ReadCounts, STREAMS_DIR};
+use chunk_log::{ChunkLogError, ReadCounts, STREAMS_DIR, StreamTable};
 use log::{Disk, LogError};
 use meta::{QueueDef, StreamSettings};
 use std::collections::BTreeSet;
@@ -23,14 +23,22 @@ pub struct StreamService {
 
 impl StreamService {
     /// Streams on a disk. Failures of writing are noted in `failure`.
-    #[must_use]
+    ///
+    /// # Errors
+    /// The disk's.
     pub fn new(
         disk: Arc<dyn Disk>,
         options: StreamOptions,
         clock: Clock,
         failure: &Poison,
-    ) -> Self {
-        Self { services: StreamServices::new(disk, options, clock, failure) }
+    ) -> Result<Self, ChunkLogError> {
+        Ok(Self { services: StreamServices::new(disk, options, clock, failure)? })
+    }
+
+    /// What streams have lost since the start.
+    #[must_use]
+    pub fn losses(&self) -> StreamLosses {
+        *stdx::lock(&self.services.losses)
     }
 
     /// Time has gone on to `now`, about a second.
@@ -86,7 +94,7 @@ impl StreamService {
         def: &Arc<QueueDef>,
         settings: &StreamSettings,
     ) -> Result<Arc<Stream>, ChunkLogError> {
-        let made = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
+        let made = Stream::make(Arc::clone(def), settings, Arc::clone(&self.services));
         made.inspect_err(|error| {
             tracing::error!("{} cannot be made: {error}", def.resource());
             self.services.remove_files(def.id.0);
@@ -113,6 +121,21 @@ impl StreamService {
         })
     }
 
+    /// Opens a stream of which something is missing without that, which an operator has accepted.
+    ///
+    /// # Errors
+    /// As of [`StreamService::open`].
+    pub fn open_without(
+        &self,
+        def: &Arc<QueueDef>,
+        settings: &StreamSettings,
+    ) -> Result<Arc<Stream>, ChunkLogError> {
+        if let Some(table) = self.services.files.table() {
+            table.accept_loss(def.id.0)?;
+        }
+        self.open(def, settings)
+    }
+
     /// Whether there are files of a stream.
     #[must_use]
     pub fn has_files(&self, id: u64) -> bool {
@@ -130,6 +153,11 @@ impl StreamService {
     pub fn remove_others(&self, ids: impl Iterator<Item = u64>) {
         let known: BTreeSet<u64> = ids.collect();
         let dirs = self.services.disk.list(STREAMS_DIR).unwrap_or_default();
+        if let Some(table) = self.services.files.table()
+            && let Err(error) = table.retain(|id| known.contains(&id))
+        {
+            tracing::error!("deleted streams are not forgotten: {error}");
+        }
         let gone = dirs.iter().filter_map(|dir| dir.parse().ok()).filter(|id| !known.contains(id));
         gone.for_each(|id| self.services.remove_files(id));
     }
@@ -143,7 +171,8 @@ impl StreamService {
         streams: impl Iterator<Item = &'a Arc<Stream>>,
     ) -> Result<(), LogError> {
         self.services.stop();
-        streams.into_iter().try_for_each(|stream| Writing(stream).close()).map_err(ended)
+        streams.into_iter().try_for_each(|stream| Writing(stream).close()).map_err(ended)?;
+        self.services.files.table().map_or(Ok(()), StreamTable::sync).map_err(ended)
     }
 }
 
@@ -151,6 +180,7 @@ fn ended(error: ChunkLogError) -> LogError {
     match error {
         ChunkLogError::Disk(error) => error,
         error @ (ChunkLogError::Refused { .. }
+        | ChunkLogError::Lost(_)
         | ChunkLogError::Failed { .. }
         | ChunkLogError::WouldBlock) => LogError::Poisoned { reason: error.to_string() },
     }

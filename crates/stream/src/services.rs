@@ -1,13 +1,13 @@
 //! The parts of a node that its streams share: the disk, open files, the clock, the inbox of their threads.
 
 use background::{Inbox, Next, Pending, Poison};
-use chunk_log::{ReadAhead, StreamFiles};
+use chunk_log::{ChunkLogError, ReadAhead, StreamFiles, StreamTable};
 use log::Disk;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use stdx::{Clock, WallClock};
 use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
 
@@ -78,8 +78,19 @@ pub(crate) struct StreamServices {
     /// Reading what is not in memory.
     reads: Inbox<Work>,
     pub(crate) failure: Poison,
+    /// Counted since the start.
+    pub(crate) losses: Mutex<StreamLosses>,
     /// The number of the last update that a consumer was told.
     last_update: AtomicU32,
+}
+
+/// What streams have lost since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamLosses {
+    /// Messages in chunks that are damaged, or that are missing as an operator has accepted.
+    pub n_messages: u64,
+    /// Bytes at the ends of segments that were cut off.
+    pub cut_off_bytes: u64,
 }
 
 /// An inbox of the streams.
@@ -106,14 +117,17 @@ impl StreamServices {
         options: StreamOptions,
         clock: Clock,
         failure: &Poison,
-    ) -> Arc<Self> {
-        let files = StreamFiles::new(Arc::clone(&disk), options.open_files_max);
+    ) -> Result<Arc<Self>, ChunkLogError> {
+        let time = WallClock::new(clock);
+        let table = StreamTable::open(&*disk, time.unix_ms())?;
+        let files = StreamFiles::with_table(Arc::clone(&disk), options.open_files_max, Some(table));
         let inbox = Inbox::new(UNWRITTEN_BYTES_MAX, failure);
         // Each consumer and each connection has one read at a time.
         let reads = Inbox::new(u64::MAX, failure);
-        let (time, failure) = (WallClock::new(clock), failure.clone());
+        let (failure, losses) = (failure.clone(), Mutex::default());
         let last_update = AtomicU32::new(0);
-        Arc::new(Self { disk, files, options, time, inbox, reads, failure, last_update })
+        let all = Self { disk, files, options, time, inbox, reads, failure, losses, last_update };
+        Ok(Arc::new(all))
     }
 
     /// Starts the threads.

@@ -4,7 +4,7 @@ use crate::membership::Memberships;
 use crate::readers::Readers;
 use crate::services::{StreamDurability, StreamServices};
 use crate::writer::Writer;
-use chunk_log::{ChunkLog, ChunkLogError, LogOptions, LogView, Retention};
+use chunk_log::{ChunkLog, ChunkLogError, Lack, LogOptions, LogView, Retention};
 use meta::{ConnectionId, QueueDef, QueueId, StreamSettings};
 use queue_type::{
     AttachRefused, ConsumerView, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
@@ -31,17 +31,26 @@ pub struct Stream {
     pub memberships: Memberships,
     /// Entries that are committed since the start.
     pub(crate) n_committed: AtomicU64,
-    /// Nothing is taken any more: it is deleted. Set under the writer's lock.
-    has_ended: AtomicBool,
+    state: StreamState,
     /// The last committed chunk of messages, as deliveries tell it; [`UNKNOWN_CHUNK`] after a start.
     pub(crate) last_chunk_id: AtomicU64,
+}
+
+/// Whether anybody can use a stream.
+#[derive(Debug)]
+struct StreamState {
+    /// Nothing is taken any more: it is deleted. Set under the writer's lock.
+    has_ended: AtomicBool,
+    /// Something is missing that it had: nothing is taken or given.
+    closed: Option<Box<Lack>>,
 }
 
 /// No chunk has this id.
 const UNKNOWN_CHUNK: u64 = u64::MAX;
 
 impl Stream {
-    /// The stream whose files are in the directory of its id; they are made if there are none.
+    /// The stream whose files are in the directory of its id; they are made if there are none. It is closed if
+    /// something is missing of them.
     ///
     /// # Errors
     /// The disk's, and what is wrong with the files.
@@ -50,15 +59,31 @@ impl Stream {
         settings: &StreamSettings,
         services: Arc<StreamServices>,
     ) -> Result<Arc<Self>, ChunkLogError> {
+        match Self::make(Arc::clone(&def), settings, Arc::clone(&services)) {
+            Err(ChunkLogError::Lost(lack)) => {
+                let n = lack.n_messages;
+                tracing::error!(
+                    "{} is closed: {}: up to {n} messages are lost; bring the files back, or accept the loss with \
+                     'leveret ctl accept_stream_loss', 'leveret repair', or by deleting it",
+                    def.resource(),
+                    lack.what
+                );
+                let view = LogView::closed(&services.files, def.id.0);
+                let writer = Writer::closed(settings.filter_bytes);
+                Ok(Self::of(def, services, (view, writer), Some(Box::new(lack))))
+            }
+            opened => opened,
+        }
+    }
+
+    /// The same; it is an error if something is missing.
+    pub(crate) fn make(
+        def: Arc<QueueDef>,
+        settings: &StreamSettings,
+        services: Arc<StreamServices>,
+    ) -> Result<Arc<Self>, ChunkLogError> {
         let (mut log, recovered) =
             ChunkLog::open(&services.files, def.id.0, log_options(settings))?;
-        for cut in &recovered.cut {
-            tracing::warn!(
-                "{} bytes at the end of {} were never finished: cut off",
-                cut.bytes,
-                cut.file
-            );
-        }
         // A process that was killed may have written what it never synced, and so never confirmed. From here
         // on readers see it, and publishers that send it again are told that it is there.
         if services.options.durability == StreamDurability::Fsync && !log.is_checkpointed() {
@@ -67,19 +92,42 @@ impl Stream {
         let view = log.view().clone();
         view.set_committed(recovered.end);
         let tracking = log.restore_tracking()?;
-        let writer = Mutex::new(Writer::new(log, tracking, settings.filter_bytes));
-        Ok(Arc::new_cyclic(|me| Self {
+        let writer = Writer::new(log, tracking, settings.filter_bytes);
+        let stream = Self::of(def, services, (view, writer), None);
+        stream.tell_recovered(&recovered);
+        Ok(stream)
+    }
+
+    fn of(
+        def: Arc<QueueDef>,
+        services: Arc<StreamServices>,
+        (view, writer): (LogView, Writer),
+        closed: Option<Box<Lack>>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             def,
             memberships: Memberships::new(&services),
             services,
-            writer,
+            writer: Mutex::new(writer),
             view,
             readers: Readers::default(),
             n_committed: AtomicU64::new(0),
-            has_ended: AtomicBool::new(false),
+            state: StreamState { has_ended: AtomicBool::new(false), closed },
             last_chunk_id: AtomicU64::new(UNKNOWN_CHUNK),
-        }))
+        })
+    }
+
+    /// Why nobody can use it: something is missing that it had; none of one that is whole.
+    #[must_use]
+    pub fn lack(&self) -> Option<&Lack> {
+        self.state.closed.as_deref()
+    }
+
+    /// Why nobody can use it, for clients.
+    pub(crate) fn check_open(&self) -> Result<(), String> {
+        let Some(lack) = self.lack() else { return Ok(()) };
+        Err(format!("{} is closed: {}", self.def.resource(), lack.what))
     }
 
     /// The first offset of the last committed chunk of messages; 0 if there is none. Looked up after a start,
@@ -181,7 +229,7 @@ impl Stream {
         let mut wakes = Wakes::new();
         {
             let _nobody_publishes = stdx::lock(&self.writer);
-            self.has_ended.store(true, Ordering::Release);
+            self.state.has_ended.store(true, Ordering::Release);
         }
         self.memberships.end();
         self.readers.end(&self.def.name, &mut wakes);
@@ -191,7 +239,7 @@ impl Stream {
     /// Whether it is deleted.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
+        self.state.has_ended.load(Ordering::Acquire)
     }
 }
 

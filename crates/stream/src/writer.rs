@@ -42,9 +42,13 @@ struct Settings {
 impl Writer {
     /// The writer of a log, with what its chunks track. Filters take so many bytes.
     pub(crate) fn new(log: ChunkLog, tracking: Tracking, filter_bytes: u8) -> Self {
+        Self::of(Some(Box::new(log)), tracking, filter_bytes)
+    }
+
+    fn of(log: Option<Box<ChunkLog>>, tracking: Tracking, filter_bytes: u8) -> Self {
         Self {
-            epoch: log.epoch().unwrap_or(0) + 1,
-            log: Some(Box::new(log)),
+            epoch: log.as_ref().and_then(|log| log.epoch()).unwrap_or(0) + 1,
+            log,
             making: Making::new(filter_bytes),
             tracking,
             sequences: BTreeMap::new(),
@@ -55,6 +59,11 @@ impl Writer {
             synced: Vec::new(),
             is_asked: false,
         }
+    }
+
+    /// That of a stream that is closed: it has no log.
+    pub(crate) fn closed(filter_bytes: u8) -> Self {
+        Self::of(None, Tracking::default(), filter_bytes)
     }
 
     /// Another filter size counts from the next start on.
@@ -120,11 +129,13 @@ impl Writer {
         self.making.place(header, snapshot.as_deref(), &mut self.tracking)
     }
 
-    /// Whether nothing was added since this was asked before, and something is not synced.
+    /// Whether nothing was added since this was asked before, and something is not synced; or nothing is noted
+    /// of it yet.
     pub(crate) fn is_idle(&mut self) -> bool {
         let is_idle = self.n_ticked == self.n_added;
         self.n_ticked = self.n_added;
-        is_idle && self.log.as_ref().is_some_and(|log| !log.is_checkpointed())
+        let is_due = |log: &ChunkLog| (is_idle && !log.is_checkpointed()) || log.is_unnoted();
+        self.log.as_deref().is_some_and(is_due)
     }
 
     /// Takes what is to be written together with the log; none if there is nothing, or somebody writes.

@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::writer::{Turn, Writer};
 use chunk_log::{ChunkLog, ChunkLogError, LogEnd, SyncJob};
 use confirm::{DurabilityToken, DurableJournal, JournalSynced};
-use queue_type::{Incoming, Wakes, wake_all};
+use queue_type::{Incoming, RefusedItem, Wakes, wake_all};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -17,8 +17,18 @@ const ROUNDS_MAX: usize = 16;
 
 impl Stream {
     /// Puts messages in, in order. Returns what they wait for to be confirmed. A deleted stream takes them
-    /// silently.
-    pub fn publish(&self, messages: &[Incoming<'_>], wakes: &mut Wakes) -> DurabilityToken {
+    /// silently, one that is closed refuses them.
+    pub fn publish(
+        &self,
+        messages: &[Incoming<'_>],
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        if self.lack().is_some() {
+            let items = (0..).zip(messages);
+            refused.extend(items.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
+            return DurabilityToken::default();
+        }
         let mut writer = stdx::lock(&self.writer);
         if self.is_deleted() {
             return DurabilityToken::default();

@@ -382,7 +382,13 @@ impl StreamRequests<'_> {
         self.find_stream(stream)
     }
 
+    /// A stream that can be used.
     fn find_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
+        let stream = self.find_any_stream(name)?;
+        if stream.lack().is_some() { Err(StreamRefusal::StreamNotAvailable) } else { Ok(stream) }
+    }
+
+    fn find_any_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
         match self.client.access.find_queue(&Name::from(name)) {
             Ok(QueueRef::Stream(stream)) if !stream.is_deleted() => Ok(stream),
             Ok(QueueRef::Stream(_) | QueueRef::Classic(_) | QueueRef::Quorum(_)) | Err(_) => {

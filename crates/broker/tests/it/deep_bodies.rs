@@ -72,7 +72,7 @@ fn bodies_of_a_backlog_are_written_once() {
         assert_eq!(client.get_soon("q"), format!("got {} left {}", body(at), n - at - 1));
         client.settle(1, Outcome::Accepted);
     }
-    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().of_queues.n_messages), (0, 0));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_damaged_body_is_the_loss_of_its_message_alone() {
         let heard = client.get_soon("q");
         assert!(left.any(|body| heard.starts_with(&format!("got {body} "))), "it is another one");
     }
-    assert_eq!(broker.figures().losses().n_messages, 1);
+    assert_eq!(broker.figures().losses().of_queues.n_messages, 1);
 }
 
 /// Names of bodies that are on disk only are read for the references to be let go of, and the files go.
@@ -142,7 +142,7 @@ fn a_purge_or_deletion_gives_space_back_also_after_a_restart() {
             client.ask(ask);
             wait_until("bodies to go", || stats(&broker).live_blobs == 0);
         }
-        assert_eq!(broker.figures().losses().n_messages, 0);
+        assert_eq!(broker.figures().losses().of_queues.n_messages, 0);
     }
 }
 
@@ -203,7 +203,11 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
             let n_lost = must.difference(&found).count();
             assert_eq!(n_lost, 0, "after {survival:?} at {at}");
             wait_until("references to be counted", || stats(&broker).live_blobs == 0);
-            assert_eq!(broker.figures().losses().n_messages, 0, "after {survival:?} at {at}");
+            assert_eq!(
+                broker.figures().losses().of_queues.n_messages,
+                0,
+                "after {survival:?} at {at}"
+            );
         }
         if is_over {
             break;

@@ -114,7 +114,7 @@ fn what_was_confirmed_is_there_after_a_loss_of_power_and_its_references_are_coun
     assert_eq!(stats(&broker).live_blobs, 1);
     assert_eq!(client.get("c"), [format!("got {y} again left 1")]);
     client.settle(1, Outcome::Accepted);
-    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().of_queues.n_messages), (0, 0));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_damaged_body_is_the_loss_of_its_message_alone() {
     let mut client = Client::connect(&broker);
     assert_eq!(client.get("a"), [format!("got {y} left 0")]);
     assert_eq!(client.get("b"), [format!("got {y} left 0")]);
-    assert_eq!(broker.figures().losses().n_messages, 2);
+    assert_eq!(broker.figures().losses().of_queues.n_messages, 2);
 }
 
 /// The content of three queues by what their publisher and consumer know.
@@ -219,7 +219,7 @@ fn lose_power_at_any_write(versions: [i64; 3]) {
             assert!(found.is_subset(&known.may));
             let live = broker.figures().bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
             assert_eq!(
-                (live, broker.figures().losses().n_messages),
+                (live, broker.figures().losses().of_queues.n_messages),
                 (0, 0),
                 "{versions:?} after {survival:?} at {at}"
             );
@@ -260,7 +260,7 @@ fn queues_of_version_1_have_references_of_bodies_that_are_stored_once() {
     client.get("a");
     assert_eq!(client.get("a"), [format!("got {y} again left 0")]);
     client.settle(2, Outcome::Accepted);
-    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().of_queues.n_messages), (0, 0));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_body_that_an_older_journal_embeds_is_a_reference_after_a_conversion() {
     assert_eq!(stats(&broker).live_blobs, 3);
     let mut client = Client::connect(&broker);
     assert_eq!(drained(&mut client).len(), 6);
-    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().of_queues.n_messages), (0, 0));
 }
 
 /// In both directions, deep queues and shallow ones.
@@ -399,7 +399,11 @@ fn convert_until_power_is_lost(options: &StorageOptions, from: u8, at: u64) -> b
         assert_eq!(found.len(), 70, "{from} after {survival:?} at {at}");
         let figures = broker.figures();
         let live = figures.bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
-        assert_eq!((live, figures.losses().n_messages), (0, 0), "{from} {survival:?} at {at}");
+        assert_eq!(
+            (live, figures.losses().of_queues.n_messages),
+            (0, 0),
+            "{from} {survival:?} at {at}"
+        );
     }
     has_failed
 }
@@ -450,7 +454,7 @@ fn a_purge_of_what_is_on_disk_lets_go_of_its_bodies_also_after_a_restart() {
             client.ask(Op::PurgeQueue { queue: short("transient") });
         }
         wait(&|| stats(&broker).live_blobs == 0);
-        assert_eq!(broker.figures().losses().n_messages, 0);
+        assert_eq!(broker.figures().losses().of_queues.n_messages, 0);
     }
 }
 

@@ -124,7 +124,7 @@ fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
     wait_until("the queue to be empty", || broker.figures().message_bytes() == 0);
     heard.extend(client.heard());
     heard.retain(|line| line.starts_with("deliver"));
-    let n_lost = usize::try_from(broker.figures().losses().n_messages).unwrap();
+    let n_lost = usize::try_from(broker.figures().losses().of_queues.n_messages).unwrap();
     assert!((1..600).contains(&n_lost), "{n_lost} are lost");
     assert_eq!(heard.len(), 1_000 - n_lost);
     assert!(heard.is_sorted(), "in order");

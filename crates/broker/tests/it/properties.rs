@@ -139,7 +139,7 @@ fn they_leave_memory_and_come_back_also_after_a_crash() {
     assert_eq!(client.ask(Op::PurgeQueue { queue: short("b") }), ["purged 40"]);
     assert_eq!(take_all(&mut client, "c"), ids);
     wait_until("all is let go of", || stats(&broker).live_blobs == 0);
-    assert_eq!(broker.figures().losses().n_messages, 0);
+    assert_eq!(broker.figures().losses().of_queues.n_messages, 0);
 }
 
 /// A start reads no properties, and yet knows which message goes first.
@@ -231,7 +231,11 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
             let live =
                 || broker.figures().bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
             wait_until("all is let go of", || live() == 0);
-            assert_eq!(broker.figures().losses().n_messages, 0, "after {survival:?} at {at}");
+            assert_eq!(
+                broker.figures().losses().of_queues.n_messages,
+                0,
+                "after {survival:?} at {at}"
+            );
         }
     }
 }
@@ -267,7 +271,7 @@ fn a_queue_keeps_them_from_form_to_form() {
             assert_eq!(take_all(&mut client, queue), all, "in {queue}");
         }
         wait_until("all is let go of", || stats(&broker).live_blobs == 0);
-        assert_eq!(broker.figures().losses().n_messages, 0);
+        assert_eq!(broker.figures().losses().of_queues.n_messages, 0);
     }
 }
 

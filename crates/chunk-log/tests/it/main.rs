@@ -10,6 +10,7 @@
 mod basics;
 mod crashes;
 mod kept;
+mod lacks;
 mod parts;
 mod readers;
 mod real_disk;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chunk_log::{
     Appended, ChunkBytes, ChunkLog, LogOptions, LogView, Next, Reader, ReaderOptions, Recovered,
-    Start, StoredChunk, StreamFiles, Wait,
+    Start, StoredChunk, StreamFiles, StreamTable, Wait,
 };
 use streamproto::{Chunk, ChunkHeader};
 use testing::MemoryDisk;
@@ -46,6 +46,12 @@ impl<'a> Draft<'a> {
 
 pub(crate) fn files(disk: &MemoryDisk) -> Arc<StreamFiles> {
     StreamFiles::new(Arc::new(disk.clone()), 100)
+}
+
+/// The same, with what the stream has noted beside it.
+pub(crate) fn noted(disk: &MemoryDisk) -> chunk_log::Result<Arc<StreamFiles>> {
+    let table = StreamTable::open(disk, 1)?;
+    Ok(StreamFiles::with_table(Arc::new(disk.clone()), 100, Some(table)))
 }
 
 pub(crate) fn open(files: &Arc<StreamFiles>, options: LogOptions) -> (ChunkLog, Recovered) {

@@ -42,7 +42,7 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
         (
             "not_found",
             "purge_queue" | "stream" | "stream_status" | "restart_stream" | "scrub_stream"
-            | "add_replica" | "delete_replica",
+            | "accept_stream_loss" | "add_replica" | "delete_replica",
         ) => Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found"),
         ("not_found", "quorum_status" | "add_member" | "delete_member" | "transfer_leadership") => {
             Failure::bare(code::DATA, text)

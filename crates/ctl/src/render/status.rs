@@ -151,6 +151,16 @@ fn loss_lines(status: &Value) -> Vec<String> {
             "Unreadable bytes cut off the end of the log",
             count("log_bytes_cut_off").to_string(),
         ),
+        (
+            count("stream_bytes_cut_off"),
+            "Unreadable bytes cut off the ends of streams",
+            count("stream_bytes_cut_off").to_string(),
+        ),
+        (
+            count("closed_streams"),
+            "Streams closed since files of them are missing or damaged",
+            count("closed_streams").to_string(),
+        ),
     ]
     .into_iter()
     .filter(|(n, ..)| *n > 0)

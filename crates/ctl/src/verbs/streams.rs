@@ -191,6 +191,14 @@ pub(super) const VERBS: &[Verb] = &[
         ..STREAMS
     },
     Verb {
+        usage: "accept_stream_loss [--vhost <vhost>] <stream>",
+        description: "Opens a stream that is closed, without what is missing or damaged of it",
+        params: &["name"],
+        banner: "Accepting the loss of what is missing of stream {name} ...",
+        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/accept-loss", loss_accepted),
+        ..STREAMS
+    },
+    Verb {
         usage: "scrub_stream [--vhost <vhost>] <stream>",
         description: "Reads all chunks of a stream and compares them with their checksums and index",
         params: &["name"],
@@ -281,6 +289,11 @@ fn tracked(invocation: &Invocation, tracked: Value) -> Result<Answer, Failure> {
     let columns = vec!["type", "name", "tracking_value"];
     let rows = tracked.as_array().into_iter().flatten().filter_map(row).collect();
     Ok(Answer::Rows(Rows { columns, rows, form: Form::Pretty }))
+}
+
+fn loss_accepted(invocation: &Invocation, accepted: Value) -> Result<Answer, Failure> {
+    let (stream, n) = (invocation.param("name"), fields::number(&accepted, "messages"));
+    Ok(Answer::Wrapped(format!("Stream {stream} is open again, up to {n} messages are lost")))
 }
 
 /// Damage is a failure that names each place.

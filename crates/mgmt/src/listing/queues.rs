@@ -79,7 +79,7 @@ impl Shown<'_> {
             "exclusive_consumer_tag" => {
                 json!(self.exclusive().map(|one| one.consumer_tag.to_text().into_owned()))
             }
-            "state" => json!(if self.queue.is_loading() { "loading" } else { "running" }),
+            "state" => json!(self.state()),
             "type" => json!(def.kind.as_str()),
             "leader" if has_members(def.kind) => json!(node),
             "members" | "online" if has_members(def.kind) => json!([node]),
@@ -87,6 +87,14 @@ impl Shown<'_> {
             "conversion" => json!(self.conversion()),
             _ => return None,
         })
+    }
+
+    fn state(&self) -> &'static str {
+        match self.queue {
+            QueueRef::Stream(stream) if stream.lack().is_some() => "damaged",
+            queue if queue.is_loading() => "loading",
+            _ => "running",
+        }
     }
 
     /// Its exclusive consumer. This takes the queue's lock.
@@ -177,6 +185,7 @@ impl Shown<'_> {
         let inspection = Inspection::of(stream);
         let figures = || inspection.figures();
         Some(match column {
+            "damage" => json!(stream.lack()?.what),
             "committed_offset" => json!(figures().committed_offset),
             "committed_chunk_id" => json!(inspection.committed_chunk_id()),
             "readers" => json!(figures().n_readers),

@@ -44,6 +44,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-6/stopped", false, 6),
     ("format-7/killed", true, 7),
     ("format-7/stopped", false, 7),
+    ("format-8/killed", true, 8),
+    ("format-8/stopped", false, 8),
 ];
 
 fn text(text: &str) -> ShortString {

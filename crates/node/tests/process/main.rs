@@ -49,6 +49,7 @@ mod start;
 mod stream_enemies;
 mod stream_hostile;
 mod stream_protocol;
+mod streams_lost;
 mod support;
 mod tail;
 mod tls;

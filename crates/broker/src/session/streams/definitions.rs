@@ -60,7 +60,7 @@ impl StreamRequests<'_> {
         stream: &str,
     ) -> Result<Handled, StreamRefusal> {
         self.require(Permission::Configure, stream)?;
-        let found = self.find_stream(stream)?;
+        let found = self.find_any_stream(stream)?;
         let left = self.leave(&found);
         let deleted = self.client.access.change(&Command::DeleteQueueById { id: found.id() }).await;
         self.client.access.refresh();

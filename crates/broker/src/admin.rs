@@ -1,6 +1,7 @@
 //! Operators' requests to a running node, beyond definitions.
 
 use crate::broker::{BY_OPERATOR, Broker, ChangeError};
+use crate::control_plane::accept_stream_loss;
 use crate::queue_ref::QueueRef;
 use chunk_log::ChunkLogError;
 use classic::Delayed;
@@ -62,7 +63,7 @@ impl Operations<'_> {
         stream: &Arc<Stream>,
     ) -> Result<Option<Lack>, ChunkLogError> {
         let (control_plane, stream) = (Arc::clone(&self.0.control_plane), Arc::clone(stream));
-        let accepted = spawn_blocking(move || control_plane.accept_stream_loss(&stream)).await;
+        let accepted = spawn_blocking(move || accept_stream_loss(&control_plane, &stream)).await;
         accepted.unwrap_or(Ok(None))
     }
 

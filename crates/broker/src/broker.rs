@@ -12,7 +12,7 @@ pub(crate) use events::EventHeaders;
 use events::EventLog;
 pub use events::{Event, Events};
 
-use crate::alarms::Alarms;
+use crate::alarms::{Alarm, Alarms};
 use crate::connections::Connections;
 use crate::control_plane::{ControlPlane, Definitions, View};
 use crate::direct_reply_to::Replies;
@@ -155,9 +155,12 @@ impl Broker {
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
         self.classic.storage().time.tick(now);
-        self.control_plane.streams.tick(now, self.view().streams());
+        let is_disk_short = self.alarms.is_on(Alarm::Disk);
+        let view = self.view();
+        self.control_plane.streams.tick(now, is_disk_short, || view.streams());
         self.timers.look_again();
         let storage = self.classic.storage();
+        storage.tell_losses(false);
         upkeep::keep_log_short(&self.control_plane, storage);
         upkeep::keep_memory_small(&self.view(), &self.classic);
         self.exchanges.save_seen_at_times(storage.disk(), &storage.wal, now.monotonic_ms);
@@ -195,6 +198,7 @@ impl Broker {
         self.timers.stop();
         self.control_plane.streams.close(view.streams())?;
         self.classic.close(view.classic_queues())?;
+        self.classic.storage().tell_losses(true);
         log_records::node::append_stopped(&self.classic.storage().wal, &cursors, &unused);
         self.classic.storage().wal.close()?;
         self.exchanges.save_seen_at_end(self.classic.storage().disk())

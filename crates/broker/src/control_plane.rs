@@ -308,34 +308,6 @@ impl ControlPlane {
         Ok(outcome)
     }
 
-    /// Opens a stream that is closed without what is missing of it: what that is; none if nothing is.
-    ///
-    /// # Errors
-    /// The disk's. It waits for the disk.
-    pub(crate) fn accept_stream_loss(
-        &self,
-        stream: &Arc<Stream>,
-    ) -> Result<Option<Lack>, ChunkLogError> {
-        let _one_at_a_time = stdx::lock(&self.accepting);
-        let id = stream.id();
-        let (view, Some(lack)) = (self.view(), stream.lack()) else { return Ok(None) };
-        let is_same = |queue: Option<&QueueRef>| matches!(queue, Some(QueueRef::Stream(now)) if Arc::ptr_eq(now, stream));
-        if !is_same(view.queues.get(&id)) {
-            return Ok(None);
-        }
-        let settings = meta::stream_settings(&view.meta, stream.def());
-        let opened = self.streams.open_without(stream.def(), &settings)?;
-        let mut definitions = stdx::lock(&self.definitions);
-        if !is_same(definitions.queues.get(&id)) {
-            return Ok(None);
-        }
-        let settings = meta::stream_settings(&definitions.meta, stream.def());
-        opened.set_settings(&settings, self.epoch());
-        definitions.queues.insert(id, QueueRef::Stream(opened));
-        self.publish(&definitions);
-        Ok(Some(lack.clone()))
-    }
-
     /// Logs what was applied to the definitions, has everything follow, and publishes the new view.
     fn complete<'c>(
         &self,
@@ -521,4 +493,32 @@ impl ControlPlane {
     fn storage(&self) -> &Storage {
         &self.services.storage
     }
+}
+
+/// Opens a stream that is closed without what is missing of it: what that is; none if nothing is.
+///
+/// # Errors
+/// The disk's. It waits for the disk.
+pub(crate) fn accept_stream_loss(
+    plane: &ControlPlane,
+    stream: &Arc<Stream>,
+) -> Result<Option<Lack>, ChunkLogError> {
+    let _one_at_a_time = stdx::lock(&plane.accepting);
+    let id = stream.id();
+    let (view, Some(lack)) = (plane.view(), stream.lack()) else { return Ok(None) };
+    let is_same = |queue: Option<&QueueRef>| matches!(queue, Some(QueueRef::Stream(now)) if Arc::ptr_eq(now, stream));
+    if !is_same(view.queues.get(&id)) {
+        return Ok(None);
+    }
+    let settings = meta::stream_settings(&view.meta, stream.def());
+    let opened = plane.streams.open_without(stream.def(), &settings)?;
+    let mut definitions = stdx::lock(&plane.definitions);
+    if !is_same(definitions.queues.get(&id)) {
+        return Ok(None);
+    }
+    let settings = meta::stream_settings(&definitions.meta, stream.def());
+    opened.set_settings(&settings, plane.epoch());
+    definitions.queues.insert(id, QueueRef::Stream(opened));
+    plane.publish(&definitions);
+    Ok(Some(lack.clone()))
 }

@@ -79,6 +79,6 @@ pub use quorum::{
 pub use stdx::Clock;
 pub use store::blob::BlobStats;
 pub use stream::{
-    GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDurability, StreamMessage,
-    StreamOptions, SubscriptionView, Tail, TrackedValue,
+    GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDamage, StreamDurability,
+    StreamMessage, StreamOptions, SubscriptionView, Tail, TrackedValue,
 };

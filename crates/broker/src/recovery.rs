@@ -30,7 +30,7 @@ use message::Body;
 use message_store::SHARED_BODY_MIN_BYTES;
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
 use quorum::QuorumQueue;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use stdx::record::Reader;
 use store::blob::BlobStore;
@@ -498,11 +498,12 @@ impl Replay {
         restoring: &mut impl Restoring,
         (storage, retained): (&Storage, &mut SegmentCounts),
     ) -> u64 {
-        self.contents.drain(id, |left| match left {
+        let mut unrestored = BTreeMap::<&str, u64>::new();
+        let mut imageless = BTreeMap::<u32, u64>::new();
+        let next = self.contents.drain(id, |left| match left {
             Left::Message { segment, logged } => {
                 if let Err(reason) = restore_message(restoring, &logged, segment) {
-                    let position = logged.position;
-                    tracing::error!(queue = id, position, "a message is lost: {reason}");
+                    *unrestored.entry(reason).or_default() += 1;
                     storage.count_lost(1);
                 } else {
                     retained.add(segment);
@@ -510,16 +511,19 @@ impl Replay {
             }
             Left::Page { segment, note } => {
                 if !restoring.page(&note, segment) {
-                    let file = BlobStore::name_of(PAGES_DIR, note.blob.file);
-                    tracing::error!(
-                        queue = id,
-                        "a page of {} messages is not in {file}",
-                        note.n_live
-                    );
+                    *imageless.entry(note.blob.file).or_default() += u64::from(note.n_live);
                 }
                 retained.add(segment);
             }
-        })
+        });
+        for (reason, n) in unrestored {
+            tracing::error!(queue = id, "{n} messages are lost: {reason}");
+        }
+        for (file, n) in imageless {
+            let file = BlobStore::name_of(PAGES_DIR, file);
+            tracing::error!(queue = id, "pages of {n} messages are not in {file}");
+        }
+        next
     }
 
     /// Fills a queue. What is to be read for that is left for later.

@@ -16,7 +16,7 @@ use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, Stat
 use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::blob::BlobStore;
+use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
 use store::v1::{JOURNALS_FILE, JournalTable, named_bodies};
 
 /// Bytes of entries that are copied between two syncs.
@@ -291,7 +291,27 @@ impl Survey {
                 self.files.pages.insert(number);
             }
         }
+        self.look_at_told(&ToldFiles::read(disk)?, repair);
         self.look_at_journals(disk, repair)
+    }
+
+    /// Files of bodies that only pages name: the start after the repair counts what is lost by each.
+    fn look_at_told(&self, told: &ToldFiles, repair: &mut Repair) {
+        for vhost in self.meta.vhosts().map(|vhost| &vhost.name) {
+            let dir = message_store::bodies_dir_of(vhost);
+            let there = self.files.bodies.get(vhost);
+            let is_gone = |number: &u32| !there.is_some_and(|there| there.contains(number));
+            for number in told.of(&dir).filter(is_gone) {
+                let name = BlobStore::name_of(&dir, number);
+                repair
+                    .damage
+                    .push(format!("{name} is missing: {BODIES_FILE} says that it is there"));
+                repair.lost.push(format!("messages in vhost '{vhost}' whose bodies are in {name}"));
+                if !repair.set_aside.iter().any(|name| name == BODIES_FILE) {
+                    repair.set_aside.push(BODIES_FILE.to_owned());
+                }
+            }
+        }
     }
 
     /// A queue with files of version 1 that neither the log nor the definitions can say anything of any more

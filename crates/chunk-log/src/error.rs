@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use log::LogError;
 
-use crate::lack::Lack;
+use crate::damage::Lack;
 
 /// Every error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +88,11 @@ impl ChunkLogError {
     /// Whether a file is not there.
     pub(crate) fn is_not_found(&self) -> bool {
         self.is_kind(std::io::ErrorKind::NotFound)
+    }
+
+    /// Whether what was read is not what was written.
+    pub const fn is_corrupt(&self) -> bool {
+        matches!(self, Self::Disk(LogError::Corrupt { .. }))
     }
 
     pub(crate) fn is_kind(&self, kind: std::io::ErrorKind) -> bool {

@@ -1,6 +1,6 @@
-//! What a stream lacks of what was noted of it (`table.rs`), looked at without touching anything; and how it
-//! goes on without, once an operator has accepted that: what cannot be read is cut off, files of other streams
-//! are renamed, and a chunk of the engine takes the offsets of what is lost.
+//! The lack of files of a stream that were noted (`table.rs`), found without touching anything; and how the
+//! stream goes on without them, once an operator has accepted that: unreadable ends are cut off, files of
+//! other streams are renamed, and a chunk of the engine takes the offsets of lost messages.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use log::{Disk, DiskFile, IoContext as _, OpenMode, list_if_there};
 use streamproto::{Chunk, ChunkHeader};
 
 use crate::ENGINE_CHUNK;
+use crate::damage::Lack;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::StreamFiles;
@@ -22,19 +23,10 @@ use crate::segment::{
 use crate::table::{STREAMS_FILE, StreamNote};
 use crate::tail::Tail;
 
-/// What is behind the name of a file that belongs to another stream, once the stream goes on without.
+/// The suffix of the name of a file that belongs to another stream, once the stream goes on without.
 const FOREIGN_SUFFIX: &str = ".foreign";
 
-/// The lack of something that was synced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
-    /// The file or directory, and what is wrong with it.
-    pub what: String,
-    /// Messages that are lost by it, at most.
-    pub n_messages: u64,
-}
-
-/// What a stream lacks of what was noted; none if everything is there.
+/// The lack of something that was noted; none if everything is there.
 ///
 /// # Errors
 /// The disk's; files of a newer version.
@@ -86,7 +78,7 @@ pub(crate) fn find_unnoted(disk: &dyn Disk, id: u64) -> Result<Option<Lack>> {
 pub(crate) fn identity_in(disk: &dyn Disk, id: u64, segment: u64) -> Result<u32> {
     let name = FileName::Segment(segment).path(&stream_dir(id));
     let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-    let mut header = [0; SEGMENT_HEADER_BYTES as usize];
+    let mut header = vec![0; size(SEGMENT_HEADER_BYTES)];
     file.read_at(0, &mut header).context("read", &name)?;
     Ok(identity_of(&header))
 }
@@ -249,7 +241,7 @@ impl IndexAtRest {
         scan: &mut Scan<'_>,
     ) -> Result<Option<SegmentEnd>> {
         let Some(last) = n_chunks.checked_sub(1) else { return Ok(None) };
-        let mut bytes = [0; RECORD_BYTES as usize];
+        let mut bytes = vec![0; size(RECORD_BYTES)];
         let n = self.file.read_at(record_at(last), &mut bytes).context("read", scan.name())?;
         let Some(record) = IndexRecord::decode(bytes.get(..n).unwrap_or_default()) else {
             return Ok(None);
@@ -302,8 +294,8 @@ pub(crate) fn mend(files: &Arc<StreamFiles>, dir: &str, note: &StreamNote) -> Re
     disk.sync_dir(dir).context("sync", dir).map_err(ChunkLogError::from)
 }
 
-/// Cuts a segment off behind what can be read, and has a chunk of the engine take the offsets up to `next`. Its
-/// index is made anew by the opening.
+/// Cuts a segment off behind what can be read, and has a chunk of the engine take the offsets up to `next`.
+/// Its index is made anew by the opening.
 pub(crate) fn fill(disk: &dyn Disk, dir: &str, end: &SegmentEnd, next: u64) -> Result<()> {
     let name = FileName::Segment(end.first.offset).path(dir);
     let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;

@@ -1,9 +1,10 @@
 //! From an offset, a time or an ordinal to a chunk: binary searches, first for the segment, then in its
 //! index.
 
+use crate::damage::Damage;
 use crate::error::Result;
 use crate::index::{Index, IndexRecord};
-use crate::segment::SEGMENT_HEADER_BYTES;
+use crate::segment::{FileName, SEGMENT_HEADER_BYTES};
 use crate::shared::{LogEnd, LogView};
 use streamproto::ChunkType;
 
@@ -73,6 +74,32 @@ impl LogView {
                 looked => return looked,
             }
         }
+    }
+}
+
+impl LogView {
+    /// Where the first chunk of a segment is that begins behind an offset, and with which; none if there is
+    /// none in it.
+    pub(crate) fn behind(&self, segment: u64, offset: u64) -> Result<Option<(u64, u64)>> {
+        self.look_up(Self::committed, |lookup| {
+            let index = lookup.index(segment)?;
+            let n = index.partition_point(|record| record.first_offset <= offset)?;
+            if n >= index.len() {
+                return Ok(None);
+            }
+            let record = index.record(n)?;
+            Ok(Some((record.position, record.first_offset)))
+        })
+    }
+
+    /// The damage of a chunk whose first message has this offset.
+    ///
+    /// # Errors
+    /// The disk's; a damaged index.
+    pub fn damage_at(&self, offset: u64, n_messages: u64, what: &'static str) -> Result<Damage> {
+        let place = self.place_of(Start::Offset(offset))?;
+        let file = FileName::Segment(place.segment).path(&self.0.dir);
+        Ok(Damage { file, at: place.position, offset: Some(offset), n_messages, what })
     }
 }
 
@@ -211,7 +238,7 @@ impl<'v> Lookup<'v> {
     }
 
     fn gone(&self, segment: u64) -> crate::ChunkLogError {
-        let name = crate::segment::FileName::Index(segment).path(&self.view.0.dir);
+        let name = FileName::Index(segment).path(&self.view.0.dir);
         let source = std::io::ErrorKind::NotFound.into();
         log::LogError::Io { what: "open", file: name, source }.into()
     }

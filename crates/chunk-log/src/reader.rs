@@ -20,6 +20,7 @@ use streamproto::spec::CHUNK_HEADER_BYTES;
 
 use crate::chunk::{ChunkAtHand, ChunkBytes, FileRange, StoredChunk};
 use crate::counters::ReadCounts;
+use crate::damage::Damage;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::Slot;
@@ -225,6 +226,14 @@ impl Reader {
 
     /// The chunk at the position; none if it was passed over.
     fn one(&mut self, wait: Wait) -> Result<Option<StoredChunk>> {
+        if self.view.is_damaged(self.next_offset) {
+            // Where the next one begins is looked up on the disk.
+            if wait == Wait::Never {
+                return Err(ChunkLogError::WouldBlock);
+            }
+            self.pass_damaged()?;
+            return Ok(None);
+        }
         let header = self.header(wait)?;
         let chunk = if self.is_wanted(&header, wait)? {
             self.counts.chunks += 1;
@@ -276,6 +285,32 @@ impl Reader {
             && committed.position >= fresh.at + fresh.bytes.len() as u64
             && self.options.read_ahead != ReadAhead::Off;
         (*committed, is_next.then(|| fresh.clone()))
+    }
+
+    /// Goes on behind the chunk at the position, which is damaged: its header may be as well.
+    fn pass_damaged(&mut self) -> Result<()> {
+        let behind = self.view.behind(self.segment, self.next_offset)?;
+        self.buffer = Buffer::default();
+        self.counts.chunks_passed_over += 1;
+        (self.position, self.next_offset) = behind.unwrap_or_else(|| {
+            let next = self.view.0.state().after(self.segment);
+            (self.end, next.unwrap_or_else(|| self.view.next_offset()))
+        });
+        Ok(())
+    }
+
+    /// The damage of the chunk at the position, which could not be read; none if it cannot be told where the
+    /// next one begins.
+    pub fn damage(&self) -> Option<Damage> {
+        let file = crate::segment::FileName::Segment(self.segment).path(&self.view.0.dir);
+        let (at, first) = (self.position, self.next_offset);
+        let behind = self.view.behind(self.segment, first).ok()?;
+        let next =
+            behind.map(|(_, offset)| offset).or_else(|| self.view.0.state().after(self.segment));
+        let n_messages = next.unwrap_or_else(|| self.view.next_offset()).checked_sub(first)?;
+        let what = "its header cannot be read";
+        let is_there = self.position < self.end && n_messages > 0;
+        is_there.then_some(Damage { file, at, offset: Some(first), n_messages, what })
     }
 
     /// The segment has gone: goes on with the first one there is, or with that which holds what comes next.

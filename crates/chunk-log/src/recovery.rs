@@ -1,6 +1,6 @@
 //! The opening of a log: which files there are, where the last segment ends, and what is cut off.
 //!
-//! Below the *synced* mark of the last segment's index nothing is read but the last chunk's header. Behind it
+//! Below the *synced* mark of the last segment's index nothing is read but the last chunk. Behind it
 //! every chunk is verified, up to the first that is torn: that and what follows is cut off. If nothing of a
 //! segment was synced, the one before is looked at likewise. An index that is lost, short or wrong
 //! is made anew from its segment.
@@ -11,19 +11,23 @@ use std::sync::Arc;
 use log::{DiskFile, IoContext as _, OpenMode, list_if_there};
 use streamproto::ChunkHeader;
 
+use crate::damage::Damage;
+use crate::damage::Lack;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::StreamFiles;
 use crate::index::{self, IndexRecord, RECORD_BYTES, SyncedMark, n_records, record_at};
-use crate::lack::Lack;
 use crate::scan::Scan;
-use crate::scrub::Damage;
 use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
 use crate::shared::LogEnd;
 use crate::table::StreamNote;
 
 /// More chunks than any segment has.
 pub(crate) const CHUNKS_LIMIT: u64 = 2 * crate::retention::SEGMENT_CHUNKS_MAX;
+
+/// The last chunk that was synced is verified at the start if it is no larger: it is what a crash or a bad
+/// copy damages first.
+const LAST_CHUNK_BYTES_MAX: u64 = 1 << 20;
 
 /// The index's first bytes, which hold all of a small one.
 const HEAD_BYTES: u64 = 4 << 10;
@@ -43,7 +47,7 @@ pub struct Recovered {
     pub cut: Vec<Cut>,
     /// Chunks that were synced and are damaged. They stay where they are.
     pub damaged: Vec<Damage>,
-    /// What is missing, as was accepted before.
+    /// The lack that was accepted before.
     pub lost: Option<Lack>,
     /// Indexes that were made anew, in part or all.
     pub n_indexes_rebuilt: u64,
@@ -380,7 +384,7 @@ impl Opened {
             return Err(ChunkLogError::corrupt(&self.chunks.name, 0, what));
         };
         let mut scan = Scan::new(Arc::clone(&self.chunks.file), &self.chunks.name, self.chunks.len);
-        let trusted = self.trusted(first, &mut scan)?;
+        let trusted = self.trusted(first, &mut scan, report)?;
         let from = trusted.unwrap_or_else(|| SegmentEnd::beginning(first, SyncedMark::NONE));
         let verify_from = if self.is_sealed { u64::MAX } else { self.mark.position };
         let (mut end, walked) = walk(&mut scan, from, verify_from, self.noted)?;
@@ -398,7 +402,12 @@ impl Opened {
     }
 
     /// The place of the mark, if index and segment agree on it.
-    fn trusted(&self, first: First, scan: &mut Scan<'_>) -> Result<Option<SegmentEnd>> {
+    fn trusted(
+        &self,
+        first: First,
+        scan: &mut Scan<'_>,
+        report: &mut Recovered,
+    ) -> Result<Option<SegmentEnd>> {
         let SyncedMark { position, n_chunks } = self.mark;
         let is_there = position <= self.chunks.len && n_chunks <= n_records(self.index.len);
         let Some(last) = n_chunks.checked_sub(1).filter(|_| is_there) else { return Ok(None) };
@@ -411,6 +420,11 @@ impl Opened {
         let Some(header) = scan.header(record.position)? else { return Ok(None) };
         let agrees = IndexRecord::of(&header, record.position) == record
             && record.position + header.stored_bytes() == position;
+        let is_looked_at =
+            agrees && !self.is_sealed && header.stored_bytes() <= LAST_CHUNK_BYTES_MAX;
+        if is_looked_at && !scan.is_whole(record.position, &header)? {
+            report.damaged.push(damaged(scan.name(), record.position, &header));
+        }
         let last = LastChunk::of(&header);
         Ok(agrees.then(|| SegmentEnd {
             first,
@@ -497,6 +511,12 @@ impl Opened {
     }
 }
 
+/// A chunk with a wrong checksum.
+fn damaged(file: &str, at: u64, header: &ChunkHeader) -> Damage {
+    let (offset, n_messages) = (Some(header.chunk_id), u64::from(header.n_records));
+    Damage { file: file.to_owned(), at, offset, n_messages, what: "its checksum is wrong" }
+}
+
 /// The chunks that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
@@ -506,7 +526,8 @@ pub(crate) struct Walked {
 }
 
 /// Goes on from a place chunk by chunk, up to the first that is torn or does not follow on the one
-/// before. The data is verified from `verify_from` on; a chunk that was synced, before `noted`, may be damaged.
+/// before. The data is verified from `verify_from` on; a chunk that was synced, before `noted`, may be
+/// damaged.
 pub(crate) fn walk(
     scan: &mut Scan<'_>,
     from: SegmentEnd,
@@ -528,13 +549,7 @@ pub(crate) fn walk(
             break;
         }
         if !is_verified {
-            walked.damaged.push(Damage {
-                file: scan.name().to_owned(),
-                at: end.position,
-                offset: Some(header.chunk_id),
-                n_messages: u64::from(header.n_records),
-                what: "its checksum is wrong",
-            });
+            walked.damaged.push(damaged(scan.name(), end.position, &header));
         }
         IndexRecord::of(&header, end.position).encode(&mut walked.records);
         end.n_chunks += 1;

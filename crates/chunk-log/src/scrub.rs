@@ -1,5 +1,10 @@
 //! A look at everything: whether each chunk is whole, and each index right.
 
+use std::sync::Arc;
+
+use log::DiskFile;
+
+use crate::damage::Damage;
 use crate::error::Result;
 use crate::index::{IndexRecord, record_at};
 use crate::lookup::Lookup;
@@ -10,22 +15,9 @@ use crate::shared::{LogEnd, LogView};
 /// The most damage that is told one by one.
 pub const DAMAGE_MAX: usize = 1_000;
 /// So much is looked at in one step.
-const STEP_BYTES: u64 = 16 << 20;
-
-/// A place where something is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The file, relative to the disk's root.
-    pub file: String,
-    /// The place in it, in bytes.
-    pub at: u64,
-    /// The offset of the chunk's first message, if the index tells.
-    pub offset: Option<u64>,
-    /// Messages in it, as far as is known.
-    pub n_messages: u64,
-    /// The defect.
-    pub what: &'static str,
-}
+pub const SCRUB_STEP_BYTES: u64 = 16 << 20;
+/// Places at which it is looked whether a step's bytes are in memory: they stay then.
+const COLD_PROBES: u64 = 16;
 
 /// The findings of a scrub by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +43,8 @@ pub struct Scrub {
     segment: u64,
     n: u64,
     position: u64,
+    /// Where the next chunk begins is not known: the one before has no header.
+    is_lost: bool,
 }
 
 impl LogView {
@@ -59,11 +53,16 @@ impl LogView {
     pub fn scrub(&self) -> Scrub {
         let (view, end, segment) = (self.clone(), self.committed(), self.first_offset());
         let found = Scrubbed::default();
-        Scrub { view, end, found, segment, n: 0, position: SEGMENT_HEADER_BYTES }
+        Scrub { view, end, found, segment, n: 0, position: SEGMENT_HEADER_BYTES, is_lost: false }
     }
 }
 
 impl Scrub {
+    /// The findings since this was asked last.
+    pub fn take_damage(&mut self) -> Vec<Damage> {
+        std::mem::take(&mut self.found.damage)
+    }
+
     /// The findings by now.
     pub const fn found(&self) -> &Scrubbed {
         &self.found
@@ -97,47 +96,73 @@ impl Scrub {
         let to =
             if is_last { self.end.position } else { view.0.sealed_bytes(self.segment, &slot)? };
         let index = lookup.index(self.segment)?;
-        let mut scan = Scan::new(slot.file()?, slot.name(), to);
+        let file = slot.file()?;
         let from = self.position;
-        while self.n < index.len() && self.position - from.min(self.position) < STEP_BYTES {
+        let is_cold = !is_last && is_cold(&file, from);
+        let mut scan = Scan::new(Arc::clone(&file), slot.name(), to);
+        while self.n < index.len() && self.position - from.min(self.position) < SCRUB_STEP_BYTES {
             let block = index.block_as_it_is(self.n)?;
             if block.is_empty() {
                 break;
             }
-            for record in block {
-                self.chunk(&mut scan, record)?;
+            let behind = match index.block_as_it_is(self.n + block.len() as u64)?.first() {
+                Some(next) => next.map(|next| next.first_offset),
+                None => Some(self.behind_segment()),
+            };
+            let nexts = block.iter().skip(1).map(|it| it.map(|it| it.first_offset)).chain([behind]);
+            for (record, next) in block.iter().zip(nexts.collect::<Vec<_>>()) {
+                self.chunk(&mut scan, *record, next)?;
             }
         }
+        if is_cold {
+            file.forget(from, self.position.saturating_sub(from));
+        }
         let is_complete = self.n >= index.len();
-        if is_complete && self.position != to {
-            self.damaged(slot.name(), self.position, None, "the index ends before the segment");
+        if is_complete && self.position != to && !self.is_lost {
+            let what = "the index ends before the segment";
+            self.damaged(slot.name(), self.position, (None, 0), what);
         }
         Ok(is_complete)
     }
 
-    fn chunk(&mut self, scan: &mut Scan<'_>, record: Option<IndexRecord>) -> Result<()> {
+    /// The offset behind the segment.
+    fn behind_segment(&self) -> u64 {
+        let next = self.view.0.state().after(self.segment);
+        next.filter(|next| *next <= self.end.segment).unwrap_or(self.end.next_offset)
+    }
+
+    /// Looks at the chunk of a record; the next one begins with the offset `next`, if that is known.
+    fn chunk(
+        &mut self,
+        scan: &mut Scan<'_>,
+        record: Option<IndexRecord>,
+        next: Option<u64>,
+    ) -> Result<()> {
         let n = self.n;
         self.n += 1;
         if record.is_none() {
             let index = FileName::Index(self.segment).path(&self.view.0.dir);
-            self.damaged(&index, record_at(n), None, "a record is damaged");
+            self.damaged(&index, record_at(n), (None, 0), "a record is damaged");
         }
         let name = scan.name().to_owned();
         let offset = record.map(|record| record.first_offset);
+        let n_messages = offset.zip(next).map_or(1, |(offset, next)| next.saturating_sub(offset));
+        let of_chunk = (offset, n_messages);
         let at = record.map_or(self.position, |record| record.position);
-        if at != self.position {
-            self.damaged(&name, self.position, None, "chunks do not lie side by side");
+        if at != self.position && !self.is_lost {
+            self.damaged(&name, self.position, (None, 0), "chunks do not lie side by side");
         }
+        self.is_lost = false;
         let Some(header) = scan.header(at)? else {
-            self.damaged(&name, at, offset, "no chunk begins here");
+            self.damaged(&name, at, of_chunk, "no chunk begins here");
             // The next record tells where the next one begins.
-            self.position = at;
+            (self.position, self.is_lost) = (at, true);
             return Ok(());
         };
         if record.is_some_and(|record| record != IndexRecord::of(&header, at)) {
-            self.damaged(&name, at, offset, "its header is not what the index says");
+            self.damaged(&name, at, of_chunk, "its header is not what the index says");
         } else if !scan.is_whole(at, &header)? {
-            self.damaged(&name, at, offset, "its checksum is wrong");
+            self.damaged(&name, at, of_chunk, "its checksum is wrong");
         }
         self.found.n_chunks += 1;
         self.found.bytes += header.stored_bytes();
@@ -145,16 +170,26 @@ impl Scrub {
         Ok(())
     }
 
-    fn damaged(&mut self, file: &str, at: u64, offset: Option<u64>, what: &'static str) {
+    fn damaged(
+        &mut self,
+        file: &str,
+        at: u64,
+        (offset, n_messages): (Option<u64>, u64),
+        what: &'static str,
+    ) {
         self.found.n_damaged += 1;
         if self.found.damage.len() < DAMAGE_MAX {
-            self.found.damage.push(Damage {
-                file: file.to_owned(),
-                at,
-                offset,
-                n_messages: 0,
-                what,
-            });
+            self.found.damage.push(Damage { file: file.to_owned(), at, offset, n_messages, what });
         }
     }
+}
+
+/// Whether something of the next step is not in memory, as a few looks tell.
+fn is_cold(file: &Arc<dyn DiskFile>, from: u64) -> bool {
+    let mut places = (0..COLD_PROBES).map(|n| from + n * (SCRUB_STEP_BYTES / COLD_PROBES));
+    let would_wait = |at| {
+        let read = file.read_at_no_wait(at, &mut [0]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    places.any(would_wait)
 }

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use log::IoContext as _;
 
 use crate::counters::{Counters, ReadCounts};
+use crate::damage::Damage;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::{Slot, StreamFiles};
 use crate::index::Index;
-use crate::scrub::Damage;
 use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header, stream_dir};
 
 /// So many bytes that were written last are kept in memory, until the log is idle.

@@ -1,5 +1,5 @@
-//! What each stream has on disk, told outside its directory: a start notices when some of it, or all, is
-//! missing.
+//! The files that each stream has on disk, told outside its directory: a start notices when some of them, or
+//! all, are missing.
 //!
 //! ```text
 //! file "leveret-streams": slots of 128 bytes, in no order
@@ -39,7 +39,7 @@ const SLOT_BYTES: usize = 128;
 const UNCHECKED_BYTES: usize = 8;
 const LOSS_ACCEPTED: u32 = 1;
 
-/// What a stream has on disk, at least.
+/// The files that a stream has on disk, at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamNote {
     /// In the headers of its files.
@@ -138,7 +138,7 @@ pub struct StreamTable {
     file: Arc<dyn DiskFile>,
     /// The file was not there.
     was_missing: bool,
-    /// What new streams have their identities from.
+    /// The source of identities of new streams.
     seed: u64,
     slots: Mutex<Slots>,
 }
@@ -160,7 +160,7 @@ impl StreamTable {
         Ok(Self { file: Arc::from(file), was_missing, seed, slots })
     }
 
-    /// What the file notes, without touching anything; none if there is no file.
+    /// The notes of the file, read without touching anything; none if there is no file.
     ///
     /// # Errors
     /// As [`StreamTable::open`].

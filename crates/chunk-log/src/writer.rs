@@ -5,17 +5,19 @@ use std::sync::Arc;
 use log::IoContext as _;
 use streamproto::{ChunkHeader, ChunkType};
 
+use crate::damage::Lack;
 use crate::error::{ChunkLogError, Failure, Refused, Result};
 use crate::files::StreamFiles;
 use crate::index::SyncedMark;
-use crate::lack::{Lack, fill, find_lack, find_unnoted, identity_in, mend};
+use crate::lack::{fill, find_lack, find_unnoted, identity_in, mend};
+use crate::notes::LogNotes;
 use crate::recovery::{Found, Recovered, SegmentEnd, recover};
 use crate::removal::{cut_files, n_too_many, n_too_old, remove_files};
 use crate::restore::restore;
 use crate::retention::{Retention, SEGMENT_CHUNKS_MAX};
 use crate::segment::{First, stream_dir};
 use crate::shared::{Fresh, LogEnd, LogView, Segment, Shared, State};
-use crate::sync::{Noting, Pending, SyncJob, Unsynced};
+use crate::sync::{Pending, SyncJob, Unsynced};
 use crate::table::StreamNote;
 use crate::tail::{Tail, check};
 use crate::tracking::Tracking;
@@ -65,8 +67,8 @@ pub struct Appended {
 /// A log, for the one who writes it.
 #[derive(Debug)]
 pub struct ChunkLog {
-    id: u64,
-    identity: u32,
+    /// Its notes in the table of streams.
+    pub notes: LogNotes,
     view: LogView,
     options: LogOptions,
     tail: Tail,
@@ -82,7 +84,7 @@ impl ChunkLog {
     /// says so: as a rule, [`Recovered::end`].
     ///
     /// # Errors
-    /// The disk's; files of a newer version, or damaged beyond what a crash does. Something is missing of what
+    /// The disk's; files of a newer version, or damaged beyond what a crash does. Something is missing that
     /// was synced, and nobody has accepted that ([`ChunkLogError::Lost`]).
     pub fn open(
         files: &Arc<StreamFiles>,
@@ -106,8 +108,7 @@ impl ChunkLog {
         let is_dir_changed = found.tail.synced == SyncedMark::NONE || !found.report.cut.is_empty();
         let (state, tail, left) = opened(files, &dir, &found);
         let mut log = Self {
-            id,
-            identity,
+            notes: LogNotes { files: Arc::clone(files), stream: id, identity },
             view: LogView(Shared::new(files, &dir, state)),
             options,
             tail,
@@ -118,9 +119,9 @@ impl ChunkLog {
         };
         if found.report.lost.is_some() {
             log.checkpoint()?;
-            log.note_anew()?;
-        } else if log.is_unnoted() && log.is_checkpointed() {
-            log.note_durable()?;
+            log.notes.put_anew(&log.view, log.end())?;
+        } else if log.notes.are_missing() && log.is_checkpointed() {
+            log.notes.put(&log.view, log.end())?;
         }
         Ok((log, found.report))
     }
@@ -262,53 +263,9 @@ impl ChunkLog {
     fn begin(&mut self, with_index: bool) -> Result<SyncJob> {
         self.failure.check(&self.view.0.dir)?;
         let (tail, end) = (self.tail.unsynced(with_index), self.end());
-        let (files, stream, note) = (Arc::clone(&self.view.0.files), self.id, self.note(end));
-        let noting = Noting { files, stream, note, removed: Vec::new() };
+        let noting = self.notes.begin(&self.view, end);
         let begun = self.pending.begin(&self.view.0.dir, (tail, end), Some(noting));
         self.failure.of(begun)
-    }
-
-    /// What there is once everything up to `end` is durable.
-    fn note(&self, end: LogEnd) -> StreamNote {
-        let LogEnd { next_ordinal, next_offset, segment: last, position, .. } = end;
-        let (identity, first) = (self.identity, self.view.first_offset());
-        let scrubbed_at_ms = 0;
-        let is_loss_accepted = false;
-        StreamNote {
-            identity,
-            first,
-            last,
-            position,
-            next_offset,
-            next_ordinal,
-            is_loss_accepted,
-            scrubbed_at_ms,
-        }
-    }
-
-    /// Notes durably what there is, which may be less than was noted.
-    fn note_anew(&self) -> Result<()> {
-        let Some(table) = self.view.0.files.table() else { return Ok(()) };
-        table.put(self.id, self.note(self.end()))?;
-        table.sync()
-    }
-
-    /// Notes what there is, which is durable.
-    fn note_durable(&self) -> Result<()> {
-        let Some(table) = self.view.0.files.table() else { return Ok(()) };
-        table.tell(self.id, self.note(self.end()))
-    }
-
-    /// Whether nothing is noted of it yet that a start would miss.
-    pub fn is_unnoted(&self) -> bool {
-        self.view.0.files.table().is_some_and(|table| table.note(self.id).is_none())
-    }
-
-    /// Has nothing noted that is about to be cut off, durably.
-    fn forget_note(&self) -> Result<()> {
-        let Some(table) = self.view.0.files.table() else { return Ok(()) };
-        table.forget(self.id)?;
-        table.sync()
     }
 
     fn is_segment_full(&self) -> bool {
@@ -328,8 +285,12 @@ impl ChunkLog {
         let LogEnd { next_ordinal: ordinal, next_offset: offset, .. } = self.end();
         let last = self.tail.end.last;
         let shared = &self.view.0;
-        let mut tail =
-            Tail::create(&shared.files, &shared.dir, First { ordinal, offset }, self.identity)?;
+        let mut tail = Tail::create(
+            &shared.files,
+            &shared.dir,
+            First { ordinal, offset },
+            self.notes.identity,
+        )?;
         tail.end.last = last;
         let mut state = shared.state();
         if let Some(left) = state.segments.last_mut() {
@@ -389,7 +350,7 @@ impl ChunkLog {
         if ordinal < self.view.committed().next_ordinal {
             return Err(self.refused(Refused::Committed(ordinal)));
         }
-        let cut = self.forget_note();
+        let cut = self.notes.forget();
         let cut = cut.and_then(|()| cut_files(&self.view, self.end(), ordinal));
         let cut = cut.and_then(|()| self.reopen());
         self.failure.of(cut)
@@ -402,7 +363,7 @@ impl ChunkLog {
     /// The disk's; then the log takes nothing more.
     pub fn start_at(&mut self, ordinal: u64, offset: u64) -> Result<()> {
         self.failure.check(&self.view.0.dir)?;
-        let forgotten = self.forget_note();
+        let forgotten = self.notes.forget();
         let started = forgotten.and_then(|()| self.start(First { ordinal, offset }));
         self.failure.of(started)
     }
@@ -414,7 +375,7 @@ impl ChunkLog {
         };
         let (files, dir) = (&self.view.0.files, &self.view.0.dir);
         segments.iter().rev().try_for_each(|segment| remove_files(files, dir, *segment))?;
-        let tail = Tail::create(files, dir, first, self.identity)?;
+        let tail = Tail::create(files, dir, first, self.notes.identity)?;
         let mut state = self.view.0.state();
         state.segments = vec![tail.segment()];
         (state.written, state.fresh) = (tail.end.log_end(), Fresh::default());
@@ -430,7 +391,7 @@ impl ChunkLog {
         let shared = &self.view.0;
         let found = match recover(&shared.files, &shared.dir, None)? {
             Some(found) => found,
-            None => create(&shared.files, &shared.dir, First::default(), self.identity)?,
+            None => create(&shared.files, &shared.dir, First::default(), self.notes.identity)?,
         };
         let (new, tail, left) = opened(&shared.files, &shared.dir, &found);
         let mut state = shared.state();
@@ -457,7 +418,7 @@ fn count_trailers(before: u64, headers: &[ChunkHeader]) -> u64 {
     })
 }
 
-/// What is missing of what was noted, if that was accepted.
+/// The lack of something that was noted, if that was accepted.
 fn lost(files: &StreamFiles, id: u64, note: Option<StreamNote>) -> Result<Option<Lack>> {
     let lack = match note {
         Some(note) => find_lack(files.disk(), id, &note)?,

@@ -229,19 +229,20 @@ impl Scratch {
         let wanted = loaded.wanted_bodies();
         let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
         let mut next = wanted.iter();
-        let mut failed = None;
+        let (mut failed, mut unread) = (None, BTreeMap::<u32, u64>::new());
         queue.bodies.blobs.read_run(&names, &mut self.body_bytes, &mut |_, body| {
             let Some(wanted) = next.next() else { return };
             match body {
                 Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
                 Err(error) if error.is_of_disk() => failed = Some(error),
-                Err(error) => tracing::error!(
-                    queue = %queue.def().name,
-                    vhost = %queue.def().vhost,
-                    "the body of a message cannot be read: {error}"
-                ),
+                Err(_) => *unread.entry(wanted.blob.file).or_default() += 1,
             }
         });
+        for (file, n) in unread {
+            let file = BlobStore::name_of(queue.bodies.blobs.dir(), file);
+            let reason = format!("their bodies are damaged in {file}, or not there");
+            queue.services.storage.tell_lost(queue.def(), &reason, n);
+        }
         failed.map_or(Ok(()), Err)
     }
 }

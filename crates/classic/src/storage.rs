@@ -1,14 +1,16 @@
 //! The storage that the queues of a node share: the log, and the stores of pages that are not in memory.
 
+mod loss_lines;
 mod scarcity;
 
+use loss_lines::LossLines;
 use scarcity::Scarcity;
 
 use crate::journal::journals_dir_of;
 use crate::options::StorageOptions;
 use log::{Disk, Stamper, Wal};
 use message_store::MessageStores;
-use meta::Name;
+use meta::{Name, QueueDef};
 use queue_type::Deaths;
 use std::sync::{Arc, Mutex};
 use stdx::WallClock;
@@ -46,6 +48,7 @@ pub struct Storage {
     pub pool: PagePool,
     /// Counted since the start.
     pub(crate) losses: Mutex<Losses>,
+    loss_lines: LossLines,
     /// Messages that died in queues of any type.
     pub deaths: Deaths,
     /// Page images.
@@ -126,6 +129,7 @@ impl Storage {
             wal,
             pool: PagePool::default(),
             losses: Mutex::default(),
+            loss_lines: LossLines::default(),
             deaths: Deaths::default(),
             images,
             bodies,
@@ -177,6 +181,16 @@ impl Storage {
     /// Counts messages that are lost.
     pub fn count_lost(&self, n_messages: u64) {
         stdx::lock(&self.losses).n_messages += n_messages;
+    }
+
+    /// Tells of messages of a queue that are lost, soon and together with others of the same reason.
+    pub fn tell_lost(&self, queue: &QueueDef, reason: &str, n_messages: u64) {
+        self.loss_lines.add(queue, reason, n_messages);
+    }
+
+    /// Tells what is lost and not told yet: each second, and at the end.
+    pub fn tell_losses(&self, is_end: bool) {
+        self.loss_lines.tell(is_end);
     }
 
     /// Counts bytes at the end of the log that the start cut off.

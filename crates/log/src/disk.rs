@@ -82,6 +82,8 @@ pub trait DiskFile: Send + Sync + Debug {
     fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// Makes what was written durable, and the length as far as reading it back needs it.
     fn sync_data(&self) -> io::Result<()>;
+    /// Has the system keep no copy in memory of bytes that were read, where it can be told.
+    fn forget(&self, _at: u64, _bytes: u64) {}
     /// The descriptor, for what the system moves from file to socket by itself; none if there is no such
     /// file.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stdx::lock;
 use store::backlog::{SharedBody, SharedProperties};
-use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
+use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore, BodyFiles};
 use store::{StoreError, StoredBody};
 
 /// Has a directory for each virtual host that has files of its own.
@@ -35,6 +35,8 @@ pub struct MessageStores {
     file_bytes: u32,
     embed_below: usize,
     stamper: Arc<Stamper>,
+    /// Told which files there are, once they are opened.
+    told: OnceLock<Arc<BodyFiles>>,
     stores: Mutex<Stores>,
     unsynced: Unsynced,
 }
@@ -75,6 +77,7 @@ impl MessageStores {
             file_bytes,
             embed_below,
             stamper,
+            told: OnceLock::new(),
             stores: Mutex::default(),
             unsynced: Unsynced::default(),
         }
@@ -85,6 +88,7 @@ impl MessageStores {
     /// # Errors
     /// The disk's.
     pub fn open_all<'a>(&self, vhosts: impl Iterator<Item = &'a Name>) -> Result<(), StoreError> {
+        self.told.set(Arc::new(BodyFiles::open(Arc::clone(&self.disk))?)).ok();
         let found = list_if_there(self.disk.as_ref(), VHOSTS_DIR)?;
         let mut found: BTreeSet<String> = found.into_iter().flatten().collect();
         let mut stores = lock(&self.stores);
@@ -102,7 +106,8 @@ impl MessageStores {
 
     fn options(&self, vhost: &str) -> BlobOptions {
         let stamper = Arc::clone(&self.stamper);
-        let mut options = BlobOptions { stamper, ..BlobOptions::new(bodies_dir_of(vhost)) };
+        let told = self.told.get().cloned();
+        let mut options = BlobOptions { stamper, told, ..BlobOptions::new(bodies_dir_of(vhost)) };
         if self.file_bytes > 0 {
             options.file_bytes = self.file_bytes;
         }
@@ -115,7 +120,9 @@ impl MessageStores {
     }
 
     fn remove(&self, vhost_dir: &str) -> Result<(), StoreError> {
-        BlobStore::remove_all(self.disk.as_ref(), &format!("{vhost_dir}/bodies"))?;
+        let bodies = format!("{vhost_dir}/bodies");
+        self.told.get().map_or(Ok(()), |told| told.forget(&bodies, |_| true))?;
+        BlobStore::remove_all(self.disk.as_ref(), &bodies)?;
         Ok(self.disk.remove_dir(vhost_dir).context("remove", vhost_dir)?)
     }
 

@@ -3,7 +3,8 @@
 use crate::api_error::{ApiError, Kind};
 use crate::{Management, Request, Told};
 use broker::{
-    GroupRole, Inspection, PublisherView, QueueRef, Stream, SubscriptionView, TrackedValue,
+    GroupRole, Inspection, PublisherView, QueueRef, Stream, StreamDamage, SubscriptionView,
+    TrackedValue,
 };
 use meta::{ConnectionId, SuperStream, SuperStreamError};
 use serde_json::{Map, Value, json};
@@ -103,6 +104,7 @@ pub async fn scrub(management: &Management, request: &Request) -> Told {
         }
     }
     let found = scrub.found();
+    StreamDamage(&stream).tell_scrubbed(found);
     let damage = found
         .damage
         .iter()

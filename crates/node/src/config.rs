@@ -285,6 +285,8 @@ pub(crate) struct Streams {
     pub(crate) read_ahead: bool,
     /// Bytes they read after a chunk that fits in there; as much as pays if `None`.
     pub(crate) read_ahead_limit: Option<u32>,
+    /// Each stream is read once in so long, to find what is damaged; 0: never.
+    pub(crate) scrub_interval_s: u64,
 }
 
 /// Limits of memory and disk at which publishers are blocked.

@@ -18,6 +18,7 @@ mod read;
 mod reclaim;
 mod slots;
 mod state;
+mod table;
 mod write;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use log::{Disk, Stamp, Stamper};
 use stdx::lock;
 
 pub use reclaim::Reclaimed;
+pub use table::{BODIES_FILE, BodyFiles, ToldFiles};
 
 use crate::error::Result;
 use dir::Dir;
@@ -61,6 +63,8 @@ pub struct BlobOptions {
     pub is_volatile: bool,
     /// Of the log that names the blobs.
     pub stamper: Arc<Stamper>,
+    /// Told which files there are.
+    pub told: Option<Arc<BodyFiles>>,
 }
 
 impl BlobOptions {
@@ -74,6 +78,7 @@ impl BlobOptions {
             open_files_max: 128,
             is_volatile: false,
             stamper: Arc::default(),
+            told: None,
         }
     }
 }

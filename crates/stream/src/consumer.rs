@@ -6,7 +6,7 @@ use crate::follower::Follower;
 use crate::listed::SubscriptionView;
 use crate::readers::{Ended, Reader};
 use crate::source::Lent;
-use crate::stream::Stream;
+use crate::stream::{Stream, check_open};
 use queue::AckMode;
 use queue_type::{
     Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Count, Settled, Tally, Wakes,
@@ -94,7 +94,7 @@ impl Stream {
 
 /// COMPAT: RabbitMQ's texts.
 fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
-    stream.check_open().map_err(AttachRefused::Unfit)?;
+    check_open(stream).map_err(AttachRefused::Unfit)?;
     let resource = stream.def().resource();
     if attach.limit.as_ref().is_some_and(|limit| limit.is_set()) {
         let text = format!("{resource} does not support global qos");
@@ -216,7 +216,7 @@ impl Consumer {
                 Pause::ChunkEnds => {}
                 Pause::Damaged(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
             }
-            match state.cursor.read() {
+            match state.cursor.read(&self.stream) {
                 Ok(Read::GoesOn) => {}
                 Ok(Read::Waits(lent)) => {
                     self.fetch(lent);
@@ -237,7 +237,7 @@ impl Consumer {
         let Some(mut lent) = lent else { return };
         let me = Arc::clone(self);
         self.stream.services.read_beside(Box::new(move || {
-            let next = lent.read();
+            let next = lent.read(&me.stream);
             stdx::lock(&me.state).cursor.give_back(lent, next);
             if let Some(waker) = me.follower.tell_readable() {
                 waker.wake();

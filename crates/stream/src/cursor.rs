@@ -1,9 +1,10 @@
 //! How far a consumer of messages has read. Never whose it is.
 
 use crate::arguments;
+use crate::losses::StreamDamage;
 use crate::messages::{Damaged, Messages};
 use crate::source::{Lent, Source};
-use crate::stream::Stream;
+use crate::stream::{Stream, check_open};
 use chunk_log::{ChunkLogError, Next, ReaderOptions, Start};
 use conversion::{Origin, decode_amqp10};
 use message::MessageRef;
@@ -57,7 +58,7 @@ pub(crate) enum Read {
 impl Cursor {
     /// Where the arguments of a consumer say.
     pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: u64) -> Result<Self, String> {
-        stream.check_open()?;
+        check_open(stream)?;
         let resource = stream.def().resource();
         let failed =
             |error: ChunkLogError| format!("failed consuming from stream {resource}: {error}");
@@ -127,15 +128,23 @@ impl Cursor {
     }
 
     /// Goes on with the next chunk.
-    pub(crate) fn read(&mut self) -> Result<Read, Damaged> {
+    pub(crate) fn read(&mut self, stream: &Stream) -> Result<Read, Damaged> {
         let chunk = match self.source.next()? {
             Some(Next::Chunk(chunk)) => chunk,
             Some(Next::PassedOver) => return Ok(Read::GoesOn),
             Some(Next::End) => return Ok(Read::End),
             None => return Ok(Read::Waits(self.source.lend())),
         };
-        if let Some(parts) = chunk.parts() {
-            parts?.verify_crc()?;
+        if let Some(parts) = chunk.parts()
+            && parts.and_then(|parts| parts.verify_crc()).is_err()
+        {
+            let (offset, n_messages) = (chunk.header.chunk_id, u64::from(chunk.header.n_records));
+            StreamDamage(stream).tell_damage(&stream.view.damage_at(
+                offset,
+                n_messages,
+                "its checksum is wrong",
+            )?);
+            return Ok(Read::GoesOn);
         }
         let data = chunk.data().ok_or_else(|| Damaged("its data is missing".to_owned()))?;
         self.chunk_timestamp_ms = chunk.header.timestamp_ms;

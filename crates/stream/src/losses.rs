@@ -1,29 +1,40 @@
-//! What a stream has lost: told once, and counted.
+//! Losses of a stream: told once, and counted.
 
 use crate::services::StreamDurability;
 use crate::stream::Stream;
-use chunk_log::{Cut, Damage, Lack, Recovered};
+use chunk_log::{Cut, Damage, Lack, Recovered, Scrubbed};
 
-impl Stream {
+/// The losses of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamDamage<'s>(pub &'s Stream);
+
+impl StreamDamage<'_> {
     /// Tells what an opening has found.
     pub(crate) fn tell_recovered(&self, recovered: &Recovered) {
         recovered.cut.iter().for_each(|cut| self.tell_cut(cut));
-        recovered.damaged.iter().for_each(|damage| self.tell_damage(damage));
+        for damage in &recovered.damaged {
+            self.tell_damage(damage);
+        }
         if let Some(Lack { what, n_messages }) = &recovered.lost {
             self.count_lost(*n_messages);
-            let resource = self.def().resource();
+            let resource = self.0.def().resource();
             tracing::error!("{resource}: {n_messages} messages are lost, as was accepted: {what}");
         }
     }
 
-    /// Tells of a chunk that is damaged, once.
-    pub(crate) fn tell_damage(&self, damage: &Damage) {
-        if !self.view.note_damaged(damage) {
-            return;
+    /// Tells of a chunk that is damaged, once; whether nobody knew of it.
+    pub fn tell_damage(&self, damage: &Damage) -> bool {
+        let is_new = self.0.view.note_damaged(damage);
+        if is_new {
+            self.tell_new_damage(damage);
         }
+        is_new
+    }
+
+    fn tell_new_damage(&self, damage: &Damage) {
         let Damage { file, at, offset, n_messages, what } = damage;
         self.count_lost(*n_messages);
-        let resource = self.def().resource();
+        let resource = self.0.def().resource();
         match offset {
             Some(offset) => tracing::error!(
                 "{resource}: {n_messages} messages from offset {offset} on are lost: {file} is damaged at byte {at}: \
@@ -33,17 +44,17 @@ impl Stream {
         }
     }
 
-    /// What had been written whole had been handed to the system, which confirms it unless streams are synced
-    /// first; what was synced is never cut off.
+    /// Tells what was cut off. Chunks that had been written whole had been handed to the system, upon which
+    /// they are confirmed unless streams are synced first; nothing that was synced is cut off.
     fn tell_cut(&self, Cut { file, bytes, n_messages }: &Cut) {
-        stdx::lock(&self.services.losses).cut_off_bytes += bytes;
-        let is_confirmed_by_write = self.services.options.durability == StreamDurability::Write;
+        stdx::lock(&self.0.services.losses).cut_off_bytes += bytes;
+        let is_confirmed_by_write = self.0.services.options.durability == StreamDurability::Write;
         if is_confirmed_by_write && *n_messages > 0 {
             self.count_lost(*n_messages);
             tracing::error!(
                 "{}: {bytes} bytes at the end of {file} cannot be read: cut off. {n_messages} messages in them had been \
                  written, and may have been confirmed: they are lost",
-                self.def().resource()
+                self.0.def().resource()
             );
             return;
         }
@@ -54,6 +65,13 @@ impl Stream {
     }
 
     fn count_lost(&self, n_messages: u64) {
-        stdx::lock(&self.services.losses).n_messages += n_messages;
+        stdx::lock(&self.0.services.losses).n_messages += n_messages;
+    }
+
+    /// Tells what a look at everything has found.
+    pub fn tell_scrubbed(&self, found: &Scrubbed) {
+        for damage in &found.damage {
+            self.tell_damage(damage);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The streams of a node: how they are opened and end, and the threads that write for those whose publishers
 //! do not.
 
+use crate::losses::StreamDamage;
+use crate::scrubber::Scrubber;
 use crate::services::{StreamLosses, StreamOptions, StreamServices};
 use crate::stream::Stream;
 use crate::writing::Writing;
@@ -19,6 +21,7 @@ use stdx::{Clock, Now};
 #[derive(Debug)]
 pub struct StreamService {
     services: Arc<StreamServices>,
+    scrubber: Arc<Scrubber>,
 }
 
 impl StreamService {
@@ -32,20 +35,31 @@ impl StreamService {
         clock: Clock,
         failure: &Poison,
     ) -> Result<Self, ChunkLogError> {
-        Ok(Self { services: StreamServices::new(disk, options, clock, failure)? })
+        let services = StreamServices::new(disk, options, clock, failure)?;
+        let scrubber = Arc::new(Scrubber::new(services.time.unix_ms()));
+        Ok(Self { services, scrubber })
     }
 
-    /// What streams have lost since the start.
+    /// Losses of streams since the start.
     #[must_use]
     pub fn losses(&self) -> StreamLosses {
         *stdx::lock(&self.services.losses)
     }
 
-    /// Time has gone on to `now`, about a second.
-    pub fn tick<'a>(&self, now: Now, streams: impl Iterator<Item = &'a Arc<Stream>>) {
+    /// Time has gone on to `now`, about a second. Nothing is read for its own sake while the disk is short of
+    /// space.
+    pub fn tick<'a, S: Iterator<Item = &'a Arc<Stream>>>(
+        &self,
+        now: Now,
+        is_disk_short: bool,
+        streams: impl Fn() -> S,
+    ) {
         self.services.time.tick(now);
         self.services.close_removed();
-        for stream in streams {
+        if !is_disk_short {
+            self.scrubber.tick(&self.services, streams());
+        }
+        for stream in streams() {
             stream.tick();
             Writing(stream).tick();
         }
@@ -94,8 +108,8 @@ impl StreamService {
         def: &Arc<QueueDef>,
         settings: &StreamSettings,
     ) -> Result<Arc<Stream>, ChunkLogError> {
-        let made = Stream::make(Arc::clone(def), settings, Arc::clone(&self.services));
-        made.inspect_err(|error| {
+        let made = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
+        made.map(|(stream, _)| stream).inspect_err(|error| {
             tracing::error!("{} cannot be made: {error}", def.resource());
             self.services.remove_files(def.id.0);
         })
@@ -106,7 +120,7 @@ impl StreamService {
         self.services.remove_files(stream.id().0);
     }
 
-    /// Opens a stream that was defined before.
+    /// Opens a stream that was defined before. It is closed if something is missing of its files.
     ///
     /// # Errors
     /// The disk's, and what is wrong with the files.
@@ -115,10 +129,25 @@ impl StreamService {
         def: &Arc<QueueDef>,
         settings: &StreamSettings,
     ) -> Result<Arc<Stream>, ChunkLogError> {
-        let opened = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
-        opened.inspect_err(|error| {
-            tracing::error!("{} cannot be opened: {error}", def.resource());
-        })
+        match Stream::open(Arc::clone(def), settings, Arc::clone(&self.services)) {
+            Ok((stream, recovered)) => {
+                StreamDamage(&stream).tell_recovered(&recovered);
+                Ok(stream)
+            }
+            Err(ChunkLogError::Lost(lack)) => {
+                let (resource, what, n) = (def.resource(), &lack.what, lack.n_messages);
+                tracing::error!(
+                    "{resource} is closed: {what}: up to {n} messages are lost; bring the files back, or accept \
+                     the loss with 'leveret ctl accept_stream_loss', with 'leveret repair', or by deleting it"
+                );
+                let services = Arc::clone(&self.services);
+                Ok(Stream::closed(Arc::clone(def), settings, services, lack))
+            }
+            Err(error) => {
+                tracing::error!("{} cannot be opened: {error}", def.resource());
+                Err(error)
+            }
+        }
     }
 
     /// Opens a stream of which something is missing without that, which an operator has accepted.

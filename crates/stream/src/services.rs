@@ -46,6 +46,8 @@ pub struct StreamOptions {
     /// Bytes of a sub-batch that is published, unpacked. What was published under a larger limit is read all
     /// the same, up to the protocol's default.
     pub sub_batch_bytes_max: u32,
+    /// Each stream is read once in so long, to find what is damaged; 0: never.
+    pub scrub_interval_ms: u64,
 }
 
 impl StreamOptions {
@@ -62,7 +64,13 @@ impl Default for StreamOptions {
     fn default() -> Self {
         let (durability, read_ahead) = (StreamDurability::default(), ReadAhead::default());
         let sub_batch_bytes_max = UNCOMPRESSED_BYTES_MAX_DEFAULT;
-        Self { durability, read_ahead, open_files_max: OPEN_FILES_MAX, sub_batch_bytes_max }
+        Self {
+            durability,
+            read_ahead,
+            open_files_max: OPEN_FILES_MAX,
+            sub_batch_bytes_max,
+            scrub_interval_ms: 0,
+        }
     }
 }
 
@@ -84,7 +92,7 @@ pub(crate) struct StreamServices {
     last_update: AtomicU32,
 }
 
-/// What streams have lost since the start.
+/// Losses of streams since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamLosses {
     /// Messages in chunks that are damaged, or that are missing as an operator has accepted.
@@ -126,8 +134,17 @@ impl StreamServices {
         let reads = Inbox::new(u64::MAX, failure);
         let (failure, losses) = (failure.clone(), Mutex::default());
         let last_update = AtomicU32::new(0);
-        let all = Self { disk, files, options, time, inbox, reads, failure, losses, last_update };
-        Ok(Arc::new(all))
+        Ok(Arc::new(Self {
+            disk,
+            files,
+            options,
+            time,
+            inbox,
+            reads,
+            failure,
+            losses,
+            last_update,
+        }))
     }
 
     /// Starts the threads.
@@ -173,6 +190,11 @@ impl StreamServices {
         if was_too_much {
             self.inbox.tell_of_capacity();
         }
+    }
+
+    /// Whether publishers wait for the disk, or nearly so.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.inbox.excess_bytes() > UNWRITTEN_BYTES_MAX / 4
     }
 
     pub(crate) fn remove_files(&self, id: u64) {

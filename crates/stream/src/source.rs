@@ -1,7 +1,9 @@
 //! The source of a consumer's chunks: a reader that never waits for the device on a thread of connections.
 //! A thread of streams reads whatever is not in memory, and has the reader meanwhile.
 
+use crate::losses::StreamDamage;
 use crate::services::StreamServices;
+use crate::stream::Stream;
 use chunk_log::{ChunkAtHand, ChunkBytes, ChunkLogError, FileRange, Next, Reader, Wait};
 use session::FileBytes;
 use std::io;
@@ -61,6 +63,8 @@ impl Source {
         }
         let Some(reader) = &mut self.reader else { return Ok(None) };
         match reader.read_next(Wait::Never) {
+            // A thread looks up where to go on behind what is damaged.
+            Err(error) if error.is_corrupt() => Ok(None),
             Err(ChunkLogError::WouldBlock) => Ok(None),
             next => next.map(Some),
         }
@@ -102,8 +106,15 @@ impl Source {
 
 impl Lent {
     /// Waits for the device. Of a chunk that is sent from its file, the beginning is in memory then.
-    pub(crate) fn read(&mut self) -> Result<Next, ChunkLogError> {
-        let next = self.reader.read_next(Wait::ForDisk);
+    /// Damaged chunks are told of, and passed over.
+    pub(crate) fn read(&mut self, stream: &Stream) -> Result<Next, ChunkLogError> {
+        let mut next = self.reader.read_next(Wait::ForDisk);
+        while next.as_ref().is_err_and(ChunkLogError::is_corrupt)
+            && let Some(damage) = self.reader.damage()
+            && StreamDamage(stream).tell_damage(&damage)
+        {
+            next = self.reader.read_next(Wait::ForDisk);
+        }
         if let Ok(Next::Chunk(chunk)) = &next
             && let ChunkBytes::File(range) = &chunk.bytes
         {

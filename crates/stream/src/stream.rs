@@ -4,7 +4,7 @@ use crate::membership::Memberships;
 use crate::readers::Readers;
 use crate::services::{StreamDurability, StreamServices};
 use crate::writer::Writer;
-use chunk_log::{ChunkLog, ChunkLogError, Lack, LogOptions, LogView, Retention};
+use chunk_log::{ChunkLog, ChunkLogError, Lack, LogOptions, LogView, Recovered, Retention};
 use meta::{ConnectionId, QueueDef, QueueId, StreamSettings};
 use queue_type::{
     AttachRefused, ConsumerView, DeleteConditions, Owner, QueueRefused, QueueStat, Wakes, wake_all,
@@ -49,8 +49,8 @@ struct StreamState {
 const UNKNOWN_CHUNK: u64 = u64::MAX;
 
 impl Stream {
-    /// The stream whose files are in the directory of its id; they are made if there are none. It is closed if
-    /// something is missing of them.
+    /// The stream whose files are in the directory of its id, and what was found; they are made if there are
+    /// none.
     ///
     /// # Errors
     /// The disk's, and what is wrong with the files.
@@ -58,30 +58,7 @@ impl Stream {
         def: Arc<QueueDef>,
         settings: &StreamSettings,
         services: Arc<StreamServices>,
-    ) -> Result<Arc<Self>, ChunkLogError> {
-        match Self::make(Arc::clone(&def), settings, Arc::clone(&services)) {
-            Err(ChunkLogError::Lost(lack)) => {
-                let n = lack.n_messages;
-                tracing::error!(
-                    "{} is closed: {}: up to {n} messages are lost; bring the files back, or accept the loss with \
-                     'leveret ctl accept_stream_loss', 'leveret repair', or by deleting it",
-                    def.resource(),
-                    lack.what
-                );
-                let view = LogView::closed(&services.files, def.id.0);
-                let writer = Writer::closed(settings.filter_bytes);
-                Ok(Self::of(def, services, (view, writer), Some(Box::new(lack))))
-            }
-            opened => opened,
-        }
-    }
-
-    /// The same; it is an error if something is missing.
-    pub(crate) fn make(
-        def: Arc<QueueDef>,
-        settings: &StreamSettings,
-        services: Arc<StreamServices>,
-    ) -> Result<Arc<Self>, ChunkLogError> {
+    ) -> Result<(Arc<Self>, Recovered), ChunkLogError> {
         let (mut log, recovered) =
             ChunkLog::open(&services.files, def.id.0, log_options(settings))?;
         // A process that was killed may have written what it never synced, and so never confirmed. From here
@@ -93,41 +70,25 @@ impl Stream {
         view.set_committed(recovered.end);
         let tracking = log.restore_tracking()?;
         let writer = Writer::new(log, tracking, settings.filter_bytes);
-        let stream = Self::of(def, services, (view, writer), None);
-        stream.tell_recovered(&recovered);
-        Ok(stream)
+        Ok((assemble(def, services, (view, writer), None), recovered))
     }
 
-    fn of(
+    /// A stream that lacks something, and is closed.
+    pub(crate) fn closed(
         def: Arc<QueueDef>,
+        settings: &StreamSettings,
         services: Arc<StreamServices>,
-        (view, writer): (LogView, Writer),
-        closed: Option<Box<Lack>>,
+        lack: Lack,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self {
-            me: Weak::clone(me),
-            def,
-            memberships: Memberships::new(&services),
-            services,
-            writer: Mutex::new(writer),
-            view,
-            readers: Readers::default(),
-            n_committed: AtomicU64::new(0),
-            state: StreamState { has_ended: AtomicBool::new(false), closed },
-            last_chunk_id: AtomicU64::new(UNKNOWN_CHUNK),
-        })
+        let view = LogView::closed(&services.files, def.id.0);
+        let writer = Writer::closed(settings.filter_bytes);
+        assemble(def, services, (view, writer), Some(Box::new(lack)))
     }
 
-    /// Why nobody can use it: something is missing that it had; none of one that is whole.
+    /// The lack for which nobody can use it: something is missing that it had; none of one that is whole.
     #[must_use]
     pub fn lack(&self) -> Option<&Lack> {
         self.state.closed.as_deref()
-    }
-
-    /// Why nobody can use it, for clients.
-    pub(crate) fn check_open(&self) -> Result<(), String> {
-        let Some(lack) = self.lack() else { return Ok(()) };
-        Err(format!("{} is closed: {}", self.def.resource(), lack.what))
     }
 
     /// The first offset of the last committed chunk of messages; 0 if there is none. Looked up after a start,
@@ -241,6 +202,32 @@ impl Stream {
     pub fn is_deleted(&self) -> bool {
         self.state.has_ended.load(Ordering::Acquire)
     }
+}
+
+fn assemble(
+    def: Arc<QueueDef>,
+    services: Arc<StreamServices>,
+    (view, writer): (LogView, Writer),
+    closed: Option<Box<Lack>>,
+) -> Arc<Stream> {
+    Arc::new_cyclic(|me| Stream {
+        me: Weak::clone(me),
+        def,
+        memberships: Memberships::new(&services),
+        services,
+        writer: Mutex::new(writer),
+        view,
+        readers: Readers::default(),
+        n_committed: AtomicU64::new(0),
+        state: StreamState { has_ended: AtomicBool::new(false), closed },
+        last_chunk_id: AtomicU64::new(UNKNOWN_CHUNK),
+    })
+}
+
+/// An error with the words for clients if a stream is closed.
+pub(crate) fn check_open(stream: &Stream) -> Result<(), String> {
+    let Some(lack) = stream.lack() else { return Ok(()) };
+    Err(format!("{} is closed: {}", stream.def.resource(), lack.what))
 }
 
 /// The form of its files, by its arguments and policies.

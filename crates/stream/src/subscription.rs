@@ -312,7 +312,7 @@ impl Subscription {
         let Some(mut lent) = state.source.lend() else { return };
         let me = Arc::clone(self);
         self.stream.services.read_beside(Box::new(move || {
-            let next = lent.read();
+            let next = lent.read(&me.stream);
             stdx::lock(&me.state).source.give_back(lent, next);
             if let Some(waker) = me.follower.tell_readable() {
                 waker.wake();

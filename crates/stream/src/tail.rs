@@ -4,11 +4,13 @@ use crate::cursor::{Cursor, Read, StreamMessage};
 use crate::messages::Damaged;
 use crate::stream::Stream;
 use session::Table;
+use std::sync::Arc;
 
 /// Messages of a stream from some place on.
 #[derive(Debug)]
 pub struct Tail {
     cursor: Cursor,
+    stream: Arc<Stream>,
     next_offset: u64,
 }
 
@@ -19,7 +21,8 @@ impl Tail {
     /// The text by which a consumer is refused.
     pub fn open(stream: &Stream, arguments: &Table) -> Result<Self, String> {
         let cursor = Cursor::open(stream, arguments, stream.services.time.unix_ms())?;
-        Ok(Self { next_offset: cursor.next_offset(), cursor })
+        let me = stream.me.upgrade().ok_or_else(|| "the stream is gone".to_owned())?;
+        Ok(Self { next_offset: cursor.next_offset(), cursor, stream: me })
     }
 
     /// Shows the next message; false if there is none yet.
@@ -34,10 +37,10 @@ impl Tail {
                 see(&next);
                 return Ok(true);
             }
-            match self.cursor.read().map_err(text)? {
+            match self.cursor.read(&self.stream).map_err(text)? {
                 Read::GoesOn | Read::Waits(None) => {}
                 Read::Waits(Some(mut lent)) => {
-                    let read = lent.read();
+                    let read = lent.read(&self.stream);
                     self.cursor.give_back(lent, read);
                 }
                 Read::End => {

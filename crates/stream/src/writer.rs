@@ -129,12 +129,13 @@ impl Writer {
         self.making.place(header, snapshot.as_deref(), &mut self.tracking)
     }
 
-    /// Whether nothing was added since this was asked before, and something is not synced; or nothing is noted
-    /// of it yet.
+    /// Whether nothing was added since this was asked before, and something is not synced; or nothing is
+    /// noted of it yet.
     pub(crate) fn is_idle(&mut self) -> bool {
         let is_idle = self.n_ticked == self.n_added;
         self.n_ticked = self.n_added;
-        let is_due = |log: &ChunkLog| (is_idle && !log.is_checkpointed()) || log.is_unnoted();
+        let is_due =
+            |log: &ChunkLog| (is_idle && !log.is_checkpointed()) || log.notes.are_missing();
         self.log.as_deref().is_some_and(is_due)
     }
 

@@ -9,7 +9,7 @@ use log::{Disk, LogError, Lsn, Stamp, WalFound};
 use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion};
 use std::collections::BTreeMap;
-use store::blob::BlobStore;
+use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
 use store::v1::{JournalTable, missing_bodies};
 
 /// The files of a store of blobs.
@@ -43,6 +43,7 @@ pub(super) fn check(
         names.map(|name| Ok((name, files(disk, log, &message_store::bodies_dir_of(name))?)));
     let bodies = bodies.collect::<Result<BTreeMap<_, _>, OpenError>>()?;
     let promised = JournalTable::read(disk)?;
+    let told = ToldFiles::read(disk)?;
     for def in replay.meta.queues().iter() {
         match replay.versions.of(def.id) {
             QueueVersion::V1 => {
@@ -61,7 +62,19 @@ pub(super) fn check(
             }
         }
     }
-    Ok(())
+    bodies.iter().try_for_each(|(vhost, files)| check_told(&told, vhost, files))
+}
+
+/// Files of bodies that only pages name, or perhaps nobody.
+fn check_told(told: &ToldFiles, vhost: &str, files: &Files) -> Result<(), OpenError> {
+    let dir = message_store::bodies_dir_of(vhost);
+    let lack = told.of(&dir).find(|number| !files.contains_key(number));
+    lack.map_or(Ok(()), |number| {
+        let what = format!(
+            "{BODIES_FILE} says that it is there, with bodies of messages of vhost '{vhost}'"
+        );
+        Err(missing(BlobStore::name_of(&dir, number), what))
+    })
 }
 
 fn missing(file: String, what: String) -> OpenError {

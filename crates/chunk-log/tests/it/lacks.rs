@@ -1,4 +1,4 @@
-//! What is missing of a stream is noticed, nothing is touched, and it goes on without once that is accepted.
+//! Missing parts of a stream are noticed, nothing is touched, and it goes on without once that is accepted.
 
 use chunk_log::{
     ChunkLog, ChunkLogError, LogOptions, Recovered, Retention, Start, StreamTable, find_unaccepted,
@@ -215,7 +215,7 @@ fn a_flipped_chunk_that_was_synced_is_told_and_not_cut_off() {
     refused(&disk, "is damaged at byte", 1);
 }
 
-/// What was written whole and not synced is cut off like anything else, and its messages are counted.
+/// Chunks that were written whole and not synced are cut off, and their messages are counted.
 #[test]
 fn what_is_cut_off_says_how_many_messages_had_been_written() {
     let disk = MemoryDisk::new();
@@ -250,7 +250,7 @@ fn the_table_itself_is_missed_and_an_older_directory_is_believed() {
     let older = older.survive(CrashOutcome::Everything);
     let (log, found) = try_open(&older).unwrap();
     assert_eq!((found.end.next_offset, found.lost), (N, None));
-    assert!(!log.is_unnoted(), "what is durable is noted at once");
+    assert!(!log.notes.are_missing(), "what is durable is noted at once");
 }
 
 /// A note is lost with its slot, and then nothing is promised.

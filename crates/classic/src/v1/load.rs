@@ -4,9 +4,11 @@ use crate::journal::Journal;
 use crate::queue::{Filling, Queue, V1Content};
 use crate::storage::Storage;
 use queue::PositionSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use store::StoreError;
+use store::blob::BlobStore;
 use store::v1::V1Queue;
 
 /// A queue that is being loaded. Nobody else uses it.
@@ -17,6 +19,8 @@ pub(super) struct Loading {
     found: PositionSet,
     cursor: Option<u64>,
     n_lost: u64,
+    /// Messages without their bodies, by the file those were in.
+    bodiless: BTreeMap<u32, u64>,
 }
 
 impl Loading {
@@ -52,7 +56,7 @@ impl Loading {
         }
         let left = found.first().unwrap_or(0)..recovered.next_position;
         let journal = Journal::new(v1, Arc::clone(&queue.bodies));
-        Ok(Some(Self { queue, journal, left, found, cursor, n_lost: 0 }))
+        Ok(Some(Self { queue, journal, left, found, cursor, n_lost: 0, bodiless: BTreeMap::new() }))
     }
 
     /// Reads about `bytes_max` of messages. True when that was the last of it.
@@ -61,23 +65,24 @@ impl Loading {
             return Ok(true);
         }
         if !self.left.is_empty() {
-            let Self { queue, journal, left, found, n_lost, .. } = self;
+            let Self { queue, journal, left, found, n_lost, bodiless: by_file, .. } = self;
             let (mut failure, mut bodiless) = (None, Vec::new());
             left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
                 match queued {
                     Ok(queued) if Filling(queue).message(&queued) => {}
-                    Ok(_) => {
+                    Ok(queued) => {
                         found.remove(position);
                         *n_lost += 1;
                         bodiless.push(position);
-                        tracing::error!(position, "the body of a message is not in the body store");
+                        let file = queued.stored.map_or(0, |stored| stored.blob.file);
+                        *by_file.entry(file).or_default() += 1;
                     }
                     // What may go better next time is not given up.
                     Err(error) if error.is_of_disk() => failure = Some(error),
                     Err(error) => {
                         found.remove(position);
                         *n_lost += 1;
-                        tracing::error!(position, "a message cannot be read: {error}");
+                        storage.tell_lost(queue.def(), &error.to_string(), 1);
                     }
                 }
             });
@@ -92,6 +97,11 @@ impl Loading {
         }
         if !self.left.is_empty() {
             return Ok(false);
+        }
+        for (file, n) in std::mem::take(&mut self.bodiless) {
+            let file = BlobStore::name_of(self.queue.bodies.blobs.dir(), file);
+            let queue = self.queue.def().resource();
+            tracing::error!("{queue}: the bodies of {n} messages are not in {file}");
         }
         if self.n_lost > 0 {
             stdx::lock(&storage.losses).n_messages += self.n_lost;

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
@@ -167,6 +168,11 @@ impl DiskFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn forget(&self, at: u64, bytes: u64) {
+        // It is a hint.
+        fs::fadvise(&self.0, at, NonZeroU64::new(bytes), Advice::DontNeed).ok();
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -373,6 +373,10 @@ impl DiskFile for ReservedFile {
         self.file.sync_data()
     }
 
+    fn forget(&self, at: u64, bytes: u64) {
+        self.file.forget(at, bytes);
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
     }

@@ -93,7 +93,7 @@ impl Shown<'_> {
         match self.queue {
             QueueRef::Stream(stream) if stream.lack().is_some() => "damaged",
             queue if queue.is_loading() => "loading",
-            _ => "running",
+            QueueRef::Classic(_) | QueueRef::Quorum(_) | QueueRef::Stream(_) => "running",
         }
     }
 

@@ -200,6 +200,7 @@ mod tests {
             "ssl_options.sni.$name.certfile",
             "ssl_options.sni.$name.keyfile",
             "stream.durability",
+            "stream.scrub_interval",
             "trace_files.directory",
             // Of RabbitMQ's other configuration file, there.
             "track_auth_attempt_source",

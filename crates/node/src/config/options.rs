@@ -195,6 +195,12 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "So many bytes at once after a smaller chunk, as with RabbitMQ; without it, as many as pay.",
     ),
     row(
+        "stream.scrub_interval = 604800",
+        Kind::Integer(0..=31_536_000, "seconds", |d, v| d.config.streams.scrub_interval_s = v),
+        "Each stream is read once in so long, in the background, and compared with its checksums: damage is \
+         told and counted before anybody needs what is damaged. 0: never. Leveret's own key.",
+    ),
+    row(
         "max_connections = infinity",
         Kind::IntegerOrInfinity("connections", |d, v| d.config.connection.max_connections = v),
         "Most client connections to this node.",

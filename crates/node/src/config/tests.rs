@@ -212,7 +212,8 @@ fn the_stream_protocol_finds_its_fields() {
          stream.advertised_host = hare\nstream.advertised_port = 1\nstream.max_connections = 7\n\
          stream.max_super_stream_partitions = 3\n\
          stream.max_uncompressed_sub_entry_batch_size = 33554432\n\
-         stream.durability = fsync\nstream.read_ahead = false\nstream.read_ahead_limit = 1kB\n",
+         stream.durability = fsync\nstream.read_ahead = false\nstream.read_ahead_limit = 1kB\n\
+         stream.scrub_interval = 0\n",
     );
     let stream =
         vec![ListenAddress::Every(5553), ListenAddress::One("127.0.0.1:2".parse().unwrap())];
@@ -229,6 +230,7 @@ fn the_stream_protocol_finds_its_fields() {
         durability: Durability::Fsync,
         read_ahead: false,
         read_ahead_limit: Some(1_024),
+        scrub_interval_s: 0,
     };
     assert_eq!(changed, Config { listeners, streams, ..Config::standard() });
     assert_eq!(Config::standard().listeners.stream, None);

@@ -101,6 +101,7 @@ fn stream_options(config: &Config, n_descriptors: u64) -> StreamOptions {
         },
         open_files_max: defaults.open_files_max.min(share),
         sub_batch_bytes_max: streams.sub_batch_bytes_max,
+        scrub_interval_ms: streams.scrub_interval_s.saturating_mul(1_000),
     }
 }
 

@@ -214,7 +214,7 @@ fn lost_bytes(node: &Node) -> usize {
         next = number + 1;
     }
     lost_bytes += (next..N_PAGED).map(|number| paged_body(number).len()).sum::<usize>();
-    let is_told = || node.log().contains("messages are lost, positions");
+    let is_told = || node.log().contains("messages are lost: ");
     if lost_bytes > 0 {
         wait_until("the loss is told", is_told);
     } else {

@@ -1,7 +1,7 @@
 //! Data that is missing keeps the node from starting: it names what, and touches nothing.
 
 use super::support::copy_dir;
-use super::support::node::Node;
+use super::support::node::{Node, run_repair};
 use amqp091::method::QueueBind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -157,6 +157,54 @@ fn the_end_of_a_journal_that_is_missing_is_told() {
         let counts = ["deep", "older", "twice-1", "twice-2"].map(|queue| client.declare(queue));
         assert_eq!(counts, [N_DEEP, 0, 1, 1]);
     }
+}
+
+/// Bodies that pages alone name, in several files.
+#[test]
+fn one_of_several_files_of_bodies_is_missed() {
+    let mut node = Node::start(&["backlog_memory=0"]);
+    let mut client = Client::guest(node.address());
+    client.select_confirms();
+    for queue in ["twice-1", "twice-2"] {
+        client.declare(queue);
+        let bind =
+            QueueBind { queue: queue.as_bytes(), exchange: b"amq.fanout", ..QueueBind::default() };
+        assert_eq!(client.ask(1, bind), "queue.bind-ok");
+    }
+    for _ in 0..40 {
+        client.put_content("amq.fanout", "", 2, &vec![7; 1_000_000]);
+        client.wait_for_confirms();
+    }
+    node.stop_and_start();
+    node.end_well();
+    let home = node.leave();
+    let whole = home.path().join("data");
+    let bodies = files(&whole.join("vhosts/%2F/bodies"));
+    assert!(bodies.len() >= 3, "{:?}", bodies.keys());
+    for body in bodies.keys() {
+        let gone = body.strip_prefix(&whole).unwrap();
+        expect_refusal(without(&whole, gone), &format!("{} is missing", gone.display()));
+    }
+    let gone = bodies.keys().nth(1).unwrap().strip_prefix(&whole).unwrap();
+    let home = without(&whole, gone);
+    let dir = home.path().join("data");
+    let dry = run_repair(&dir, &["--dry-run"]).unwrap();
+    assert!(dry.contains(&format!("{} is missing", gone.display())), "{dry}");
+    run_repair(&dir, &[]).unwrap();
+    assert!(run_repair(&dir, &[]).unwrap().contains("nothing is damaged"));
+    let node = Node::start_in(home);
+    let mut client = Client::guest(node.address());
+    let mut n_lost = 0;
+    for queue in ["twice-1", "twice-2"] {
+        let n_got = std::iter::from_fn(|| client.get(queue)).count();
+        n_lost += 40 - n_got;
+        assert!((1..40).contains(&n_got), "{n_got}");
+    }
+    let told = format!("Lost messages: {n_lost}\n");
+    assert!(node.ctl(&["status"]).contains(&told), "{told}: {}", node.ctl(&["status"]));
+    let is_told = || node.log().lines().filter(|line| line.contains(" are lost: ")).count();
+    super::support::wait_until("the losses are told", || is_told() >= 2);
+    assert!(is_told() <= 8, "a line for each queue and file: {}", node.log());
 }
 
 #[test]

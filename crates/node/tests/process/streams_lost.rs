@@ -1,5 +1,5 @@
-//! Streams some of which is missing or damaged: the node starts, that stream is closed and says why, and opens
-//! without what is lost once that is accepted.
+//! Streams some of which is missing or damaged: the node starts, that stream is closed and says why, and
+//! opens without what is lost once that is accepted.
 
 use super::missing::{files, without};
 use super::support::copy_dir;
@@ -9,7 +9,7 @@ use amqp091::method::{BasicConsume, BasicQos, QueueDeclare, QueueDelete};
 use amqp091::{Method, ShortString, Table, TableRef, Value};
 use std::path::{Path, PathBuf};
 use streamproto::command::{DeclarePublisher, Metadata};
-use streamproto::{Key, List, ResponseCode};
+use streamproto::{Chunk, Key, List, OffsetSpec, ResponseCode, ToClient};
 use tempfile::TempDir;
 use testing::client::Client;
 
@@ -156,7 +156,7 @@ fn clear_log(node: &Node) {
     std::fs::write(node.data_dir().join("node.log"), "").unwrap();
 }
 
-/// What is done to a directory; the words by which it is told.
+/// Damage to a directory; the words by which it is told.
 type Harm = fn(&Path) -> String;
 
 fn removed(data: &Path, name: &Path) -> String {
@@ -180,7 +180,7 @@ fn segment(data: &Path, n: impl Fn(usize) -> usize) -> PathBuf {
 fn swapped(data: &Path) -> String {
     let [st, other] = dirs(data);
     let (a, b, aside) = (data.join(&st), data.join(other), data.join("streams/aside"));
-    let name = segment(data, |_| 1).file_name().unwrap().to_owned();
+    let name = segment(data, |_| 0).file_name().unwrap().to_owned();
     std::fs::rename(a.join(&name), &aside).unwrap();
     std::fs::copy(b.join(&name), a.join(&name)).unwrap();
     std::fs::remove_file(aside).unwrap();
@@ -290,7 +290,7 @@ fn streams_that_are_swapped_or_older_are_closed() {
     assert!(node.log().contains("up to 50 messages are lost"), "{}", node.log());
 }
 
-/// A chunk at the end is flipped, after a kill, where publishes are confirmed once they are synced or written.
+/// A chunk at the end is flipped, after a kill, with either durability.
 #[test]
 fn a_flipped_last_chunk_after_a_kill_is_counted() {
     for durability in ["fsync", "write"] {
@@ -308,5 +308,77 @@ fn a_flipped_last_chunk_after_a_kill_is_counted() {
         assert!(node.ctl(&["status"]).contains("Lost messages: 1\n"), "{}", node.ctl(&["status"]));
         assert_eq!(read_all(&node, "st"), N as usize - 1, "{durability}");
         assert_eq!(read_all(&node, "other"), N as usize);
+    }
+}
+
+/// Where the chunks of a segment begin.
+fn chunks(segment: &[u8]) -> Vec<usize> {
+    let number = |at: usize| u32::from_be_bytes(segment[at..at + 4].try_into().unwrap()) as usize;
+    let (mut at, mut chunks) = (32, Vec::new());
+    while at < segment.len() {
+        chunks.push(at);
+        at += 48 + usize::from(segment[at + 44]) + number(at + 36) + number(at + 40);
+    }
+    chunks
+}
+
+/// Flips a bit of a chunk in the middle of a segment in the middle, so far behind its beginning.
+fn flip_in_the_middle(data: &Path, behind: usize) {
+    let path = data.join(segment(data, |n| n / 2));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let chunks = chunks(&bytes);
+    bytes[chunks[chunks.len() / 2] + behind] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Offsets of all chunks that a client of the stream protocol is given, each of one message.
+fn offsets(node: &Node, stream: &str, upto: u64) -> Vec<u64> {
+    let mut client = stream_client::Client::open(node.stream_address(), "/");
+    client.subscribe(0, stream, OffsetSpec::First, 1_000);
+    let mut offsets = Vec::new();
+    while offsets.last() != Some(&upto) {
+        let frame = client.try_frame().unwrap();
+        let ToClient::Deliver(deliver) = ToClient::decode(&frame).unwrap() else { continue };
+        let chunk = Chunk::decode_delivered(deliver.chunk.0).unwrap();
+        chunk.verify_crc().unwrap();
+        offsets.push(chunk.header.chunk_id);
+    }
+    offsets
+}
+
+#[test]
+fn the_scrubber_tells_of_a_flipped_chunk_and_nobody_is_given_it() {
+    let home = data(Node::end_well, &[]);
+    let whole = home.path().join("data");
+    for behind in [0, 40, 60] {
+        let home = copy(&whole);
+        flip_in_the_middle(&home.path().join("data"), behind);
+        let node = Node::start_in_with(home, &["stream.scrub_interval=1"]);
+        node.expect_logged(1, "1 messages from offset ");
+        assert!(node.ctl(&["status"]).contains("Lost messages: 1\n"));
+        let n = u64::from(N);
+        assert_eq!(offsets(&node, "st", n - 1).len() as u64, n - 1, "{behind}");
+        assert_eq!(read_all(&node, "st"), N as usize - 1);
+        assert!(node.ctl_refused(&["scrub_stream", "st"]).contains(" 1 damaged"));
+        node.expect_logged(1, "1 messages from offset ");
+    }
+}
+
+/// Without a scrubber whoever verifies what it reads meets it first.
+#[test]
+fn a_consumer_that_meets_a_flipped_chunk_goes_on_behind_it() {
+    let home = data(Node::end_well, &[]);
+    let whole = home.path().join("data");
+    for behind in [0, 60] {
+        let home = copy(&whole);
+        flip_in_the_middle(&home.path().join("data"), behind);
+        let node = Node::start_in_with(home, &["stream.scrub_interval=0"]);
+        for _ in 0..2 {
+            assert_eq!(read_all(&node, "st"), N as usize - 1, "{behind}");
+            node.expect_logged(1, "1 messages from offset ");
+        }
+        assert!(node.ctl(&["status"]).contains("Lost messages: 1\n"));
+        let expected = u64::from(N) - 1;
+        assert_eq!(offsets(&node, "st", expected).len() as u64, expected, "{behind}");
     }
 }

@@ -75,11 +75,7 @@ impl PagedQueue for QuorumQueue {
             if let Some(Lost { positions, reason, dropped }) = lost {
                 let n_lost: u64 = positions.iter().map(|range| range.end - range.start).sum();
                 self.context.services.storage.count_lost(n_lost);
-                tracing::error!(
-                    queue = %self.def().name,
-                    vhost = %self.def().vhost,
-                    "{n_lost} messages are lost, positions {positions:?}: {reason}"
-                );
+                self.context.services.storage.tell_lost(self.def(), &reason, n_lost);
                 turn.state.content.free(&self.context, dropped);
             }
             let backlog = &turn.state.content.backlog;

@@ -106,7 +106,7 @@ impl PlainQueues {
         self.harness.note(format!("lost: {lost:?}"));
         let broker = &client.node.broker;
         let losses = broker.figures().losses();
-        if losses.n_messages + losses.n_unreadable == 0 {
+        if losses.of_queues.n_messages + losses.of_queues.n_unreadable == 0 {
             fail(format!("nobody is told what is lost: {lost:?}"));
         }
         let is_little = match cost {

@@ -65,6 +65,10 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
     }
     // A killed process may have created or renamed without having come to this.
     disk.sync_dir(dir).context("sync", dir)?;
+    if let Some(told) = &options.told {
+        told.forget(dir, |number| !files.contains_key(&number))?;
+        told.tell(dir, files.keys().copied())?;
+    }
     let resumed = files.values().find(|file| file.stage == Stage::Filling);
     let next = highest.map_or(1, |number| number + 1);
     let filling = resumed.map_or(next, |file| file.number);

@@ -113,6 +113,9 @@ impl BlobStore {
 
     fn remove_dead(&self, dead: &[u32]) -> Result<Reclaimed> {
         let mut freed_bytes = 0;
+        if let Some(told) = &self.dir.options.told {
+            told.forget(&self.dir.options.dir, |number| dead.contains(&number))?;
+        }
         for number in dead {
             // Nobody finds it any more when it goes.
             let file = lock(&self.state).files.remove(number);

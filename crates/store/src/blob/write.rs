@@ -73,7 +73,9 @@ impl BlobStore {
 
 impl Dir {
     fn write_all(&self, writing: &mut Writing, works: Vec<Work>) -> Result<Vec<Done>> {
-        let has_new = works.iter().any(|work| work.is_new);
+        let new = works.iter().filter(|work| work.is_new).map(|work| work.number);
+        let new: Vec<u32> = new.collect();
+        let has_new = !new.is_empty();
         if has_new && !writing.has_dir {
             open::make_dir(self.disk(), &self.options.dir)?;
             writing.has_dir = true;
@@ -82,6 +84,9 @@ impl Dir {
         if has_new && self.is_durable() {
             let dir = &self.options.dir;
             self.disk().sync_dir(dir).context("sync", dir)?;
+            if let Some(told) = &self.options.told {
+                told.tell(dir, new.into_iter())?;
+            }
         }
         Ok(done)
     }

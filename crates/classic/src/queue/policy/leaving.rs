@@ -153,11 +153,7 @@ impl Leaving<'_> {
         let lost: Vec<_> = lost.map(range).collect();
         let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
         stdx::lock(&queue.services.storage.losses).n_messages += n_lost;
-        tracing::error!(
-            queue = %queue.def.name,
-            vhost = %queue.def.vhost,
-            "{n_lost} messages are lost, positions {lost:?}: {reason}"
-        );
+        queue.services.storage.tell_lost(&queue.def, reason, n_lost);
         for range in &lost {
             self.fifo.messages_mut().discard(*range);
             self.confirms.not_consumed(*range);

@@ -99,6 +99,11 @@ impl Node {
         Self::start_at(home, Vec::new())
     }
 
+    /// As [`Self::start_in`], with settings.
+    pub(crate) fn start_in_with(home: TempDir, settings: &[&str]) -> Self {
+        Self::start_at(home, settings.iter().map(|&setting| setting.to_owned()).collect())
+    }
+
     /// As [`Self::start_in`]; the directory and what the node says when it does not start.
     pub(crate) fn try_start_in(home: TempDir) -> Result<Self, (TempDir, String)> {
         Self::try_start_at(home, Vec::new())

@@ -6,7 +6,7 @@ use front_stream::{ClientOutbox, Connection, Settings};
 use session::{
     Append, CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, Event, LinkId, MethodTag, ONLY_CHANNEL,
     Op, Outbox as _, Request, StreamEvent, StreamOp, StreamRefusal, StreamSubscription,
-    SubscriptionId,
+    SubscriptionId, Texts,
 };
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -176,13 +176,15 @@ impl Broker {
         self.say(StreamEvent::Unsubscribed { origin, link });
     }
 
-    fn metadata(&self, origin: MethodTag, streams: &[String]) {
+    fn metadata(&self, origin: MethodTag, streams: &Texts) {
         let state = |stream: &str| match stream.starts_with('n') {
             true => Err(StreamRefusal::StreamDoesNotExist),
             false => Ok(()),
         };
-        let streams: Vec<_> = streams.iter().map(|it| (it.as_str(), state(it))).collect();
-        self.say(StreamEvent::Metadata { origin, streams: &streams, is_served: true });
+        let streams: Vec<_> = streams.iter().map(|it| (it, state(it))).collect();
+        let (first, rest) = streams.split_at(streams.len() / 2);
+        self.say(StreamEvent::MetadataPart { streams: first, is_served: true });
+        self.say(StreamEvent::Metadata { origin, streams: rest, is_served: true });
     }
 
     fn refuse(&self, origin: MethodTag) {

@@ -5,11 +5,13 @@
 
 mod command_log;
 mod effects;
+mod new_streams;
 mod sharding;
 mod snapshot;
 
 pub(crate) use command_log::CommandLog;
 pub(crate) use effects::Effect;
+pub(crate) use new_streams::NewStreams;
 pub use snapshot::DEFINITIONS_FILE;
 
 use crate::exchanges::{Exchanges, StatefulExchanges};
@@ -20,8 +22,8 @@ use chunk_log::ChunkLogError;
 use classic::{Queue, Services, Storage};
 use log::{Appended, Lsn, Owner};
 use meta::{
-    Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueKind, QueueVersion,
-    Removed, Resharding, State,
+    Command, Done, MetaError, Name, NodeLimits, Outcome, QueueDef, QueueId, QueueKind,
+    QueueVersion, Removed, Resharding, State,
 };
 use queue_type::Counts;
 use quorum::{LogFigures, QuorumInspection, QuorumQueue};
@@ -99,6 +101,8 @@ pub(crate) struct Definitions {
     pub(crate) queues: imbl::OrdMap<QueueId, QueueRef>,
     /// Streams that are to be among the queues once they are logged.
     new_streams: Vec<Arc<Stream>>,
+    /// Streams whose files were made before they are declared, which is now.
+    premade: BTreeMap<(Name, Name), Arc<Stream>>,
     pub(crate) log: CommandLog,
     /// Deletions that go in slices, and are not logged yet.
     pub(crate) n_unbinding: usize,
@@ -111,7 +115,14 @@ impl Definitions {
         queues: imbl::OrdMap<QueueId, QueueRef>,
         log: CommandLog,
     ) -> Self {
-        Self { meta, queues, new_streams: Vec::new(), log, n_unbinding: 0 }
+        Self {
+            meta,
+            queues,
+            new_streams: Vec::new(),
+            premade: BTreeMap::new(),
+            log,
+            n_unbinding: 0,
+        }
     }
 }
 
@@ -249,26 +260,36 @@ impl ControlPlane {
         Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
     }
 
-    /// Makes the changes that `plan` names as one: all of them or, after a crash too, none.
+    /// Makes the changes that `plan` names as one: all of them or, after a crash too, none. The files of
+    /// `streams` are there already.
     ///
     /// # Errors
     /// Those of `plan`; the definitions refuse one of them.
     pub(crate) fn submit_together<E: From<MetaError>>(
         &self,
         plan: impl FnOnce(&State) -> Result<Vec<Command>, E>,
+        streams: NewStreams<'_>,
     ) -> Result<Changed<'static>, E> {
         let mut definitions = stdx::lock(&self.definitions);
         let before = definitions.meta.clone();
-        let mut made = Made::new();
-        for command in plan(&before)? {
-            match self.apply(&mut definitions, &command) {
-                Ok(outcome) => made.push((Cow::Owned(command), outcome)),
-                Err(error) => {
-                    definitions.meta = before;
-                    definitions.new_streams.drain(..).for_each(|it| self.streams.unmake(&it));
-                    return Err(error.into());
-                }
+        let commands = plan(&before)?;
+        definitions.premade = streams.into_made();
+        let mut made = Made::with_capacity(commands.len());
+        let apply_all = || {
+            for command in commands {
+                let outcome = self.apply(&mut definitions, &command)?;
+                made.push((Cow::Owned(command), outcome));
             }
+            Ok(())
+        };
+        let applied: Result<(), MetaError> = apply_all();
+        // Nobody asks for these any more.
+        let unused = std::mem::take(&mut definitions.premade);
+        unused.values().for_each(|stream| self.streams.unmake(stream));
+        if let Err(error) = applied {
+            definitions.meta = before;
+            definitions.new_streams.drain(..).for_each(|it| self.streams.unmake(&it));
+            return Err(error.into());
         }
         Ok(self.complete(&mut definitions, made, Vec::new()))
     }
@@ -280,7 +301,9 @@ impl ControlPlane {
         definitions: &mut Definitions,
         command: &Command,
     ) -> Result<Outcome, MetaError> {
-        let command = &*self.limits.types.complete(&definitions.meta, command);
+        let command = self.limits.types.complete(&definitions.meta, command);
+        let (command, premade) = new_streams::take_premade(definitions, command);
+        let command = &*command;
         definitions.meta.check_room(&self.limits, command)?;
         self.check_space(definitions, command)?;
         let declare =
@@ -292,9 +315,13 @@ impl ControlPlane {
         {
             let settings = meta::stream_settings(&definitions.meta, def);
             let has_files = declare.is_some_and(|declare| declare.id.is_some());
-            let made = match has_files {
-                true => self.streams.open(def, &settings),
-                false => self.streams.make(def, &settings),
+            let made = match premade {
+                Some(stream) => {
+                    stream.set_settings(&settings, self.epoch());
+                    Ok(stream)
+                }
+                None if has_files => self.streams.open(def, &settings),
+                None => self.streams.make(def, &settings),
             };
             match made {
                 Ok(stream) => definitions.new_streams.push(stream),

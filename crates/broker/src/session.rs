@@ -30,6 +30,7 @@ mod turn;
 use crate::broker::Broker;
 use crate::connections::{Connection, Identity, Interrupt};
 use crate::limits;
+use crate::slices::WORK_MAX;
 use access::Access;
 use blocked::BlockedRequests;
 use channels::Channels;
@@ -48,6 +49,9 @@ use turn::Turn;
 
 /// Steps of a slice (`broker::slices`) that it takes to release a channel that has nothing.
 const CHANNEL_STEPS: usize = 8;
+/// The cost of a request that is no message, at the least: of a flood of them, others have their turn after
+/// so many that the cheapest take a millisecond.
+const WORK_PER_REQUEST: usize = WORK_MAX / 128;
 
 /// The connection is to be closed once what is in its outbox has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +177,7 @@ impl Session {
         let mut n_done = requests.len();
         for (index, request) in requests.iter().enumerate() {
             match request {
-                Request::Publish(_) if self.client.access.broker.alarms.any() => {
+                request if self.client.is_stopped(request) => {
                     self.flush_before(index, input, requests).await;
                     n_done = index;
                     break;
@@ -213,18 +217,17 @@ impl Session {
                         return Err(self.client.end(settle.channel, error));
                     }
                 }
-                Request::Append(_) if self.client.access.broker.alarms.stops_streams() => {
-                    self.flush_before(index, input, requests).await;
-                    n_done = index;
-                    break;
+                Request::Append(append) => {
+                    self.streams.append(&mut self.client, append, input);
+                    if self.client.turn.is_over_after(append.n_entries as usize) {
+                        self.flush_before(index, input, requests).await;
+                        Box::pin(self.client.turn.give_way()).await;
+                    }
                 }
-                Request::Append(append) => self.streams.append(&mut self.client, append, input),
                 Request::Credit(credit) => self.streams.credit(&self.client, *credit),
                 Request::Control(control) => {
                     self.flush_before(index, input, requests).await;
-                    self.client.turn.before_waiting();
                     Box::pin(self.control(control)).await?;
-                    self.publishing.refresh(&mut self.client.access);
                 }
             }
         }
@@ -431,7 +434,9 @@ impl Session {
         }
     }
 
+    /// Does what a control request asks for; of a flood of them others have their turn now and then.
     async fn control(&mut self, control: &Control) -> Result<(), Stop> {
+        self.client.turn.before_waiting();
         let channel = control.channel;
         let is_open = self.client.channels.get(channel).is_some();
         let of_connection = matches!(
@@ -452,12 +457,16 @@ impl Session {
             Ok(Handled::Done) if !control.nowait => {
                 let origin = control.origin;
                 self.client.turn.tell(|sink| sink.event(Event::Done { channel, origin }));
-                Ok(())
             }
-            Ok(Handled::Done | Handled::Answered) => Ok(()),
-            Ok(Handled::Closed) => Err(Stop),
-            Err(error) => self.fail(channel, Some(control.origin), error).await,
+            Ok(Handled::Done | Handled::Answered) => {}
+            Ok(Handled::Closed) => return Err(Stop),
+            Err(error) => self.fail(channel, Some(control.origin), error).await?,
         }
+        if self.client.turn.is_over_after(WORK_PER_REQUEST) {
+            self.client.turn.give_way().await;
+        }
+        self.publishing.refresh(&mut self.client.access);
+        Ok(())
     }
 }
 

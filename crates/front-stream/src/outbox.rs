@@ -11,6 +11,7 @@ use crate::reply::refusal_code;
 use answers::AppendAnswers;
 use deliver::Links;
 use edge::{CloseMode, Closing, OutboxBudget, OutboxState, Outgoing, SharedOutbox, WriteBatch};
+use events::MetadataParts;
 use session::{
     ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Position, PublisherId, Room,
     Sink, StreamCounter, StreamRefusal, UnsettledSince,
@@ -35,6 +36,7 @@ pub struct Locked {
     out: Outgoing,
     links: Links,
     answers: AppendAnswers,
+    metadata: MetadataParts,
     /// The id of the client's close, once it has said one.
     close_asked: Option<u32>,
     /// The host and port that clients are to connect to.
@@ -143,6 +145,7 @@ impl Locked {
             out: Outgoing::new(budget),
             links: Links::default(),
             answers: AppendAnswers::default(),
+            metadata: MetadataParts::default(),
             close_asked: None,
             advertised,
             counter,

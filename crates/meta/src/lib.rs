@@ -81,11 +81,13 @@ pub use routing::{
 };
 pub use setting::argument::age_ms;
 pub use sharding::{Sharded, Sharding, shard_name};
-pub use state::{Resharding, RestoreError, SnapshotOf, State, shards, stream_settings};
+pub use state::{
+    Resharding, RestoreError, SnapshotOf, State, shards, stream_settings, take_queue_id,
+};
 pub use stream_settings::{StreamSettings, stream_arguments};
 pub use super_stream::{
-    SuperStream, SuperStreamError, delete_super_stream, super_stream_partition_index,
-    super_stream_partitions, super_stream_route,
+    BoundPartition, SuperStream, SuperStreamError, delete_super_stream, partitions,
+    super_stream_bindings, super_stream_partition_index, super_stream_route,
 };
 pub use user::{User, UserLimits};
 pub use users::Users;

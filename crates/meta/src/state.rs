@@ -248,6 +248,11 @@ impl State {
     }
 }
 
+/// An id that no other durable queue has or will have, for one whose files are made before it is declared.
+pub fn take_queue_id(state: &mut State) -> QueueId {
+    state.resources.take_queue_id()
+}
+
 /// The settings of a stream: its arguments, and the policies in force.
 #[must_use]
 pub fn stream_settings(state: &State, stream: &QueueDef) -> StreamSettings {

@@ -139,6 +139,10 @@ impl SuperStream {
     fn check(&self, vhost: &Vhost, partitions_max: Option<u64>) -> Result<(), SuperStreamError> {
         let (name, n) = (&self.name, self.partitions.len());
         let invalid = |text: String| Err(SuperStreamError::Invalid(text));
+        // First of all: what follows is looked at for each partition.
+        if let Some(most) = partitions_max.filter(|most| n as u64 > *most) {
+            return invalid(format!("The partition number must not exceed {most}"));
+        }
         if n != self.keys.len() {
             return invalid(
                 "There must be the same number of partitions and binding keys".to_owned(),
@@ -152,9 +156,6 @@ impl SuperStream {
         }
         if let Some(wrong) = self.partitions.iter().find(|partition| !is_name(partition)) {
             return invalid(format!("{wrong} is not a correct partition names"));
-        }
-        if let Some(most) = partitions_max.filter(|most| n as u64 > *most) {
-            return invalid(format!("The partition number must not exceed {most}"));
         }
         if self.keys.iter().any(|key| key.as_bytes().len() > KEY_BYTES_MAX) {
             return invalid(format!("A binding key has more than {KEY_BYTES_MAX} bytes"));
@@ -192,25 +193,45 @@ pub fn delete_super_stream(
     if exchange.is_predeclared() {
         return Err(SuperStreamError::Invalid(format!("{name} is not a super stream")));
     }
-    let partitions = partitions_of(vhost, queues, name);
     let mut commands = vec![Command::DeleteExchange {
         vhost: vhost.name.clone(),
         name: exchange.name.clone(),
         if_unused: false,
     }];
-    commands.extend(partitions.into_iter().map(|name| Command::DeleteQueue {
-        vhost: vhost.name.clone(),
-        name,
-        by: None,
-    }));
+    // By their ids: another queue of the name of one that is gone meanwhile is none of them.
+    let found = super_stream_bindings(vhost, queues, name).into_iter().flatten().flatten();
+    commands.extend(partitions(found).map(|queue| Command::DeleteQueueById { id: queue.id }));
     Ok(commands)
 }
 
-/// The partitions of a super stream, in their order; `None` if there is no exchange of that name.
+/// A stream that an exchange leads to, and its place among the partitions if its binding tells it.
+pub type BoundPartition<'s> = (Option<i64>, &'s Arc<QueueDef>);
+
+/// The bindings of a super stream, `None` among them those that lead to no stream; there may be very many.
+/// `None` if there is no exchange of that name.
 #[must_use]
-pub fn super_stream_partitions(vhost: &Vhost, queues: &Queues, name: &str) -> Option<Vec<Name>> {
+pub fn super_stream_bindings<'s>(
+    vhost: &'s Vhost,
+    queues: &'s Queues,
+    name: &str,
+) -> Option<impl Iterator<Item = Option<BoundPartition<'s>>>> {
     vhost.exchange(name)?;
-    Some(partitions_of(vhost, queues, name))
+    let partition = |binding: &'s Arc<Binding>| match &binding.destination {
+        Destination::Queue(id) => {
+            Some((order_of(&binding.arguments), queues.get(*id).filter(is_stream)?))
+        }
+        Destination::Exchange(_) => None,
+    };
+    Some(vhost.routes.bindings_from(name).map(partition))
+}
+
+/// The partitions in their order; those without a place come last.
+pub fn partitions<'s>(
+    bound: impl IntoIterator<Item = BoundPartition<'s>>,
+) -> impl Iterator<Item = &'s Arc<QueueDef>> {
+    let mut bound: Vec<_> = bound.into_iter().collect();
+    bound.sort_by_key(|(order, _)| (order.is_none(), *order));
+    bound.into_iter().map(|(_, queue)| queue)
 }
 
 /// The partitions that a super stream leads messages with a routing key to, ordered by id; `None` if there is
@@ -240,21 +261,6 @@ pub fn super_stream_partition_index(vhost: &Vhost, name: &str, stream: &str) -> 
         bound.map(|binding| order_of(&binding.arguments)).min_by_key(|it| (it.is_none(), *it))?;
     let named = || stream.rsplit_once('-')?.1.parse().ok();
     u64::try_from(order.or_else(named)?).ok()
-}
-
-fn partitions_of(vhost: &Vhost, queues: &Queues, name: &str) -> Vec<Name> {
-    let partition = |binding: &Binding| match &binding.destination {
-        Destination::Queue(id) => {
-            let queue = queues.get(*id).filter(is_stream)?;
-            Some((order_of(&binding.arguments), queue.name.clone()))
-        }
-        Destination::Exchange(_) => None,
-    };
-    let bindings = vhost.routes.bindings_from(name);
-    let mut found: Vec<_> = bindings.filter_map(|binding| partition(binding)).collect();
-    // Bindings without an order come last.
-    found.sort_by_key(|(order, _)| (order.is_none(), *order));
-    found.into_iter().map(|(_, name)| name).collect()
 }
 
 /// A partition's place, which may be a number or its text.
@@ -405,13 +411,16 @@ mod tests {
     fn partitions_are_found_in_their_order_and_by_key() {
         let mut state = state();
         make(&mut state, &SuperStream::numbered("s", 12, arguments()));
-        let of = |state: &State| partitions_of(vhost(state), state.queues(), "s");
+        let of = |state: &State, name| {
+            let bound = super_stream_bindings(vhost(state), state.queues(), name)?;
+            Some(partitions(bound.flatten()).map(|it| it.name.clone()).collect::<Vec<_>>())
+        };
         let expected: Vec<Name> = (0..12).map(|n| Name::from(format!("s-{n}"))).collect();
         let by_key = |key: &[u8]| super_stream_route(vhost(&state), state.queues(), "s", key);
         assert_eq!(by_key(b"11"), Some(names(&["s-11"])));
         assert_eq!(by_key(b"12"), Some(names(&[])));
-        assert_eq!(super_stream_partitions(vhost(&state), state.queues(), "s"), Some(expected));
-        assert_eq!(super_stream_partitions(vhost(&state), state.queues(), "none"), None);
+        assert_eq!(of(&state, "s"), Some(expected));
+        assert_eq!(of(&state, "none"), None);
         assert_eq!(super_stream_route(vhost(&state), state.queues(), "none", b"1"), None);
         // A binding without an order comes last, one that says it as text has its place.
         let bind = |queue: &str, arguments: Table| {
@@ -439,7 +448,7 @@ mod tests {
         };
         apply(&mut state, &Command::DeclareQueue(classic));
         apply(&mut state, &bind("classic", Table::new()));
-        let found = of(&state);
+        let found = of(&state, "s").unwrap();
         assert_eq!(found.len(), 14);
         assert_eq!((&*found[0], &*found[13]), ("s-3", "s-0"));
     }
@@ -482,7 +491,7 @@ mod tests {
             if_unused: false,
         };
         let stream =
-            |name| Command::DeleteQueue { vhost: Name::from(V), name: Name::from(name), by: None };
+            |name| Command::DeleteQueueById { id: state.queue(V, name).expect("a stream").id };
         assert_eq!(delete("s"), Ok(vec![exchange, stream("s-eu"), stream("s-us")]));
         assert_eq!(delete("none"), Err(SuperStreamError::NotFound));
         let text = "amq.direct is not a super stream".to_owned();

@@ -261,7 +261,7 @@ impl Machine {
         self.publishers.numbered.insert(put.publisher, numbers, PUBLISHERS_MAX);
         if let (Some((ids, _)), Some(Named { name, .. })) = (named, put.named) {
             let n_max = self.settings.named_publishers_max.min(NAMED_PUBLISHERS_MAX);
-            self.publishers.named.insert(name.to_vec(), ids, n_max);
+            self.publishers.named.insert(name.into(), ids, n_max);
         }
     }
 

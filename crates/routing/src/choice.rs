@@ -1,11 +1,11 @@
 //! Exchanges that give a message to one of their destinations: by a hash, or by chance.
 
 use imbl::Vector;
-use smallvec::SmallVec;
 
 use crate::binding::Binding;
 use crate::destination::Destination;
 use crate::digest::Digest;
+use crate::small_map::SmallMap;
 
 /// The destinations, in an order that follows from their names: it is the same after a restart.
 /// A clone is O(1), a change O(log n).
@@ -17,15 +17,15 @@ struct Choice {
     /// The destination's name as a number.
     seed: u64,
     destination: Destination,
-    /// Of each binding that leads there; the greatest counts.
-    weights: SmallVec<[u32; 1]>,
+    /// The bindings that lead there by their weights, of which the greatest counts.
+    weights: SmallMap<u32, u32>,
     /// That one.
     weight: f64,
 }
 
 impl Choice {
     fn weigh(&mut self) {
-        self.weight = self.weights.iter().copied().max().unwrap_or(1).into();
+        self.weight = self.weights.max().copied().unwrap_or(1).into();
     }
 }
 
@@ -40,7 +40,8 @@ impl Choices {
         match self.position(binding) {
             Ok(at) => {
                 if let Some(choice) = self.0.get_mut(at) {
-                    choice.weights.push(binding.weight);
+                    let n = choice.weights.get(&binding.weight).copied().unwrap_or_default();
+                    choice.weights.insert(binding.weight, n + 1);
                     choice.weigh();
                 }
             }
@@ -49,7 +50,7 @@ impl Choices {
                 Choice {
                     seed: binding.seed,
                     destination: binding.destination.clone(),
-                    weights: SmallVec::from_elem(binding.weight, 1),
+                    weights: SmallMap::One(binding.weight, 1),
                     weight: binding.weight.into(),
                 },
             ),
@@ -60,10 +61,11 @@ impl Choices {
     pub(crate) fn remove(&mut self, binding: &Binding) {
         let Ok(at) = self.position(binding) else { return };
         let Some(choice) = self.0.get_mut(at) else { return };
-        if let Some(weight) = choice.weights.iter().position(|one| *one == binding.weight) {
-            choice.weights.swap_remove(weight);
-            choice.weigh();
+        match choice.weights.get_mut(&binding.weight) {
+            Some(n) if *n > 1 => *n -= 1,
+            Some(_) | None => choice.weights.remove(&binding.weight),
         }
+        choice.weigh();
         if choice.weights.is_empty() {
             self.0.remove(at);
         }
@@ -174,6 +176,17 @@ mod tests {
         assert!(lots(&choices, N_KEYS).iter().all(|queue| *queue == 2));
         choices.remove(&binding(2, "10"));
         assert!(choices.by_lot(7).is_none() && choices.by_modulus(7).is_none());
+    }
+
+    #[test]
+    fn bindings_of_one_weight_are_one_entry() {
+        let mut choices = Choices::default();
+        (0..1_000).for_each(|_| choices.add(&binding(1, "10")));
+        (0..999).for_each(|_| choices.add(&binding(1, "3")));
+        let weights = choices.0.get(0).map(|choice| (choice.weights.len(), choice.weight));
+        assert_eq!(weights, Some((2, 10.0)));
+        (0..1_000).for_each(|_| choices.remove(&binding(1, "10")));
+        assert_eq!(choices.0.get(0).map(|choice| choice.weight), Some(3.0));
     }
 
     proptest! {

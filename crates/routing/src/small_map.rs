@@ -42,6 +42,15 @@ impl<K: Ord + Clone, V: Clone> SmallMap<K, V> {
         }
     }
 
+    /// The greatest key.
+    pub(crate) fn max(&self) -> Option<&K> {
+        match self {
+            Self::Empty => None,
+            Self::One(only, _) => Some(only),
+            Self::Many(map) => map.get_max().map(|(key, _)| key),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -139,6 +148,7 @@ mod tests {
                 }
                 prop_assert_eq!(map.len(), model.len());
                 prop_assert!(map.iter().eq(model.iter()));
+                prop_assert_eq!(map.max(), model.keys().next_back());
                 prop_assert_eq!(map.get(&key), model.get(&key));
                 prop_assert_eq!(map.get_mut(&key), model.get_mut(&key));
             }

@@ -10,6 +10,7 @@ mod outbox;
 mod request;
 mod stream;
 mod stream_counts;
+mod texts;
 
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
@@ -28,6 +29,7 @@ pub use stream::{
     StreamSubscription, SubscriptionId, SuperStream,
 };
 pub use stream_counts::{StreamCounter, StreamCounts, StreamTotals};
+pub use texts::Texts;
 
 pub use amqp091::table::{ShortString, Table, TableRef, Value};
 

@@ -1,7 +1,7 @@
 //! The words of clients that use streams as such: publishers with names and publishing ids, consumers that
 //! are given whole chunks for credit, stored offsets, super streams.
 
-use crate::{ChannelId, Content, FilePart, LinkId, MethodTag, OwnedContent};
+use crate::{ChannelId, Content, FilePart, LinkId, MethodTag, OwnedContent, Texts};
 use bytes::Bytes;
 
 /// The channel of everything on a connection without channels.
@@ -143,7 +143,7 @@ pub enum StreamOp {
     /// Ask which of these streams there are.
     Metadata {
         /// Their names.
-        streams: Vec<String>,
+        streams: Texts,
     },
     /// Ask for the figures of a stream.
     Stats {
@@ -297,7 +297,14 @@ pub enum StreamEvent<'a> {
         /// The offset.
         offset: u64,
     },
-    /// Of each stream that was asked for, in order, whether it is there.
+    /// Of the first of very many streams that were asked for, in order, whether they are there. More follow.
+    MetadataPart {
+        /// Name and state.
+        streams: &'a [(&'a str, Result<(), StreamRefusal>)],
+        /// As in the last part.
+        is_served: bool,
+    },
+    /// Of each stream that was asked for, in order, whether it is there: the last part of them, or all.
     Metadata {
         /// The request.
         origin: MethodTag,

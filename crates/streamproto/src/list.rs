@@ -25,11 +25,25 @@ impl<'a, T: Field<'a> + Copy> List<'a, T> {
         Self { elements: Elements::Values(values) }
     }
 
+    /// The array of `n` elements that were appended to `bytes` one after the other.
+    #[must_use]
+    pub const fn of_encoded(n: u32, bytes: &'a [u8]) -> Self {
+        Self { elements: Elements::Encoded { n, bytes } }
+    }
+
     /// The number of elements.
     pub fn len(&self) -> usize {
         match self.elements {
             Elements::Encoded { n, .. } => usize::try_from(n).unwrap_or(usize::MAX),
             Elements::Values(values) => values.len(),
+        }
+    }
+
+    /// The bytes of the elements, of an array that was read.
+    pub const fn n_bytes(&self) -> usize {
+        match self.elements {
+            Elements::Encoded { bytes, .. } => bytes.len(),
+            Elements::Values(_) => 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Broker;
 use super::exchanges::{declaration_of, give_history};
-use crate::control_plane::{Changed, Effect};
+use crate::control_plane::{Changed, Effect, NewStreams};
 use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
 use confirm::LogFailed;
@@ -127,10 +127,18 @@ impl Changes<'_> {
     ) -> Result<Result<(), E>, LogFailed> {
         let (mut slices, mut n_unbinding) = (Slices::default(), 0);
         // Whatever is wrong with it is found again.
-        for command in plan(&self.0.view().meta).unwrap_or_default() {
-            n_unbinding += usize::from(self.unbind_in_slices(&command, by, &mut slices).await);
+        let planned = plan(&self.0.view().meta).unwrap_or_default();
+        for command in &planned {
+            n_unbinding += usize::from(self.unbind_in_slices(command, by, &mut slices).await);
         }
-        let changed = self.0.control_plane.submit_together(plan);
+        let changed = match self.make_streams(&planned, &mut slices).await {
+            // Of what was taken out in slices another plan would know nothing.
+            Ok(streams) if n_unbinding > 0 => {
+                self.0.control_plane.submit_together(|_| Ok(planned), streams)
+            }
+            Ok(streams) => self.0.control_plane.submit_together(plan, streams),
+            Err(error) => Err(error.into()),
+        };
         (0..n_unbinding).for_each(|_| self.0.control_plane.end_unbinding());
         let mut changed = match changed {
             Ok(changed) => changed,
@@ -143,6 +151,19 @@ impl Changes<'_> {
         let n_asked = changed.made.len();
         let (_, upto, _) = self.after_change(changed, n_asked, by);
         confirm::durable(&self.0.classic.storage().wal, upto).await.map(Ok)
+    }
+
+    /// Makes the files of the streams that commands are about to declare.
+    async fn make_streams(
+        &self,
+        commands: &[Command],
+        slices: &mut Slices,
+    ) -> Result<NewStreams<'_>, MetaError> {
+        let mut streams = NewStreams::of(&self.0.control_plane, commands);
+        while streams.make_next()? {
+            slices.give_way().await;
+        }
+        Ok(streams)
     }
 
     /// Changes definitions and publishes the new view. Durable when the log is so up to what is

@@ -12,7 +12,9 @@ use confirm::ConfirmQueue;
 use message::MessageRef;
 use meta::{Name, QueueId};
 use queue_type::Tally;
-use session::{ChannelId, Error, ErrorKind, Event, MethodTag, Publish, ReturnReason, ShortString};
+use session::{
+    ChannelId, Error, ErrorKind, Event, MethodTag, Publish, Request, ReturnReason, ShortString,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -99,6 +101,17 @@ impl Client {
         channel.tx.get_or_insert_default();
         channel.counters.transactional.store(true, Ordering::Relaxed);
         Ok(Handled::Done)
+    }
+
+    /// Whether an alarm keeps the client from publishing this.
+    #[inline]
+    pub(super) fn is_stopped(&self, request: &Request) -> bool {
+        let alarms = &self.access.broker.alarms;
+        match request {
+            Request::Publish(_) => alarms.any(),
+            Request::Append(_) => alarms.stops_streams(),
+            Request::Settle(_) | Request::Credit(_) | Request::Control(_) => false,
+        }
     }
 
     /// Ends the connection for an error that leaves no other way. What it holds is given back by

@@ -322,12 +322,12 @@ impl StreamRequests<'_> {
             StreamOp::Stats { stream } => self.stats(origin, stream),
             StreamOp::Create { stream, arguments } => self.create(stream, arguments).await,
             StreamOp::Delete { stream } => self.delete(origin, stream).await,
-            StreamOp::Metadata { streams } => self.metadata(origin, streams),
+            StreamOp::Metadata { streams } => self.metadata(origin, streams).await,
             StreamOp::Route { routing_key, super_stream } => {
                 SuperStreams(self).route(origin, routing_key, super_stream)
             }
             StreamOp::Partitions { super_stream } => {
-                SuperStreams(self).partitions(origin, super_stream)
+                SuperStreams(self).partitions(origin, super_stream).await
             }
             StreamOp::CreateSuperStream(wanted) => SuperStreams(self).create(wanted).await,
             StreamOp::DeleteSuperStream { super_stream } => {

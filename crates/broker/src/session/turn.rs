@@ -127,6 +127,13 @@ impl Turn {
         self.slices.is_over()
     }
 
+    /// The same once so much more was done.
+    #[inline]
+    pub(super) const fn is_over_after(&mut self, work: usize) -> bool {
+        self.slices.note(work);
+        self.slices.is_over()
+    }
+
     /// Lets others go on. Who was given something is woken before.
     pub(super) async fn give_way(&mut self) {
         self.before_waiting();

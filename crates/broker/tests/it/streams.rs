@@ -159,7 +159,8 @@ fn permissions_are_asked_for_before_anything_is_said_of_a_stream() {
         assert_eq!(client.ask(Op::Stream(op)), [refused("AccessRefused")]);
     }
     permit(&broker, [".*", "^written$", "^read$"]);
-    let metadata = StreamOp::Metadata { streams: ["written", "read", "other"].map(text).into() };
+    let metadata =
+        StreamOp::Metadata { streams: ["written", "read", "other"].into_iter().collect() };
     let told = "Event(\"Metadata { origin: MethodTag(7), streams: \
                 [(\\\"written\\\", Err(StreamDoesNotExist)), (\\\"read\\\", Err(StreamDoesNotExist)), \
                 (\\\"other\\\", Err(AccessRefused))], is_served: true }\")";

@@ -16,6 +16,13 @@ use streamproto::{Command as _, Key, List, ResponseCode, ToServer, WireError};
 /// Bytes of a publish command in front of its entries: key, version, publisher, number of entries.
 const PUBLISH_HEAD_BYTES: usize = 4 + 1 + 4;
 
+/// Properties of a subscription, or arguments of a stream. Each chunk is compared with filters among them.
+const PROPERTIES_MAX: usize = 1_024;
+/// Their bytes, which subscriptions keep.
+const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
+/// Partitions, or keys, of a super stream; the broker's own limit is lower.
+const PARTITIONS_MAX: usize = 65_535;
+
 /// The commands that clients may send in each of these versions. COMPAT: RabbitMQ names those alone.
 const TOLD_VERSIONS: [Key; 20] = [
     Key::DeclarePublisher,
@@ -72,6 +79,10 @@ impl Reading<'_> {
                 self.control(Key::Close, close.correlation_id, Op::CloseConnection);
                 // What comes behind it is dropped.
                 self.life.closing(self.now);
+            }
+            other if let Some(asked) = too_much(other) => {
+                let code = ResponseCode::PRECONDITION_FAILED;
+                self.life.outbox.lock().answer(asked.tag(), code);
             }
             other => match stream_op(other) {
                 Some((key, correlation_id, op)) => {
@@ -130,6 +141,27 @@ impl Reading<'_> {
         }
         locked.put(|out| response.encode_frame(out));
     }
+}
+
+/// The request, if it lists more than is ever taken.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others list nothing that is kept")]
+fn too_much(command: &ToServer<'_>) -> Option<Asked> {
+    let (key, correlation_id, properties, n_partitions) = match command {
+        ToServer::Subscribe(it) => (Key::Subscribe, it.correlation_id, it.properties.0, 0),
+        ToServer::ResolveOffsetSpec(it) => {
+            (Key::ResolveOffsetSpec, it.correlation_id, it.properties.0, 0)
+        }
+        ToServer::Create(it) => (Key::Create, it.correlation_id, it.arguments, 0),
+        ToServer::CreateSuperStream(it) => {
+            let n_partitions = it.partitions.len().max(it.binding_keys.len());
+            (Key::CreateSuperStream, it.correlation_id, it.arguments, n_partitions)
+        }
+        _ => return None,
+    };
+    let is_too_much = properties.len() > PROPERTIES_MAX
+        || properties.n_bytes() > PROPERTIES_BYTES_MAX
+        || n_partitions > PARTITIONS_MAX;
+    is_too_much.then_some(Asked { key, correlation_id })
 }
 
 /// The operation that a command asks for, with the request's key and id; `None` for what may not come now.
@@ -196,7 +228,8 @@ fn definition_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
             (Key::Delete, it.correlation_id, StreamOp::Delete { stream: text(it.stream) })
         }
         ToServer::Metadata(it) => {
-            (Key::Metadata, it.correlation_id, StreamOp::Metadata { streams: texts(it.streams) })
+            let streams = it.streams.iter().collect();
+            (Key::Metadata, it.correlation_id, StreamOp::Metadata { streams })
         }
         ToServer::StreamStats(it) => {
             (Key::StreamStats, it.correlation_id, StreamOp::Stats { stream: text(it.stream) })

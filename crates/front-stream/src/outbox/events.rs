@@ -9,11 +9,32 @@ use streamproto::command::{
     QueryOffsetResponse, QueryPublisherSequenceResponse, ResolveOffsetSpecResponse, RouteResponse,
     Statistic, StreamMetadata, StreamStatsResponse,
 };
+use streamproto::field::Field as _;
 use streamproto::spec::NO_BROKER;
 use streamproto::{CodeResponse, Command, Key, List, OffsetSpec, ResponseCode};
 
 /// This node, among the brokers of a metadata response.
 const THIS_BROKER: u16 = 0;
+
+/// The metadata of streams that are told part by part.
+#[derive(Debug, Default)]
+pub(super) struct MetadataParts {
+    n: u32,
+    bytes: Vec<u8>,
+    has_leader: bool,
+}
+
+impl MetadataParts {
+    fn add(&mut self, streams: &[(&str, Result<(), StreamRefusal>)], is_served: bool) {
+        let leader = if is_served { THIS_BROKER } else { NO_BROKER };
+        for (stream, state) in streams {
+            let metadata = metadata(stream, *state, leader);
+            self.has_leader |= metadata.leader == THIS_BROKER;
+            metadata.put(&mut self.bytes);
+            self.n += 1;
+        }
+    }
+}
 
 impl Locked {
     pub(super) fn put_event(&mut self, event: Event<'_>) {
@@ -75,8 +96,12 @@ impl Locked {
             }
             StreamEvent::PublisherSequence { origin, sequence: value }
             | StreamEvent::Offset { origin, offset: value } => self.answer_value(origin, value),
+            StreamEvent::MetadataPart { streams, is_served } => {
+                self.metadata.add(streams, is_served);
+            }
             StreamEvent::Metadata { origin, streams, is_served } => {
-                self.put_metadata(origin, streams, is_served);
+                self.metadata.add(streams, is_served);
+                self.put_metadata(origin);
             }
             StreamEvent::Streams { origin, streams } => self.put_streams(origin, streams),
             StreamEvent::Stats { origin, figures } => self.put_stats(origin, figures),
@@ -100,7 +125,7 @@ impl Locked {
 
     /// An answer that is a code. COMPAT: where RabbitMQ's has fields, they are there, and say nothing.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others are answered by a code")]
-    fn answer(&mut self, origin: MethodTag, code: ResponseCode) {
+    pub(crate) fn answer(&mut self, origin: MethodTag, code: ResponseCode) {
         let Some(Asked { key, correlation_id }) = Asked::of(origin) else { return };
         self.note_refused(code);
         match key {
@@ -150,21 +175,13 @@ impl Locked {
         }
     }
 
-    fn put_metadata(
-        &mut self,
-        origin: MethodTag,
-        streams: &[(&str, Result<(), StreamRefusal>)],
-        is_served: bool,
-    ) {
+    fn put_metadata(&mut self, origin: MethodTag) {
+        let MetadataParts { n, bytes, has_leader } = std::mem::take(&mut self.metadata);
         let Some(Asked { correlation_id, .. }) = Asked::of(origin) else { return };
-        let leader = if is_served { THIS_BROKER } else { NO_BROKER };
-        let streams: Vec<_> =
-            streams.iter().map(|(stream, state)| metadata(stream, *state, leader)).collect();
         let (host, port) = &self.advertised;
         let this = [Broker { reference: THIS_BROKER, host, port: u32::from(*port) }];
-        let is_any = streams.iter().any(|stream| stream.leader == THIS_BROKER);
-        let brokers = if is_any { List::of(&this) } else { List::default() };
-        let streams = List::of(&streams);
+        let brokers = if has_leader { List::of(&this) } else { List::default() };
+        let streams = List::of_encoded(n, &bytes);
         let response = MetadataResponse { correlation_id, brokers, streams };
         response.encode_frame(self.out.rope().bytes());
     }

@@ -4,8 +4,9 @@ use crate::harness::{PORT, START, Talk};
 use front_stream::{Connection, Settings};
 use proptest::prelude::*;
 use std::sync::Arc;
-use streamproto::command::{DeclarePublisher, Open, PeerProperties};
-use streamproto::{Command as _, ResponseCode};
+use streamproto::command::{Create, DeclarePublisher, Open, PeerProperties, Property, Subscribe};
+use streamproto::list::Trailing;
+use streamproto::{Command as _, List, OffsetSpec, ResponseCode};
 
 /// The close that the broker is asked for, as it says it to the client.
 fn closed_with(talk: &mut Talk) -> String {
@@ -53,6 +54,30 @@ fn a_frame_that_is_too_large_is_answered_by_a_close_before_it_is_read() {
     assert!(close.contains(&format!("code: {:?}", ResponseCode::FRAME_TOO_LARGE)), "{close}");
     talk.sends(&[0xFF; 100]);
     assert!(talk.asked.is_empty() && talk.hears().is_empty());
+}
+
+#[test]
+fn a_request_that_lists_too_much_is_refused_before_it_is_looked_at() {
+    let mut talk = Talk::open(Settings { frame_max: 0, ..Settings::default() });
+    let property = |value| Property { key: "filter.a", value };
+    let long = "v".repeat(30_000);
+    for properties in [vec![property("v"); 1_025], vec![property(&long); 3]] {
+        let properties = List::of(&properties);
+        let stream = "s";
+        talk.says(&Subscribe {
+            correlation_id: 7,
+            subscription_id: 1,
+            stream,
+            offset: OffsetSpec::First,
+            credit: 1,
+            properties: Trailing(properties),
+        });
+        talk.says(&Create { correlation_id: 8, stream, arguments: properties });
+        let heard = talk.hears();
+        assert!(heard.len() == 2, "{heard:?}");
+        assert!(heard.iter().all(|it| it.contains("code: ResponseCode(17)")), "{heard:?}");
+        assert!(talk.asked.is_empty(), "{:?}", talk.asked);
+    }
 }
 
 #[test]

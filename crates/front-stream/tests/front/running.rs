@@ -182,7 +182,11 @@ fn metadata_names_this_node_as_the_leader_of_what_there_is() {
     let mut talk = Talk::open(Settings::default());
     let origin = tag(Key::Metadata, 1);
     let streams = [("a", Ok(())), ("b", Err(StreamRefusal::AccessRefused))];
-    talk.event(Event::Stream(StreamEvent::Metadata { origin, streams: &streams, is_served: true }));
+    // Of many the first are told before.
+    let (streams_before, is_served) = (&streams[..1], true);
+    talk.event(Event::Stream(StreamEvent::MetadataPart { streams: streams_before, is_served }));
+    assert!(talk.hears().is_empty());
+    talk.event(Event::Stream(StreamEvent::Metadata { origin, streams: &streams[1..], is_served }));
     let heard = talk.hears();
     for part in [
         "brokers: [Broker { reference: 0, host: \"localhost\", port: 5552 }]",

@@ -216,6 +216,10 @@ impl Resources {
         Ok(Outcome { log, ..Outcome::of(Done::QueueCreated(queue)) })
     }
 
+    pub(super) fn take_queue_id(&mut self) -> QueueId {
+        self.queues.take_id(true, None)
+    }
+
     pub(super) fn delete_queue(
         &mut self,
         vhost: &Name,

@@ -26,6 +26,7 @@ mod durability;
 mod events;
 mod explain;
 mod expressions;
+mod floods;
 mod frames;
 mod guessing;
 mod hostile;

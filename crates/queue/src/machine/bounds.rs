@@ -14,6 +14,11 @@ pub const CONSUMERS_MAX: usize = 1 << 20;
 pub const PUBLISHERS_MAX: u32 = 1 << 16;
 /// The most that [`Settings::named_publishers_max`](super::Settings) may say; above that it counts as this.
 pub const NAMED_PUBLISHERS_MAX: u32 = 1 << 20;
+/// Bytes of publishers' names that one queue keeps, with [`NAMED_PUBLISHER_BYTES`] for each; of more, those
+/// that put longest ago are forgotten. The machine is written as a whole while nobody uses its queue.
+pub(super) const NAMED_PUBLISHERS_BYTES_MAX: usize = 32 << 20;
+/// The memory that a named publisher takes beside its name, more or less.
+pub(super) const NAMED_PUBLISHER_BYTES: usize = 128;
 /// Bytes of a publisher's name.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Runs of refused numbers that are kept of each publisher.

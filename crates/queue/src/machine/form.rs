@@ -363,7 +363,7 @@ fn read_publishers(
     for _ in 0..reader.u64()? {
         let name = reader.bytes()?;
         valid(name.len() <= NAME_BYTES_MAX)?;
-        publishers.named.insert(name.to_vec(), read_numbers(reader)?, u32::MAX);
+        publishers.named.insert(name.into(), read_numbers(reader)?, u32::MAX);
     }
     Ok(())
 }

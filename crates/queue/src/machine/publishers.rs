@@ -1,9 +1,27 @@
 //! The numbers that publishers have put: puts that come again are known by their numbers.
 
-use super::bounds::REFUSED_RUNS_MAX;
+use super::bounds::{NAMED_PUBLISHER_BYTES, NAMED_PUBLISHERS_BYTES_MAX, REFUSED_RUNS_MAX};
 use super::waiting::Waiter;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The bytes that a key counts as.
+pub(super) trait KeyBytes {
+    fn n_bytes(&self) -> usize;
+}
+
+impl KeyBytes for u64 {
+    fn n_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl KeyBytes for Arc<[u8]> {
+    fn n_bytes(&self) -> usize {
+        self.len() + NAMED_PUBLISHER_BYTES
+    }
+}
 
 /// Values by key, of which only those used last are kept.
 #[derive(Clone, Debug)]
@@ -12,15 +30,17 @@ pub(super) struct Recent<K, V> {
     /// Keys by when they were used.
     by_use: BTreeMap<u64, K>,
     n_uses: u64,
+    /// Of all keys.
+    n_bytes: usize,
 }
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), by_use: BTreeMap::new(), n_uses: 0 }
+        Self { entries: BTreeMap::new(), by_use: BTreeMap::new(), n_uses: 0, n_bytes: 0 }
     }
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
+impl<K: Ord + Clone + KeyBytes, V> Recent<K, V> {
     pub(super) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -35,21 +55,28 @@ impl<K: Ord + Clone, V> Recent<K, V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    /// Sets a value, used now; of more than `n_max`, those used longest ago go.
+    /// Sets a value, used now; of more than `n_max`, or of [`NAMED_PUBLISHERS_BYTES_MAX`], those used longest
+    /// ago go.
     pub(super) fn insert(&mut self, key: K, value: V, n_max: u32) {
         self.n_uses += 1;
         let before = self.entries.insert(key.clone(), (self.n_uses, value));
-        if let Some((used, _)) = before {
-            self.by_use.remove(&used);
-        }
+        // One text for both maps.
+        let key = match before {
+            Some((used, _)) => self.by_use.remove(&used).unwrap_or(key),
+            None => {
+                self.n_bytes += key.n_bytes();
+                key
+            }
+        };
         self.by_use.insert(self.n_uses, key);
         self.shrink(n_max);
     }
 
     pub(super) fn shrink(&mut self, n_max: u32) {
-        while self.entries.len() > n_max as usize {
+        while self.entries.len() > n_max as usize || self.n_bytes > NAMED_PUBLISHERS_BYTES_MAX {
             let Some((_, key)) = self.by_use.pop_first() else { return };
             self.entries.remove(&key);
+            self.n_bytes -= key.n_bytes();
         }
     }
 
@@ -57,8 +84,10 @@ impl<K: Ord + Clone, V> Recent<K, V> {
     where
         K: Borrow<Q>,
     {
-        if let Some((used, _)) = self.entries.remove(key) {
-            self.by_use.remove(&used);
+        if let Some((used, _)) = self.entries.remove(key)
+            && let Some(key) = self.by_use.remove(&used)
+        {
+            self.n_bytes -= key.n_bytes();
         }
     }
 
@@ -146,7 +175,7 @@ pub(super) struct Publishers {
     /// By the host's numbers for them.
     pub(super) numbered: Recent<u64, Numbers>,
     /// By the names that clients gave them.
-    pub(super) named: Recent<Vec<u8>, Numbers>,
+    pub(super) named: Recent<Arc<[u8]>, Numbers>,
 }
 
 impl Publishers {
@@ -157,9 +186,28 @@ impl Publishers {
             numbers.refuse_put(waiter.number);
         }
         if let Some((name, id)) = waiter.named.as_deref()
-            && let Some(numbers) = self.named.get_mut(name)
+            && let Some(numbers) = self.named.get_mut(name.as_slice())
         {
             numbers.refuse_put(*id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_their_bytes_are_forgotten_the_oldest_first() {
+        let (mut known, n) = (Recent::<Arc<[u8]>, u64>::default(), 100_000_u64);
+        let name = |n: u64| -> Arc<[u8]> { format!("{n:0>256}").into_bytes().into() };
+        (0..n).for_each(|nth| known.insert(name(nth), nth, u32::MAX));
+        let each = 256 + NAMED_PUBLISHER_BYTES;
+        assert_eq!(known.iter().len(), NAMED_PUBLISHERS_BYTES_MAX / each);
+        assert_eq!((known.get(&name(0)), known.get(&name(n - 1))), (None, Some(&(n - 1))));
+        known.insert(name(n - 1), 0, u32::MAX);
+        known.remove(&name(n - 1));
+        known.shrink(1);
+        assert_eq!((known.n_bytes, known.iter().next().map(|(_, nth)| *nth)), (each, Some(n - 2)));
     }
 }

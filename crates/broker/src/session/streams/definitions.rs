@@ -2,9 +2,10 @@
 
 use super::super::Handled;
 use super::StreamRequests;
+use crate::slices::SLICE;
 use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
 use session::{
-    Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table,
+    Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table, Texts,
 };
 use std::sync::atomic::Ordering;
 use stream::Stream;
@@ -99,20 +100,23 @@ impl StreamRequests<'_> {
     }
 
     /// COMPAT: reading and writing are both reason enough to be told of a stream.
-    pub(super) fn metadata(
-        &self,
+    pub(super) async fn metadata(
+        &mut self,
         origin: MethodTag,
-        streams: &[String],
+        streams: &Texts,
     ) -> Result<Handled, StreamRefusal> {
-        let states: Vec<_> = streams
-            .iter()
-            .map(|stream| {
-                let known = self.require_read_or_write(stream);
-                (stream.as_str(), known.and_then(|()| self.find_stream(stream)).map(drop))
-            })
-            .collect();
         let connections = &self.client.access.broker.connections;
         let is_served = !connections.in_maintenance.load(Ordering::Relaxed);
+        let mut states = Vec::new();
+        for stream in streams.iter() {
+            let known = self.require_read_or_write(stream);
+            states.push((stream, known.and_then(|()| self.find_stream(stream)).map(drop)));
+            if states.len() == SLICE {
+                self.tell(StreamEvent::MetadataPart { streams: &states, is_served });
+                states.clear();
+                self.client.turn.give_way().await;
+            }
+        }
         Ok(self.tell(StreamEvent::Metadata { origin, streams: &states, is_served }))
     }
 

@@ -4,8 +4,10 @@
 
 use rust_embed::Embed;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-/// The files, in a release build in the binary; in others read anew each time.
+/// The files, in a release build in the binary; in others read anew each time, while their version is that
+/// of the first request.
 #[derive(Embed)]
 #[folder = "web"]
 struct Files;
@@ -72,20 +74,18 @@ fn escaped(text: &str) -> String {
 
 /// A hash of all files: another one after any change.
 #[must_use]
-pub fn version() -> String {
-    let mut all = [0; 32];
-    for file in Files::iter().filter_map(|path| Files::get(&path)) {
-        let hash = file.metadata.sha256_hash();
-        for (all, byte) in all.iter_mut().zip(hash) {
-            *all = u8::wrapping_mul(*all, 31) ^ byte;
+pub fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let mut all = [0; 32];
+        for file in Files::iter().filter_map(|path| Files::get(&path)) {
+            let hash = file.metadata.sha256_hash();
+            for (all, byte) in all.iter_mut().zip(hash) {
+                *all = u8::wrapping_mul(*all, 31) ^ byte;
+            }
         }
-    }
-    all.iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>()
-        .split_at(VERSION_DIGITS)
-        .0
-        .into()
+        all.iter().take(VERSION_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+    });
+    &VERSION
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Definitions are looked at anew for each request: what was taken from a user counts from the next on.
 
 use crate::Api;
-use crate::connection::Peer;
+use crate::connection::{Peer, PeerLine};
 use crate::origins;
 use crate::refusal::Refusal;
 use auth::{AuthenticatedUser, Credentials, Refused};
@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use meta::State;
 use mgmt::Operator;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -152,7 +153,8 @@ pub(crate) async fn caller(
     // Who it is was shown before.
     let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(&user)));
     let known = api.management.authenticator.login(credentials, from, &view.meta).await;
-    known.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
+    let from = (api, peer.address.ip());
+    known.map(|user| Caller::of(user, peer)).map_err(|refused| of(from, &refused))
 }
 
 /// Refuses names and passwords where the configuration does.
@@ -181,10 +183,10 @@ pub(crate) async fn log_in(
     let now_ms = || api.now().monotonic_ms;
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
     api.throttle.count("http", (from, username), result.is_ok());
-    result.map(|user| Caller::of(user, peer)).map_err(|refused| of(&refused))
+    result.map(|user| Caller::of(user, peer)).map_err(|refused| of((api, from), &refused))
 }
 
-fn of(refused: &Refused) -> Refusal {
+fn of((api, client): (&Api, IpAddr), refused: &Refused) -> Refusal {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nobody is told more")]
     match refused {
         Refused::NotLoopback(_) => Refusal::not_authorised("User can only log in via localhost"),
@@ -193,7 +195,9 @@ fn of(refused: &Refused) -> Refusal {
             Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
         }
         refused => {
-            tracing::warn!("HTTP access denied: {refused}");
+            if api.is_told(client, PeerLine::Login) {
+                tracing::warn!("HTTP access denied: {refused}");
+            }
             Refusal::of_status(StatusCode::UNAUTHORIZED, "not_authorized", "Not_Authorized")
         }
     }

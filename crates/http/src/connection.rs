@@ -1,40 +1,79 @@
 //! Connections of the HTTP API: accepted, limited, with TLS where it is wanted.
+//!
+//! A client that has not logged in is a stranger: its connection may be displaced by newer ones, as those of
+//! other protocols are. What connections have the threads of sockets do goes in turns, a request at a time.
 
+use crate::host;
 use crate::settings::Limits;
-use crate::slow::Impatient;
+use crate::slow::{Flow, Impatient};
+use admission::{Admission, Place, Places, in_turns};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::connect_info::Connected;
-use axum::http::{HeaderValue, Uri, header};
+use axum::http::{Extensions, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::serve::IncomingStream;
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use mgmt::Operator;
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tls::{Failure, Hello, Reason};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, rustls};
 
-/// Longest head of a request, bytes.
+/// Longest head of a request, and bytes of short answers that wait for each other, bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Connections of a kind whose requests are worked on by the threads that serve sockets at a time, so that
+/// other tasks have theirs between: connections that ask for the first time, strangers that ask again, and
+/// clients that have logged in.
+const REQUEST_TURNS_MAX: usize = 4;
 /// A pause after the system refused to accept a connection: it is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Says whether the log is told of a failed handshake of that client: anybody can have many.
-pub type IsTold = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+/// A line of the log that anybody can cause, as often as it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerLine {
+    /// A handshake of TLS has failed.
+    Handshake,
+    /// A login was refused.
+    Login,
+    /// A request that nobody has logged in for was answered with an error.
+    Access,
+}
+
+/// Says whether the log is told of that client.
+pub type IsTold = Arc<dyn Fn(IpAddr, PeerLine) -> bool + Send + Sync>;
+
+/// Sockets that are listened on, and who is let in.
+pub struct Entrance {
+    /// The sockets.
+    pub listeners: Vec<Listener>,
+    /// Which lines of the log are written.
+    pub is_told: IsTold,
+    /// The bounds of all listeners of the node.
+    pub admission: Arc<Admission>,
+}
+
+impl fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entrance").field("listeners", &self.listeners).finish_non_exhaustive()
+    }
+}
 
 /// A socket that is listened on.
 #[derive(Debug)]
@@ -66,73 +105,160 @@ impl Connected<IncomingStream<'_, UnixListener>> for Local {
     }
 }
 
-/// Accepts connections to all of them for ever.
-pub(crate) async fn accept((listeners, is_told): (Vec<Listener>, IsTold), router: Router) {
-    let router = TowerToHyperService::new(router);
-    let accept = |listener| accept_of(listener, router.clone(), Arc::clone(&is_told));
-    listeners.into_iter().map(accept).collect::<JoinSet<()>>().join_all().await;
-}
-
-async fn accept_of(
-    Listener { socket: listener, tls, limits }: Listener,
+/// The parts that all connections of the listeners of a kind share.
+struct Shared {
     router: TowerToHyperService<Router>,
     is_told: IsTold,
-) {
-    let turns = Arc::new(Semaphore::new(limits.connections_max));
-    loop {
-        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((socket, address)) => {
-                let (router, tls, is_told) = (router.clone(), tls.clone(), Arc::clone(&is_told));
-                let peer = Peer { address, is_encrypted: tls.is_some(), limits };
-                tokio::spawn(async move {
-                    serve_one((socket, peer), (tls, is_told), router).await;
-                    drop(turn);
-                });
-            }
-            Err(error) => {
-                tracing::warn!("the HTTP listener cannot accept: {error}");
-                sleep(ACCEPT_PAUSE).await;
-            }
+    admission: Arc<Admission>,
+    /// Turns of connections that ask for the first time, of strangers that ask again, of others.
+    turns: [Semaphore; 3],
+}
+
+/// A connection, as its requests know it.
+pub(crate) struct Guest {
+    /// Its places among strangers, of the node and of its listener, until somebody has logged in on it.
+    places: Mutex<Option<[Place; 2]>>,
+    n_requests: AtomicU64,
+    flow: Arc<Flow>,
+}
+
+impl Guest {
+    pub(crate) fn new(places: Option<[Place; 2]>) -> Arc<Self> {
+        Arc::new(Self {
+            places: Mutex::new(places),
+            n_requests: AtomicU64::new(0),
+            flow: Arc::default(),
+        })
+    }
+
+    /// Somebody has logged in: the connection is no stranger's any more.
+    fn log_in(&self) {
+        stdx::lock(&self.places).take();
+    }
+
+    /// The same for the connection that a request came by, if it has any.
+    pub(crate) fn log_in_by(extensions: &Extensions) {
+        let guest = extensions.get::<Arc<Self>>();
+        guest.inspect(|guest| guest.log_in());
+    }
+
+    fn each_place(&self, tell: fn(&Place)) {
+        stdx::lock(&self.places).iter().flatten().for_each(tell);
+    }
+
+    fn turns<'s>(&self, Shared { turns: [first, again, known], .. }: &'s Shared) -> &'s Semaphore {
+        let is_stranger = stdx::lock(&self.places).is_some();
+        match self.n_requests.load(Ordering::Relaxed) {
+            _ if !is_stranger => known,
+            0 | 1 => first,
+            _ => again,
         }
     }
 }
 
+/// Accepts connections to all of them for ever.
+pub(crate) async fn accept(entrance: Entrance, router: Router) {
+    let Entrance { listeners, is_told, admission } = entrance;
+    let turns = [(); 3].map(|()| Semaphore::new(REQUEST_TURNS_MAX));
+    let router = TowerToHyperService::new(router);
+    let shared = Arc::new(Shared { router, is_told, admission, turns });
+    let accept = |listener| accept_of(listener, Arc::clone(&shared));
+    listeners.into_iter().map(accept).collect::<JoinSet<()>>().join_all().await;
+}
+
+async fn accept_of(Listener { socket: listener, tls, limits }: Listener, shared: Arc<Shared>) {
+    let connections = Arc::new(Semaphore::new(limits.connections_max));
+    let strangers = Places::new(u64::MAX);
+    let mut is_out_of_something = false;
+    loop {
+        let (socket, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+            Err(error) => {
+                if !std::mem::replace(&mut is_out_of_something, true) {
+                    tracing::warn!("the HTTP listener cannot accept for now: {error}");
+                }
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        is_out_of_something = false;
+        if !shared.admission.descriptors.admits(&socket) {
+            tracing::debug!("refusing the connection of {address}: no file descriptors are left");
+            continue;
+        }
+        let connection = match Arc::clone(&connections).try_acquire_owned() {
+            Ok(connection) => connection,
+            Err(_) => {
+                strangers.displace();
+                let Ok(freed) = Arc::clone(&connections).acquire_owned().await else { return };
+                freed
+            }
+        };
+        let guest = Guest::new(Some([shared.admission.strangers.take(), strangers.take()]));
+        let peer = Peer { address, is_encrypted: tls.is_some(), limits };
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
+        tokio::spawn(async move {
+            serve_one((socket, peer), tls, guest, &shared).await;
+            drop(connection);
+        });
+    }
+}
+
+/// Serves a connection until it ends, or has lost its place among strangers.
 async fn serve_one(
     (socket, peer): (TcpStream, Peer),
-    (tls, is_told): (Option<Arc<tls::Context>>, IsTold),
-    router: TowerToHyperService<Router>,
+    tls: Option<Arc<tls::Context>>,
+    guest: Arc<Guest>,
+    shared: &Shared,
 ) {
+    let lost = stdx::lock(&guest.places).as_ref().map(|places| places.each_ref().map(Place::lost));
+    let Some([of_node, of_listener]) = lost else { return };
     let _late = socket.set_nodelay(true);
-    match tls {
-        None => answer(socket, peer, router).await,
-        Some(tls) => match agree(socket, &tls, peer.limits.request_timeout()).await {
-            Ok(None) => {}
-            Ok(Some(socket)) => answer(socket, peer, router).await,
-            Err(Failure { reason, text }) => {
-                tls.count(reason);
-                if is_told(peer.address.ip()) {
-                    let client = peer.address;
-                    tracing::warn!(%client, "TLS handshake failed: {text}");
+    let serving = async {
+        let (limits, flow) = (peer.limits, Arc::clone(&guest.flow));
+        let heard = |socket| Impatient::new(socket, limits.idle_timeout(), flow);
+        match tls {
+            None => answer(heard(socket), peer, guest, shared).await,
+            Some(tls) => {
+                // An error is met again by the handshake.
+                let _says_something = timeout(limits.request_timeout(), socket.readable()).await;
+                guest.each_place(Place::heard);
+                match agree((socket, heard), &tls, limits.request_timeout(), shared).await {
+                    Ok(None) => {}
+                    Ok(Some(socket)) => answer(socket, peer, guest, shared).await,
+                    Err(Failure { reason, text }) => {
+                        tls.count(reason);
+                        if (shared.is_told)(peer.address.ip(), PeerLine::Handshake) {
+                            let client = peer.address;
+                            tracing::warn!(%client, "TLS handshake failed: {text}");
+                        }
+                    }
                 }
             }
-        },
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        () = of_node.notified() => {}
+        () = of_listener.notified() => {}
     }
 }
 
 /// Agrees on keys; `None` if the client goes away without a word.
 async fn agree(
-    socket: TcpStream,
+    (socket, heard): (TcpStream, impl FnOnce(TcpStream) -> Impatient),
     tls: &tls::Context,
     patience: Duration,
-) -> Result<Option<TlsStream<TcpStream>>, Failure> {
+    shared: &Shared,
+) -> Result<Option<TlsStream<Impatient>>, Failure> {
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.current().config));
     let mut first = [0; Hello::BYTES];
     let agreed = timeout(patience, async {
         if socket.peek(&mut first).await? == 0 {
             return Ok(None);
         }
-        acceptor.accept(socket).await.map(Some)
+        in_turns(acceptor.accept(heard(socket)), || &shared.admission.tls_turns).await.map(Some)
     });
     match agreed.await {
         Ok(agreed) => agreed.map_err(|error| explain(&error, Hello::new(&first))),
@@ -147,36 +273,46 @@ fn explain(error: &io::Error, hello: Hello) -> Failure {
     }
 }
 
-async fn answer<S>(socket: S, peer: Peer, router: TowerToHyperService<Router>)
+async fn answer<S>(socket: S, peer: Peer, guest: Arc<Guest>, shared: &Shared)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (limits, n_requests) = (peer.limits, AtomicU64::new(0));
+    let limits = peer.limits;
     let service = service_fn(|mut request: Request<Incoming>| {
+        let guest = Arc::clone(&guest);
+        guest.each_place(Place::heard);
+        let is_last = guest.n_requests.fetch_add(1, Ordering::Relaxed) + 1 >= limits.requests_max;
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Arc::clone(&guest));
         trim_slash(request.uri_mut());
         if !limits.compresses {
             request.headers_mut().remove(header::ACCEPT_ENCODING);
         }
-        let is_last = n_requests.fetch_add(1, Ordering::Relaxed) + 1 >= limits.requests_max;
-        let answered = router.call(request);
         async move {
-            let mut response = answered.await?;
-            if is_last {
-                response
-                    .headers_mut()
-                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            // Whoever asks for much in one go gets an answer in a turn, and only so many as are read.
+            yield_now().await;
+            guest.flow.room().await;
+            let has_host = host::is_clear(&request);
+            let mut response = match has_host {
+                true => shared.router.call(request).await?,
+                false => StatusCode::BAD_REQUEST.into_response(),
+            };
+            if is_last || !has_host {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
             }
-            Ok::<_, Infallible>(response)
+            if response.body().size_hint().exact().is_some() {
+                guest.each_place(Place::idle);
+            }
+            Ok::<Response<Body>, Infallible>(response)
         }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.request_timeout())
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(Impatient::new(socket, limits.idle_timeout())), service)
-        .await;
-    if let Err(error) = served {
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = in_turns(served, || guest.turns(shared)).await {
         tracing::debug!("a connection of the HTTP API ends: {error}");
     }
 }

@@ -10,11 +10,13 @@ mod caller;
 mod connection;
 mod cookie;
 mod course;
+mod host;
 mod jobs;
 mod list;
 mod live;
 mod local;
 mod login;
+mod long;
 mod memory;
 mod messages;
 mod negotiation;
@@ -36,7 +38,7 @@ mod user_session;
 mod web;
 
 pub use access::ACCESS;
-pub use connection::{IsTold, Listener};
+pub use connection::{Entrance, IsTold, Listener, PeerLine};
 pub use list::shown;
 pub use local::serve_local;
 pub use messages::line::rewritten;
@@ -48,6 +50,7 @@ use memory::Memory;
 use mgmt::Management;
 use stats::ChangedQueues;
 use std::hash::RandomState;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stdx::Now;
@@ -110,6 +113,11 @@ impl Api {
     pub fn end(&self) {
         self.turns.is_stopping.store(true, Ordering::Relaxed);
         self.turns.jobs.end();
+    }
+
+    /// Whether a line of the log is written that the client at that address causes.
+    fn is_told(&self, client: IpAddr, line: PeerLine) -> bool {
+        self.turns.is_told.get().is_none_or(|is_told| is_told(client, line))
     }
 
     fn now(&self) -> Now {

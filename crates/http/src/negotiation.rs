@@ -1,23 +1,95 @@
 //! Negotiation of answers: the forms a client takes, and what it has already.
 
-use axum::body::{Bytes, HttpBody as _, to_bytes};
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse as _, Response};
+use hyper::body::{Frame, SizeHint};
 use std::hash::{DefaultHasher, Hasher as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use tokio::task::spawn_blocking;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{And, NotForContentType, Predicate as _, SizeAbove};
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 
 /// An answer that is longer is tagged beside the threads that serve sockets, bytes.
 const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
 
+/// Bytes of an answer that are compressed and written before other tasks have their turn.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
-/// The layer that compresses answers that are worth it; never events, which are to be there at once.
-pub(crate) fn compressed() -> CompressionLayer<And<SizeAbove, NotForContentType>> {
+/// The same routes, whose answers go out in pieces and compressed where that is worth it; never events, which
+/// are to be there at once.
+pub(crate) fn sent(router: Router) -> Router {
     let is_long = SizeAbove::new(COMPRESSED_MIN_BYTES);
-    CompressionLayer::new().compress_when(is_long.and(NotForContentType::SSE))
+    let compressed = CompressionLayer::new().compress_when(is_long.and(NotForContentType::SSE));
+    router.layer(map_response(in_pieces)).layer(compressed)
+}
+
+async fn in_pieces(response: Response) -> Response {
+    let exact = response.body().size_hint().exact();
+    if exact.is_some_and(|n| n <= PIECE_BYTES as u64) {
+        return response;
+    }
+    response.map(|body| Body::new(InPieces { body, rest: Bytes::new(), is_over: false }))
+}
+
+/// A body in pieces, after each of which other tasks have their turn: compressing and encrypting a long one
+/// takes too long for a thread that serves sockets.
+struct InPieces {
+    body: Body,
+    /// Bytes of the body that have not been passed on.
+    rest: Bytes,
+    /// Whether a piece was passed on in this turn.
+    is_over: bool,
+}
+
+impl HttpBody for InPieces {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if std::mem::take(&mut self.is_over) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.rest.is_empty() {
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame.into_data(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            };
+            match frame {
+                Ok(data) => self.rest = data,
+                Err(other) => return Poll::Ready(Some(Ok(other))),
+            }
+        }
+        let n = self.rest.len().min(PIECE_BYTES);
+        let piece = self.rest.split_to(n);
+        self.is_over = true;
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, hint) = (self.rest.len() as u64, self.body.size_hint());
+        let mut all = SizeHint::new();
+        all.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            all.set_upper(upper + rest);
+        }
+        all
+    }
 }
 
 /// Whether a client takes a type such as `text/plain`.

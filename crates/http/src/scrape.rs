@@ -3,7 +3,8 @@
 use crate::Api;
 use crate::call::Take;
 use crate::caller::caller;
-use crate::connection::Peer;
+use crate::connection::{Guest, Peer};
+use crate::long::Audience;
 use crate::negotiation;
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -19,24 +20,27 @@ use mgmt::Matching;
 use pattern::{Limits, Pattern};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 
 /// The type of what is written.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
-    let plain = |State(api): State<Arc<Api>>| async move {
+    let plain = |State(api): State<Arc<Api>>, Extension(audience): Extension<Audience>| async move {
         let per_object = api.settings.metrics.is_per_object;
-        written(&api, if per_object { Scrape::PerObject } else { Scrape::Aggregated })
+        let scrape = if per_object { Scrape::PerObject } else { Scrape::Aggregated };
+        written(&api, audience, scrape).await
     };
-    let of_kind = |State(api): State<Arc<Api>>, Path(kind): Path<String>, query: RawQuery| async move {
+    let of_kind = |State(api): State<Arc<Api>>,
+                   Extension(audience): Extension<Audience>,
+                   Path(kind): Path<String>,
+                   query: RawQuery| async move {
         // It may have an expression to compile, and names to match with it.
         let source = Arc::clone(&api);
-        match spawn_blocking(move || scrape(&source, &kind, query)).await {
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            Ok(Ok(Some(scrape))) => written(&api, scrape),
-            Ok(Ok(None)) => StatusCode::NOT_FOUND.into_response(),
-            Ok(Err(refusal)) => (refusal.status, refusal.reason).into_response(),
+        match api.turns.prepared(move || scrape(&source, &kind, query)).await {
+            None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            Some(Ok(Some(scrape))) => written(&api, audience, scrape).await,
+            Some(Ok(None)) => StatusCode::NOT_FOUND.into_response(),
+            Some(Err(refusal)) => (refusal.status, refusal.reason).into_response(),
         }
     };
     let not_found = || async { StatusCode::NOT_FOUND };
@@ -55,15 +59,21 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 async fn admit(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    if api.settings.metrics.needs_login
-        && let Err(refusal) = caller(&api, request.headers(), peer, false).await
-    {
-        let ask = (header::WWW_AUTHENTICATE, "Basic realm=\"RabbitMQ Prometheus\"");
-        return (refusal.status, [ask], refusal.reason).into_response();
+    let mut audience = Audience::stranger(peer);
+    if api.settings.metrics.needs_login {
+        match caller(&api, request.headers(), peer, false).await {
+            Ok(caller) => audience = Audience::user(&caller),
+            Err(refusal) => {
+                let ask = (header::WWW_AUTHENTICATE, "Basic realm=\"RabbitMQ Prometheus\"");
+                return (refusal.status, [ask], refusal.reason).into_response();
+            }
+        }
+        Guest::log_in_by(request.extensions());
     }
+    request.extensions_mut().insert(audience);
     if !negotiation::takes(request.headers(), ("text/*", "text/plain")) {
         return StatusCode::NOT_ACCEPTABLE.into_response();
     }
@@ -79,7 +89,7 @@ impl Api {
     }
 }
 
-fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
+async fn written(api: &Arc<Api>, audience: Audience, scrape: Scrape) -> Response {
     let source = Arc::clone(api);
     let write = move |take: &mut Take<'_>| {
         let Api { management, throttle, ages, .. } = &*source;
@@ -87,7 +97,7 @@ fn written(api: &Arc<Api>, scrape: Scrape) -> Response {
             take(text.into())
         });
     };
-    let written = api.turns.written(CONTENT_TYPE, write);
+    let written = api.turns.scraped(audience, CONTENT_TYPE, write).await;
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())
 }
 

@@ -5,7 +5,7 @@ use crate::access::{self, Asker};
 use crate::body::{self, BodyLimits};
 use crate::call::Call;
 use crate::caller::{Caller, caller};
-use crate::connection::{IsTold, Listener, Local, Peer, accept};
+use crate::connection::{Entrance, Guest, Local, Peer, accept};
 use crate::course::Course;
 use crate::login;
 use crate::memory;
@@ -49,11 +49,8 @@ const KEPT_NOWHERE: [&str; 5] = [
 ];
 
 /// Serves the HTTP API until `until` resolves.
-pub async fn serve(
-    listeners: (Vec<Listener>, IsTold),
-    api: Arc<Api>,
-    until: impl Future<Output = ()>,
-) {
+pub async fn serve(entrance: Entrance, api: Arc<Api>, until: impl Future<Output = ()>) {
+    let _known = api.turns.is_told.set(Arc::clone(&entrance.is_told));
     let prefix = &api.settings.look.prefix;
     let router = router(Arc::clone(&api), prefix);
     let answers = Arc::new(router.clone());
@@ -61,22 +58,18 @@ pub async fn serve(
     let router = router.merge(web::router(Arc::clone(&api), prefix));
     let router = access::logged(&api, router);
     tokio::select! {
-        () = accept(listeners, router) => {}
+        () = accept(entrance, router) => {}
         () = look_often(&api) => {}
         () = until => {}
     }
 }
 
 /// Serves Prometheus until `until` resolves.
-pub async fn serve_metrics(
-    listeners: (Vec<Listener>, IsTold),
-    api: Arc<Api>,
-    until: impl Future<Output = ()>,
-) {
-    let router =
-        access::logged(&api, scrape::router(Arc::clone(&api))).layer(negotiation::compressed());
+pub async fn serve_metrics(entrance: Entrance, api: Arc<Api>, until: impl Future<Output = ()>) {
+    let _known = api.turns.is_told.set(Arc::clone(&entrance.is_told));
+    let router = negotiation::sent(access::logged(&api, scrape::router(Arc::clone(&api))));
     tokio::select! {
-        () = accept(listeners, router) => {}
+        () = accept(entrance, router) => {}
         () = until => {}
     }
 }
@@ -112,7 +105,7 @@ pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
         router = router.route(&template, any(answer));
     }
     let not_found = || async { refused(&Refusal::not_found(), false) };
-    router.fallback(not_found).with_state(api).layer(negotiation::compressed())
+    negotiation::sent(router.fallback(not_found).with_state(api))
 }
 
 /// Answers a request to one of the templates.
@@ -195,12 +188,14 @@ async fn answer(
     if let Run::LogIn = route.run {
         let limits = BodyLimits { bytes_max: login::FORM_BYTES_MAX, is_tree: true };
         let body = body::whole(body, peer.limits.idle_timeout(), limits, None).await?;
-        return login::begin(&api, peer, &head.headers, &body).await;
+        let begun = login::begin(&api, peer, &head.headers, &body).await;
+        return begun.inspect(|_| Guest::log_in_by(&head.extensions));
     }
     let caller = match head.extensions.get() {
         Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
         None => caller(&api, &head.headers, peer, changes).await?,
     };
+    Guest::log_in_by(&head.extensions);
     caller.user.clone_into(&mut asker.0);
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
         return Err(Refusal::unavailable("the node is stopping"));

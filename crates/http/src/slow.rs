@@ -1,46 +1,130 @@
-//! Sockets whose clients do not read: a write that gets nowhere for too long is an error, which ends the
+//! Sockets whose clients do not read: one that takes too little for too long is an error, which ends the
 //! connection.
 
+use socket2::SockRef;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
+/// Bytes that a client has to take while its answer waits for as long as its patience says.
+const TAKEN_BYTES_MIN: usize = 16 * 1024;
+/// Looks within that time: the system wakes a writer only once a good part of its buffer is free.
+const LOOKS: u32 = 10;
+/// Bytes that the system holds of answers of a connection (`SO_SNDBUF`, which Linux doubles).
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+/// Whether answers of a connection wait for their client.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    is_blocked: AtomicBool,
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Flow {
+    /// Resolves as soon as everything written so far is on its way.
+    pub(crate) async fn room(&self) {
+        std::future::poll_fn(|context| {
+            *stdx::lock(&self.waiting) = Some(context.waker().clone());
+            if self.is_blocked() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Ordering::Relaxed)
+    }
+
+    fn set_blocked(&self, is_blocked: bool) {
+        if self.is_blocked.swap(is_blocked, Ordering::Relaxed) && !is_blocked {
+            let waiting = stdx::lock(&self.waiting).take();
+            waiting.inspect(Waker::wake_by_ref);
+        }
+    }
+}
+
 /// A socket, and the end of the wait for its client.
-pub(crate) struct Impatient<S> {
-    socket: S,
-    /// Time that the client may read nothing while it is being answered.
-    patience: Duration,
-    late: Option<Pin<Box<Sleep>>>,
+pub(crate) struct Impatient {
+    socket: TcpStream,
+    flow: Arc<Flow>,
+    /// Time between two looks.
+    pause: Duration,
+    look: Option<Pin<Box<Sleep>>>,
+    /// Looks that have found the client behind since it has last taken enough, and the bytes it took.
+    n_looks: u32,
+    n_taken: usize,
 }
 
-impl<S> Impatient<S> {
-    pub(crate) const fn new(socket: S, patience: Duration) -> Self {
-        Self { socket, patience, late: None }
+impl Impatient {
+    /// `patience` is the time in which a client that is being answered takes [`TAKEN_BYTES_MIN`].
+    pub(crate) fn new(socket: TcpStream, patience: Duration, flow: Arc<Flow>) -> Self {
+        let _as_it_is = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES);
+        let pause = patience / LOOKS;
+        Self { socket, flow, pause, look: None, n_looks: 0, n_taken: 0 }
     }
 
-    /// The outcome of a write, unless it has been waited for for too long.
-    fn in_time<T>(
+    /// The outcome of a write of `bytes`, unless too little was taken for too long.
+    fn in_time(
         &mut self,
-        written: Poll<io::Result<T>>,
+        written: Poll<io::Result<usize>>,
+        bytes: &[u8],
         context: &mut Context<'_>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.late = None;
-            return written;
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = written {
+            self.look = None;
+            return Poll::Ready(written.inspect(|n| self.note_taken(*n)));
         }
-        let patience = self.patience;
-        let late = self.late.get_or_insert_with(|| Box::pin(sleep(patience)));
-        match late.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+        self.flow.set_blocked(true);
+        let pause = self.pause;
+        while self
+            .look
+            .get_or_insert_with(|| Box::pin(sleep(pause)))
+            .as_mut()
+            .poll(context)
+            .is_ready()
+        {
+            self.look = None;
+            self.n_looks += 1;
+            // There may be room of which nobody was told.
+            match SockRef::from(&self.socket).send(bytes) {
+                Ok(n) => {
+                    self.note_taken(n);
+                    return Poll::Ready(Ok(n));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            if self.n_looks >= LOOKS {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        Poll::Pending
+    }
+
+    fn note_taken(&mut self, n: usize) {
+        self.flow.set_blocked(false);
+        self.n_taken += n;
+        if self.n_taken >= TAKEN_BYTES_MIN {
+            (self.n_taken, self.n_looks) = (0, 0);
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl Drop for Impatient {
+    fn drop(&mut self) {
+        if self.flow.is_blocked() {
+            // The system forgets what nobody reads.
+            let _as_it_is = self.socket.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for Impatient {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -50,14 +134,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl AsyncWrite for Impatient {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(context, bytes);
-        self.in_time(written, context)
+        self.in_time(written, bytes, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -71,10 +155,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
+        slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(context, bytes);
-        self.in_time(written, context)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
+        let first = slices.iter().find(|slice| !slice.is_empty());
+        self.in_time(written, first.map_or(&[], |slice| slice), context)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -2,28 +2,32 @@
 //! pieces, the next when the client has taken the one before, and holds no thread in between.
 
 use crate::call::{Answer, Call, Outcome, Take, Write};
+use crate::connection::IsTold;
 use crate::jobs::Jobs;
 use crate::list::Rows;
 use crate::live::Live;
+use crate::long::{Audience, LongTurn, LongTurns};
 use crate::memory::Memory;
 use crate::negotiation;
 use crate::refusal::Refusal;
 use crate::turns::{FairTurns, Place, Places, TurnKey, TurnLimits};
+use admission::{Place as Unread, Places as UnreadPlaces};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_core::Stream;
 use serde_json::Value;
-use std::convert::Infallible;
+use std::collections::VecDeque;
 use std::io;
 use std::num::NonZero;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread::available_parallelism;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 /// Bytes of a piece.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
@@ -45,8 +49,14 @@ const WAITING: (usize, usize) = (4_096, 512);
 const SEARCHES: (usize, usize) = (4, 16);
 /// Uploads at a time, of one user and of all.
 const UPLOADS: (usize, usize) = (8, 64);
-/// Long lists and texts on their way out at a time: each holds what it is made of.
-const LONG_MAX: usize = 32;
+/// Scrapes that are written at a time, until they are whole or found to be long.
+const SCRAPES_MAX: usize = 2;
+/// A scrape that is longer is a long answer, bytes.
+const SHORT_BYTES_MAX: usize = 256 * 1024;
+/// Shorter ones that their clients have not read: a new one takes the place of the oldest.
+const SHORT_UNREAD_MAX: u64 = 256;
+/// The type of answers that go on for as long as something happens.
+const EVENTS: &str = "text/event-stream";
 
 /// The header that numbers what can be brought back.
 const UNDO_HEADER: &str = "x-leveret-undo";
@@ -74,13 +84,20 @@ impl io::Write for Taker<'_, '_> {
     }
 }
 
-/// Turns of requests.
+/// Scrapes that are being begun, and short ones that their clients have not read.
 #[derive(Debug)]
+struct Scrapes {
+    begun: Arc<Semaphore>,
+    unread: Arc<UnreadPlaces>,
+}
+
+/// Turns of requests.
 pub(crate) struct Turns {
     pub(crate) reads: Arc<FairTurns>,
     pub(crate) changes: Arc<FairTurns>,
     pub(crate) slices: Arc<FairTurns>,
-    long: Arc<Semaphore>,
+    scrapes: Scrapes,
+    long: Arc<LongTurns>,
     searches: Arc<Places>,
     uploads: Arc<Places>,
     pub(crate) memory: Arc<Memory>,
@@ -89,6 +106,8 @@ pub(crate) struct Turns {
     /// Work that goes on after its request.
     pub(crate) jobs: Jobs,
     pub(crate) live: Live,
+    /// Which lines of the log that strangers cause are written; all of them until the API is served.
+    pub(crate) is_told: OnceLock<IsTold>,
 }
 
 /// Turns of so many at a time, of all users and of one.
@@ -105,7 +124,12 @@ impl Turns {
             reads: turns((n_reads, n_reads / 2)),
             changes: turns(CHANGES),
             slices: turns(SLICES),
-            long: Arc::new(Semaphore::new(LONG_MAX)),
+            scrapes: Scrapes {
+                begun: Arc::new(Semaphore::new(SCRAPES_MAX)),
+                unread: UnreadPlaces::new(SHORT_UNREAD_MAX),
+            },
+            is_told: OnceLock::new(),
+            long: Arc::default(),
             searches: Places::new("searches", SEARCHES),
             uploads: Places::new("uploads", UPLOADS),
             memory,
@@ -121,11 +145,16 @@ impl Turns {
         call: Call,
         read: impl FnOnce(&Call) -> Outcome + Send + 'static,
     ) -> Result<Response, Refusal> {
-        let asker = call.asker();
+        let (asker, audience) = (call.asker(), Audience::user(&call.caller));
         match call.beside(move |call| made(call, read)).await? {
             Made::Whole(response) => Ok(response),
             Made::Written(content_type, tag, write) => {
-                let mut response = self.written(content_type, write)?;
+                // Searches have turns of their own.
+                let turn = match content_type {
+                    EVENTS => None,
+                    _ => Some(self.long.take(audience).await?),
+                };
+                let mut response = text(content_type, Reader::of(begin(write), turn));
                 let tag = tag.map(|tag| HeaderValue::from_str(&negotiation::quoted(tag)));
                 if let Some(Ok(tag)) = tag {
                     response.headers_mut().insert(header::ETAG, tag);
@@ -133,9 +162,9 @@ impl Turns {
                 Ok(response)
             }
             Made::Begun(first, pieces) => {
-                let (turn, next) = (self.long()?, Next::Rests(pieces));
-                let reads = (Arc::clone(&self.reads), asker);
-                Ok(json(Body::from_stream(List { first: Some(first), next, reads, turn })))
+                let (turn, next) = (self.long.take(audience).await?, Next::Rests(pieces));
+                let (reads, lost) = ((Arc::clone(&self.reads), asker), turn.lost());
+                Ok(json(Body::from_stream(List { first: Some(first), next, reads, lost, turn })))
             }
         }
     }
@@ -150,34 +179,69 @@ impl Turns {
         self.uploads.take(user)
     }
 
-    /// The turn of what is long.
-    fn long(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        Arc::clone(&self.long).try_acquire_owned().map_err(|_| {
-            let text =
-                format!("{LONG_MAX} long answers are on their way: ask for a page, or later");
-            Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
-        })
+    /// Works out what a scrape needs to be begun; `None` when the runtime ends.
+    pub(crate) async fn prepared<T: Send + 'static>(
+        &self,
+        prepare: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (scrapes, mut begun) = (Arc::clone(&self.scrapes.begun), JoinSet::new());
+        begun.spawn(async move {
+            let _turn = scrapes.acquire_owned().await;
+            spawn_blocking(prepare).await.ok()
+        });
+        begun.join_next().await?.ok()?
     }
 
-    /// Text that is written in pieces on a thread of its own.
-    pub(crate) fn written(
+    /// A text for anybody: short ones wait for nobody who does not read.
+    pub(crate) async fn scraped(
         &self,
+        audience: Audience,
         content_type: &'static str,
         write: impl FnOnce(&mut Take<'_>) + Send + 'static,
     ) -> Result<Response, Refusal> {
-        let turn = self.long()?;
-        let (writer, reader) = mpsc::channel(PIECES_MAX);
-        spawn_blocking(move || {
-            // Nothing asks whether there is still somebody who reads.
-            write(&mut |piece| match piece.is_empty() {
-                true => !writer.is_closed(),
-                false => writer.blocking_send(piece).is_ok(),
-            });
-            drop(turn);
+        let scrapes = Arc::clone(&self.scrapes.begun);
+        // On a task of its own: a connection that waits for its turn on a thread holds no turn of these.
+        let mut begun = JoinSet::new();
+        begun.spawn(async move {
+            let _turn = scrapes.acquire_owned().await;
+            let mut reader = Reader::of(begin(write), None);
+            let mut n_bytes = 0;
+            while n_bytes <= SHORT_BYTES_MAX {
+                let Some(piece) = reader.rest.recv().await else { return (reader, false) };
+                n_bytes += piece.len();
+                reader.first.push_back(piece);
+            }
+            (reader, true)
         });
-        let body = Body::from_stream(Reader(reader));
-        Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
+        let Some(Ok((mut reader, is_long))) = begun.join_next().await else {
+            return Err(Refusal::internal());
+        };
+        if is_long {
+            reader.hold(self.long.take(audience).await?);
+        } else {
+            let place = self.scrapes.unread.take();
+            reader.lost = Some(Box::pin(place.lost().notified_owned()));
+            reader.turn = Some(Turn::Short(place));
+        }
+        Ok(text(content_type, reader))
     }
+}
+
+/// Has a text written in pieces on a thread of its own.
+fn begin(write: impl FnOnce(&mut Take<'_>) + Send + 'static) -> mpsc::Receiver<Bytes> {
+    let (writer, reader) = mpsc::channel(PIECES_MAX);
+    spawn_blocking(move || {
+        // Nothing asks whether there is still somebody who reads.
+        write(&mut |piece| match piece.is_empty() {
+            true => !writer.is_closed(),
+            false => writer.blocking_send(piece).is_ok(),
+        });
+    });
+    reader
+}
+
+fn text(content_type: &'static str, reader: Reader) -> Response {
+    ([(header::CONTENT_TYPE, content_type)], Body::from_stream(reader)).into_response()
 }
 
 /// An answer, or a list that begins with a text.
@@ -315,8 +379,9 @@ struct List {
     next: Next,
     /// Each piece is made in turn.
     reads: (Arc<FairTurns>, TurnKey),
+    lost: Lost,
     #[expect(dead_code, reason = "held as long as the list")]
-    turn: OwnedSemaphorePermit,
+    turn: LongTurn,
 }
 
 /// The rest of a list.
@@ -344,6 +409,9 @@ impl Stream for List {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.lost.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Bytes::from(first))));
         }
@@ -368,13 +436,51 @@ impl Stream for List {
     }
 }
 
+/// Resolves when an answer has to make room.
+type Lost = Pin<Box<OwnedNotified>>;
+
+/// The right of an answer to be on its way.
+#[expect(dead_code, reason = "held as long as the answer")]
+enum Turn {
+    Short(Unread),
+    Long(LongTurn),
+}
+
 /// Pieces as a body.
-struct Reader(mpsc::Receiver<Bytes>);
+struct Reader {
+    first: VecDeque<Bytes>,
+    rest: mpsc::Receiver<Bytes>,
+    lost: Option<Lost>,
+    turn: Option<Turn>,
+}
+
+impl Reader {
+    fn of(rest: mpsc::Receiver<Bytes>, turn: Option<LongTurn>) -> Self {
+        let mut reader = Self { first: VecDeque::new(), rest, lost: None, turn: None };
+        if let Some(turn) = turn {
+            reader.hold(turn);
+        }
+        reader
+    }
+
+    fn hold(&mut self, turn: LongTurn) {
+        self.lost = Some(turn.lost());
+        self.turn = Some(Turn::Long(turn));
+    }
+}
 
 impl Stream for Reader {
-    type Item = Result<Bytes, Infallible>;
+    type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context).map(|piece| piece.map(Ok))
+        if let Some(lost) = &mut self.lost
+            && lost.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        }
+        if let Some(piece) = self.first.pop_front() {
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        self.rest.poll_recv(context).map(|piece| piece.map(Ok))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Api;
 use crate::connection::Peer;
-use crate::negotiation::compressed;
+use crate::negotiation::sent;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -21,11 +21,7 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
     let files = format!("{prefix}/ui/{{version}}/{{*path}}");
     let page = if prefix.is_empty() { "/" } else { prefix };
-    Router::new()
-        .route(page, get(index))
-        .route(&files, get(file))
-        .with_state(api)
-        .layer(compressed())
+    sent(Router::new().route(page, get(index)).route(&files, get(file)).with_state(api))
 }
 
 async fn index(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Response {

@@ -3,10 +3,10 @@
 use crate::connection::{self, Begun, Name};
 use crate::listener::{ListenAddress, Listener, Service};
 use crate::peer_lines::Kind;
-use crate::places::Place;
 use crate::proxy;
 use crate::server::{DISPLACED_REASON, Server};
 use crate::socket::{self, SocketReader, SocketWriter};
+use admission::Place;
 use broker::{PeerCertificate, TlsPeer};
 use std::io;
 use std::net::SocketAddr;
@@ -86,7 +86,7 @@ impl Server {
     }
 
     fn begin(self: &Arc<Self>, mut socket: TcpStream, peer: SocketAddr, service: &Service) {
-        if !self.settings.descriptors.admits(&socket) {
+        if !self.settings.admission.descriptors.admits(&socket) {
             tracing::debug!("refusing the connection of {peer}: no file descriptors are left");
             return;
         }
@@ -98,7 +98,7 @@ impl Server {
                 return;
             }
         };
-        let (served, handshake) = (Served::begin(self), self.strangers.handshakes.take());
+        let (served, handshake) = (Served::begin(self), self.settings.admission.strangers.take());
         let (accepted, Service { protocol, tls }) = (self.clock.now(), service.clone());
         tokio::spawn(async move {
             let begun = if served.0.settings.proxy_protocol {
@@ -143,7 +143,7 @@ async fn agree(
         // An error is met again by the handshake.
         let _says_something = socket.readable().await.is_ok();
         handshake.heard();
-        socket::handshake(socket, config, &server.strangers.tls_turns).await
+        socket::handshake(socket, config, &server.settings.admission.tls_turns).await
     };
     let agreed = server.timers.timeout(Duration::from_millis(patience_ms), agreed);
     let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());

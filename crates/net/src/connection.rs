@@ -17,9 +17,10 @@ mod writer;
 mod written;
 
 use crate::front::Front;
-use crate::places::Place;
+
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use crate::socket::{SocketReader, SocketWriter};
+use admission::Place;
 use alarm::Alarm;
 use broker::{Interrupt, Session, TlsPeer};
 use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step, Tick};

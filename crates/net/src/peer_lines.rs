@@ -18,12 +18,19 @@ const SOURCES_MAX: usize = 256;
 stdx::named! {
     /// The kind of a log line about a peer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub(crate) enum Kind {
+    pub enum Kind {
+        /// A login was refused.
         Refused = "refused",
+        /// The peer sent something that cannot be taken.
         Dropped = "dropped",
+        /// The peer is gone.
         Lost = "lost",
         /// A handshake of TLS failed.
         Unencrypted = "failed TLS",
+        /// A login over HTTP was refused.
+        HttpRefused = "refused HTTP",
+        /// A request over HTTP was answered with an error, without a login.
+        HttpAccess = "refused, logged HTTP",
     }
 }
 
@@ -34,7 +41,7 @@ impl fmt::Display for Kind {
 }
 
 /// A peer's address, and what is said of it.
-pub(crate) type Source = (IpAddr, Kind);
+pub type Source = (IpAddr, Kind);
 
 /// The recent log lines about peers.
 #[derive(Debug, Default)]

@@ -2,30 +2,22 @@
 
 use crate::activity::ClientActivity;
 use crate::clock::Clock;
-use crate::descriptors::Descriptors;
-use crate::peer_lines::{Kind, PeerLines, Source, Verdict};
-use crate::places::Places;
+use crate::peer_lines::{PeerLines, Source, Verdict};
 use crate::timers::Timers;
+use admission::{Admission, Places};
 use auth::{Authenticator, LoginThrottle};
 use broker::Broker;
 use socket2::SockRef;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::LoginFrom;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-/// Sockets that have not opened a virtual host yet, at a time, and never more than half of the descriptors
-/// there are for connections.
-const HANDSHAKES_MAX: u64 = 16_384;
 /// Sockets that wait for their clients to close them, at a time, and never more than a quarter of those
 /// descriptors: a client that closes its socket at all does so at once.
 const LINGERING_MAX: u64 = 16 * 1024;
-
-/// Steps of handshakes of TLS that are worked out at a time: between them other connections have their turns.
-const TLS_TURNS_MAX: usize = 2;
 
 /// The operator's settings of sockets.
 #[derive(Clone, Debug)]
@@ -46,8 +38,8 @@ pub struct ServerSettings {
     pub receive_buffer_bytes: Option<usize>,
     /// Connections at a time; `None` is no limit.
     pub max_connections: Option<u64>,
-    /// The descriptors that connections may have.
-    pub descriptors: Arc<Descriptors>,
+    /// The bounds that it shares with listeners of other protocols.
+    pub admission: Arc<Admission>,
 }
 
 /// The state that all connections share.
@@ -68,11 +60,8 @@ pub struct Server {
 /// The peers that have not logged in.
 #[derive(Debug)]
 pub(crate) struct Strangers {
-    pub(crate) handshakes: Arc<Places>,
     pub(crate) throttle: Arc<LoginThrottle>,
     pub(crate) lines: PeerLines,
-    /// Turns of handshakes of TLS, which take long to work out.
-    pub(crate) tls_turns: Semaphore,
 }
 
 impl ServerSettings {
@@ -106,13 +95,8 @@ impl Server {
         clock: Clock,
         timers: Timers,
     ) -> Arc<Self> {
-        let for_connections = settings.descriptors.below_reserve();
-        let strangers = Strangers {
-            handshakes: Places::new(HANDSHAKES_MAX.min(for_connections / 2)),
-            throttle: Arc::default(),
-            lines: PeerLines::default(),
-            tls_turns: Semaphore::new(TLS_TURNS_MAX),
-        };
+        let for_connections = settings.admission.descriptors.below_reserve();
+        let strangers = Strangers { throttle: Arc::default(), lines: PeerLines::default() };
         Arc::new(Self {
             broker,
             auth,
@@ -127,15 +111,9 @@ impl Server {
         })
     }
 
-    /// Whether the log is told of a failed handshake of TLS at another listener of the node.
-    #[must_use]
-    pub fn tells_of_handshake(self: &Arc<Self>, client: IpAddr) -> bool {
-        self.is_told((client, Kind::Unencrypted))
-    }
-
     /// Whether the log is told of a peer that has not logged in: anybody can have many such lines, which are
     /// summed up.
-    pub(crate) fn is_told(self: &Arc<Self>, source: Source) -> bool {
+    pub fn is_told(self: &Arc<Self>, source: Source) -> bool {
         match self.strangers.lines.note(source, self.clock.now().monotonic_ms) {
             Verdict::Write => true,
             Verdict::LeaveOut => false,

@@ -1,10 +1,10 @@
 //! Watches memory and disk, and sets the alarms that make publishers wait.
 
 use crate::config::Resources;
+use admission::Descriptors;
 use broker::{Alarm, Broker, FileTraffic, HEAVIEST_NAMED};
 use log::{Disk as _, ReservedDisk, Scarcity};
 use mgmt::{FileDescriptors, ResourceLimits};
-use net::Descriptors;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 

@@ -10,14 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::{Admission, Descriptors};
 use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
 use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::{ListenerInfo, Resources as _};
-use net::{
-    Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
-};
+use net::{Clock, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use session::StreamTotals;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
@@ -149,7 +148,8 @@ async fn serve(
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
     let infos = listener_infos(&listeners, &http);
-    let server = server(config, &broker, descriptors, (clock, timers.clone()));
+    let admission = Admission::new(descriptors);
+    let server = server(config, &broker, Arc::clone(&admission), (clock, timers.clone()));
     let shared = (server.throttle(), clock);
     let control = Control::start((config, args), &broker, handles, (infos, started), shared)?;
     let told = Arc::clone(&manager);
@@ -161,7 +161,7 @@ async fn serve(
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
     }
-    let http_ending = http.start(control.api(), &server);
+    let http_ending = http.start(control.api(), &server, admission);
     manager.ready(&ready);
     let failure = tokio::select! {
         signal = stop_signals.received() => {
@@ -236,7 +236,7 @@ async fn watch_certificates(tls: Vec<Arc<tls::Context>>, timers: Timers) {
 fn server(
     config: &Config,
     broker: &Arc<Broker>,
-    descriptors: Arc<Descriptors>,
+    admission: Arc<Admission>,
     (clock, timers): (Clock, Timers),
 ) -> Arc<Server> {
     let settings = ServerSettings {
@@ -248,7 +248,7 @@ fn server(
         send_buffer_bytes: config.listeners.send_buffer,
         receive_buffer_bytes: config.listeners.receive_buffer,
         max_connections: config.connection.max_connections,
-        descriptors,
+        admission,
     };
     let auth = components::authenticator(config);
     let server = Server::new(Arc::clone(broker), auth, settings, clock, timers);

@@ -7,6 +7,7 @@ use crate::repository::{self, Crate};
 const LAYERS: &[(&str, &[&str])] = &[
     ("stdx", &[]),
     ("tls", &["stdx"]),
+    ("admission", &["stdx"]),
     ("counting", &[]),
     ("amqp091", &["stdx"]),
     ("amqp10", &["stdx"]),
@@ -34,12 +35,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("edge", &["session", "stdx"]),
     ("front-amqp091", &["amqp091", "edge"]),
     ("front-stream", &["streamproto", "edge"]),
-    ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls"]),
+    ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls", "admission"]),
     ("mgmt", &["broker", "auth", "tls"]),
     ("metrics", &["mgmt"]),
     ("ui", &[]),
     ("client", &["amqp091", "streamproto", "tls"]),
-    ("http", &["client", "metrics", "tls", "ui"]),
+    ("http", &["client", "metrics", "tls", "ui", "admission"]),
     ("ctl", &["stdx", "tls"]),
     ("perf", &["client", "sub-batch"]),
     ("bench", &["perf"]),
@@ -60,7 +61,7 @@ pub(crate) const IO_CRATES: &[&str] = &[
 ];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
-const WAKES_TASKS: &[&str] = &["confirm", "broker"];
+const WAKES_TASKS: &[&str] = &["admission", "confirm", "broker"];
 
 /// The dependencies between crates that the table does not allow.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {

@@ -1,10 +1,10 @@
 //! Closing a socket so that what was written arrives, and so that it is the client that closes it where the
 //! protocol says so. Holds a socket and nothing else of its connection.
 
-use crate::places::Place;
 use crate::server::Server;
 use crate::socket::SocketReader;
 use crate::timers::Timers;
+use admission::Place;
 use edge::CloseMode;
 use std::io;
 use std::time::Duration;

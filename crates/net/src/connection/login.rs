@@ -2,8 +2,8 @@
 
 use super::{Disconnect, Task, canonical};
 use crate::front::Front;
-use crate::places::Place;
 use crate::server::Server;
+use admission::Place;
 use auth::{AuthenticatedUser, Credentials, NoName, Refused};
 use broker::{Identity, Interrupt, Session, TlsPeer};
 use edge::{AuthFailure, Login, Mechanism, Proof, TaskOutbox};

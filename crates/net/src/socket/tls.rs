@@ -73,6 +73,8 @@ pub(crate) async fn handshake(
     loop {
         socket.readable().await.map_err(lost)?;
         let turn = turns.acquire().await;
+        // In the turn: as long as this task waits for its thread no further one does.
+        tokio::task::yield_now().await;
         let n_max = HANDSHAKE_BYTES_MAX - state.received.len();
         let read = state.read(&socket, n_max, None, &mut hello);
         drop(turn);

@@ -1,13 +1,12 @@
 //! A node on a socket, for clients to talk to.
 
+use admission::{Admission, Descriptors};
 use amqp091::Method;
 use auth::{Authenticator, Rules};
 use broker::Broker;
 use front_amqp091::Settings;
 use log::{Disk, WalOptions};
-use net::{
-    Clock, Descriptors, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers,
-};
+use net::{Clock, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use testing::MemoryDisk;
@@ -79,7 +78,7 @@ impl Site {
             send_buffer_bytes: Some(1 << 16),
             receive_buffer_bytes: Some(1 << 16),
             max_connections: None,
-            descriptors: Arc::new(Descriptors::new(1 << 20)),
+            admission: Admission::new(Arc::new(Descriptors::new(1 << 20))),
         };
         change(&mut settings);
         let suspended = watch::Sender::new(false);

@@ -1,10 +1,11 @@
 //! The listeners of the HTTP API and of Prometheus.
 
 use crate::config::{Config, HttpAddress, HttpListeners};
+use admission::Admission;
 use anyhow::Context as _;
-use http::{Api, IsTold, Listener};
+use http::{Api, Entrance, IsTold, Listener, PeerLine};
 use mgmt::ListenerInfo;
-use net::{ListenAddress, Server};
+use net::{ListenAddress, PeerLineKind, Server};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -92,22 +93,36 @@ impl Listeners {
     }
 
     /// Serves them until told to end.
-    pub(super) fn start(self, api: Arc<Api>, server: &Arc<Server>) -> Arc<Notify> {
+    pub(super) fn start(
+        self,
+        api: Arc<Api>,
+        server: &Arc<Server>,
+        admission: Arc<Admission>,
+    ) -> Arc<Notify> {
         let server = Arc::clone(server);
-        let is_told: IsTold = Arc::new(move |client| server.tells_of_handshake(client));
-        let [of_api, of_metrics] = self.of_kinds;
+        let is_told: IsTold = Arc::new(move |client, line| {
+            let kind = match line {
+                PeerLine::Handshake => PeerLineKind::Unencrypted,
+                PeerLine::Login => PeerLineKind::HttpRefused,
+                PeerLine::Access => PeerLineKind::HttpAccess,
+            };
+            server.is_told((client, kind))
+        });
+        let [of_api, of_metrics] = self.of_kinds.map(|listeners| Entrance {
+            listeners,
+            is_told: Arc::clone(&is_told),
+            admission: Arc::clone(&admission),
+        });
         let ending = Arc::new(Notify::new());
         let until = |ending: &Arc<Notify>| {
             let ending = Arc::clone(ending);
             async move { ending.notified().await }
         };
-        if !of_api.is_empty() {
-            let listeners = (of_api, Arc::clone(&is_told));
-            tokio::spawn(http::serve(listeners, Arc::clone(&api), until(&ending)));
+        if !of_api.listeners.is_empty() {
+            tokio::spawn(http::serve(of_api, Arc::clone(&api), until(&ending)));
         }
-        if !of_metrics.is_empty() {
-            let listeners = (of_metrics, is_told);
-            tokio::spawn(http::serve_metrics(listeners, api, until(&ending)));
+        if !of_metrics.listeners.is_empty() {
+            tokio::spawn(http::serve_metrics(of_metrics, api, until(&ending)));
         }
         ending
     }

@@ -12,7 +12,7 @@ use testing::client::{Client, Login};
 const N_PUBLISHES: usize = 4_500;
 const PUBLISHES_AT_A_TIME: usize = 100;
 
-fn publish_segments(client: &mut Client) {
+pub(super) fn publish_segments(client: &mut Client) {
     let body = vec![b'x'; 20_000];
     client.declare("q");
     client.select_confirms();

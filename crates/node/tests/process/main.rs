@@ -33,6 +33,7 @@ mod hostile;
 mod http_api;
 mod http_budgets;
 mod http_figures;
+mod http_strangers;
 mod import;
 mod live;
 mod logs;

@@ -37,7 +37,7 @@ impl Descriptors {
     }
 
     /// Descriptors below the reserve.
-    pub(crate) const fn below_reserve(&self) -> u64 {
+    pub const fn below_reserve(&self) -> u64 {
         self.reserve_from
     }
 
@@ -47,7 +47,7 @@ impl Descriptors {
     }
 
     /// Whether a connection may keep its socket; sets the alarm when it may not.
-    pub(crate) fn admits(&self, socket: &impl AsRawFd) -> bool {
+    pub fn admits(&self, socket: &impl AsRawFd) -> bool {
         let number = u64::try_from(socket.as_raw_fd()).unwrap_or(u64::MAX);
         let is_admitted = number < self.reserve_from;
         if !is_admitted {

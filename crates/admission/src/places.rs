@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// All places for one kind.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     max: usize,
     taken: Mutex<Taken>,
 }
@@ -36,9 +36,22 @@ impl Taken {
         (number, if is_too_many { more.pop_first().map(|(_, lost)| lost) } else { None })
     }
 
+    /// Takes away the oldest of the larger half.
+    fn pop(&mut self) -> Option<Arc<Notify>> {
+        let has_more_silent = self.silent.len() >= self.heard.len();
+        let more = if has_more_silent { &mut self.silent } else { &mut self.heard };
+        more.pop_first().map(|(_, lost)| lost)
+    }
+
     fn note_heard(&mut self, number: u64) {
         if let Some(lost) = self.silent.remove(&number) {
             self.heard.insert(number, lost);
+        }
+    }
+
+    fn note_idle(&mut self, number: u64) {
+        if let Some(lost) = self.heard.remove(&number) {
+            self.silent.insert(number, lost);
         }
     }
 
@@ -56,7 +69,7 @@ impl Taken {
 
 /// One place, free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     number: u64,
     lost: Arc<Notify>,
     all: Arc<Places>,
@@ -64,13 +77,13 @@ pub(crate) struct Place {
 
 impl Places {
     /// At most so many at a time.
-    pub(crate) fn new(max: u64) -> Arc<Self> {
+    pub fn new(max: u64) -> Arc<Self> {
         let max = usize::try_from(max).unwrap_or(usize::MAX);
         Arc::new(Self { max, taken: Mutex::default() })
     }
 
     /// Takes one, and tells another that it has lost its own when there are too many.
-    pub(crate) fn take(self: &Arc<Self>) -> Place {
+    pub fn take(self: &Arc<Self>) -> Place {
         let lost = Arc::new(Notify::new());
         let (number, displaced) = stdx::lock(&self.taken).add(Arc::clone(&lost), self.max);
         if let Some(displaced) = displaced {
@@ -79,20 +92,31 @@ impl Places {
         Place { number, lost, all: Arc::clone(self) }
     }
 
+    /// Tells the oldest of the larger half that it has lost its place.
+    pub fn displace(&self) {
+        let displaced = stdx::lock(&self.taken).pop();
+        displaced.inspect(|displaced| displaced.notify_one());
+    }
+
     /// Tells all of them that they have lost their places.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         stdx::lock(&self.taken).clear().for_each(|lost| lost.notify_one());
     }
 }
 
 impl Place {
     /// Notified when whoever has the place has to go.
-    pub(crate) fn lost(&self) -> Arc<Notify> {
+    pub fn lost(&self) -> Arc<Notify> {
         Arc::clone(&self.lost)
     }
 
+    /// Its client has been answered, and wants nothing for now.
+    pub fn idle(&self) {
+        stdx::lock(&self.all.taken).note_idle(self.number);
+    }
+
     /// Its socket has sent something.
-    pub(crate) fn heard(&self) {
+    pub fn heard(&self) {
         stdx::lock(&self.all.taken).note_heard(self.number);
     }
 }

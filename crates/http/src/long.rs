@@ -1,0 +1,331 @@
+//! Turns of long answers: each holds what it is made of until its client has read it.
+//!
+//! A turn is for a moment where clients read: who finds none free waits. Strangers, whom nothing but their
+//! address tells apart, have few of them together, and one that has had its turn for a while makes room for
+//! the one that has come last: who only holds turns keeps nobody from having one.
+
+use crate::caller::Caller;
+use crate::connection::Peer;
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Long answers on their way out at a time, but for those of operators of this machine.
+const LONG_MAX: usize = 32;
+/// Those of one user, or of strangers of one address.
+const OF_ONE_MAX: usize = 2;
+/// Those of all users of one address, or of all strangers.
+const OF_MANY_MAX: usize = LONG_MAX / 4;
+/// Those of operators of this machine.
+const OF_OPERATORS_MAX: usize = 8;
+/// Requests that wait for a turn, of one user, of strangers of one address, or of operators.
+const WAITING_MAX: usize = 8;
+/// All of them that wait.
+const WAITING_ALL_MAX: usize = 64;
+/// Time that they wait.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// Time that a stranger has its turn to itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// Interval at which those that wait look whether it is over.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Those whom an answer is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// An operator of this machine.
+    Operator,
+    User(String, IpAddr),
+    Stranger(IpAddr),
+}
+
+impl Audience {
+    pub(crate) fn user(caller: &Caller) -> Self {
+        if caller.is_local() {
+            return Self::Operator;
+        }
+        Self::User(caller.user.clone(), network(caller.peer.address.ip()))
+    }
+
+    pub(crate) fn stranger(peer: Peer) -> Self {
+        Self::Stranger(network(peer.address.ip()))
+    }
+
+    /// Whether it is the same one.
+    fn is_one(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::User(user, _), Self::User(other, _)) => user == other,
+            _ => self == other,
+        }
+    }
+
+    /// Whether they share what many have together.
+    const fn is_stranger(&self) -> bool {
+        matches!(self, Self::Stranger(_))
+    }
+}
+
+/// An address, or the network of 64 bits that is one client's in IPv6.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// One that has a turn, or waits for it.
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    audience: Audience,
+    /// Since when it has its turn.
+    begun: Option<Instant>,
+    lost: Arc<Notify>,
+}
+
+/// All of them, oldest first.
+#[derive(Debug)]
+struct Entries {
+    next: u64,
+    all: Vec<Entry>,
+    grace: Duration,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self { next: 0, all: Vec::new(), grace: GRACE }
+    }
+}
+
+impl Entries {
+    fn count(&self, is_counted: impl Fn(&Entry) -> bool) -> usize {
+        self.all.iter().filter(|entry| is_counted(entry)).count()
+    }
+
+    /// Whether an answer may begin now.
+    fn has_room(&self, audience: &Audience) -> bool {
+        let begun = |is_counted: &dyn Fn(&Audience) -> bool| {
+            self.count(|entry| entry.begun.is_some() && is_counted(&entry.audience))
+        };
+        let of_one = begun(&|other| audience.is_one(other));
+        let of_node = begun(&|other| *other != Audience::Operator);
+        match audience {
+            Audience::Operator => of_one < OF_OPERATORS_MAX,
+            Audience::User(_, address) => {
+                let is_beside =
+                    |other: &Audience| matches!(other, Audience::User(_, it) if it == address);
+                of_one < OF_ONE_MAX && begun(&is_beside) < OF_MANY_MAX && of_node < LONG_MAX
+            }
+            Audience::Stranger(_) => {
+                let n_strangers = begun(&Audience::is_stranger);
+                of_one < OF_ONE_MAX && n_strangers < OF_MANY_MAX && of_node < LONG_MAX
+            }
+        }
+    }
+
+    /// Begins the answer if it may; a stranger's if it is the newest that waits, in the place of the oldest
+    /// that is in its way.
+    fn begin(&mut self, number: u64) -> bool {
+        let Some(entry) = self.all.iter().find(|entry| entry.number == number) else {
+            return false;
+        };
+        let audience = entry.audience.clone();
+        if audience.is_stranger() {
+            let mut waiting = self.all.iter().rev().filter(|it| it.begun.is_none());
+            if waiting.find(|it| it.audience.is_stranger()).is_some_and(|it| it.number != number) {
+                return false;
+            }
+            self.displace(&audience);
+        }
+        let has_room = self.has_room(&audience);
+        let entry = self.all.iter_mut().find(|entry| entry.number == number);
+        if let Some(entry) = entry.filter(|_| has_room) {
+            entry.begun = Some(Instant::now());
+        }
+        has_room
+    }
+
+    /// Takes its turn from the stranger that has had one for longest, if that is in the way of another.
+    fn displace(&mut self, audience: &Audience) {
+        if self.has_room(audience) {
+            return;
+        }
+        let is_of = |entry: &&Entry| entry.audience.is_stranger() && entry.begun.is_some();
+        let of_one = |entry: &&Entry| is_of(entry) && entry.audience == *audience;
+        let is_one_full = self.all.iter().filter(of_one).count() >= OF_ONE_MAX;
+        let oldest = if is_one_full {
+            self.all.iter().filter(of_one).min_by_key(|entry| entry.begun)
+        } else {
+            self.all.iter().filter(is_of).min_by_key(|entry| entry.begun)
+        };
+        let oldest =
+            oldest.filter(|it| it.begun.is_some_and(|begun| begun.elapsed() >= self.grace));
+        if let Some(Entry { number, lost, .. }) = oldest {
+            lost.notify_one();
+            let number = *number;
+            self.all.retain(|entry| entry.number != number);
+        }
+    }
+}
+
+/// Turns of long answers.
+#[derive(Debug, Default)]
+pub(crate) struct LongTurns {
+    entries: Mutex<Entries>,
+    freed: Notify,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct LongTurn {
+    turns: Arc<LongTurns>,
+    number: u64,
+    lost: Arc<Notify>,
+}
+
+impl LongTurns {
+    /// Waits for a turn, unless too many do.
+    pub(crate) async fn take(self: &Arc<Self>, audience: Audience) -> Result<LongTurn, Refusal> {
+        let turn = self.wait(audience).ok_or_else(too_many)?;
+        let begun = async {
+            loop {
+                let freed = self.freed.notified();
+                if stdx::lock(&self.entries).begin(turn.number) {
+                    return;
+                }
+                tokio::select! {
+                    () = freed => {}
+                    () = sleep(LOOK_EVERY) => {}
+                }
+            }
+        };
+        if timeout(WAIT_MAX, begun).await.is_err() {
+            return Err(too_many());
+        }
+        Ok(turn)
+    }
+
+    fn wait(self: &Arc<Self>, audience: Audience) -> Option<LongTurn> {
+        let mut entries = stdx::lock(&self.entries);
+        let n_waiting = entries.count(|it| it.begun.is_none() && it.audience.is_one(&audience));
+        let n_all = entries
+            .count(|it| it.begun.is_none() && it.audience.is_stranger() == audience.is_stranger());
+        if n_waiting >= WAITING_MAX || n_all >= WAITING_ALL_MAX {
+            return None;
+        }
+        let (number, lost) = (entries.next, Arc::new(Notify::new()));
+        entries.next += 1;
+        entries.all.push(Entry { number, audience, begun: None, lost: Arc::clone(&lost) });
+        drop(entries);
+        Some(LongTurn { turns: Arc::clone(self), number, lost })
+    }
+}
+
+impl LongTurn {
+    /// Resolves when the turn is another's.
+    pub(crate) fn lost(&self) -> Pin<Box<OwnedNotified>> {
+        Box::pin(Arc::clone(&self.lost).notified_owned())
+    }
+}
+
+impl Drop for LongTurn {
+    fn drop(&mut self) {
+        stdx::lock(&self.turns.entries).all.retain(|entry| entry.number != self.number);
+        self.turns.freed.notify_waiters();
+    }
+}
+
+fn too_many() -> Refusal {
+    let text = "too many long answers are on their way: ask for a page, or later";
+    Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, n])
+    }
+
+    fn user(name: &str, n: u8) -> Audience {
+        Audience::User(name.to_owned(), address(n))
+    }
+
+    /// Takes a turn that must be free, or `None`.
+    fn now(turns: &Arc<LongTurns>, audience: Audience) -> Option<LongTurn> {
+        let turn = turns.wait(audience)?;
+        let begun = stdx::lock(&turns.entries).begin(turn.number);
+        begun.then_some(turn)
+    }
+
+    #[test]
+    fn neither_one_user_nor_one_address_nor_strangers_hold_all_turns() {
+        let turns = Arc::<LongTurns>::default();
+        let mut held = Vec::new();
+        for n in 0..LONG_MAX {
+            let n = u8::try_from(n).unwrap();
+            held.extend([now(&turns, Audience::Stranger(address(n / 2)))]);
+            held.extend([now(&turns, user(&format!("u{}", n / 2), 100))]);
+        }
+        assert_eq!(held.iter().flatten().count(), 2 * OF_MANY_MAX);
+        let first = (now(&turns, user("one", 1)), now(&turns, user("one", 2)));
+        assert!(first.0.is_some() && first.1.is_some());
+        assert!(now(&turns, user("one", 3)).is_none() && now(&turns, user("u0", 3)).is_none());
+        held.clear();
+        assert!(now(&turns, user("u0", 3)).is_some());
+        assert!(now(&turns, Audience::Operator).is_some());
+    }
+
+    #[test]
+    fn operators_of_the_machine_wait_for_no_user() {
+        let turns = Arc::<LongTurns>::default();
+        let held: Vec<_> =
+            (0..100).filter_map(|n| now(&turns, user(&format!("u{}", n / 2), n / 2))).collect();
+        assert_eq!(held.len(), LONG_MAX);
+        let operators: Vec<_> = (0..20).filter_map(|_| now(&turns, Audience::Operator)).collect();
+        assert_eq!(operators.len(), OF_OPERATORS_MAX);
+    }
+
+    #[tokio::test]
+    async fn the_newest_stranger_gets_the_turn_of_the_one_that_has_had_its_own() {
+        let turns = Arc::<LongTurns>::default();
+        let stranger = || Audience::Stranger(address(1));
+        let held = [now(&turns, stranger()).unwrap(), now(&turns, stranger()).unwrap()];
+        assert!(now(&turns, stranger()).is_none(), "within the grace");
+        stdx::lock(&turns.entries).grace = Duration::ZERO;
+        let (older, newer) = (turns.wait(stranger()).unwrap(), turns.wait(stranger()).unwrap());
+        let begin = |turn: &LongTurn| stdx::lock(&turns.entries).begin(turn.number);
+        assert!(!begin(&older) && begin(&newer) && begin(&older));
+        for turn in held {
+            turn.lost().await;
+        }
+    }
+
+    #[test]
+    fn requests_that_wait_are_bounded() {
+        let turns = Arc::<LongTurns>::default();
+        let waiting: Vec<_> = (0..100).filter_map(|_| turns.wait(user("one", 1))).collect();
+        assert_eq!(waiting.len(), WAITING_MAX);
+        let of_others = (0..200).filter_map(|n| turns.wait(user(&format!("u{n}"), 1)));
+        assert_eq!(of_others.collect::<Vec<_>>().len(), WAITING_ALL_MAX - WAITING_MAX);
+        assert!(turns.wait(Audience::Stranger(address(1))).is_some());
+        drop(waiting);
+        assert!(turns.wait(user("one", 1)).is_some());
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let one = |text: &str| network(text.parse().unwrap());
+        assert_eq!(one("2001:db8::1"), one("2001:db8::ffff:1"));
+        assert_ne!(one("2001:db8::1"), one("2001:db8:0:1::1"));
+        assert_eq!(one("::ffff:10.0.0.1"), one("10.0.0.1"));
+    }
+}

@@ -58,6 +58,8 @@ pub struct Limits {
     pub consumers_per_channel: Option<u64>,
     /// Partitions of a super stream that a client of streams creates.
     pub super_stream_partitions: Option<u64>,
+    /// Unacknowledged deliveries of a consumer whose channel has set no limit; 0 is no limit.
+    pub default_prefetch: u16,
     /// `basic.qos` with `global` limits what all consumers of a channel hold together, as it did before
     /// RabbitMQ 4.3; otherwise it limits each.
     pub channel_prefetch: bool,

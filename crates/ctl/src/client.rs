@@ -1,5 +1,6 @@
 //! One HTTP/1.1 request over the node's control socket.
 
+use crate::data_dir::PEOPLE_FROM;
 use crate::failure::{Failure, code};
 use crate::verb::{Invocation, NodeAddress};
 use serde_json::{Map, Value};
@@ -7,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The socket's name inside the data directory.
@@ -191,6 +192,46 @@ fn connect(address: &NodeAddress) -> io::Result<UnixStream> {
     }
     let directory = File::open(&address.data_dir)?;
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+}
+
+/// The address of the node of that name, elsewhere if no node has the default data directory: the one control
+/// socket that is listened on by the operator or a service of the system, and not by another node.
+pub(crate) fn found(address: NodeAddress) -> NodeAddress {
+    if !address.is_guessed || UnixStream::connect(socket_path(&address)).is_ok() {
+        return address;
+    }
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let mut elsewhere: Vec<NodeAddress> = listening(&sockets)
+        .map(|path| NodeAddress { data_dir: path, is_named: true, ..address.clone() })
+        .filter(is_that_node)
+        .collect();
+    match (elsewhere.pop(), elsewhere.is_empty()) {
+        (Some(only), true) => NodeAddress { is_named: address.is_named, ..only },
+        _ => address,
+    }
+}
+
+/// Data directories by the control sockets in the kernel's list of those that are listened on.
+fn listening(sockets: &str) -> impl Iterator<Item = PathBuf> {
+    sockets.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let is_listening = fields.nth(3)? == "00010000";
+        let path = Path::new(fields.nth(3)?);
+        let is_one = is_listening && path.is_absolute() && path.file_name()? == SOCKET;
+        is_one.then(|| path.parent().map(Path::to_owned))?
+    })
+}
+
+/// Nobody else of this machine is told what an operator says.
+fn is_that_node(address: &NodeAddress) -> bool {
+    let timeout = Some(Duration::from_secs(1));
+    let Ok(client) = Client::connect(address, timeout) else { return false };
+    let peer = rustix::net::sockopt::socket_peercred(&client.stream).map(|peer| peer.uid.as_raw());
+    let is_trusted =
+        peer.is_ok_and(|uid| uid < PEOPLE_FROM || uid == rustix::process::geteuid().as_raw());
+    let state =
+        Question { method: "GET", address: "/api/leveret/state".to_owned(), body: String::new() };
+    is_trusted && client.ask(&state).is_ok()
 }
 
 /// The path of the node's control socket.

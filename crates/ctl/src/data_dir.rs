@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// The data directory of a node that the system runs.
 const SYSTEM: &str = "/var/lib/leveret";
 /// People's user numbers begin here (`UID_MIN` of login.defs).
-const PEOPLE_FROM: u32 = 1000;
+pub(crate) const PEOPLE_FROM: u32 = 1000;
 
 /// The data directory when neither an argument nor a variable names one: `/var/lib/leveret` for root
 /// and the users of services, `$XDG_DATA_HOME/leveret` or `~/.local/share/leveret` for people.

@@ -2,7 +2,8 @@
 //! ask here, so that a tool finds the node of the same environment. Pure: variables are looked up by
 //! the caller.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 /// Looks a variable up; one that is not set or empty is `None`.
 pub type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
@@ -44,7 +45,8 @@ pub fn complete(name: &str, long: bool) -> String {
 
 /// The data directory of the node of this name, when a variable says it: `LEVERET_DATA_DIR`, then
 /// RabbitMQ's `RABBITMQ_DATA_DIR` and `RABBITMQ_MNESIA_DIR`, then `RABBITMQ_MNESIA_BASE`, which has a
-/// directory for each node.
+/// directory for each node; then the directory of a mount that is made for RabbitMQ's image, and the
+/// default of this one.
 #[must_use]
 pub fn data_dir(variables: Variables<'_>, node: &str) -> Option<PathBuf> {
     ["LEVERET_DATA_DIR", "RABBITMQ_DATA_DIR", "RABBITMQ_MNESIA_DIR"]
@@ -52,6 +54,20 @@ pub fn data_dir(variables: Variables<'_>, node: &str) -> Option<PathBuf> {
         .find_map(variables)
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(variables("RABBITMQ_MNESIA_BASE")?).join(node)))
+        .or_else(|| mounted(Path::new(MNESIA), node))
+        .or_else(|| variables("LEVERET_DEFAULT_DATA_DIR").map(PathBuf::from))
+}
+
+/// The directory that has those of nodes in RabbitMQ's images.
+const MNESIA: &str = "/var/lib/rabbitmq/mnesia";
+
+/// The node's directory in `base`, if one of them is a mount: an orchestrator keeps what is there.
+fn mounted(base: &Path, node: &str) -> Option<PathBuf> {
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|it| it.dev());
+    let of_node = base.join(node);
+    let is_mount =
+        |path: &Path| device(path).is_some_and(|it| path.parent().and_then(device) != Some(it));
+    (is_mount(base) || is_mount(&of_node)).then_some(of_node)
 }
 
 #[cfg(test)]
@@ -70,6 +86,13 @@ mod tests {
         assert!(node_name(&set(&[("RABBITMQ_NODENAME", "hare")])).starts_with("hare@"));
         assert!(has_long_names(&set(&[("RABBITMQ_USE_LONGNAME", "true")])));
         assert!(!has_long_names(&set(&[("RABBITMQ_USE_LONGNAME", "false")])));
+    }
+
+    #[test]
+    fn a_mount_for_rabbitmq_is_taken() {
+        assert_eq!(mounted(Path::new("/proc"), "rabbit@box"), Some("/proc/rabbit@box".into()));
+        let dir = std::env::temp_dir().join("leveret-no-mount");
+        assert_eq!(mounted(&dir, "rabbit@box"), None);
     }
 
     #[test]

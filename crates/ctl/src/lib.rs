@@ -6,6 +6,7 @@ mod client;
 mod data_dir;
 mod document;
 pub mod environment;
+mod eval;
 mod failure;
 mod feature_flags;
 mod fields;
@@ -81,6 +82,7 @@ fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Res
         drop(writeln!(terminal.output, "{}", usage::of(tool, verb)));
         return Ok(());
     }
+    invocation.address = client::found(invocation.address);
     run::execute(&mut invocation, terminal)
 }
 

@@ -57,14 +57,15 @@ pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
     })
 }
 
-pub(crate) fn not_available(invocation: &Invocation) -> Result<Answer, Failure> {
-    Err(Failure::error(
-        code::SOFTWARE,
-        format!(
-            "{} is not available: a node runs or is stopped as a whole. Use stop or shutdown.",
-            invocation.verb.name()
-        ),
-    ))
+/// COMPAT: what clients see of a node whose application is stopped: nothing, until it is started again.
+pub(crate) fn stop_app(invocation: &Invocation) -> Result<Answer, Failure> {
+    run::ask(invocation, "DELETE /leveret/listeners", Map::new())?;
+    let why = [(
+        "explanation".to_owned(),
+        Value::from("broker forced connection closure with reason 'shutdown'"),
+    )];
+    run::ask(invocation, "DELETE /leveret/connections", why.into_iter().collect())?;
+    Ok(Answer::Done)
 }
 
 pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {

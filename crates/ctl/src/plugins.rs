@@ -1,5 +1,6 @@
 //! `rabbitmq-plugins`: what RabbitMQ has in plugins is here part of the node, always there and never
-//! switched off; other plugins do not exist. Provisioning scripts hear both in RabbitMQ's words.
+//! switched off; of its other plugins it is told that they change nothing, and what is none is refused.
+//! Provisioning scripts hear it in RabbitMQ's words.
 
 use crate::client::STATE;
 use crate::failure::{Failure, Invalid, code};
@@ -28,6 +29,35 @@ const BUILT_IN: [(&str, &str); 16] = [
     ("rabbitmq_tracing", "RabbitMQ message logging / tracing"),
     ("rabbitmq_web_dispatch", "RabbitMQ Web Dispatcher"),
 ];
+
+/// RabbitMQ's other plugins: the reason why nothing comes of enabling them, and their names.
+const OTHERS: [(&str, &str); 3] = [
+    (
+        "the node does not have this yet",
+        "rabbitmq_amqp1_0 rabbitmq_auth_backend_cache rabbitmq_auth_backend_http rabbitmq_auth_backend_ldap \
+         rabbitmq_auth_backend_oauth2 rabbitmq_exchange_federation rabbitmq_federation \
+         rabbitmq_federation_common rabbitmq_federation_management rabbitmq_federation_prometheus rabbitmq_mqtt \
+         rabbitmq_queue_federation rabbitmq_shovel rabbitmq_shovel_management rabbitmq_shovel_prometheus \
+         rabbitmq_stomp rabbitmq_trust_store rabbitmq_web_mqtt rabbitmq_web_stomp",
+    ),
+    (
+        "a node is a cluster of its own",
+        "rabbitmq_aws rabbitmq_peer_discovery_aws rabbitmq_peer_discovery_common rabbitmq_peer_discovery_consul \
+         rabbitmq_peer_discovery_etcd rabbitmq_peer_discovery_k8s",
+    ),
+    (
+        "it has no meaning here",
+        "amqp10_client amqp10_common amqp_client oauth2_client rabbitmq_amqp_client \
+         rabbitmq_auth_backend_internal_loopback rabbitmq_stream_common rabbitmq_top rabbitmq_web_mqtt_examples \
+         rabbitmq_web_stomp_examples",
+    ),
+];
+
+/// The reason why nothing comes of enabling a plugin that RabbitMQ has.
+fn without_effect(name: &str) -> Option<&'static str> {
+    let is_one = |names: &str| names.split(' ').any(|one| one == name);
+    OTHERS.iter().find(|(_, names)| is_one(names)).map(|(why, _)| *why)
+}
 
 /// Whether the node has what this plugin of RabbitMQ does.
 #[must_use]
@@ -162,7 +192,8 @@ pub(crate) fn change_banner(invocation: &Invocation) -> String {
 
 /// `enable` and `set`. COMPAT: the words for a plugin that is not there differ, and the exit codes.
 pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
-    let missing = missing(invocation);
+    let missing: Vec<&str> =
+        missing(invocation).into_iter().filter(|name| without_effect(name).is_none()).collect();
     if missing.is_empty() {
         return unchanged(invocation);
     }
@@ -187,6 +218,8 @@ pub(crate) fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
     let mut lines = vec!["The following plugins have been configured:".to_owned()];
     lines.extend(BUILT_IN.iter().map(|(name, _)| format!("  {name}")));
     lines.push(format!("Applying plugin configuration to {}...", invocation.node()));
+    let vain = names(invocation).filter_map(|name| Some((name, without_effect(name)?)));
+    lines.extend(vain.map(|(name, why)| format!("warning: {name} is not enabled: {why}.")));
     lines.extend(stay.iter().map(|name| format!("{name} is part of the node and stays enabled.")));
     lines.push("Plugin configuration unchanged.".to_owned());
     Ok(Answer::Text(lines.join("\n")))

@@ -13,7 +13,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("to begin anew, stop the node and remove its data directory", "force_reset reset"),
     (
         "there is no Erlang",
-        "erlang_cookie_hash erlang_cookie_sources erlang_version eval eval_file exec maybe_stuck \
+        "erlang_cookie_hash erlang_cookie_sources erlang_version eval_file exec maybe_stuck \
          observer remote_shell runtime_thread_stats",
     ),
     (

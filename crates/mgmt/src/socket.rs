@@ -38,6 +38,8 @@ impl ControlSocket {
     /// # Errors
     /// Something that is not a socket is in the way, or the system's.
     pub fn bind(data_dir: &Path) -> io::Result<Self> {
+        // Tools in another directory find it by its whole path.
+        let data_dir = &data_dir.canonicalize()?;
         let path = data_dir.join(SOCKET_FILE);
         remove_stale(&path)?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

@@ -2,6 +2,7 @@
 //! `options` declares every option; the parser, the help text and the docs page come from that table.
 
 mod environment;
+mod erlang;
 mod kind;
 mod known;
 mod logging;
@@ -17,6 +18,8 @@ use front_amqp091::Immediate;
 use mgmt::Threshold;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use self::tls::{TlsDraft, TlsOptions};
@@ -147,6 +150,8 @@ pub(crate) struct NodeLimits {
     pub(crate) queues: Option<u64>,
     pub(crate) exchanges: Option<u64>,
     pub(crate) queue_types: NodeQueueTypes,
+    /// Unacknowledged deliveries of a consumer whose channel has set no limit; 0 is no limit.
+    pub(crate) default_prefetch: u16,
     /// Exchanges of the type `x-local-random` cannot be declared.
     pub(crate) no_local_random: bool,
     /// Whether deprecated features may be used, by name; the others as by default.
@@ -416,8 +421,9 @@ pub(crate) fn check(sources: Sources<'_>) -> Checked {
     let Sources { files, environment, arguments } = sources;
     let mut errors: Vec<ConfigError> = retired(environment).into_iter().collect();
     let mut settings = Vec::new();
-    for path in files {
-        match read(path) {
+    let advanced = advanced_beside(files).into_iter().chain(environment.advanced.clone());
+    for path in files.iter().cloned().chain(advanced) {
+        match read(&path) {
             Ok(parsed) => {
                 for line in parsed {
                     let line = line.map_err(|(place, error)| ConfigError::Syntax(place, error));
@@ -460,13 +466,39 @@ fn put_over(settings: &mut Vec<Setting>, mut environment: Vec<Setting>, argument
     settings.extend(arguments);
 }
 
-/// The lines of a file, or of the files of a directory, that are not empty.
+/// Files of Erlang terms beside those of lines. COMPAT: they count after all of these.
+fn advanced_beside(files: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for file in files.iter().filter(|file| !is_of_terms(file)) {
+        let beside = file.with_file_name("advanced.config");
+        if beside.is_file() && !found.contains(&beside) {
+            found.push(beside);
+        }
+    }
+    found
+}
+
+fn is_of_terms(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "config")
+}
+
+/// The lines of a file, or of the files of a directory, that are not empty; of a file of terms its settings.
 fn read(path: &Path) -> Result<Vec<ParsedLine>, ConfigError> {
     let mut parsed = Vec::new();
     for path in expand(path)? {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
-        parsed.extend(syntax::parse_file(&path, &text));
+        let mut text = String::new();
+        let file = File::open(&path).map(|file| file.take(erlang::FILE_BYTES_MAX + 1));
+        let n = file.and_then(|mut file| file.read_to_string(&mut text)).and_then(|n| {
+            let is_long = n as u64 > erlang::FILE_BYTES_MAX;
+            let why = format!("it is longer than {} bytes", erlang::FILE_BYTES_MAX);
+            if is_long { Err(std::io::Error::other(why)) } else { Ok(n) }
+        });
+        n.map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+        parsed.extend(if is_of_terms(&path) {
+            erlang::parse_file(&path, &text)
+        } else {
+            syntax::parse_file(&path, &text)
+        });
     }
     Ok(parsed)
 }
@@ -502,6 +534,10 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
                     None => Warning::NotBuilt { place, key },
                 });
             }
+            None if is_from_terms(&setting.place) => {
+                let (place, key) = (setting.place, setting.key.join("."));
+                warnings.push(Warning::NotBuilt { place, key });
+            }
             None => {
                 let key = setting.key.join(".");
                 let nearest = known::nearest(&setting.key);
@@ -518,6 +554,11 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
     let mut config = draft.finish(&mut warnings);
     config.settings = in_effect;
     Checked { config, warnings, errors }
+}
+
+/// Whether a setting stands in a file of terms: applications may have any, and what is not known is told.
+fn is_from_terms(place: &Place) -> bool {
+    matches!(place, Place::Line(path, _) if is_of_terms(path))
 }
 
 /// The given settings, and the defaults of all others.

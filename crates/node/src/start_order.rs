@@ -6,13 +6,14 @@ mod http;
 mod management;
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admission::{Admission, Descriptors};
 use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
+use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::{ListenerInfo, Resources as _};
@@ -163,6 +164,7 @@ async fn serve(
     }
     let http_ending = http.start(control.api(), &server, admission);
     manager.ready(&ready);
+    let _pid_file = PidFile::write();
     let failure = tokio::select! {
         signal = stop_signals.received() => {
             tracing::info!("{signal} received - shutting down");
@@ -184,6 +186,31 @@ async fn serve(
     broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The file that names the node's process while the node can be used; removed when dropped.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Where `RABBITMQ_PID_FILE` says, if it does.
+    fn write() -> Option<Self> {
+        let path = PathBuf::from(environment::of_process("RABBITMQ_PID_FILE")?);
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        match written.and_then(|()| std::fs::write(&path, format!("{}\n", std::process::id()))) {
+            Ok(()) => Some(Self(path)),
+            Err(error) => {
+                tracing::warn!("cannot write the process id to {}: {error}", path.display());
+                None
+            }
+        }
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // It may be gone.
+        drop(std::fs::remove_file(&self.0));
+    }
 }
 
 /// The listeners as listings show them.

@@ -74,6 +74,7 @@ impl Client {
         )?;
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
+        self.channels.set_prefetch(channel, self.access.broker.limits().default_prefetch);
         stdx::lock(&self.access.connection.channels).insert(channel, counters);
         self.access.broker.connections.note_channel_opened();
         self.access.broker.events().channel("channel.created", &self.access.connection, channel);

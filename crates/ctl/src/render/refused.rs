@@ -65,7 +65,7 @@ fn no_such_user(verb: &str, user: &str) -> Failure {
         return Failure::error(code::NO_USER, format!("User {user} does not exist"));
     }
     match verb {
-        "change_password" | "delete_user" | "set_user_tags" => {
+        "change_password" | "set_user_tags" => {
             Failure::error(code::NO_USER, format!("User \"{user}\" does not exist"))
         }
         _ => Failure::error(code::UNAVAILABLE, format!("{{:no_such_user, \"{user}\"}}")),
@@ -103,7 +103,7 @@ fn message_for_machines(verb: &str, kind: &str, text: &str) -> Option<String> {
             true => text.to_owned(),
             false => format!("Failed to perform the operation: {text}"),
         }),
-        ("no_such_user", "change_password" | "delete_user" | "set_user_tags") => {
+        ("no_such_user", "change_password" | "set_user_tags") => {
             Some(format!("User {text} does not exists"))
         }
         ("no_such_user", _) if names_users_plainly(verb) => {

@@ -39,6 +39,8 @@ pub(crate) struct NodeAddress {
     pub(crate) is_named: bool,
     /// Its data directory, where the control socket is.
     pub(crate) data_dir: PathBuf,
+    /// Whether nobody said so: a node may as well have another one.
+    pub(crate) is_guessed: bool,
 }
 
 impl Invocation {
@@ -173,11 +175,10 @@ impl NodeAddress {
         };
         let data_dir = given("data-dir").map(PathBuf::from);
         let data_dir = data_dir.or_else(|| environment::data_dir(variables, &node));
-        Self {
-            is_named: given("node").is_some() || variables("RABBITMQ_NODENAME").is_some(),
-            node,
-            data_dir: data_dir.unwrap_or_else(default_data_dir),
-        }
+        let is_named = given("node").is_some() || variables("RABBITMQ_NODENAME").is_some();
+        let is_guessed = data_dir.is_none();
+        let data_dir = data_dir.unwrap_or_else(default_data_dir);
+        Self { node, is_named, data_dir, is_guessed }
     }
 }
 

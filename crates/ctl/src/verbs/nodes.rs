@@ -2,6 +2,7 @@
 
 use super::choice;
 use crate::client::STATE;
+use crate::eval;
 use crate::failure::Invalid;
 use crate::feature_flags;
 use crate::fields::texts;
@@ -98,16 +99,23 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "start_app",
-        description: "Does nothing: a node that can be reached has been started",
+        description: "Lets clients connect again after stop_app",
         banner: "Starting node {node} ...",
-        action: Action::Do(STATE),
+        action: Action::Do("POST /leveret/listeners"),
         ..NODES
     },
     Verb {
         usage: "stop_app",
-        description: "Not available: a node is stopped as a whole, with stop or shutdown",
+        description: "Closes all connections of clients and lets no more connect; the node's process stays",
         banner: "Stopping rabbit application on node {node} ...",
-        action: Action::Offline(offline::not_available),
+        action: Action::Offline(offline::stop_app),
+        ..NODES
+    },
+    Verb {
+        usage: "eval <expression>",
+        description: "Answers some expressions of Erlang that tools send; there is no Erlang",
+        params: &["expression"],
+        action: Action::Offline(eval::eval),
         ..NODES
     },
     Verb {

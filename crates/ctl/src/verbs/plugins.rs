@@ -34,7 +34,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "enable <plugin> [...] | --all [--offline] [--online]",
-        description: "Does nothing for a plugin that is part of the node; refuses any other",
+        description: "Does nothing; tells of plugins that are not part of the node, refuses what is none",
         ..CHANGE
     },
     Verb {
@@ -45,7 +45,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set [<plugin> ...] [--offline] [--online]",
-        description: "Does nothing for plugins that are part of the node; refuses any other",
+        description: "Does nothing; tells of plugins that are not part of the node, refuses what is none",
         switches: &[flag("online", None), flag("offline", None)],
         check: None,
         ..CHANGE

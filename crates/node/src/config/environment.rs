@@ -49,6 +49,7 @@ const fn retired(name: &'static str) -> Variable {
 const NODE_PORT: &str = "RABBITMQ_NODE_PORT";
 const NODE_ADDRESS: &str = "RABBITMQ_NODE_IP_ADDRESS";
 const CONFIG_FILE: &str = "RABBITMQ_CONFIG_FILE";
+const ADVANCED_FILE: &str = "RABBITMQ_ADVANCED_CONFIG_FILE";
 const CONFIG_FILES: &str = "RABBITMQ_CONFIG_FILES";
 const LOG_LEVELS: &str = "RABBITMQ_LOG";
 const LOGS: &str = "RABBITMQ_LOGS";
@@ -89,7 +90,12 @@ pub(super) const VARIABLES: &[Variable] = &[
     read(LOGS, "`log.file`; `-` and `-stderr`: the console, and no file"),
     read(LOG_LEVELS, "a level: `log.default.level`; levels of categories have no effect"),
     read(PLUGINS_FILE, "a warning for each plugin in this file that is not part of the node"),
-    nothing("RABBITMQ_ADVANCED_CONFIG_FILE", "Erlang terms are not read; use rabbitmq.conf"),
+    read(
+        ADVANCED_FILE,
+        "a file of Erlang terms, with or without `.config`: its settings that have a key in \
+         `rabbitmq.conf` count after those of all files, others are a warning. Without it, \
+         `advanced.config` beside each configuration file",
+    ),
     nothing("RABBITMQ_CONF_ENV_FILE", "no shell is run; set its variables for the node itself"),
     nothing("RABBITMQ_ERLANG_COOKIE", "the permissions of the control socket let tools in"),
     nothing("RABBITMQ_ENABLED_PLUGINS", NO_PLUGINS),
@@ -99,7 +105,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     nothing("RABBITMQ_STREAM_DIR", ONE_DIRECTORY),
     nothing("RABBITMQ_FEATURE_FLAGS", "all that are known are on"),
     nothing("RABBITMQ_FEATURE_FLAGS_FILE", "all that are known are on"),
-    nothing("RABBITMQ_PID_FILE", "no such file is written; ask the service manager"),
+    read("RABBITMQ_PID_FILE", "the node's process id is written there while it can be used"),
     nothing("RABBITMQ_DIST_PORT", "a node is a cluster of its own"),
     nothing("RABBITMQ_SERVER_ERL_ARGS", NO_ERLANG),
     nothing("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", NO_ERLANG),
@@ -127,6 +133,8 @@ pub(super) const VARIABLES: &[Variable] = &[
 pub(crate) struct Environment {
     /// Configuration files that it names and that are there.
     pub(crate) files: Vec<PathBuf>,
+    /// A file of Erlang terms that counts after them.
+    pub(super) advanced: Option<PathBuf>,
     pub(super) settings: Vec<Setting>,
     pub(super) warnings: Vec<String>,
     /// The variables that keep a node from starting.
@@ -150,6 +158,13 @@ impl Environment {
         variables(LOGS).iter().for_each(|value| this.add_log(value));
         variables(LOG_LEVELS).iter().for_each(|value| this.add_levels(value));
         variables(PLUGINS_FILE).iter().for_each(|value| this.look_at_plugins(Path::new(value)));
+        if let Some(path) = variables(ADVANCED_FILE) {
+            let path = with_ending(&path, "config");
+            match path.exists() {
+                true => this.advanced = Some(path),
+                false => this.warn(ADVANCED_FILE, &missing(&path)),
+            }
+        }
         if !has_files {
             variables(CONFIG_FILE).iter().for_each(|value| this.add_file(value));
             variables(CONFIG_FILES).iter().for_each(|value| this.add_directory(value));
@@ -208,10 +223,12 @@ impl Environment {
 
     /// COMPAT: a file that is not there is none.
     fn add_file(&mut self, value: &str) {
-        let path = match Path::new(value).extension().and_then(OsStr::to_str) {
-            Some("conf") => PathBuf::from(value),
-            Some("config") => return self.warn(CONFIG_FILE, "Erlang terms are not read"),
-            Some(_) | None => PathBuf::from(format!("{value}.conf")),
+        let is_complete = |ending: &str| Path::new(value).extension() == Some(OsStr::new(ending));
+        let path = with_ending(value, "conf");
+        let path = match [path.clone(), with_ending(value, "config")] {
+            _ if is_complete("config") => PathBuf::from(value),
+            [conf, config] if !conf.exists() && config.exists() => config,
+            _ => path,
         };
         self.add_existing(CONFIG_FILE, path);
     }
@@ -228,7 +245,7 @@ impl Environment {
         if path.exists() {
             self.files.push(path);
         } else {
-            self.warn(name, &format!("there is no {}, the node does without", path.display()));
+            self.warn(name, &missing(&path));
         }
     }
 
@@ -242,6 +259,18 @@ impl Environment {
             let path = path.display();
             self.warn(PLUGINS_FILE, &format!("{path} enables {name}, which is not there"));
         }
+    }
+}
+
+fn missing(path: &Path) -> String {
+    format!("there is no {}, the node does without", path.display())
+}
+
+/// The path with an ending that it may have been given without.
+fn with_ending(value: &str, ending: &str) -> PathBuf {
+    match Path::new(value).extension() {
+        Some(given) if given == ending => PathBuf::from(value),
+        Some(_) | None => PathBuf::from(format!("{value}.{ending}")),
     }
 }
 

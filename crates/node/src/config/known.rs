@@ -203,6 +203,7 @@ mod tests {
             "stream.scrub_interval",
             "trace_files.directory",
             // Of RabbitMQ's other configuration file, there.
+            "rabbit.default_consumer_prefetch",
             "track_auth_attempt_source",
         ];
         for option in option::all().filter(|option| !ours.contains(&option.key())) {

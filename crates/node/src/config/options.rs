@@ -398,6 +398,12 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          `consumer-timeout`, count before it.",
     ),
     row(
+        "rabbit.default_consumer_prefetch = 0",
+        Kind::Integer(0..=65_535, "deliveries", |d, v| d.config.limits.default_prefetch = fits(v)),
+        "Unacknowledged deliveries that a consumer may have whose channel has set no limit; 0 is no limit. In \
+         RabbitMQ it stands in `advanced.config` alone, as `{default_consumer_prefetch, {false, 250}}`.",
+    ),
+    row(
         "message_interceptors.incoming.set_header_timestamp.overwrite",
         Kind::Flag(|d, v| d.config.messages.timestamp = Some(v)),
         "Write the time into each message that is published: the header `timestamp_in_ms` and the property \

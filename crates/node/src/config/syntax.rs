@@ -39,6 +39,9 @@ pub(crate) struct Setting {
 /// The error of a line or `--set` argument that is not a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SyntaxError {
+    /// Of a file of Erlang terms.
+    #[error("{0}")]
+    Term(&'static str),
     #[error("expected `key = value`")]
     NoEquals,
     #[error("a key is made of dot-separated names of letters, digits, `_` and `-`")]

@@ -155,7 +155,7 @@ fn definitions_and_their_limits_find_their_fields() {
          channel_max_per_node = 1\nconsumer_max_per_channel = 2\nvhost_max = 3\n\
          cluster_queue_limit = 4\ncluster_exchange_limit = 5\n\
          deprecated_features.permit.global_qos = true\n\
-         exchange_types.local_random.enabled = false\n",
+         exchange_types.local_random.enabled = false\nrabbit.default_consumer_prefetch = 250\n",
     );
     let limits = NodeLimits {
         channels: Some(1),
@@ -164,6 +164,7 @@ fn definitions_and_their_limits_find_their_fields() {
         queues: Some(4),
         queue_types: NodeQueueTypes::default(),
         no_local_random: true,
+        default_prefetch: 250,
         exchanges: Some(5),
         permits: BTreeMap::from([("global_qos".to_owned(), true)]),
     };
@@ -202,6 +203,47 @@ fn keys_that_keep_somebody_out_count_by_every_name() {
     let [.., of_older, _] = http.listeners.tls.own;
     assert_eq!(of_older.map(|options| options.verify), Some(::tls::Verify::IfShown));
     assert!(error("http_dispatch.auth_backends.1 = ldap").contains("only the node's own users"));
+}
+
+/// COMPAT: they count after all files of lines; what has no key there is told by name.
+#[test]
+fn files_of_terms_are_read_beside_those_of_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let lines = write("rabbitmq.conf", "heartbeat = 10\nmax_connections = 5\n");
+    write(
+        "advanced.config",
+        "[{rabbit, [{heartbeat, 20}, {odd, [{a, b}]}]},\n {rabbitmq_shovel, [{shovels, []}]}].",
+    );
+    let Checked { config, warnings, errors } = check(sources(&[lines], &[]));
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!((config.connection.heartbeat_s, config.connection.max_connections), (20, Some(5)));
+    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        told.len() == 2 && told[0].contains("advanced.config:1: `odd.a` has no effect"),
+        "{told:?}"
+    );
+    assert!(told[1].contains("advanced.config:2: `rabbitmq_shovel.shovels`"), "{told:?}");
+    let classic = write(
+        "classic.config",
+        "[{rabbit, [{default_consumer_prefetch, {false, 7}}, {heartbeat, x}]}].",
+    );
+    let Checked { config, errors, .. } = check(sources(&[classic], &[]));
+    assert_eq!(config.limits.default_prefetch, 7);
+    assert!(
+        errors.len() == 1 && errors[0].to_string().contains("`heartbeat` cannot be `x`"),
+        "{errors:?}"
+    );
+    let broken = write("broken.config", "[{rabbit, [}].");
+    assert!(
+        check(sources(&[broken], &[])).errors[0]
+            .to_string()
+            .contains("broken.config:1: a term is expected")
+    );
 }
 
 #[test]
@@ -509,7 +551,7 @@ fn files_of_a_directory_are_read_in_order_and_arguments_win() {
         ("10.conf", "heartbeat = 10\nchannel_max = 10"),
         ("30.conf.bak", "not read"),
     ] {
-        let mut file = std::fs::File::create(dir.path().join(name)).unwrap();
+        let mut file = File::create(dir.path().join(name)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
     let (config, _) =

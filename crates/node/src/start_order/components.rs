@@ -153,6 +153,7 @@ fn limits(config: &Config) -> Limits {
         channels: of.channels,
         consumers_per_channel: of.consumers,
         super_stream_partitions: Some(config.streams.partitions_max),
+        default_prefetch: of.default_prefetch,
         channel_prefetch: of.permits.get("global_qos") == Some(&true),
         consumer_timeout_ms: config.messages.consumer_timeout_ms.flatten(),
         quorum_timeout_ms: config.messages.consumer_timeout_ms.unwrap_or(Some(QUORUM_TIMEOUT_MS)),

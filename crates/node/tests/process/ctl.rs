@@ -547,9 +547,23 @@ fn plugins_are_built_in_or_refused() {
         let ran = plugins(&["disable", mode, "rabbitmq_event_exchange"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.output.contains("stays enabled"), "{ran:?}");
-        let ran = plugins(&["enable", mode, "rabbitmq_mqtt"]);
+        for verb in ["enable", "set"] {
+            let ran = plugins(&[
+                verb,
+                mode,
+                "rabbitmq_mqtt",
+                "rabbitmq_peer_discovery_k8s",
+                "rabbitmq_top",
+            ]);
+            assert_eq!(ran.code, 0, "{ran:?}");
+            assert!(
+                ran.output.contains("warning: rabbitmq_mqtt is not enabled: the node does not"),
+                "{ran:?}"
+            );
+        }
+        let ran = plugins(&["enable", mode, "rabbitmq_mqtt", "rabbitmq_bogus"]);
         assert_eq!(ran.code, 70);
-        assert!(ran.error.starts_with("Error:\n{:plugins_not_found, [:rabbitmq_mqtt]}"));
+        assert!(ran.error.starts_with("Error:\n{:plugins_not_found, [:rabbitmq_bogus]}"));
     }
     let ran = plugins(&["-q", "is_enabled", "rabbitmq_event_exchange"]);
     let text = "Plugin rabbitmq_event_exchange is enabled on node rabbit@box\n";

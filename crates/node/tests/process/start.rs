@@ -194,7 +194,9 @@ fn the_configuration_is_checked_without_a_start() {
     ] {
         assert!(err.contains(told), "{told}: {err}");
     }
-    assert_eq!(entries(&home), ["a.conf", "definitions.json"]);
+    let mut left = entries(&home);
+    left.sort_unstable();
+    assert_eq!(left, ["a.conf", "definitions.json"]);
 }
 
 #[test]
@@ -478,6 +480,58 @@ fn variables_of_rabbitmq_are_honoured() {
     assert!(!log.contains("[info]"), "{log}");
     assert!(log.contains("[warning] RABBITMQ_ERLANG_COOKIE has no effect: "), "{log}");
     assert!(!log.contains("secret") && !log.contains("carrot"), "{log}");
+}
+
+/// As provisioning scripts wait for a node; and a tool elsewhere finds the one of its name.
+#[test]
+fn the_process_id_is_written_while_the_node_can_be_used() {
+    let home = tempfile::tempdir().unwrap();
+    let (data, pid) = (home.path().join("data"), home.path().join("run/rabbit.pid"));
+    let name = format!("pid{}@box", std::process::id());
+    let mut command = server(&data);
+    command.env("RABBITMQ_PID_FILE", &pid).env("RABBITMQ_NODENAME", &name);
+    let node = Node::start(&mut command);
+    let ctl = |args: &[&str]| {
+        let mut command = leveret();
+        command.env("RABBITMQ_NODENAME", &name).env("HOME", home.path()).current_dir("/");
+        ended(command.arg("rabbitmqctl").args(args))
+    };
+    let (code, _, err) = ctl(&["wait", pid.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(std::fs::read_to_string(&pid).unwrap().trim(), node.child.id().to_string());
+    let (code, out, err) = ctl(&["-s", "list_users"]);
+    assert_eq!((code, out.as_str()), (Some(0), "guest\t[administrator]\n"), "{err}");
+    assert_eq!(ctl(&["-n", "another@box", "list_users"]).0, Some(69));
+    let (code, _, err) = ctl(&["delete_user", "nobody"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(ctl(&["eval", "node()."]).1, format!("{name}\n"));
+    let mut client = testing::client::Client::guest(node.address());
+    assert_eq!(ctl(&["stop_app"]).0, Some(0));
+    assert!(client.next().show().starts_with("connection.close 320"));
+    assert!(TcpStream::connect(node.address()).is_err());
+    assert_eq!(ctl(&["start_app"]).0, Some(0));
+    testing::client::Client::guest(node.address()).close();
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+    assert!(!pid.exists());
+}
+
+/// COMPAT: a consumer whose channel says nothing gets no more than the configuration says.
+#[test]
+fn consumers_have_the_default_prefetch() {
+    let home = tempfile::tempdir().unwrap();
+    let advanced = home.path().join("advanced.config");
+    std::fs::write(&advanced, "[{rabbit, [{default_consumer_prefetch, {false, 3}}]}].").unwrap();
+    let mut command = server(&home.path().join("data"));
+    let node = Node::start(command.env("RABBITMQ_ADVANCED_CONFIG_FILE", &advanced));
+    let mut client = testing::client::Client::guest(node.address());
+    client.declare("q");
+    client.select_confirms();
+    (0..5).for_each(|_| client.put_publish("q", true, b"x"));
+    client.wait_for_confirms();
+    client.consume("q", false);
+    (0..3).for_each(|_| assert!(client.message().is_some()));
+    assert_eq!(client.ask(1, amqp091::method::BasicQos::default()), "basic.qos-ok");
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
 }
 
 #[test]

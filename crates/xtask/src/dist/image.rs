@@ -99,6 +99,8 @@ fn lay_out(tree: &Path, binary: &Path, busybox: &Path) -> anyhow::Result<()> {
     for folder in ["usr/sbin", "tmp"].iter().chain(OWN_FOLDERS) {
         std::fs::create_dir_all(tree.join(folder))?;
     }
+    // Charts and probes call it.
+    write_file(&tree.join("bin/bash"), b"#!/bin/sh\nexec /bin/sh \"$@\"\n", 0o755)?;
     for applet in APPLETS {
         std::os::unix::fs::symlink("busybox", tree.join("bin").join(applet))?;
     }
@@ -171,7 +173,7 @@ fn config(diff_id: &str, created: &str) -> Value {
             "Env": [
                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME=/var/lib/rabbitmq",
-                "LEVERET_DATA_DIR=/var/lib/rabbitmq/leveret",
+                "LEVERET_DEFAULT_DATA_DIR=/var/lib/rabbitmq/leveret",
                 "LANG=C.UTF-8",
             ],
             "Entrypoint": ["docker-entrypoint.sh"],

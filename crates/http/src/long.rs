@@ -131,16 +131,13 @@ impl Entries {
     }
 
     /// Begins the answer if it may; a stranger's if it is the newest that waits, in the place of the oldest
-    /// that is in its way.
-    fn begin(&mut self, number: u64) -> bool {
-        let Some(entry) = self.all.iter().find(|entry| entry.number == number) else {
-            return false;
-        };
-        let audience = entry.audience.clone();
+    /// that is in its way. `None` if it has given up for another.
+    fn begin(&mut self, number: u64) -> Option<bool> {
+        let audience = self.all.iter().find(|entry| entry.number == number)?.audience.clone();
         if audience.is_stranger() {
             let mut waiting = self.all.iter().rev().filter(|it| it.begun.is_none());
             if waiting.find(|it| it.audience.is_stranger()).is_some_and(|it| it.number != number) {
-                return false;
+                return Some(false);
             }
             self.displace(&audience);
         }
@@ -149,7 +146,7 @@ impl Entries {
         if let Some(entry) = entry.filter(|_| has_room) {
             entry.begun = Some(Instant::now());
         }
-        has_room
+        Some(has_room)
     }
 
     /// Takes its turn from the stranger that has had one for longest, if that is in the way of another.
@@ -197,8 +194,9 @@ impl LongTurns {
         let begun = async {
             loop {
                 let freed = self.freed.notified();
-                if stdx::lock(&self.entries).begin(turn.number) {
-                    return;
+                let begun = stdx::lock(&self.entries).begin(turn.number);
+                if begun != Some(false) {
+                    return begun.is_some();
                 }
                 tokio::select! {
                     () = freed => {}
@@ -206,10 +204,8 @@ impl LongTurns {
                 }
             }
         };
-        if timeout(WAIT_MAX, begun).await.is_err() {
-            return Err(too_many());
-        }
-        Ok(turn)
+        let is_begun = timeout(WAIT_MAX, begun).await.unwrap_or(false);
+        if is_begun { Ok(turn) } else { Err(too_many()) }
     }
 
     fn wait(self: &Arc<Self>, audience: Audience) -> Option<LongTurn> {
@@ -218,7 +214,10 @@ impl LongTurns {
         let n_all = entries
             .count(|it| it.begun.is_none() && it.audience.is_stranger() == audience.is_stranger());
         if n_waiting >= WAITING_MAX || n_all >= WAITING_ALL_MAX {
-            return None;
+            // The oldest of the strangers gives up for the newest.
+            let is_oldest = |it: &Entry| it.begun.is_none() && it.audience == audience;
+            let oldest = entries.all.iter().position(is_oldest);
+            entries.all.remove(oldest.filter(|_| audience.is_stranger())?);
         }
         let (number, lost) = (entries.next, Arc::new(Notify::new()));
         entries.next += 1;
@@ -263,7 +262,7 @@ mod tests {
     fn now(turns: &Arc<LongTurns>, audience: Audience) -> Option<LongTurn> {
         let turn = turns.wait(audience)?;
         let begun = stdx::lock(&turns.entries).begin(turn.number);
-        begun.then_some(turn)
+        (begun == Some(true)).then_some(turn)
     }
 
     #[test]
@@ -303,7 +302,7 @@ mod tests {
         stdx::lock(&turns.entries).grace = Duration::ZERO;
         let (older, newer) = (turns.wait(stranger()).unwrap(), turns.wait(stranger()).unwrap());
         let begin = |turn: &LongTurn| stdx::lock(&turns.entries).begin(turn.number);
-        assert!(!begin(&older) && begin(&newer) && begin(&older));
+        assert_eq!([&older, &newer, &older].map(begin), [Some(false), Some(true), Some(true)]);
         for turn in held {
             turn.lost().await;
         }
@@ -316,7 +315,10 @@ mod tests {
         assert_eq!(waiting.len(), WAITING_MAX);
         let of_others = (0..200).filter_map(|n| turns.wait(user(&format!("u{n}"), 1)));
         assert_eq!(of_others.collect::<Vec<_>>().len(), WAITING_ALL_MAX - WAITING_MAX);
-        assert!(turns.wait(Audience::Stranger(address(1))).is_some());
+        let stranger = || turns.wait(Audience::Stranger(address(1))).unwrap();
+        let strangers = [(); WAITING_MAX + 1].map(|()| stranger());
+        let begin = |turn: &LongTurn| stdx::lock(&turns.entries).begin(turn.number);
+        assert_eq!((begin(&strangers[0]), begin(&strangers[1])), (None, Some(false)));
         drop(waiting);
         assert!(turns.wait(user("one", 1)).is_some());
     }

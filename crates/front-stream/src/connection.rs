@@ -14,10 +14,12 @@ use session::{Error, ErrorKind, Negotiated, Op, Request, StreamCounter};
 use std::sync::Arc;
 use stdx::Now;
 use streamproto::spec::FRAME_SIZE_BYTES;
-use streamproto::{Key, ResponseCode, ToServer, WireError, decode_frame};
+use streamproto::{FieldError, Key, ResponseCode, ToServer, WireError, decode_frame};
 
 /// Requests made in one go, as other fronts do.
 const REQUESTS_PER_READ_MAX: usize = 256;
+/// Names that they list, but for those of the last one.
+const LISTED_PER_READ_MAX: usize = 1_024;
 /// Milliseconds a client has to answer the server's close. COMPAT: RabbitMQ's time for each step.
 const CLOSING_MS: u64 = 10_000;
 /// Milliseconds for what was written to arrive at a client that is turned away.
@@ -184,7 +186,7 @@ impl Connection {
         }
         let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
         let Self { life, handshake } = self;
-        let mut reading = Reading { now, life, input, at: 0, wanted: 0, requests };
+        let mut reading = Reading { now, life, input, at: 0, wanted: 0, n_listed: 0, requests };
         let step = loop {
             if let Some(step) = reading.step(handshake) {
                 break step;
@@ -236,6 +238,8 @@ struct Reading<'a> {
     /// Bytes consumed.
     at: usize,
     wanted: usize,
+    /// Names that the requests list.
+    n_listed: usize,
     requests: &'a mut Vec<Request>,
 }
 
@@ -251,7 +255,10 @@ impl<'a> Reading<'a> {
                 self.at = self.input.len();
                 return Some(Step::More);
             }
-            Phase::Running if self.requests.len() >= REQUESTS_PER_READ_MAX => {
+            Phase::Running
+                if self.requests.len() >= REQUESTS_PER_READ_MAX
+                    || self.n_listed >= LISTED_PER_READ_MAX =>
+            {
                 return Some(Step::Again);
             }
             Phase::PeerProperties
@@ -305,7 +312,10 @@ impl<'a> Reading<'a> {
         match self.life.phase {
             Phase::Running => {
                 let kind = match error {
-                    WireError::FrameTooLarge { .. } => ErrorKind::FrameError,
+                    WireError::FrameTooLarge { .. }
+                    | WireError::Command { error: FieldError::TooMany { .. }, .. } => {
+                        ErrorKind::FrameError
+                    }
                     WireError::ShortFrame
                     | WireError::UnknownCommand(_)
                     | WireError::Command { .. } => ErrorKind::CommandInvalid,

@@ -11,6 +11,14 @@ pub enum FieldError {
     /// The bytes end before the value does, or cannot hold as many elements as a list announces.
     #[error("the data ends before the field does")]
     Truncated,
+    /// A list of more elements than are ever taken; noticed before any of them is looked at.
+    #[error("a list of {n}, at most {n_max} are allowed")]
+    TooMany {
+        /// Elements, as the list announces.
+        n: u32,
+        /// As many are taken.
+        n_max: u32,
+    },
     /// There are bytes after the last field.
     #[error("there is data after the last field")]
     TrailingBytes,
@@ -65,7 +73,10 @@ impl WireError {
     /// Test: `errors_name_the_command_and_the_closing_code`.
     pub const fn response_code(&self) -> ResponseCode {
         match self {
-            Self::FrameTooLarge { .. } => ResponseCode::FRAME_TOO_LARGE,
+            Self::FrameTooLarge { .. }
+            | Self::Command { error: FieldError::TooMany { .. }, .. } => {
+                ResponseCode::FRAME_TOO_LARGE
+            }
             Self::ShortFrame | Self::UnknownCommand(_) | Self::Command { .. } => {
                 ResponseCode::UNKNOWN_FRAME
             }

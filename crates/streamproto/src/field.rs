@@ -3,12 +3,14 @@
 
 use crate::error::FieldError;
 use crate::response_code::ResponseCode;
-use crate::spec::{BYTES_MAX, STRING_BYTES_MAX};
+use crate::spec::{BYTES_MAX, STRING_BYTES_MAX, STRINGS_MAX};
 
 /// A value of the wire, looking into the bytes it came in.
 pub trait Field<'a>: Sized {
     /// The fewest bytes a value takes, at least one in a list: as many elements fit.
     const BYTES_MIN: usize;
+    /// The most elements of a list.
+    const LISTED_MAX: u32 = u32::MAX;
 
     /// Takes the value from the front of `input`.
     ///
@@ -38,6 +40,18 @@ pub(crate) fn take_array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], F
     let (head, tail) = input.split_first_chunk::<N>().ok_or(FieldError::Truncated)?;
     *input = tail;
     Ok(*head)
+}
+
+/// The least of limits; none of none.
+pub(crate) const fn least(mut limits: &[u32]) -> u32 {
+    let mut least = u32::MAX;
+    while let [first, rest @ ..] = limits {
+        if *first < least {
+            least = *first;
+        }
+        limits = rest;
+    }
+    least
 }
 
 /// As many bytes as fit a length of four bytes: what is longer fits no frame and no chunk.
@@ -107,6 +121,7 @@ fn take_nullable<'a>(input: &mut &'a [u8], len: i32) -> Result<Option<&'a [u8]>,
 /// characters as it is written.
 impl<'a> Field<'a> for &'a str {
     const BYTES_MIN: usize = 2;
+    const LISTED_MAX: u32 = STRINGS_MAX;
 
     fn read(input: &mut &'a [u8]) -> Result<Self, FieldError> {
         let len = i16::read(input)?;
@@ -187,6 +202,9 @@ macro_rules! record {
 
         impl<$a> $crate::field::Field<$a> for $name $(<$lt>)? {
             const BYTES_MIN: usize = 0 $(+ <$type as $crate::field::Field<$a>>::BYTES_MIN)*;
+            const LISTED_MAX: u32 = $crate::field::least(&[
+                $(<$type as $crate::field::Field<$a>>::LISTED_MAX),*
+            ]);
 
             #[inline]
             #[allow(unused_variables, reason = "some records have no fields")]

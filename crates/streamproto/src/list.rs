@@ -78,6 +78,9 @@ impl<'a, T: Field<'a> + Copy> Field<'a> for List<'a, T> {
     fn read(input: &mut &'a [u8]) -> Result<Self, FieldError> {
         const { assert!(T::BYTES_MIN > 0, "elements of no bytes could be any number") };
         let n = u32::read(input)?;
+        if n > T::LISTED_MAX {
+            return Err(FieldError::TooMany { n, n_max: T::LISTED_MAX });
+        }
         let bytes = Self::read_elements(input, n)?;
         Ok(Self { elements: Elements::Encoded { n, bytes } })
     }

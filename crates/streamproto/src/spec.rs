@@ -18,6 +18,8 @@ pub const HEARTBEAT_DEFAULT_SECS: u32 = 60;
 pub const RESPONSE_BIT: u16 = 0x8000;
 /// The longest string: its length is an int16 (clause "Types").
 pub const STRING_BYTES_MAX: usize = 0x7FFF;
+/// The most elements of a list of strings, or of records with strings; RabbitMQ's limit is the frame.
+pub const STRINGS_MAX: u32 = 16_384;
 /// The longest `bytes`, and the longest message: their lengths have 31 bits.
 pub const BYTES_MAX: usize = 0x7FFF_FFFF;
 /// The longest name of a publisher or consumer. COMPAT: the reference says 256 characters, but the

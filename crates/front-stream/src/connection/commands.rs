@@ -20,8 +20,6 @@ const PUBLISH_HEAD_BYTES: usize = 4 + 1 + 4;
 const PROPERTIES_MAX: usize = 1_024;
 /// Their bytes, which subscriptions keep.
 const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
-/// Partitions, or keys, of a super stream; the broker's own limit is lower.
-const PARTITIONS_MAX: usize = 65_535;
 
 /// The commands that clients may send in each of these versions. COMPAT: RabbitMQ names those alone.
 const TOLD_VERSIONS: [Key; 20] = [
@@ -56,6 +54,7 @@ impl Reading<'_> {
         command: &ToServer<'_>,
         frame_bytes: usize,
     ) -> Option<Step> {
+        self.n_listed += n_listed(command);
         match command {
             ToServer::Publish(publish) => {
                 let n = publish.messages.len();
@@ -143,24 +142,32 @@ impl Reading<'_> {
     }
 }
 
+/// The names that a request lists for the broker to look at.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others list none")]
+fn n_listed(command: &ToServer<'_>) -> usize {
+    match command {
+        ToServer::Metadata(it) => it.streams.len(),
+        ToServer::CreateSuperStream(it) => it.partitions.len() + it.binding_keys.len(),
+        _ => 0,
+    }
+}
+
 /// The request, if it lists more than is ever taken.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others list nothing that is kept")]
 fn too_much(command: &ToServer<'_>) -> Option<Asked> {
-    let (key, correlation_id, properties, n_partitions) = match command {
-        ToServer::Subscribe(it) => (Key::Subscribe, it.correlation_id, it.properties.0, 0),
+    let (key, correlation_id, properties) = match command {
+        ToServer::Subscribe(it) => (Key::Subscribe, it.correlation_id, it.properties.0),
         ToServer::ResolveOffsetSpec(it) => {
-            (Key::ResolveOffsetSpec, it.correlation_id, it.properties.0, 0)
+            (Key::ResolveOffsetSpec, it.correlation_id, it.properties.0)
         }
-        ToServer::Create(it) => (Key::Create, it.correlation_id, it.arguments, 0),
+        ToServer::Create(it) => (Key::Create, it.correlation_id, it.arguments),
         ToServer::CreateSuperStream(it) => {
-            let n_partitions = it.partitions.len().max(it.binding_keys.len());
-            (Key::CreateSuperStream, it.correlation_id, it.arguments, n_partitions)
+            (Key::CreateSuperStream, it.correlation_id, it.arguments)
         }
         _ => return None,
     };
-    let is_too_much = properties.len() > PROPERTIES_MAX
-        || properties.n_bytes() > PROPERTIES_BYTES_MAX
-        || n_partitions > PARTITIONS_MAX;
+    let is_too_much =
+        properties.len() > PROPERTIES_MAX || properties.n_bytes() > PROPERTIES_BYTES_MAX;
     is_too_much.then_some(Asked { key, correlation_id })
 }
 

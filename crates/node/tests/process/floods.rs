@@ -80,7 +80,7 @@ fn super_streams_of_many_partitions_come_and_go_as_a_whole() {
     });
     let before = n_there(&node);
     assert_eq!(create(&mut client, PARTITIONS + 1), code(Key::CreateSuperStream, 5, refused));
-    assert_eq!(create(&mut client, 50_000), code(Key::CreateSuperStream, 5, refused));
+    assert_eq!(create(&mut client, 16_384), code(Key::CreateSuperStream, 5, refused));
     let too_many = (PARTITIONS + 1).to_string();
     let told = node.ctl_refused(&["add_super_stream", "sx", "--partitions", &too_many]);
     assert!(told.contains("must not exceed 1000"), "{told}");
@@ -94,24 +94,37 @@ fn super_streams_of_many_partitions_come_and_go_as_a_whole() {
 
 #[test]
 fn what_names_very_many_streams_is_worked_off_in_slices() {
-    const CLIENTS: usize = 2;
-    const NAMES: usize = 300_000;
+    const CLIENTS: usize = 8;
+    const FRAMES: usize = 6;
     let node = Node::start(&[]);
-    let streams = vec!["x"; NAMES];
-    let metadata = bytes(&Metadata { correlation_id: 5, streams: List::of(&streams) });
+    let frame = |n| bytes(&Metadata { correlation_id: 5, streams: List::of(&vec!["x"; n]) });
+    let (metadata, beyond) = (frame(16_384), frame(300_000));
     beside(&node, "frames of metadata with very many names", || {
         let clients = [(); CLIENTS].map(|()| Client::open(node.stream_address(), "/"));
         std::thread::scope(|scope| {
             for mut client in clients {
                 let metadata = &metadata;
                 scope.spawn(move || {
-                    client.socket.write_all(metadata).unwrap();
-                    let answer = client.try_frame().expect("an answer");
-                    // Key, version, correlation id; no broker, since there is no stream.
-                    assert_eq!(answer[8..16], [0, 0, 0, 0, 0, 4, 147, 224]);
+                    let mut writer = client.socket.try_clone().unwrap();
+                    let frames = metadata.repeat(FRAMES);
+                    let writing = std::thread::spawn(move || writer.write_all(&frames));
+                    for _ in 0..FRAMES {
+                        let answer = client.try_frame().expect("an answer");
+                        // Key, version, correlation id; no broker, since there is no stream.
+                        assert_eq!(answer[8..16], [0, 0, 0, 0, 0, 0, 0x40, 0]);
+                    }
+                    writing.join().unwrap().unwrap();
                 });
             }
         });
+        // More than are taken.
+        for _ in 0..CLIENTS * FRAMES {
+            let mut client = Client::open(node.stream_address(), "/");
+            client.socket.write_all(&beyond).unwrap();
+            let told = client.hears();
+            assert!(told.contains("Close") && told.contains("ResponseCode(14)"), "{told}");
+            assert!(told.contains("a list of 300000, at most 16384 are allowed"), "{told}");
+        }
     });
     node.stop();
 }
@@ -141,7 +154,7 @@ fn floods_of_every_request_of_the_stream_protocol_are_worked_off_in_slices() {
     assert_eq!(create(&mut owner, 200), code(Key::CreateSuperStream, 5, ResponseCode::OK));
     let (correlation_id, stream, reference) = (7, "s", "r");
     let properties = vec![Property { key: "filter.a", value: "v" }; 1_000];
-    let too_many = vec![Property { key: "filter.a", value: "v" }; 60_000];
+    let too_many = vec![Property { key: "filter.a", value: "v" }; 16_000];
     let versions = vec![CommandVersions { key: 1, min_version: 1, max_version: 1 }; 100_000];
     let offset = OffsetSpec::First;
     let publisher = DeclarePublisher { correlation_id, publisher_id: 1, reference, stream };

@@ -67,7 +67,14 @@ fn every_field_has_its_domain() {
 #[test]
 fn an_array_that_cannot_fit_is_refused_by_its_count() {
     assert_eq!(field_error("0002 0001 05 ffffffff"), FieldError::Truncated);
-    assert_eq!(field_error("000f 0001 00000001 80000000 0000 0000"), FieldError::Truncated);
+    let frame = bytes("000f 0001 00000001 00004001 0000 0000");
+    let error = ToServer::decode(&frame).expect_err("more names than are taken");
+    assert_eq!(error.response_code(), ResponseCode::FRAME_TOO_LARGE);
+    assert_eq!(
+        error.to_string(),
+        "cannot decode Metadata, version 1: a list of 16385, at most 16384 are allowed"
+    );
+    assert_eq!(field_error("000f 0001 00000001 00004000 0000 0000"), FieldError::Truncated);
     assert_eq!(field_error("000f 0001 00000001 00000001 0000 0000"), FieldError::TrailingBytes);
 }
 

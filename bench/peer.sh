@@ -58,9 +58,15 @@ use_release() {
     pid_file=$dir/pid
 }
 
-# Runs something where the release is installed.
+# Runs something where the release is installed. There it has /proc too, without which the management plugin does
+# not start; the mount is that of the process alone, and goes with it.
 within() {
-    if [ "$release" = 4 ]; then chroot "$root" "$@"; else "$@"; fi
+    if [ "$release" = 4 ]; then
+        # shellcheck disable=SC2016
+        unshare --mount sh -c 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
+    else
+        "$@"
+    fi
 }
 
 # The system's packages, or those of testing in a directory of their own.

@@ -1,6 +1,7 @@
 //! The broker of one node: definitions, queues, connections, and the log they share.
 
 mod changes;
+mod emptying;
 mod events;
 mod exchanges;
 mod upkeep;
@@ -8,6 +9,7 @@ mod upkeep;
 pub(crate) use changes::BY_OPERATOR;
 pub(crate) use changes::ChangeError;
 pub use changes::Changes;
+pub use emptying::HalfEmptied;
 pub(crate) use events::EventHeaders;
 use events::EventLog;
 pub use events::{Event, Events};

@@ -485,21 +485,22 @@ impl ControlPlane {
     }
 
     /// Takes a slice of the bindings out that a command is about to remove with what it deletes; none if they
-    /// are few. The first slice begins what [`Self::end_unbinding`] ends: until then definitions are not
-    /// written down.
-    pub(crate) fn unbind_slice(&self, command: &Command, is_first: bool) -> Vec<Removed> {
+    /// are few. The first slice begins the [`Unbinding`].
+    pub(crate) fn unbind_slice<'p>(
+        &'p self,
+        command: &Command,
+        unbinding: &mut Option<Unbinding<'p>>,
+    ) -> Vec<Removed> {
         let mut definitions = stdx::lock(&self.definitions);
         let removed = definitions.meta.unbind_some(command, SLICE);
         if !removed.is_empty() {
-            definitions.n_unbinding += usize::from(is_first);
+            unbinding.get_or_insert_with(|| {
+                definitions.n_unbinding += 1;
+                Unbinding(self)
+            });
             self.publish(&definitions);
         }
         removed
-    }
-
-    /// A deletion that went in slices is logged, or refused.
-    pub(crate) fn end_unbinding(&self) {
-        stdx::lock(&self.definitions).n_unbinding -= 1;
     }
 
     /// Queues whose version is not the one they should have.
@@ -519,6 +520,17 @@ impl ControlPlane {
 
     fn storage(&self) -> &Storage {
         &self.services.storage
+    }
+}
+
+/// A deletion whose bindings go in slices. Until it is logged, or refused, or nobody is left who would do so,
+/// definitions are not written down.
+#[derive(Debug)]
+pub(crate) struct Unbinding<'p>(&'p ControlPlane);
+
+impl Drop for Unbinding<'_> {
+    fn drop(&mut self) {
+        stdx::lock(&self.0.definitions).n_unbinding -= 1;
     }
 }
 

@@ -36,7 +36,7 @@ mod undoing;
 
 pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
-pub use crate::broker::{Broker, Changes, Event, Events};
+pub use crate::broker::{Broker, Changes, Event, Events, HalfEmptied};
 pub use crate::browse::{Browser, LookAt, LookFrom, LookedAt, end_of, holders};
 pub use crate::connections::{
     ByRoute, ChannelCounters, Connection, Connections, Deliveries, ExchangeCounts, Identity,

@@ -158,6 +158,7 @@ impl Refusal {
                 Self::of_status(StatusCode::PRECONDITION_FAILED, "precondition_failed", text)
             }
             Kind::Refused => Self::not_authorised(refused.text),
+            Kind::Ended => Self::unavailable(refused.text),
             Kind::BadRequest
             | Kind::OtherNode
             | Kind::UserExists

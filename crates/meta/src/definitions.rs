@@ -14,7 +14,7 @@ mod tests;
 
 pub use changes::{ObjectChange, object_changes};
 pub use export::{Document, Origin, export, export_vhost, policy, user, user_limits, vhost_limits};
-pub use import::{Import, ImportError, ImportErrors, ImportRules, Step, import};
+pub use import::{GoesOn, Import, ImportError, ImportErrors, ImportRules, Step, import};
 pub use table::{from_json as table_from_json, is_flat, to_json as table_to_json};
 
 use sha2::{Digest, Sha256};

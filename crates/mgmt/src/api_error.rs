@@ -45,6 +45,8 @@ stdx::named! {
         Refused = "refused",
         /// A value that is not allowed.
         Invalid = "invalid",
+        /// It has ended before its end: whoever wanted it has gone, or the node is stopping.
+        Ended = "ended",
     }
 }
 

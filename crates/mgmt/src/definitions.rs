@@ -10,7 +10,8 @@ pub use limits::{
 
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use crate::{Management, PasswordRule, off_sockets, salt};
+use crate::{EndOfChange, Management, PasswordRule, off_sockets, salt};
+use broker::HalfEmptied;
 use meta::{
     ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, Pattern, PolicyScope,
     PolicySpec, QueueKind, Salt, State, Vhost, VhostMetadata,
@@ -344,13 +345,31 @@ fn refused(is_policy: bool, error: MetaError) -> ApiError {
     }
 }
 
+/// Nobody may hear it but the log.
+fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptied) -> ApiError {
+    let text = format!(
+        "{n_deleted} exchanges and queues of the virtual host '{vhost}' are deleted, {n_left} are left: {why}"
+    );
+    tracing::warn!("{text}");
+    ApiError::new(Kind::Ended, text)
+}
+
 impl Management {
-    /// Makes a change.
+    /// Makes a change. One of very many things goes in slices, and is asked by `end` whether it is to go on.
     ///
     /// # Errors
-    /// Why it is refused.
-    pub async fn define(&self, change: Define, request: &Request) -> Result<(), ApiError> {
+    /// Why it is refused, or how far it came.
+    pub async fn define(
+        &self,
+        change: Define,
+        request: &Request,
+        end: EndOfChange<'_>,
+    ) -> Result<(), ApiError> {
         for command in self.commands(&self.broker.view().meta, change, request)? {
+            if let Command::DeleteVhost { vhost } = &command {
+                let emptied = self.broker.changes().empty_vhost(vhost, end).await;
+                emptied.map_err(|half| half_emptied(vhost, half))?;
+            }
             let is_policy = matches!(command, Command::SetPolicy { .. });
             let applied = self.broker.apply_definition(command).await;
             applied.map_err(|error| refused(is_policy, error))?;

@@ -3,7 +3,9 @@
 use crate::api_error::{ApiError, Kind};
 use crate::{Management, salt};
 use broker::{Broker, View};
-use meta::definitions::{Document, FINGERPRINT_PARAMETER, Import, ImportRules, Origin, Step};
+use meta::definitions::{
+    Document, FINGERPRINT_PARAMETER, GoesOn, Import, ImportRules, Origin, Step,
+};
 use meta::{Command, HashAlgorithm, Json, MetaError, Name, State, definitions};
 use serde_json::Value;
 
@@ -37,8 +39,8 @@ pub struct ImportOptions<'a> {
     pub importer: Option<&'a str>,
 }
 
-/// The reason why an import is to end before its end, if there is one.
-pub type EndOfImport<'e> = &'e (dyn Fn() -> Option<&'static str> + Sync);
+/// The reason why an import, or another change of much, is to end before its end, if there is one.
+pub type EndOfChange<'e> = &'e (dyn Fn() -> Option<&'static str> + Sync);
 
 /// Imports documents, one after the other. Each is imported as a whole or, when something in it cannot
 /// be, not at all; but `end` is asked now and then whether it is to go on.
@@ -50,7 +52,7 @@ pub async fn import_definitions(
     broker: &Broker,
     documents: &[impl AsRef<[u8]> + Sync],
     options: ImportOptions<'_>,
-    end: EndOfImport<'_>,
+    end: EndOfChange<'_>,
 ) -> Result<Imported, (usize, String)> {
     let mut imported = Imported { n_changes: 0, warnings: Vec::new() };
     let fingerprint = definitions::fingerprint(documents.iter().map(AsRef::as_ref));
@@ -63,8 +65,8 @@ pub async fn import_definitions(
         }
     }
     for (at, document) in documents.iter().enumerate() {
-        let Import { steps, warnings, .. } =
-            plan(&broker.view().meta, document.as_ref(), options).map_err(|reason| (at, reason))?;
+        let planned = plan(&broker.view().meta, document.as_ref(), options, end);
+        let Import { steps, warnings, .. } = planned.map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
         let n_steps = steps.len();
@@ -92,7 +94,12 @@ pub async fn import_definitions(
     Ok(imported)
 }
 
-fn plan(state: &State, document: &[u8], options: ImportOptions<'_>) -> Result<Import, String> {
+fn plan(
+    state: &State,
+    document: &[u8],
+    options: ImportOptions<'_>,
+    end: EndOfChange<'_>,
+) -> Result<Import, String> {
     // COMPAT: an empty file defines nothing.
     let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
     let document = if document.trim_ascii().is_empty() { b"{}" } else { document };
@@ -105,8 +112,14 @@ fn plan(state: &State, document: &[u8], options: ImportOptions<'_>) -> Result<Im
     };
     let ImportOptions { into, hashing, is_strict, importer, .. } = options;
     let into = into.map(Name::from);
-    let rules = ImportRules { into: into.as_ref(), hashing, is_strict, importer };
-    definitions::import(state, document, rules, &mut fresh).map_err(|error| error.to_string())
+    let goes_on = || end().is_none();
+    let goes_on = Some(GoesOn(&goes_on));
+    let rules = ImportRules { into: into.as_ref(), hashing, is_strict, importer, goes_on };
+    let planned = definitions::import(state, document, rules, &mut fresh);
+    planned.map_err(|error| match end() {
+        Some(why) => format!("0 changes are made: {why}"),
+        None => error.to_string(),
+    })
 }
 
 /// Whether documents can be imported into an empty node.
@@ -119,7 +132,7 @@ pub fn check_definitions(
 ) -> Result<(), (usize, String)> {
     let mut state = State::new();
     for (at, document) in documents.iter().enumerate() {
-        let planned = plan(&state, document.as_ref(), options);
+        let planned = plan(&state, document.as_ref(), options, &|| None);
         state = planned.map_err(|reason| (at, reason))?.then;
     }
     Ok(())
@@ -161,10 +174,11 @@ pub fn foretell(
     management: &Management,
     document: &[u8],
     options: ImportOptions<'_>,
+    end: EndOfChange<'_>,
 ) -> Result<Import, ApiError> {
     let options = ImportOptions { hashing: management.hashing, ..options };
-    let planned = plan(&management.broker.view().meta, document, options);
-    planned.map_err(|reason| ApiError::new(Kind::Invalid, reason))
+    let planned = plan(&management.broker.view().meta, document, options, end);
+    planned.map_err(|reason| ApiError::new(kind_of_end(end), reason))
 }
 
 /// Imports a document.
@@ -175,7 +189,7 @@ pub async fn import(
     management: &Management,
     document: &[u8],
     options: ImportOptions<'_>,
-    end: EndOfImport<'_>,
+    end: EndOfChange<'_>,
 ) -> Result<Imported, ApiError> {
     let options = ImportOptions { hashing: management.hashing, ..options };
     let imported = import_definitions(&management.broker, &[document], options, end).await;
@@ -183,11 +197,15 @@ pub async fn import(
         if end().is_some() {
             tracing::warn!("import of definitions: {reason}");
         }
-        ApiError::new(Kind::Invalid, reason)
+        ApiError::new(kind_of_end(end), reason)
     })?;
     for warning in &warnings {
         tracing::warn!("import of definitions: {warning}");
     }
     tracing::info!("import of definitions: {n_changes} changes");
     Ok(Imported { n_changes, warnings })
+}
+
+fn kind_of_end(end: EndOfChange<'_>) -> Kind {
+    if end().is_some() { Kind::Ended } else { Kind::Invalid }
 }

@@ -32,7 +32,7 @@ pub use audit::{Operator, note};
 pub use certificates::reload_certificates;
 pub use definitions::{Commands, Define, Present};
 pub use definitions_io::{
-    DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
+    DOCUMENT_BYTES_MAX, EndOfChange, ImportOptions, Imported, check_definitions, import_definitions,
 };
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};

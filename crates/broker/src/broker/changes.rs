@@ -2,7 +2,7 @@
 
 use super::Broker;
 use super::exchanges::{declaration_of, give_history};
-use crate::control_plane::{Changed, Effect, NewStreams};
+use crate::control_plane::{Changed, Effect, NewStreams, Unbinding};
 use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
 use confirm::LogFailed;
@@ -98,12 +98,21 @@ impl Changes<'_> {
         command: &Command,
         by: &str,
     ) -> Result<Done, ChangeError> {
-        let mut slices = Slices::default();
-        let is_unbinding = self.unbind_in_slices(command, by, &mut slices).await;
+        let (done, upto) = self.apply_in_slices(command, by, &mut Slices::default()).await?;
+        confirm::durable(&self.0.classic.storage().wal, upto).await?;
+        Ok(done)
+    }
+
+    /// The same, durable when the log is so up to what is returned.
+    pub(super) async fn apply_in_slices(
+        &self,
+        command: &Command,
+        by: &str,
+        slices: &mut Slices,
+    ) -> Result<(Done, Lsn), MetaError> {
+        let unbinding = self.unbind_in_slices(command, by, slices).await;
         let changed = self.0.control_plane.submit(command);
-        if is_unbinding {
-            self.0.control_plane.end_unbinding();
-        }
+        drop(unbinding);
         let mut changed = changed?;
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
@@ -114,8 +123,7 @@ impl Changes<'_> {
             slices.give_way().await;
             (_, upto, left) = self.reshard(left);
         }
-        confirm::durable(&self.0.classic.storage().wal, upto).await?;
-        Ok(done)
+        Ok((done, upto))
     }
 
     /// Makes the changes that `plan` names as one: all of them or, after a crash too, none. `by` is the user
@@ -125,21 +133,21 @@ impl Changes<'_> {
         by: &str,
         plan: impl Fn(&State) -> Result<Vec<Command>, E>,
     ) -> Result<Result<(), E>, LogFailed> {
-        let (mut slices, mut n_unbinding) = (Slices::default(), 0);
+        let (mut slices, mut unbinding) = (Slices::default(), Vec::new());
         // Whatever is wrong with it is found again.
         let planned = plan(&self.0.view().meta).unwrap_or_default();
         for command in &planned {
-            n_unbinding += usize::from(self.unbind_in_slices(command, by, &mut slices).await);
+            unbinding.extend(self.unbind_in_slices(command, by, &mut slices).await);
         }
         let changed = match self.make_streams(&planned, &mut slices).await {
             // Of what was taken out in slices another plan would know nothing.
-            Ok(streams) if n_unbinding > 0 => {
+            Ok(streams) if !unbinding.is_empty() => {
                 self.0.control_plane.submit_together(|_| Ok(planned), streams)
             }
             Ok(streams) => self.0.control_plane.submit_together(plan, streams),
             Err(error) => Err(error.into()),
         };
-        (0..n_unbinding).for_each(|_| self.0.control_plane.end_unbinding());
+        drop(unbinding);
         let mut changed = match changed {
             Ok(changed) => changed,
             Err(error) => return Ok(Err(error)),
@@ -323,16 +331,20 @@ impl Changes<'_> {
     }
 
     /// Takes the bindings of what a command is about to delete out in slices, until there are few.
-    /// True if there were many: until the command has been carried out, definitions are not written
-    /// down. A node that ends before that finds all of them in its log.
-    async fn unbind_in_slices(&self, command: &Command, by: &str, slices: &mut Slices) -> bool {
-        let mut is_unbinding = false;
+    /// If there were many, the result is to be kept until the command has been carried out. A node that ends
+    /// before that finds all of them in its log.
+    async fn unbind_in_slices(
+        &self,
+        command: &Command,
+        by: &str,
+        slices: &mut Slices,
+    ) -> Option<Unbinding<'_>> {
+        let mut unbinding = None;
         loop {
-            let removed = self.0.control_plane.unbind_slice(command, !is_unbinding);
+            let removed = self.0.control_plane.unbind_slice(command, &mut unbinding);
             if removed.is_empty() {
-                return is_unbinding;
+                return unbinding;
             }
-            is_unbinding = true;
             self.0.events().removed(&removed, by);
             slices.did(removed.len()).await;
         }

@@ -122,9 +122,12 @@ impl Keeping {
         TakenAway { n_messages, undo: self.end(n_left_out) }
     }
 
-    /// Writes the messages of a queue down that is to be deleted, those that were not before.
-    pub fn keep(&mut self) {
-        while let Some(portion) = self.next_portion() {
+    /// Writes the messages of a queue down that is to be deleted, those that were not before, for as long as
+    /// it `goes_on`.
+    pub fn keep(&mut self, goes_on: &dyn Fn() -> bool) {
+        while goes_on()
+            && let Some(portion) = self.next_portion()
+        {
             let put = self.put(&portion);
             self.or_full(put);
         }

@@ -123,10 +123,10 @@ fn take(disk: &MemoryDisk, broker: &Arc<Broker>, way: Way) -> Option<TakenAway> 
         }
         Way::Delete => {
             let mut keeping = begin(Taking::Delete);
-            keeping.keep();
+            keeping.keep(&|| true);
             let conditions = DeleteConditions { if_unused: false, if_empty: false };
             let n_messages = broker.operations().begin_delete(&queue, conditions).ok()?;
-            keeping.keep();
+            keeping.keep(&|| true);
             unless_dead(disk, broker.operations().end_delete(&queue, "me"))?;
             return Some(TakenAway { n_messages, undo: keeping.end_delete(n_messages) });
         }

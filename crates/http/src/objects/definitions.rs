@@ -36,8 +36,8 @@ pub(crate) fn export(call: &Call) -> Outcome {
 pub(crate) fn explain(call: &Call) -> Outcome {
     let document = checked_document(call)?;
     let address = call.address();
-    let planned =
-        definitions_io::foretell(&call.api.management, document, options(call, &address))?;
+    let (options, end) = (options(call, &address), || call.course.end());
+    let planned = definitions_io::foretell(&call.api.management, document, options, &end)?;
     let (now, steps) = (call.view(), &planned.steps);
     let (n, changes) = object_changes(&now.meta, &planned.then, steps, CHANGES_MAX);
     let change =
@@ -52,13 +52,9 @@ pub(crate) fn explain(call: &Call) -> Outcome {
 pub(crate) async fn import(call: &Call) -> Outcome {
     let (document, address) = (checked_document(call)?, call.address());
     let options = options(call, &address);
-    let course = call.course.clone();
-    let end = move || course.end();
+    let end = || call.course.end();
     let imported = definitions_io::import(&call.api.management, document, options, &end).await;
-    let Imported { n_changes, warnings } = imported.map_err(|refused| match call.course.end() {
-        Some(_) => Refusal::unavailable(refused.text),
-        None => refused.into(),
-    })?;
+    let Imported { n_changes, warnings } = imported?;
     Ok(match call.caller.is_local() {
         true => Answer::Json(json!({"changes": n_changes, "warnings": warnings})),
         false => Answer::Warned(warnings),

@@ -3,6 +3,7 @@
 use super::{permitted, put_field, queues};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
+use crate::course::Course;
 use crate::jobs::{Job, JobState};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
@@ -167,21 +168,26 @@ async fn delete(
         return Ok(None);
     }
     let broker = &call.api.management.broker;
-    let keep = |mut keeping: Keeping| {
+    let keep = |mut keeping: Keeping, course: Course| {
         blocking(move || {
-            keeping.keep();
+            keeping.keep(&|| course.end().is_none());
             keeping
         })
     };
     let (begun, of, by) = (Arc::clone(broker), queue.clone(), call.caller.user.clone());
     let keeping = blocking(move || Keeping::begin(&begun, &of, Taking::Delete, &by)).await?;
-    let keeping = keep(keeping).await?;
+    let keeping = keep(keeping, call.course.clone()).await?;
+    if let Err(refusal) = call.course.check() {
+        blocking(move || keeping.take_back()).await?;
+        return Err(refusal);
+    }
     let Ok(n_messages) = broker.operations().begin_delete(&queue, conditions) else {
         blocking(move || keeping.take_back()).await?;
         return Ok(None);
     };
     let stat = queue.stat();
-    let keeping = keep(keeping).await;
+    // Only what came since: it is deleted now, whoever waits for it.
+    let keeping = keep(keeping, Course::default()).await;
     broker.operations().end_delete(&queue, &call.caller.user).await;
     let keeping = keeping?;
     let undo = blocking(move || keeping.end_delete(stat.n_ready + stat.n_unacked)).await?;

@@ -85,7 +85,8 @@ impl Route {
             Run::Read(read) => return read(call),
             Run::Change(change) | Run::Quiet(change) => change(call).await?,
             Run::Define(define) => {
-                let defined = management.define(define, &request.clone()?).await;
+                let end = || call.course.end();
+                let defined = management.define(define, &request.clone()?, &end).await;
                 defined.map_err(|refused| self.refusal(call, refused))?;
                 Answer::NoContent
             }

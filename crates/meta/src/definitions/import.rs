@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use routing::Name;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::fmt;
+use std::ops::ControlFlow;
 use stdx::{Now, words};
 use thiserror::Error;
 
@@ -103,6 +104,18 @@ pub struct ImportRules<'r> {
     pub is_strict: bool,
     /// The user who gets all permissions in virtual hosts that are made.
     pub importer: Option<&'r str>,
+    /// Asked before each object whether to go on: a long document takes its time.
+    pub goes_on: Option<GoesOn<'r>>,
+}
+
+/// Whether work is to go on.
+#[derive(Clone, Copy)]
+pub struct GoesOn<'r>(pub &'r dyn Fn() -> bool);
+
+impl fmt::Debug for GoesOn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GoesOn")
+    }
 }
 
 impl ImportError {
@@ -187,8 +200,8 @@ impl<'d> Visitor<'d> for PartsVisitor {
     }
 }
 
-/// The objects of a list, each seen as it is read.
-struct Objects<'s>(&'s mut dyn FnMut(&RawValue));
+/// The objects of a list, each seen as it is read, until it is said that there is an end.
+struct Objects<'s>(&'s mut dyn FnMut(&RawValue) -> ControlFlow<()>);
 
 impl<'d> Visitor<'d> for Objects<'_> {
     type Value = ();
@@ -203,7 +216,9 @@ impl<'d> Visitor<'d> for Objects<'_> {
 
     fn visit_seq<A: SeqAccess<'d>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(object) = list.next_element::<&RawValue>()? {
-            (self.0)(object);
+            if (self.0)(object).is_break() {
+                return Err(A::Error::custom(ENDED));
+            }
         }
         Ok(())
     }
@@ -260,6 +275,8 @@ pub(super) struct Importer<'i> {
     unknown: BTreeSet<String>,
 }
 
+/// The reason when nobody wants a document any more.
+const ENDED: &str = "the import has ended before its end";
 /// Levels of lists and objects in an object of a document.
 const DEPTH_MAX: usize = 64;
 
@@ -279,12 +296,23 @@ impl Importer<'_> {
                 }
                 continue;
             }
+            let goes_on = self.rules.goes_on;
+            let mut is_ended = false;
             let mut see = |object: &RawValue| {
+                is_ended = goes_on.is_some_and(|it| !(it.0)());
+                if is_ended {
+                    return ControlFlow::Break(());
+                }
                 let taken = self.object((list, known), object, &mut limits);
                 taken.unwrap_or_else(|error| errors.add(error));
+                ControlFlow::Continue(())
             };
             let mut json = serde_json::Deserializer::from_str(objects.get());
-            if json.deserialize_any(Objects(&mut see)).is_err() {
+            let read = json.deserialize_any(Objects(&mut see));
+            if is_ended {
+                return errors.add(ImportError::new(list, ENDED));
+            }
+            if read.is_err() {
                 errors.add(ImportError::new(list, "it is not a list"));
             }
         }

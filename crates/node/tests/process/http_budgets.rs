@@ -308,6 +308,50 @@ fn imports_of_definitions_end_when_nobody_waits_for_them() {
     api.0.stop();
 }
 
+/// A virtual host with very many queues goes in slices. Whatever ends that, the rest can be deleted later.
+#[test]
+fn a_virtual_host_of_many_queues_is_deleted_beside_others() {
+    const N: usize = 10_000;
+    let mut api = Api::start();
+    api.expect(201, "PUT /vhosts/much", "{}");
+    let queue = |n| json!({"name": format!("q{n}"), "durable": true});
+    let exchange = |n| json!({"name": format!("x{n}"), "type": "fanout", "durable": true});
+    let binding = |n| json!({"source": "x1", "destination": format!("q{n}"), "destination_type": "queue", "routing_key": ""});
+    let document = json!({
+        "queues": (0..N).map(queue).collect::<Value>(),
+        "exchanges": (0..50).map(exchange).collect::<Value>(),
+        "bindings": (0..N / 2).map(binding).collect::<Value>(),
+    });
+    api.expect(204, "POST /definitions/much", &document.to_string());
+    let n_left = |api: &Api| {
+        let page = api.expect(200, "GET /queues/much?page=1&page_size=1&columns=name", "");
+        page["total_count"].as_u64().unwrap()
+    };
+    let delete = |api: &Api, n: u64| {
+        let socket = begin(api.0.http_address(), "guest", "DELETE /vhosts/much", Some(0));
+        wait_until("queues are deleted", || n_left(api) < n);
+        socket
+    };
+    let bystander = Bystander::watch(api.0.address());
+    drop(delete(&api, N as u64));
+    api.0.expect_logged(1, "are left: the client has gone");
+    let n = n_left(&api);
+    assert!(n > 0, "it ended before its end");
+    bystander.expect_no_wait("a virtual host that is half deleted");
+    let socket = delete(&api, n);
+    api.0.end_well();
+    assert!(api.0.log().contains("are left: the node is stopping"), "how far it came is told");
+    drop(socket);
+    api.0.start_again();
+    let left = n_left(&api);
+    assert!(left > 0 && left < n, "{left} of {n}");
+    let bystander = Bystander::watch(api.0.address());
+    api.expect(204, "DELETE /vhosts/much", "");
+    bystander.expect_no_wait("the deletion of a virtual host");
+    api.expect(404, "GET /vhosts/much", "");
+    api.0.stop();
+}
+
 /// Who lists without end waits for itself.
 #[test]
 fn loops_of_lists_take_turns_with_others() {

@@ -86,6 +86,12 @@ impl Server {
         Arc::clone(&self.strangers.throttle)
     }
 
+    /// The bounds that it shares with other listeners.
+    #[must_use]
+    pub fn admission(&self) -> Arc<Admission> {
+        Arc::clone(&self.settings.admission)
+    }
+
     /// A server that accepts nothing yet.
     #[must_use]
     pub fn new(

@@ -149,8 +149,7 @@ async fn serve(
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
     let infos = listener_infos(&listeners, &http);
-    let admission = Admission::new(descriptors);
-    let server = server(config, &broker, Arc::clone(&admission), (clock, timers.clone()));
+    let server = server(config, &broker, Admission::new(descriptors), (clock, timers.clone()));
     let shared = (server.throttle(), clock);
     let control = Control::start((config, args), &broker, handles, (infos, started), shared)?;
     let told = Arc::clone(&manager);
@@ -162,7 +161,7 @@ async fn serve(
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
     }
-    let http_ending = http.start(control.api(), &server, admission);
+    let http_ending = http.start(control.api(), &server);
     manager.ready(&ready);
     let _pid_file = PidFile::write();
     let failure = tokio::select! {

@@ -1,7 +1,6 @@
 //! The listeners of the HTTP API and of Prometheus.
 
 use crate::config::{Config, HttpAddress, HttpListeners};
-use admission::Admission;
 use anyhow::Context as _;
 use http::{Api, Entrance, IsTold, Listener, PeerLine};
 use mgmt::ListenerInfo;
@@ -93,12 +92,8 @@ impl Listeners {
     }
 
     /// Serves them until told to end.
-    pub(super) fn start(
-        self,
-        api: Arc<Api>,
-        server: &Arc<Server>,
-        admission: Arc<Admission>,
-    ) -> Arc<Notify> {
+    pub(super) fn start(self, api: Arc<Api>, server: &Arc<Server>) -> Arc<Notify> {
+        let admission = server.admission();
         let server = Arc::clone(server);
         let is_told: IsTold = Arc::new(move |client, line| {
             let kind = match line {

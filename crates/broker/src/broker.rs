@@ -18,7 +18,7 @@ use crate::alarms::{Alarm, Alarms};
 use crate::connections::Connections;
 use crate::control_plane::{ControlPlane, Definitions, View};
 use crate::direct_reply_to::Replies;
-use crate::exchanges::Exchanges;
+use crate::exchanges::{Exchanges, NewlyDelaying};
 use crate::held::Holdings;
 use crate::interceptors::Interceptors;
 use crate::log_records;
@@ -94,7 +94,7 @@ impl Broker {
             names: NameSource::default(),
             event_log: EventLog::default(),
         });
-        broker.changes().keep_delayed_queues();
+        broker.changes().keep_delayed_queues(&NewlyDelaying::Any);
         broker.changes().keep_shards();
         broker
     }

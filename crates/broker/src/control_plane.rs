@@ -14,7 +14,7 @@ pub(crate) use effects::Effect;
 pub(crate) use new_streams::NewStreams;
 pub use snapshot::DEFINITIONS_FILE;
 
-use crate::exchanges::{Exchanges, StatefulExchanges};
+use crate::exchanges::{Exchanges, NewlyDelaying, StatefulExchanges};
 use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
@@ -344,9 +344,9 @@ impl ControlPlane {
     ) -> Changed<'c> {
         let new_queues = self.log(definitions, &made);
         let gone = self.follow(definitions, &made, new_queues);
-        let mut any_watched = false;
         for (command, outcome) in &made {
-            any_watched |= self.exchanges.follow(&definitions.meta, command, outcome);
+            let delaying = self.exchanges.follow(&definitions.meta, command, outcome);
+            effects.extend(delaying.map(Effect::KeepDelayedQueues));
         }
         let is_nothing = |done: &Done| {
             matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
@@ -356,9 +356,6 @@ impl ControlPlane {
         }
         // Behind it: nobody counts a queue twice who looks at what is gone before what is there.
         self.churn.note_ended(&gone);
-        if any_watched {
-            effects.push(Effect::KeepDelayedQueues);
-        }
         for (command, outcome) in &made {
             effects::of_outcome(command, outcome, &mut effects);
         }
@@ -369,7 +366,8 @@ impl ControlPlane {
     /// it are made.
     pub(crate) fn submit_first(&self, commands: &[Command]) -> Result<Vec<Effect>, MetaError> {
         let mut definitions = stdx::lock(&self.definitions);
-        let (mut to_log, mut effects) = (Vec::new(), vec![Effect::KeepDelayedQueues]);
+        let (mut to_log, mut effects) =
+            (Vec::new(), vec![Effect::KeepDelayedQueues(NewlyDelaying::Any)]);
         let result = commands.iter().try_for_each(|command| {
             let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
             effects::of_outcome(command, &outcome, &mut effects);

@@ -17,7 +17,6 @@ use dedup_window::Window;
 use history::History;
 use message::{MessageRef, OwnedMessage};
 use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed, State};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -149,24 +148,56 @@ impl WatchedExchange {
     }
 }
 
-type OfVhost = HashMap<Name, Arc<WatchedExchange>>;
+type OfVhost = imbl::OrdMap<Name, Arc<WatchedExchange>>;
 
-/// All watched exchanges as of some moment, by virtual host and name.
+/// All watched exchanges as of some moment, by virtual host and name. A clone is O(1).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StatefulExchanges(HashMap<Name, OfVhost>);
+pub(crate) struct StatefulExchanges {
+    by_vhost: imbl::OrdMap<Name, OfVhost>,
+    /// Those that keep something.
+    n_keeping: usize,
+}
 
 impl StatefulExchanges {
     pub(crate) fn get(&self, vhost: &str, exchange: &str) -> Option<&Arc<WatchedExchange>> {
-        self.0.get(vhost)?.get(exchange)
+        self.by_vhost.get(vhost)?.get(exchange)
     }
 
     /// Delaying exchanges by virtual host and name.
-    pub(crate) fn delaying(&self) -> impl Iterator<Item = (&Name, &Name, &WatchedExchange)> {
-        let all = self.0.iter().flat_map(|(vhost, exchanges)| {
-            exchanges.iter().map(move |(name, exchange)| (vhost, name, &**exchange))
-        });
-        all.filter(|(_, _, exchange)| exchange.settings.delays)
+    pub(crate) fn delaying(&self) -> impl Iterator<Item = (&Name, &Name)> {
+        let delaying = self.all().filter(|(_, _, exchange)| exchange.settings.delays);
+        delaying.map(|(vhost, name, _)| (vhost, name))
     }
+
+    /// All by virtual host and name.
+    fn all(&self) -> impl Iterator<Item = (&Name, &Name, &WatchedExchange)> {
+        self.by_vhost.iter().flat_map(|(vhost, exchanges)| {
+            exchanges.iter().map(move |(name, exchange)| (vhost, name, &**exchange))
+        })
+    }
+
+    fn insert(&mut self, vhost: &Name, name: &Name, exchange: Arc<WatchedExchange>) {
+        self.n_keeping += usize::from(exchange.takes_memory());
+        let before = self.by_vhost.entry(vhost.clone()).or_default().insert(name.clone(), exchange);
+        self.n_keeping -= usize::from(before.is_some_and(|it| it.takes_memory()));
+    }
+
+    fn remove(&mut self, vhost: &str, name: &str) {
+        let gone = self.by_vhost.get_mut(vhost).and_then(|it| it.remove(name));
+        self.n_keeping -= usize::from(gone.is_some_and(|it| it.takes_memory()));
+        if self.by_vhost.get(vhost).is_some_and(OfVhost::is_empty) {
+            self.by_vhost.remove(vhost);
+        }
+    }
+}
+
+/// Exchanges that may have begun to delay messages.
+#[derive(Debug)]
+pub(crate) enum NewlyDelaying {
+    /// The one of that name in a virtual host.
+    One(Name, Name),
+    /// Any.
+    Any,
 }
 
 /// The watched exchanges as definitions change.
@@ -207,18 +238,13 @@ impl Exchanges {
             for exchange in vhost.exchanges() {
                 let settings = vhost.policies.exchange_settings(exchange);
                 if settings.any() {
-                    let before = now.get(&vhost.name, &exchange.name);
-                    let after = match before {
+                    let name = &exchange.name;
+                    let after = match now.get(&vhost.name, name) {
                         Some(before) if before.settings == settings => Arc::clone(before),
                         Some(before) => Arc::new(before.with(settings)),
-                        None => Arc::new(WatchedExchange::new(
-                            &exchange.name,
-                            settings,
-                            &self.bytes_max,
-                        )),
+                        None => Arc::new(WatchedExchange::new(name, settings, &self.bytes_max)),
                     };
-                    let of_vhost = watched.0.entry(vhost.name.clone()).or_default();
-                    of_vhost.insert(exchange.name.clone(), after);
+                    watched.insert(&vhost.name, name, after);
                 }
             }
         }
@@ -226,26 +252,48 @@ impl Exchanges {
         *now = Arc::new(watched);
     }
 
-    /// Gives each exchange its share of memory.
+    /// Gives each exchange its share of memory, which halves now and then: all of them are looked at then.
     fn share_memory(&self, watched: &StatefulExchanges) {
-        let all = || watched.0.values().flat_map(HashMap::values);
-        let n = all().filter(|exchange| exchange.takes_memory()).count();
-        let share = (ALL_EXCHANGES_BYTES_MAX / n.max(1)).min(EXCHANGE_BYTES_MAX);
+        let n = watched.n_keeping.next_power_of_two();
+        let share = (ALL_EXCHANGES_BYTES_MAX / n).min(EXCHANGE_BYTES_MAX);
         if self.bytes_max.swap(share, Ordering::Relaxed) > share {
-            all().for_each(|exchange| exchange.shrink());
+            watched.all().for_each(|(_, _, exchange)| exchange.shrink());
         }
     }
 
-    /// Follows a change of definitions; true if any of them may have changed.
-    pub(crate) fn follow(&self, meta: &State, command: &Command, outcome: &Outcome) -> bool {
-        let is_watched = |vhost: &str, exchange: &ExchangeDef| {
-            meta.vhost(vhost).is_some_and(|vhost| vhost.policies.exchange_settings(exchange).any())
-        };
-        let is_created = match (command, &outcome.done) {
-            (Command::DeclareExchange(declare), Done::ExchangeCreated(exchange)) => {
-                is_watched(&declare.vhost, exchange)
+    /// An exchange is new, or several are gone.
+    fn change(&self, created: Option<(&Name, &Name, ExchangeSettings)>, removed: &[Removed]) {
+        let mut now = stdx::lock(&self.watched);
+        let watched = Arc::make_mut(&mut now);
+        for removed in removed {
+            if let Removed::Exchange { vhost, exchange } = removed {
+                watched.remove(vhost, &exchange.name);
             }
-            _ => false,
+        }
+        if let Some((vhost, name, settings)) = created {
+            let exchange = WatchedExchange::new(name, settings, &self.bytes_max);
+            watched.insert(vhost, name, Arc::new(exchange));
+        }
+        self.share_memory(watched);
+    }
+
+    /// Follows a change of definitions; returns which may delay messages now that did not.
+    pub(crate) fn follow(
+        &self,
+        meta: &State,
+        command: &Command,
+        outcome: &Outcome,
+    ) -> Option<NewlyDelaying> {
+        let settings_of = |vhost: &str, exchange: &ExchangeDef| {
+            let settings = meta.vhost(vhost)?.policies.exchange_settings(exchange);
+            settings.any().then_some(settings)
+        };
+        let created = match (command, &outcome.done) {
+            (Command::DeclareExchange(declare), Done::ExchangeCreated(exchange)) => {
+                let settings = settings_of(&declare.vhost, exchange);
+                settings.map(|settings| (&declare.vhost, &exchange.name, settings))
+            }
+            _ => None,
         };
         let is_removed = outcome.removed.iter().any(|removed| match removed {
             Removed::Exchange { vhost, exchange } => {
@@ -256,11 +304,17 @@ impl Exchanges {
             }
         });
         let is_policy = matches!(command, Command::SetPolicy { .. } | Command::ClearPolicy { .. });
-        let is_concerned = is_created || is_removed || is_policy;
-        if is_concerned {
+        if is_policy {
             self.review(meta);
+            return Some(NewlyDelaying::Any);
         }
-        is_concerned
+        let delaying = created.as_ref().filter(|(_, _, settings)| settings.delays);
+        let delaying = delaying
+            .map(|(vhost, name, _)| NewlyDelaying::One(Name::clone(vhost), Name::clone(name)));
+        if created.is_some() || is_removed {
+            self.change(created, &outcome.removed);
+        }
+        delaying
     }
 }
 

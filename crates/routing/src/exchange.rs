@@ -168,7 +168,8 @@ impl Exchange {
                 }
             }
             Index::Headers(index) => {
-                index.find(message.headers, |destination| found(Group::One(destination)));
+                let found = |destination| found(Group::One(destination));
+                steps.note_compared(index.find(message.headers, found));
             }
             Index::Choice(choices) => {
                 if let Some(destination) = self.choose(choices, message) {

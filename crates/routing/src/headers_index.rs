@@ -59,12 +59,14 @@ impl HeadersIndex {
         }
     }
 
-    /// Hands over the destinations of the bindings that are met, some perhaps more than once.
+    /// Hands over the destinations of the bindings that are met, some perhaps more than once. Returns how
+    /// many bindings were looked at.
     pub(crate) fn find<'e>(
         &'e self,
         headers: Option<TableRef<'_>>,
         mut found: impl FnMut(&'e Destination),
-    ) {
+    ) -> usize {
+        let mut n_compared = self.unconditional.len();
         for (BySource(binding), ()) in self.unconditional.iter() {
             found(&binding.destination);
         }
@@ -73,6 +75,7 @@ impl HeadersIndex {
         for header in headers.iter() {
             for digest in header.digests() {
                 let Some(bindings) = self.by_digest.get(&digest) else { continue };
+                n_compared += bindings.len();
                 for (BySource(binding), ()) in bindings.iter() {
                     if binding.matcher().is_some_and(|matcher| matcher.matches(&headers)) {
                         found(&binding.destination);
@@ -80,6 +83,7 @@ impl HeadersIndex {
                 }
             }
         }
+        n_compared
     }
 }
 

@@ -5,7 +5,6 @@ use crate::services::StreamDurability;
 use crate::stream::Stream;
 use chunk_log::{ChunkLogError, ReadCounts, Scrub};
 use queue_type::{Wakes, wake_all};
-use session::{ChunkSelection, StreamOffset};
 
 /// A stream as operators see and steer it.
 #[derive(Clone, Copy, Debug)]
@@ -90,15 +89,11 @@ impl<'s> Inspection<'s> {
         }
     }
 
-    /// The ids of the first and the last committed chunk; -1 without any. They are looked up on the disk.
+    /// The id of the first chunk, of messages or not; -1 while no message is committed.
     #[must_use]
-    pub fn chunk_ids(&self) -> (i64, i64) {
-        if self.0.view.next_offset() == 0 {
-            return (-1, -1);
-        }
-        let all = ChunkSelection::default();
-        let chunk_at = |offset| self.0.resolve(offset, &all).map_or(-1, u64::cast_signed);
-        (chunk_at(StreamOffset::First), chunk_at(StreamOffset::Last))
+    pub fn first_chunk_id(&self) -> i64 {
+        let view = &self.0.view;
+        if view.next_offset() == 0 { -1 } else { view.first_offset().cast_signed() }
     }
 
     /// The id of the last committed chunk; -1 without any. Looked up on the disk once after a start.

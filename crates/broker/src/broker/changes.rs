@@ -2,7 +2,8 @@
 
 use super::Broker;
 use super::exchanges::{declaration_of, give_history};
-use crate::control_plane::{Changed, Effect, NewStreams, Unbinding};
+use crate::control_plane::{Changed, Effect, NewStreams, Unbinding, View};
+use crate::exchanges::NewlyDelaying;
 use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
 use confirm::LogFailed;
@@ -257,7 +258,7 @@ impl Changes<'_> {
                     self.0.connections.kick_where(&reason, |one| one.user == *user);
                 }
                 Effect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
-                Effect::KeepDelayedQueues => self.keep_delayed_queues(),
+                Effect::KeepDelayedQueues(of) => self.keep_delayed_queues(&of),
                 Effect::GiveHistory(spec) => {
                     give_history(&self.0.view(), &self.0.timers.tracing, &spec);
                 }
@@ -294,15 +295,23 @@ impl Changes<'_> {
     }
 
     /// Gives each delaying exchange a queue of its own; it goes with the exchange.
-    pub(super) fn keep_delayed_queues(&self) {
+    pub(super) fn keep_delayed_queues(&self, of: &NewlyDelaying) {
         let view = self.0.view();
-        for (vhost, name, exchange) in view.exchanges.delaying() {
-            let Some(def) = view.meta.exchange(vhost, name) else { continue };
-            if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
-                let queue = exchange.delayed_queue.clone();
-                if let Err(error) = self.apply(&declaration_of(vhost, queue, def)) {
-                    tracing::warn!("the queue of a delaying exchange: {error}");
-                }
+        match of {
+            NewlyDelaying::One(vhost, name) => self.keep_delayed_queue(&view, (vhost, name)),
+            NewlyDelaying::Any => {
+                view.exchanges.delaying().for_each(|it| self.keep_delayed_queue(&view, it));
+            }
+        }
+    }
+
+    fn keep_delayed_queue(&self, view: &View, (vhost, name): (&Name, &Name)) {
+        let exchange = view.exchanges.get(vhost, name).zip(view.meta.exchange(vhost, name));
+        let Some((exchange, def)) = exchange else { return };
+        if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
+            let queue = exchange.delayed_queue.clone();
+            if let Err(error) = self.apply(&declaration_of(vhost, queue, def)) {
+                tracing::warn!("the queue of a delaying exchange: {error}");
             }
         }
     }

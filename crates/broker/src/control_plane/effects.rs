@@ -1,6 +1,7 @@
 //! The effects of a change of definitions outside of them, as data: the broker carries them out.
 
 use super::Definitions;
+use crate::exchanges::NewlyDelaying;
 use crate::queue_ref::QueueRef;
 use meta::{BindingSpec, Command, Done, Name, Outcome, Removed, State};
 
@@ -17,8 +18,8 @@ pub(crate) enum Effect {
     CloseConnectionsOf(Name),
     /// Connections of a user whose permissions changed may have more than it is allowed.
     ReviewRightsOf(Name),
-    /// An exchange that delays messages may lack its queue.
-    KeepDelayedQueues,
+    /// Exchanges that delay messages may lack their queues.
+    KeepDelayedQueues(NewlyDelaying),
     /// A new binding may have missed messages that its exchange remembers.
     GiveHistory(BindingSpec),
     /// A new virtual host gets what new ones get.

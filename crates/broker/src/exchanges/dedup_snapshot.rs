@@ -6,7 +6,7 @@
 //! another `DedupBarrier`, and writes the copy once nobody holds the one before and what it asks for is
 //! durable.
 
-use super::dedup_window::Window;
+use super::dedup_window::{self, Window};
 use super::{Exchanges, StatefulExchanges};
 use confirm::DurabilityToken;
 use log::{Disk, LogError, Wal};
@@ -83,13 +83,15 @@ impl Exchanges {
 
     /// Writes what deduplicating exchanges have seen, as far as it may be.
     fn save_seen(&self, disk: &dyn Disk, wal: &Wal) -> Result<Saved, LogError> {
-        let mut saving = stdx::lock(&self.saving);
-        if saving.copied.is_none() {
-            // What is noted from here on is held by the next one, or not copied.
+        if stdx::lock(&self.saving).copied.is_none() {
             let Some(bytes) = self.copy_seen() else { return Ok(Saved::Nothing) };
+            // Who has had anything noted that was copied holds this one; what is noted from here on is held
+            // by the next.
+            let mut saving = stdx::lock(&self.saving);
             let noted = std::mem::take(&mut saving.present);
             saving.copied = Some(Copied { bytes, noted });
         }
+        let mut saving = stdx::lock(&self.saving);
         let Some(mut copied) = saving.copied.take() else { return Ok(Saved::Nothing) };
         let awaited = Arc::get_mut(&mut copied.noted).map(|noted| stdx::lock(&noted.0).clone());
         if !awaited.is_some_and(|awaited| awaited.is_durable(wal)) {
@@ -109,12 +111,7 @@ impl Exchanges {
     /// All names, if there are others than when they were copied last.
     fn copy_seen(&self) -> Option<Vec<u8>> {
         let watched = self.now();
-        let deduplicating = || {
-            let all = watched.0.iter().flat_map(|(vhost, exchanges)| {
-                exchanges.iter().map(move |(name, exchange)| (vhost, name, exchange))
-            });
-            all.filter(|(_, _, exchange)| exchange.deduplicates())
-        };
+        let deduplicating = || watched.all().filter(|(_, _, exchange)| exchange.deduplicates());
         if !deduplicating().any(|(_, _, exchange)| stdx::lock(&exchange.seen).is_changed()) {
             return None;
         }
@@ -122,7 +119,7 @@ impl Exchanges {
         for (vhost, name, exchange) in deduplicating() {
             put_str(&mut bytes, vhost);
             put_str(&mut bytes, name);
-            stdx::lock(&exchange.seen).encode(&mut bytes);
+            dedup_window::encode(&exchange.seen, &mut bytes);
         }
         Some(bytes)
     }

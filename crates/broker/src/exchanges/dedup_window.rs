@@ -2,22 +2,27 @@
 
 use amqp091::{TableRef, ValueRef};
 use meta::Deduplication;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
 use stdx::record::{Reader, RecordError, put_bytes, put_u32, put_u64};
 
 /// Longer names are not remembered: their messages are never told from new ones.
 const NAME_BYTES_MAX: usize = 1024;
 /// Memory a name takes besides its own bytes, more or less.
 const ENTRY_BYTES: usize = 80;
+/// Names that are written before those who publish have their turn.
+const NAMES_AT_ONCE: usize = 2_048;
 /// A message's own time for which it is known, in milliseconds.
 const OWN_TTL: &[u8] = b"x-cache-ttl";
 
 /// Names and until when they are known, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    until_ms: HashMap<Arc<[u8]>, u64>,
+    /// No hash map: of very many names it would move all of them at once, while publishers wait.
+    until_ms: BTreeMap<Arc<[u8]>, u64>,
     order: VecDeque<Arc<[u8]>>,
+    /// Names that were forgotten, the oldest first each time.
+    n_gone: u64,
     /// Memory that the names take.
     bytes: usize,
     /// Since it was written last.
@@ -89,6 +94,7 @@ impl Window {
         while self.order.len() > size || self.bytes > bytes_max {
             let Some(oldest) = self.order.pop_front() else { break };
             self.until_ms.remove(&oldest);
+            self.n_gone += 1;
             self.bytes -= oldest.len() + ENTRY_BYTES;
         }
     }
@@ -97,14 +103,21 @@ impl Window {
         self.is_changed
     }
 
-    /// Writes all names: how many, then each with its time.
-    pub(super) fn encode(&mut self, out: &mut Vec<u8>) {
-        self.is_changed = false;
-        put_u32(out, u32::try_from(self.order.len()).unwrap_or(u32::MAX));
-        for name in &self.order {
-            put_bytes(out, name);
-            put_u64(out, self.until_ms.get(name).copied().unwrap_or_default());
+    /// Writes some more names with their times. Returns whether there are more to come.
+    fn encode_some(&mut self, copy: &mut WindowCopy) -> bool {
+        if copy.n_before == 0 {
+            self.is_changed = false;
         }
+        let first = copy.n_before.max(self.n_gone);
+        let at = usize::try_from(first - self.n_gone).unwrap_or(usize::MAX);
+        copy.piece.clear();
+        for name in self.order.iter().skip(at).take(NAMES_AT_ONCE) {
+            put_bytes(&mut copy.piece, name);
+            put_u64(&mut copy.piece, self.until_ms.get(name).copied().unwrap_or_default());
+            copy.n += 1;
+        }
+        copy.n_before = first + NAMES_AT_ONCE as u64;
+        at.saturating_add(NAMES_AT_ONCE) < self.order.len()
     }
 
     /// Reads what was written.
@@ -116,6 +129,33 @@ impl Window {
         }
         window.is_changed = false;
         Ok(window)
+    }
+}
+
+/// A copy of names that is being made.
+#[derive(Debug, Default)]
+struct WindowCopy {
+    /// Names that were ever noted before those to come.
+    n_before: u64,
+    /// Names in the copy.
+    n: u32,
+    piece: Vec<u8>,
+}
+
+/// Writes all names: how many, then each with its time. Those who publish have their turn meanwhile: what
+/// they note is in the copy, or is not.
+pub(super) fn encode(window: &Mutex<Window>, out: &mut Vec<u8>) {
+    let (mut copy, at) = (WindowCopy::default(), out.len());
+    put_u32(out, 0);
+    loop {
+        let is_more = stdx::lock(window).encode_some(&mut copy);
+        out.extend_from_slice(&copy.piece);
+        if !is_more {
+            break;
+        }
+    }
+    if let Some(n) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *n = copy.n.to_le_bytes();
     }
 }
 
@@ -192,8 +232,8 @@ mod tests {
         assert_eq!(window.order.len(), window.until_ms.len());
         assert!(!window.has_seen(forgotten, (&short, BYTES_MAX), 0));
         window.forget(forgotten, &short);
-        let mut bytes = Vec::new();
-        window.encode(&mut bytes);
+        let (window, mut bytes) = (Mutex::new(window), Vec::new());
+        encode(&window, &mut bytes);
         let mut again = Window::decode(&mut Reader::new(&bytes)).unwrap();
         assert!(
             seen(&mut again, "a".into(), &short, 19) && !seen(&mut again, "b".into(), &short, 19)
@@ -201,6 +241,20 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Window::decode(&mut Reader::new(&bytes[..cut])).is_err());
         }
+    }
+
+    #[test]
+    fn names_that_go_while_they_are_written_are_not_missed() {
+        let (mut window, mut copy) = (Window::default(), WindowCopy::default());
+        let name = |n: usize| n.to_be_bytes();
+        (0..2 * NAMES_AT_ONCE).for_each(|n| _ = window.note(&name(n), 1, 0));
+        assert!(window.encode_some(&mut copy) && !window.is_changed());
+        // More have gone than were written.
+        window.shrink(NAMES_AT_ONCE / 2, BYTES_MAX);
+        assert!(!window.note(&name(usize::MAX), 1, 0));
+        assert!(!window.encode_some(&mut copy) && window.is_changed());
+        let (n, left) = (copy.n as usize, NAMES_AT_ONCE / 2 + 1);
+        assert_eq!((n, copy.piece.len()), (NAMES_AT_ONCE + left, left * (4 + 8 + 8)));
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod events;
 mod explain;
 mod expressions;
 mod floods;
+mod floods_amqp;
 mod frames;
 mod guessing;
 mod hostile;

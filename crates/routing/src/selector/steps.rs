@@ -6,11 +6,15 @@
 const STEPS_MAX: usize = 2_000_000;
 /// Bytes that are passed over in one step.
 const PASSED_BYTES: usize = 16;
+/// The cost of comparing the arguments of a binding with headers, in steps.
+const STEPS_PER_BINDING: usize = 32;
 
 /// The steps that are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
     n_left: usize,
+    /// Those of what is not limited.
+    n_unlimited: usize,
     ran_out: bool,
 }
 
@@ -23,7 +27,7 @@ impl Default for Steps {
 impl Steps {
     /// So many.
     pub(crate) const fn new(n: usize) -> Self {
-        Self { n_left: n, ran_out: false }
+        Self { n_left: n, n_unlimited: 0, ran_out: false }
     }
 
     /// Takes so many; none if there are not as many, and from then on none are.
@@ -40,6 +44,11 @@ impl Steps {
         }
     }
 
+    /// So many bindings were compared with a message, whatever is left.
+    pub(crate) const fn note_compared(&mut self, n_bindings: usize) {
+        self.n_unlimited += n_bindings * STEPS_PER_BINDING;
+    }
+
     /// Takes those for looking through so many bytes.
     pub(crate) const fn pass_over(&mut self, bytes: usize) -> Option<()> {
         self.take(1 + bytes / PASSED_BYTES)
@@ -52,6 +61,6 @@ impl Steps {
 
     /// The number of steps taken.
     pub(crate) const fn n_taken(&self) -> usize {
-        STEPS_MAX - self.n_left
+        STEPS_MAX - self.n_left + self.n_unlimited
     }
 }

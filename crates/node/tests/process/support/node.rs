@@ -196,6 +196,14 @@ impl Node {
         pages * rustix::param::page_size() as u64
     }
 
+    /// Time of processors that it has taken, in the system's ticks.
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // Behind the name, which may hold anything: user and system time are the 12th and 13th.
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_ascii_whitespace().skip(11).take(2).map(|it| it.parse::<u64>().unwrap()).sum()
+    }
+
     /// Open file descriptors.
     pub(crate) fn n_descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()

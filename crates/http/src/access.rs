@@ -1,7 +1,7 @@
 //! The log of requests, a line each, in the combined form that Apache made usual.
 
 use crate::Api;
-use crate::connection::Peer;
+use crate::connection::{Peer, PeerLine};
 use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -34,6 +34,11 @@ pub(crate) fn logged(api: &Arc<Api>, router: Router) -> Router {
                 request.headers().clone(),
             );
             let response = next.run(request).await;
+            let asker = response.extensions().get::<Asker>();
+            let is_known = asker.is_some_and(|asker| !asker.0.is_empty());
+            if !is_known && !api.is_told(peer.address.ip(), PeerLine::Access) {
+                return response;
+            }
             let asked = format!("{method} {} {version:?}", uri.path());
             tracing::info!(target: ACCESS, "{}", line(peer, (&asked, &headers), &response, api.now()));
             response

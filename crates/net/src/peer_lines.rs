@@ -29,8 +29,8 @@ stdx::named! {
         Unencrypted = "failed TLS",
         /// A login over HTTP was refused.
         HttpRefused = "refused HTTP",
-        /// A request over HTTP was answered with an error, without a login.
-        HttpAccess = "refused, logged HTTP",
+        /// A request over HTTP without a login was answered; a line of the log of requests.
+        HttpAccess = "anonymous HTTP",
     }
 }
 

@@ -68,3 +68,25 @@ fn requests_are_logged_where_that_is_wanted() {
     assert!(!api.0.log().contains("GET /api"), "{}", api.0.log());
     api.0.stop();
 }
+
+#[test]
+fn requests_of_strangers_are_summed_up_in_the_log_and_those_of_users_are_not() {
+    let settings: Vec<&str> = HTTP.into_iter().chain(["management.http_log_dir=access"]).collect();
+    let api = Api(Node::start(&settings));
+    let (n_strangers, n_users) = (60, 25);
+    for address in ["GET /whoami", "GET /nonsense"].iter().cycle().take(n_strangers) {
+        ask(api.0.http_address(), "", address, "");
+    }
+    for _ in 0..n_users {
+        api.expect(200, "GET /whoami", "");
+    }
+    let file = api.0.data_dir().join("access/access.log");
+    let count = |what: &str| std::fs::read_to_string(&file).unwrap().matches(what).count();
+    wait_until("the lines of a user", || count(" - guest [") == n_users);
+    let n_lines = count(" - - [");
+    assert!((20..n_strangers).contains(&n_lines), "{n_lines}");
+    wait_until("their sum", || {
+        api.0.log().contains("more anonymous HTTP connections of 127.0.0.1")
+    });
+    api.0.stop();
+}

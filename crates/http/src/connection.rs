@@ -23,7 +23,7 @@ use mgmt::Operator;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub enum PeerLine {
     Handshake,
     /// A login was refused.
     Login,
-    /// A request that nobody has logged in for was answered with an error.
+    /// A request that nobody has logged in for was answered, and requests are logged.
     Access,
 }
 
@@ -114,6 +114,13 @@ struct Shared {
     turns: [Semaphore; 3],
 }
 
+impl Shared {
+    fn new(router: Router, is_told: IsTold, admission: Arc<Admission>) -> Arc<Self> {
+        let turns = [(); 3].map(|()| Semaphore::new(REQUEST_TURNS_MAX));
+        Arc::new(Self { router: TowerToHyperService::new(router), is_told, admission, turns })
+    }
+}
+
 /// A connection, as its requests know it.
 pub(crate) struct Guest {
     /// Its places among strangers, of the node and of its listener, until somebody has logged in on it.
@@ -159,9 +166,7 @@ impl Guest {
 /// Accepts connections to all of them for ever.
 pub(crate) async fn accept(entrance: Entrance, router: Router) {
     let Entrance { listeners, is_told, admission } = entrance;
-    let turns = [(); 3].map(|()| Semaphore::new(REQUEST_TURNS_MAX));
-    let router = TowerToHyperService::new(router);
-    let shared = Arc::new(Shared { router, is_told, admission, turns });
+    let shared = Shared::new(router, is_told, admission);
     let accept = |listener| accept_of(listener, Arc::clone(&shared));
     listeners.into_iter().map(accept).collect::<JoinSet<()>>().join_all().await;
 }
@@ -315,6 +320,21 @@ where
     if let Err(error) = in_turns(served, || guest.turns(shared)).await {
         tracing::debug!("a connection of the HTTP API ends: {error}");
     }
+}
+
+/// Serves a stranger's connection that has no socket.
+pub(crate) async fn serve_stream<S>(
+    stream: S,
+    limits: Limits,
+    router: Router,
+    admission: Arc<Admission>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+    let guest = Guest::new(Some([(); 2].map(|()| admission.strangers.take())));
+    let shared = Shared::new(router, Arc::new(|_, _| true), admission);
+    answer(stream, Peer { address, is_encrypted: false, limits }, guest, &shared).await;
 }
 
 /// Takes off the slash at the end of an address: it means nothing.

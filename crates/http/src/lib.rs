@@ -42,6 +42,8 @@ pub use connection::{Entrance, IsTold, Listener, PeerLine};
 pub use list::shown;
 pub use local::serve_local;
 pub use messages::line::rewritten;
+#[doc(hidden)]
+pub use server::Socketless;
 pub use server::{serve, serve_metrics};
 pub use settings::{Limits, MessageAccess, MetricsSettings, Restrictions, Settings};
 

@@ -5,7 +5,7 @@ use crate::access::{self, Asker};
 use crate::body::{self, BodyLimits};
 use crate::call::Call;
 use crate::caller::{Caller, caller};
-use crate::connection::{Entrance, Guest, Local, Peer, accept};
+use crate::connection::{self, Entrance, Guest, Local, Peer, accept};
 use crate::course::Course;
 use crate::login;
 use crate::memory;
@@ -15,7 +15,9 @@ use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
 use crate::scrape;
+use crate::settings::Limits;
 use crate::web;
+use admission::Admission;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
@@ -27,6 +29,7 @@ use mgmt::{ApiError, DOCUMENT_BYTES_MAX, Kind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_blocking;
 use tokio::time::MissedTickBehavior;
 
@@ -51,17 +54,49 @@ const KEPT_NOWHERE: [&str; 5] = [
 /// Serves the HTTP API until `until` resolves.
 pub async fn serve(entrance: Entrance, api: Arc<Api>, until: impl Future<Output = ()>) {
     let _known = api.turns.is_told.set(Arc::clone(&entrance.is_told));
-    let prefix = &api.settings.look.prefix;
-    let router = router(Arc::clone(&api), prefix);
-    let answers = Arc::new(router.clone());
-    let _first = api.turns.live.router.set(Arc::downgrade(&answers));
-    let router = router.merge(web::router(Arc::clone(&api), prefix));
-    let router = access::logged(&api, router);
+    let (router, _answers) = whole(&api);
     tokio::select! {
         () = accept(entrance, router) => {}
         () = look_often(&api) => {}
         () = until => {}
     }
+}
+
+/// The HTTP API for connections without sockets, as fuzz targets have them.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Socketless {
+    router: Router,
+    _answers: Arc<Router>,
+    admission: Arc<Admission>,
+}
+
+impl Socketless {
+    /// The same routes that [`serve`] answers.
+    #[must_use]
+    pub fn new(api: &Arc<Api>, admission: Arc<Admission>) -> Self {
+        let (router, answers) = whole(api);
+        Self { router, _answers: answers, admission }
+    }
+
+    /// Serves a stranger's connection until it ends.
+    pub async fn serve<S>(&self, stream: S, limits: Limits)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (router, admission) = (self.router.clone(), Arc::clone(&self.admission));
+        connection::serve_stream(stream, limits, router, admission).await;
+    }
+}
+
+/// The routes and the pages, and the routes alone, which streams of events ask as long as they are kept.
+fn whole(api: &Arc<Api>) -> (Router, Arc<Router>) {
+    let prefix = &api.settings.look.prefix;
+    let router = router(Arc::clone(api), prefix);
+    let answers = Arc::new(router.clone());
+    let _first = api.turns.live.router.set(Arc::downgrade(&answers));
+    let router = router.merge(web::router(Arc::clone(api), prefix));
+    (access::logged(api, router), answers)
 }
 
 /// Serves Prometheus until `until` resolves.

@@ -25,9 +25,9 @@ const OF_MANY_MAX: usize = LONG_MAX / 4;
 /// Those of operators of this machine.
 const OF_OPERATORS_MAX: usize = 8;
 /// Requests that wait for a turn, of one user, of strangers of one address, or of operators.
-const WAITING_MAX: usize = 8;
+const WAITING_MAX: usize = 64;
 /// All of them that wait.
-const WAITING_ALL_MAX: usize = 64;
+const WAITING_ALL_MAX: usize = 512;
 /// Time that they wait.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time that a stranger has its turn to itself.
@@ -313,7 +313,7 @@ mod tests {
         let turns = Arc::<LongTurns>::default();
         let waiting: Vec<_> = (0..100).filter_map(|_| turns.wait(user("one", 1))).collect();
         assert_eq!(waiting.len(), WAITING_MAX);
-        let of_others = (0..200).filter_map(|n| turns.wait(user(&format!("u{n}"), 1)));
+        let of_others = (0..1_000).filter_map(|n| turns.wait(user(&format!("u{n}"), 1)));
         assert_eq!(of_others.collect::<Vec<_>>().len(), WAITING_ALL_MAX - WAITING_MAX);
         let stranger = || turns.wait(Audience::Stranger(address(1))).unwrap();
         let strangers = [(); WAITING_MAX + 1].map(|()| stranger());

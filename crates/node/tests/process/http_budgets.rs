@@ -24,7 +24,7 @@ fn begin(at: SocketAddr, user: &str, request: &str, length: Option<usize>) -> Tc
     let (method, path) = request.split_once(' ').unwrap();
     let login = STANDARD.encode(format!("{user}:{user}"));
     let length = length
-        .map_or("transfer-encoding: chunked".to_owned(), |it| format!("content-length: {it}"));
+        .map_or_else(|| "transfer-encoding: chunked".to_owned(), |it| format!("content-length: {it}"));
     let head = format!(
         "{method} /api{path} HTTP/1.1\r\nhost: here\r\nauthorization: Basic {login}\r\n{length}\r\n\r\n"
     );

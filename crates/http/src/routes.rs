@@ -55,24 +55,26 @@ pub(crate) enum Run {
     Later(Later),
 }
 
-/// The most that a request can cost a node, by which it is decided where it is done. A long body makes any
-/// change long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost {
-    /// Next to nothing, whatever there is, on the threads that serve sockets.
-    Constant,
-    /// A look at all there is, beside those threads, in turn.
-    Read,
-    /// A change of much, or a long text, beside them, in turn.
-    Long,
-    /// A change of very many things, one by one, each slice in turn.
-    Sliced,
-    /// A look through messages, or work that goes on after the request: few at a time for each user.
-    Job,
-    /// A body that comes in for long: few at a time for each user.
-    Upload,
-    /// An answer that goes out for long: few at a time for each user.
-    Live,
+stdx::named! {
+    /// The most that a request can cost a node, by which it is decided where it is done. A long body makes
+    /// any change long. Tools and pages know them by these names (docs/security.md).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Cost {
+        /// Next to nothing, whatever there is, on the threads that serve sockets.
+        Constant = "constant",
+        /// A look at all there is, beside those threads, in turn.
+        Read = "read",
+        /// A change of much, or a long text, beside them, in turn.
+        Long = "long",
+        /// A change of very many things, one by one, each slice in turn.
+        Sliced = "slices",
+        /// A look through messages, or work that goes on after the request: few at a time for each user.
+        Job = "job",
+        /// A body that comes in for long: few at a time for each user.
+        Upload = "upload",
+        /// An answer that goes out for long: few at a time for each user.
+        Live = "live",
+    }
 }
 
 impl Route {

@@ -13,7 +13,7 @@ fn document(version: &str) -> Value {
         json!({
             "summary": route.summary,
             "tags": [route.group],
-            "description": format!("Needs: {}", route.needs.as_str()),
+            "description": format!("Needs: {}. Cost: {}", route.needs.as_str(), route.cost().as_str()),
             "parameters": parameters(route.template),
             "responses": {"default": {"description": "as RabbitMQ's HTTP API"}},
         })

@@ -30,7 +30,8 @@ Generated from the table of routes (`crates/http/src/routes.rs`). Requests, answ
 see its [reference](https://www.rabbitmq.com/docs/http-api-reference); what differs is in
 [compatibility](compatibility.md). `OPTIONS` and `Allow` name the methods of an address, `HEAD` goes wherever
 `GET` does, and `/api/openapi.json` is this table for programs. *needs* is the least tag of a user, and
-*virtual host* some permission in that of the address.
+*virtual host* some permission in that of the address; *cost* is the most that it can cost the node, and by what
+that is bounded ([security](security.md#what-each-request-may-cost)).
 ";
 
 /// The page `docs/http-api.md`.
@@ -38,12 +39,14 @@ fn markdown() -> String {
     let mut page = String::from(PAGE_HEAD);
     let groups: BTreeSet<&str> = ROUTES.iter().map(|route| route.group).collect();
     for group in groups {
-        let head = format!("\n## {group}\n\n| request | needs | |\n|---|---|---|\n");
+        let head = format!("\n## {group}\n\n| request | needs | cost | |\n|---|---|---|---|\n");
         page.push_str(&head);
         for route in ROUTES.iter().filter(|route| route.group == group) {
             let Route { method, template, needs, summary, .. } = route;
-            let needs = needs.as_str();
-            page.push_str(&format!("| `{method} /api{template}` | {needs} | {summary} |\n"));
+            let (needs, cost) = (needs.as_str(), route.cost().as_str());
+            page.push_str(&format!(
+                "| `{method} /api{template}` | {needs} | {cost} | {summary} |\n"
+            ));
         }
     }
     page

@@ -23,8 +23,10 @@ fn begin(at: SocketAddr, user: &str, request: &str, length: Option<usize>) -> Tc
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let (method, path) = request.split_once(' ').unwrap();
     let login = STANDARD.encode(format!("{user}:{user}"));
-    let length = length
-        .map_or_else(|| "transfer-encoding: chunked".to_owned(), |it| format!("content-length: {it}"));
+    let length = length.map_or_else(
+        || "transfer-encoding: chunked".to_owned(),
+        |it| format!("content-length: {it}"),
+    );
     let head = format!(
         "{method} /api{path} HTTP/1.1\r\nhost: here\r\nauthorization: Basic {login}\r\n{length}\r\n\r\n"
     );

@@ -11,6 +11,7 @@ mod access;
 mod backup;
 mod blame;
 mod browse;
+mod budgets;
 mod bulk;
 mod close_handshake;
 mod connection_churn;

@@ -2,7 +2,6 @@
 
 use crate::Api;
 use crate::caller::Caller;
-use crate::course::Course;
 use crate::list::{Listing, Row, RowSet, Rows};
 use crate::memory::Holding;
 use crate::query::Query;
@@ -13,7 +12,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use meta::definitions::{is_flat, table_to_json};
 use meta::{JSON_VALUES_MAX, JsonCount, MetaError, Name, State, Vhost};
-use mgmt::Request;
+use mgmt::{Course, Request};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use session::Table;
@@ -88,7 +87,7 @@ impl Call {
         let turn = self.api.turns.reads.begin(&self.asker()).await?;
         let call = self.clone();
         let worked = spawn_blocking(move || {
-            let worked = call.course.check().and_then(|()| work(&call));
+            let worked = call.course.check().map_err(Refusal::from).and_then(|()| work(&call));
             drop(turn);
             worked
         });
@@ -175,7 +174,7 @@ impl Call {
         if !self.caller.is_local() {
             fields.insert("caller".to_owned(), self.caller.user.as_str().into());
         }
-        Request::of(fields)
+        Request::of(fields).during(&self.course)
     }
 
     /// Whether a list is for the command line tool: `typed=true` shows the types of arguments, and ids.

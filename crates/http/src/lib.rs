@@ -9,7 +9,6 @@ mod call;
 mod caller;
 mod connection;
 mod cookie;
-mod course;
 mod host;
 mod jobs;
 mod list;

@@ -5,12 +5,11 @@
 
 mod condition;
 
-use crate::course::Course;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use condition::Condition;
-use mgmt::Matching;
+use mgmt::{Course, Matching};
 use pattern::{Limits, Pattern};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -234,7 +233,7 @@ impl Listing {
 
     /// Refuses to go on, now and then, when nobody waits for it any more.
     fn check(&self, at: usize) -> Result<(), Refusal> {
-        if at.is_multiple_of(SLICE) { self.course.check() } else { Ok(()) }
+        if at.is_multiple_of(SLICE) { Ok(self.course.check()?) } else { Ok(()) }
     }
 
     /// The places of the rows that the query wants, in the order of the set.
@@ -242,7 +241,7 @@ impl Listing {
         if matches!(self.filter, Filter::All) && self.conditions.is_empty() {
             return Ok((0..set.len()).collect());
         }
-        let (mut places, mut matching) = (Vec::new(), Matching::default());
+        let (mut places, mut matching) = (Vec::new(), Matching::during(&self.course));
         for at in 0..set.len() {
             self.check(at)?;
             let Some(row) = set.row(at) else { continue };

@@ -77,43 +77,70 @@ stdx::named! {
     }
 }
 
+/// Changes that look at much, take very many messages away, or wait for the disk.
+const LONG: [&str; 22] = [
+    "DELETE /connections/{name}",
+    "DELETE /leveret/consumers/{vhost}/{queue}/{tag}",
+    "DELETE /leveret/super-streams/{vhost}/{name}",
+    "DELETE /operator-policies/{vhost}/{name}",
+    "DELETE /policies/{vhost}/{name}",
+    "DELETE /queues/{vhost}/{name}",
+    "DELETE /queues/{vhost}/{name}/contents",
+    "DELETE /stream/connections/{vhost}/{name}",
+    "DELETE /undo/{id}",
+    "DELETE /vhosts/{vhost}",
+    "POST /leveret/samples",
+    "POST /leveret/streams/{vhost}/{name}/accept-loss",
+    "POST /queues/quorum/replicas/on/{node}/grow",
+    "POST /queues/{vhost}/{name}/get",
+    "POST /users/bulk-delete",
+    "PUT /leveret/exchanges/{vhost}/{exchange}/delayed/{id}",
+    "PUT /leveret/queues/{vhost}/{queue}/delayed/{id}",
+    "PUT /leveret/users/{user}/permissions",
+    "PUT /operator-policies/{vhost}/{name}",
+    "PUT /policies/{vhost}/{name}",
+    "PUT /stream/super-streams/{vhost}/{name}",
+    "PUT /vhosts/{vhost}",
+];
+
+/// Those that look through messages one by one, or go on after the request.
+const JOBS: [&str; 6] = [
+    "POST /leveret/streams/{vhost}/{name}/scrub",
+    "POST /queues/{vhost}/{name}/redrive",
+    "POST /queues/{vhost}/{name}/remove",
+    "POST /undo/{id}",
+    "PUT /leveret/exchanges/{vhost}/{exchange}/delayed",
+    "PUT /leveret/queues/{vhost}/{queue}/delayed",
+];
+
 impl Route {
     /// The most that a request by it can cost.
     pub(crate) fn cost(&self) -> Cost {
         let is_look = ["/search", "/export", "/tail"].iter().any(|it| self.template.ends_with(it));
-        let is_slow = ["/get", "/deletion", "/growth", "/checkpoint", "/grow"];
+        let is_user = self.template.ends_with("/username/{user}");
         match self.run {
             Run::Upload(_) => Cost::Upload,
             Run::Follow(_) => Cost::Live,
             Run::Read(_) if self.group == "health" => Cost::Constant,
             Run::Read(_) if is_look => Cost::Job,
             Run::Read(_) => Cost::Read,
-            Run::Ask(_) if self.method == Method::GET => Cost::Read,
-            Run::Change(_) | Run::Quiet(_) if self.is_document() => Cost::Long,
-            Run::Change(_) | Run::Quiet(_) if self.group == "bulk" => Cost::Sliced,
-            Run::Change(_) if self.template.ends_with("/username/{user}") => Cost::Sliced,
-            Run::Change(_)
-                if ["/redrive", "/remove", "/undo/{id}"]
-                    .iter()
-                    .any(|it| self.template.ends_with(it)) =>
-            {
-                Cost::Job
-            }
-            Run::Define(_)
-                if self.method == Method::DELETE && self.template == "/vhosts/{vhost}" =>
-            {
-                Cost::Long
-            }
-            Run::Change(_) | Run::Quiet(_)
-                if is_slow.iter().any(|it| self.template.ends_with(it)) =>
-            {
-                Cost::Long
-            }
+            Run::Ask(_) | Run::Later(_) if self.method == Method::GET => Cost::Read,
             Run::Ask(_) => Cost::Long,
+            Run::Change(_) | Run::Quiet(_) if self.is_document() => Cost::Long,
+            Run::Change(_) | Run::Quiet(_) if self.group == "bulk" || is_user => Cost::Sliced,
             Run::LogIn | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
-                Cost::Constant
+                let is_in = |list: &[&str]| list.iter().any(|it| self.is_named(it));
+                match () {
+                    () if is_in(&JOBS) => Cost::Job,
+                    () if is_in(&LONG) => Cost::Long,
+                    () => Cost::Constant,
+                }
             }
         }
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        name.split_once(' ') == Some((self.method.as_str(), self.template))
     }
 
     /// Whether its body is a document of definitions, which is read object by object.

@@ -16,7 +16,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use meta::QueueId;
 use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape, Source};
-use mgmt::Matching;
+use mgmt::{Course, Matching};
 use pattern::{Limits, Pattern};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
                    query: RawQuery| async move {
         // It may have an expression to compile, and names to match with it.
         let source = Arc::clone(&api);
-        match api.turns.prepared(move || scrape(&source, &kind, query)).await {
+        let (course, _waiting) = Course::begin(&api.turns.is_stopping);
+        match api.turns.prepared(move || scrape(&source, &kind, query, &course)).await {
             None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
             Some(Ok(Some(scrape))) => written(&api, audience, scrape).await,
             Some(Ok(None)) => StatusCode::NOT_FOUND.into_response(),
@@ -101,7 +102,12 @@ async fn written(api: &Arc<Api>, audience: Audience, scrape: Scrape) -> Response
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())
 }
 
-fn scrape(api: &Api, kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scrape>, Refusal> {
+fn scrape(
+    api: &Api,
+    kind: &str,
+    RawQuery(query): RawQuery,
+    course: &Course,
+) -> Result<Option<Scrape>, Refusal> {
     Ok(Some(match kind {
         "per-object" => Scrape::PerObject,
         "memory-breakdown" => Scrape::Memory,
@@ -111,7 +117,7 @@ fn scrape(api: &Api, kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scr
             Scrape::Detailed {
                 families: all("family"),
                 vhosts: all("vhost"),
-                queues: queues(api, &query)?,
+                queues: queues(api, &query, course)?,
             }
         }
         _ => return Ok(None),
@@ -119,7 +125,7 @@ fn scrape(api: &Api, kind: &str, RawQuery(query): RawQuery) -> Result<Option<Scr
 }
 
 /// The queues whose names match; none for all.
-fn queues(api: &Api, query: &Query) -> Result<Option<HashSet<QueueId>>, Refusal> {
+fn queues(api: &Api, query: &Query, course: &Course) -> Result<Option<HashSet<QueueId>>, Refusal> {
     let mut patterns = query.all("queue");
     let Some(pattern) = patterns.next() else { return Ok(None) };
     if patterns.next().is_some() {
@@ -132,7 +138,7 @@ fn queues(api: &Api, query: &Query) -> Result<Option<HashSet<QueueId>>, Refusal>
     let pattern = Pattern::perl(pattern, &Limits::NAMES);
     let pattern = pattern.map_err(|error| Refusal::bad_request(error.to_string()))?;
     let (view, mut matching, mut wanted) =
-        (api.management.broker.view(), Matching::default(), HashSet::new());
+        (api.management.broker.view(), Matching::during(course), HashSet::new());
     for def in view.meta.vhosts().flat_map(|vhost| vhost.queues()) {
         if matching.matches(&pattern, &def.name)? {
             wanted.insert(def.id);

@@ -69,7 +69,17 @@ impl Pattern {
         if self.is_empty {
             return input.is_empty();
         }
-        let is_found = self.pattern.matches(input);
+        self.told(self.pattern.matches(input))
+    }
+
+    /// The same in fewer steps, for what is matched with each name there is.
+    #[must_use]
+    pub(crate) fn matches_within(&self, input: &[u8], steps_max: usize) -> bool {
+        self.told(self.pattern.matches_within(input, steps_max))
+    }
+
+    /// Tells of an expression that took too many steps, the first time.
+    fn told(&self, is_found: bool) -> bool {
         if !is_found
             && self.pattern.tells_now()
             && let Some(tell) = TELL.get()

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::error::MetaError;
 use crate::exchange::{ALTERNATE, ExchangeDef};
 use crate::exchange_settings::ExchangeSettings;
-use crate::policy::{self, Policy, PolicyScope, Target};
+use crate::policy::{self, ALL_POLICIES_STEPS_MAX, POLICY_STEPS_MAX, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
 use crate::queue_settings::QueueSettings;
 use crate::sharding::{Sharded, Sharding};
@@ -48,6 +48,22 @@ impl Policies {
     /// A policy.
     pub fn get(&self, scope: PolicyScope, name: &str) -> Option<&Arc<Policy>> {
         self.of(scope).get(name)
+    }
+
+    /// Refuses a policy whose expression, or that of all with it, would take too long for each name.
+    pub(crate) fn check_room(&self, scope: PolicyScope, policy: &Policy) -> Result<(), MetaError> {
+        let too_dear = |what: &str| Err(MetaError::Invalid(format!("{what} too long for a name")));
+        let of_one = policy.steps();
+        if of_one > POLICY_STEPS_MAX {
+            return too_dear("the pattern may take");
+        }
+        let replaced = self.get(scope, &policy.spec.name).map_or(0, |it| it.steps());
+        let all = self.by_users.values().chain(self.by_operators.values());
+        let of_all = all.map(|it| it.steps()).sum::<usize>().saturating_sub(replaced) + of_one;
+        if of_all > ALL_POLICIES_STEPS_MAX && of_one > replaced {
+            return too_dear("the patterns of all policies of the virtual host may take");
+        }
+        Ok(())
     }
 
     pub(crate) fn set(&mut self, scope: PolicyScope, name: &Name, policy: Arc<Policy>) {

@@ -62,6 +62,15 @@ impl ApplyTo {
     }
 }
 
+/// The longest name there is.
+const NAME_BYTES_MAX: usize = 255;
+/// The steps of an expression that is not regular for a name: who declares a queue waits for all policies.
+const STEPS_MAX: usize = 4_000;
+/// The cost of one policy's expression for the longest name, in [`pattern::Pattern::steps`]: some 0.1 ms.
+pub(crate) const POLICY_STEPS_MAX: usize = 128 * 1024;
+/// The same of all policies of a virtual host: some 10 ms at worst.
+pub(crate) const ALL_POLICIES_STEPS_MAX: usize = 16 * 1024 * 1024;
+
 /// A policy as it is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
@@ -135,7 +144,13 @@ impl Policy {
             Target::Exchange => true,
             Target::Queue(kind) => policy::suit(kind.capabilities(), &self.settings),
         };
-        self.covers(target) && suits && self.pattern.matches(name.as_bytes())
+        let matches = || self.pattern.matches_within(name.as_bytes(), STEPS_MAX);
+        self.covers(target) && suits && matches()
+    }
+
+    /// The steps that the longest name takes at most.
+    pub(crate) fn steps(&self) -> usize {
+        self.pattern.compiled().steps_within(NAME_BYTES_MAX, STEPS_MAX)
     }
 
     /// Whether it is for objects of this kind.

@@ -100,7 +100,11 @@ impl State {
             }
             Command::ClearPolicy { scope, vhost, name } => {
                 let clear = |policies: &mut Policies| policies.clear(*scope, name);
-                logged(resources.vhost_mut(vhost).and_then(|it| it.change_policies(clear)))
+                logged(
+                    resources
+                        .vhost_mut(vhost)
+                        .and_then(|it| it.change_policies((*scope, name), clear)),
+                )
             }
             Command::SetParameter { vhost, component, name, value } => {
                 logged(set_parameter(resources, vhost, (component, name), value))
@@ -272,7 +276,11 @@ fn set_policy(
         spec.check(scope)?;
     }
     let policy = Arc::new(Policy::new(spec)?);
-    resources.vhost_mut(vhost)?.change_policies(|it| it.set(scope, &spec.name, policy));
+    if mode == AutoDelete::Follow {
+        resources.require_vhost(vhost)?.policies.check_room(scope, &policy)?;
+    }
+    let of = (scope, &spec.name);
+    resources.vhost_mut(vhost)?.change_policies(of, |it| it.set(scope, &spec.name, policy));
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::exchange::{ExchangeDef, PREDECLARED};
 use crate::limit::limit_reached;
 use crate::parameters::Parameters;
 use crate::policies::Policies;
+use crate::policy::{Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
 use crate::queue_name::{DELAYED_PREFIX, is_internal_name};
 use crate::resource::Resource;
@@ -163,10 +164,21 @@ impl Vhost {
     }
 
     /// Changes policies, and makes the exchanges follow those that are in force then.
-    pub(crate) fn change_policies<T>(&mut self, change: impl FnOnce(&mut Policies) -> T) -> T {
+    /// What a policy does not match, as it was or as it is then, stays as it is.
+    pub(crate) fn change_policies<T>(
+        &mut self,
+        (scope, name): (PolicyScope, &Name),
+        change: impl FnOnce(&mut Policies) -> T,
+    ) -> T {
         let before = self.policies.clone();
         let changed = change(&mut self.policies);
-        for exchange in self.exchanges.values().filter(|exchange| !exchange.name.is_empty()) {
+        let policies = [before.get(scope, name), self.policies.get(scope, name)];
+        let policies: Vec<_> = policies.into_iter().flatten().cloned().collect();
+        let is_concerned = |exchange: &&Arc<ExchangeDef>| {
+            let applies = |it: &Arc<Policy>| it.applies(Target::Exchange, &exchange.name);
+            !exchange.name.is_empty() && policies.iter().any(applies)
+        };
+        for exchange in self.exchanges.values().filter(is_concerned) {
             self.policies.shard(&exchange.name);
             let rules = self.policies.exchange_rules(exchange);
             if rules != before.exchange_rules(exchange) {

@@ -10,7 +10,7 @@ pub use limits::{
 
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use crate::{EndOfChange, Management, PasswordRule, off_sockets, salt};
+use crate::{Management, PasswordRule, off_sockets, salt};
 use broker::HalfEmptied;
 use meta::{
     ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, Pattern, PolicyScope,
@@ -355,19 +355,15 @@ fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptie
 }
 
 impl Management {
-    /// Makes a change. One of very many things goes in slices, and is asked by `end` whether it is to go on.
+    /// Makes a change. One of very many things goes in slices, and ends with the request's course.
     ///
     /// # Errors
     /// Why it is refused, or how far it came.
-    pub async fn define(
-        &self,
-        change: Define,
-        request: &Request,
-        end: EndOfChange<'_>,
-    ) -> Result<(), ApiError> {
+    pub async fn define(&self, change: Define, request: &Request) -> Result<(), ApiError> {
         for command in self.commands(&self.broker.view().meta, change, request)? {
             if let Command::DeleteVhost { vhost } = &command {
-                let emptied = self.broker.changes().empty_vhost(vhost, end).await;
+                let emptied =
+                    self.broker.changes().empty_vhost(vhost, &|| request.course.end()).await;
                 emptied.map_err(|half| half_emptied(vhost, half))?;
             }
             let is_policy = matches!(command, Command::SetPolicy { .. });

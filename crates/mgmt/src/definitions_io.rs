@@ -1,7 +1,7 @@
 //! Definitions as a document: what operators export and import, and what a node imports at its start.
 
 use crate::api_error::{ApiError, Kind};
-use crate::{Management, salt};
+use crate::{Course, Management, salt};
 use broker::{Broker, View};
 use meta::definitions::{
     Document, FINGERPRINT_PARAMETER, GoesOn, Import, ImportRules, Origin, Step,
@@ -39,11 +39,8 @@ pub struct ImportOptions<'a> {
     pub importer: Option<&'a str>,
 }
 
-/// The reason why an import, or another change of much, is to end before its end, if there is one.
-pub type EndOfChange<'e> = &'e (dyn Fn() -> Option<&'static str> + Sync);
-
 /// Imports documents, one after the other. Each is imported as a whole or, when something in it cannot
-/// be, not at all; but `end` is asked now and then whether it is to go on.
+/// be, not at all; but its `course` is looked at now and then.
 ///
 /// # Errors
 /// Which document (by its place in the list) cannot be imported, and why, naming the objects, a line each; or
@@ -52,7 +49,7 @@ pub async fn import_definitions(
     broker: &Broker,
     documents: &[impl AsRef<[u8]> + Sync],
     options: ImportOptions<'_>,
-    end: EndOfChange<'_>,
+    course: &Course,
 ) -> Result<Imported, (usize, String)> {
     let mut imported = Imported { n_changes: 0, warnings: Vec::new() };
     let fingerprint = definitions::fingerprint(documents.iter().map(AsRef::as_ref));
@@ -65,7 +62,7 @@ pub async fn import_definitions(
         }
     }
     for (at, document) in documents.iter().enumerate() {
-        let planned = plan(&broker.view().meta, document.as_ref(), options, end);
+        let planned = plan(&broker.view().meta, document.as_ref(), options, course);
         let Import { steps, warnings, .. } = planned.map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
@@ -73,7 +70,7 @@ pub async fn import_definitions(
         // What has been done is let go: the node remembers it.
         let mut steps = steps.into_iter();
         loop {
-            if let Some(why) = end().filter(|_| steps.len() > 0) {
+            if let Some(why) = course.end().filter(|_| steps.len() > 0) {
                 let n_made = n_steps - steps.len();
                 return Err((at, format!("{n_made} of {n_steps} changes are made: {why}")));
             }
@@ -98,7 +95,7 @@ fn plan(
     state: &State,
     document: &[u8],
     options: ImportOptions<'_>,
-    end: EndOfChange<'_>,
+    course: &Course,
 ) -> Result<Import, String> {
     // COMPAT: an empty file defines nothing.
     let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
@@ -112,11 +109,11 @@ fn plan(
     };
     let ImportOptions { into, hashing, is_strict, importer, .. } = options;
     let into = into.map(Name::from);
-    let goes_on = || end().is_none();
+    let goes_on = || course.end().is_none();
     let goes_on = Some(GoesOn(&goes_on));
     let rules = ImportRules { into: into.as_ref(), hashing, is_strict, importer, goes_on };
     let planned = definitions::import(state, document, rules, &mut fresh);
-    planned.map_err(|error| match end() {
+    planned.map_err(|error| match course.end() {
         Some(why) => format!("0 changes are made: {why}"),
         None => error.to_string(),
     })
@@ -132,7 +129,7 @@ pub fn check_definitions(
 ) -> Result<(), (usize, String)> {
     let mut state = State::new();
     for (at, document) in documents.iter().enumerate() {
-        let planned = plan(&state, document.as_ref(), options, &|| None);
+        let planned = plan(&state, document.as_ref(), options, &Course::default());
         state = planned.map_err(|reason| (at, reason))?.then;
     }
     Ok(())
@@ -174,11 +171,11 @@ pub fn foretell(
     management: &Management,
     document: &[u8],
     options: ImportOptions<'_>,
-    end: EndOfChange<'_>,
+    course: &Course,
 ) -> Result<Import, ApiError> {
     let options = ImportOptions { hashing: management.hashing, ..options };
-    let planned = plan(&management.broker.view().meta, document, options, end);
-    planned.map_err(|reason| ApiError::new(kind_of_end(end), reason))
+    let planned = plan(&management.broker.view().meta, document, options, course);
+    planned.map_err(|reason| ApiError::new(kind_of_end(course), reason))
 }
 
 /// Imports a document.
@@ -189,15 +186,15 @@ pub async fn import(
     management: &Management,
     document: &[u8],
     options: ImportOptions<'_>,
-    end: EndOfChange<'_>,
+    course: &Course,
 ) -> Result<Imported, ApiError> {
     let options = ImportOptions { hashing: management.hashing, ..options };
-    let imported = import_definitions(&management.broker, &[document], options, end).await;
+    let imported = import_definitions(&management.broker, &[document], options, course).await;
     let Imported { n_changes, warnings } = imported.map_err(|(_, reason)| {
-        if end().is_some() {
+        if course.end().is_some() {
             tracing::warn!("import of definitions: {reason}");
         }
-        ApiError::new(kind_of_end(end), reason)
+        ApiError::new(kind_of_end(course), reason)
     })?;
     for warning in &warnings {
         tracing::warn!("import of definitions: {warning}");
@@ -206,6 +203,6 @@ pub async fn import(
     Ok(Imported { n_changes, warnings })
 }
 
-fn kind_of_end(end: EndOfChange<'_>) -> Kind {
-    if end().is_some() { Kind::Ended } else { Kind::Invalid }
+fn kind_of_end(course: &Course) -> Kind {
+    if course.end().is_some() { Kind::Ended } else { Kind::Invalid }
 }

@@ -100,6 +100,10 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
     let mut place = Some(id.map_or((0, None), |id| (id, Some(id.saturating_add(1)))));
     let mut n = 0;
     while let Some(from) = place {
+        if let Some(why) = request.course.end() {
+            tracing::warn!("{n} delayed messages of {kind} '{name}' are rescheduled: {why}");
+            return Err(ApiError::new(Kind::Ended, format!("{n} messages are rescheduled: {why}")));
+        }
         let (broker, queue_of) = (Arc::clone(&management.broker), queue.clone());
         let filter = Arc::clone(&filter);
         let picked = tokio::task::spawn_blocking(move || {

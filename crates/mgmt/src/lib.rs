@@ -6,6 +6,7 @@
 mod api_error;
 mod audit;
 pub mod certificates;
+mod course;
 pub mod definitions;
 pub mod definitions_io;
 pub mod delayed;
@@ -30,9 +31,10 @@ pub mod tail;
 pub use api_error::{ApiError, Kind};
 pub use audit::{Operator, note};
 pub use certificates::reload_certificates;
+pub use course::{Course, Waiting};
 pub use definitions::{Commands, Define, Present};
 pub use definitions_io::{
-    DOCUMENT_BYTES_MAX, EndOfChange, ImportOptions, Imported, check_definitions, import_definitions,
+    DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
 };
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};

@@ -1,7 +1,7 @@
 //! Expressions matched with many names for one request: within a budget of time, in slices, off the threads
 //! that serve sockets.
 
-use crate::{ApiError, Kind};
+use crate::{ApiError, Course, Kind};
 use pattern::Pattern;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -19,25 +19,33 @@ const SLICE_STEPS: usize = 512 * 1024;
 pub struct Matching {
     began: Duration,
     steps_left: usize,
+    course: Course,
 }
 
 impl Default for Matching {
     fn default() -> Self {
-        Self { began: processor_time(), steps_left: SLICE_STEPS }
+        Self::during(&Course::default())
     }
 }
 
 impl Matching {
+    /// For somebody who may go meanwhile.
+    #[must_use]
+    pub fn during(course: &Course) -> Self {
+        Self { began: processor_time(), steps_left: SLICE_STEPS, course: course.clone() }
+    }
+
     /// Whether an expression is found in a name. One that takes too many steps for it is not.
     ///
     /// # Errors
-    /// The matches of this request have taken too long.
+    /// The matches of this request have taken too long, or nobody waits for them any more.
     pub fn matches(&mut self, pattern: &Pattern, name: &str) -> Result<bool, ApiError> {
         let seen = name.as_bytes().get(..NAME_BYTES_MAX).unwrap_or(name.as_bytes());
         let is_found = pattern.matches(seen);
         let left = self.steps_left.checked_sub(pattern.steps(seen.len()));
         self.steps_left = left.unwrap_or(SLICE_STEPS);
         if left.is_none() {
+            self.course.check()?;
             if processor_time().saturating_sub(self.began) > MATCHING_MAX {
                 let text = format!(
                     "the regular expression takes more than {} ms of work for the names there are",

@@ -152,7 +152,7 @@ fn matching(management: &Management, request: &Request) -> Result<Vec<QueueRef>,
     off_sockets(|| {
         let [of_vhost, of_queue] = patterns(request)?;
         let (view, mut matching, mut found) =
-            (management.broker.view(), Matching::default(), Vec::new());
+            (management.broker.view(), Matching::during(&request.course), Vec::new());
         for vhost in view.meta.vhosts() {
             if !matching.matches(of_vhost.compiled(), &vhost.name)? {
                 continue;

@@ -1,19 +1,30 @@
 //! The fields of a request.
 
 use crate::api_error::{ApiError, Kind};
+use crate::course::Course;
 use meta::Name;
 use serde_json::{Map, Value};
 
 /// The fields of a request: those of its body, its query and its address together. Queries and older tools
 /// send numbers, flags and lists as texts.
 #[derive(Clone, Debug, Default)]
-pub struct Request(Map<String, Value>);
+pub struct Request {
+    fields: Map<String, Value>,
+    /// Whether anybody waits for its answer.
+    pub course: Course,
+}
 
 impl Request {
     /// With these.
     #[must_use]
-    pub const fn of(fields: Map<String, Value>) -> Self {
-        Self(fields)
+    pub fn of(fields: Map<String, Value>) -> Self {
+        Self { fields, course: Course::default() }
+    }
+
+    /// The same for somebody who may go before the answer.
+    #[must_use]
+    pub fn during(self, course: &Course) -> Self {
+        Self { course: course.clone(), ..self }
     }
 
     /// A field that must be there. COMPAT: RabbitMQ's words.
@@ -73,7 +84,7 @@ impl Request {
 
     /// A field as it came.
     pub fn value(&self, field: &str) -> Option<&Value> {
-        self.0.get(field)
+        self.fields.get(field)
     }
 
     /// A name that must be there.

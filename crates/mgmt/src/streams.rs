@@ -96,6 +96,7 @@ pub async fn scrub(management: &Management, request: &Request) -> Told {
     }
     let mut scrub = Inspection::of(&stream).scrub();
     loop {
+        request.course.check()?;
         let stepped = spawn_blocking(move || (scrub.step(), scrub)).await;
         let (goes_on, stepped) = stepped.map_err(|error| ApiError::invalid(error.to_string()))?;
         scrub = stepped;

@@ -4,7 +4,9 @@ use crate::config::DefinitionsSource;
 use anyhow::Context as _;
 use broker::Broker;
 use meta::HashAlgorithm;
-use mgmt::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions};
+use mgmt::{
+    Course, DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
+};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ pub(crate) async fn load(
     let (files, documents) = documents(path)?;
     let skip_if_unchanged = source.skip_if_unchanged;
     let options = ImportOptions { skip_if_unchanged, hashing, ..ImportOptions::default() };
-    let imported = import_definitions(broker, &documents, options, &|| None).await;
+    let imported = import_definitions(broker, &documents, options, &Course::default()).await;
     let Imported { n_changes, warnings } = imported
         .map_err(|(at, reason)| cannot_import(files.get(at).unwrap_or(&source.path), &reason))?;
     for warning in warnings {

@@ -73,9 +73,9 @@ impl Program {
     }
 
     /// Whether it is found anywhere in the input.
-    pub(crate) fn find(&self, input: &[u8]) -> Result<bool, OutOfSteps> {
+    pub(crate) fn find(&self, input: &[u8], steps_max: usize) -> Result<bool, OutOfSteps> {
         let (slots, stack) = (vec![None; self.n_slots], Vec::new());
-        let mut machine = Machine { program: self, input, slots, stack, n_left: STEPS_MAX };
+        let mut machine = Machine { program: self, input, slots, stack, n_left: steps_max };
         for start in 0..=input.len() {
             if is_boundary(input, start) && machine.run(0, start, None)?.is_some() {
                 return Ok(true);

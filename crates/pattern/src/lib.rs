@@ -207,17 +207,27 @@ impl Pattern {
     /// # Errors
     /// It took too many steps to find out.
     pub fn find(&self, input: &[u8]) -> Result<bool, OutOfSteps> {
+        self.find_within(input, backtrack::STEPS_MAX)
+    }
+
+    fn find_within(&self, input: &[u8], steps_max: usize) -> Result<bool, OutOfSteps> {
         match &self.0.engine {
             Engine::Everything => Ok(true),
             Engine::Linear(regex) => Ok(regex.is_match(input)),
-            Engine::Backtracking(program) => program.find(input),
+            Engine::Backtracking(program) => program.find(input, steps_max),
         }
     }
 
     /// Whether it is found anywhere in the input. What takes too many steps is not.
     #[must_use]
     pub fn matches(&self, input: &[u8]) -> bool {
-        self.find(input).unwrap_or_else(|OutOfSteps| {
+        self.matches_within(input, backtrack::STEPS_MAX)
+    }
+
+    /// The same, where one that is not regular may take fewer steps than else.
+    #[must_use]
+    pub fn matches_within(&self, input: &[u8], steps_max: usize) -> bool {
+        self.find_within(input, steps_max).unwrap_or_else(|OutOfSteps| {
             self.0.steps_ran_out.store(true, Ordering::Relaxed);
             false
         })
@@ -233,13 +243,19 @@ impl Pattern {
     /// The steps that a text of this length takes at most.
     #[must_use]
     pub fn steps(&self, text_bytes: usize) -> usize {
+        self.steps_within(text_bytes, backtrack::STEPS_MAX)
+    }
+
+    /// The same of [`Pattern::matches_within`].
+    #[must_use]
+    pub fn steps_within(&self, text_bytes: usize, steps_max: usize) -> usize {
         match &self.0.engine {
             Engine::Everything => 1,
             Engine::Linear(_) => {
                 let program_kib = self.0.program_bytes.div_ceil(1024).max(1);
                 text_bytes.saturating_mul(program_kib * STEPS_PER_KIB)
             }
-            Engine::Backtracking(_) => backtrack::STEPS_MAX * STEPS_PER_KIB,
+            Engine::Backtracking(_) => steps_max.saturating_mul(STEPS_PER_KIB),
         }
     }
 }

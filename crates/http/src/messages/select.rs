@@ -6,10 +6,10 @@ use super::pace::Pace;
 use super::shown::{Rows, Shown};
 use crate::Api;
 use crate::call::Call;
-use crate::course::Course;
 use crate::refusal::Refusal;
 use broker::{LookFrom, LookedAt, QueueRef};
 use message::MessageRef;
+use mgmt::Course;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 

@@ -106,7 +106,7 @@ fn matching_queues(
     how: Taking,
 ) -> Result<(Vec<String>, Value), Refusal> {
     let (view, pattern) = (call.view(), pattern(request)?);
-    let (kind, mut matching) = (request.optional("type"), Matching::default());
+    let (kind, mut matching) = (request.optional("type"), Matching::during(&call.course));
     let (mut names, mut sums, mut found) = (Vec::new(), [0; 3], Vec::new());
     for def in vhost(&view.meta, call)?.queues().filter(|def| !def.is_internal()) {
         let is_wanted = kind.is_none_or(|kind| kind == def.kind.as_str());

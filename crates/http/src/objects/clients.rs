@@ -182,7 +182,7 @@ pub(super) fn matching(
     column: &str,
     pattern: &Pattern,
 ) -> Result<Vec<ConnectionRow>, Refusal> {
-    let (mut found, mut matching) = (Vec::new(), Matching::default());
+    let (mut found, mut matching) = (Vec::new(), Matching::during(&call.course));
     for row in connections(call, |_| true)? {
         let value = row.value(column);
         let text = value.as_ref().and_then(Value::as_str);

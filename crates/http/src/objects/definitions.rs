@@ -36,8 +36,8 @@ pub(crate) fn export(call: &Call) -> Outcome {
 pub(crate) fn explain(call: &Call) -> Outcome {
     let document = checked_document(call)?;
     let address = call.address();
-    let (options, end) = (options(call, &address), || call.course.end());
-    let planned = definitions_io::foretell(&call.api.management, document, options, &end)?;
+    let (options, management) = (options(call, &address), &call.api.management);
+    let planned = definitions_io::foretell(management, document, options, &call.course)?;
     let (now, steps) = (call.view(), &planned.steps);
     let (n, changes) = object_changes(&now.meta, &planned.then, steps, CHANGES_MAX);
     let change =
@@ -51,9 +51,8 @@ pub(crate) fn explain(call: &Call) -> Outcome {
 
 pub(crate) async fn import(call: &Call) -> Outcome {
     let (document, address) = (checked_document(call)?, call.address());
-    let options = options(call, &address);
-    let end = || call.course.end();
-    let imported = definitions_io::import(&call.api.management, document, options, &end).await;
+    let (options, management) = (options(call, &address), &call.api.management);
+    let imported = definitions_io::import(management, document, options, &call.course).await;
     let Imported { n_changes, warnings } = imported?;
     Ok(match call.caller.is_local() {
         true => Answer::Json(json!({"changes": n_changes, "warnings": warnings})),

@@ -54,7 +54,7 @@ async fn set_of(call: &Call, change: Define) -> Outcome {
     if request.value("expected").is_some() {
         bulk::is_confirmed(&request, explain::effects(call, change)?.len() as u64)?;
     }
-    call.api.management.define(change, &request, &|| call.course.end()).await?;
+    call.api.management.define(change, &request).await?;
     Ok(Answer::NoContent)
 }
 

@@ -3,7 +3,6 @@
 use super::{permitted, put_field, queues};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
-use crate::course::Course;
 use crate::jobs::{Job, JobState};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
@@ -12,6 +11,7 @@ use broker::{
     UndoEntry, UndoRefused,
 };
 use meta::{Permission, Vhost};
+use mgmt::Course;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::{spawn_blocking, yield_now};
@@ -177,9 +177,9 @@ async fn delete(
     let (begun, of, by) = (Arc::clone(broker), queue.clone(), call.caller.user.clone());
     let keeping = blocking(move || Keeping::begin(&begun, &of, Taking::Delete, &by)).await?;
     let keeping = keep(keeping, call.course.clone()).await?;
-    if let Err(refusal) = call.course.check() {
+    if let Err(ended) = call.course.check() {
         blocking(move || keeping.take_back()).await?;
-        return Err(refusal);
+        return Err(ended.into());
     }
     let Ok(n_messages) = broker.operations().begin_delete(&queue, conditions) else {
         blocking(move || keeping.take_back()).await?;

@@ -42,7 +42,7 @@ pub(crate) fn get(call: &Call) -> Outcome {
 
 pub(crate) async fn put(call: &Call) -> Outcome {
     let (request, management) = (call.request()?, &call.api.management);
-    management.define(mgmt::definitions::put_vhost, &request, &|| call.course.end()).await?;
+    management.define(mgmt::definitions::put_vhost, &request).await?;
     match request.value("tracing") {
         Some(Value::Bool(true)) => mgmt::operations::trace_on(management, &request)?,
         Some(Value::Bool(false)) => mgmt::operations::trace_off(management, &request)?,

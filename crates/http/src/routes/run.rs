@@ -55,13 +55,30 @@ impl Route {
                 api.turns.answered(call, read).await
             }
             Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
+                let (cost, is_later) = (self.cost(), matches!(self.run, Run::Later(_)));
                 // What works through a long text, or very much, keeps no thread from its clients.
-                if self.cost() == Cost::Long || call.body.len() > stream::PIECE_BYTES {
+                if cost == Cost::Long || call.body.len() > stream::PIECE_BYTES {
                     let turn = api.turns.changes.begin(&call.asker()).await?;
-                    off_sockets(turn, async move { self.changed(&call, twin).await }).await
-                } else {
-                    on_its_own(async move { self.changed(&call, twin).await }).await
+                    return off_sockets(turn, async move { self.changed(&call, twin).await }).await;
                 }
+                // Other jobs take their place when they know what they are to do.
+                let place = (cost == Cost::Job && is_later)
+                    .then(|| api.turns.search(&call.caller.user))
+                    .transpose()?;
+                let turn = match cost {
+                    Cost::Read => Some(api.turns.reads.begin(&call.asker()).await?),
+                    Cost::Constant
+                    | Cost::Long
+                    | Cost::Sliced
+                    | Cost::Job
+                    | Cost::Upload
+                    | Cost::Live => None,
+                };
+                on_its_own(async move {
+                    let _held = (place, turn);
+                    self.changed(&call, twin).await
+                })
+                .await
             }
         }
     }
@@ -85,8 +102,7 @@ impl Route {
             Run::Read(read) => return read(call),
             Run::Change(change) | Run::Quiet(change) => change(call).await?,
             Run::Define(define) => {
-                let end = || call.course.end();
-                let defined = management.define(define, &request.clone()?, &end).await;
+                let defined = management.define(define, &request.clone()?).await;
                 defined.map_err(|refused| self.refusal(call, refused))?;
                 Answer::NoContent
             }

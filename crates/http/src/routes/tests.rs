@@ -23,6 +23,21 @@ fn every_line_is_there_once() {
     }
 }
 
+/// What is named by its cost is there; a change that takes its time is never taken for one that does not.
+#[test]
+fn changes_have_their_true_costs() {
+    let named = |name: &&str| ROUTES.iter().find(|it| it.is_named(name)).expect(name);
+    assert!(LONG.iter().all(|name| named(name).cost() == Cost::Long));
+    assert!(JOBS.iter().all(|name| named(name).cost() == Cost::Job));
+    let later = ROUTES.iter().filter(|it| matches!(it.run, Run::Later(_)));
+    let constant: Vec<_> = later.filter(|it| it.cost() == Cost::Constant).collect();
+    // It names the one message that it drops.
+    let dropped = "DELETE /leveret/exchanges/{vhost}/{exchange}/delayed/{id}";
+    assert!(matches!(constant.as_slice(), [one] if one.is_named(dropped)), "{}", constant.len());
+    let is_scrub = |it: &&Route| it.template.ends_with("/scrub");
+    assert_eq!(ROUTES.iter().find(is_scrub).map(Route::cost), Some(Cost::Job));
+}
+
 const PAGE_HEAD: &str = "\
 # HTTP API
 

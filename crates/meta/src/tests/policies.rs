@@ -191,3 +191,30 @@ fn settings_of_many_queues_are_worked_out_from_policies_read_once() {
     let all = vhost.queues().map(|queue| vhost.policies.queue_settings(queue));
     assert!(all.into_iter().all(|settings| settings.length.messages_max == Some(1)));
 }
+
+/// Each declaration of a queue matches all policies: what they may take together for a name is limited, where
+/// they are set. What is in the log is taken as it is.
+#[test]
+fn policies_that_take_too_long_for_a_name_are_refused() {
+    let s = &mut state();
+    let set = |n: usize, pattern: String| {
+        let definition = Json::parse(r#"{"max-length":5}"#).unwrap();
+        let (name, apply_to) = (name(&format!("p{n}")), ApplyTo::All);
+        let policy = PolicySpec { name, pattern, apply_to, definition, priority: 0 };
+        Command::SetPolicy { scope: PolicyScope::User, vhost: Name::from(V), policy }
+    };
+    let too_long = "(?:[^c]*a[^c]*b){200}c".to_owned();
+    let (kind, reason) = refused(s, set(0, too_long.clone()));
+    assert_eq!((kind, &*reason), (ErrorKind::Invalid, "the pattern may take too long for a name"));
+    s.clone().replay(&set(0, too_long)).unwrap();
+    for n in 0..500 {
+        apply(s, set(n, format!("^tenant-{n}\\.(orders|events)\\."))).unwrap();
+    }
+    let look_around = |n: usize| set(n, format!("^(?!amq\\.)q{n}(?=x)"));
+    let refused_from = (1_000..2_000).find(|n| apply(s, look_around(*n)).is_err()).unwrap();
+    assert!(refused_from > 1_010, "some are taken beside those: {refused_from}");
+    // One that is there may be set anew, for less, and for as much.
+    apply(s, look_around(1_000)).unwrap();
+    apply(s, set(1_001, "^x".to_owned())).unwrap();
+    apply(s, look_around(refused_from)).unwrap();
+}

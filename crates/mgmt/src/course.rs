@@ -1,31 +1,33 @@
 //! The course of a request: whether anybody waits for its answer, and whether the node goes on. What takes
 //! long looks at it after each slice, and ends.
 
-use crate::refusal::Refusal;
+use crate::api_error::{ApiError, Kind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The course of a request, as its work sees it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Course {
+pub struct Course {
     is_gone: Arc<AtomicBool>,
     is_stopping: Arc<AtomicBool>,
 }
 
 /// Whoever waits for the answer: gone once this is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting(Arc<AtomicBool>);
+pub struct Waiting(Arc<AtomicBool>);
 
 impl Course {
     /// Of a request that begins now.
-    pub(crate) fn begin(is_stopping: &Arc<AtomicBool>) -> (Self, Waiting) {
+    #[must_use]
+    pub fn begin(is_stopping: &Arc<AtomicBool>) -> (Self, Waiting) {
         let is_gone = Arc::<AtomicBool>::default();
         let waiting = Waiting(Arc::clone(&is_gone));
         (Self { is_gone, is_stopping: Arc::clone(is_stopping) }, waiting)
     }
 
     /// The reason why it is to end, if it is.
-    pub(crate) fn end(&self) -> Option<&'static str> {
+    #[must_use]
+    pub fn end(&self) -> Option<&'static str> {
         if self.is_stopping.load(Ordering::Relaxed) {
             Some("the node is stopping")
         } else if self.is_gone.load(Ordering::Relaxed) {
@@ -36,8 +38,11 @@ impl Course {
     }
 
     /// Refuses to go on when it is to end.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.end().map_or(Ok(()), |why| Err(Refusal::unavailable(why)))
+    ///
+    /// # Errors
+    /// It is.
+    pub fn check(&self) -> Result<(), ApiError> {
+        self.end().map_or(Ok(()), |why| Err(ApiError::new(Kind::Ended, why)))
     }
 }
 

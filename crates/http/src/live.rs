@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::caller::caller;
 use crate::connection::Peer;
 use crate::refusal::Refusal;
-use crate::turns::{FairTurns, Place, Places, TurnKey, TurnLimits};
+use crate::turns::{FairTurns, Place, PlaceLimits, Places, TurnKey, TurnLimits};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
@@ -26,8 +26,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-/// Streams at a time, of one user and of all.
-const STREAMS: (usize, usize) = (64, 200);
+/// Streams at a time.
+const STREAMS: PlaceLimits = PlaceLimits { of_user_max: 64, of_address_max: 150, of_node_max: 200 };
 /// Looks at a time, of all users and of one: the others wait, and are made the less often.
 const LOOKS: (usize, usize) = (4, 2);
 /// Addresses that a stream watches.
@@ -144,6 +144,7 @@ impl Stream for Frames {
 
 /// Begins a stream.
 pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
+    let asker = call.asker();
     let Call { api, caller, query, headers, .. } = call;
     let topics: Vec<&str> = query.all("topics").collect();
     let is_address = |topic: &&str| {
@@ -157,7 +158,7 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
         let text = format!("topics are 1 to {TOPICS_MAX} addresses below /api: /overview");
         return Err(Refusal::bad_request(text));
     }
-    let place = api.turns.live.places.take(&caller.user)?;
+    let place = api.turns.live.places.take(&asker)?;
     if caller.is_local() {
         return Err(Refusal::unavailable("streams are for users, on the HTTP port"));
     }

@@ -17,13 +17,13 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Long answers on their way out at a time, but for those of operators of this machine.
-const LONG_MAX: usize = 32;
+pub(crate) const LONG_MAX: usize = 32;
 /// Those of one user, or of strangers of one address.
 const OF_ONE_MAX: usize = 2;
 /// Those of all users of one address, or of all strangers.
 const OF_MANY_MAX: usize = LONG_MAX / 4;
 /// Those of operators of this machine.
-const OF_OPERATORS_MAX: usize = 8;
+pub(crate) const OF_OPERATORS_MAX: usize = 8;
 /// Requests that wait for a turn, of one user, of strangers of one address, or of operators.
 const WAITING_MAX: usize = 64;
 /// All of them that wait.
@@ -71,7 +71,7 @@ impl Audience {
 }
 
 /// An address, or the network of 64 bits that is one client's in IPv6.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))

@@ -6,11 +6,11 @@ use crate::connection::IsTold;
 use crate::jobs::Jobs;
 use crate::list::Rows;
 use crate::live::Live;
-use crate::long::{Audience, LongTurn, LongTurns};
+use crate::long::{Audience, LONG_MAX, LongTurn, LongTurns, OF_OPERATORS_MAX};
 use crate::memory::Memory;
 use crate::negotiation;
 use crate::refusal::Refusal;
-use crate::turns::{FairTurns, Place, Places, TurnKey, TurnLimits};
+use crate::turns::{FairTurns, Place, PlaceLimits, Places, TurnKey, TurnLimits};
 use admission::{Place as Unread, Places as UnreadPlaces};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -45,10 +45,22 @@ const CHANGES: (usize, usize) = (8, 4);
 const SLICES: (usize, usize) = (4, 2);
 /// Requests that wait for their turn to read, or to change something: of all users, and of one at an address.
 const WAITING: (usize, usize) = (4_096, 512);
-/// Searches, exports, tails and jobs at a time, of one user and of all.
-const SEARCHES: (usize, usize) = (4, 16);
-/// Uploads at a time, of one user and of all.
-const UPLOADS: (usize, usize) = (8, 64);
+/// Searches, exports, tails and jobs at a time.
+const SEARCHES: PlaceLimits = PlaceLimits { of_user_max: 4, of_address_max: 12, of_node_max: 16 };
+/// Uploads at a time.
+const UPLOADS: PlaceLimits = PlaceLimits { of_user_max: 8, of_address_max: 48, of_node_max: 64 };
+/// Threads for what waits or takes long, of the runtime (`max_blocking_threads` of tokio).
+const BLOCKING_THREADS: usize = 512;
+/// The most of them that requests hold at a time, whatever their clients do. The lines are those of answers
+/// that wait for a client that reads; of looks through messages and their answers; of reads,
+/// changes and slices, each with a thread for the disk; of scrapes that begin. Uploads hold none.
+const HELD_THREADS_MAX: usize = LONG_MAX
+    + OF_OPERATORS_MAX
+    + 2 * SEARCHES.of_node_max
+    + 2 * (READS_MAX + CHANGES.0 + SLICES.0)
+    + SCRAPES_MAX;
+// Storage, streams (64 at the disk) and what the node does by itself have the rest.
+const _: () = assert!(HELD_THREADS_MAX <= BLOCKING_THREADS / 2);
 /// Scrapes that are written at a time, until they are whole or found to be long.
 const SCRAPES_MAX: usize = 2;
 /// A scrape that is longer is a long answer, bytes.
@@ -170,13 +182,13 @@ impl Turns {
     }
 
     /// The place of a long look through messages.
-    pub(crate) fn search(&self, user: &str) -> Result<Place, Refusal> {
-        self.searches.take(user)
+    pub(crate) fn search(&self, asker: &TurnKey) -> Result<Place, Refusal> {
+        self.searches.take(asker)
     }
 
     /// The place of an upload.
-    pub(crate) fn upload(&self, user: &str) -> Result<Place, Refusal> {
-        self.uploads.take(user)
+    pub(crate) fn upload(&self, asker: &TurnKey) -> Result<Place, Refusal> {
+        self.uploads.take(asker)
     }
 
     /// Works out what a scrape needs to be begun; `None` when the runtime ends.
@@ -197,14 +209,16 @@ impl Turns {
         &self,
         audience: Audience,
         content_type: &'static str,
-        write: impl FnOnce(&mut Take<'_>) + Send + 'static,
+        write: impl Fn(&mut Take<'_>) + Send + Sync + 'static,
     ) -> Result<Response, Refusal> {
+        let write = Arc::new(write);
+        let again = Arc::clone(&write);
         let scrapes = Arc::clone(&self.scrapes.begun);
         // On a task of its own: a connection that waits for its turn on a thread holds no turn of these.
         let mut begun = JoinSet::new();
         begun.spawn(async move {
             let _turn = scrapes.acquire_owned().await;
-            let mut reader = Reader::of(begin(write), None);
+            let mut reader = Reader::of(begin(move |take| write(take)), None);
             let mut n_bytes = 0;
             while n_bytes <= SHORT_BYTES_MAX {
                 let Some(piece) = reader.rest.recv().await else { return (reader, false) };
@@ -217,7 +231,10 @@ impl Turns {
             return Err(Refusal::internal());
         };
         if is_long {
-            reader.hold(self.long.take(audience).await?);
+            // Who waits for a turn holds no thread meanwhile: it is begun anew.
+            drop(reader);
+            let turn = self.long.take(audience).await?;
+            reader = Reader::of(begin(move |take| again(take)), Some(turn));
         } else {
             let place = self.scrapes.unread.take();
             reader.lost = Some(Box::pin(place.lost().notified_owned()));

@@ -206,56 +206,67 @@ impl Slices {
     }
 }
 
-/// Places of what goes on for long, of one user and of all: whoever finds none is refused at once.
+/// The places of what goes on for long, of one user, of all users of one address, and of all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlaceLimits {
+    pub(crate) of_user_max: usize,
+    pub(crate) of_address_max: usize,
+    pub(crate) of_node_max: usize,
+}
+
+/// Places of what goes on for long: whoever finds none is refused at once.
 #[derive(Debug)]
 pub(crate) struct Places {
     /// The name of what has them, in the plural.
     what: &'static str,
-    of_user_max: usize,
-    of_node_max: usize,
-    taken: Mutex<BTreeMap<String, usize>>,
+    limits: PlaceLimits,
+    /// Those who have them.
+    taken: Mutex<Vec<TurnKey>>,
 }
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
-    user: String,
+    asker: TurnKey,
 }
 
 impl Places {
-    pub(crate) fn new(what: &'static str, (of_user_max, of_node_max): (usize, usize)) -> Arc<Self> {
-        Arc::new(Self { what, of_user_max, of_node_max, taken: Mutex::default() })
+    pub(crate) fn new(what: &'static str, limits: PlaceLimits) -> Arc<Self> {
+        Arc::new(Self { what, limits, taken: Mutex::default() })
     }
 
     /// Takes one.
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn take(self: &Arc<Self>, user: &str) -> Result<Place, Refusal> {
-        let Self { what, of_user_max, of_node_max, .. } = **self;
+    pub(crate) fn take(self: &Arc<Self>, asker: &TurnKey) -> Result<Place, Refusal> {
+        let PlaceLimits { of_user_max, of_address_max, of_node_max } = self.limits;
         let mut all = stdx::lock(&self.taken);
-        let of_user = all.get(user).copied().unwrap_or_default();
-        let of_node: usize = all.values().sum();
-        if of_user >= of_user_max || of_node >= of_node_max {
+        let of_user = all.iter().filter(|it| it.user == asker.user).count();
+        let of_address = all.iter().filter(|it| it.address == asker.address).count();
+        let of_node = all.len();
+        if of_user >= of_user_max || of_address >= of_address_max || of_node >= of_node_max {
             let text = format!(
-                "{of_user} {what} of this user and {of_node} of all are under way; {of_user_max} and \
-                 {of_node_max} may be"
+                "{of_user} {} of this user, {of_address} of its address and {of_node} of all are under way; \
+                 {of_user_max}, {of_address_max} and {of_node_max} may be",
+                self.what
             );
             let status = StatusCode::TOO_MANY_REQUESTS;
             return Err(Refusal::of_status(status, "too_many_requests", text));
         }
-        all.insert(user.to_owned(), of_user + 1);
+        all.push(asker.clone());
         drop(all);
-        Ok(Place { places: Arc::clone(self), user: user.to_owned() })
+        Ok(Place { places: Arc::clone(self), asker: asker.clone() })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut all = stdx::lock(&self.places.taken);
-        all.entry(std::mem::take(&mut self.user)).and_modify(|n| *n -= 1);
-        all.retain(|_, n| *n > 0);
+        if let Some(at) = all.iter().position(|it| *it == self.asker) {
+            all.swap_remove(at);
+        }
     }
 }
 
@@ -336,13 +347,17 @@ mod tests {
     }
 
     #[test]
-    fn places_are_few_for_each_user() {
-        let places = Places::new("searches", (1, 2));
-        let first = places.take("a").unwrap();
-        assert_eq!(places.take("a").unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
-        let _second = places.take("b").unwrap();
-        assert!(places.take("c").is_err());
+    fn places_are_few_for_each_user_and_address() {
+        let limits = PlaceLimits { of_user_max: 1, of_address_max: 2, of_node_max: 3 };
+        let places = Places::new("searches", limits);
+        let first = places.take(&key("a", 1)).unwrap();
+        let of_user = places.take(&key("a", 2)).unwrap_err();
+        assert_eq!(of_user.status, StatusCode::TOO_MANY_REQUESTS);
+        let _second = places.take(&key("b", 1)).unwrap();
+        assert!(places.take(&key("c", 1)).is_err(), "a third account of an address");
+        let _third = places.take(&key("c", 2)).unwrap();
+        assert!(places.take(&key("d", 3)).is_err(), "a fourth of the node");
         drop(first);
-        places.take("c").unwrap();
+        places.take(&key("d", 1)).unwrap();
     }
 }

@@ -98,7 +98,7 @@ pub(crate) async fn begin(call: &Call) -> Outcome {
     let selection = Selection::of(call, &fields)?;
     permitted(call, Permission::Read)?;
     let caller = target.sender(call)?;
-    let turn = call.api.turns.search(&call.caller.user)?;
+    let turn = call.api.turns.search(&call.asker())?;
     let api = Arc::clone(&call.api);
     let counted = target.clone();
     let picked = spawn_blocking(move || {

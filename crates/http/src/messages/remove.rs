@@ -18,7 +18,7 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
     let expected = number(&fields, "expected")?;
     let selection = Selection::of(call, &fields)?;
     let queue = selection.wanted.queue.clone();
-    let (api, _turn) = (Arc::clone(&call.api), call.api.turns.search(&call.caller.user)?);
+    let (api, _turn) = (Arc::clone(&call.api), call.api.turns.search(&call.asker())?);
     let picked = spawn_blocking(move || selection.pick(&api)).await;
     let (picked, first) = picked.unwrap_or_else(|_| Err(Refusal::internal()))?;
     let n_matched = picked.len() as u64;

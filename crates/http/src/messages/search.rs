@@ -91,7 +91,7 @@ pub(crate) fn stream(call: &Call) -> Outcome {
     let timeout_ms = number(&fields, "timeout_ms")?.unwrap_or(TIMEOUT_MS).min(TIMEOUT_MOST_MS);
     let limit = number(&fields, "limit")?.unwrap_or(u64::MAX);
     let wanted = Wanted::with_beginnings(call, &fields)?;
-    let (api, turn) = (Arc::clone(&call.api), call.api.turns.search(&call.caller.user)?);
+    let (api, turn) = (Arc::clone(&call.api), call.api.turns.search(&call.asker())?);
     let write = move |take: &mut Take<'_>| {
         let _turn = turn;
         let mut told_ms = api.now().monotonic_ms;
@@ -133,7 +133,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
     let fields = fields(call)?;
     let limit = number(&fields, "limit")?.unwrap_or(u64::MAX);
     let wanted = Wanted::of(call, &fields, None)?;
-    let (api, turn) = (Arc::clone(&call.api), call.api.turns.search(&call.caller.user)?);
+    let (api, turn) = (Arc::clone(&call.api), call.api.turns.search(&call.asker())?);
     let write = move |take: &mut Take<'_>| {
         let _turn = turn;
         let bounds = Bounds { scan_max: u64::MAX, until_ms: u64::MAX, limit };

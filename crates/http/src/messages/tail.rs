@@ -85,7 +85,7 @@ impl Watch {
         call: &Call,
         watch: impl FnOnce(&Self, &mut Take<'_>) + Send + 'static,
     ) -> Outcome {
-        let turn = call.api.turns.search(&call.caller.user)?;
+        let turn = call.api.turns.search(&call.asker())?;
         let write = move |take: &mut Take<'_>| {
             watch(&self, take);
             drop(turn);

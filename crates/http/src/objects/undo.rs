@@ -253,7 +253,7 @@ fn refused(why: UndoRefused) -> Refusal {
 pub(crate) async fn bring_back(call: &Call) -> Outcome {
     let entry = seen(call)?;
     check(call, &entry, Some(Permission::Write))?;
-    let place = call.api.turns.search(&call.caller.user)?;
+    let place = call.api.turns.search(&call.asker())?;
     let (broker, id) = (Arc::clone(&call.api.management.broker), entry.id);
     let back = blocking(move || BringingBack::begin(&broker, id)).await?.map_err(refused)?;
     let n_total = back.shown().n_messages;

@@ -38,7 +38,7 @@ impl Route {
             Run::LogIn => Err(Refusal::internal()),
             Run::Follow(follow) => follow(call),
             Run::Upload(upload) => {
-                let place = api.turns.upload(&call.caller.user)?;
+                let place = api.turns.upload(&call.asker())?;
                 on_its_own(async move {
                     let _place = place;
                     self.note(&call, &call.address());
@@ -63,7 +63,7 @@ impl Route {
                 }
                 // Other jobs take their place when they know what they are to do.
                 let place = (cost == Cost::Job && is_later)
-                    .then(|| api.turns.search(&call.caller.user))
+                    .then(|| api.turns.search(&call.asker()))
                     .transpose()?;
                 let turn = match cost {
                     Cost::Read => Some(api.turns.reads.begin(&call.asker()).await?),

@@ -23,7 +23,7 @@ fn every_line_is_there_once() {
     }
 }
 
-/// What is named by its cost is there; a change that takes its time is never taken for one that does not.
+/// The routes with a cost by name are there; a change that takes its time is not taken for a constant one.
 #[test]
 fn changes_have_their_true_costs() {
     let named = |name: &&str| ROUTES.iter().find(|it| it.is_named(name)).expect(name);

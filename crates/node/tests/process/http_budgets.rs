@@ -354,6 +354,62 @@ fn a_virtual_host_of_many_queues_is_deleted_beside_others() {
     api.0.stop();
 }
 
+fn add_users(api: &Api, n: usize) {
+    (0..n).for_each(|n| add_user(api, &format!("u{n}"), ".*"));
+}
+
+/// Lists that are asked for and not read take few turns, and others' requests are answered.
+#[test]
+fn unread_lists_keep_nobody_waiting() {
+    const N: usize = 200;
+    let api = Api::start();
+    declare_queues(&api, 2_000);
+    add_users(&api, 10);
+    let at = api.0.http_address();
+    let bystander = Bystander::watch(api.0.address());
+    let ask = |n| begin(at, &format!("u{}", n % 10), "GET /queues/detailed", Some(0));
+    let sockets: Vec<_> = (0..N).map(ask).collect();
+    ask_beside(&api, &AtomicBool::new(true));
+    bystander.expect_no_wait("lists that nobody reads");
+    let statuses: Vec<_> = sockets.into_iter().map(status).collect();
+    assert!(statuses.iter().all(|it| [Some(200), Some(429)].contains(it)), "{statuses:?}");
+    assert!(statuses.contains(&Some(200)), "{statuses:?}");
+    api.0.stop();
+}
+
+/// Streams of many topics, by many accounts of one address: they have not all the places there are.
+#[test]
+fn streams_of_many_topics_keep_nobody_waiting() {
+    const N: usize = 200;
+    const N_TOPICS: usize = 32;
+    let api = Api::start();
+    declare_queues(&api, 1_000);
+    add_users(&api, 10);
+    let at = api.0.http_address();
+    let topic = |n| format!("topics=%2Fqueues%3Fpage%3D1%26page_size%3D100%26salt%3D{n}");
+    let request = format!("GET /live?{}", (0..N_TOPICS).map(topic).collect::<Vec<_>>().join("&"));
+    let bystander = Bystander::watch(api.0.address());
+    let mut refused = 0;
+    let mut sockets = Vec::new();
+    for n in 0..N {
+        let mut socket = begin(at, &format!("u{}", n % 10), &request, Some(0));
+        let status = status(socket.try_clone().unwrap());
+        assert!([Some(200), Some(429)].contains(&status), "{status:?}");
+        refused += usize::from(status == Some(429));
+        if status == Some(200) {
+            // Its first answer has come.
+            assert!(socket.read(&mut [0; 1024]).unwrap() > 0);
+            sockets.push(socket);
+        }
+    }
+    assert!(refused > 0 && sockets.len() > N / 2, "{refused} are refused");
+    ask_beside(&api, &AtomicBool::new(true));
+    bystander.expect_no_wait("streams of many topics");
+    drop(sockets);
+    wait_until("their places are free", || status(begin(at, "u1", &request, Some(0))) == Some(200));
+    api.0.stop();
+}
+
 /// Who lists without end waits for itself.
 #[test]
 fn loops_of_lists_take_turns_with_others() {

@@ -429,8 +429,10 @@ fn loops_of_lists_take_turns_with_others() {
                     let sort = ["name", "messages", "consumer_details", "message_stats.publish"];
                     let sort = sort[nth % sort.len()];
                     let list = format!("GET /queues?sort={sort}&sort_reverse=true&salt={nth}");
-                    assert_eq!(ask(at, "loops:loops", &list, "").status, 200);
-                    n_answers.fetch_add(1, Ordering::Relaxed);
+                    // On a slow machine one of them waits longer for the others than it may.
+                    let status = ask(at, "loops:loops", &list, "").status;
+                    assert!([200, 429].contains(&status), "{status}");
+                    n_answers.fetch_add(u64::from(status == 200), Ordering::Relaxed);
                 }
             });
         }

@@ -549,6 +549,9 @@ pub(crate) fn accept_stream_loss(
     }
     let settings = meta::stream_settings(&view.meta, stream.def());
     let opened = plane.streams.open_without(stream.def(), &settings)?;
+    if let Some(lack) = opened.lack() {
+        return Err(ChunkLogError::Lost(lack.clone()));
+    }
     let mut definitions = stdx::lock(&plane.definitions);
     if !is_same(definitions.queues.get(&id)) {
         return Ok(None);

@@ -1,12 +1,13 @@
 //! The tracking of a log that was opened: from the last snapshot of its last segment on.
 
 use streamproto::ChunkType;
-use streamproto::chunk::Chunk;
+use streamproto::chunk::{Chunk, DataCrc};
 
 use crate::error::Result;
 use crate::index::{Index, IndexRecord};
 use crate::lookup::Lookup;
 use crate::scan::Scan;
+use crate::seal::{Seal, seal_of};
 use crate::segment::FileName;
 use crate::shared::LogView;
 use crate::tracking::Tracking;
@@ -49,17 +50,25 @@ fn tracked(index: &Index, mut from: u64) -> Result<Vec<u64>> {
     Ok(positions)
 }
 
-/// Takes the records of the chunk at a position, whose data is read only if they are in there.
+/// Takes the records of the chunk at a position, whose data is read only if they are in there. A damaged
+/// chunk's are left out, as readers pass over it: what they would say is not known.
 fn apply(tracking: &mut Tracking, scan: &mut Scan<'_>, position: u64) -> Result<()> {
-    let Some(header) = scan.header(position)? else {
-        return Err(scan.damaged(position, "no chunk begins here"));
-    };
+    let Some(header) = scan.header(position)? else { return Ok(()) };
+    let front = scan.bytes(position, header.data_at())?.to_vec();
     let data_at = position + header.data_at();
     let trailer_at = data_at + u64::from(header.data_bytes);
     let is_data_read = header.chunk_type != ChunkType::USER;
     let data_bytes = if is_data_read { u64::from(header.data_bytes) } else { 0 };
     let data = scan.bytes(data_at, data_bytes)?.to_vec();
     let trailer = scan.bytes(trailer_at, u64::from(header.trailer_bytes))?;
+    let mut seal = Seal::new(&front);
+    seal.0.update(trailer);
+    let mut crc = DataCrc::default();
+    crc.update(&data);
+    let is_data_whole = !is_data_read || crc.finish() == header.crc;
+    if seal_of(&front) != Some(seal.finish()) || !is_data_whole {
+        return Ok(());
+    }
     let chunk = Chunk { header, filter: &[], data: &data, trailer };
     let applied = tracking.apply(&chunk);
     applied.map_err(|_| scan.damaged(position, "its tracking records are malformed"))

@@ -273,7 +273,8 @@ impl LogView {
 
     /// Whether the chunk with this id is known to be damaged.
     #[inline]
-    pub(crate) fn is_damaged(&self, chunk_id: u64) -> bool {
+    #[must_use]
+    pub fn is_damaged(&self, chunk_id: u64) -> bool {
         let damaged = &self.0.damaged;
         let ids = || damaged.ids.lock().unwrap_or_else(PoisonError::into_inner);
         damaged.any.load(Ordering::Acquire) && ids().contains(&chunk_id)

@@ -206,10 +206,11 @@ impl StreamTable {
 
     /// Notes that all of a stream was verified, without a sync.
     pub fn note_scrubbed(&self, stream: u64, at_ms: u64) {
-        if let Some(note) = self.note(stream) {
-            // What cannot be noted is verified again.
-            self.put(stream, StreamNote { scrubbed_at_ms: at_ms, ..note }).ok();
-        }
+        let scrubbed = |known: Option<StreamNote>| {
+            known.map(|note| StreamNote { scrubbed_at_ms: at_ms, ..note })
+        };
+        // A time that cannot be noted has the stream verified again.
+        self.update(stream, scrubbed).ok();
     }
 
     /// When all of a stream was verified last; none if it never was.
@@ -222,9 +223,11 @@ impl StreamTable {
     /// # Errors
     /// The disk's.
     pub fn accept_loss(&self, stream: u64) -> Result<()> {
-        match self.note(stream) {
-            Some(note) => self.put(stream, StreamNote { is_loss_accepted: true, ..note })?,
-            None => self.believe(stream),
+        let accepted = |known: Option<StreamNote>| {
+            known.map(|note| StreamNote { is_loss_accepted: true, ..note })
+        };
+        if !self.update(stream, accepted)? {
+            self.believe(stream);
         }
         self.sync()
     }
@@ -265,23 +268,35 @@ impl StreamTable {
     /// # Errors
     /// The disk's; what was noted before holds.
     pub(crate) fn tell(&self, stream: u64, note: StreamNote) -> Result<()> {
-        match self.note(stream) {
-            Some(known) if note.is_older_than(&known) => Ok(()),
+        let newer = |known: Option<StreamNote>| match known {
+            Some(known) if note.is_older_than(&known) => None,
             known => {
                 let scrubbed_at_ms = known.map_or(0, |known| known.scrubbed_at_ms);
-                self.put(stream, StreamNote { scrubbed_at_ms, ..note })
+                Some(StreamNote { scrubbed_at_ms, ..note })
             }
-        }
+        };
+        self.update(stream, newer).map(drop)
     }
 
     /// Notes it whatever was noted before.
     pub(crate) fn put(&self, stream: u64, note: StreamNote) -> Result<()> {
+        self.update(stream, |_| Some(note)).map(drop)
+    }
+
+    /// Makes of what is noted what `change` says, in one step; whether it says anything.
+    fn update(
+        &self,
+        stream: u64,
+        change: impl FnOnce(Option<StreamNote>) -> Option<StreamNote>,
+    ) -> Result<bool> {
         let mut slots = self.slots();
-        let known = slots.notes.get(&stream).map(|(place, _)| *place);
-        let place = known.or_else(|| slots.free.pop()).unwrap_or(slots.n_slots);
+        let known = slots.notes.get(&stream).copied();
+        let Some(note) = change(known.map(|(_, note)| note)) else { return Ok(false) };
+        let place = known.map(|(place, _)| place).or_else(|| slots.free.pop());
+        let place = place.unwrap_or(slots.n_slots);
         slots.n_slots = slots.n_slots.max(place + 1);
         slots.notes.insert(stream, (place, note));
-        self.write(place, &note.slot(stream))
+        self.write(place, &note.slot(stream)).map(|()| true)
     }
 
     fn write(&self, place: u64, slot: &[u8; SLOT_BYTES]) -> Result<()> {

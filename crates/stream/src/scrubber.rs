@@ -16,7 +16,7 @@ const LOOK_INTERVAL_MS: u64 = 60_000;
 /// The scrubber.
 #[derive(Debug)]
 pub(crate) struct Scrubber {
-    /// When the node began: streams that were never verified count as verified then.
+    /// When the node began: streams that were never verified count as verified then, from now on.
     began_ms: u64,
     state: Mutex<State>,
 }
@@ -49,8 +49,13 @@ impl Scrubber {
         if state.due.is_empty() && now_ms >= state.next_look_ms {
             state.next_look_ms = now_ms + LOOK_INTERVAL_MS.min(interval_ms);
             let is_due = |stream: &&Arc<Stream>| {
-                let noted = services.files.table().and_then(|it| it.scrubbed_at_ms(stream.id().0));
-                let last_ms = noted.unwrap_or(self.began_ms);
+                let (id, table) = (stream.id().0, services.files.table());
+                let noted = table.and_then(|it| it.scrubbed_at_ms(id));
+                let last_ms = noted.unwrap_or_else(|| {
+                    // The interval goes on over restarts.
+                    table.inspect(|it| it.note_scrubbed(id, self.began_ms));
+                    self.began_ms
+                });
                 stream.lack().is_none() && now_ms.saturating_sub(last_ms) >= interval_ms
             };
             state.due = streams.filter(is_due).map(|it| (Arc::downgrade(it), None)).collect();

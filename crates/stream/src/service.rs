@@ -7,7 +7,7 @@ use crate::services::{StreamLosses, StreamOptions, StreamServices};
 use crate::stream::Stream;
 use crate::writing::Writing;
 use background::Poison;
-use chunk_log::{ChunkLogError, ReadCounts, STREAMS_DIR, StreamTable};
+use chunk_log::{ChunkLogError, Lack, ReadCounts, STREAMS_DIR, StreamTable};
 use log::{Disk, LogError};
 use meta::{QueueDef, StreamSettings};
 use std::collections::BTreeSet;
@@ -141,6 +141,14 @@ impl StreamService {
                      the loss with 'leveret ctl accept_stream_loss', with 'leveret repair', or by deleting it"
                 );
                 let services = Arc::clone(&self.services);
+                Ok(Stream::closed(Arc::clone(def), settings, services, lack))
+            }
+            Err(error) if error.is_corrupt() => {
+                let (resource, services) = (def.resource(), Arc::clone(&self.services));
+                tracing::error!(
+                    "{resource} is closed: {error}; delete it, or bring its files back"
+                );
+                let lack = Lack { what: error.to_string(), n_messages: 0 };
                 Ok(Stream::closed(Arc::clone(def), settings, services, lack))
             }
             Err(error) => {

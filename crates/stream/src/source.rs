@@ -106,12 +106,13 @@ impl Source {
 
 impl Lent {
     /// Waits for the device. Of a chunk that is sent from its file, the beginning is in memory then.
-    /// Damaged chunks are told of, and passed over.
+    /// Damaged chunks are told of, and passed over, also where another reader has told of them meanwhile.
     pub(crate) fn read(&mut self, stream: &Stream) -> Result<Next, ChunkLogError> {
         let mut next = self.reader.read_next(Wait::ForDisk);
         while next.as_ref().is_err_and(ChunkLogError::is_corrupt)
             && let Some(damage) = self.reader.damage()
-            && StreamDamage(stream).tell_damage(&damage)
+            && (StreamDamage(stream).tell_damage(&damage)
+                || damage.offset.is_some_and(|it| stream.view.is_damaged(it)))
         {
             next = self.reader.read_next(Wait::ForDisk);
         }

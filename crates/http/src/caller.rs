@@ -141,7 +141,6 @@ pub(crate) async fn caller(
 ) -> Result<Caller, Refusal> {
     let header = headers.get(header::AUTHORIZATION);
     if let Some((user, password)) = header.and_then(|it| basic(it.as_bytes())) {
-        check_passwords(api)?;
         return log_in(api, (&user, &password), peer).await;
     }
     let view = api.management.broker.view();
@@ -157,13 +156,15 @@ pub(crate) async fn caller(
     known.map(|user| Caller::of(user, peer)).map_err(|refused| of(from, &refused))
 }
 
-/// Refuses names and passwords where the configuration does.
-pub(crate) fn check_passwords(api: &Api) -> Result<(), Refusal> {
+/// Refuses names and passwords where the configuration of the API does. Prometheus has them all the same.
+pub(crate) fn check_passwords(api: &Api, peer: Peer) -> Result<(), Refusal> {
     if !api.settings.restrictions.refuses_passwords {
         return Ok(());
     }
     let text = "HTTP access denied: basic auth disabled";
-    tracing::warn!("{text}");
+    if api.is_told(peer.address.ip(), PeerLine::Login) {
+        tracing::warn!("{text}");
+    }
     Err(Refusal::not_authorised(text))
 }
 

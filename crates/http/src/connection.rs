@@ -6,6 +6,7 @@
 use crate::host;
 use crate::settings::Limits;
 use crate::slow::{Flow, Impatient};
+use crate::stream::Cut;
 use admission::{Admission, Place, Places, in_turns};
 use axum::Router;
 use axum::body::Body;
@@ -302,6 +303,8 @@ where
                 true => shared.router.call(request).await?,
                 false => StatusCode::BAD_REQUEST.into_response(),
             };
+            let cut = response.extensions_mut().remove::<Cut>();
+            guest.flow.set_lost(cut.map(|Cut(lost)| Box::pin(lost.notified_owned())));
             if is_last || !has_host {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);

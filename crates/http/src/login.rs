@@ -24,7 +24,7 @@ pub(crate) async fn begin(
     if !kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
         return Err(Refusal::media_type("a form with `username` and `password` is expected"));
     }
-    check_passwords(api)?;
+    check_passwords(api, peer)?;
     let form = Query::parse(std::str::from_utf8(body).unwrap_or_default())?;
     let field = |name| form.get(name).unwrap_or_default().as_bytes();
     let caller = log_in(api, (field("username"), field("password")), peer).await?;

@@ -1,19 +1,18 @@
 //! Turns of long answers: each holds what it is made of until its client has read it.
 //!
 //! A turn is for a moment where clients read: who finds none free waits. Strangers, whom nothing but their
-//! address tells apart, have few of them together, and one that has had its turn for a while makes room for
-//! the one that has come last: who only holds turns keeps nobody from having one.
+//! address tells apart, have few of them together, and one that has stood still for a while, or has had its
+//! turn for very long, makes room for the one that has come last: who only holds turns keeps nobody from
+//! having one, and who reads has its answer.
 
 use crate::caller::Caller;
 use crate::connection::Peer;
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use std::net::{IpAddr, Ipv6Addr};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Long answers on their way out at a time, but for those of operators of this machine.
@@ -30,8 +29,10 @@ const WAITING_MAX: usize = 64;
 const WAITING_ALL_MAX: usize = 512;
 /// Time that they wait.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Time that a stranger has its turn to itself.
+/// Time for which a stranger may stand still and have its turn to itself.
 const GRACE: Duration = Duration::from_secs(2);
+/// Time that a stranger has its turn to itself although it goes on.
+const AGE_MAX: Duration = Duration::from_secs(30);
 /// Interval at which those that wait look whether it is over.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -87,6 +88,8 @@ struct Entry {
     audience: Audience,
     /// Since when it has its turn.
     begun: Option<Instant>,
+    /// Since when it stands still.
+    progress: Instant,
     lost: Arc<Notify>,
 }
 
@@ -96,11 +99,12 @@ struct Entries {
     next: u64,
     all: Vec<Entry>,
     grace: Duration,
+    age_max: Duration,
 }
 
 impl Default for Entries {
     fn default() -> Self {
-        Self { next: 0, all: Vec::new(), grace: GRACE }
+        Self { next: 0, all: Vec::new(), grace: GRACE, age_max: AGE_MAX }
     }
 }
 
@@ -130,8 +134,8 @@ impl Entries {
         }
     }
 
-    /// Begins the answer if it may; a stranger's if it is the newest that waits, in the place of the oldest
-    /// that is in its way. `None` if it has given up for another.
+    /// Begins the answer if it may; a stranger's if it is the newest that waits, in the place of one that is
+    /// in its way. `None` if it has given up for another.
     fn begin(&mut self, number: u64) -> Option<bool> {
         let audience = self.all.iter().find(|entry| entry.number == number)?.audience.clone();
         if audience.is_stranger() {
@@ -144,12 +148,14 @@ impl Entries {
         let has_room = self.has_room(&audience);
         let entry = self.all.iter_mut().find(|entry| entry.number == number);
         if let Some(entry) = entry.filter(|_| has_room) {
-            entry.begun = Some(Instant::now());
+            entry.progress = Instant::now();
+            entry.begun = Some(entry.progress);
         }
         Some(has_room)
     }
 
-    /// Takes its turn from the stranger that has had one for longest, if that is in the way of another.
+    /// Takes its turn from the stranger that has stood still for longest, or else has had one for longest, if
+    /// that is in the way of another.
     fn displace(&mut self, audience: &Audience) {
         if self.has_room(audience) {
             return;
@@ -157,17 +163,24 @@ impl Entries {
         let is_of = |entry: &&Entry| entry.audience.is_stranger() && entry.begun.is_some();
         let of_one = |entry: &&Entry| is_of(entry) && entry.audience == *audience;
         let is_one_full = self.all.iter().filter(of_one).count() >= OF_ONE_MAX;
-        let oldest = if is_one_full {
-            self.all.iter().filter(of_one).min_by_key(|entry| entry.begun)
-        } else {
-            self.all.iter().filter(is_of).min_by_key(|entry| entry.begun)
+        let in_the_way = || {
+            self.all.iter().filter(|entry| if is_one_full { of_one(entry) } else { is_of(entry) })
         };
-        let oldest =
-            oldest.filter(|it| it.begun.is_some_and(|begun| begun.elapsed() >= self.grace));
-        if let Some(Entry { number, lost, .. }) = oldest {
+        let still = in_the_way().filter(|it| it.progress.elapsed() >= self.grace);
+        let is_old = |it: &&Entry| it.begun.is_some_and(|begun| begun.elapsed() >= self.age_max);
+        let goes = still
+            .min_by_key(|it| it.progress)
+            .or_else(|| in_the_way().filter(is_old).min_by_key(|it| it.begun));
+        if let Some(Entry { number, lost, .. }) = goes {
             lost.notify_one();
             let number = *number;
             self.all.retain(|entry| entry.number != number);
+        }
+    }
+
+    fn note_progress(&mut self, number: u64) {
+        if let Some(entry) = self.all.iter_mut().find(|entry| entry.number == number) {
+            entry.progress = Instant::now();
         }
     }
 }
@@ -221,16 +234,22 @@ impl LongTurns {
         }
         let (number, lost) = (entries.next, Arc::new(Notify::new()));
         entries.next += 1;
-        entries.all.push(Entry { number, audience, begun: None, lost: Arc::clone(&lost) });
+        let (begun, progress) = (None, Instant::now());
+        entries.all.push(Entry { number, audience, begun, progress, lost: Arc::clone(&lost) });
         drop(entries);
         Some(LongTurn { turns: Arc::clone(self), number, lost })
     }
 }
 
 impl LongTurn {
-    /// Resolves when the turn is another's.
-    pub(crate) fn lost(&self) -> Pin<Box<OwnedNotified>> {
-        Box::pin(Arc::clone(&self.lost).notified_owned())
+    /// Notified when the turn is another's.
+    pub(crate) fn lost(&self) -> Arc<Notify> {
+        Arc::clone(&self.lost)
+    }
+
+    /// Its client has taken something.
+    pub(crate) fn note_progress(&self) {
+        stdx::lock(&self.turns.entries).note_progress(self.number);
     }
 }
 
@@ -304,8 +323,24 @@ mod tests {
         let begin = |turn: &LongTurn| stdx::lock(&turns.entries).begin(turn.number);
         assert_eq!([&older, &newer, &older].map(begin), [Some(false), Some(true), Some(true)]);
         for turn in held {
-            turn.lost().await;
+            turn.lost().notified().await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_stranger_that_goes_on_keeps_its_turn_until_it_is_old() {
+        let turns = Arc::<LongTurns>::default();
+        let stranger = || Audience::Stranger(address(1));
+        let [goes_on, stands_still] = [(); 2].map(|()| now(&turns, stranger()).unwrap());
+        stdx::lock(&turns.entries).grace = Duration::ZERO;
+        goes_on.note_progress();
+        let _third = now(&turns, stranger()).unwrap();
+        stands_still.lost().notified().await;
+        stdx::lock(&turns.entries).grace = GRACE;
+        assert!(now(&turns, stranger()).is_none(), "both have just gone on");
+        stdx::lock(&turns.entries).age_max = Duration::ZERO;
+        let _fourth = now(&turns, stranger()).unwrap();
+        goes_on.lost().notified().await;
     }
 
     #[test]

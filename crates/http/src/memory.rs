@@ -53,6 +53,8 @@ enum HeldContent {
     Working,
     /// The rest of an answer.
     Answer(Bytes),
+    /// The same of an answer to what has changed something, which may be the only copy of what was taken away.
+    Taken(Bytes),
 }
 
 /// The memory of one request, until it is dropped.
@@ -75,10 +77,19 @@ impl Memory {
         self.insert((user, 0), HeldContent::Reading(Arc::clone(&refused)), refused)
     }
 
-    /// An answer as a body that counts for its user; `None` if there is no room for it.
-    fn answer(self: &Arc<Self>, user: &str, answer: Bytes) -> Result<AnswerBody, Refusal> {
+    /// An answer as a body that counts for its user.
+    ///
+    /// # Errors
+    /// There is no room for it; never if what it answers `is_done`.
+    fn answer(
+        self: &Arc<Self>,
+        user: &str,
+        answer: Bytes,
+        is_done: bool,
+    ) -> Result<AnswerBody, Refusal> {
         let n_bytes = answer.len() as u64;
-        let holding = self.insert((user, 0), HeldContent::Answer(answer), Arc::default());
+        let content = if is_done { HeldContent::Taken } else { HeldContent::Answer };
+        let holding = self.insert((user, 0), content(answer), Arc::default());
         holding.note(n_bytes)?;
         Ok(AnswerBody { holding, left: n_bytes })
     }
@@ -122,7 +133,7 @@ impl HeldByRequest {
     }
 
     /// The heaviest request of the heaviest user that holds more than `of_user_max`, or of whoever is the
-    /// heaviest if all hold more than `of_all_max`.
+    /// heaviest if all hold more than `of_all_max`. What cannot be taken back stays.
     fn heaviest(&self, of_user_max: u64, of_all_max: u64) -> Option<u64> {
         let by_user = self.by_user();
         let (user, n_bytes) = by_user.into_iter().max_by_key(|(_, n_bytes)| *n_bytes)?;
@@ -130,7 +141,9 @@ impl HeldByRequest {
             return None;
         }
         let its = self.of.iter().filter(|(_, held)| held.user == user);
-        let its = its.filter(|(_, held)| !matches!(held.content, HeldContent::Working));
+        let stays =
+            |held: &Held| matches!(held.content, HeldContent::Working | HeldContent::Taken(_));
+        let its = its.filter(|(_, held)| !stays(held));
         its.max_by_key(|(_, held)| held.n_bytes).map(|(id, _)| *id)
     }
 }
@@ -174,9 +187,8 @@ impl Holding {
     /// The next piece of an answer; `None` if it had to go.
     fn next_piece(&self) -> Option<Bytes> {
         let mut held = stdx::lock(&self.memory.held);
-        let HeldContent::Answer(rest) = &mut held.of.get_mut(&self.id)?.content else {
-            return None;
-        };
+        let content = &mut held.of.get_mut(&self.id)?.content;
+        let (HeldContent::Answer(rest) | HeldContent::Taken(rest)) = content else { return None };
         // A copy: the rest may have to go before it is sent.
         let piece = rest.split_to(rest.len().min(PIECE_BYTES));
         Some(Bytes::copy_from_slice(&piece))
@@ -230,11 +242,13 @@ impl HttpBody for AnswerBody {
     }
 }
 
-/// An answer as it goes out to a user: a long one counts until it has been read.
+/// An answer as it goes out to a user: a long one counts until it has been read. One to what `is_done` by now
+/// is never refused.
 pub(crate) async fn counted(
     memory: &Arc<Memory>,
     user: &str,
     response: Response,
+    is_done: bool,
 ) -> Result<Response, Refusal> {
     let n_bytes = response.body().size_hint().exact();
     if n_bytes.is_none_or(|n| n <= PIECE_BYTES as u64) {
@@ -243,5 +257,5 @@ pub(crate) async fn counted(
     let (head, body) = response.into_parts();
     // It is there already.
     let bytes = to_bytes(body, usize::MAX).await.map_err(|_| Refusal::internal())?;
-    Ok(Response::from_parts(head, Body::new(memory.answer(user, bytes)?)))
+    Ok(Response::from_parts(head, Body::new(memory.answer(user, bytes, is_done)?)))
 }

@@ -4,7 +4,7 @@ use crate::Api;
 use crate::access::{self, Asker};
 use crate::body::{self, BodyLimits};
 use crate::call::Call;
-use crate::caller::{Caller, caller};
+use crate::caller::{Caller, caller, check_passwords};
 use crate::connection::{self, Entrance, Guest, Local, Peer, accept};
 use crate::login;
 use crate::memory;
@@ -170,7 +170,8 @@ async fn respond(
         response = negotiation::tagged(&asked, response).await;
     }
     if !is_local {
-        let counted = memory::counted(&api.turns.memory, &asker.0, response).await;
+        let is_done = method != Method::GET;
+        let counted = memory::counted(&api.turns.memory, &asker.0, response, is_done).await;
         response = counted.unwrap_or_else(|refusal| refused(&refusal, is_local));
     }
     response.extensions_mut().insert(asker);
@@ -227,7 +228,12 @@ async fn answer(
     }
     let caller = match head.extensions.get() {
         Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
-        None => caller(&api, &head.headers, peer, changes).await?,
+        None => {
+            if head.headers.contains_key(header::AUTHORIZATION) {
+                check_passwords(&api, peer)?;
+            }
+            caller(&api, &head.headers, peer, changes).await?
+        }
     };
     Guest::log_in_by(&head.extensions);
     caller.user.clone_into(&mut asker.0);

@@ -1,5 +1,5 @@
 //! Sockets whose clients do not read: one that takes too little for too long is an error, which ends the
-//! connection.
+//! connection. So is one whose answer has to make room for another.
 
 use socket2::SockRef;
 use std::io;
@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep};
 
 /// Bytes that a client has to take while its answer waits for as long as its patience says.
@@ -19,11 +20,17 @@ const LOOKS: u32 = 10;
 /// Bytes that the system holds of answers of a connection (`SO_SNDBUF`, which Linux doubles).
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
+/// Resolves when an answer has to make room for another.
+pub(crate) type Lost = Pin<Box<OwnedNotified>>;
+
 /// Whether answers of a connection wait for their client.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     is_blocked: AtomicBool,
     waiting: Mutex<Option<Waker>>,
+    /// The end of the answer that is on its way, which is the connection's: nobody asks a body for more as
+    /// long as its client does not read.
+    lost: Mutex<Option<Lost>>,
 }
 
 impl Flow {
@@ -34,6 +41,17 @@ impl Flow {
             if self.is_blocked() { Poll::Pending } else { Poll::Ready(()) }
         })
         .await;
+    }
+
+    /// The answer that comes now ends so, if it may have to make room at all.
+    pub(crate) fn set_lost(&self, lost: Option<Lost>) {
+        *stdx::lock(&self.lost) = lost;
+    }
+
+    /// Whether the answer has had to make room. Whoever asks is woken when it has to.
+    fn is_lost(&self, context: &mut Context<'_>) -> bool {
+        let mut lost = stdx::lock(&self.lost);
+        lost.as_mut().is_some_and(|lost| lost.as_mut().poll(context).is_ready())
     }
 
     fn is_blocked(&self) -> bool {
@@ -140,11 +158,17 @@ impl AsyncWrite for Impatient {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.flow.is_lost(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         let written = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.in_time(written, bytes, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.flow.is_lost(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
@@ -157,6 +181,9 @@ impl AsyncWrite for Impatient {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.flow.is_lost(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         let written = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
         let first = slices.iter().find(|slice| !slice.is_empty());
         self.in_time(written, first.map_or(&[], |slice| slice), context)

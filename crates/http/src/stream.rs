@@ -25,8 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread::available_parallelism;
-use tokio::sync::futures::OwnedNotified;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 /// Bytes of a piece.
@@ -166,7 +165,8 @@ impl Turns {
                     EVENTS => None,
                     _ => Some(self.long.take(audience).await?),
                 };
-                let mut response = text(content_type, Reader::of(begin(write), turn));
+                let reader = Reader::of(begin(write), turn.map(Turn::Long));
+                let mut response = text(content_type, reader);
                 let tag = tag.map(|tag| HeaderValue::from_str(&negotiation::quoted(tag)));
                 if let Some(Ok(tag)) = tag {
                     response.headers_mut().insert(header::ETAG, tag);
@@ -176,7 +176,8 @@ impl Turns {
             Made::Begun(first, pieces) => {
                 let (turn, next) = (self.long.take(audience).await?, Next::Rests(pieces));
                 let (reads, lost) = ((Arc::clone(&self.reads), asker), turn.lost());
-                Ok(json(Body::from_stream(List { first: Some(first), next, reads, lost, turn })))
+                let list = List { first: Some(first), next, reads, turn };
+                Ok(cut_by(lost, json(Body::from_stream(list))))
             }
         }
     }
@@ -234,11 +235,9 @@ impl Turns {
             // Who waits for a turn holds no thread meanwhile: it is begun anew.
             drop(reader);
             let turn = self.long.take(audience).await?;
-            reader = Reader::of(begin(move |take| again(take)), Some(turn));
+            reader = Reader::of(begin(move |take| again(take)), Some(Turn::Long(turn)));
         } else {
-            let place = self.scrapes.unread.take();
-            reader.lost = Some(Box::pin(place.lost().notified_owned()));
-            reader.turn = Some(Turn::Short(place));
+            reader.turn = Some(Turn::Short(self.scrapes.unread.take()));
         }
         Ok(text(content_type, reader))
     }
@@ -258,7 +257,23 @@ fn begin(write: impl FnOnce(&mut Take<'_>) + Send + 'static) -> mpsc::Receiver<B
 }
 
 fn text(content_type: &'static str, reader: Reader) -> Response {
-    ([(header::CONTENT_TYPE, content_type)], Body::from_stream(reader)).into_response()
+    let lost = reader.turn.as_ref().map(Turn::lost);
+    let response =
+        ([(header::CONTENT_TYPE, content_type)], Body::from_stream(reader)).into_response();
+    match lost {
+        Some(lost) => cut_by(lost, response),
+        None => response,
+    }
+}
+
+/// With an answer: notified when it has to make room for another. Its connection ends then, whether the
+/// client reads or not.
+#[derive(Clone)]
+pub(crate) struct Cut(pub(crate) Arc<Notify>);
+
+fn cut_by(lost: Arc<Notify>, mut response: Response) -> Response {
+    response.extensions_mut().insert(Cut(lost));
+    response
 }
 
 /// An answer, or a list that begins with a text.
@@ -396,7 +411,6 @@ struct List {
     next: Next,
     /// Each piece is made in turn.
     reads: (Arc<FairTurns>, TurnKey),
-    lost: Lost,
     #[expect(dead_code, reason = "held as long as the list")]
     turn: LongTurn,
 }
@@ -426,9 +440,6 @@ impl Stream for List {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.lost.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-        }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Bytes::from(first))));
         }
@@ -453,36 +464,32 @@ impl Stream for List {
     }
 }
 
-/// Resolves when an answer has to make room.
-type Lost = Pin<Box<OwnedNotified>>;
-
 /// The right of an answer to be on its way.
-#[expect(dead_code, reason = "held as long as the answer")]
 enum Turn {
     Short(Unread),
     Long(LongTurn),
+}
+
+impl Turn {
+    /// Notified when the answer has to make room.
+    fn lost(&self) -> Arc<Notify> {
+        match self {
+            Self::Short(place) => place.lost(),
+            Self::Long(turn) => turn.lost(),
+        }
+    }
 }
 
 /// Pieces as a body.
 struct Reader {
     first: VecDeque<Bytes>,
     rest: mpsc::Receiver<Bytes>,
-    lost: Option<Lost>,
     turn: Option<Turn>,
 }
 
 impl Reader {
-    fn of(rest: mpsc::Receiver<Bytes>, turn: Option<LongTurn>) -> Self {
-        let mut reader = Self { first: VecDeque::new(), rest, lost: None, turn: None };
-        if let Some(turn) = turn {
-            reader.hold(turn);
-        }
-        reader
-    }
-
-    fn hold(&mut self, turn: LongTurn) {
-        self.lost = Some(turn.lost());
-        self.turn = Some(Turn::Long(turn));
+    const fn of(rest: mpsc::Receiver<Bytes>, turn: Option<Turn>) -> Self {
+        Self { first: VecDeque::new(), rest, turn }
     }
 }
 
@@ -490,14 +497,13 @@ impl Stream for Reader {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(lost) = &mut self.lost
-            && lost.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-        }
         if let Some(piece) = self.first.pop_front() {
             return Poll::Ready(Some(Ok(piece)));
         }
-        self.rest.poll_recv(context).map(|piece| piece.map(Ok))
+        let piece = self.rest.poll_recv(context);
+        if let (Poll::Ready(Some(_)), Some(Turn::Long(turn))) = (&piece, &self.turn) {
+            turn.note_progress();
+        }
+        piece.map(|piece| piece.map(Ok))
     }
 }

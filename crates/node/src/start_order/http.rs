@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use http::{Api, Entrance, IsTold, Listener, PeerLine};
 use mgmt::ListenerInfo;
 use net::{ListenAddress, PeerLineKind, Server};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -53,13 +53,7 @@ impl Listeners {
         shared: Option<&Arc<tls::Context>>,
     ) -> anyhow::Result<Self> {
         let mut bound = Self::default();
-        let api = &config.http.api;
-        let [of_api, ..] = planned(config);
-        if api.older != HttpAddress::default() && !of_api.iter().any(Planned::is_by_older_keys) {
-            tracing::warn!(
-                "`management.listener` has no effect beside both `management.tcp` and `management.ssl`"
-            );
-        }
+        warn_of_keys_without_effect(config);
         for (planned, listeners) in planned(config).iter().zip(&mut bound.of_kinds) {
             for planned in planned {
                 let tls = match planned.certificates {
@@ -200,7 +194,50 @@ fn plan<'c>(
         (has_tcp || !(has_tls || has_older), plain),
         (has_older && !(has_tcp && has_tls), by_older_keys),
     ];
-    all.into_iter().filter(|(is_wanted, _)| *is_enabled && *is_wanted).map(|(_, it)| it).collect()
+    let wanted = all.into_iter().filter(|(is_wanted, _)| *is_enabled && *is_wanted);
+    of_each_address(wanted.map(|(_, planned)| planned).collect())
+}
+
+/// COMPAT: where the older keys name the address of a newer one, there is the listener of the older keys.
+fn of_each_address(mut all: Vec<Planned<'_>>) -> Vec<Planned<'_>> {
+    let older = all.iter().find(|planned| planned.is_by_older_keys());
+    if let Some(Ok(older)) = older.map(Planned::address) {
+        let is_there = |address| are_in_each_others_way(address, older);
+        all.retain(|it| it.is_by_older_keys() || !it.address().is_ok_and(is_there));
+    }
+    all
+}
+
+/// Whether not both can be listened on.
+fn are_in_each_others_way(one: ListenAddress, other: ListenAddress) -> bool {
+    let parts = |address| match address {
+        ListenAddress::Every(port) => (IpAddr::from(Ipv6Addr::UNSPECIFIED), port),
+        ListenAddress::One(address) => (address.ip(), address.port()),
+    };
+    let ((one, port), (other, other_port)) = (parts(one), parts(other));
+    // What listens on all addresses of IPv6 does so on those of IPv4.
+    let has_all = |ip: IpAddr, of: IpAddr| ip.is_unspecified() && (ip.is_ipv6() || of.is_ipv4());
+    port != 0 && port == other_port && (one == other || has_all(one, other) || has_all(other, one))
+}
+
+/// Tells which listeners of the API there are not although something is said of them.
+fn warn_of_keys_without_effect(config: &Config) {
+    let HttpListeners { is_enabled, tcp, ssl, older, .. } = &config.http.api;
+    let ([of_api, ..], [own, ..]) = (planned(config), &config.listeners.tls.own);
+    let nothing = HttpAddress::default();
+    let is_unused = |key: &str| *is_enabled && !of_api.iter().any(|planned| planned.key == key);
+    if *older != nothing && is_unused("management.listener") {
+        tracing::warn!(
+            "`management.listener` has no effect beside both `management.tcp` and `management.ssl`"
+        );
+    }
+    for (is_set, key) in
+        [(*tcp != nothing, "management.tcp"), (own.is_some() || *ssl != nothing, "management.ssl")]
+    {
+        if is_set && is_unused(key) {
+            tracing::warn!("`{key}` has no effect: `management.listener` has the same port");
+        }
+    }
 }
 
 /// Whether there is one with TLS that has no settings of its own.
@@ -252,6 +289,43 @@ impl Planned<'_> {
                 Ok(None)
             }
             Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys((older, tcp): (HttpAddress, HttpAddress)) -> Vec<String> {
+        let listeners = HttpListeners { is_enabled: true, tcp, older, ..HttpListeners::default() };
+        let [management, _] = &KINDS;
+        plan(management, &listeners, (None, None)).into_iter().map(|planned| planned.key).collect()
+    }
+
+    fn at(ip: &str, port: Option<u16>) -> HttpAddress {
+        let ip = (!ip.is_empty()).then(|| ip.to_owned());
+        HttpAddress { ip, port, ..HttpAddress::default() }
+    }
+
+    #[test]
+    fn an_address_of_older_and_newer_keys_has_one_listener() {
+        for same in [
+            (at("", Some(15_672)), at("", Some(15_672))),
+            (at("", Some(15_672)), at("127.0.0.1", None)),
+            (at("127.0.0.1", None), at("127.0.0.1", Some(15_672))),
+            (at("::", Some(1)), at("127.0.0.1", Some(1))),
+        ] {
+            assert_eq!(keys(same), ["management.listener"]);
+        }
+        for others in [
+            (at("", Some(1)), at("", Some(2))),
+            (at("", Some(0)), at("", Some(0))),
+            (at("127.0.0.1", Some(1)), at("127.0.0.2", Some(1))),
+            (at("0.0.0.0", Some(1)), at("::1", Some(1))),
+            (at("nowhere", Some(1)), at("nowhere", Some(1))),
+        ] {
+            assert_eq!(keys(others), ["management.tcp", "management.listener"]);
         }
     }
 }

@@ -66,10 +66,10 @@ impl ApplyTo {
 const NAME_BYTES_MAX: usize = 255;
 /// The steps of an expression that is not regular for a name: who declares a queue waits for all policies.
 const STEPS_MAX: usize = 4_000;
-/// The cost of one policy's expression for the longest name, in [`pattern::Pattern::steps`]: some 0.1 ms.
-pub(crate) const POLICY_STEPS_MAX: usize = 128 * 1024;
-/// The same of all policies of a virtual host: some 10 ms at worst.
-pub(crate) const ALL_POLICIES_STEPS_MAX: usize = 16 * 1024 * 1024;
+/// The cost of one policy's expression for the longest name, in [`pattern::Pattern::steps`]: some 0.2 ms.
+pub(crate) const POLICY_STEPS_MAX: usize = 256 * 1024;
+/// The same of all policies of a virtual host: some 40 ms at worst.
+pub(crate) const ALL_POLICIES_STEPS_MAX: usize = 64 * 1024 * 1024;
 
 /// A policy as it is set.
 #[derive(Clone, Debug, PartialEq, Eq)]

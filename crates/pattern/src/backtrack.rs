@@ -405,8 +405,9 @@ impl Machine<'_> {
             return Some((first.into(), 1));
         }
         let rest = self.input.get(at..self.input.len().min(at + 4))?;
-        let char = rest.utf8_chunks().next()?.valid().chars().next()?;
-        Some((char, char.len_utf8()))
+        let char = rest.utf8_chunks().next().and_then(|it| it.valid().chars().next());
+        // A byte of no character counts as one, as in PCRE without UTF: `.` goes on behind it.
+        Some(char.map_or((char::REPLACEMENT_CHARACTER, 1), |char| (char, char.len_utf8())))
     }
 
     fn is_in(&self, char: char, class: usize) -> bool {

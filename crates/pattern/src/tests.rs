@@ -273,6 +273,13 @@ fn common() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn a_byte_of_no_character_is_one_that_a_look_around_goes_over() {
+    let no_secret = perl("^(?!.*secret)");
+    assert!(no_secret.matches(b"public.x") && no_secret.matches(b"\xff.x"));
+    assert!(!no_secret.matches(b"\xff.secret.x") && !no_secret.matches(b"a\xc3secret"));
+}
+
 proptest! {
     /// The tree written for the linear engine, and the machine, say what that engine says of the text.
     #[test]

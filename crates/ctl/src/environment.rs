@@ -43,19 +43,23 @@ pub fn complete(name: &str, long: bool) -> String {
     format!("{name}@{host}")
 }
 
-/// The data directory of the node of this name, when a variable says it: `LEVERET_DATA_DIR`, then
-/// RabbitMQ's `RABBITMQ_DATA_DIR` and `RABBITMQ_MNESIA_DIR`, then `RABBITMQ_MNESIA_BASE`, which has a
-/// directory for each node; then the directory of a mount that is made for RabbitMQ's image, and the
-/// default of this one.
+/// The data directory of the node of this name, when a variable says it: `LEVERET_DATA_DIR`; the default of
+/// the image, `LEVERET_DEFAULT_DATA_DIR`, once it is in use; RabbitMQ's `RABBITMQ_DATA_DIR` and
+/// `RABBITMQ_MNESIA_DIR`, then `RABBITMQ_MNESIA_BASE`, which has a directory for each node; in the image the
+/// directory of a mount that is made for RabbitMQ's, and the default.
 #[must_use]
 pub fn data_dir(variables: Variables<'_>, node: &str) -> Option<PathBuf> {
-    ["LEVERET_DATA_DIR", "RABBITMQ_DATA_DIR", "RABBITMQ_MNESIA_DIR"]
-        .into_iter()
-        .find_map(variables)
+    let default = variables("LEVERET_DEFAULT_DATA_DIR").map(PathBuf::from);
+    let is_used = |it: &PathBuf| std::fs::read_dir(it).is_ok_and(|mut it| it.next().is_some());
+    variables("LEVERET_DATA_DIR")
         .map(PathBuf::from)
+        .or_else(|| default.clone().filter(is_used))
+        .or_else(|| {
+            let named = ["RABBITMQ_DATA_DIR", "RABBITMQ_MNESIA_DIR"].into_iter();
+            named.filter_map(variables).map(PathBuf::from).next()
+        })
         .or_else(|| Some(PathBuf::from(variables("RABBITMQ_MNESIA_BASE")?).join(node)))
-        .or_else(|| mounted(Path::new(MNESIA), node))
-        .or_else(|| variables("LEVERET_DEFAULT_DATA_DIR").map(PathBuf::from))
+        .or_else(|| default.map(|default| mounted(Path::new(MNESIA), node).unwrap_or(default)))
 }
 
 /// The directory that has those of nodes in RabbitMQ's images.
@@ -104,5 +108,10 @@ mod tests {
         assert_eq!(of(both).unwrap(), "/d");
         let own = &[("RABBITMQ_MNESIA_DIR", "/d"), ("LEVERET_DATA_DIR", "/l")];
         assert_eq!(of(own).unwrap(), "/l");
+        let unused =
+            &[("LEVERET_DEFAULT_DATA_DIR", "/no/such/place"), ("RABBITMQ_MNESIA_DIR", "/d")];
+        assert_eq!(of(unused).unwrap(), "/d");
+        let used = &[("LEVERET_DEFAULT_DATA_DIR", "/proc"), ("RABBITMQ_MNESIA_DIR", "/d")];
+        assert_eq!(of(used).unwrap(), "/proc");
     }
 }

@@ -425,10 +425,15 @@ pub(crate) fn check(sources: Sources<'_>) -> Checked {
     for path in files.iter().cloned().chain(advanced) {
         match read(&path) {
             Ok(parsed) => {
+                let mut own = Vec::new();
                 for line in parsed {
                     let line = line.map_err(|(place, error)| ConfigError::Syntax(place, error));
-                    line.map_or_else(|error| errors.push(error), |setting| settings.push(setting));
+                    line.map_or_else(|error| errors.push(error), |setting| own.push(setting));
                 }
+                if is_of_terms(&path) {
+                    drop_replaced(&mut settings, &own);
+                }
+                settings.append(&mut own);
             }
             Err(error) => errors.push(error),
         }
@@ -444,6 +449,24 @@ pub(crate) fn check(sources: Sources<'_>) -> Checked {
     let mut checked = apply(settings, errors);
     checked.warnings.extend(environment.warnings.iter().cloned().map(Warning::Environment));
     checked
+}
+
+/// COMPAT: a list of terms stands in the place of the one that a file of lines has, whole.
+fn drop_replaced(settings: &mut Vec<Setting>, terms: &[Setting]) {
+    const LISTS: [&[&str]; 6] = [
+        &["listeners", "tcp"],
+        &["listeners", "ssl"],
+        &["stream", "listeners", "tcp"],
+        &["stream", "listeners", "ssl"],
+        &["auth_mechanisms"],
+        &["loopback_users"],
+    ];
+    let is_of = |setting: &Setting, list: &[&str]| {
+        setting.key.len() >= list.len() && setting.key.iter().zip(list).all(|(key, it)| key == it)
+    };
+    for list in LISTS.into_iter().filter(|list| terms.iter().any(|it| is_of(it, list))) {
+        settings.retain(|setting| !is_of(setting, list));
+    }
 }
 
 fn retired(environment: &Environment) -> Option<ConfigError> {

@@ -93,8 +93,14 @@ fn flatten(term: &Term, (key, line): (String, usize), put: &mut dyn FnMut(String
     let last = key.rsplit('.').next().unwrap_or_default().to_owned();
     let below = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
     match term {
+        // COMPAT: a value that is not set; of this key it means never.
+        Term::Atom(value) if value == "undefined" => {
+            if last == "consumer_timeout" {
+                put(key, "infinity".to_owned(), line);
+            }
+        }
         Term::Atom(value) | Term::Text(value) | Term::Number(value) => put(
-            match (last.as_str(), value.contains('.')) {
+            match (last.as_str(), matches!(term, Term::Number(_))) {
                 ("vm_memory_high_watermark", true) => below("relative"),
                 ("disk_free_limit" | "vm_memory_high_watermark", _) => below("absolute"),
                 _ => key,
@@ -343,7 +349,7 @@ mod tests {
     {default_permissions, [<<".*">>, <<"^w">>, <<"">>]},
     {ssl_options, [{certfile, "/a b.pem"}, {versions, ['tlsv1.2']}, {verify, verify_peer}]},
     {permit_deprecated_features, #{global_qos => true}},
-    {default_consumer_prefetch, {false, 250}}
+    {default_consumer_prefetch, {false, 250}}, {consumer_timeout, undefined}, {channel_max, undefined}
   ]},
   {rabbitmq_management, [{listener, [{port, 1}, {ssl, false}, {cowboy_opts, [{compress, true}]}]},
                          {tcp_config, [{ip, "127.0.0.1"}]}]},
@@ -368,6 +374,7 @@ mod tests {
                 "a:9 ssl_options.verify = verify_peer",
                 "a:10 deprecated_features.permit.global_qos = true",
                 "a:11 rabbit.default_consumer_prefetch = 250",
+                "a:11 consumer_timeout = infinity",
                 "a:13 management.listener.port = 1",
                 "a:13 management.listener.ssl = false",
                 "a:13 management.listener.server.compress = true",

@@ -149,11 +149,11 @@ mod tests {
         assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
         assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
 
-        for (text, newer) in [("leveret 8\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+        for (text, newer) in [("leveret 9\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer = matches!(opened, Err(LogError::Newer { found: 8, known: 7, .. }));
+            let is_newer = matches!(opened, Err(LogError::Newer { found: 9, known: 8, .. }));
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }

@@ -51,12 +51,15 @@ fn delete(client: &mut Client) {
     assert_eq!(client.hears(), code(Key::DeleteSuperStream, 6, ResponseCode::OK));
 }
 
+/// Directories of streams.
+fn n_dirs(node: &Node) -> usize {
+    std::fs::read_dir(node.data_dir().join("streams")).map_or(0, Iterator::count)
+}
+
 /// Streams of the super stream that are there, and directories of streams.
 fn n_there(node: &Node) -> (usize, usize) {
     let queues = node.ctl(&["list_queues", "-q", "name", "--no-table-headers"]);
-    let dirs = std::fs::read_dir(node.data_dir().join("streams"));
-    let n_dirs = dirs.map_or(0, Iterator::count);
-    (queues.lines().filter(|name| name.starts_with("sx-")).count(), n_dirs)
+    (queues.lines().filter(|name| name.starts_with("sx-")).count(), n_dirs(node))
 }
 
 fn bytes<'a>(command: &impl Command<'a>) -> Vec<u8> {
@@ -76,7 +79,8 @@ fn super_streams_of_many_partitions_come_and_go_as_a_whole() {
         assert_eq!(create(&mut client, PARTITIONS), code(Key::CreateSuperStream, 5, created));
         assert_eq!(n_there(&node), (PARTITIONS, before + PARTITIONS + 1));
         delete(&mut client);
-        wait_until("all of it is gone", || n_there(&node) == (0, before + 1));
+        wait_until("all of it is gone", || n_dirs(&node) == before + 1);
+        assert_eq!(n_there(&node), (0, before + 1));
     });
     let before = n_there(&node);
     assert_eq!(create(&mut client, PARTITIONS + 1), code(Key::CreateSuperStream, 5, refused));
@@ -88,7 +92,8 @@ fn super_streams_of_many_partitions_come_and_go_as_a_whole() {
     node.ctl(&["add_super_stream", "sx", "--partitions", "600"]);
     assert_eq!(n_there(&node).0, 600);
     node.ctl(&["delete_super_stream", "sx"]);
-    wait_until("all of it is gone", || n_there(&node) == before);
+    wait_until("all of it is gone", || n_dirs(&node) == before.1);
+    assert_eq!(n_there(&node), before);
     node.stop();
 }
 

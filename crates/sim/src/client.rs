@@ -10,10 +10,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use testing::outbox::{Content, Recorder};
 
 /// A request on its way through the session; gives the session back unless the connection is over.
 pub(crate) type Task = Pin<Box<dyn Future<Output = Option<Session>>>>;
+
+/// The waker of a task that only let others go on.
+#[derive(Default)]
+struct Yielded(AtomicBool);
+
+impl Wake for Yielded {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Polls a task until it is over, or waits for more than for others to go on.
+pub(crate) fn poll_on<T>(mut task: Pin<&mut dyn Future<Output = T>>) -> Poll<T> {
+    loop {
+        let yielded = Arc::<Yielded>::default();
+        let waker = Waker::from(Arc::clone(&yielded));
+        let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() || !yielded.0.load(Ordering::Relaxed) {
+            return polled;
+        }
+    }
+}
 
 pub(crate) struct Client {
     pub(crate) recorder: Arc<Recorder>,

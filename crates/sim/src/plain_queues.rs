@@ -14,7 +14,7 @@ use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use testing::Random;
 
 /// Turns of queues of version 1 before a commit: everything they have to sync is done then.
@@ -279,8 +279,7 @@ impl PlainQueues {
         let Some(task) = self.clients.get_mut(&client).and_then(|one| one.task.as_mut()) else {
             return;
         };
-        let mut context = Context::from_waker(Waker::noop());
-        let polled = task.as_mut().poll(&mut context);
+        let polled = client::poll_on(task.as_mut());
         self.check_events();
         if let Poll::Ready(session) = polled {
             self.end(client, session);

@@ -5,8 +5,7 @@
 
 use crate::host;
 use crate::settings::Limits;
-use crate::slow::{Flow, Impatient};
-use crate::stream::Cut;
+use crate::slow::{Cut, Flow, Impatient};
 use admission::{Admission, Place, Places, in_turns};
 use axum::Router;
 use axum::body::Body;

@@ -53,7 +53,7 @@ enum HeldContent {
     Working,
     /// The rest of an answer.
     Answer(Bytes),
-    /// The same of an answer to what has changed something, which may be the only copy of what was taken away.
+    /// The same of an answer to a change, which may be the only copy of what was taken away.
     Taken(Bytes),
 }
 

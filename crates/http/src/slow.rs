@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep};
 
@@ -19,6 +20,11 @@ const TAKEN_BYTES_MIN: usize = 16 * 1024;
 const LOOKS: u32 = 10;
 /// Bytes that the system holds of answers of a connection (`SO_SNDBUF`, which Linux doubles).
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+/// With an answer: notified when it has to make room for another. Its connection ends then, whether the
+/// client reads or not.
+#[derive(Clone)]
+pub(crate) struct Cut(pub(crate) Arc<Notify>);
 
 /// Resolves when an answer has to make room for another.
 pub(crate) type Lost = Pin<Box<OwnedNotified>>;

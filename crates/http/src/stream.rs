@@ -10,6 +10,7 @@ use crate::long::{Audience, LONG_MAX, LongTurn, LongTurns, OF_OPERATORS_MAX};
 use crate::memory::Memory;
 use crate::negotiation;
 use crate::refusal::Refusal;
+use crate::slow::Cut;
 use crate::turns::{FairTurns, Place, PlaceLimits, Places, TurnKey, TurnLimits};
 use admission::{Place as Unread, Places as UnreadPlaces};
 use axum::body::{Body, Bytes};
@@ -265,11 +266,6 @@ fn text(content_type: &'static str, reader: Reader) -> Response {
         None => response,
     }
 }
-
-/// With an answer: notified when it has to make room for another. Its connection ends then, whether the
-/// client reads or not.
-#[derive(Clone)]
-pub(crate) struct Cut(pub(crate) Arc<Notify>);
 
 fn cut_by(lost: Arc<Notify>, mut response: Response) -> Response {
     response.extensions_mut().insert(Cut(lost));

@@ -31,7 +31,7 @@ struct Worst {
     round_trip: Duration,
     publish_and_get: Duration,
     login: Duration,
-    /// What the longest pause was too long.
+    /// The time by which the longest pause was too long.
     lag: Duration,
     n_rounds: u32,
 }

@@ -27,16 +27,16 @@ impl Wake for Yielded {
     }
 }
 
-/// Polls a task until it is over, or waits for more than for others to go on.
+/// Polls a task, and once more if it has only let others go on.
 pub(crate) fn poll_on<T>(mut task: Pin<&mut dyn Future<Output = T>>) -> Poll<T> {
-    loop {
-        let yielded = Arc::<Yielded>::default();
-        let waker = Waker::from(Arc::clone(&yielded));
-        let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
-        if polled.is_ready() || !yielded.0.load(Ordering::Relaxed) {
-            return polled;
-        }
+    let yielded = Arc::<Yielded>::default();
+    let waker = Waker::from(Arc::clone(&yielded));
+    let mut context = Context::from_waker(&waker);
+    let polled = task.as_mut().poll(&mut context);
+    if polled.is_ready() || !yielded.0.load(Ordering::Relaxed) {
+        return polled;
     }
+    task.as_mut().poll(&mut context)
 }
 
 pub(crate) struct Client {

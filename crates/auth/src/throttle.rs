@@ -211,13 +211,14 @@ impl LoginThrottle {
     }
 
     fn keys(&self, peer: IpAddr, user: &[u8]) -> (u64, u64) {
-        let place = place(peer);
+        let place = network(peer);
         (self.hasher.hash_one(place), self.hasher.hash_one((place, user)))
     }
 }
 
-/// A client may have a whole /64 of IPv6 addresses.
-fn place(peer: IpAddr) -> IpAddr {
+/// The address that stands for a client's: one may have a whole /64 of IPv6 addresses.
+#[must_use]
+pub fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(ip) => {
             let [a, b, c, d, ..] = ip.segments();
@@ -383,9 +384,9 @@ mod tests {
     #[test]
     fn addresses_of_one_network_are_one_place() {
         let ip = |text: &str| text.parse().unwrap();
-        assert_eq!(place(ip("2001:db8::1")), place(ip("2001:db8::ffff:1")));
-        assert_ne!(place(ip("2001:db8::1")), place(ip("2001:db8:0:1::1")));
-        assert_eq!(place(ip("::ffff:10.0.0.1")), HERE);
+        assert_eq!(network(ip("2001:db8::1")), network(ip("2001:db8::ffff:1")));
+        assert_ne!(network(ip("2001:db8::1")), network(ip("2001:db8:0:1::1")));
+        assert_eq!(network(ip("::ffff:10.0.0.1")), HERE);
     }
 
     #[test]

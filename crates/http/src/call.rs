@@ -3,7 +3,6 @@
 use crate::Api;
 use crate::caller::Caller;
 use crate::list::{Listing, Row, RowSet, Rows};
-use crate::long::network;
 use crate::memory::Holding;
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -77,7 +76,10 @@ pub(crate) enum Answer {
 impl Call {
     /// Who asks, as turns know it.
     pub(crate) fn asker(&self) -> TurnKey {
-        TurnKey { user: self.caller.user.clone(), address: network(self.caller.peer.address.ip()) }
+        TurnKey {
+            user: self.caller.user.clone(),
+            address: auth::network(self.caller.peer.address.ip()),
+        }
     }
 
     /// Works beside the threads that serve sockets, when it is the asker's turn.

@@ -193,7 +193,7 @@ fn of((api, client): (&Api, IpAddr), refused: &Refused) -> Refusal {
         Refused::NotLoopback(_) => Refusal::not_authorised("User can only log in via localhost"),
         Refused::TooManyFailures(_) => {
             let text = "too many logins from this address have failed";
-            Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
+            Refusal::too_many(text)
         }
         refused => {
             if api.is_told(client, PeerLine::Login) {

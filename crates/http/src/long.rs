@@ -8,8 +8,8 @@
 use crate::caller::Caller;
 use crate::connection::Peer;
 use crate::refusal::Refusal;
-use axum::http::StatusCode;
-use std::net::{IpAddr, Ipv6Addr};
+use auth::network;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -68,16 +68,6 @@ impl Audience {
     /// Whether they share what many have together.
     const fn is_stranger(&self) -> bool {
         matches!(self, Self::Stranger(_))
-    }
-}
-
-/// An address, or the network of 64 bits that is one client's in IPv6.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
-        }
-        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -262,7 +252,7 @@ impl Drop for LongTurn {
 
 fn too_many() -> Refusal {
     let text = "too many long answers are on their way: ask for a page, or later";
-    Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
+    Refusal::too_many(text)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use crate::refusal::Refusal;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::http::StatusCode;
 use axum::response::Response;
 use broker::Broker;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -206,7 +205,7 @@ impl Drop for Holding {
 fn too_much() -> Refusal {
     let text = "this user's requests and unread answers, or those of all users, hold too much memory, and \
                 this one most of it: ask for less at a time, or later";
-    Refusal::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", text)
+    Refusal::too_many(text)
 }
 
 /// An answer on its way out.

@@ -62,6 +62,11 @@ impl Refusal {
         Self::of_status(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", reason)
     }
 
+    /// Somebody asks for more than is done for one, or for all, at a time.
+    pub(crate) fn too_many(reason: impl Into<String>) -> Self {
+        Self::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", reason)
+    }
+
     /// Something is otherwise by now than the request says.
     pub(crate) fn conflict(text: String) -> Self {
         let refusal = Self::from(ApiError { kind: Kind::Invalid, text });

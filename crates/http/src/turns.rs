@@ -2,7 +2,6 @@
 //! and address, and no user has all turns at once. Those who wait are a list of limited length.
 
 use crate::refusal::Refusal;
-use axum::http::StatusCode;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -120,8 +119,7 @@ impl TurnState {
             self.forget_gone();
             if self.is_full(asker, limits) {
                 let text = "too many requests of this user, or of all, wait for their turn";
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                return Err(Refusal::of_status(status, "too_many_requests", text));
+                return Err(Refusal::too_many(text));
             }
         }
         let (sender, receiver) = oneshot::channel();
@@ -252,8 +250,7 @@ impl Places {
                  {of_user_max}, {of_address_max} and {of_node_max} may be",
                 self.what
             );
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            return Err(Refusal::of_status(status, "too_many_requests", text));
+            return Err(Refusal::too_many(text));
         }
         all.push(asker.clone());
         drop(all);
@@ -273,6 +270,7 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::StatusCode;
     use std::future::Future;
     use std::net::Ipv4Addr;
     use std::pin::Pin;

@@ -26,9 +26,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use log::{Disk, DiskFile, IoContext as _, LogError, OpenMode, crc32c, read_file};
+use log::{Disk, IoContext as _, LogError, SlotFile, crc32c, read_file};
 
-use crate::error::Result;
+use crate::error::{ChunkLogError, Result};
 
 /// The file's name, in the root of the data directory.
 pub const STREAMS_FILE: &str = "leveret-streams";
@@ -123,19 +123,19 @@ impl StreamNote {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slots {
+    /// The notes of streams, each with the place of its slot.
     notes: HashMap<u64, (u64, StreamNote)>,
-    free: Vec<u64>,
     /// Streams of which nothing was noted, and nothing more is expected.
     believed: HashSet<u64>,
-    n_slots: u64,
+    file: SlotFile<SLOT_BYTES>,
 }
 
 /// The file while the node runs.
 #[derive(Debug)]
 pub struct StreamTable {
-    file: Arc<dyn DiskFile>,
+    disk: Arc<dyn Disk>,
     /// The file was not there.
     was_missing: bool,
     /// The source of identities of new streams.
@@ -148,16 +148,11 @@ impl StreamTable {
     ///
     /// # Errors
     /// The disk's, or one of a newer version.
-    pub fn open(disk: &dyn Disk, seed: u64) -> Result<Self> {
-        let found = read_file(disk, STREAMS_FILE)?;
-        let mode = if found.is_some() { OpenMode::Existing } else { OpenMode::New };
-        let file = disk.open(STREAMS_FILE, mode).context("open", STREAMS_FILE)?;
-        let was_missing = found.is_none();
-        if was_missing {
-            disk.sync_dir("").context("sync the directory of", STREAMS_FILE)?;
-        }
-        let slots = Mutex::new(Slots::read(&found.unwrap_or_default())?);
-        Ok(Self { file: Arc::from(file), was_missing, seed, slots })
+    pub fn open(disk: Arc<dyn Disk>, seed: u64) -> Result<Self> {
+        let mut slots = Slots::read(disk.as_ref())?;
+        let was_missing = slots.file.file().is_none();
+        slots.file.make(disk.as_ref())?;
+        Ok(Self { disk, was_missing, seed, slots: Mutex::new(slots) })
     }
 
     /// The notes of the file, read without touching anything; none if there is no file.
@@ -166,8 +161,8 @@ impl StreamTable {
     /// As [`StreamTable::open`].
     pub fn read(disk: &dyn Disk) -> Result<Option<HashMap<u64, StreamNote>>> {
         let Some(bytes) = read_file(disk, STREAMS_FILE)? else { return Ok(None) };
-        let notes = Slots::read(&bytes)?.notes;
-        Ok(Some(notes.into_iter().map(|(stream, (_, note))| (stream, note)).collect()))
+        let slots = bytes.chunks_exact(SLOT_BYTES).map(StreamNote::read);
+        slots.filter_map(Result::transpose).collect::<Result<_>>().map(Some)
     }
 
     /// Writes a file of these notes in which losses of the streams `accepted` are accepted.
@@ -201,7 +196,8 @@ impl StreamTable {
     /// # Errors
     /// The disk's.
     pub fn sync(&self) -> Result<()> {
-        Ok(self.file.sync_data().context("sync", STREAMS_FILE)?)
+        let file = self.slots().file.make(self.disk.as_ref())?;
+        Ok(file.sync_data().context("sync", STREAMS_FILE)?)
     }
 
     /// Notes that all of a stream was verified, without a sync.
@@ -249,8 +245,7 @@ impl StreamTable {
     pub(crate) fn forget(&self, stream: u64) -> Result<()> {
         let mut slots = self.slots();
         let Some((place, _)) = slots.notes.remove(&stream) else { return Ok(()) };
-        self.write(place, &[0; SLOT_BYTES])?;
-        slots.free.push(place);
+        slots.file.release(self.disk.as_ref(), place)?;
         Ok(())
     }
 
@@ -292,16 +287,10 @@ impl StreamTable {
         let mut slots = self.slots();
         let known = slots.notes.get(&stream).copied();
         let Some(note) = change(known.map(|(_, note)| note)) else { return Ok(false) };
-        let place = known.map(|(place, _)| place).or_else(|| slots.free.pop());
-        let place = place.unwrap_or(slots.n_slots);
-        slots.n_slots = slots.n_slots.max(place + 1);
+        let place = known.map_or_else(|| slots.file.take_place(), |(place, _)| place);
         slots.notes.insert(stream, (place, note));
-        self.write(place, &note.slot(stream)).map(|()| true)
-    }
-
-    fn write(&self, place: u64, slot: &[u8; SLOT_BYTES]) -> Result<()> {
-        let at = place * SLOT_BYTES as u64;
-        Ok(self.file.write_at(at, slot).context("write", STREAMS_FILE)?)
+        slots.file.write(self.disk.as_ref(), place, &note.slot(stream))?;
+        Ok(true)
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -310,15 +299,13 @@ impl StreamTable {
 }
 
 impl Slots {
-    fn read(bytes: &[u8]) -> Result<Self> {
-        let mut slots = Self::default();
-        for (place, slot) in (0..).zip(bytes.chunks(SLOT_BYTES)) {
-            slots.n_slots = place + 1;
-            match StreamNote::read(slot)? {
-                Some((stream, note)) => drop(slots.notes.insert(stream, (place, note))),
-                None => slots.free.push(place),
-            }
-        }
-        Ok(slots)
+    fn read(disk: &dyn Disk) -> Result<Self> {
+        let mut notes = HashMap::new();
+        let file = SlotFile::open(disk, STREAMS_FILE, |place, slot| {
+            let note = StreamNote::read(slot)?;
+            notes.extend(note.map(|(stream, note)| (stream, (place, note))));
+            Ok::<_, ChunkLogError>(note.is_some())
+        })?;
+        Ok(Self { notes, believed: HashSet::new(), file })
     }
 }

@@ -8,6 +8,7 @@ mod disk;
 mod error;
 mod files;
 mod position;
+mod slots;
 mod snapshot;
 mod stamp;
 mod wal;
@@ -21,6 +22,7 @@ pub use disk::{
 pub use error::{IoContext, LogError, Refused};
 pub use files::{list_if_there, read_file};
 pub use position::{EntryAddress, Lsn, NodeId, Owner, SegmentId};
+pub use slots::SlotFile;
 pub use snapshot::{
     read_snapshot, read_stamped, replace_file, salvage_snapshot, write_snapshot, write_stamped,
 };

@@ -4,6 +4,7 @@ use chunk_log::{
     ChunkLog, ChunkLogError, LogOptions, Recovered, Retention, Start, StreamTable, find_unaccepted,
 };
 use log::{Disk as _, OpenMode};
+use std::sync::Arc;
 use testing::{CrashOutcome, MemoryDisk, Random};
 
 use crate::parts::*;
@@ -48,7 +49,7 @@ fn refused(disk: &MemoryDisk, told: &str, n_lost: u64) -> Vec<u64> {
     assert_eq!(contents(disk), before, "touched without {told}");
     let notes = StreamTable::read(disk).unwrap();
     assert_eq!(find_unaccepted(disk, ID, notes.as_ref()).unwrap(), Some(lack));
-    StreamTable::open(disk, 1).unwrap().accept_loss(ID).unwrap();
+    StreamTable::open(Arc::new(disk.clone()), 1).unwrap().accept_loss(ID).unwrap();
     let (mut log, found) = try_open(disk).unwrap();
     assert_eq!(found.lost.map(|lack| lack.n_messages), Some(n_lost));
     log.view().set_committed(found.end);

@@ -50,7 +50,7 @@ pub(crate) fn files(disk: &MemoryDisk) -> Arc<StreamFiles> {
 
 /// The same, with what the stream has noted beside it.
 pub(crate) fn noted(disk: &MemoryDisk) -> chunk_log::Result<Arc<StreamFiles>> {
-    let table = StreamTable::open(disk, 1)?;
+    let table = StreamTable::open(Arc::new(disk.clone()), 1)?;
     Ok(StreamFiles::with_table(Arc::new(disk.clone()), 100, Some(table)))
 }
 

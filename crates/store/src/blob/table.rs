@@ -12,13 +12,14 @@
 //! A slot is written once its file is durable, and zeroed, synced, before the file goes: whatever a loss of
 //! power leaves promises nothing that may be gone. Integers are little-endian.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, DiskFile, IoContext, OpenMode, crc32c, read_file};
+use log::{Disk, IoContext, SlotFile, crc32c, read_file};
 use stdx::lock;
 
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 
 /// The file's name, in the root of the data directory.
 pub const BODIES_FILE: &str = "leveret-bodies";
@@ -68,19 +69,17 @@ impl ToldFiles {
     }
 }
 
-#[derive(Debug, Default)]
-struct Slots {
-    file: Option<Arc<dyn DiskFile>>,
+#[derive(Debug)]
+struct BodySlots {
     places: BTreeMap<FileKey, u64>,
-    free: Vec<u64>,
-    n_slots: u64,
+    slots: SlotFile<SLOT_BYTES>,
 }
 
 /// The file while the node runs.
 #[derive(Debug)]
 pub struct BodyFiles {
     disk: Arc<dyn Disk>,
-    slots: Mutex<Slots>,
+    state: Mutex<BodySlots>,
 }
 
 impl BodyFiles {
@@ -89,31 +88,23 @@ impl BodyFiles {
     /// # Errors
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
-        let mut slots = Slots::default();
-        if let Some(bytes) = read_file(disk.as_ref(), BODIES_FILE)? {
-            let file = disk.open(BODIES_FILE, OpenMode::Existing).context("open", BODIES_FILE)?;
-            slots.file = Some(Arc::from(file));
-            for (place, slot) in (0..).zip(bytes.chunks(SLOT_BYTES)) {
-                slots.n_slots = place + 1;
-                match read(slot) {
-                    Some(key) => drop(slots.places.insert(key, place)),
-                    None => slots.free.push(place),
-                }
-            }
-        }
-        Ok(Self { disk, slots: Mutex::new(slots) })
+        let mut places = BTreeMap::new();
+        let slots = SlotFile::open(disk.as_ref(), BODIES_FILE, |place, slot| {
+            let key = read(slot);
+            places.extend(key.map(|key| (key, place)));
+            Ok::<_, StoreError>(key.is_some())
+        })?;
+        Ok(Self { disk, state: Mutex::new(BodySlots { places, slots }) })
     }
 
     /// Tells of files of a directory, which are durable, without a sync.
     pub(super) fn tell(&self, dir: &str, numbers: impl Iterator<Item = u32>) -> Result<()> {
-        let mut slots = lock(&self.slots);
+        let BodySlots { places, slots } = &mut *lock(&self.state);
         for number in numbers {
             let key = (key_of(dir), number);
-            if !slots.places.contains_key(&key) {
-                let place = slots.free.pop().unwrap_or(slots.n_slots);
-                slots.n_slots = slots.n_slots.max(place + 1);
-                slots.places.insert(key, place);
-                self.put(&mut slots, place, slot(key))?;
+            if let Entry::Vacant(untold) = places.entry(key) {
+                let place = *untold.insert(slots.take_place());
+                slots.write(self.disk.as_ref(), place, &slot(key))?;
             }
         }
         Ok(())
@@ -124,33 +115,18 @@ impl BodyFiles {
     /// # Errors
     /// The disk's.
     pub fn forget(&self, dir: &str, is_gone: impl Fn(u32) -> bool) -> Result<()> {
-        let mut slots = lock(&self.slots);
+        let mut state = lock(&self.state);
+        let BodySlots { places, slots } = &mut *state;
         let dir = key_of(dir);
-        let of_dir = slots.places.range((dir, 0)..=(dir, u32::MAX));
+        let of_dir = places.range((dir, 0)..=(dir, u32::MAX));
         let gone: Vec<FileKey> = of_dir.map(|(key, _)| *key).filter(|it| is_gone(it.1)).collect();
         for key in &gone {
-            if let Some(place) = slots.places.remove(key) {
-                self.put(&mut slots, place, [0; SLOT_BYTES])?;
-                slots.free.push(place);
+            if let Some(place) = places.remove(key) {
+                slots.release(self.disk.as_ref(), place)?;
             }
         }
-        let file = slots.file.clone().filter(|_| !gone.is_empty());
-        drop(slots);
+        let file = slots.file().filter(|_| !gone.is_empty());
+        drop(state);
         Ok(file.map_or(Ok(()), |file| file.sync_data()).context("sync", BODIES_FILE)?)
-    }
-
-    fn put(&self, slots: &mut Slots, place: u64, slot: [u8; SLOT_BYTES]) -> Result<()> {
-        let file = match &slots.file {
-            Some(file) => Arc::clone(file),
-            None => {
-                let opened = self.disk.open(BODIES_FILE, OpenMode::New);
-                let file: Arc<dyn DiskFile> = Arc::from(opened.context("create", BODIES_FILE)?);
-                self.disk.sync_dir("").context("sync the directory of", BODIES_FILE)?;
-                slots.file = Some(Arc::clone(&file));
-                file
-            }
-        };
-        let at = place * SLOT_BYTES as u64;
-        Ok(file.write_at(at, &slot).context("write", BODIES_FILE)?)
     }
 }

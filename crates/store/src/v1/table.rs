@@ -24,12 +24,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, DiskFile, IoContext, LogError, OpenMode, crc32c, list_if_there, read_file};
+use log::{Disk, DiskFile, IoContext, LogError, SlotFile, crc32c, list_if_there, read_file};
 use stdx::lock;
 use stdx::record::{Reader, put_u32, put_u64};
 
 use super::open::{journal_name, numbers};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 
 /// The file's name, in the root of the data directory.
 pub const JOURNALS_FILE: &str = "leveret-journals";
@@ -55,7 +55,7 @@ pub struct Promised {
 }
 
 impl Promised {
-    fn slot(&self, queue: u64) -> Vec<u8> {
+    fn slot(&self, queue: u64) -> [u8; SLOT_BYTES] {
         let mut rest = Vec::with_capacity(SLOT_BYTES);
         put_u32(&mut rest, VERSION);
         let Self { journals, segments, journal_bytes, segment_bytes, names_bodies } = self;
@@ -65,7 +65,10 @@ impl Promised {
         {
             put_u64(&mut rest, number);
         }
-        [&MAGIC[..], &crc32c(&rest).to_le_bytes(), &rest].concat()
+        let mut slot = [0; SLOT_BYTES];
+        let bytes = MAGIC.into_iter().chain(crc32c(&rest).to_le_bytes()).chain(rest);
+        slot.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        slot
     }
 
     /// The queue and what is promised for it, if anything is.
@@ -118,13 +121,11 @@ impl Promised {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct V1State {
-    file: Option<Arc<dyn DiskFile>>,
     /// Where the slots of queues are, by number.
     places: HashMap<u64, u64>,
-    free: Vec<u64>,
-    n_slots: u64,
+    slots: SlotFile<SLOT_BYTES>,
 }
 
 /// The file while the node runs.
@@ -151,27 +152,23 @@ impl JournalTable {
     /// # Errors
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
-        let mut state = V1State::default();
-        if let Some(bytes) = read_file(disk.as_ref(), JOURNALS_FILE)? {
-            let opened = disk.open(JOURNALS_FILE, OpenMode::Existing);
-            let file = opened.context("open", JOURNALS_FILE)?;
-            for (place, slot) in (0..).zip(bytes.chunks_exact(SLOT_BYTES)) {
-                state.n_slots = place + 1;
-                match Promised::read(slot)? {
-                    Some((queue, _)) if is_wanted(queue) => {
-                        state.places.insert(queue, place);
-                    }
-                    Some(_) => {
-                        put(file.as_ref(), place, &[0; SLOT_BYTES])?;
-                        state.free.push(place);
-                    }
-                    None => state.free.push(place),
-                }
+        let (mut places, mut unwanted) = (HashMap::new(), Vec::new());
+        let mut slots = SlotFile::open(disk.as_ref(), JOURNALS_FILE, |place, slot| {
+            let told = Promised::read(slot)?;
+            match told {
+                Some((queue, _)) if is_wanted(queue) => drop(places.insert(queue, place)),
+                Some(_) => unwanted.push(place),
+                None => {}
             }
-            file.sync_data().context("sync", JOURNALS_FILE)?;
-            state.file = Some(Arc::from(file));
+            Ok::<_, StoreError>(told.is_some())
+        })?;
+        for place in unwanted {
+            slots.release(disk.as_ref(), place)?;
         }
-        Ok(Self { disk, state: Mutex::new(state) })
+        if let Some(file) = slots.file() {
+            file.sync_data().context("sync", JOURNALS_FILE)?;
+        }
+        Ok(Self { disk, state: Mutex::new(V1State { places, slots }) })
     }
 
     /// The promise for a queue; nothing is promised if nothing was told.
@@ -180,7 +177,7 @@ impl JournalTable {
     /// The disk's.
     pub(super) fn promised(&self, queue: u64) -> Result<Promised> {
         let state = lock(&self.state);
-        let told = state.places.get(&queue).zip(state.file.as_ref());
+        let told = state.places.get(&queue).zip(state.slots.file());
         let Some((place, file)) = told else { return Ok(Promised::default()) };
         let mut slot = [0; SLOT_BYTES];
         file.read_at(place * SLOT_BYTES as u64, &mut slot).context("read", JOURNALS_FILE)?;
@@ -192,7 +189,7 @@ impl JournalTable {
     /// # Errors
     /// The disk's.
     pub fn sync(&self) -> std::result::Result<(), LogError> {
-        let file = lock(&self.state).file.clone();
+        let file = lock(&self.state).slots.file();
         file.map_or(Ok(()), |file| file.sync_data()).context("sync", JOURNALS_FILE)
     }
 
@@ -220,36 +217,16 @@ impl JournalTable {
     pub fn forget(&self, queue: u64) -> Result<()> {
         let mut state = lock(&self.state);
         let Some(place) = state.places.remove(&queue) else { return Ok(()) };
-        let file = self.file(&mut state)?;
-        put(file.as_ref(), place, &[0; SLOT_BYTES])?;
-        state.free.push(place);
+        let file = state.slots.release(self.disk.as_ref(), place)?;
         drop(state);
         Ok(file.sync_data().context("sync", JOURNALS_FILE)?)
     }
 
     fn write(&self, queue: u64, promised: &Promised) -> Result<Arc<dyn DiskFile>> {
         let mut state = lock(&self.state);
-        let file = self.file(&mut state)?;
         let known = state.places.get(&queue).copied();
-        let place = known.or_else(|| state.free.pop()).unwrap_or(state.n_slots);
-        state.n_slots = state.n_slots.max(place + 1);
+        let place = known.unwrap_or_else(|| state.slots.take_place());
         state.places.insert(queue, place);
-        put(file.as_ref(), place, &promised.slot(queue))?;
-        Ok(file)
+        Ok(state.slots.write(self.disk.as_ref(), place, &promised.slot(queue))?)
     }
-
-    fn file(&self, state: &mut V1State) -> Result<Arc<dyn DiskFile>> {
-        if let Some(file) = &state.file {
-            return Ok(Arc::clone(file));
-        }
-        let file = self.disk.open(JOURNALS_FILE, OpenMode::New).context("create", JOURNALS_FILE)?;
-        self.disk.sync_dir("").context("sync the directory of", JOURNALS_FILE)?;
-        let file = Arc::from(file);
-        state.file = Some(Arc::clone(&file));
-        Ok(file)
-    }
-}
-
-fn put(file: &dyn DiskFile, place: u64, slot: &[u8]) -> Result<()> {
-    Ok(file.write_at(place * SLOT_BYTES as u64, slot).context("write", JOURNALS_FILE)?)
 }

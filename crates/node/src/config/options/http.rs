@@ -107,8 +107,9 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
             "management.listener.port",
             Kind::Integer(PORT, "", |d, v| d.config.http.api.older.port = Some(fits(v))),
             "The port of a listener by the keys that are older than `management.tcp` and `management.ssl`, 15672 \
-             if another of them is set. It takes the place of a default listener, and stands beside one of the \
-             newer keys; where both kinds of these are set, the older ones have no effect.",
+             if another of them is set. It takes the place of a default listener, and of one of the newer keys at \
+             the same address, and stands beside others; where both kinds of these are set, the older ones have \
+             no effect.",
         ),
         row(
             "management.listener.ip",

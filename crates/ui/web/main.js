@@ -1,6 +1,6 @@
 // The frame around all pages: who is logged in, where one can go, what is wrong, what has been done.
 
-import { app, begin, dismiss, has, isAdministrator, isMonitor, isPolicymaker, link, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
+import { app, begin, dismiss, has, hold, isAdministrator, isMonitor, isPolicymaker, link, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
 import { ask, get, session } from './api.js';
 import { h } from './dom.js';
 import { plain, time } from './format.js';
@@ -202,6 +202,8 @@ function chooseVhost(vhost) {
 }
 
 async function logout() {
+  // Nothing is asked for with a login that is about to end.
+  hold();
   await ask('DELETE', '/login');
   session.ended();
   login.was = false;

@@ -38,7 +38,7 @@ pub(crate) fn find_lack(disk: &dyn Disk, id: u64, note: &StreamNote) -> Result<O
         0 => first.clone(),
         n => format!("{first}; {n} more of its files are damaged or missing"),
     };
-    let n_messages = (note.next_offset - note.first.min(note.next_offset)) - survey.n_covered;
+    let n_messages = note.next_offset.saturating_sub(note.first).saturating_sub(survey.n_covered);
     Ok(Some(Lack { what, n_messages }))
 }
 
@@ -133,7 +133,7 @@ impl Survey {
             match &piece.end {
                 None => survey.faults.push(format!("{} belongs to another stream", name(first))),
                 Some(end) => {
-                    survey.n_covered += end.next_offset.min(note.next_offset) - first;
+                    survey.n_covered += end.next_offset.min(note.next_offset).saturating_sub(first);
                     if piece.is_whole {
                         next = Some(end.next_offset);
                     } else {

@@ -176,8 +176,15 @@ fn a_dead_letter_that_arrives_in_any_case_is_confirmed_when_it_has() {
     wait_until("it is told of", || broker.view().queue("/", "q").unwrap().stat().n_departing == 1);
     assert!(publisher.heard().is_empty());
     declare(&mut other, "dead", &[("x-confirm-on", Value::from("ack"))]);
-    at(&broker, 200_000);
-    assert_eq!(publisher.wait_for(Vec::new(), 1), ["ack 1..=1"]);
+    // The first try may still be under way: its failure counts from when it is noticed.
+    let (mut unix_ms, mut heard) = (0, Vec::new());
+    wait_until("the letter is sent again", || {
+        unix_ms += 200_000;
+        at(&broker, unix_ms);
+        heard.extend(publisher.heard());
+        !heard.is_empty()
+    });
+    assert_eq!(heard, ["ack 1..=1"]);
     other.ask(Op::DeleteQueue { queue: short("dead"), if_unused: Flag::No, if_empty: Flag::No });
     other.get("q");
     other.settle_newest(Outcome::Rejected);

@@ -139,7 +139,7 @@ impl Publishing {
         let logged = publish.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
         if n_queues > 1 {
-            client.turn.note_gathered(n_queues);
+            client.turn.note_gathered(n_queues, publish.content.n_bytes() as usize);
         }
         let (body, body_bytes) = match &publish.content {
             Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
@@ -290,7 +290,7 @@ impl Publishing {
         let n_durable = remembered.route.n_durable;
         let logged = message.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
-        client.turn.note_gathered(n_queues);
+        client.turn.note_gathered(n_queues, message.body.len());
         let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
         let named = named_of(message.view().headers(), &remembered.route.queues)?;
         let properties = properties.take();
@@ -334,7 +334,7 @@ impl Publishing {
         let Route { queues, n_durable, .. } = &self.router.alone;
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
-        client.turn.note_gathered(queues.len());
+        client.turn.note_gathered(queues.len(), message.body.len());
         let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
         let sent = changed.properties.as_deref().unwrap_or(message.properties);
         changed.home = shared_home(bodies, (sent, message.body.len()), (queues.len(), n_logging));

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// The cost of a key that is looked up, or of a queue that is found or locked.
 const WORK_PER_QUEUE: usize = 16;
+/// Bytes of a body that cost a queue as much as a message: pages of few messages are often turned.
+const BYTES_PER_WORK: usize = 1024;
 /// Steps of selectors that cost as much as putting a message into a queue.
 const STEPS_PER_WORK: usize = 64;
 
@@ -109,10 +111,10 @@ impl Turn {
         self.slices.note(n_places.saturating_mul(WORK_PER_QUEUE) + n_steps / STEPS_PER_WORK);
     }
 
-    /// A message was gathered for so many queues.
+    /// A message with a body of so many bytes was gathered for so many queues.
     #[inline]
-    pub(super) const fn note_gathered(&mut self, n_queues: usize) {
-        self.slices.note(n_queues);
+    pub(super) const fn note_gathered(&mut self, n_queues: usize, body_bytes: usize) {
+        self.slices.note(n_queues.saturating_mul(1 + body_bytes / BYTES_PER_WORK));
         self.n_places = self.n_places.saturating_add(n_queues);
     }
 

@@ -67,7 +67,7 @@ pub use shared::{DAMAGED_CHUNKS_MAX, LogEnd, LogView};
 pub use sync::SyncJob;
 pub use table::{STREAMS_FILE, StreamNote, StreamTable};
 pub use tracking::{REFERENCES_MAX, SNAPSHOT_SEQUENCES_MAX, Sequence, Tracking};
-pub use writer::{Appended, ChunkLog, LogOptions, SEGMENT_BYTES_MAX_DEFAULT};
+pub use writer::{Appended, ChunkLog, LogOptions, SEGMENT_BYTES_MAX_DEFAULT, may_be_too_old};
 
 use streamproto::ChunkType;
 

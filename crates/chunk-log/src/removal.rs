@@ -55,11 +55,8 @@ pub(crate) fn n_too_old(shared: &Shared, retention: &Retention, now_ms: i64) -> 
     };
     let Some((_, sealed)) = segments.split_last() else { return Ok(0) };
     for (n, segment) in sealed.iter().enumerate() {
-        let Some(slot) = shared.index(*segment) else { continue };
-        let index = Index::open(&slot, None)?;
-        let last = index.len().checked_sub(1).map(|last| index.record(last)).transpose()?;
-        let is_too_old = last.is_none_or(|it| retention.is_too_old(it.timestamp_ms, now_ms));
-        if !is_too_old {
+        let last_ms = shared.last_chunk_ms(*segment)?;
+        if !last_ms.is_none_or(|last_ms| retention.is_too_old(last_ms, now_ms)) {
             return Ok(n);
         }
     }

@@ -101,6 +101,8 @@ pub(crate) struct Segment {
     first_ordinal: Option<u64>,
     /// Of the segment file, once nothing is added to it any more.
     sealed_bytes: Option<u64>,
+    /// The time of the last chunk in it, likewise; [`Shared::last_chunk_ms`] finds it.
+    pub(crate) last_chunk_ms: Option<i64>,
     chunks: Weak<Slot>,
     index: Weak<Slot>,
 }
@@ -108,7 +110,8 @@ pub(crate) struct Segment {
 impl Segment {
     pub(crate) fn new(first_offset: u64, first_ordinal: Option<u64>) -> Self {
         let (chunks, index) = (Weak::new(), Weak::new());
-        Self { first_offset, first_ordinal, sealed_bytes: None, chunks, index }
+        let (sealed_bytes, last_chunk_ms) = (None, None);
+        Self { first_offset, first_ordinal, sealed_bytes, last_chunk_ms, chunks, index }
     }
 
     pub(crate) const fn seal(&mut self, bytes: u64) {
@@ -207,6 +210,20 @@ impl Shared {
             found.sealed_bytes = Some(bytes);
         }
         Ok(bytes)
+    }
+
+    /// The time of the last chunk of a segment that is complete, from its index; none if it has no chunk, or
+    /// has gone.
+    pub(crate) fn last_chunk_ms(&self, segment: u64) -> Result<Option<i64>> {
+        let known = self.state().segment(segment).and_then(|it| it.last_chunk_ms);
+        let (None, Some(slot)) = (known, self.index(segment)) else { return Ok(known) };
+        let index = Index::open(&slot, None)?;
+        let last = index.len().checked_sub(1).map(|last| index.record(last)).transpose()?;
+        let last_ms = last.map(|last| last.timestamp_ms);
+        if let Some(found) = self.state().segment(segment) {
+            found.last_chunk_ms = last_ms;
+        }
+        Ok(last_ms)
     }
 
     /// The ordinal of a segment's first chunk, from its index's header, or its own, unless it is known; none

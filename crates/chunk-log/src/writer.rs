@@ -64,6 +64,18 @@ pub struct Appended {
     pub is_new_segment: bool,
 }
 
+/// Whether the oldest segment of a log may be too old, as far as that is known without its files.
+#[must_use]
+pub fn may_be_too_old(log: &ChunkLog, now_ms: i64) -> bool {
+    let retention = &log.options.retention;
+    if retention.age_max_ms.is_none() {
+        return false;
+    }
+    let state = log.view.0.state();
+    let [oldest, _, ..] = state.segments.as_slice() else { return false };
+    oldest.last_chunk_ms.is_none_or(|last_ms| retention.is_too_old(last_ms, now_ms))
+}
+
 /// A log, for the one who writes it.
 #[derive(Debug)]
 pub struct ChunkLog {

@@ -6,7 +6,7 @@ mod handshake;
 mod subscription;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, Locked, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{ClientOutbox, FORCED_MS, Locked, SILENT_CLOSE_DELAY_MS};
 use crate::settings::FRAME_BYTES_MAX;
 use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick, Timers};
 use handshake::Handshake;
@@ -178,10 +178,17 @@ impl Connection {
         if !input.is_empty() {
             self.life.timers.heard(now);
         }
-        let closing = self.life.outbox.lock().closing();
+        let (closing, is_asked) = {
+            let mut locked = self.life.outbox.lock();
+            (locked.closing(), locked.is_close_asked())
+        };
         match closing {
             Closing::Sent if self.life.phase != Phase::Closing => self.life.closing(now),
-            Closing::Ended => self.life.phase = Phase::Ended,
+            Closing::Ended => {
+                self.life.phase = Phase::Ended;
+                // Who does not take what was said before is not waited for.
+                self.life.timers.closing(now, if is_asked { CLOSING_MS } else { FORCED_MS });
+            }
             Closing::No | Closing::Sent => {}
         }
         let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);

@@ -20,9 +20,14 @@ use std::sync::Arc;
 use streamproto::command::{Close, Heartbeat};
 use streamproto::{Command as _, ResponseCode};
 
-/// Milliseconds that a client has for closing its socket once nothing more is said to it. COMPAT: RabbitMQ
-/// takes as long before it answers clients that fail to log in.
+/// Milliseconds before a client that fails to log in is told so. COMPAT: RabbitMQ's.
 pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
+
+/// Milliseconds that a client has for closing its socket once its close is answered. RabbitMQ closes at once.
+const ANSWERED_MS: u64 = 500;
+
+/// Milliseconds for what was said before to arrive, where an end comes that the client did not ask for.
+pub(crate) const FORCED_MS: u64 = 500;
 
 /// The id of the requests that the server makes beside consumer updates. COMPAT: RabbitMQ's.
 const CLOSE_CORRELATION_ID: u32 = 1;
@@ -183,6 +188,11 @@ impl Locked {
     /// The client has asked for the end; what it is told behind the rest of its requests has this id.
     pub(crate) const fn close_asked(&mut self, correlation_id: u32) {
         self.close_asked = Some(correlation_id);
+    }
+
+    /// The client has asked for the end that has come.
+    pub(crate) const fn is_close_asked(&self) -> bool {
+        self.close_asked.is_some()
     }
 
     /// Nothing is delivered any more.

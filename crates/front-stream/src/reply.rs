@@ -19,26 +19,29 @@ pub(crate) const fn refusal_code(why: StreamRefusal) -> ResponseCode {
     }
 }
 
-/// The code that the broker closes a connection with.
-pub(crate) const fn close_code(kind: ErrorKind) -> ResponseCode {
+/// The code of the close that a client is told; none where the connection ends without a word.
+///
+/// COMPAT: RabbitMQ says a close for bytes that are no commands alone. However else it ends a connection, it
+/// closes the socket, and clients' libraries know what to do then; of a close of the server's some do not.
+pub(crate) const fn close_code(kind: ErrorKind) -> Option<ResponseCode> {
     match kind {
-        ErrorKind::AccessRefused | ErrorKind::NotAllowed => ResponseCode::ACCESS_REFUSED,
-        ErrorKind::InvalidPath => ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE,
-        ErrorKind::PreconditionFailed | ErrorKind::ResourceLocked | ErrorKind::ResourceError => {
-            ResponseCode::PRECONDITION_FAILED
-        }
-        ErrorKind::FrameError => ResponseCode::FRAME_TOO_LARGE,
+        ErrorKind::FrameError => Some(ResponseCode::FRAME_TOO_LARGE),
         ErrorKind::SyntaxError
         | ErrorKind::CommandInvalid
         | ErrorKind::ChannelError
-        | ErrorKind::UnexpectedFrame => ResponseCode::UNKNOWN_FRAME,
-        // Nothing that the client did.
-        ErrorKind::ConnectionForced => ResponseCode::OK,
-        ErrorKind::ContentTooLarge
+        | ErrorKind::UnexpectedFrame => Some(ResponseCode::UNKNOWN_FRAME),
+        ErrorKind::AccessRefused
+        | ErrorKind::NotAllowed
+        | ErrorKind::InvalidPath
+        | ErrorKind::PreconditionFailed
+        | ErrorKind::ResourceLocked
+        | ErrorKind::ResourceError
+        | ErrorKind::ConnectionForced
+        | ErrorKind::ContentTooLarge
         | ErrorKind::NotFound
         | ErrorKind::NotImplementedByMode
         | ErrorKind::NotImplemented
-        | ErrorKind::InternalError => ResponseCode::INTERNAL_ERROR,
+        | ErrorKind::InternalError => None,
     }
 }
 

@@ -59,9 +59,11 @@ impl StreamService {
         if !is_disk_short {
             self.scrubber.tick(&self.services, streams());
         }
+        // Those that are due already are not asked for once more.
+        let may_review = self.services.is_reviewed();
         for stream in streams() {
             stream.tick();
-            Writing(stream).tick();
+            Writing(stream).tick(may_review);
         }
     }
 

@@ -21,6 +21,8 @@ const N_READ_THREADS: usize = 4;
 const READ_THREAD: &str = "stream-read";
 /// Publishers wait while so many bytes of all streams wait for the disk.
 const UNWRITTEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Streams of which a thread looks at what they keep before other work has its turn.
+const REVIEWS_AT_ONCE_MAX: usize = 64;
 /// Updates have numbers up to here, then again from 0; a byte beside is the subscription's.
 const UPDATE_NUMBER_MAX: u32 = u32::MAX >> u8::BITS;
 
@@ -83,6 +85,7 @@ pub(crate) struct StreamServices {
     pub(crate) time: WallClock,
     /// Writing, syncing, removing.
     pub(crate) inbox: Inbox<Work>,
+    reviews: Mutex<Reviews>,
     /// Reading what is not in memory.
     reads: Inbox<Work>,
     pub(crate) failure: Poison,
@@ -90,6 +93,14 @@ pub(crate) struct StreamServices {
     pub(crate) losses: Mutex<StreamLosses>,
     /// The number of the last update that a consumer was told.
     last_update: AtomicU32,
+}
+
+/// Reviews of what streams keep that are due.
+#[derive(Debug, Default)]
+struct Reviews {
+    due: Work,
+    /// A thread is at it.
+    is_under_way: bool,
 }
 
 /// Losses of streams since the start.
@@ -140,6 +151,7 @@ impl StreamServices {
             options,
             time,
             inbox,
+            reviews: Mutex::default(),
             reads,
             failure,
             losses,
@@ -214,6 +226,38 @@ impl StreamServices {
     /// Has a thread do it.
     pub(crate) fn ask(&self, task: Task) {
         self.inbox.add(|work| work.0.push_back(task));
+    }
+
+    /// Has a thread look at what a stream keeps, after those that were asked for before.
+    pub(crate) fn review(self: &Arc<Self>, review: Task) {
+        let mut reviews = stdx::lock(&self.reviews);
+        reviews.due.0.push_back(review);
+        if !std::mem::replace(&mut reviews.is_under_way, true) {
+            drop(reviews);
+            self.go_on_reviewing();
+        }
+    }
+
+    /// Whether no review is due.
+    pub(crate) fn is_reviewed(&self) -> bool {
+        !stdx::lock(&self.reviews).is_under_way
+    }
+
+    /// Some at a time: who waits for a sync has its turn in between.
+    fn go_on_reviewing(self: &Arc<Self>) {
+        let me = Arc::clone(self);
+        self.ask(Box::new(move || {
+            for _ in 0..REVIEWS_AT_ONCE_MAX {
+                let mut reviews = stdx::lock(&me.reviews);
+                let Some(review) = reviews.due.0.pop_front() else {
+                    reviews.is_under_way = false;
+                    return;
+                };
+                drop(reviews);
+                review();
+            }
+            me.go_on_reviewing();
+        }));
     }
 
     /// Has a thread read.

@@ -139,11 +139,6 @@ impl Stream {
         self.readers.each_held(|owner, n| *held.entry(owner).or_default() += n);
     }
 
-    /// Takes settings, unless it has those of a later epoch of the definitions.
-    pub fn set_settings(&self, settings: &StreamSettings, epoch: u64) {
-        stdx::lock(&self.writer).set_settings(log_options(settings), epoch);
-    }
-
     /// The refusal of a `basic.get`. COMPAT: RabbitMQ's text.
     #[must_use]
     pub fn refuse_get(&self) -> AttachRefused {
@@ -231,7 +226,7 @@ pub(crate) fn check_open(stream: &Stream) -> Result<(), String> {
 }
 
 /// The form of its files, by its arguments and policies.
-fn log_options(settings: &StreamSettings) -> LogOptions {
+pub(crate) fn log_options(settings: &StreamSettings) -> LogOptions {
     let StreamSettings { max_bytes, max_age_ms, segment_bytes, .. } = *settings;
     LogOptions {
         segment_bytes_max: segment_bytes,

@@ -4,7 +4,9 @@
 use crate::confirms::{Confirms, Waiter};
 use crate::making::{Chunks, Making};
 use crate::services::{StreamDurability, StreamServices};
-use chunk_log::{Appended, ChunkLog, ChunkLogError, LogEnd, LogOptions, SyncJob, Tracking};
+use chunk_log::{
+    Appended, ChunkLog, ChunkLogError, LogEnd, LogOptions, SyncJob, Tracking, may_be_too_old,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use streamproto::ChunkHeader;
@@ -32,9 +34,11 @@ pub(crate) struct Writer {
 }
 
 /// Settings as of an epoch of the definitions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Settings {
     epoch: u64,
+    /// Retention is to be looked at: nobody has with these settings, or since the start.
+    is_review_due: bool,
     /// To be taken by the log when nobody writes.
     to_take: Option<LogOptions>,
 }
@@ -55,7 +59,7 @@ impl Writer {
             confirms: Confirms::default(),
             n_added: 0,
             n_ticked: 0,
-            settings: Settings::default(),
+            settings: Settings { epoch: 0, is_review_due: true, to_take: None },
             synced: Vec::new(),
             is_asked: false,
         }
@@ -66,11 +70,36 @@ impl Writer {
         Self::of(None, Tracking::default(), filter_bytes)
     }
 
-    /// Another filter size counts from the next start on.
-    pub(crate) fn set_settings(&mut self, options: LogOptions, epoch: u64) {
-        if epoch >= self.settings.epoch {
-            self.settings = Settings { epoch, to_take: Some(options) };
+    /// Another filter size counts from the next start on. Whether a review is due now that was not before.
+    pub(crate) fn set_settings(&mut self, options: LogOptions, epoch: u64) -> bool {
+        if epoch < self.settings.epoch {
+            return false;
         }
+        let to_take = Some(options);
+        let before =
+            std::mem::replace(&mut self.settings, Settings { epoch, is_review_due: true, to_take });
+        !before.is_review_due
+    }
+
+    /// Whether what is kept is to be looked at now, and nobody writes.
+    pub(crate) fn is_review_due(&self, now_ms: i64) -> bool {
+        let is_due = |log| self.settings.is_review_due || may_be_too_old(log, now_ms);
+        self.log.as_deref().is_some_and(is_due)
+    }
+
+    /// Takes the log for a review by the settings of now; none if somebody writes, who does it then.
+    pub(crate) fn take_for_review(&mut self) -> Option<Box<ChunkLog>> {
+        let log = self.take_log()?;
+        self.settings.is_review_due = false;
+        Some(log)
+    }
+
+    fn take_log(&mut self) -> Option<Box<ChunkLog>> {
+        let mut log = self.log.take()?;
+        if let Some(options) = self.settings.to_take.take() {
+            log.set_options(options);
+        }
+        Some(log)
     }
 
     /// The epoch of chunks that are written from now on.
@@ -144,15 +173,13 @@ impl Writer {
         if self.making.is_empty() {
             return None;
         }
-        let mut log = self.log.take()?;
-        if let Some(options) = self.settings.to_take.take() {
-            log.set_options(options);
-        }
+        let log = self.take_log()?;
         let chunks = self.take_chunks(&log, now_ms);
         Some(Turn {
             log,
             chunks,
             n_added: self.n_added,
+            reviews: std::mem::take(&mut self.settings.is_review_due).then_some(now_ms),
             synced: std::mem::take(&mut self.synced),
             to_sync: None,
         })
@@ -165,6 +192,8 @@ pub(crate) struct Turn {
     pub(crate) chunks: Chunks,
     /// Entries that are committed afterwards.
     pub(crate) n_added: u64,
+    /// Retention is to be looked at, at this time.
+    reviews: Option<u64>,
     /// Syncs that have come to their end beside the writing, ...
     synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
     /// ... and one that is to begin.
@@ -179,9 +208,11 @@ impl Turn {
         }
         let Appended { end, is_new_segment } =
             self.log.append(&self.chunks.headers, &self.chunks.bytes)?;
+        let reviewed = self.reviews.map(|now_ms| review(&mut self.log, now_ms));
         if services.options.durability == StreamDurability::Write {
-            // A start verifies what no sync is known of.
-            self.to_sync = if is_new_segment { Some(self.log.begin_sync()?) } else { None };
+            // A start verifies what no sync is known of; what was removed goes with it.
+            let is_due = is_new_segment || reviewed.is_some_and(|n_removed| n_removed > 0);
+            self.to_sync = if is_due { Some(self.log.begin_sync()?) } else { None };
             return Ok(end);
         }
         let job = self.log.begin_sync()?;
@@ -189,4 +220,9 @@ impl Turn {
         self.log.finish_sync(&job, ran)?;
         Ok(end)
     }
+}
+
+/// Removes what is not to be kept; how many segments. What cannot be removed now is by a later one.
+pub(crate) fn review(log: &mut ChunkLog, now_ms: u64) -> usize {
+    log.evaluate_retention(i64::try_from(now_ms).unwrap_or(i64::MAX)).unwrap_or(0)
 }

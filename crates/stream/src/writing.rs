@@ -4,13 +4,14 @@
 
 use crate::confirms::Waiter;
 use crate::services::StreamDurability;
-use crate::stream::Stream;
-use crate::writer::{Turn, Writer};
+use crate::stream::{Stream, log_options};
+use crate::writer::{Turn, Writer, review};
 use chunk_log::{ChunkLog, ChunkLogError, LogEnd, SyncJob};
 use confirm::{DurabilityToken, DurableJournal, JournalSynced};
+use meta::StreamSettings;
 use queue_type::{Incoming, RefusedItem, Wakes, wake_all};
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, Weak};
 
 /// Who publishes writes what others have published meanwhile so many times; then the threads go on.
 const ROUNDS_MAX: usize = 16;
@@ -47,6 +48,16 @@ impl Stream {
             token.add_journal(me, note);
         }
         token
+    }
+}
+
+impl Stream {
+    /// Takes settings, unless it has those of a later epoch of the definitions. What they do not keep goes
+    /// soon, whether anybody publishes or not.
+    pub fn set_settings(&self, settings: &StreamSettings, epoch: u64) {
+        if stdx::lock(&self.writer).set_settings(log_options(settings), epoch) {
+            Writing(self).ask_for_review();
+        }
     }
 }
 
@@ -157,9 +168,14 @@ impl Writing<'_> {
         }));
     }
 
-    /// Has a thread sync everything once nothing was published for a while: a start need not verify it.
-    pub(crate) fn tick(&self) {
+    /// Has a thread sync everything once nothing was published for a while: a start need not verify it; and,
+    /// if it `may_review`, look at what is kept, once that is due.
+    pub(crate) fn tick(&self, may_review: bool) {
         let mut writer = stdx::lock(&self.0.writer);
+        let now_ms = i64::try_from(self.0.services.time.unix_ms()).unwrap_or(i64::MAX);
+        if may_review && writer.is_review_due(now_ms) {
+            self.ask_for_review();
+        }
         if writer.is_idle()
             && let Some(me) = self.0.me.upgrade()
         {
@@ -175,6 +191,28 @@ impl Writing<'_> {
             Ok(()) => self.give_back(log, &mut wakes),
             Err(error) => self.fail(&error),
         }
+        wake_all(&mut wakes);
+        self.write_on_thread();
+    }
+
+    fn ask_for_review(&self) {
+        let me = Weak::clone(&self.0.me);
+        self.0.services.review(Box::new(move || {
+            if let Some(stream) = me.upgrade() {
+                Writing(&stream).review();
+            }
+        }));
+    }
+
+    /// Removes what is not kept any more. Publishers that come meanwhile leave it to this thread to write.
+    fn review(&self) {
+        if self.0.is_deleted() {
+            return;
+        }
+        let Some(mut log) = stdx::lock(&self.0.writer).take_for_review() else { return };
+        review(&mut log, self.0.services.time.unix_ms());
+        let mut wakes = Wakes::new();
+        self.give_back(log, &mut wakes);
         wake_all(&mut wakes);
         self.write_on_thread();
     }

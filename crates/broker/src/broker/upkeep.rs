@@ -38,7 +38,9 @@ pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: u64) {
     for id in broker.view().streams().flat_map(|stream| stream.memberships.silent(now_ms)) {
         let connection = broker.connections.get(id);
         if let Some(it) = connection.filter(|it| !it.blocked.load(Ordering::Relaxed)) {
-            it.kick("a consumer update was not answered in time");
+            let reason = "a consumer update was not answered in time";
+            tracing::info!(connection = %it.identity.name, "closing the connection: {reason}");
+            it.kick(reason);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Events of the broker, as frames.
 
-use super::{Locked, SILENT_CLOSE_DELAY_MS};
+use super::{ANSWERED_MS, FORCED_MS, Locked};
 use crate::reply::{Asked, close_code, refusal_code};
 use edge::{CloseMode, Closing};
 use session::{Event, MethodTag, StreamEvent, StreamRefusal};
@@ -44,9 +44,10 @@ impl Locked {
         }
         match event {
             Event::ConnectionClosed => self.put_closed(),
-            Event::ConnectionFailed { error, .. } => {
-                self.put_close(close_code(error.kind), &error.text);
-            }
+            Event::ConnectionFailed { error, .. } => match close_code(error.kind) {
+                Some(code) => self.put_close(code, &error.text),
+                None => self.end(CloseMode::Linger(FORCED_MS)),
+            },
             Event::Done { origin, .. } => self.answer(origin, ResponseCode::OK),
             Event::Stream(event) => self.put_stream_event(event),
             // The protocol has no word for it: who publishes during an alarm is not read.
@@ -67,7 +68,7 @@ impl Locked {
         }
     }
 
-    /// Answers the client's close and ends: it is the client that closes the socket then.
+    /// Answers the client's close and ends: it is the client that closes the socket then, if it does so soon.
     fn put_closed(&mut self) {
         self.tell_answers();
         if let Some(correlation_id) = self.close_asked {
@@ -75,7 +76,7 @@ impl Locked {
             let closed = CodeResponse { key: Key::Close, correlation_id, code };
             closed.encode_frame(self.out.rope().bytes());
         }
-        self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
+        self.end(CloseMode::Hold(ANSWERED_MS));
     }
 
     fn put_stream_event(&mut self, event: StreamEvent<'_>) {

@@ -6,8 +6,8 @@ use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, TaskOutbox as
 use front_stream::Settings;
 use proptest::prelude::*;
 use session::{
-    ChannelId, ChunkData, ChunkDelivery, Event, LinkId, MethodTag, PublisherId, Room, StreamEvent,
-    StreamRefusal, SubscriptionId,
+    ChannelId, ChunkData, ChunkDelivery, ErrorKind, Event, LinkId, MethodTag, PublisherId, Room,
+    StreamEvent, StreamRefusal, SubscriptionId,
 };
 use std::collections::BTreeMap;
 use streamproto::command::{
@@ -241,12 +241,30 @@ fn a_close_is_answered_behind_everything_asked_before() {
 }
 
 #[test]
+fn who_is_thrown_out_finds_the_end_and_no_word() {
+    for kind in [
+        ErrorKind::ConnectionForced,
+        ErrorKind::ResourceError,
+        ErrorKind::AccessRefused,
+        ErrorKind::InternalError,
+    ] {
+        let mut talk = Talk::open(Settings::default());
+        let error = session::Error::new(kind, "enough");
+        talk.event(Event::ConnectionFailed { channel: None, error, origin: None });
+        talk.event(Event::Done { channel: ChannelId(1), origin: tag(Key::Delete, 4) });
+        assert_eq!(talk.hears(), [""; 0], "{kind:?}");
+        assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))), "{kind:?}");
+    }
+}
+
+#[test]
 fn the_brokers_close_waits_for_its_answer() {
     let mut talk = Talk::open(Settings::default());
-    let error = session::Error::new(session::ErrorKind::ConnectionForced, "enough");
+    let error = session::Error::new(ErrorKind::CommandInvalid, "enough");
     talk.event(Event::ConnectionFailed { channel: None, error, origin: None });
     talk.event(Event::Done { channel: ChannelId(1), origin: tag(Key::Delete, 4) });
-    let close = Close { correlation_id: 1, code: ResponseCode::OK, reason: "enough" };
+    let code = ResponseCode::UNKNOWN_FRAME;
+    let close = Close { correlation_id: 1, code, reason: "enough" };
     assert_eq!(talk.hears(), [format!("{:?}", ToClient::Close(close))]);
     talk.says(&Unsubscribe { correlation_id: 8, subscription_id: 1 });
     assert!(talk.asked.is_empty() && talk.close_mode.is_none());

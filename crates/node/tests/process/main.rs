@@ -53,6 +53,7 @@ mod start;
 mod stream_enemies;
 mod stream_hostile;
 mod stream_protocol;
+mod stream_retention;
 mod streams_lost;
 mod support;
 mod tail;

@@ -1,5 +1,6 @@
 //! Clients of the stream protocol over real sockets.
 
+use super::http_api::Api;
 use crate::support::node::Node;
 use crate::support::stream_client::{Client, code};
 use crate::support::wait_until;
@@ -10,9 +11,7 @@ use streamproto::command::{
     Property, Publish, PublishedMessage, StoreOffset, Subscribe, Tune,
 };
 use streamproto::list::Trailing;
-use streamproto::{
-    Chunk, CodeResponse, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode, ToClient,
-};
+use streamproto::{Chunk, Entry, FinalOffset, Key, List, OffsetSpec, ResponseCode, ToClient};
 
 /// The time after which who is refused is told so.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -170,34 +169,97 @@ fn a_wrong_password_a_missing_vhost_and_a_full_node_are_answered() {
     node.stop();
 }
 
+/// The time within which who is thrown out finds the end; a close took ten seconds to be given up.
+const END: Duration = Duration::from_secs(5);
+
+/// COMPAT: RabbitMQ closes the socket, which clients' libraries take as a reason to connect again; of a close
+/// of the server's some know nothing.
 #[test]
-fn operators_close_connections_and_vhosts_go_with_theirs() {
-    let node = Node::start(&[]);
-    let closed = |client: &mut Client| {
-        let heard = client.hears();
-        assert!(heard.starts_with("Close("), "{heard}");
-        let mut out = Vec::new();
-        CodeResponse { key: Key::Close, correlation_id: 1, code: ResponseCode::OK }
-            .encode_frame(&mut out);
-        client.socket.write_all(&out).unwrap();
-        assert_eq!(client.hears(), "");
-        heard
+fn who_is_thrown_out_finds_the_end_of_the_stream_at_once() {
+    type Way<'w> = (&'static str, &'w dyn Fn(&str, &str));
+    let api = Api::start();
+    let node = &api.0;
+    let named = |user: &str, column: &str| {
+        let listed = node.ctl(&["-q", "list_connections", "user", column]);
+        let value = |line: &str| line.strip_prefix(user).map(|value| value.trim().to_owned());
+        listed.lines().find_map(value).unwrap_or_else(|| panic!("{listed}"))
     };
+    let ctl = |args: &[&str]| drop(node.ctl(args));
+    let ways: [Way<'_>; 9] = [
+        ("all", &|_, _| ctl(&["close_all_connections", "--global", "enough"])),
+        ("of a vhost", &|_, vhost| ctl(&["close_all_connections", "-p", vhost, "enough"])),
+        ("of a user", &|user, _| ctl(&["close_all_user_connections", user, "enough"])),
+        ("one", &|user, _| ctl(&["close_connection", &named(user, "pid"), "you"])),
+        ("HTTP, one", &|user, _| {
+            let name = named(user, "name").replace(' ', "%20").replace('>', "%3E");
+            api.expect(204, &format!("DELETE /connections/{name}"), "");
+        }),
+        ("HTTP, of a user", &|user, _| {
+            api.expect(204, &format!("DELETE /connections/username/{user}"), "");
+        }),
+        ("delete_user", &|user, _| ctl(&["delete_user", user])),
+        ("delete_vhost", &|_, vhost| ctl(&["delete_vhost", vhost])),
+        ("stop_app", &|_, _| ctl(&["stop_app"])),
+    ];
+    for (n, (way, throw_out)) in ways.into_iter().enumerate() {
+        let (user, vhost) = (&format!("hare{n}"), &format!("burrow{n}"));
+        node.ctl(&["add_user", user, "ears"]);
+        node.ctl(&["add_vhost", vhost]);
+        node.ctl(&["set_permissions", "-p", vhost, user, ".*", ".*", ".*"]);
+        let mut client = Client::open_as(node.stream_address(), (user, "ears"), vhost);
+        client.create("s");
+        client.subscribe(1, "s", OffsetSpec::First, 10);
+        let begun = Instant::now();
+        throw_out(user, vhost);
+        let heard = client.hears();
+        // A stream may go before those who use it.
+        let heard = if heard.contains("MetadataUpdate") { client.hears() } else { heard };
+        assert_eq!(heard, "", "{way}");
+        assert!(begun.elapsed() < END, "{way}: {:?}", begun.elapsed());
+    }
+    api.0.stop();
+}
+
+/// Who does not read is not waited for either.
+#[test]
+fn the_end_of_a_node_is_the_end_of_its_streams_clients() {
+    let node = Node::start(&[]);
     let mut client = Client::open(node.stream_address(), "/");
-    node.ctl(&["close_all_connections", "enough"]);
-    assert!(closed(&mut client).contains("enough"));
-    let (mut client, mut other) =
-        (Client::open(node.stream_address(), "/"), Client::open(node.stream_address(), "/"));
-    let listed = node.ctl(&["-q", "list_connections", "pid"]);
-    let pid = listed.lines().find(|line| line.starts_with('<')).unwrap();
-    node.ctl(&["close_connection", pid, "you"]);
-    assert!(closed(&mut client).contains("you"));
-    other.create("s");
-    node.ctl(&["add_vhost", "burrow"]);
-    node.ctl(&["set_permissions", "-p", "burrow", "guest", ".*", ".*", ".*"]);
-    let mut client = Client::open(node.stream_address(), "burrow");
-    node.ctl(&["delete_vhost", "burrow"]);
-    closed(&mut client);
+    let mut deaf = Client::open(node.stream_address(), "/");
+    deaf.create("s");
+    deaf.declare_publisher(1, "s");
+    let body = vec![0; 1 << 19];
+    let messages = [PublishedMessage { publishing_id: 1, entry: Entry::Message(&body) }];
+    for _ in 0..64 {
+        deaf.says(&Publish { publisher_id: 1, messages: List::of(&messages) });
+        assert!(deaf.hears().contains("PublishConfirm"));
+    }
+    deaf.subscribe(1, "s", OffsetSpec::First, u16::MAX);
+    let columns = ["-q", "--formatter", "table", "--no-table-headers", "list_stream_consumers"];
+    wait_until("more is on its way to it than it reads", || {
+        node.ctl(&[&columns[..], &["messages_consumed"]].concat()) != "0\n"
+    });
+    let begun = Instant::now();
+    node.tell_to_stop();
+    assert_eq!(client.hears(), "");
+    node.stop();
+    assert!(begun.elapsed() < END, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn who_says_nothing_for_too_long_finds_the_end_of_the_stream() {
+    let node = Node::start(&["stream.heartbeat=1"]);
+    let (mut client, _answer) = Client::login(node.stream_address(), "guest", "guest");
+    assert!(client.hears().contains("heartbeat_secs: 1"));
+    client.says(&Tune { frame_max: 0, heartbeat_secs: 1 });
+    client.says(&Open { correlation_id: 4, virtual_host: "/" });
+    assert!(client.hears().contains("OpenResponse"));
+    let mut last = client.hears();
+    while last.contains("Heartbeat") {
+        last = client.hears();
+    }
+    assert_eq!(last, "");
+    node.expect_logged(1, "missed heartbeats from client");
     node.stop();
 }
 
@@ -301,7 +363,7 @@ fn who_may_not_come_in_any_more_hears_it_in_a_while_and_others_do_not_wait() {
         assert_eq!(client.hears(), "");
     }
     node.ctl(&["delete_user", "hare"]);
-    assert!(gone.hears().contains("user 'hare' is deleted"));
+    assert_eq!(gone.hears(), "");
     node.stop();
 }
 

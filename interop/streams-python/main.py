@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import pathlib
 import sys
 
@@ -28,6 +29,8 @@ from rstream import (
 )
 
 N_MESSAGES = 1000
+# Who is thrown out is told within this time.
+TOLD_S = float(os.environ.get("INTEROP_TOLD_MS", "1000")) / 1000
 
 
 def address(context):
@@ -310,6 +313,39 @@ async def read_tracked(context, stream, count):
         offset = ConsumerOffsetSpecification(OffsetType.OFFSET, begin)
         await consumer.subscribe(stream, take, decoder=amqp_decoder, offset_specification=offset)
         return await reader.wait_for(count)
+
+
+@scenario(RSTREAM, "stream-thrown-out")
+async def thrown_out(context):
+    """Publisher and consumer are told when an operator ends their connections, whatever it is that ends them."""
+    ways = [
+        lambda user, vhost: context.ctl("close_all_connections", "-p", vhost, "enough"),
+        lambda user, vhost: context.ctl("delete_user", user),
+        lambda user, vhost: context.ctl("delete_vhost", vhost),
+    ]
+    context.ctl("await_startup")
+    for n, throw_out in enumerate(ways):
+        user, vhost = context.name(f"hare{n}"), context.name(f"burrow{n}")
+        context.ctl("add_user", user, "ears")
+        context.ctl("add_vhost", vhost)
+        context.ctl("set_permissions", "-p", vhost, user, ".*", ".*", ".*")
+        told, both = [], asyncio.Event()
+
+        async def on_end(information, told=told, both=both):
+            told.append(information.reason)
+            if len(told) == 2:
+                both.set()
+
+        where = {**address(context), "username": user, "password": "ears", "vhost": vhost}
+        producer = Producer(**where, on_close_handler=on_end)
+        await producer.start()
+        await producer.create_stream("s")
+        await publish(producer, "s", ["0"])
+        consumer = Consumer(**where, on_close_handler=on_end)
+        await consumer.start()
+        await consumer.subscribe("s", Reader().take, decoder=amqp_decoder)
+        await asyncio.to_thread(throw_out, user, vhost)
+        await asyncio.wait_for(both.wait(), TOLD_S)
 
 
 @scenario(RSTREAM, "restart-stream-kill-9")

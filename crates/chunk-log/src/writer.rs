@@ -42,6 +42,8 @@ pub struct LogOptions {
     pub segment_chunks_max: u64,
     /// How much is kept.
     pub retention: Retention,
+    /// The offset of the first message, where there is no log yet.
+    pub initial_offset: u64,
 }
 
 impl Default for LogOptions {
@@ -50,6 +52,7 @@ impl Default for LogOptions {
             segment_bytes_max: SEGMENT_BYTES_MAX_DEFAULT,
             segment_chunks_max: SEGMENT_CHUNKS_MAX,
             retention: Retention::default(),
+            initial_offset: 0,
         }
     }
 }
@@ -62,6 +65,11 @@ pub struct Appended {
     /// Whether a new segment was begun, and what is too much by the rules of retention has gone. The one
     /// that was left is to be synced soon, whoever waits for it: a start verifies all that is not.
     pub is_new_segment: bool,
+}
+
+/// The place of the first chunk of a log.
+const fn first_of(options: &LogOptions) -> First {
+    First { ordinal: 0, offset: options.initial_offset }
 }
 
 /// Whether the oldest segment of a log may be too old, as far as that is known without its files.
@@ -113,7 +121,7 @@ impl ChunkLog {
         let identity = identity(files, id, note, found.as_ref())?;
         let mut found = match found {
             Some(found) => found,
-            None => create(files, &dir, First::default(), identity)?,
+            None => create(files, &dir, first_of(&options), identity)?,
         };
         found.report.lost = lost;
         // A mark was written once the directory was synced.
@@ -403,7 +411,10 @@ impl ChunkLog {
         let shared = &self.view.0;
         let found = match recover(&shared.files, &shared.dir, None)? {
             Some(found) => found,
-            None => create(&shared.files, &shared.dir, First::default(), self.notes.identity)?,
+            None => {
+                let first = first_of(&self.options);
+                create(&shared.files, &shared.dir, first, self.notes.identity)?
+            }
         };
         let (new, tail, left) = opened(&shared.files, &shared.dir, &found);
         let mut state = shared.state();

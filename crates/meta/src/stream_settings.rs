@@ -25,6 +25,8 @@ pub struct StreamSettings {
     pub segment_bytes: u64,
     /// `x-stream-filter-size-bytes`: bytes of the filter of a chunk that has one, 16 to 255.
     pub filter_bytes: u8,
+    /// `x-stream-initial-offset`: the offset of the first message that is published to it.
+    pub initial_offset: u64,
 }
 
 impl Default for StreamSettings {
@@ -34,6 +36,7 @@ impl Default for StreamSettings {
             max_age_ms: None,
             segment_bytes: SEGMENT_BYTES_DEFAULT,
             filter_bytes: FILTER_BYTES_DEFAULT,
+            initial_offset: 0,
         }
     }
 }
@@ -51,16 +54,18 @@ impl StreamSettings {
             segment_bytes: (given.number(&setting::MAX_SEGMENT_BYTES))
                 .unwrap_or(default.segment_bytes),
             filter_bytes: filter_bytes.unwrap_or(default.filter_bytes),
+            initial_offset: given.number(&setting::INITIAL_OFFSET).unwrap_or(0),
         }
     }
 }
 
 /// The arguments of streams that clients of the stream protocol give as text, by their names there.
-const NUMBERS: [&str; 4] = [
+const NUMBERS: [&str; 5] = [
     "max-length-bytes",
     "stream-max-segment-size-bytes",
     "initial-cluster-size",
     "stream-filter-size-bytes",
+    "stream-initial-offset",
 ];
 const TEXTS: [&str; 2] = ["max-age", "queue-leader-locator"];
 

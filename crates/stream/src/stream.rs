@@ -227,10 +227,11 @@ pub(crate) fn check_open(stream: &Stream) -> Result<(), String> {
 
 /// The form of its files, by its arguments and policies.
 pub(crate) fn log_options(settings: &StreamSettings) -> LogOptions {
-    let StreamSettings { max_bytes, max_age_ms, segment_bytes, .. } = *settings;
+    let StreamSettings { max_bytes, max_age_ms, segment_bytes, initial_offset, .. } = *settings;
     LogOptions {
         segment_bytes_max: segment_bytes,
         retention: Retention { bytes_max: max_bytes, age_max_ms: max_age_ms },
+        initial_offset,
         ..LogOptions::default()
     }
 }

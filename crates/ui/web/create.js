@@ -25,6 +25,7 @@ const QUEUE_ARGUMENTS = [
   ['x-confirm-timeout', 'classic quorum', 'number', 'ms after which such a publisher gets a nack'],
   ['x-max-age', 'stream', 'text', 'age from which old segments go: 7D, 12h'],
   ['x-stream-max-segment-size-bytes', 'stream', 'number', 'bytes of a segment'],
+  ['x-stream-initial-offset', 'stream', 'number', 'offset of the first message, where the stream is to go on after another'],
   ['x-stream-filter-size-bytes', 'stream', 'number', 'bytes of a chunk\u2019s filter, 16 to 255'],
 ];
 

@@ -11,6 +11,7 @@ const OPTIONS: LogOptions = LogOptions {
     segment_bytes_max: 900,
     segment_chunks_max: 9,
     retention: chunk_log::Retention { bytes_max: None, age_max_ms: None },
+    initial_offset: 0,
 };
 
 /// The chunks there must be at least, and all there may be.

@@ -268,3 +268,16 @@ fn files_of_anything_are_an_error_or_cut_and_never_a_panic() {
         while scrub.step().unwrap_or(false) {}
     }
 }
+
+#[test]
+fn a_log_begins_at_the_offset_that_it_is_made_with() {
+    const AT: u64 = (1 << 62) - 1;
+    let disk = MemoryDisk::new();
+    let options = LogOptions { initial_offset: AT, ..Default::default() };
+    let (log, _) = open(&files(&disk), options);
+    assert_eq!((log.end().next_offset, log.view().first_offset()), (AT, AT));
+    drop(log);
+    // Of one that is there nothing else is believed.
+    let (log, recovered) = open(&files(&disk), LogOptions::default());
+    assert_eq!((log.end().next_offset, recovered.end.next_offset), (AT, AT));
+}

@@ -13,6 +13,7 @@ const OPTIONS: LogOptions = LogOptions {
     segment_bytes_max: 900,
     segment_chunks_max: 9,
     retention: Retention { bytes_max: None, age_max_ms: None },
+    initial_offset: 0,
 };
 
 /// Messages of the whole stream.

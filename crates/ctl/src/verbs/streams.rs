@@ -243,7 +243,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "add_super_stream <name> [--vhost <vhost>] [--partitions <partitions>] \
                 [--binding-keys <binding-keys>] [--max-length-bytes <size>] [--max-age <duration>] \
                 [--stream-max-segment-size-bytes <size>] [--leader-locator <locator>] \
-                [--initial-cluster-size <size>]",
+                [--initial-cluster-size <size>] [--stream-initial-offset <offset>]",
         description: "Adds a super stream",
         params: &["name"],
         switches: &[
@@ -255,6 +255,7 @@ pub(super) const VERBS: &[Verb] = &[
             text("stream-max-segment-size-bytes", None),
             text("leader-locator", None),
             number("initial-cluster-size", None),
+            number("stream-initial-offset", None),
         ],
         check: Some(|invocation| super_stream(invocation).map(|_| ())),
         banner: "Adding a super stream...",
@@ -392,6 +393,12 @@ fn stream_arguments(invocation: &Invocation) -> Result<Map<String, Value>, Inval
         }
         Some(_) => return Err(bad("initial-cluster-size", "the value must be positive.")),
         None => {}
+    }
+    if let Some(offset) = invocation.number("stream-initial-offset") {
+        let offset = u64::try_from(offset);
+        let offset =
+            offset.map_err(|_| bad("stream-initial-offset", "the value must be positive."))?;
+        arguments.insert("stream-initial-offset".to_owned(), offset.to_string().into());
     }
     Ok(arguments)
 }

@@ -41,6 +41,9 @@ const ARGUMENT_LOCATORS: &[&str] =
 const STREAM_SEGMENT_REFUSAL: &str = "Exceeded max value for x-stream-max-segment-size-bytes";
 /// Bytes of the filter of a stream's chunk.
 const STREAM_FILTER_BYTES: (i64, i64) = (16, 255);
+/// The offset of a stream's first message. COMPAT: RabbitMQ 4.4's limit, as its clients check it.
+const STREAM_INITIAL_OFFSET_MAX: i64 = (1 << 62) - 1;
+const STREAM_INITIAL_OFFSET_REFUSAL: &str = "Invalid value for x-stream-initial-offset";
 const STREAM_FILTER_REFUSAL: &str = "Invalid value for x-stream-filter-size-bytes";
 
 const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
@@ -305,6 +308,11 @@ settings! {
         .and_policy(
             "stream-filter-size-bytes",
             values(Between(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1), "filter size. Valid range is 16-255").suits_all_types(),
+        )
+        .of(&[&STREAM]);
+    INITIAL_OFFSET = argument(
+            "x-stream-initial-offset",
+            Argument::Within(0, STREAM_INITIAL_OFFSET_MAX, STREAM_INITIAL_OFFSET_REFUSAL),
         )
         .of(&[&STREAM]);
     INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Positive)

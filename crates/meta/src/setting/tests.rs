@@ -96,8 +96,8 @@ fn policy_values(values: PolicyValues) -> String {
 
 fn precedence(setting: &Setting) -> &'static str {
     match (&setting.argument, &setting.policy, setting.with_policy) {
-        _ if setting.types == [&STREAM] => "the policy",
         (None, _, _) | (_, None, _) => "-",
+        _ if setting.types == [&STREAM] => "the policy",
         (.., Precedence::Argument) => "the argument",
         (.., Precedence::Policy) => "the policy",
         (.., Precedence::Smaller) => "the smaller",

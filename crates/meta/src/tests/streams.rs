@@ -52,6 +52,11 @@ fn values_of_arguments_are_checked() {
         told(&segment(3_000_000_001)),
         "Exceeded max value for x-stream-max-segment-size-bytes"
     );
+    let initial = |offset| stream(&[("x-stream-initial-offset", Value::I64(offset))]);
+    assert_eq!(told(&initial((1 << 62) - 1)), "fine");
+    assert_eq!(told(&initial(1 << 62)), "Invalid value for x-stream-initial-offset");
+    refused("x-stream-initial-offset", Value::I64(-1), "{value_negative,-1}");
+    refused("x-stream-initial-offset", Value::from("1"), "\"expected integer, got longstr\"");
     let filter = |bytes| stream(&[("x-stream-filter-size-bytes", Value::I64(bytes))]);
     for (bytes, text) in [
         (15, "Invalid value for x-stream-filter-size-bytes"),
@@ -126,26 +131,31 @@ fn for_streams_a_policy_counts_before_an_argument() {
         ("x-max-length-bytes", Value::I64(5)),
         ("x-stream-max-segment-size-bytes", Value::I64(7)),
         ("x-stream-filter-size-bytes", Value::I64(20)),
+        ("x-stream-initial-offset", Value::I64(9)),
     ];
     let by_arguments = StreamSettings {
         max_bytes: Some(5),
         max_age_ms: Some(3_600_000),
         segment_bytes: 7,
         filter_bytes: 20,
+        initial_offset: 9,
     };
     let none = policy("{}");
     assert_eq!(StreamSettings::of(&stream(&arguments), &none), by_arguments);
     let larger = policy(
         r#"{"max-age":"2Y","max-length-bytes":50,"stream-max-segment-size-bytes":70,
-            "stream-filter-size-bytes":200}"#,
+            "stream-filter-size-bytes":200,"stream-initial-offset":300}"#,
     );
     let by_policy = StreamSettings {
         max_bytes: Some(50),
         max_age_ms: Some(2 * 365 * 24 * 3_600_000),
         segment_bytes: 70,
         filter_bytes: 200,
+        initial_offset: 0,
     };
-    assert_eq!(StreamSettings::of(&stream(&arguments), &larger), by_policy);
+    // No policy says where a stream begins.
+    let of_both = StreamSettings { initial_offset: 9, ..by_policy };
+    assert_eq!(StreamSettings::of(&stream(&arguments), &larger), of_both);
     assert_eq!(StreamSettings::of(&stream(&[]), &larger), by_policy);
     let some = policy(r#"{"max-age":"30s"}"#);
     assert_eq!(

@@ -541,3 +541,55 @@ fn operators_read_the_messages_of_a_stream_as_lines() {
     }
     node.stop();
 }
+
+/// RabbitMQ 4.4's argument: of `Create`, of AMQP 0-9-1, and of a super stream.
+#[test]
+fn a_stream_begins_at_the_offset_that_it_is_made_with() {
+    const AT: u64 = 1_000_000;
+    let mut node = Node::start(&[]);
+    let mut client = Client::open(node.stream_address(), "/");
+    let create = |client: &mut Client, value: &str| {
+        let arguments = [Property { key: "stream-initial-offset", value }];
+        let (correlation_id, stream) = (5, "s");
+        client.says(&Create { correlation_id, stream, arguments: List::of(&arguments) });
+        client.hears()
+    };
+    let told = |code_of| code(Key::Create, 5, code_of);
+    for bad in ["-1", "x", "4611686018427387904"] {
+        assert_eq!(create(&mut client, bad), told(ResponseCode::PRECONDITION_FAILED), "{bad}");
+    }
+    assert_eq!(create(&mut client, "1000000"), told(ResponseCode::OK));
+    assert_eq!(create(&mut client, "1000000"), told(ResponseCode::STREAM_ALREADY_EXISTS));
+    assert_eq!(create(&mut client, "1000001"), told(ResponseCode::PRECONDITION_FAILED));
+    let delivered = |client: &mut Client| loop {
+        let frame = client.try_frame().unwrap();
+        if let ToClient::Deliver(deliver) = ToClient::decode(&frame).unwrap() {
+            let chunk = Chunk::decode_delivered(deliver.chunk.0).unwrap();
+            break (deliver.subscription_id, chunk.header.chunk_id);
+        }
+    };
+    // Each way of saying where to begin finds the first message, since there is none yet.
+    let ways = [OffsetSpec::First, OffsetSpec::Next, OffsetSpec::Last, OffsetSpec::Offset(7)];
+    for (id, from) in (1..).zip(ways) {
+        client.subscribe(id, "s", from, 10);
+    }
+    client.declare_publisher(1, "s");
+    client.publish(1, 1);
+    let mut heard = ways.map(|_| delivered(&mut client));
+    heard.sort_unstable();
+    assert_eq!(heard, [(1, AT), (2, AT), (3, AT), (4, AT)]);
+    drop(client);
+    node.kill_and_start();
+    let mut client = Client::open(node.stream_address(), "/");
+    client.declare_publisher(1, "s");
+    client.publish(1, 2);
+    client.subscribe(1, "s", OffsetSpec::Offset(AT + 1), 10);
+    assert_eq!(delivered(&mut client), (1, AT + 1));
+    let columns = ["list_queues", "-q", "-s", "name", "messages", "committed_offset"];
+    assert_eq!(node.ctl(&columns), "s\t2\t1000001\n");
+    let made = ["add_super_stream", "all", "--partitions", "1", "--stream-initial-offset", "5"];
+    node.ctl(&made);
+    let listed = node.ctl(&["list_queues", "-q", "-s", "name", "arguments"]);
+    assert!(listed.contains("{\"x-stream-initial-offset\",5}"), "{listed}");
+    node.stop();
+}

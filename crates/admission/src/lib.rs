@@ -3,15 +3,17 @@
 //! Start reading at [`Admission`].
 
 mod descriptors;
+mod fair;
 mod places;
 mod turns;
 
 pub use descriptors::Descriptors;
+pub use fair::{FairTurns, TooMany, Turn, TurnKey, TurnLimits};
 pub use places::{Place, Places};
 pub use turns::in_turns;
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 
 /// Sockets of clients that have not shown who they are, at a time, whatever they speak, and never more than
 /// half of the descriptors there are for connections.
@@ -27,7 +29,7 @@ pub struct Admission {
     /// Sockets of clients that have not shown who they are.
     pub strangers: Arc<Places>,
     /// Turns of handshakes of TLS, which take long to work out.
-    pub tls_turns: Semaphore,
+    tls_turns: Arc<FairTurns>,
 }
 
 impl Admission {
@@ -35,6 +37,20 @@ impl Admission {
     #[must_use]
     pub fn new(descriptors: Arc<Descriptors>) -> Arc<Self> {
         let strangers = Places::new(STRANGERS_MAX.min(descriptors.below_reserve() / 2));
-        Arc::new(Self { descriptors, strangers, tls_turns: Semaphore::new(TLS_TURNS_MAX) })
+        // All of those who may wait are strangers.
+        let waiting_max = usize::try_from(STRANGERS_MAX).unwrap_or(usize::MAX);
+        let tls_turns = FairTurns::new(TurnLimits {
+            of_node_max: TLS_TURNS_MAX,
+            of_user_max: TLS_TURNS_MAX,
+            waiting_max,
+            waiting_of_asker_max: waiting_max,
+        });
+        Arc::new(Self { descriptors, strangers, tls_turns })
+    }
+
+    /// Waits for the turn of a step of a handshake of TLS: clients of one network wait for each other, and for
+    /// one of each other network. None when too many wait.
+    pub async fn tls_turn(&self, network: IpAddr) -> Option<Turn> {
+        self.tls_turns.begin(&TurnKey { user: String::new(), address: network }).await.ok()
     }
 }

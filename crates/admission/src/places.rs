@@ -2,13 +2,19 @@
 //! and those that only wait for their clients to close them.
 //!
 //! They cost memory and a descriptor, and it is not known whether anybody needs them. Beyond the limit a
-//! new one takes the place of the oldest: whoever only keeps sockets open cannot keep others out. Of those
-//! that nothing was heard of, and of the others, it is the oldest of those that are more than half of all: a
-//! flood of silent sockets displaces its own, and one of sockets that talk leaves newcomers time to be heard.
+//! new one takes the place of the oldest: whoever only keeps sockets open cannot keep others out. Where its
+//! address has many already it is the oldest of that address, so that a flood from one address displaces its
+//! own. Of those that nothing was heard of, and of the others, it is the oldest of those that are more than
+//! half: a flood of silent sockets displaces its own, and one of sockets that talk leaves newcomers time to be
+//! heard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
+
+/// The share of all places that an address may have before its sockets take each other's places: a sixteenth.
+const ADDRESSES_MIN: usize = 16;
 
 /// All places for one kind.
 #[derive(Debug)]
@@ -17,53 +23,97 @@ pub struct Places {
     taken: Mutex<Taken>,
 }
 
-/// The places that are taken by sockets that nothing was heard of, and by the others, oldest first.
+/// The places that are taken.
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    silent: BTreeMap<u64, Arc<Notify>>,
-    heard: BTreeMap<u64, Arc<Notify>>,
+    lost: HashMap<u64, (Arc<Notify>, IpAddr)>,
+    all: Numbers,
+    of: HashMap<IpAddr, Numbers>,
 }
 
-impl Taken {
-    /// Adds a silent one: its number, and the one that has to go if there are more than `max`.
-    fn add(&mut self, lost: Arc<Notify>, max: usize) -> (u64, Option<Arc<Notify>>) {
-        let number = self.next;
-        self.next += 1;
-        self.silent.insert(number, lost);
-        let is_too_many = self.silent.len() + self.heard.len() > max;
-        let more = if self.silent.len() > max / 2 { &mut self.silent } else { &mut self.heard };
-        (number, if is_too_many { more.pop_first().map(|(_, lost)| lost) } else { None })
+/// Numbers of sockets that nothing was heard of, and of others; the oldest are the least.
+#[derive(Debug, Default)]
+struct Numbers {
+    silent: BTreeSet<u64>,
+    heard: BTreeSet<u64>,
+}
+
+impl Numbers {
+    fn len(&self) -> usize {
+        self.silent.len() + self.heard.len()
     }
 
-    /// Takes away the oldest of the larger half.
-    fn pop(&mut self) -> Option<Arc<Notify>> {
+    /// The oldest of the larger half.
+    fn oldest(&self) -> Option<u64> {
         let has_more_silent = self.silent.len() >= self.heard.len();
-        let more = if has_more_silent { &mut self.silent } else { &mut self.heard };
-        more.pop_first().map(|(_, lost)| lost)
+        if has_more_silent { self.silent.first() } else { self.heard.first() }.copied()
     }
 
     fn note_heard(&mut self, number: u64) {
-        if let Some(lost) = self.silent.remove(&number) {
-            self.heard.insert(number, lost);
+        if self.silent.remove(&number) {
+            self.heard.insert(number);
         }
     }
 
     fn note_idle(&mut self, number: u64) {
-        if let Some(lost) = self.heard.remove(&number) {
-            self.silent.insert(number, lost);
+        if self.heard.remove(&number) {
+            self.silent.insert(number);
         }
     }
 
     fn remove(&mut self, number: u64) {
-        if self.silent.remove(&number).is_none() {
+        if !self.silent.remove(&number) {
             self.heard.remove(&number);
         }
     }
+}
 
-    fn clear(&mut self) -> impl Iterator<Item = Arc<Notify>> + use<> {
-        let Self { silent, heard, .. } = self;
-        [silent, heard].map(std::mem::take).into_iter().flat_map(BTreeMap::into_values)
+impl Taken {
+    /// Adds a silent one: its number, and the one that has to go if there are more than `max`.
+    fn add(
+        &mut self,
+        (lost, address): (Arc<Notify>, IpAddr),
+        max: usize,
+    ) -> (u64, Option<Arc<Notify>>) {
+        let number = self.next;
+        self.next += 1;
+        self.lost.insert(number, (lost, address));
+        self.all.silent.insert(number);
+        let its = self.of.entry(address).or_default();
+        its.silent.insert(number);
+        if self.all.len() <= max {
+            return (number, None);
+        }
+        let more = if its.len() > max / ADDRESSES_MIN { its } else { &self.all };
+        let oldest = more.oldest();
+        (number, oldest.and_then(|oldest| self.remove(oldest)))
+    }
+
+    /// Takes away the oldest of the larger half.
+    fn pop(&mut self) -> Option<Arc<Notify>> {
+        let oldest = self.all.oldest()?;
+        self.remove(oldest)
+    }
+
+    fn note(&mut self, number: u64, what: fn(&mut Numbers, u64)) {
+        let Some((_, address)) = self.lost.get(&number) else { return };
+        what(&mut self.all, number);
+        if let Some(its) = self.of.get_mut(address) {
+            what(its, number);
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
+        let (lost, address) = self.lost.remove(&number)?;
+        self.all.remove(number);
+        if let Some(its) = self.of.get_mut(&address) {
+            its.remove(number);
+            if its.len() == 0 {
+                self.of.remove(&address);
+            }
+        }
+        Some(lost)
     }
 }
 
@@ -82,10 +132,12 @@ impl Places {
         Arc::new(Self { max, taken: Mutex::default() })
     }
 
-    /// Takes one, and tells another that it has lost its own when there are too many.
-    pub fn take(self: &Arc<Self>) -> Place {
+    /// Takes one for a socket of this network, and tells another that it has lost its own when there are too
+    /// many.
+    pub fn take(self: &Arc<Self>, network: IpAddr) -> Place {
         let lost = Arc::new(Notify::new());
-        let (number, displaced) = stdx::lock(&self.taken).add(Arc::clone(&lost), self.max);
+        let newcomer = (Arc::clone(&lost), network);
+        let (number, displaced) = stdx::lock(&self.taken).add(newcomer, self.max);
         if let Some(displaced) = displaced {
             displaced.notify_one();
         }
@@ -100,7 +152,11 @@ impl Places {
 
     /// Tells all of them that they have lost their places.
     pub fn clear(&self) {
-        stdx::lock(&self.taken).clear().for_each(|lost| lost.notify_one());
+        let mut taken = stdx::lock(&self.taken);
+        let none = Taken { next: taken.next, ..Taken::default() };
+        let all = std::mem::replace(&mut *taken, none);
+        drop(taken);
+        all.lost.into_values().for_each(|(lost, _)| lost.notify_one());
     }
 }
 
@@ -112,18 +168,18 @@ impl Place {
 
     /// Its client has been answered, and wants nothing for now.
     pub fn idle(&self) {
-        stdx::lock(&self.all.taken).note_idle(self.number);
+        stdx::lock(&self.all.taken).note(self.number, Numbers::note_idle);
     }
 
     /// Its socket has sent something.
     pub fn heard(&self) {
-        stdx::lock(&self.all.taken).note_heard(self.number);
+        stdx::lock(&self.all.taken).note(self.number, Numbers::note_heard);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        stdx::lock(&self.all.taken).remove(self.number);
+        let _was_displaced = stdx::lock(&self.all.taken).remove(self.number).is_none();
     }
 }
 
@@ -132,6 +188,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::future::Future as _;
+    use std::net::Ipv4Addr;
     use std::pin::pin;
     use std::task::{Context, Waker};
 
@@ -140,54 +197,75 @@ mod tests {
         pin!(lost.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
+    fn network(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
     #[test]
     fn the_oldest_makes_room() {
         let all = Places::new(2);
-        let (first, second) = (all.take(), all.take());
+        let take = || all.take(network(1));
+        let (first, second) = (take(), take());
         assert!(!is_lost(&first));
-        let third = all.take();
+        let third = take();
         assert!(is_lost(&first) && !is_lost(&second));
         drop(second);
         drop(first);
-        let fourth = all.take();
+        let fourth = take();
         assert!(!is_lost(&third) && !is_lost(&fourth));
         drop((third, fourth));
-        assert_eq!(stdx::lock(&all.taken).clear().count(), 0);
+        let taken = stdx::lock(&all.taken);
+        assert!(taken.lost.is_empty() && taken.of.is_empty() && taken.all.len() == 0);
+    }
+
+    #[test]
+    fn a_flood_from_one_network_displaces_its_own() {
+        let all = Places::new(32);
+        let bystander = all.take(network(1));
+        let flood: Vec<Place> = (0..100).map(|_| all.take(network(2))).collect();
+        assert!(!is_lost(&bystander));
+        assert_eq!(flood.iter().filter(|place| !is_lost(place)).count(), 31);
     }
 
     #[test]
     fn all_can_be_told_to_go() {
         let all = Places::new(u64::MAX);
-        let places = [all.take(), all.take()];
+        let places = [all.take(network(1)), all.take(network(2))];
         all.clear();
-        assert!(places.iter().all(is_lost) && !is_lost(&all.take()));
+        assert!(places.iter().all(is_lost) && !is_lost(&all.take(network(1))));
     }
 
     proptest! {
-        /// Against a list of them all: the oldest goes of those that are more than half.
+        /// Against a list of them all: of those of the network, if they are many, or of all, the oldest goes of
+        /// those that are more than half.
         #[test]
         fn neither_silent_sockets_nor_others_displace_the_smaller_half(
-            max in 1_usize..9,
-            steps in prop::collection::vec((0_u8..4, any::<prop::sample::Index>()), 0..99),
+            max in 1_usize..50,
+            steps in prop::collection::vec((0_u8..6, 0_u8..3, any::<prop::sample::Index>()), 0..199),
         ) {
-            let (all, mut model) = (Places::new(max as u64), Vec::<(Place, bool)>::new());
-            for (step, which) in steps {
-                if model.is_empty() || step < 2 {
-                    model.push((all.take(), false));
-                    let n_silent = model.iter().filter(|(_, is_heard)| !is_heard).count();
+            let (all, mut model) = (Places::new(max as u64), Vec::<(Place, u8, bool)>::new());
+            for (step, from, which) in steps {
+                if model.is_empty() || step < 4 {
+                    model.push((all.take(network(from)), from, false));
                     if model.len() > max {
-                        let goes = |(_, is_heard): &(Place, bool)| *is_heard == (n_silent <= max / 2);
+                        let n_its = model.iter().filter(|it| it.1 == from).count();
+                        let is_one = |it: &&(Place, u8, bool)| {
+                            n_its <= max / ADDRESSES_MIN || it.1 == from
+                        };
+                        let n_heard = model.iter().filter(is_one).filter(|it| it.2).count();
+                        let n = model.iter().filter(is_one).count();
+                        let goes = |it: &(Place, u8, bool)| is_one(&it) && it.2 == (2 * n_heard > n);
                         let at = model.iter().position(goes).unwrap();
                         prop_assert!(is_lost(&model.remove(at).0));
                     }
-                } else if step == 2 {
+                } else if step == 4 {
                     let at = which.index(model.len());
                     model[at].0.heard();
-                    model[at].1 = true;
+                    model[at].2 = true;
                 } else {
                     model.remove(which.index(model.len()));
                 }
-                prop_assert!(!model.iter().any(|(place, _)| is_lost(place)));
+                prop_assert!(!model.iter().any(|(place, ..)| is_lost(place)));
             }
         }
     }

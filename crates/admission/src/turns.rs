@@ -3,22 +3,17 @@
 
 use std::pin::pin;
 use std::task::Poll;
-use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// Polls a future in turns: each poll waits for one of `turns()`, first come first served, and lets the other
-/// tasks of its thread run before.
+/// Polls a future in turns: each poll waits for what `turn()` gives and keeps it, and lets the other tasks of
+/// its thread run before.
 ///
 /// A turn is held while its task waits to be run, else a thread would run all tasks of a flood in a row: a
 /// task that is not in its turn is not among those that wait for the thread.
-pub async fn in_turns<'t, F: Future>(
-    future: F,
-    turns: impl Fn() -> &'t Semaphore + Send + Sync,
-) -> F::Output {
+pub async fn in_turns<F: Future, T: Future>(future: F, turn: impl Fn() -> T) -> F::Output {
     let mut future = pin!(future);
     loop {
-        // None is ever closed.
-        let turn = turns().acquire().await;
+        let turn = turn().await;
         yield_now().await;
         let polled = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
         drop(turn);
@@ -44,6 +39,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Semaphore;
     use tokio::task::JoinSet;
 
     /// A bystander that becomes ready amid a flood is run before most of the flood is.
@@ -57,7 +53,7 @@ mod tests {
                 let (turns, n_run) = (Arc::clone(&turns), Arc::clone(&n_run));
                 flood.spawn(async move {
                     let step = async { n_run.fetch_add(1, Ordering::Relaxed) };
-                    in_turns(step, || &turns).await
+                    in_turns(step, || turns.acquire()).await
                 });
             }
             yield_now().await;
@@ -83,7 +79,10 @@ mod tests {
                 }
             };
             let receiving = async { while receiver.recv().await.is_some() {} };
-            tokio::join!(in_turns(sending, || &turns), in_turns(receiving, || &turns));
+            tokio::join!(
+                in_turns(sending, || turns.acquire()),
+                in_turns(receiving, || turns.acquire())
+            );
         });
     }
 }

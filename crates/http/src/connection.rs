@@ -200,7 +200,9 @@ async fn accept_of(Listener { socket: listener, tls, limits }: Listener, shared:
                 freed
             }
         };
-        let guest = Guest::new(Some([shared.admission.strangers.take(), strangers.take()]));
+        let network = auth::network(address.ip());
+        let places = [&shared.admission.strangers, &strangers].map(|all| all.take(network));
+        let guest = Guest::new(Some(places));
         let peer = Peer { address, is_encrypted: tls.is_some(), limits };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         tokio::spawn(async move {
@@ -229,7 +231,8 @@ async fn serve_one(
                 // An error is met again by the handshake.
                 let _says_something = timeout(limits.request_timeout(), socket.readable()).await;
                 guest.each_place(Place::heard);
-                match agree((socket, heard), &tls, limits.request_timeout(), shared).await {
+                let limits = (limits.request_timeout(), auth::network(peer.address.ip()));
+                match agree((socket, heard), &tls, limits, shared).await {
                     Ok(None) => {}
                     Ok(Some(socket)) => answer(socket, peer, guest, shared).await,
                     Err(Failure { reason, text }) => {
@@ -254,7 +257,7 @@ async fn serve_one(
 async fn agree(
     (socket, heard): (TcpStream, impl FnOnce(TcpStream) -> Impatient),
     tls: &tls::Context,
-    patience: Duration,
+    (patience, address): (Duration, IpAddr),
     shared: &Shared,
 ) -> Result<Option<TlsStream<Impatient>>, Failure> {
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.current().config));
@@ -263,7 +266,8 @@ async fn agree(
         if socket.peek(&mut first).await? == 0 {
             return Ok(None);
         }
-        in_turns(acceptor.accept(heard(socket)), || &shared.admission.tls_turns).await.map(Some)
+        let turn = || shared.admission.tls_turn(address);
+        in_turns(acceptor.accept(heard(socket)), turn).await.map(Some)
     });
     match agreed.await {
         Ok(agreed) => agreed.map_err(|error| explain(&error, Hello::new(&first))),
@@ -319,7 +323,7 @@ where
         .header_read_timeout(limits.request_timeout())
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(socket), service);
-    if let Err(error) = in_turns(served, || guest.turns(shared)).await {
+    if let Err(error) = in_turns(served, || guest.turns(shared).acquire()).await {
         tracing::debug!("a connection of the HTTP API ends: {error}");
     }
 }
@@ -334,7 +338,7 @@ pub(crate) async fn serve_stream<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
-    let guest = Guest::new(Some([(); 2].map(|()| admission.strangers.take())));
+    let guest = Guest::new(Some([(); 2].map(|()| admission.strangers.take(address.ip()))));
     let shared = Shared::new(router, Arc::new(|_, _| true), admission);
     answer(stream, Peer { address, is_encrypted: false, limits }, guest, &shared).await;
 }

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::connection::Peer;
 use crate::refusal::Refusal;
 use auth::network;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -46,6 +46,14 @@ pub(crate) enum Audience {
 }
 
 impl Audience {
+    /// Where they ask from.
+    pub(crate) const fn network(&self) -> IpAddr {
+        match self {
+            Self::Operator => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            Self::User(_, network) | Self::Stranger(network) => *network,
+        }
+    }
+
     pub(crate) fn user(caller: &Caller) -> Self {
         if caller.is_local() {
             return Self::Operator;

@@ -11,7 +11,8 @@ use crate::memory::Memory;
 use crate::negotiation;
 use crate::refusal::Refusal;
 use crate::slow::Cut;
-use crate::turns::{FairTurns, Place, PlaceLimits, Places, TurnKey, TurnLimits};
+use crate::turns::{Place, PlaceLimits, Places};
+use admission::{FairTurns, TurnKey, TurnLimits};
 use admission::{Place as Unread, Places as UnreadPlaces};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -238,7 +239,7 @@ impl Turns {
             let turn = self.long.take(audience).await?;
             reader = Reader::of(begin(move |take| again(take)), Some(Turn::Long(turn)));
         } else {
-            reader.turn = Some(Turn::Short(self.scrapes.unread.take()));
+            reader.turn = Some(Turn::Short(self.scrapes.unread.take(audience.network())));
         }
         Ok(text(content_type, reader))
     }

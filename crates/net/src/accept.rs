@@ -98,7 +98,8 @@ impl Server {
                 return;
             }
         };
-        let (served, handshake) = (Served::begin(self), self.settings.admission.strangers.take());
+        let (served, handshake) =
+            (Served::begin(self), self.settings.admission.strangers.take(auth::network(peer.ip())));
         let (accepted, Service { protocol, tls }) = (self.clock.now(), service.clone());
         tokio::spawn(async move {
             let begun = if served.0.settings.proxy_protocol {
@@ -143,7 +144,8 @@ async fn agree(
         // An error is met again by the handshake.
         let _says_something = socket.readable().await.is_ok();
         handshake.heard();
-        socket::handshake(socket, config, &server.settings.admission.tls_turns).await
+        let turns = (&*server.settings.admission, auth::network(name.client_ip()));
+        socket::handshake(socket, config, turns).await
     };
     let agreed = server.timers.timeout(Duration::from_millis(patience_ms), agreed);
     let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());

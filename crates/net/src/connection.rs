@@ -227,10 +227,11 @@ async fn serve_task(mut task: Box<Task>, server: &Arc<Server>) {
     disconnect_log::log_end(&task, disconnect.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
     task.client.let_go().await;
+    let network = auth::network(task.name.client_ip());
     let (socket, handshake) = socket_of(task);
     match disconnect {
         Some(Disconnect::Closed(close_mode)) => {
-            close::close(socket, close_mode, handshake, server).await
+            close::close(socket, close_mode, (handshake, network), server).await
         }
         // Who still listens finds an end of what it is told, and nothing is kept for who does not.
         Some(Disconnect::Dead(_)) => {

@@ -138,9 +138,6 @@ impl Publishing {
         let n_durable = remembered.route.n_durable;
         let logged = publish.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
-        if n_queues > 1 {
-            client.turn.note_gathered(n_queues, publish.content.n_bytes() as usize);
-        }
         let (body, body_bytes) = match &publish.content {
             Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
                 (Some(Bytes::copy_from_slice(body.of(input))), body.len as usize)
@@ -148,6 +145,9 @@ impl Publishing {
             Content::Inline(body) => (None, body.len as usize),
             Content::Owned(owned) => (None, owned.body.len()),
         };
+        if n_queues > 1 {
+            client.turn.note_gathered(n_queues, body_bytes);
+        }
         let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
         let content = (publish.properties.len as usize, body_bytes);
         let home = if is_stored_once(bodies.0, content, n_queues) {

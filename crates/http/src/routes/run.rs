@@ -4,7 +4,7 @@ use super::{Cost, Route, Run};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use crate::stream;
-use crate::turns::Turn;
+use admission::Turn;
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;

@@ -7,6 +7,7 @@ use crate::timers::Timers;
 use admission::Place;
 use edge::CloseMode;
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A node that stops gives clients no more than this many milliseconds to close their sockets.
@@ -21,13 +22,13 @@ const SINK_BYTES: usize = 4 * 1024;
 pub(super) async fn close(
     socket: SocketReader,
     close_mode: CloseMode,
-    handshake: Option<Place>,
+    (handshake, network): (Option<Place>, IpAddr),
     server: &Server,
 ) {
     let patience_ms = match close_mode {
         CloseMode::Linger(ms) => ms,
         CloseMode::Hold(ms) => {
-            let place = server.lingering.take();
+            let place = server.lingering.take(network);
             // Looked at behind that, since whoever stops the node looks at those that linger behind this.
             if !*server.stopping.borrow() {
                 tokio::spawn(hold(socket, ms, [Some(place), handshake], server.timers.clone()));

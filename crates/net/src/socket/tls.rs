@@ -7,14 +7,15 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
+use admission::Admission;
 use rustls::ServerConfig;
 use tls::{Agreed, Failure, Hello, Processed, Reason, Session};
 use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 
 /// Bytes that are read at least, if there are as many.
 const READ_BYTES_MIN: usize = 4 * 1024;
@@ -59,11 +60,11 @@ struct State {
 }
 
 /// Agrees on keys with the client; `None` if it goes away without a word, as those do that look whether the
-/// port is open. Handshakes take `turns`, so that other connections have theirs between.
+/// port is open. Each step waits for a turn of its network, so that other connections have theirs between.
 pub(crate) async fn handshake(
     socket: TcpStream,
     config: Arc<ServerConfig>,
-    turns: &Semaphore,
+    (admission, network): (&Admission, IpAddr),
 ) -> Result<Option<(TlsSocket, Agreed)>, Failure> {
     let lost = |error: io::Error| Failure::new(Reason::Lost, &error.to_string());
     let session = Session::new(config)
@@ -72,7 +73,7 @@ pub(crate) async fn handshake(
     let mut hello = None;
     loop {
         socket.readable().await.map_err(lost)?;
-        let turn = turns.acquire().await;
+        let turn = admission.tls_turn(network).await;
         // In the turn: as long as this task waits for its thread no further one does.
         tokio::task::yield_now().await;
         let n_max = HANDSHAKE_BYTES_MAX - state.received.len();

@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SH
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -81,6 +81,51 @@ fn certificates_of_version_1_are_served_and_those_of_clients_are_told() {
     let refused = Node::try_start(&["listeners.ssl.1=127.0.0.1:0", &certfile, &mismatched]).err();
     assert!(refused.is_some_and(|told| told.contains("ssl_options.keyfile")));
     drop(node.stop());
+}
+
+/// Clients of one address wait for each other: one from elsewhere has its turn before them.
+#[test]
+fn handshakes_of_one_address_keep_nobody_else_waiting() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/tls");
+    // A key of RSA, which takes a node longest.
+    let settings = [
+        "listeners.ssl.1=127.0.0.1:0".to_owned(),
+        format!("ssl_options.certfile={}", dir.join("v1_certificate.pem").display()),
+        format!("ssl_options.keyfile={}", dir.join("v1_key.pem").display()),
+    ];
+    let node = Node::start(&settings.each_ref().map(String::as_str));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let anyone = Arc::new(::tls::AcceptAnyCert::new(&provider));
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(anyone)
+        .with_no_client_auth();
+    let session = |config| {
+        ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap()
+    };
+    let mut hello = Vec::new();
+    session(config.clone()).write_tls(&mut hello).unwrap();
+    let flood: Vec<TcpStream> = std::iter::repeat_with(|| socket(node.first_address()))
+        .take(1_000)
+        .inspect(|mut socket| socket.write_all(&hello).unwrap())
+        .collect();
+    let elsewhere = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let elsewhere = elsewhere.unwrap();
+    elsewhere.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    elsewhere.connect(&node.first_address().into()).unwrap();
+    let elsewhere = TcpStream::from(elsewhere);
+    elsewhere.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut newcomer = Client(StreamOwned::new(session(config), elsewhere), Vec::new());
+    assert!(newcomer.mechanisms().contains("PLAIN"));
+    let is_waiting = |socket: &&TcpStream| {
+        socket.set_nonblocking(true).unwrap();
+        socket.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    assert!(flood.iter().filter(is_waiting).count() > 0, "it came after all of the flood");
+    drop(flood);
+    node.stop();
 }
 
 /// Certificates in a directory.

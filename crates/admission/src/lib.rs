@@ -48,8 +48,8 @@ impl Admission {
         Arc::new(Self { descriptors, strangers, tls_turns })
     }
 
-    /// Waits for the turn of a step of a handshake of TLS: clients of one network wait for each other, and for
-    /// one of each other network. None when too many wait.
+    /// Waits for the turn of a step of a handshake of TLS: clients of one network wait for each other, and
+    /// for one of each other network. None when too many wait.
     pub async fn tls_turn(&self, network: IpAddr) -> Option<Turn> {
         self.tls_turns.begin(&TurnKey { user: String::new(), address: network }).await.ok()
     }

@@ -5,8 +5,8 @@
 //! new one takes the place of the oldest: whoever only keeps sockets open cannot keep others out. Where its
 //! address has many already it is the oldest of that address, so that a flood from one address displaces its
 //! own. Of those that nothing was heard of, and of the others, it is the oldest of those that are more than
-//! half: a flood of silent sockets displaces its own, and one of sockets that talk leaves newcomers time to be
-//! heard.
+//! half: a flood of silent sockets displaces its own, and one of sockets that talk leaves newcomers time to
+//! be heard.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -236,8 +236,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of them all: of those of the network, if they are many, or of all, the oldest goes of
-        /// those that are more than half.
+        /// Against a list of them all: of those of the network, if they are many, or of all, the oldest goes
+        /// of those that are more than half.
         #[test]
         fn neither_silent_sockets_nor_others_displace_the_smaller_half(
             max in 1_usize..50,

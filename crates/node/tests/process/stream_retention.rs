@@ -49,13 +49,16 @@ fn wait_for_less(node: &Node, stream: &str) {
     });
 }
 
+/// Sets a policy of that name, for the streams of that name.
+type Way<'w> = dyn Fn(&str) + 'w;
+
 #[test]
 fn what_a_policy_does_not_keep_goes_though_nobody_publishes() {
     let api = Api::start();
     let node = &api.0;
     let mut client = Client::open(node.stream_address(), "/");
     let sized = r#"{"max-length-bytes": 40000}"#;
-    let ways: [(&str, &dyn Fn(&str)); 5] = [
+    let ways: [(&str, &Way<'_>); 5] = [
         ("by ctl", &|it| drop(node.ctl(&["set_policy", it, it, sized, "--apply-to", "streams"]))),
         ("by an operator's policy", &|it| {
             node.ctl(&["set_operator_policy", it, it, sized, "--apply-to", "queues"]);

@@ -8,8 +8,9 @@
 //! ack:     1 ch 0 0 0 13 | 0 60 0 80  tag:u64  multiple:u8 | 0xCE
 //! ```
 //!
-//! Anything out of the ordinary is `None` here: cut short, in several body frames, refused or
-//! malformed. [`decode_frame`](crate::decode_frame) and what follows it say what it is.
+//! Anything out of the ordinary is `None` here: cut short, in several body frames, with headers
+//! that go out in another form, refused or malformed. [`decode_frame`](crate::decode_frame) and
+//! what follows it say what it is.
 
 use crate::content::PropertiesRef;
 use crate::frame::{FrameKind, payload_bytes_tolerated};
@@ -123,7 +124,7 @@ pub fn whole_publish(
     }
     let (properties, rest) =
         input.get(key_end + KEY_TO_PROPERTIES_BYTES..)?.split_at_checked(properties_len)?;
-    let properties = PropertiesRef::parse(properties).ok()?;
+    let properties = PropertiesRef::parse(properties).ok().filter(PropertiesRef::is_canonical)?;
     let (&FRAME_END, rest) = rest.split_first()? else { return None };
     let body = match body_len {
         0 => &[],

@@ -8,7 +8,8 @@
 //!   A array   F table   V nothing
 //! ```
 //! COMPAT: the tags are RabbitMQ's, which differ from the specification's (0-9-1 4.2.1 against the
-//! errata): `s` is a 16-bit integer, not a short string; `L` is read as signed and written as `l`.
+//! errata): `s` is a 16-bit integer, not a short string; `L` is read as signed and written as `l`,
+//! also in headers that pass through (`PropertiesRef::to_canonical`).
 //! Test: `wire_form_of_every_type`.
 //!
 //! [`Table`] and [`Value`] own their data; [`TableRef`] and [`ValueRef`] look into the wire bytes.

@@ -4,6 +4,7 @@ use super::Properties;
 use crate::error::FieldError;
 use crate::table::{ShortString, TableRef};
 use crate::wire::Reader;
+use std::borrow::Cow;
 
 /// The layout of a property's value.
 #[derive(Clone, Copy)]
@@ -58,6 +59,8 @@ const CONTINUED_FLAG: u16 = 1;
 pub struct PropertiesRef<'a> {
     raw: &'a [u8],
     flags: u16,
+    /// Whether the headers are as this crate encodes them.
+    is_canonical: bool,
 }
 
 macro_rules! short_string_properties {
@@ -72,7 +75,8 @@ macro_rules! short_string_properties {
 
 impl<'a> PropertiesRef<'a> {
     /// No property at all.
-    pub const EMPTY: PropertiesRef<'static> = PropertiesRef { raw: &[0, 0], flags: 0 };
+    pub const EMPTY: PropertiesRef<'static> =
+        PropertiesRef { raw: &[0, 0], flags: 0, is_canonical: true };
 
     /// Looks into flags and values after checking every length and the table of headers.
     ///
@@ -82,8 +86,10 @@ impl<'a> PropertiesRef<'a> {
     pub fn parse(raw: &'a [u8]) -> Result<Self, FieldError> {
         // What nearly all messages have: nothing, or a delivery mode.
         match *raw {
-            [0, 0] => return Ok(Self { raw, flags: 0 }),
-            [0x10, 0, _] => return Ok(Self { raw, flags: DELIVERY_MODE }),
+            [0, 0] => return Ok(Self { raw, flags: 0, is_canonical: true }),
+            [0x10, 0, _] => {
+                return Ok(Self { raw, flags: DELIVERY_MODE, is_canonical: true });
+            }
             _ => {}
         }
         Self::parse_all(raw)
@@ -97,11 +103,13 @@ impl<'a> PropertiesRef<'a> {
         }
         let before_headers = flags & (CONTENT_TYPE | CONTENT_ENCODING);
         skip(&mut reader, before_headers)?;
-        if flags & HEADERS != 0 {
-            TableRef::parse(reader.long_str()?)?;
-        }
+        let is_canonical = flags & HEADERS == 0 || TableRef::is_canonical(reader.long_str()?)?;
         skip(&mut reader, flags & PROPERTY_FLAGS & (HEADERS - 1))?;
-        if reader.is_empty() { Ok(Self { raw, flags }) } else { Err(FieldError::TrailingBytes) }
+        if reader.is_empty() {
+            Ok(Self { raw, flags, is_canonical })
+        } else {
+            Err(FieldError::TrailingBytes)
+        }
     }
 
     /// Looks into bytes that were checked before or encoded by this crate. Of bytes that are
@@ -109,12 +117,33 @@ impl<'a> PropertiesRef<'a> {
     #[must_use]
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {
-        Self { raw, flags: raw.first_chunk().copied().map_or(0, u16::from_be_bytes) }
+        let flags = raw.first_chunk().copied().map_or(0, u16::from_be_bytes);
+        Self { raw, flags, is_canonical: true }
     }
 
     /// Flags and values as they came in.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.raw
+    }
+
+    /// Whether every header has the form that clients are sent: see [`PropertiesRef::to_canonical`].
+    #[inline]
+    pub const fn is_canonical(&self) -> bool {
+        self.is_canonical
+    }
+
+    /// Flags and values as clients are sent them. COMPAT: long integers have the type `l`, also those that
+    /// came as `L`, which not all clients can read, and truth values are 0 or 1. Test:
+    /// `header_types_go_out_as_rabbitmq_has_them`.
+    #[must_use]
+    pub fn to_canonical(&self) -> Cow<'a, [u8]> {
+        let headers = self.headers().filter(|_| !self.is_canonical);
+        let Some(Ok(headers)) = headers.map(|headers| headers.to_owned()) else {
+            return Cow::Borrowed(self.raw);
+        };
+        let mut out = Vec::with_capacity(self.raw.len());
+        self.encode_with_headers(Some(TableRef::trusted(&headers.to_bytes())), &mut out);
+        Cow::Owned(out)
     }
 
     /// Whether there is no property.
@@ -307,6 +336,29 @@ mod tests {
                 view.encode_with_headers(replacement, &mut out);
                 properties.headers = headers;
                 assert_eq!(out, properties.to_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn long_integers_and_truth_values_have_one_form() {
+        let sized = |bytes: &[u8]| [&[0, 0, 0, u8::try_from(bytes.len()).unwrap()], bytes].concat();
+        let nested = |value: &[u8]| {
+            let array = [b"\x01aA", &*sized(value)].concat();
+            [b"F", &*sized(&array)].concat()
+        };
+        let raw = |value: &[u8]| [b"\x30\0", &*sized(&[b"\x01h", value].concat()), &[2]].concat();
+        let long = |tag| [&[tag][..], &7_i64.to_be_bytes()].concat();
+        for (came, goes) in [(long(b'L'), long(b'l')), (b"t\x05".to_vec(), b"t\x01".to_vec())] {
+            for (came, goes) in
+                [(raw(&came), raw(&goes)), (raw(&nested(&came)), raw(&nested(&goes)))]
+            {
+                let view = PropertiesRef::parse(&came).unwrap();
+                assert!(!view.is_canonical() && view.is_persistent());
+                assert_eq!(*view.to_canonical(), goes);
+                let view = PropertiesRef::parse(&goes).unwrap();
+                assert!(view.is_canonical());
+                assert_eq!(*view.to_canonical(), goes);
             }
         }
     }

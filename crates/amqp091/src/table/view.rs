@@ -25,6 +25,11 @@ impl<'a> TableRef<'a> {
         Ok(Self(entries))
     }
 
+    /// As [`TableRef::parse`]; tells whether the bytes are those that the table has once it is encoded anew.
+    pub(crate) fn is_canonical(entries: &'a [u8]) -> Result<bool, FieldError> {
+        validate(entries)
+    }
+
     /// Looks into bytes that were validated before or encoded by this crate.
     #[must_use]
     pub const fn trusted(entries: &'a [u8]) -> Self {
@@ -291,36 +296,45 @@ struct Open<'a> {
     has_names: bool,
 }
 
-/// Checks a table with all that is nested in it, with a fixed stack of the open containers.
-fn validate(entries: &[u8]) -> Result<(), FieldError> {
+/// Checks a table with all that is nested in it, with a fixed stack of the open containers. Whether no value
+/// has another form than it is encoded in.
+fn validate(entries: &[u8]) -> Result<bool, FieldError> {
+    let mut is_canonical = true;
     if entries.is_empty() {
-        return Ok(());
+        return Ok(is_canonical);
     }
     let mut outer = [None; DEPTH_MAX - 1];
     let mut depth = 0_usize;
     let mut open = Open { reader: Reader::new(entries), has_names: true };
     loop {
         if open.reader.is_empty() {
-            let Some(up) = depth.checked_sub(1) else { return Ok(()) };
+            let Some(up) = depth.checked_sub(1) else { return Ok(is_canonical) };
             depth = up;
-            let Some(Some(container)) = outer.get(up).copied() else { return Ok(()) };
+            let Some(Some(container)) = outer.get(up).copied() else { return Ok(is_canonical) };
             open = container;
             continue;
         }
         if open.has_names {
             open.reader.short_str()?;
         }
+        let value = open.reader.rest();
         let inner = match ValueRef::read(&mut open.reader)? {
             ValueRef::Table(table) => Open { reader: Reader::new(table.0), has_names: true },
             ValueRef::Array(array) => Open { reader: Reader::new(array.0), has_names: false },
-            ValueRef::Bool(_)
-            | ValueRef::I8(_)
+            ValueRef::Bool(_) => {
+                is_canonical &= matches!(value, [_, 0 | 1, ..]);
+                continue;
+            }
+            ValueRef::I64(_) => {
+                is_canonical &= value.first() == Some(&b'l');
+                continue;
+            }
+            ValueRef::I8(_)
             | ValueRef::U8(_)
             | ValueRef::I16(_)
             | ValueRef::U16(_)
             | ValueRef::I32(_)
             | ValueRef::U32(_)
-            | ValueRef::I64(_)
             | ValueRef::F32(_)
             | ValueRef::F64(_)
             | ValueRef::Decimal(_)

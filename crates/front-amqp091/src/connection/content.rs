@@ -117,7 +117,7 @@ impl ContentAssembly {
         let reserve = usize::try_from(size).unwrap_or(usize::MAX).min(BODY_RESERVE_BYTES_MAX);
         let PublishMethod { mut head, exchange_len, mandatory, immediate } = envelope;
         let key_len = len_u32(&head) - exchange_len;
-        head.extend_from_slice(header.properties.as_bytes());
+        head.extend_from_slice(&header.properties.to_canonical());
         Ok(Self {
             head,
             exchange_len,
@@ -249,7 +249,7 @@ pub(super) fn look_ahead(
     let Ok(header) = ContentHeader::decode(header_frame.payload) else {
         return Lookahead::Assemble;
     };
-    if header.body_size > body_bytes_max as u64 {
+    if header.body_size > body_bytes_max as u64 || !header.properties.is_canonical() {
         return Lookahead::Assemble;
     }
     let body_at = header_at + header_len;

@@ -2,12 +2,12 @@
 
 use super::super::support::node::Node;
 use super::super::support::wait_until;
-use super::script::{Kind, Script, declaration};
+use super::script::{Kind, Script, declaration, text};
 use amqp091::method::{
-    BasicConsume, BasicPublish, BasicQos, ConnectionUpdateSecret, ExchangeDeclare, QueueDeclare,
-    QueuePurge,
+    BasicCancel, BasicConsume, BasicPublish, BasicQos, ConnectionUpdateSecret, ExchangeDeclare,
+    QueueDeclare, QueuePurge,
 };
-use amqp091::{Method, Properties};
+use amqp091::{Method, Properties, PropertiesRef};
 use testing::client::{Client, HEADER, Login};
 
 /// A content header without properties, byte by byte.
@@ -242,4 +242,55 @@ fn field_tables_hold_rabbitmqs_value_types() {
     let read = |name: &[u8]| script.headers().get(name).and_then(amqp091::Value::as_i64);
     let numbers = [b"a", b"b", b"c", b"d", b"e", b"g"].map(|name| read(name).unwrap());
     assert_eq!(numbers, [-1, 255, -2, 65_534, -2, -2]);
+}
+
+/// Clients of Java and Go cannot read `L`, which py-amqp writes; RabbitMQ sends what everybody can read.
+#[test]
+fn header_types_go_out_as_rabbitmq_has_them() {
+    let node = Node::start(&[]);
+    let mut script = Script::to(&node);
+    let dead = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("dead"))];
+    let durable = Kind { durable: true, ..Kind::default() };
+    let quorum = [&dead[..], &[("x-queue-type", text("quorum"))]].concat();
+    script.queue("classic", durable, &dead);
+    script.queue("quorum", durable, &quorum);
+    script.plain("dead");
+    let sized =
+        |entries: &[u8]| [&u32::try_from(entries.len()).unwrap().to_be_bytes(), entries].concat();
+    // A number beside others, in an array, and in a table in an array.
+    let headers = |long: u8, truth: u8| {
+        let number = [&[long][..], &[0, 0, 1, 0x8b, 0xcf, 0xe5, 0x68, 0]].concat();
+        let array = [b"A".to_vec(), sized(&[&number[..], &[b't', truth]].concat())].concat();
+        let table =
+            [b"F".to_vec(), sized(&[&b"\x01k"[..], &array, b"\x01j", &number].concat())].concat();
+        let nested = [b"A".to_vec(), sized(&[&table[..], &number].concat())].concat();
+        let entries = [&b"\x02ts"[..], &number, b"\x01n", &nested, b"\x01zI\0\0\0\x01"].concat();
+        [&b"\x30\0"[..], &sized(&entries), &[2]].concat()
+    };
+    let (sent, due) = (headers(b'L', 7), headers(b'l', 1));
+    for body in ["small", &"large ".repeat(50_000)] {
+        script.publish_bytes("", "nowhere", true, &sent, body.as_bytes());
+        assert_eq!(script.next(), format!("returned 312 NO_ROUTE {body}"));
+        assert_eq!(script.last.properties, due);
+        for queue in ["classic", "quorum"] {
+            script.publish_bytes("", queue, false, &sent, body.as_bytes());
+            assert_eq!(script.consume(queue, "c", false), "consuming c");
+            let told = script.next();
+            let tag: u64 = told.split(' ').nth(1).unwrap().parse().unwrap();
+            assert_eq!(script.last.properties, due);
+            script.discard(tag);
+            assert_eq!(
+                script.ask(BasicCancel { consumer_tag: b"c", no_wait: false }),
+                "cancelled c"
+            );
+            let mut told = script.get("dead");
+            while told == "empty" {
+                told = script.get("dead");
+            }
+            let kept = PropertiesRef::parse(&due).unwrap().headers().unwrap().to_owned().unwrap();
+            assert!(PropertiesRef::parse(&script.last.properties).unwrap().is_canonical());
+            let headers = script.headers();
+            assert!(kept.iter().all(|(name, value)| headers.get(name) == Some(value)));
+        }
+    }
 }

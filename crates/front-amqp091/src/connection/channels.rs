@@ -23,6 +23,8 @@ pub(super) enum ChannelState {
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     list: Vec<Channel>,
+    /// The numbers of channels that were open once, a bit each: 8 KiB at most.
+    used: Vec<u64>,
     last_idx: usize,
     /// Whether any channel may be in the middle of a body.
     is_assembling: bool,
@@ -41,7 +43,20 @@ impl Channels {
     }
 
     pub(super) fn open(&mut self, id: u16) {
+        let (word, bit) = place_of(id);
+        if self.used.len() <= word {
+            self.used.resize(word + 1, 0);
+        }
+        if let Some(word) = self.used.get_mut(word) {
+            *word |= bit;
+        }
         self.set(id, ChannelState::Open);
+    }
+
+    /// Whether the channel was open and has been closed, by whichever side.
+    pub(super) fn is_closed(&mut self, id: u16) -> bool {
+        let (word, bit) = place_of(id);
+        self.used.get(word).is_some_and(|word| word & bit != 0) && self.get_mut(id).is_none()
     }
 
     /// The server closes the channel. One that is not known was closed by the client just before.
@@ -80,4 +95,9 @@ impl Channels {
         let index = self.list.partition_point(|channel| channel.id < id);
         self.list.insert(index, Channel { id, state, content: Content::Idle });
     }
+}
+
+/// The word and the bit that stand for a channel's number.
+const fn place_of(id: u16) -> (usize, u64) {
+    (id as usize / u64::BITS as usize, 1 << (id as u32 % u64::BITS))
 }

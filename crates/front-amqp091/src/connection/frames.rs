@@ -368,6 +368,9 @@ impl Incoming {
         frame: Frame<'_>,
         used: usize,
     ) -> Result<FrameOutcome, Fault> {
+        if self.channels.is_closed(frame.channel) && peek_id(frame.payload) != Ok(ChannelOpen::ID) {
+            return Self::closed_channel_method(reading, frame, used);
+        }
         let method = decode(frame)?;
         if matches!(method, Method::ChannelCloseOk(_)) {
             return Ok(FrameOutcome::Bytes(used));
@@ -387,6 +390,23 @@ impl Incoming {
         }
         self.channels.open(frame.channel);
         push_control(reading, frame.channel, method.id(), Op::OpenChannel, false);
+        Ok(FrameOutcome::Bytes(used))
+    }
+
+    /// The channel is closed, and a thread of the client used it as another closed it: nothing counts until
+    /// it is opened again, and a close is answered.
+    fn closed_channel_method(
+        reading: &mut Reading<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<FrameOutcome, Fault> {
+        if peek_id(frame.payload) == Ok(ChannelClose::ID) {
+            if !reading.requests.is_empty() {
+                return Ok(FrameOutcome::AfterRequests);
+            }
+            let mut outbox = reading.life.outbox.lock();
+            outbox.put(|out| ChannelCloseOk {}.encode_frame(frame.channel, out));
+        }
         Ok(FrameOutcome::Bytes(used))
     }
 
@@ -424,6 +444,9 @@ impl Incoming {
     fn content(&mut self, reading: &mut Reading<'_>, frame: Frame<'_>) -> Result<(), Fault> {
         let fault = |error| Fault::new(error, BasicPublish::ID);
         let message_bytes_max = reading.life.settings.message_bytes_max;
+        if self.channels.is_closed(frame.channel) {
+            return Ok(());
+        }
         let Some(channel) = self.channels.get_mut(frame.channel) else {
             let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
             return Err(Fault::new(error, NO_METHOD));
@@ -482,9 +505,13 @@ impl Incoming {
         };
         let id = u16::from_be_bytes([c0, c1]);
         let is_body = kind == FrameKind::Body.octet();
-        let takes_it = self.channels.get_mut(id).is_some_and(|channel| {
-            channel.state != ChannelState::Open || matches!(channel.content, Content::Body(_))
-        });
+        let takes_it = match self.channels.get_mut(id) {
+            Some(Channel { state: ChannelState::Open, content, .. }) => {
+                matches!(content, Content::Body(_))
+            }
+            Some(_) => true,
+            None => self.channels.is_closed(id),
+        };
         if !is_body || !takes_it {
             return false;
         }

@@ -112,6 +112,64 @@ fn nothing_counts_on_a_channel_the_server_closed_until_the_client_has_answered()
     assert_eq!(talk.hears(), ["1 channel.open-ok"]);
 }
 
+/// What a thread may still send while another closes the channel, or hears that it is closed: all methods
+/// but those two that begin and end it, well-formed or not, and messages whole and in parts.
+fn late_frames(channel: u16) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for class in [10, 20, 30, 40, 50, 60, 70, 85, 90_u16] {
+        for method in 0..=121_u16 {
+            if !matches!((class, method), (20, 10 | 40)) {
+                bytes.extend([1, 0, channel.to_le_bytes()[0], 0, 0, 0, 8]);
+                bytes.extend([class.to_be_bytes(), method.to_be_bytes(), [1, 1], [0, 1]].concat());
+                bytes.push(0xCE);
+            }
+        }
+    }
+    BasicAck { delivery_tag: 9, multiple: false }.encode_frame(channel, &mut bytes);
+    bytes.extend(publish(channel, "k", b"\0\0", b"small", 8192));
+    bytes.extend(publish(channel, "k", b"\0\0", &[1; 100_000], 8192));
+    encode_body(channel, b"more", 8192, &mut bytes);
+    encode_content_header(channel, PropertiesRef::EMPTY, 5, &mut bytes);
+    bytes
+}
+
+#[test]
+fn nothing_counts_on_a_channel_that_was_closed_until_it_is_opened_again() {
+    for closed_by_server in [false, true] {
+        for at_once in [false, true] {
+            let mut talk = open(&[1, 100]);
+            let mut bytes = Vec::new();
+            if closed_by_server {
+                let error = Error::new(ErrorKind::NotFound, "gone");
+                let channel = ChannelId(100);
+                talk.event(Event::ChannelFailed { channel, error, origin: None });
+                assert_eq!(talk.hears(), ["100 channel.close 404 NOT_FOUND - gone (60,40)"]);
+                bytes.extend(late_frames(100));
+                ChannelCloseOk {}.encode_frame(100, &mut bytes);
+            } else {
+                ChannelClose::default().encode_frame(100, &mut bytes);
+            }
+            if !at_once {
+                talk.gets(&std::mem::take(&mut bytes));
+            }
+            bytes.extend(late_frames(100));
+            for piece in bytes.chunks(3000) {
+                talk.gets(piece);
+            }
+            let answered: &[&str] = if closed_by_server { &[] } else { &["100 channel.close-ok"] };
+            assert_eq!(talk.hears(), answered);
+            talk.says(100, ChannelClose::default());
+            talk.says(100, ChannelOpen::default());
+            assert_eq!(talk.hears(), ["100 channel.close-ok", "100 channel.open-ok"]);
+            talk.says(1, BasicQos::default());
+            assert_eq!(talk.hears(), ["1 basic.qos-ok"]);
+            talk.says(2, BasicQos::default());
+            let close = "0 connection.close 504 CHANNEL_ERROR - expected 'channel.open' (60,10)";
+            assert_eq!(talk.hears(), [close]);
+        }
+    }
+}
+
 #[test]
 fn closes_that_cross_are_both_answered() {
     let mut talk = open(&[1]);

@@ -39,7 +39,8 @@ use confirm::ConfirmQueue;
 use links::Links;
 use publish::Publishing;
 use session::{
-    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, Request, Settle,
+    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, Publish, Request,
+    Settle,
 };
 use settling::Settling;
 use std::sync::Arc;
@@ -187,16 +188,11 @@ impl Session {
                         // Who can be given it depends on what comes before it.
                         self.flush_before(index, input, requests).await;
                     }
-                    if self.client.channels.is_transactional(publish.channel) {
-                        let channels = &mut self.client.channels;
-                        if let Err(error) = self.transactions.keep_publish(channels, publish, input)
-                        {
-                            self.flush_before(index, input, requests).await;
-                            return Err(self.client.end(publish.channel, error));
-                        }
-                    } else if let Err(error) =
-                        self.publishing.prepare(&mut self.client, index, publish, input)
-                    {
+                    let taken = match self.client.channels.is_transactional(publish.channel) {
+                        true => self.keep_publish(publish, input),
+                        false => self.publishing.prepare(&mut self.client, index, publish, input),
+                    };
+                    if let Err(error) = taken {
                         self.flush_before(index, input, requests).await;
                         self.client.turn.before_waiting();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
@@ -238,6 +234,12 @@ impl Session {
             blocked.keep(input, requests.drain(n_done..));
         }
         Ok(())
+    }
+
+    /// Keeps a publish until its transaction ends, unless it is refused.
+    fn keep_publish(&mut self, publish: &Publish, input: &[u8]) -> Result<(), Error> {
+        self.publishing.check(&self.client, publish, input)?;
+        self.transactions.keep_publish(&mut self.client.channels, publish, input)
     }
 
     /// As [`Session::flush`], before a request that what comes after it may not survive.

@@ -123,6 +123,36 @@ impl Publishing {
         Ok(())
     }
 
+    /// Checks a publish that waits for `tx.commit`, when it is checked again for what has changed by then.
+    pub(super) fn check(
+        &mut self,
+        client: &Client,
+        publish: &Publish,
+        input: &[u8],
+    ) -> Result<(), Error> {
+        let message = message_of(publish, input);
+        let key = match direct_reply_to::is_reply(message.exchange, message.routing_key) {
+            true => direct_reply_to::QUEUE,
+            false => message.routing_key,
+        };
+        let route = match self.router.find_route(&client.access, message.exchange, key) {
+            Ok(route) => self.router.remembered(route),
+            Err(Uncacheable::Refused(error)) => return Err(error),
+            Err(Uncacheable::ByMessage) => None,
+        };
+        if !publish.inspect {
+            return Ok(());
+        }
+        let Inspected { mut extra_keys, headers, .. } = inspected(&client.access, &message)?;
+        client.name_reply_queue(publish.channel, message.properties, None)?;
+        if !extra_keys.is_empty() {
+            extra_keys.push(message.routing_key);
+            client.access.check_publish(message.exchange, &extra_keys)?;
+        }
+        let queues = route.map_or(&[][..], |remembered| &remembered.route.queues);
+        named_of(headers, queues).map(drop)
+    }
+
     /// Adds a publish that nothing is changed about to the batch, for the queues of a remembered route.
     #[inline]
     fn gather_remembered(
@@ -180,6 +210,15 @@ impl Publishing {
             Err(Uncacheable::Refused(error)) => return Err(error),
             Err(Uncacheable::ByMessage) => None,
         };
+        let properties = match publish.inspect {
+            true => {
+                let stored = inspected(&client.access, &message)?.properties;
+                client.name_reply_queue(publish.channel, message.properties, stored)?
+            }
+            false => None,
+        };
+        let properties = properties.as_deref().unwrap_or(message.properties);
+        let message = MessageRef { properties, ..message };
         let delivered = direct_reply_to::token_of(message.routing_key)
             .is_some_and(|token| client.access.broker.replies.deliver(token, message));
         if let Some(Remembered { route, .. }) = route {
@@ -208,12 +247,7 @@ impl Publishing {
         let intercepted = self.intercepted(&client.access, message.properties);
         let received = intercepted.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties: received, ..message };
-        let inspected =
-            properties::inspect(message.view(), &client.access.connection.identity.user, || {
-                client.access.may_impersonate()
-            });
-        let Inspected { properties, extra_keys, headers } =
-            inspected.map_err(|error| first_refusal(&client.access, &message, error))?;
+        let Inspected { properties, extra_keys, headers } = inspected(&client.access, &message)?;
         let hides_keys = properties.is_some();
         let expiration = message.view().expiration();
         if expiration.is_some() {
@@ -474,6 +508,13 @@ impl Publishing {
             client.confirms.wait_apart(wal, &awaited, runs(ConfirmAfter::MultiSync).collect());
         }
     }
+}
+
+/// Looks at the properties of a message that the client publishes.
+fn inspected<'m>(access: &Access, message: &MessageRef<'m>) -> Result<Inspected<'m>, Error> {
+    let user = &access.connection.identity.user;
+    properties::inspect(message.view(), user, || access.may_impersonate())
+        .map_err(|error| first_refusal(access, message, error))
 }
 
 /// COMPAT: what is wrong with the exchange is told before what is wrong with the message.

@@ -326,7 +326,9 @@ fn a_transaction_that_cannot_be_carried_out_gives_back_what_it_has_acknowledged(
         node.consumer.consume("q", false);
         node.publisher.publish("q", &["a", "b"], Kind::Transient);
         node.consumer.settle(1, Outcome::Accepted);
-        node.consumer.publish_to("none", "", &["c"], Kind::Transient);
+        node.publisher.declare_exchange("gone", "fanout", &[]);
+        node.consumer.publish_to("gone", "", &["c"], Kind::Transient);
+        node.publisher.ask(Op::DeleteExchange { exchange: short("gone"), if_unused: false });
         let heard = node.consumer.ask(Op::Commit).concat();
         assert!(heard.contains("channel failed NotFound"), "{heard}");
         let mut other = Client::connect(&node.broker);

@@ -65,11 +65,11 @@ pub(crate) fn check_field<T: PartialEq + Display>(
 /// COMPAT: with a value on both sides the texts show the bare values, else the type too.
 pub(crate) fn check_argument(
     key: &str,
-    current: &Table,
-    received: &Table,
+    current: Option<&Value>,
+    received: Option<&Value>,
     resource: impl Fn() -> Resource,
 ) -> Result<(), MetaError> {
-    let (received, current) = match (received.get(key.as_bytes()), current.get(key.as_bytes())) {
+    let (received, current) = match (received, current) {
         (None, None) => return Ok(()),
         (Some(a), Some(b)) if a.is_equivalent(b) || is_same_term(a, b) => return Ok(()),
         (Some(a), Some(b)) => {

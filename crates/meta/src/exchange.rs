@@ -98,7 +98,9 @@ impl ExchangeDef {
         check_field("durable", self.durable, declare.durable, resource)?;
         check_field("auto_delete", self.auto_delete, declare.auto_delete, resource)?;
         check_field("internal", self.internal, declare.internal, resource)?;
-        check_argument(ALTERNATE, &self.arguments, &declare.arguments, resource)
+        let of = |arguments: &Table| arguments.get(ALTERNATE.as_bytes()).cloned();
+        let (current, received) = (of(&self.arguments), of(&declare.arguments));
+        check_argument(ALTERNATE, current.as_ref(), received.as_ref(), resource)
     }
 }
 

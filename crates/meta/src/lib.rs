@@ -79,7 +79,7 @@ pub use routing::{
     Binding, Candidate, Destination, ExchangeKind, Filter, FilterError, Message, Name, Passage,
     QueueId, RouteOutcome, Routes, RoutingKey, TopicPattern, Trace, TraceStep,
 };
-pub use setting::argument::age_ms;
+pub use setting::argument::{MILLISECONDS_MAX, age_ms};
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{
     Resharding, RestoreError, SnapshotOf, State, shards, stream_settings, take_queue_id,

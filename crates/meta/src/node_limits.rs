@@ -5,7 +5,7 @@ use crate::command::{Command, QueueDeclare};
 use crate::error::MetaError;
 use crate::limit::limit_reached;
 use crate::queue::QueueDef;
-use crate::queue_arguments::kind_of;
+use crate::queue_arguments::{kind_of, named_type, normalize_type};
 use crate::queue_name::is_internal_name;
 use crate::queue_type::QueueKind;
 use crate::resource::Resource;
@@ -63,7 +63,7 @@ impl NodeQueueTypes {
     pub fn complete<'c>(&self, state: &State, command: &'c Command) -> Cow<'c, Command> {
         let Command::DeclareQueue(declare) = command else { return Cow::Borrowed(command) };
         let existing = state.queue(&declare.vhost, &declare.name);
-        let wanted = declare.arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes());
+        let wanted = named_type(&declare.arguments);
         let changed = match (existing, wanted, self.default) {
             (Some(existing), Some(wanted), _) => {
                 let is_taken_for_another = existing.kind == QueueKind::Quorum
@@ -79,6 +79,7 @@ impl NodeQueueTypes {
                 let is_fit = !is_said && (kind.is_for_temporary() || lasts);
                 is_fit.then(|| {
                     let mut typed = declare.clone();
+                    normalize_type(&mut typed.arguments);
                     let key = ShortString::from_static(QUEUE_TYPE_ARGUMENT);
                     typed.arguments.push(key, kind.as_str());
                     typed

@@ -10,9 +10,22 @@ use crate::setting::{DEAD_LETTER_EXCHANGE_ARGUMENT, QUEUE_TYPE_ARGUMENT as TYPE,
 
 /// The type of queue that these arguments ask for, expressly or by silence; none if there is no such type.
 pub(crate) fn kind_of(arguments: &Table) -> Option<QueueKind> {
-    match arguments.get(TYPE.as_bytes()) {
+    match named_type(arguments) {
         None => Some(QueueKind::Classic),
         Some(value) => QueueKind::of_name(value.as_str()?),
+    }
+}
+
+/// The type that the arguments name. COMPAT: a text that says nothing names none; clients that leave the type
+/// to the virtual host write one.
+pub(crate) fn named_type(arguments: &Table) -> Option<&Value> {
+    arguments.get(TYPE.as_bytes()).filter(|it| !matches!(it.as_bytes(), Some(b"" | b"undefined")))
+}
+
+/// Takes out a type that names none.
+pub(crate) fn normalize_type(arguments: &mut Table) {
+    if named_type(arguments).is_none() {
+        arguments.remove(TYPE.as_bytes());
     }
 }
 
@@ -25,11 +38,13 @@ impl QueueDef {
         }
         check_field("durable", self.durable, wanted.durable, resource)?;
         check_field("auto_delete", self.auto_delete, wanted.auto_delete, resource)?;
-        for (key, _) in argument::known_to(self.kind.capabilities()) {
+        for (key, rule) in argument::known_to(self.kind.capabilities()) {
             if key == TYPE && kind_of(&wanted.arguments) == Some(self.kind) {
                 continue;
             }
-            check_argument(key, &self.arguments, &wanted.arguments, resource)?;
+            let [current, wanted] = [&self.arguments, &wanted.arguments]
+                .map(|arguments| arguments.get(key.as_bytes()).map(|it| rule.compared(it)));
+            check_argument(key, current.as_deref(), wanted.as_deref(), resource)?;
         }
         Ok(())
     }

@@ -14,7 +14,9 @@ pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Resu
         let at_ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
         return Ok(Start::Timestamp(at_ms));
     }
-    match value.as_bytes() {
+    // COMPAT: bytes are taken where they are one of the words.
+    let bytes = if let Value::Bytes(bytes) = value { Some(&**bytes) } else { value.as_bytes() };
+    match bytes {
         Some(text) => match text {
             b"first" => Ok(Start::First),
             b"last" => Ok(Start::Last),
@@ -36,19 +38,25 @@ pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Resu
     }
 }
 
-/// Which messages to read: `x-stream-filter`, `x-stream-match-unfiltered`. COMPAT: values that are no texts
-/// are passed over.
-pub(crate) fn filter(arguments: &Table) -> Option<FilterMatcher> {
-    let given = arguments.get(b"x-stream-filter")?;
-    let values = if let Value::Array(values) = given {
-        values.as_slice()
-    } else {
-        std::slice::from_ref(given)
+/// Which messages to read: `x-stream-filter`, `x-stream-match-unfiltered`. COMPAT: a value that is neither a
+/// text nor a list is passed over, as are elements of a list that are no texts.
+///
+/// # Errors
+/// No text is left of a list. COMPAT: RabbitMQ ends the channel with 541 and says nothing.
+pub(crate) fn filter(arguments: &Table) -> Result<Option<FilterMatcher>, &'static str> {
+    let values = match arguments.get(b"x-stream-filter") {
+        Some(Value::Array(values)) => values.as_slice(),
+        Some(given @ Value::LongString(_)) => std::slice::from_ref(given),
+        Some(_) | None => return Ok(None),
     };
-    let matcher = FilterMatcher::new(values.iter().filter_map(Value::as_bytes));
+    let texts = values.iter().filter_map(Value::as_bytes);
+    if texts.clone().next().is_none() {
+        return Err("a list without a text");
+    }
+    let matcher = FilterMatcher::new(texts);
     let unfiltered = arguments.get(b"x-stream-match-unfiltered");
     let with_unfiltered = matches!(unfiltered, Some(Value::Bool(true)));
-    Some(if with_unfiltered { matcher.with_unfiltered() } else { matcher })
+    Ok(Some(if with_unfiltered { matcher.with_unfiltered() } else { matcher }))
 }
 
 fn age(text: &[u8]) -> Option<u64> {

@@ -72,8 +72,10 @@ impl Cursor {
             Start::Offset(offset) => offset,
             Start::First | Start::Last | Start::Next | Start::Timestamp(_) => 0,
         };
+        let filter = arguments::filter(arguments)
+            .map_err(|given| format!("invalid arg 'x-stream-filter' for {resource}: {given}"))?;
         let options = ReaderOptions {
-            filter: arguments::filter(arguments),
+            filter,
             read_ahead: stream.services.options.read_ahead,
             // Its messages are read here.
             file_range_bytes_min: u64::MAX,

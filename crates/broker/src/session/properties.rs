@@ -54,7 +54,7 @@ fn refuse(text: String) -> Error {
     Error::new(ErrorKind::PreconditionFailed, text)
 }
 
-/// An expiration is a whole number of milliseconds as text, with an optional plus sign.
+/// An expiration is a whole number of milliseconds as text, with an optional plus sign, ten years at most.
 fn check_expiration(text: &[u8]) -> Result<(), Error> {
     let shown = String::from_utf8_lossy(text);
     let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
@@ -66,10 +66,21 @@ fn check_expiration(text: &[u8]) -> Result<(), Error> {
         format!("{{leftover_string,\"{}\"}}", String::from_utf8_lossy(rest))
     } else if text.starts_with(b"-") && digits.iter().any(|digit| *digit != b'0') {
         format!("{{value_negative,-{}}}", String::from_utf8_lossy(digits))
+    } else if let Some(number) = beyond_ten_years(digits) {
+        format!("{{value_too_large,{}}}", String::from_utf8_lossy(number))
     } else {
         return Ok(());
     };
     Err(refuse(format!("invalid expiration '{shown}': {why}")))
+}
+
+/// The number without zeros in front, if it is too large; it may have any number of digits.
+fn beyond_ten_years(digits: &[u8]) -> Option<&[u8]> {
+    let n_zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    let number = digits.get(n_zeros..).unwrap_or_default();
+    let value = std::str::from_utf8(number).ok()?.parse();
+    let is_within = number.is_empty() || value.is_ok_and(|ms: i64| ms <= meta::MILLISECONDS_MAX);
+    (!is_within).then_some(number)
 }
 
 /// Adds the keys of header `name`; true when the header is there.
@@ -144,11 +155,13 @@ mod tests {
             (" 5", "no_integer"),
             ("5x", "{leftover_string,\"x\"}"),
             ("-1", "{value_negative,-1}"),
+            ("+0315360000001", "{value_too_large,315360000001}"),
+            ("99999999999999999999", "{value_too_large,99999999999999999999}"),
         ] {
             let error = check_expiration(text.as_bytes()).unwrap_err();
             assert_eq!(error.text, format!("invalid expiration '{text}': {why}"));
         }
-        for fine in ["+5", "0", "60000", "-0"] {
+        for fine in ["+5", "0", "000", "60000", "-0", "315360000000", "+0315360000000"] {
             assert!(check_expiration(fine.as_bytes()).is_ok());
         }
     }

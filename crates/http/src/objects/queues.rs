@@ -335,9 +335,10 @@ pub(crate) async fn declare(call: &Call) -> Outcome {
         return Err(Refusal::bad_request(format!("Node {node} is not a cluster member")));
     }
     let mut arguments = arguments(&object)?;
-    if object.get("type").is_some() {
-        let key = short("x-queue-type")?;
-        arguments.push(key, session::Value::from(text(&object, "type")?));
+    // Some clients always send the field, empty if they leave the type open.
+    let names_type = object.get("type").is_some_and(|kind| !kind.is_null());
+    if names_type && arguments.get(b"x-queue-type").is_none() {
+        arguments.push(short("x-queue-type")?, session::Value::from(text(&object, "type")?));
     }
     let durable = object.get("durable").is_none() || flag(&object, "durable")?;
     let declaration = QueueDeclaration {

@@ -35,7 +35,8 @@ fn value_to_json(value: &Value) -> Json {
         }
         Value::Array(items) => items.iter().map(value_to_json).collect(),
         Value::Table(table) => to_json(table),
-        Value::Void => Json::Null,
+        // COMPAT: as RabbitMQ shows it.
+        Value::Void => Json::from("undefined"),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The values a queue's argument may have, and RabbitMQ's texts for others.
 
 use amqp091::{Table, Value};
+use std::borrow::Cow;
 
 use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, OfQuorum, SETTINGS, Setting};
 use crate::queue_type::{QUORUM, QueueType};
 
 /// Ten years: longer times to live are taken for mistakes.
-const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
+pub const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -100,6 +101,18 @@ impl ArgumentRule {
                     None => Err("routing_key_but_no_dlx_defined".to_owned()),
                 }
             }
+        }
+    }
+}
+
+impl ArgumentRule {
+    /// What of a value counts in a redeclaration. COMPAT: `7D` and `168h` are the same age, which texts of
+    /// refusals show in milliseconds.
+    pub(crate) fn compared<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
+        let age_ms = value.as_str().filter(|_| matches!(self, Self::Age)).and_then(age_ms);
+        match age_ms.and_then(|ms| i64::try_from(ms).ok()) {
+            Some(ms) => Cow::Owned(Value::I64(ms)),
+            None => Cow::Borrowed(value),
         }
     }
 }

@@ -189,6 +189,7 @@ impl Resources {
             exclusive_owner: declare.exclusive_owner,
             arguments: declare.arguments.clone(),
         };
+        queue_arguments::normalize_type(&mut queue.arguments);
         let is_replayed = mode == AutoDelete::AsLogged;
         if is_replayed {
             // A newer version may have made a queue of a type that this one does not know.

@@ -2,7 +2,9 @@
 
 use super::{HTTP, ask};
 use crate::support::node::Node;
-use amqp091::method::QueueDeclare;
+use crate::support::wait_until;
+use amqp091::method::{BasicConsume, ExchangeDeclare, QueueBind, QueueDeclare};
+use amqp091::{Properties, ShortString, Table, TableRef, Value as Field};
 use serde_json::{Value, json};
 use testing::client::Client;
 
@@ -66,6 +68,93 @@ fn line_ends_do_not_stay_in_names() {
         .collect();
     bound.sort_unstable();
     assert_eq!(bound, [("amq.fanout", ""), ("nl", ""), ("offile", "k\n")]);
+    node.stop();
+}
+
+/// COMPAT: there is no null in what is shown of arguments and headers.
+#[test]
+fn void_values_show_as_undefined() {
+    let node = Node::start(&HTTP);
+    let mut inner = Table::new();
+    inner.push(ShortString::from_static("in"), Field::Array(vec![Field::Void]));
+    let mut fields = Table::new();
+    fields.push(ShortString::from_static("void"), Field::Void);
+    fields.push(ShortString::from_static("table"), Field::Table(inner));
+    let bytes = fields.to_bytes();
+    let arguments = TableRef::trusted(&bytes);
+    let mut client = Client::guest(node.address());
+    let (queue, exchange) = (&b"q"[..], &b"x"[..]);
+    assert_eq!(
+        client.ask(1, QueueDeclare { queue, durable: true, arguments, ..QueueDeclare::default() }),
+        "queue.declare-ok"
+    );
+    let declare = ExchangeDeclare {
+        exchange,
+        kind: b"fanout",
+        durable: true,
+        arguments,
+        ..Default::default()
+    };
+    assert_eq!(client.ask(1, declare), "exchange.declare-ok");
+    let bind = QueueBind { queue, exchange, routing_key: b"k", arguments, ..QueueBind::default() };
+    assert_eq!(client.ask(1, bind), "queue.bind-ok");
+    let properties = Properties { headers: Some(fields), ..Properties::default() };
+    client.put_message("", "q", &properties, b"m");
+    client.flush();
+    let asked = |request: &str, body: &str| ask(node.http_address(), "guest:guest", request, body);
+    let shown = json!({"void": "undefined", "table": {"in": ["undefined"]}});
+    let is_there = |found: &Value| {
+        let of_void = |(key, value): (&String, &Value)| found.get(key) == Some(value);
+        shown.as_object().unwrap().iter().all(of_void)
+    };
+    wait_until("the message is there", || {
+        let get = r#"{"count":1,"ackmode":"ack_requeue_true","encoding":"auto"}"#;
+        let got = asked("POST /queues/%2F/q/get", get).body;
+        got.get(0).is_some_and(|message| is_there(&message["properties"]["headers"]))
+    });
+    let consume = BasicConsume { queue, arguments, ..BasicConsume::default() };
+    client.ask(1, consume);
+    for (request, place) in [
+        ("GET /queues/%2F/q", "/arguments"),
+        ("GET /queues", "/0/arguments"),
+        ("GET /exchanges/%2F/x", "/arguments"),
+        ("GET /queues/%2F/q/bindings", "/1/arguments"),
+        ("GET /consumers", "/0/arguments"),
+        ("GET /definitions", "/queues/0/arguments"),
+        ("GET /definitions", "/bindings/0/arguments"),
+        ("GET /definitions/%2F", "/exchanges/0/arguments"),
+    ] {
+        let answer = asked(request, "");
+        let found = answer.body.pointer(place);
+        assert!(found.is_some_and(is_there), "{request}: {}", answer.text);
+    }
+    node.stop();
+}
+
+/// Go's and Terraform's clients always send the field `type`, empty if it was left open.
+#[test]
+fn a_queue_type_that_says_nothing_over_http_is_the_default_one() {
+    let node = Node::start(&HTTP);
+    let asked = |request: &str, body: &str| ask(node.http_address(), "guest:guest", request, body);
+    assert_eq!(asked("PUT /vhosts/quorums", r#"{"default_queue_type":"quorum"}"#).status, 201);
+    for (vhost, default) in [("%2F", "classic"), ("quorums", "quorum")] {
+        for (fields, kind) in [
+            (r#""type":"""#, default),
+            (r#""type":null"#, default),
+            (r#""type":"undefined""#, default),
+            (r#""arguments":{"x-queue-type":""}"#, default),
+            (r#""type":"","arguments":{"x-queue-type":"stream"}"#, "stream"),
+            (r#""type":"stream","arguments":{}"#, "stream"),
+        ] {
+            let request = format!("PUT /queues/{vhost}/q");
+            let answer = asked(&request, &format!(r#"{{"durable":true,{fields}}}"#));
+            assert_eq!(answer.status, 201, "{fields}: {}", answer.text);
+            let shown = asked(&format!("GET /queues/{vhost}/q"), "").body;
+            assert_eq!(shown["type"], kind, "{fields}: {shown}");
+            assert_eq!(shown["arguments"], json!({"x-queue-type": kind}), "{fields}");
+            assert_eq!(asked(&format!("DELETE /queues/{vhost}/q"), "").status, 204);
+        }
+    }
     node.stop();
 }
 

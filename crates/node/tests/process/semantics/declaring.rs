@@ -73,6 +73,51 @@ fn redeclaring_a_queue_compares_only_known_arguments() {
     );
 }
 
+/// Clients that leave the type to the virtual host say so with an empty text.
+#[test]
+fn a_queue_type_that_says_nothing_is_the_default_one() {
+    let node = Node::start(&[]);
+    node.ctl(&["add_vhost", "quorums", "--default-queue-type", "quorum"]);
+    node.ctl(&["set_permissions", "-p", "quorums", "guest", ".*", ".*", ".*"]);
+    for (vhost, default) in [("/", "classic"), ("quorums", "quorum")] {
+        let mut script = Script::with(&node, Login { vhost, ..Login::default() });
+        for (name, kind) in [("empty", ""), ("undefined", "undefined")] {
+            let silent = [("x-queue-type", text(kind)), ("x-max-length", Value::I32(5))];
+            let typed = [("x-queue-type", text(default)), silent[1].clone()];
+            for arguments in [&silent[..], &silent[1..], &typed[..], &silent[..]] {
+                assert_eq!(script.queue(name, DURABLE, arguments), format!("declared {name} 0 0"));
+            }
+        }
+        let columns =
+            ["list_queues", "-q", "--no-table-headers", "-p", vhost, "name", "type", "arguments"];
+        let listed = node.ctl(&columns);
+        assert!(listed.lines().all(|line| line.contains(&format!("\t{default}\t"))), "{listed}");
+        assert!(!listed.contains("\"\"") && !listed.contains("\"undefined\""), "{listed}");
+    }
+    let told = Script::to(&node).refused(declaration(
+        "q",
+        DURABLE,
+        &table(&[("x-queue-type", Value::Void)]),
+    ));
+    assert!(told.ends_with("{unacceptable_type,void}"), "{told}");
+    node.stop_and_leave();
+}
+
+#[test]
+fn ages_of_streams_are_equal_however_they_are_written() {
+    let node = Node::start(&[]);
+    let mut script = Script::to(&node);
+    let age = |age| [("x-queue-type", text("stream")), ("x-max-age", text(age))];
+    for same in ["7D", "168h", "10080m", "604800s", "07D"] {
+        assert_eq!(script.queue("s", DURABLE, &age(same)), "declared s 0 0");
+    }
+    assert_eq!(
+        script.refused(declaration("s", DURABLE, &table(&age("8D")))),
+        "406 PRECONDITION_FAILED - inequivalent arg 'x-max-age' for queue 's' in vhost '/': received \
+         '691200000' but current is '604800000'"
+    );
+}
+
 #[test]
 fn numeric_arguments_are_equal_whatever_their_width() {
     let node = Node::start(&[]);

@@ -2,8 +2,9 @@
 
 use super::super::support::node::Node;
 use super::script::{Kind, Script, text};
-use amqp091::method::{BasicAck, ConfirmSelect, TxCommit, TxRollback, TxSelect};
+use amqp091::method::{BasicAck, ConfirmSelect, ExchangeDeclare, TxCommit, TxRollback, TxSelect};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
+use testing::client::Login;
 
 fn short(text: &str) -> ShortString {
     ShortString::new(text).unwrap()
@@ -123,6 +124,53 @@ fn transactions() {
     assert_eq!(other.drain("q"), ["new"]);
 }
 
+/// Whatever closes the channel of a publish does so in a transaction too, at once.
+#[test]
+fn a_publish_that_is_refused_closes_the_channel_of_its_transaction_at_once() {
+    let node = Node::start(&[]);
+    node.ctl(&["add_user", "ann", "secret"]);
+    node.ctl(&["set_permissions", "ann", ".*", "^(amq.default|amq.topic|inside|nope|q)$", ".*"]);
+    node.ctl(&["set_topic_permissions", "ann", "amq.topic", "^good", ".*"]);
+    let mut script =
+        Script::with(&node, Login { user: "ann", password: "secret", ..Login::default() });
+    script.plain("q");
+    let inside = ExchangeDeclare {
+        exchange: b"inside",
+        kind: b"fanout",
+        internal: true,
+        ..Default::default()
+    };
+    assert_eq!(script.ask(inside), "exchange.declare-ok");
+    let plain = Properties::default;
+    let header = |value| with_header("CC", value);
+    let expiring = |text| Properties { expiration: Some(short(text)), ..plain() };
+    let of = |user| Properties { user_id: Some(short(user)), ..plain() };
+    let direct = Properties { reply_to: Some(short("amq.rabbitmq.reply-to")), ..plain() };
+    for (exchange, key, properties, code) in [
+        ("nope", "q", plain(), "404 NOT_FOUND - no exchange 'nope' "),
+        ("inside", "q", plain(), "403 ACCESS_REFUSED - cannot publish to internal exchange "),
+        ("amq.fanout", "q", plain(), "403 ACCESS_REFUSED - write access to exchange 'amq.fanout' "),
+        ("amq.topic", "bad", plain(), "403 ACCESS_REFUSED - write access to topic 'bad' "),
+        ("amq.topic", "good", header(Value::Array(vec![text("bad")])), "403 ACCESS_REFUSED - "),
+        ("", "q", of("guest"), "406 PRECONDITION_FAILED - user_id property "),
+        ("", "q", expiring("soon"), "406 PRECONDITION_FAILED - invalid expiration 'soon'"),
+        ("", "amq.rabbitmq.reply-to.x", expiring("soon"), "406 PRECONDITION_FAILED - invalid "),
+        ("", "q", header(text("q")), "406 PRECONDITION_FAILED - invalid message: "),
+        ("", "q", direct, "406 PRECONDITION_FAILED - fast reply consumer does not exist"),
+    ] {
+        for in_transaction in [false, true] {
+            if in_transaction {
+                assert_eq!(script.ask(TxSelect {}), "tx.select-ok");
+                script.publish("", "q", "rolled back with its channel");
+            }
+            script.publish_with(exchange, key, false, &properties, "m");
+            let told = script.failed();
+            assert!(told.starts_with(code), "{told}");
+        }
+    }
+    assert_eq!(script.look_up("q"), "declared q 0 0");
+}
+
 #[test]
 fn an_oversized_message_is_read_to_its_end_then_refused() {
     let node = Node::start(&["max_message_size=1000"]);
@@ -143,14 +191,16 @@ fn expirations_are_decimal_strings() {
     let mut script = Script::to(&node);
     script.plain("q");
     let expiring = |text| Properties { expiration: Some(short(text)), ..Properties::default() };
-    for wrong in ["abc", "", " 5", "-1"] {
+    // Ten years are the most.
+    for wrong in ["abc", "", " 5", "-1", "315360000001", "99999999999999999999"] {
         script.publish_with("", "q", false, &expiring(wrong), "m");
         let told = script.failed();
         assert!(told.starts_with("406 PRECONDITION_FAILED - invalid expiration "), "{told}");
     }
     script.publish_with("", "q", false, &expiring("+60000"), "in");
+    script.publish_with("", "q", false, &expiring("315360000000"), "long");
     script.publish_with("", "q", false, &expiring("0"), "over");
-    assert_eq!(script.drain("q"), ["in"]);
+    assert_eq!(script.drain("q"), ["in", "long"]);
 }
 
 #[test]

@@ -80,6 +80,60 @@ fn consumers_have_arguments_of_their_queues_type_alone() {
     assert_eq!(refused("classic", "x-own", Value::I32(1), &mut script), "consuming classic");
 }
 
+/// Values that RabbitMQ takes, or does not look at.
+#[test]
+fn offsets_and_filters_may_have_other_types() {
+    let node = Node::start(&[]);
+    let mut script = script(&node);
+    for (n, body) in ["0", "1", "2", "3"].into_iter().enumerate() {
+        script.publish("", "s", body);
+        assert_eq!(script.next(), format!("ack {}", n + 1));
+    }
+    let first = ("x-stream-offset", text("first"));
+    let bytes = |word: &[u8]| Value::Bytes(word.to_vec());
+    let list = Value::Array;
+    let mut first_body = |arguments: &[(&'static str, Value)]| {
+        let mut script = self::script(&node);
+        let told = consume("s", arguments, &mut script);
+        if told == "consuming s" { script.next() } else { told }
+    };
+    for (offset, body) in [
+        (bytes(b"first"), "0"),
+        (Value::I8(2), "2"),
+        (Value::U16(2), "2"),
+        (Value::Timestamp(0), "0"),
+        // The last three, and more than there are.
+        (Value::I64(-3), "1"),
+        (Value::I32(-9), "0"),
+    ] {
+        let told = first_body(&[("x-stream-offset", offset.clone())]);
+        assert_eq!(told, format!("s 1 {body}"), "{offset:?}");
+    }
+    for ignored in [
+        Value::I32(5),
+        Value::F64(0.5),
+        Value::Bool(true),
+        Value::Void,
+        Value::Table(Default::default()),
+        bytes(b"eu"),
+    ] {
+        let told = first_body(&[first.clone(), ("x-stream-filter", ignored.clone())]);
+        assert_eq!(told, "s 1 0", "{ignored:?}");
+    }
+    for empty in [list(vec![]), list(vec![Value::I32(5), Value::Void, list(vec![text("eu")])])] {
+        let told = first_body(&[first.clone(), ("x-stream-filter", empty.clone())]);
+        let start =
+            "channel.close 406 PRECONDITION_FAILED - invalid arg 'x-stream-filter' for queue 's' ";
+        assert!(told.starts_with(start), "{told}");
+    }
+    let some = [
+        first.clone(),
+        ("x-stream-filter", list(vec![text("eu"), Value::I32(5)])),
+        ("x-stream-match-unfiltered", Value::Bool(true)),
+    ];
+    assert_eq!(first_body(&some), "s 1 0");
+}
+
 #[test]
 fn streams_are_refused_what_they_do_not_do() {
     let node = Node::start(&[]);

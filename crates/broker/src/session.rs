@@ -39,8 +39,7 @@ use confirm::ConfirmQueue;
 use links::Links;
 use publish::Publishing;
 use session::{
-    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, Publish, Request,
-    Settle,
+    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, Request, Settle,
 };
 use settling::Settling;
 use std::sync::Arc;
@@ -188,9 +187,10 @@ impl Session {
                         // Who can be given it depends on what comes before it.
                         self.flush_before(index, input, requests).await;
                     }
-                    let taken = match self.client.channels.is_transactional(publish.channel) {
-                        true => self.keep_publish(publish, input),
-                        false => self.publishing.prepare(&mut self.client, index, publish, input),
+                    let (client, publishing) = (&mut self.client, &mut self.publishing);
+                    let taken = match client.channels.is_transactional(publish.channel) {
+                        true => self.transactions.keep_publish(client, publishing, publish, input),
+                        false => publishing.prepare(client, index, publish, input),
                     };
                     if let Err(error) = taken {
                         self.flush_before(index, input, requests).await;
@@ -234,12 +234,6 @@ impl Session {
             blocked.keep(input, requests.drain(n_done..));
         }
         Ok(())
-    }
-
-    /// Keeps a publish until its transaction ends, unless it is refused.
-    fn keep_publish(&mut self, publish: &Publish, input: &[u8]) -> Result<(), Error> {
-        self.publishing.check(&self.client, publish, input)?;
-        self.transactions.keep_publish(&mut self.client.channels, publish, input)
     }
 
     /// As [`Session::flush`], before a request that what comes after it may not survive.

@@ -44,17 +44,19 @@ impl Transactions {
     /// Keeps a copy of a publish until the commit.
     ///
     /// # Errors
-    /// That is too much: the connection is to end.
+    /// It is refused, or too much: the connection is to end then.
     pub(super) fn keep_publish(
         &mut self,
-        channels: &mut Channels,
+        client: &mut Client,
+        publishing: &mut Publishing,
         publish: &Publish,
         input: &[u8],
     ) -> Result<(), Error> {
+        publishing.check(client, publish, input)?;
         let message = message_of(publish, input);
         let size_bytes = message.size_bytes() + KEPT_PUBLISH_BYTES;
         let owned = owned(publish, input);
-        let Some(channel) = channels.get_mut(publish.channel) else { return Ok(()) };
+        let Some(channel) = client.channels.get_mut(publish.channel) else { return Ok(()) };
         let Some(tx) = channel.tx.as_deref_mut() else { return Ok(()) };
         tx.publish_bytes += size_bytes;
         self.uncommitted_bytes += size_bytes as u64;

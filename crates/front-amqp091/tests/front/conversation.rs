@@ -112,8 +112,8 @@ fn nothing_counts_on_a_channel_the_server_closed_until_the_client_has_answered()
     assert_eq!(talk.hears(), ["1 channel.open-ok"]);
 }
 
-/// What a thread may still send while another closes the channel, or hears that it is closed: all methods
-/// but those two that begin and end it, well-formed or not, and messages whole and in parts.
+/// Frames that a thread may still send while another closes the channel, or hears that it is closed: all
+/// methods but those two that begin and end it, well-formed or not, and messages whole and in parts.
 fn late_frames(channel: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     for class in [10, 20, 30, 40, 50, 60, 70, 85, 90_u16] {

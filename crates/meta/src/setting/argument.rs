@@ -106,8 +106,8 @@ impl ArgumentRule {
 }
 
 impl ArgumentRule {
-    /// What of a value counts in a redeclaration. COMPAT: `7D` and `168h` are the same age, which texts of
-    /// refusals show in milliseconds.
+    /// The part of a value that counts in a redeclaration. COMPAT: `7D` and `168h` are the same age, which
+    /// texts of refusals show in milliseconds.
     pub(crate) fn compared<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
         let age_ms = value.as_str().filter(|_| matches!(self, Self::Age)).and_then(age_ms);
         match age_ms.and_then(|ms| i64::try_from(ms).ok()) {

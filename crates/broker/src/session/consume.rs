@@ -99,7 +99,9 @@ impl Links {
         }
         let consumer_tag = self.consumer_tag(client, id, &consume.consumer_tag)?;
         let link = self.next_id();
-        let token = client.access.broker.names.name("");
+        let names = &client.access.broker.names;
+        // COMPAT: some clients take addresses apart: there is one dot.
+        let token = format!("{}.{}", names.name(""), names.name(""));
         client.turn.tell(|sink| {
             sink.event(Event::Attached {
                 channel: id,

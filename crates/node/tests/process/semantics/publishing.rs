@@ -261,7 +261,9 @@ fn direct_reply_to() {
     assert_eq!(server.get("q"), "got 1 ask left 0");
     let properties = PropertiesRef::parse(&server.last.properties).unwrap();
     let name = String::from_utf8(properties.reply_to().unwrap().to_vec()).unwrap();
-    assert!(name.starts_with("amq.rabbitmq.reply-to."), "{name}");
+    let parts: Vec<&str> =
+        name.strip_prefix("amq.rabbitmq.reply-to.").unwrap().split('.').collect();
+    assert!(parts.len() == 2 && parts.iter().all(|part| !part.is_empty()), "{name}");
     server.publish("", &name, "answer");
     assert_eq!(asker.next(), "c 1 answer");
     assert_eq!((asker.last.exchange.as_str(), asker.last.key.as_str()), ("", name.as_str()));

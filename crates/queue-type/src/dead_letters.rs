@@ -55,6 +55,8 @@ pub struct AwaitedLetters {
     pub letters: Vec<(u64, Vec<QueueId>)>,
     /// Queues that did not take an earlier one: none is to overtake that.
     pub refused_by: Vec<QueueId>,
+    /// Queues that were full, as far as anybody has looked.
+    pub full: Vec<QueueId>,
 }
 
 /// An awaited letter that was sent as far as it could be.

@@ -40,6 +40,8 @@ pub struct Any {
     pub expiring: bool,
     /// is of a publisher that names itself.
     pub named: bool,
+    /// is of the broker itself, which sends it once and does not hear of a refusal; all are then.
+    pub untracked: bool,
 }
 
 /// Messages on their way into one queue, in order; never none.

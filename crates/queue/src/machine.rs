@@ -241,7 +241,7 @@ impl Machine {
                     continue;
                 }
                 Kind::Duplicate
-            } else if self.has_room(&arrival, put.confirms) {
+            } else if self.has_room(&arrival, put) {
                 numbers.put(number);
                 id.iter_mut().for_each(|(ids, id)| ids.put(*id));
                 if self.put_one(put, number, &arrival, effects) {
@@ -289,13 +289,13 @@ impl Machine {
     }
 
     /// Whether a message may come in.
-    fn has_room(&self, arrival: &Arrival, confirms: bool) -> bool {
+    fn has_room(&self, arrival: &Arrival, put: &Put<'_>) -> bool {
         if self.is_closed || self.backlog.len() >= MESSAGES_MAX {
             return false;
         }
         let bytes = u64::from(arrival.bytes);
         let limits = &self.settings.limits;
-        if limits.refuses {
+        if limits.refuses && !put.ignores_length {
             let (n_there, n_bytes) = self.backlog.counted(&self.settings);
             let is_full = limits.messages_max.is_some_and(|max| n_there >= max)
                 || limits.bytes_max.is_some_and(|max| n_bytes.saturating_add(bytes) > max);
@@ -303,7 +303,7 @@ impl Machine {
                 return false;
             }
         }
-        self.settings.confirm_on_ack.filter(|_| confirms).is_none_or(|pending| {
+        self.settings.confirm_on_ack.filter(|_| put.confirms).is_none_or(|pending| {
             self.waiting.has_room(bytes, &pending)
                 && !(pending.needs_consumer && self.consumers.n_attached == 0)
         })

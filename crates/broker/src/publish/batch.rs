@@ -167,6 +167,11 @@ impl Batch {
         self.any.expiring = true;
     }
 
+    /// The broker sends all of them once, and hears of no refusal.
+    pub(crate) const fn note_untracked(&mut self) {
+        self.any.untracked = true;
+    }
+
     /// An exchange is about to take note of a message.
     pub(crate) fn hold(&mut self, exchanges: &Exchanges) {
         self.noted.get_or_insert_with(|| exchanges.noted());

@@ -1,4 +1,5 @@
-//! Messages of the broker's own: nobody waits for them, and queues without room for them go without.
+//! Messages of the broker's own: nobody waits for them, and classic queues without room for them go
+//! without.
 
 use super::{Batch, PendingPublish, Source, n_durable};
 use crate::control_plane::View;
@@ -46,6 +47,7 @@ pub(crate) fn publish_to(
     queues.retain(|queue| !queue.is_loading());
     let logged = message.persistent && n_durable(&queues) > 0;
     let mut batch = Batch::default();
+    batch.note_untracked();
     if message.view().expiration().is_some() {
         batch.note_expiring();
     }

@@ -11,7 +11,7 @@ use crate::queue_ref::QueueRef;
 use crate::slices::WORK_MAX;
 use confirm::{DurabilityToken, Publisher};
 use message::{Annotations, MessageRef};
-use meta::{Name, QueueDef, QueueId};
+use meta::{Name, Overflow, QueueDef, QueueId, State};
 use queue_type::{
     AwaitedLetters, Confirm, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter,
     Wakes, wake_all,
@@ -37,6 +37,7 @@ pub(super) fn send(
 ) -> Sent {
     let mut publish = DeadLetterPublish::of(to, letters, None);
     let mut batch = Batch::default();
+    batch.note_untracked();
     batch.hold(&broker.exchanges);
     publish.route(broker, from, &mut batch);
     if batch.loading().is_some() {
@@ -234,7 +235,7 @@ impl<'a> DeadLetterPublish<'a> {
             match self.awaited {
                 None => batch.add(publish(&home), &queues),
                 Some(awaited) => {
-                    for queue in self.try_for(awaited, index, &queues) {
+                    for queue in self.try_for((&view.meta, awaited), index, &queues) {
                         batch.add(publish(&home), std::slice::from_ref(queue));
                         self.sent_to.push(queue.id());
                     }
@@ -255,13 +256,16 @@ impl<'a> DeadLetterPublish<'a> {
     /// The queues that an awaited letter is sent to now.
     fn try_for<'q>(
         &mut self,
-        awaited: &AwaitedLetters,
+        (meta, awaited): (&State, &AwaitedLetters),
         index: usize,
         queues: &'q [QueueRef],
     ) -> Vec<&'q QueueRef> {
         let (number, taken_by) = awaited.letters.get(index).cloned().unwrap_or_default();
         let left = queues.iter().filter(|queue| !taken_by.contains(&queue.id()));
-        let is_held_back = |queue: &&QueueRef| awaited.refused_by.contains(&queue.id());
+        let is_held_back = |queue: &&QueueRef| {
+            let id = queue.id();
+            awaited.refused_by.contains(&id) || (awaited.full.contains(&id) && is_full(meta, queue))
+        };
         let (held_back, sent): (Vec<_>, Vec<_>) = left.partition(is_held_back);
         // Where some have it, those that are left may have gone.
         let lost_at = (queues.is_empty() && taken_by.is_empty()).then_some(LostAt::Route);
@@ -278,6 +282,14 @@ impl<'a> DeadLetterPublish<'a> {
             }
         }
     }
+}
+
+/// Whether a queue that has refused a message still has as many as it may have. Its bytes are not looked at:
+/// where they are limited it is tried.
+fn is_full(meta: &State, queue: &QueueRef) -> bool {
+    let length = meta.queue_settings(queue.def()).length;
+    let refuses = length.overflow != Overflow::DropHead;
+    length.messages_max.is_some_and(|max| refuses && queue.stat().n_ready >= max)
 }
 
 /// The message that a letter is where it goes.

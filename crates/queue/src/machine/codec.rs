@@ -103,7 +103,7 @@ impl<'a> Command<'a> {
         read_version(reader)?;
         let now_ms = reader.u64()?;
         let command = match reader.u8()? {
-            1 => Self::Put(read_put(reader)?),
+            1 => Self::Put(read_put(reader, false)?),
             2 => Self::Attach(read_attach(reader)?),
             3 => Self::Prefetch { consumer: reader.u64()?, prefetch: reader.u32()? },
             4 => Self::Cancel { consumer: reader.u64()? },
@@ -131,7 +131,8 @@ impl<'a> Command<'a> {
             16 => Self::Reopen,
             17 => Self::Remove { request: reader.u64()?, positions: Items::read(reader)? },
             18 => Self::Reschedule { until_ms: reader.u64()?, positions: Items::read(reader)? },
-            0 | 19..=u8::MAX => return Err(RecordError::Invalid),
+            19 => Self::Put(read_put(reader, true)?),
+            0 | 20..=u8::MAX => return Err(RecordError::Invalid),
         };
         Ok((now_ms, command))
     }
@@ -143,7 +144,7 @@ fn put_kind(out: &mut Vec<u8>, kind: u8, id: u64) {
 }
 
 fn write_put(put: &Put<'_>, out: &mut Vec<u8>) {
-    put_kind(out, 1, put.publisher);
+    put_kind(out, if put.ignores_length { 19 } else { 1 }, put.publisher);
     put_u64(out, put.first);
     put_bool(out, put.confirms);
     put_bool(out, put.named.is_some());
@@ -154,7 +155,7 @@ fn write_put(put: &Put<'_>, out: &mut Vec<u8>) {
     put.arrivals.put(out);
 }
 
-fn read_put<'a>(reader: &mut Reader<'a>) -> Result<Put<'a>, RecordError> {
+fn read_put<'a>(reader: &mut Reader<'a>, ignores_length: bool) -> Result<Put<'a>, RecordError> {
     let (publisher, first, confirms) = (reader.u64()?, reader.u64()?, reader.bool()?);
     let named = if reader.bool()? {
         let (name, first) = (reader.bytes()?, reader.u64()?);
@@ -165,7 +166,8 @@ fn read_put<'a>(reader: &mut Reader<'a>) -> Result<Put<'a>, RecordError> {
     } else {
         None
     };
-    Ok(Put { publisher, first, confirms, named, arrivals: Items::read(reader)? })
+    let arrivals = Items::read(reader)?;
+    Ok(Put { publisher, first, confirms, ignores_length, named, arrivals })
 }
 
 pub(super) fn write_attach(terms: &Attach, out: &mut Vec<u8>) {

@@ -108,6 +108,8 @@ pub struct Put<'a> {
     pub first: u64,
     /// Whether the publisher waits for confirms.
     pub confirms: bool,
+    /// Limits on length refuse none of them: nobody would hear of it.
+    pub ignores_length: bool,
     /// The name that the client gave its publisher, if any, and its own number of the first message.
     pub named: Option<Named<'a>>,
     /// The messages.

@@ -44,6 +44,7 @@ impl Queue {
             publisher: 7,
             first,
             confirms: true,
+            ignores_length: false,
             named: None,
             arrivals,
         }))
@@ -116,7 +117,14 @@ fn plain(settings: Settings, n: usize, ttl_ms: Option<u64>) -> Machine {
     let mut machine = Machine::new(settings, 0);
     let arrivals = vec![Arrival { priority: PRIORITY_DEFAULT, ttl_ms, bytes: 12 }; n];
     let arrivals = Items::Slice(&arrivals);
-    let put = Put { publisher: 1, first: 0, confirms: true, named: None, arrivals };
+    let put = Put {
+        publisher: 1,
+        first: 0,
+        confirms: true,
+        ignores_length: false,
+        named: None,
+        arrivals,
+    };
     machine.apply(0, &Command::Put(put), &mut Effects::default());
     machine
 }
@@ -158,7 +166,8 @@ fn a_named_publisher_puts_again_over_reconnects_what_it_has_no_answer_for() {
     let mut put = |publisher, first| {
         let named = Some(Named { name: b"orders", first });
         let arrivals = Items::Slice(&arrivals);
-        let put = Put { publisher, first: 0, confirms: true, named, arrivals };
+        let put =
+            Put { publisher, first: 0, confirms: true, ignores_length: false, named, arrivals };
         let mut effects = Effects::default();
         machine.apply(0, &Command::Put(put), &mut effects);
         effects.promises
@@ -181,7 +190,8 @@ fn named_publishers_that_come_and_go_are_bounded() {
         let named = Some(Named { name: &name, first: 7 });
         let arrivals = Items::Slice(&[Arrival { priority: 4, ttl_ms: None, bytes: 1 }]);
         effects.clear();
-        let put = Put { publisher: 0, first, confirms: true, named, arrivals };
+        let put =
+            Put { publisher: 0, first, confirms: true, ignores_length: false, named, arrivals };
         machine.apply(0, &Command::Put(put), &mut effects);
         matches!(effects.promises.first(), Some(Promise::Duplicate(_)))
     };

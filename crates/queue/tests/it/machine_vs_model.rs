@@ -21,7 +21,8 @@ enum Step {
         publisher: u64,
         /// Numbers that are put again, or with a negative number left out.
         again: i64,
-        confirms: bool,
+        /// Whether they are confirmed, and whether they may be too many.
+        answers: (bool, bool),
         named: Option<(u8, u64)>,
         arrivals: Vec<Arrival>,
     },
@@ -130,13 +131,13 @@ fn step() -> impl Strategy<Value = Step> {
     let put = (
         0..2_u64,
         prop_oneof![6 => Just(0_i64), 1 => -1..3_i64],
-        any::<bool>(),
+        (any::<bool>(), prop::bool::weighted(0.2)),
         prop::option::weighted(0.3, (0..3_u8, 0..20_u64)),
         prop::collection::vec(arrival(), 1..5),
     );
     prop_oneof![
-        8 => put.prop_map(|(publisher, again, confirms, named, arrivals)| {
-            Step::Put { publisher, again, confirms, named, arrivals }
+        8 => put.prop_map(|(publisher, again, answers, named, arrivals)| {
+            Step::Put { publisher, again, answers, named, arrivals }
         }),
         8 => (0..6_u64, outcome(), prop::collection::vec((any::<usize>(), 0..3_u64), 1..4))
             .prop_map(|(consumer, outcome, held)| Step::Settle { consumer, outcome, held }),
@@ -276,7 +277,7 @@ impl Trio {
 
     fn step(&mut self, step: &Step) {
         match step {
-            Step::Put { publisher, again, confirms, named, arrivals } => {
+            Step::Put { publisher, again, answers, named, arrivals } => {
                 let next = self.next_puts.entry(*publisher).or_default();
                 let first = next.saturating_add_signed(-again);
                 let is_gap = first > *next;
@@ -285,7 +286,8 @@ impl Trio {
                 self.apply(&Command::Put(Put {
                     publisher: *publisher,
                     first,
-                    confirms: *confirms,
+                    confirms: answers.0,
+                    ignores_length: answers.1,
                     named: named.map(|(_, first)| Named { name: &name, first }),
                     arrivals: Items::Slice(arrivals),
                 }));

@@ -4,7 +4,7 @@ use super::turn::Turn;
 use confirm::DurabilityToken;
 use message::MessageRef;
 use queue::machine::{Arrival, Command, Items, Named, PRIORITY_DEFAULT, Promise, Put, Run};
-use queue_type::{Confirm, Count, Incoming, Publishes, RefusedItem};
+use queue_type::{Any, Confirm, Count, Incoming, Publishes, RefusedItem};
 
 /// The only publisher that the machine knows: this node, which puts in what all its clients publish.
 pub(crate) const NODE: u64 = 0;
@@ -30,7 +30,7 @@ impl Turn<'_> {
         while !rest.is_empty() {
             let n = if on_consume || any.named { n_alike(rest) } else { rest.len() };
             let (put, behind) = rest.split_at_mut(n);
-            self.put(put, at, any.expiring);
+            self.put(put, at, any);
             (rest, at) = (behind, at + n as u64);
         }
         let kept = take_promises(self, (first, on_consume), messages.len() as u64, refused);
@@ -44,18 +44,20 @@ impl Turn<'_> {
     }
 
     /// Puts messages in, the first of which gets that number.
-    fn put(&mut self, messages: &mut [Incoming<'_>], first: u64, may_expire: bool) {
+    fn put(&mut self, messages: &mut [Incoming<'_>], first: u64, any: Any) {
         self.queue.counters.tally.add(Count::Published, messages.len() as u64);
         let mut arrivals = std::mem::take(&mut self.work.arrivals);
         for incoming in &mut *messages {
             incoming.message.persistent = true;
-            arrivals.push(arrival(&incoming.message, may_expire));
+            arrivals.push(arrival(&incoming.message, any.expiring));
         }
         let confirms = messages.iter().any(|incoming| incoming.confirm.is_some());
         let named = messages.first().and_then(|incoming| incoming.named);
         let named = named.map(|it| Named { name: &it.publisher, first: it.id });
         let items = Items::Slice(&arrivals);
-        let put = Put { publisher: NODE, first, confirms, named, arrivals: items };
+        // COMPAT: a dead letter that is sent once goes beyond the limits of a queue that refuses publishes.
+        let ignores_length = any.untracked;
+        let put = Put { publisher: NODE, first, confirms, ignores_length, named, arrivals: items };
         self.apply(&Command::Put(put));
         arrivals.clear();
         self.work.arrivals = arrivals;

@@ -8,8 +8,12 @@ use std::collections::BTreeMap;
 
 /// Letters of a queue that are on their way or wait to be tried again; RabbitMQ's number.
 pub(super) const AWAITED_MAX: usize = 32;
-/// The time after which letters that did not arrive are tried again; RabbitMQ's.
+/// The time after which letters that lead nowhere are tried again; RabbitMQ's.
 const RETRY_MS: u64 = 180_000;
+/// The time after which full queues are looked at for room, twice as long each time ...
+const LOOK_MS: u64 = 500;
+/// ... up to this.
+const LOOK_MS_MAX: u64 = 4_000;
 
 /// Letters that were tried and did not arrive everywhere.
 #[derive(Debug, Default)]
@@ -18,7 +22,11 @@ pub(crate) struct Undelivered {
     letters: BTreeMap<u64, Letter>,
     /// Queues that refused one: others wait behind it.
     refused_by: Vec<QueueId>,
+    /// Those that had refused one before letters were tried again.
+    full: Vec<QueueId>,
     retry_at_ms: Option<u64>,
+    /// Milliseconds since the full ones were looked at last; 0 before that.
+    look_ms: u64,
     /// The operator was told why some go nowhere.
     is_told: bool,
 }
@@ -39,7 +47,7 @@ impl Undelivered {
     pub(super) fn retry(&mut self, departs: impl Fn(u64) -> bool) {
         self.letters.retain(|number, _| departs(*number));
         self.letters.values_mut().for_each(|letter| letter.is_due = true);
-        self.refused_by.clear();
+        self.full = std::mem::take(&mut self.refused_by);
         self.retry_at_ms = None;
     }
 
@@ -60,7 +68,8 @@ impl Undelivered {
     pub(super) fn awaited(&self, numbers: &[u64]) -> AwaitedLetters {
         let taken_by = |number| self.letters.get(number).map(|letter| letter.taken_by.clone());
         let letters = numbers.iter().map(|number| (*number, taken_by(number).unwrap_or_default()));
-        AwaitedLetters { letters: letters.collect(), refused_by: self.refused_by.clone() }
+        let (refused_by, full) = (self.refused_by.clone(), self.full.clone());
+        AwaitedLetters { letters: letters.collect(), refused_by, full }
     }
 
     /// Letters were tried. Returns those that arrived, and why others go nowhere, if that is news.
@@ -70,6 +79,10 @@ impl Undelivered {
         now_ms: u64,
     ) -> (Vec<NumberRange>, Option<LostAt>) {
         let (mut arrived, mut lost_at) = (Vec::new(), None);
+        self.look_ms = match tried.iter().any(TriedLetter::has_arrived) {
+            true => LOOK_MS,
+            false => (self.look_ms * 2).clamp(LOOK_MS, LOOK_MS_MAX),
+        };
         for letter in tried {
             if letter.has_arrived() {
                 self.letters.remove(&letter.number);
@@ -77,10 +90,11 @@ impl Undelivered {
                 continue;
             }
             lost_at = lost_at.or(letter.lost_at);
+            let wait_ms = if letter.refused_by.is_empty() { RETRY_MS } else { self.look_ms };
             self.refused_by.extend(letter.refused_by);
             self.letters.insert(letter.number, Letter { taken_by: letter.taken_by, is_due: false });
-            let retry_at_ms = now_ms.saturating_add(RETRY_MS);
-            self.retry_at_ms = self.retry_at_ms.or(Some(retry_at_ms));
+            let retry_at_ms = now_ms.saturating_add(wait_ms);
+            self.retry_at_ms = Some(self.retry_at_ms.map_or(retry_at_ms, |it| it.min(retry_at_ms)));
         }
         self.refused_by.sort_unstable();
         self.refused_by.dedup();

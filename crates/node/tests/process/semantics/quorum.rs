@@ -4,7 +4,8 @@ use super::super::support::node::Node;
 use super::super::support::wait_until;
 use super::script::{Kind, Script, table, text};
 use amqp091::method::{
-    BasicCancel, BasicConsume, BasicGet, BasicNack, BasicQos, BasicRecover, QueueDelete, QueuePurge,
+    BasicCancel, BasicConsume, BasicGet, BasicNack, BasicQos, BasicRecover, ConfirmSelect,
+    QueueDelete, QueuePurge,
 };
 use amqp091::{Properties, ShortString, TableRef, Value};
 use testing::client::Login;
@@ -324,5 +325,89 @@ fn a_higher_priority_takes_over_when_nothing_is_held() {
         low.requeue(1);
         assert_eq!([high.next(), high.next()], ["high 1 again a", "high 2 b"]);
         low.quiet();
+    }
+}
+
+/// COMPAT: nobody hears that a dead letter is refused which is sent once; a publisher does.
+#[test]
+fn dead_letters_sent_once_go_beyond_the_limit_of_a_full_quorum_queue() {
+    let node = Node::start(&[]);
+    let mut script = Script::to(&node);
+    let to = |target: &str| {
+        [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(target))]
+    };
+    let full = [("x-max-length", Value::I32(3)), ("x-overflow", text("reject-publish"))];
+    let quorum = [("x-queue-type", text("quorum"))];
+    script.queue("quorum", DURABLE, &[&full[..], &quorum].concat());
+    script.queue("classic", DURABLE, &full);
+    for target in ["quorum", "classic"] {
+        for from in [&quorum[..], &[]] {
+            let source = format!("to {target} from {}", from.len());
+            script.queue(&source, DURABLE, &[&to(target)[..], from].concat());
+            for n in 0..12 {
+                script.publish("", &source, &n.to_string());
+            }
+            for _ in 0..12 {
+                let mut told = script.get(&source);
+                while told == "empty" {
+                    told = script.get(&source);
+                }
+                script.discard(told.split(' ').nth(1).unwrap().parse().unwrap());
+            }
+        }
+    }
+    wait_until("all letters are in the quorum queue", || {
+        script.look_up("quorum") == "declared quorum 24 0"
+    });
+    wait_until("those that there is room for are in the classic one", || {
+        script.look_up("classic") == "declared classic 3 0"
+    });
+    assert_eq!(script.ask(ConfirmSelect::default()), "confirm.select-ok");
+    script.publish("", "quorum", "one more");
+    assert_eq!(script.next(), "nack 1");
+    assert_eq!(script.drain("quorum").len(), 24);
+    script.publish("", "quorum", "now there is room");
+    assert_eq!(script.next(), "ack 2");
+}
+
+/// Once their target has room again, not minutes later.
+#[test]
+fn dead_letters_that_a_full_queue_refused_come_when_it_drains() {
+    let node = Node::start(&[]);
+    let mut script = Script::to(&node);
+    for kind in ["classic", "quorum"] {
+        let full = [
+            ("x-queue-type", text(kind)),
+            ("x-max-length", Value::I32(1)),
+            ("x-overflow", text("reject-publish")),
+        ];
+        script.queue(kind, DURABLE, &full);
+        script.publish("", kind, "there");
+        let source = [
+            ("x-queue-type", text("quorum")),
+            ("x-overflow", text("reject-publish")),
+            ("x-dead-letter-strategy", text("at-least-once")),
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text(kind)),
+        ];
+        script.queue("q", DURABLE, &source);
+        for body in ["a", "b"] {
+            script.publish("", "q", body);
+            let mut told = script.get("q");
+            while told == "empty" {
+                told = script.get("q");
+            }
+            script.discard(told.split(' ').nth(1).unwrap().parse().unwrap());
+        }
+        // They wait while it is full, and come in order as there is room.
+        for body in ["there", "a", "b"] {
+            wait_until("the next is there", || {
+                script.look_up(kind) == format!("declared {kind} 1 0")
+            });
+            assert_eq!(script.drain(kind), [body]);
+        }
+        assert!(
+            script.ask(QueueDelete { queue: b"q", ..Default::default() }).starts_with("deleted")
+        );
     }
 }

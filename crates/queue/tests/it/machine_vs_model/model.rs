@@ -319,7 +319,7 @@ impl Model {
                     }
                     None => Some(Effect::Duplicate { publisher, number }),
                 }
-            } else if self.has_room(&arrival, put.confirms) {
+            } else if self.has_room(&arrival, put) {
                 known.put.push(number);
                 if let Some(named) = &mut named {
                     // Ids that are passed over count as put.
@@ -390,7 +390,7 @@ impl Model {
         counted.fold((0, 0), |(n, bytes), message| (n + 1, bytes + message.bytes()))
     }
 
-    fn has_room(&self, arrival: &Arrival, confirms: bool) -> bool {
+    fn has_room(&self, arrival: &Arrival, put: &Put<'_>) -> bool {
         let (n, bytes) = self.counted();
         let limits = self.settings.limits;
         let is_full = limits.messages_max.is_some_and(|max| n + 1 > max)
@@ -398,12 +398,14 @@ impl Model {
         let waiting = self.messages.iter().filter(|it| it.waiter.is_some());
         let (n_waiting, waiting_bytes) =
             waiting.fold((0, 0), |(n, bytes), it| (n + 1, bytes + it.bytes()));
-        let may_wait = self.settings.confirm_on_ack.filter(|_| confirms).is_none_or(|pending| {
-            n_waiting < pending.messages_max
-                && waiting_bytes + u64::from(arrival.bytes) <= pending.bytes_max
-                && (!pending.needs_consumer || self.consumers.iter().any(|it| !it.is_cancelled))
-        });
-        !(self.is_closed || limits.refuses && is_full) && may_wait
+        let may_wait =
+            self.settings.confirm_on_ack.filter(|_| put.confirms).is_none_or(|pending| {
+                n_waiting < pending.messages_max
+                    && waiting_bytes + u64::from(arrival.bytes) <= pending.bytes_max
+                    && (!pending.needs_consumer || self.consumers.iter().any(|it| !it.is_cancelled))
+            });
+        let is_refused = limits.refuses && is_full && !put.ignores_length;
+        !(self.is_closed || is_refused) && may_wait
     }
 
     fn is_too_long(&self) -> bool {

@@ -124,7 +124,7 @@ struct Putting {
 pub(crate) struct Batch {
     pub(super) pending: Vec<PendingPublish>,
     pub(super) groups: Groups,
-    any: Any,
+    pub(crate) any: Any,
     /// How far putting in has come.
     putting: Putting,
     /// Scratch: messages as one queue is told of them.
@@ -165,11 +165,6 @@ impl Batch {
     /// One of the publishes has an expiration.
     pub(crate) const fn note_expiring(&mut self) {
         self.any.expiring = true;
-    }
-
-    /// The broker sends all of them once, and hears of no refusal.
-    pub(crate) const fn note_untracked(&mut self) {
-        self.any.untracked = true;
     }
 
     /// An exchange is about to take note of a message.

@@ -47,7 +47,7 @@ pub(crate) fn publish_to(
     queues.retain(|queue| !queue.is_loading());
     let logged = message.persistent && n_durable(&queues) > 0;
     let mut batch = Batch::default();
-    batch.note_untracked();
+    batch.any.untracked = true;
     if message.view().expiration().is_some() {
         batch.note_expiring();
     }

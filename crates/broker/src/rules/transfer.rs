@@ -37,7 +37,7 @@ pub(super) fn send(
 ) -> Sent {
     let mut publish = DeadLetterPublish::of(to, letters, None);
     let mut batch = Batch::default();
-    batch.note_untracked();
+    batch.any.untracked = true;
     batch.hold(&broker.exchanges);
     publish.route(broker, from, &mut batch);
     if batch.loading().is_some() {

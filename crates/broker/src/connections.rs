@@ -349,6 +349,11 @@ impl Connection {
         [&self.received, &self.sent].map(|it| it.bytes.load(Ordering::Relaxed))
     }
 
+    /// Reads of its socket, and writes.
+    fn calls(&self) -> [u64; 2] {
+        [&self.received, &self.sent].map(|it| it.n_calls.load(Ordering::Relaxed))
+    }
+
     /// The number of its channels.
     pub fn n_channels(&self) -> usize {
         stdx::lock(&self.channels).len()
@@ -382,8 +387,8 @@ pub struct Connections {
     /// Whether the node is in maintenance: nobody is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
     disk_turns: DiskTurns,
-    /// Writes to the sockets of those that are gone.
-    n_writes_before: AtomicU64,
+    /// Reads of the sockets of those that are gone, and writes.
+    calls_before: [AtomicU64; 2],
     /// Bytes that those received and sent, by virtual host.
     bytes_before: Mutex<BTreeMap<String, [u64; 2]>>,
     /// Counts of what channels that are gone have published, by virtual host.
@@ -459,8 +464,9 @@ impl Connections {
     pub(crate) fn close(&self, id: ConnectionId) {
         let mut by_id = stdx::lock(&self.by_id);
         if let Some(gone) = by_id.remove(&id) {
-            self.n_writes_before
-                .fetch_add(gone.sent.n_calls.load(Ordering::Relaxed), Ordering::Relaxed);
+            for (before, n) in self.calls_before.iter().zip(gone.calls()) {
+                before.fetch_add(n, Ordering::Relaxed);
+            }
             add_bytes(&mut stdx::lock(&self.bytes_before), &gone);
         }
     }
@@ -501,11 +507,14 @@ impl Connections {
         bytes
     }
 
-    /// Writes to sockets since the start.
-    pub fn n_writes(&self) -> u64 {
+    /// Reads of sockets since the start, and writes.
+    pub fn calls(&self) -> [u64; 2] {
         let by_id = stdx::lock(&self.by_id);
-        let now: u64 = by_id.values().map(|it| it.sent.n_calls.load(Ordering::Relaxed)).sum();
-        self.n_writes_before.load(Ordering::Relaxed) + now
+        let mut sums = self.calls_before.each_ref().map(|it| it.load(Ordering::Relaxed));
+        for connection in by_id.values() {
+            sums.iter_mut().zip(connection.calls()).for_each(|(sum, n)| *sum += n);
+        }
+        sums
     }
 
     /// All of them, oldest first.

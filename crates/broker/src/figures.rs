@@ -14,7 +14,7 @@ use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use store::blob::BlobStats;
-use stream::{Inspection, ReadCounts};
+use stream::{Inspection, ReadCounts, Stream};
 
 /// The kinds of files in a data directory that has a log with the default options.
 pub const FILE_KINDS: &[FileKind] = &[
@@ -48,6 +48,8 @@ pub struct QueueTotals {
     pub n_unacked: u64,
     /// Attached consumers.
     pub n_consumers: u64,
+    /// Bytes of both, envelopes included.
+    pub message_bytes: u64,
     /// Publishes that are to be confirmed once they are consumed.
     pub n_pending_confirms: u64,
     /// Publishes that were refused since the node started because they waited for consumers for too long.
@@ -60,10 +62,43 @@ pub struct QueueTotals {
     pub counts: Counts,
     /// Entries of quorum queues in the log.
     pub log: LogFigures,
-    /// Publishers of streams that have declared themselves.
+    /// Figures that only streams have.
+    pub streams: StreamSums,
+}
+
+/// Figures of several streams together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamSums {
+    /// Publishers that have declared themselves.
     pub n_publishers: u64,
-    /// Subscriptions of streams.
+    /// Subscriptions.
     pub n_subscriptions: u64,
+    /// Files of chunks.
+    pub n_segments: u64,
+    /// Messages that the slowest subscription of all has not been given.
+    pub lag_max: u64,
+}
+
+impl StreamSums {
+    fn of(stream: &Stream) -> Self {
+        let inspection = Inspection::of(stream);
+        let (figures, subscriptions) = (inspection.figures(), inspection.subscriptions());
+        let next = u64::try_from(figures.committed_offset + 1).unwrap_or(0);
+        let lags = subscriptions.iter().map(|it| next.saturating_sub(it.figures.next_offset));
+        Self {
+            n_publishers: inspection.publishers().len() as u64,
+            n_subscriptions: subscriptions.len() as u64,
+            n_segments: figures.n_segments as u64,
+            lag_max: lags.max().unwrap_or(0),
+        }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.n_publishers += more.n_publishers;
+        self.n_subscriptions += more.n_subscriptions;
+        self.n_segments += more.n_segments;
+        self.lag_max = self.lag_max.max(more.lag_max);
+    }
 }
 
 impl From<&QueueRef> for QueueTotals {
@@ -74,6 +109,7 @@ impl From<&QueueRef> for QueueTotals {
             n_ready: stat.n_ready,
             n_unacked: stat.n_unacked,
             n_consumers: stat.n_consumers,
+            message_bytes: stat.message_bytes,
             n_pending_confirms: stat.n_pending_confirms,
             n_confirm_timeouts: stat.n_confirm_timeouts,
             n_departing: stat.n_departing,
@@ -84,11 +120,7 @@ impl From<&QueueRef> for QueueTotals {
         match queue {
             QueueRef::Classic(_) => {}
             QueueRef::Quorum(queue) => this.log = QuorumInspection::of(queue).log_figures(),
-            QueueRef::Stream(stream) => {
-                let inspection = Inspection::of(stream);
-                this.n_publishers = inspection.publishers().len() as u64;
-                this.n_subscriptions = inspection.subscriptions().len() as u64;
-            }
+            QueueRef::Stream(stream) => this.streams = StreamSums::of(stream),
         }
         this
     }
@@ -107,8 +139,8 @@ impl QueueTotals {
         self.n_converting += more.n_converting;
         self.counts.add(&more.counts);
         self.log.add(&more.log);
-        self.n_publishers += more.n_publishers;
-        self.n_subscriptions += more.n_subscriptions;
+        self.streams.add(&more.streams);
+        self.message_bytes += more.message_bytes;
     }
 }
 

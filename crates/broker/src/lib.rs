@@ -44,7 +44,7 @@ pub use crate::connections::{
 };
 pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::exchanges::Forecast;
-pub use crate::figures::{FILE_KINDS, Figures, Losses, QueueTotals};
+pub use crate::figures::{FILE_KINDS, Figures, Losses, QueueTotals, StreamSums};
 pub use crate::firehose::{Firehose, Tap};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;

@@ -69,7 +69,7 @@ pub struct Api {
     clock: Clock,
     logins: cookie::Logins,
     stats: stats::Stats,
-    ages: metrics::Ages,
+    history: metrics::History,
     turns: stream::Turns,
     traces: tracer::Traces,
     lists: objects::queues::QueueLists,
@@ -102,7 +102,7 @@ impl Api {
             clock,
             logins: cookie::Logins::default(),
             stats: stats::Stats::default(),
-            ages: metrics::Ages::default(),
+            history: metrics::History::default(),
             turns: stream::Turns::new(memory),
             traces: tracer::Traces::default(),
             lists: objects::queues::QueueLists::default(),
@@ -134,7 +134,7 @@ impl Api {
     fn look(&self, wants_all: bool) {
         let changed = self.stats.look(&self.management, (self.now(), wants_all));
         if let Some(ChangedQueues { between_ms, queues }) = changed {
-            self.ages.look(queues.into_iter(), between_ms, |queue| self.stats.knows(queue));
+            self.history.ages.look(queues.into_iter(), between_ms, |queue| self.stats.knows(queue));
         }
         self.lists.forget(self.now().monotonic_ms);
     }

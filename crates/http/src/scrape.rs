@@ -15,14 +15,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use meta::QueueId;
-use metrics::{QUEUE_REGEX_CHARS_MAX, Scrape, Source};
+use metrics::{CONTENT_TYPE, QUEUE_REGEX_CHARS_MAX, Scrape, Source};
 use mgmt::{Course, Matching};
 use pattern::{Limits, Pattern};
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// The type of what is written.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+use std::time::Instant;
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let plain = |State(api): State<Arc<Api>>, Extension(audience): Extension<Audience>| async move {
@@ -85,18 +83,29 @@ impl Api {
     /// The figures of the node as OTLP has them, since it started and now, in nanoseconds since 1970.
     #[must_use]
     pub fn otlp_metrics(&self, started_ns: u64, now_ns: u64) -> Vec<serde_json::Value> {
-        let Self { management, throttle, ages, .. } = self;
-        metrics::otlp(&Source { management, throttle, ages, now: self.now() }, started_ns, now_ns)
+        metrics::otlp(&self.metrics_source(), started_ns, now_ns)
+    }
+
+    fn metrics_source(&self) -> Source<'_> {
+        let Self { management, throttle, history, .. } = self;
+        Source { management, throttle, history, now: self.now() }
     }
 }
 
 async fn written(api: &Arc<Api>, audience: Audience, scrape: Scrape) -> Response {
     let source = Arc::clone(api);
     let write = move |take: &mut Take<'_>| {
-        let Api { management, throttle, ages, .. } = &*source;
-        scrape.write(&Source { management, throttle, ages, now: source.now() }, &mut |text| {
-            take(text.into())
+        let (began, mut n_bytes, mut is_whole) = (Instant::now(), 0, true);
+        scrape.write(&source.metrics_source(), &mut |text| {
+            n_bytes += text.len() as u64;
+            is_whole = take(text.into());
+            is_whole
         });
+        // One that is begun anew is counted then.
+        if is_whole {
+            let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            scrape.note(&source.history.scrapes, micros, n_bytes);
+        }
     };
     let written = api.turns.scraped(audience, CONTENT_TYPE, write).await;
     written.unwrap_or_else(|refusal| (refusal.status, refusal.reason).into_response())

@@ -7,6 +7,7 @@ stdx::named! {
         Counter = "counter",
         Gauge = "gauge",
         Histogram = "histogram",
+        Summary = "summary",
         Untyped = "untyped",
     }
 }

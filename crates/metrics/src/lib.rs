@@ -7,13 +7,16 @@ mod kind;
 mod objects;
 mod otlp;
 mod pairs;
+mod queues;
 mod rows;
+mod scrapes;
 mod selection;
 mod snapshot;
 mod table;
 mod text;
 
 pub use ages::Ages;
+pub use scrapes::{CONTENT_TYPE, Scrapes};
 
 use auth::LoginThrottle;
 use meta::QueueId;
@@ -29,6 +32,15 @@ use text::Writer;
 /// Longest regular expression for names of queues, characters.
 pub const QUEUE_REGEX_CHARS_MAX: usize = 2_000;
 
+/// Figures of a node that are remembered from one look or scrape to the next.
+#[derive(Debug, Default)]
+pub struct History {
+    /// How long messages have waited.
+    pub ages: Ages,
+    /// The scrapes there were.
+    pub scrapes: Scrapes,
+}
+
 /// The node that figures are told of.
 #[derive(Debug)]
 pub struct Source<'s> {
@@ -36,8 +48,8 @@ pub struct Source<'s> {
     pub management: &'s Management,
     /// The throttle of logins, which counts them.
     pub throttle: &'s LoginThrottle,
-    /// How long messages have waited.
-    pub ages: &'s Ages,
+    /// Figures of before.
+    pub history: &'s History,
     /// The time.
     pub now: Now,
 }
@@ -92,7 +104,20 @@ impl Scrape {
             }
             Self::Memory => table::memory(&mut writer, &snapshot),
         }
+        source.history.scrapes.write(&mut writer, self.registry());
         writer.end();
+    }
+
+    /// Counts this one, which took so long and came to so many bytes.
+    pub fn note(&self, scrapes: &Scrapes, micros: u64, n_bytes: u64) {
+        scrapes.note(self.registry(), micros, n_bytes);
+    }
+
+    const fn registry(&self) -> &'static str {
+        match self {
+            Self::Aggregated => "default",
+            Self::PerObject | Self::Detailed { .. } | Self::Memory => self.endpoint(),
+        }
     }
 
     const fn prefix(&self) -> &'static str {

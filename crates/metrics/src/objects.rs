@@ -2,16 +2,17 @@
 
 use crate::Source;
 use crate::pairs;
+use crate::queues::QUEUES;
 use crate::rows::rows;
 use crate::selection::Selection;
+use crate::snapshot::Snapshot;
 use crate::table::{
-    COMMIT_LATENCY, LOGIN_SOURCES, OLDEST, QUORUM_LOG, commit_latency_seconds, module,
+    COMMIT_LATENCY, LOGIN_FAMILY, LOGIN_SOURCES, NODE_FAMILIES, OLDEST, QUORUM_LOG,
+    commit_latency_seconds, logins, module, of_family,
 };
 use crate::text::{Kind, Writer};
 use auth::LoginThrottle;
-use broker::{
-    ChannelCounters, Connection, Count, Inspection, QueueRef, QueueStat, QuorumInspection,
-};
+use broker::{ChannelCounters, Connection, Inspection, QueueRef, QuorumInspection};
 use meta::QueueDef;
 use mgmt::Management;
 use session::ChannelId;
@@ -45,9 +46,6 @@ const LOGIN_SOURCE: &str = "auth_attempt_detailed_metrics";
 /// The family of the ages of messages.
 const QUEUE_AGE: &str = "leveret_queue_age";
 
-/// A figure of a queue.
-type OfQueue = fn(&QueueStat) -> u64;
-
 /// A figure of a connection.
 type OfConnection = fn(&Connection) -> u64;
 
@@ -56,47 +54,6 @@ type ConnectionRow = (&'static str, Kind, OfConnection, &'static str);
 
 /// A figure of a channel.
 type OfChannel = fn(&Connection, ChannelId, &ChannelCounters) -> u64;
-
-/// One row: name, type, value, meaning.
-type QueueRow = (&'static str, Kind, OfQueue, &'static str);
-
-/// The rows of each family.
-pub(crate) const QUEUES: &[(&str, &[QueueRow])] = &[
-    (
-        "queue_coarse_metrics",
-        rows! {
-            Gauge queue_messages_ready |it| it.n_ready => "Messages ready for consumers";
-            Gauge queue_messages_unacked |it| it.n_unacked => "Messages unacknowledged";
-            Gauge queue_messages |it| it.n_ready + it.n_unacked => "Messages";
-        },
-    ),
-    (
-        "queue_consumer_count",
-        rows! {
-            Gauge queue_consumers |it| it.n_consumers => "Consumers";
-        },
-    ),
-    (
-        "queue_metrics",
-        rows! {
-            Gauge queue_consumers |it| it.n_consumers => "Consumers";
-            Gauge queue_messages_bytes |it| it.message_bytes => "Bytes of messages";
-        },
-    ),
-    (
-        "queue_delivery_metrics",
-        rows! {
-            Counter queue_messages_delivered_ack_total |it| it.counts.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
-            Counter queue_messages_delivered_total |it| it.counts.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
-            Counter queue_get_ack_total |it| it.counts.of(Count::Got) => "Messages fetched, to be acknowledged";
-            Counter queue_get_total |it| it.counts.of(Count::GotAuto) => "Messages fetched for good";
-            Counter queue_get_empty_total |it| it.counts.of(Count::GotEmpty) => "Fetches that found nothing";
-            Counter queue_messages_redelivered_total |it| it.counts.of(Count::Redelivered) => "Messages delivered again";
-            Counter queue_messages_acked_total |it| it.counts.of(Count::Acked) => "Messages acknowledged";
-            Counter leveret_queue_messages_published_total |it| it.counts.of(Count::Published) => "Messages put into the queue";
-        },
-    ),
-];
 
 fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
@@ -134,9 +91,16 @@ pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = rows! {
 pub(crate) const STREAMS: (&str, &str) =
     ("stream_consumer_max_offset_lag", "Messages that the slowest subscription has not been given");
 
+/// The files of streams.
+pub(crate) const SEGMENTS: (&str, &str) = ("stream_segments", "Files of chunks of a stream");
+
 /// Whether objects have a figure of the name.
 pub(crate) fn have(name: &str) -> bool {
-    QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name) || pairs::have(name)
+    QUEUES.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name)
+        || CONNECTIONS.iter().flat_map(|(_, rows)| *rows).any(|(known, ..)| *known == name)
+        || CHANNELS.iter().any(|(known, ..)| *known == name)
+        || [STREAMS.0, SEGMENTS.0].contains(&name)
+        || pairs::have(name)
 }
 
 /// The figures of exchanges and their bindings: name and meaning.
@@ -147,6 +111,7 @@ const EXCHANGE_BINDINGS: (&str, &str) =
 impl Selection<'_> {
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
         let management = source.management;
+        self.write_node(writer, source);
         self.write_queues(writer, management);
         self.write_log_queues(writer, management);
         if self.wants(LOGIN_SOURCE) {
@@ -171,6 +136,20 @@ impl Selection<'_> {
         }
         self.write_exchanges(writer, management);
         self.write_pairs(writer, management);
+    }
+
+    /// Figures of the node, where they are asked for by their family.
+    fn write_node(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
+        let wanted: Vec<&str> =
+            NODE_FAMILIES.iter().map(|it| it.0).filter(|it| self.wants(it)).collect();
+        if wanted.is_empty() && !self.wants(LOGIN_FAMILY) {
+            return;
+        }
+        let snapshot = Snapshot::of(source);
+        wanted.iter().for_each(|family| of_family(writer, &snapshot, family));
+        if self.wants(LOGIN_FAMILY) {
+            logins(writer, &snapshot);
+        }
     }
 
     fn write_queues(&self, writer: &mut Writer<'_>, management: &Management) {
@@ -216,6 +195,13 @@ impl Selection<'_> {
                 metric.value(&labels(stream.def()), lags.max().unwrap_or(0));
             }
         }
+        if self.wants("queue_metrics") {
+            let mut metric = writer.begin(SEGMENTS.0, Kind::Gauge, SEGMENTS.1);
+            for stream in view.streams().filter(|it| self.wants_queue(it.def())) {
+                let n_segments = Inspection::of(stream).figures().n_segments;
+                metric.value(&labels(stream.def()), n_segments);
+            }
+        }
         if !self.wants("ra_metrics") {
             return;
         }
@@ -232,7 +218,8 @@ impl Selection<'_> {
     }
 
     fn write_ages(&self, writer: &mut Writer<'_>, source: &Source<'_>) {
-        let (view, ages) = (source.management.broker.view(), source.ages.seconds(source.now));
+        let (view, ages) =
+            (source.management.broker.view(), source.history.ages.seconds(source.now));
         let mut metric = writer.begin(OLDEST.0, Kind::Gauge, OLDEST.1);
         for queue in view.queues().filter(|queue| self.wants_queue(queue.def())) {
             metric.value(&labels(queue.def()), ages.get(&queue.id()).copied().unwrap_or(0.0));

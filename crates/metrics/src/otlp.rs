@@ -37,7 +37,7 @@ impl Otlp {
             Kind::Histogram => json!({"name": name, "description": help, "histogram": {
                 "dataPoints": points, "aggregationTemporality": CUMULATIVE,
             }}),
-            Kind::Gauge | Kind::Untyped => {
+            Kind::Gauge | Kind::Summary | Kind::Untyped => {
                 json!({"name": name, "description": help, "gauge": {"dataPoints": points}})
             }
         });

@@ -47,7 +47,9 @@ pub(crate) const CHANNEL_QUEUE_EXCHANGE: (&str, &str) =
 
 /// Whether there are figures of that name of two.
 pub(crate) fn have(name: &str) -> bool {
-    PUBLISHED_ROWS.iter().any(|row| row.0 == name) || DELIVERED_ROWS.iter().any(|row| row.0 == name)
+    let of_exchanges = PUBLISHED_ROWS.iter().chain(EXCHANGE_ROWS).map(|row| row.0);
+    let names = of_exchanges.chain(DELIVERED_ROWS.iter().map(|row| row.0));
+    names.chain([QUEUE_EXCHANGE.0, CHANNEL_QUEUE_EXCHANGE.0]).any(|it| it == name)
 }
 
 /// One channel.

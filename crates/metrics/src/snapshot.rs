@@ -2,11 +2,12 @@
 
 use crate::Source;
 use auth::Attempts;
-use broker::{Alarm, BlobStats, Counts, PublishTotals, QueueTotals};
+use broker::{Alarm, BlobStats, Connection, Counts, PublishTotals, QueueStat, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use session::StreamCounts;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything that is told of the node as a whole.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Snapshot {
     pub(crate) streams: StreamCounts,
     pub(crate) n_log_lines_dropped: u64,
     pub(crate) n_spans_dropped: Option<u64>,
+    /// Start of the node, seconds since 1970.
+    pub(crate) start_seconds: u64,
 }
 
 /// Connections and channels.
@@ -34,6 +37,34 @@ pub(crate) struct Clients {
     pub(crate) published: PublishTotals,
     pub(crate) logins: BTreeMap<&'static str, Attempts>,
     pub(crate) held_bytes: u64,
+    pub(crate) channels: Channels,
+    /// Bytes received and sent since the start, and reads and writes that they took.
+    pub(crate) bytes: [u64; 2],
+    pub(crate) calls: [u64; 2],
+}
+
+/// Channels that are open, all together.
+#[derive(Debug, Default)]
+pub(crate) struct Channels {
+    pub(crate) n_consumers: u64,
+    pub(crate) n_unconfirmed: u64,
+    pub(crate) n_uncommitted: u64,
+    pub(crate) n_uncommitted_acks: u64,
+    /// The limits of all, which is of use where they are alike.
+    pub(crate) prefetch: u64,
+}
+
+impl Channels {
+    fn add(&mut self, connection: &Connection) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        for (id, channel) in stdx::lock(&connection.channels).iter() {
+            self.n_consumers += u64::from(channel.n_consumers.load(Ordering::Relaxed));
+            self.n_unconfirmed += connection.n_unconfirmed(*id);
+            self.n_uncommitted += read(&channel.n_uncommitted);
+            self.n_uncommitted_acks += read(&channel.n_uncommitted_acks);
+            self.prefetch += u64::from(channel.prefetch_count.load(Ordering::Relaxed));
+        }
+    }
 }
 
 /// Queues, all together.
@@ -85,7 +116,9 @@ impl Snapshot {
         let streams = management.stream_totals.counts();
         let n_log_lines_dropped = management.log.n_dropped();
         let n_spans_dropped = management.broker.firehose().spans().map(|spans| spans.n_dropped());
+        let up_s = management.node_info.uptime_seconds();
         Self {
+            start_seconds: (source.now.unix_ms / 1_000).saturating_sub(up_s),
             clients,
             queues,
             system,
@@ -105,6 +138,11 @@ impl Clients {
         let (n_connections_opened, n_channels_opened) = connections.n_opened();
         let mut published = PublishTotals::default();
         connections.published().values().for_each(|of_vhost| published.add(of_vhost));
+        let (mut channels, mut bytes) = (Channels::default(), [0, 0]);
+        list.iter().for_each(|one| channels.add(one));
+        for of_vhost in connections.traffic().into_values() {
+            bytes.iter_mut().zip(of_vhost).for_each(|(sum, n)| *sum += n);
+        }
         Self {
             n_connections: list.len() as u64,
             n_connections_opened,
@@ -114,6 +152,9 @@ impl Clients {
             published,
             logins: source.throttle.attempts(),
             held_bytes: list.iter().map(|one| one.held_bytes()).sum(),
+            channels,
+            bytes,
+            calls: connections.calls(),
         }
     }
 }
@@ -122,6 +163,18 @@ impl Queues {
     /// Counts of messages that went through those of a type.
     pub(crate) fn of(&self, kind: QueueKind) -> Counts {
         self.counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// They as if they were one.
+    pub(crate) fn stat(&self) -> QueueStat {
+        QueueStat {
+            n_ready: self.all.n_ready,
+            n_unacked: self.all.n_unacked,
+            n_consumers: self.all.n_consumers,
+            message_bytes: self.all.message_bytes,
+            counts: self.all.counts,
+            ..QueueStat::default()
+        }
     }
 
     fn look(management: &Management) -> Self {

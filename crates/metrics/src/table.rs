@@ -1,6 +1,7 @@
 //! The figures of the node, each a row.
 
 use crate::Source;
+use crate::queues::QUEUE_SUMS;
 use crate::rows::rows;
 use crate::snapshot::Snapshot;
 use crate::text::{Kind, Writer};
@@ -9,6 +10,7 @@ use broker::{Count, Counts, DeadLetters, Deaths, LogFigures, MESSAGE_SIZES, Reas
 use log::{SYNC_MICROS, WalStats};
 use meta::{Json, QueueKind};
 use mgmt::Management;
+use stdx::words;
 
 /// A figure of the node: its value may be unknown.
 type Of = fn(&Snapshot) -> Option<u64>;
@@ -43,9 +45,25 @@ pub(crate) const NODE: &[Row] = rows! {
     Counter queues_created_total |it| Some(it.queues.n_created) => "Queues created";
     Counter queues_declared_total |it| Some(it.queues.n_declared) => "Queues declared";
     Counter queues_deleted_total |it| Some(it.queues.n_deleted) => "Queues deleted";
-    Gauge queue_messages_ready |it| Some(it.queues.all.n_ready) => "Messages ready for consumers";
-    Gauge queue_messages_unacked |it| Some(it.queues.all.n_unacked) => "Messages delivered and not yet acknowledged";
-    Gauge queue_messages |it| Some(it.queues.all.n_ready + it.queues.all.n_unacked) => "Messages ready and unacknowledged";
+    Counter queue_messages_published_total |it| Some(it.queues.all.counts.of(Count::Published)) => "Messages put into queues";
+    Counter queue_exchange_messages_published_total |it| Some(it.queues.all.counts.of(Count::Published)) => "Messages put into queues";
+    Counter exchange_messages_published_total |it| Some(it.clients.published.n_published) => "Messages published to exchanges";
+    Counter exchange_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
+    Counter exchange_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
+    Counter exchange_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
+    Gauge stream_segments |it| Some(it.queues.all.streams.n_segments) => "Files of chunks of streams";
+    Gauge stream_consumer_max_offset_lag |it| Some(it.queues.all.streams.lag_max) => "Messages that the slowest subscription of all has not been given";
+    Counter connection_incoming_bytes_total |it| it.clients.bytes.first().copied() => "Bytes received";
+    Counter connection_outgoing_bytes_total |it| it.clients.bytes.last().copied() => "Bytes sent";
+    Counter connection_incoming_packets_total |it| it.clients.calls.first().copied() => "Reads of sockets";
+    Counter connection_outgoing_packets_total |it| it.clients.calls.last().copied() => "Writes to sockets";
+    Gauge connection_channels |it| Some(it.clients.n_channels) => "Channels of connections";
+    Gauge channel_consumers |it| Some(it.clients.channels.n_consumers) => "Consumers of channels";
+    Gauge channel_messages_unacked |it| Some(it.queues.all.n_unacked) => "Messages delivered and not yet acknowledged";
+    Gauge channel_messages_unconfirmed |it| Some(it.clients.channels.n_unconfirmed) => "Publishes that wait to be confirmed";
+    Gauge channel_messages_uncommitted |it| Some(it.clients.channels.n_uncommitted) => "Publishes that wait for their transaction";
+    Gauge channel_acks_uncommitted |it| Some(it.clients.channels.n_uncommitted_acks) => "Acknowledgements that wait for their transaction";
+    Gauge consumer_prefetch |it| Some(it.clients.channels.prefetch) => "Prefetch limits of new consumers, together";
     Counter channel_messages_published_total |it| Some(it.clients.published.n_published) => "Messages published";
     Counter channel_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
     Counter channel_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
@@ -56,6 +74,7 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge resident_memory_limit_bytes |it| Some(it.system.memory_limit_bytes) => "Memory above which publishers wait, bytes";
     Gauge disk_space_available_bytes |it| it.system.disk_free_bytes => "Disk space available, bytes";
     Gauge disk_space_available_limit_bytes |it| Some(it.system.disk_free_limit_bytes) => "Disk space below which publishers wait, bytes";
+    Gauge process_start_time_seconds |it| Some(it.start_seconds) => "Start of the node, seconds since 1970";
     Gauge erlang_uptime_seconds |it| Some(it.system.uptime_seconds) => "Uptime of the node";
     Counter io_read_bytes_total |it| Some(it.system.read_bytes) => "Bytes read from files";
     Counter io_write_bytes_total |it| Some(it.system.written_bytes) => "Bytes written to files";
@@ -191,8 +210,8 @@ pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
     Counter global_messages_routed_total |it| [Some(it.clients.published.n_routed()), None] => "Messages that went to a queue";
     Counter global_messages_unroutable_returned_total |it| [Some(it.clients.published.n_returned), None] => "Messages returned as unroutable";
     Counter global_messages_unroutable_dropped_total |it| [Some(it.clients.published.n_dropped), None] => "Messages dropped as unroutable";
-    Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.queues.all.n_publishers)] => "Publishers connected";
-    Gauge global_consumers |it| [it.queues.all.n_consumers.checked_sub(it.queues.all.n_subscriptions), Some(it.queues.all.n_subscriptions)] => "Consumers connected";
+    Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.queues.all.streams.n_publishers)] => "Publishers connected";
+    Gauge global_consumers |it| [it.queues.all.n_consumers.checked_sub(it.queues.all.streams.n_subscriptions), Some(it.queues.all.streams.n_subscriptions)] => "Consumers connected";
 };
 
 /// Errors told to clients of the stream protocol, by response code.
@@ -247,7 +266,7 @@ pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoin
     let parameter = |name| view.meta.global_parameters().get(name).map(Json::value);
     let text = |name| parameter(name).and_then(|value| value.as_str().map(str::to_owned));
     let cluster = text("cluster_name").unwrap_or_else(|| node_info.name.clone());
-    let id = text("internal_cluster_id").unwrap_or_default();
+    let id = text("internal_cluster_id").unwrap_or_else(|| node_info.cluster_id.clone());
     writer.begin("rabbitmq_identity_info", Untyped, "Node and cluster").value(
         &[
             ("rabbitmq_node", &node_info.name),
@@ -277,6 +296,7 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
             writer.begin(name, *kind, help).value(&[], value);
         }
     }
+    queues_together(writer, snapshot, &is_wanted);
     for (name, kind, of, help) in BY_PROTOCOL {
         let mut metric = writer.begin(name, *kind, help);
         for (protocol, value) in PROTOCOLS.iter().zip(of(snapshot)) {
@@ -301,6 +321,11 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
         let value = snapshot.streams.n_refused(code);
         writer.begin(name, Counter, STREAM_ERROR).value(&[("protocol", "stream")], value);
     }
+    logins(writer, snapshot);
+}
+
+/// Logins, by protocol.
+pub(crate) fn logins(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     for (name, kind, of, help) in LOGINS {
         let mut metric = writer.begin(name, *kind, help);
         for (protocol, counts) in &snapshot.clients.logins {
@@ -308,6 +333,47 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
         }
     }
 }
+
+/// The figures that each queue has, of all together.
+fn queues_together(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) {
+    let stat = snapshot.queues.stat();
+    for (name, kind, of, help) in QUEUE_SUMS.iter().flat_map(|rows| *rows) {
+        if is_wanted(name) {
+            writer.begin(name, *kind, help).value(&[], of(&stat));
+        }
+    }
+}
+
+/// The figures of the node that are a family of RabbitMQ's.
+pub(crate) fn of_family(writer: &mut Writer<'_>, snapshot: &Snapshot, family: &str) {
+    let names = NODE_FAMILIES.iter().find(|(known, _)| *known == family);
+    let is_in = |name: &str| names.is_some_and(|(_, names)| words(names).any(|it| it == name));
+    for (name, kind, of, help) in NODE.iter().filter(|row| is_in(row.0)) {
+        of(snapshot).into_iter().for_each(|it| writer.begin(name, *kind, help).value(&[], it));
+    }
+}
+
+/// Families of the node's figures, by RabbitMQ's names.
+pub(crate) const NODE_FAMILIES: [(&str, &str); 4] = [
+    (
+        "connection_churn_metrics",
+        "connections_opened_total, connections_closed_total, channels_opened_total, \
+         channels_closed_total, queues_declared_total, queues_created_total, queues_deleted_total",
+    ),
+    (
+        "node_coarse_metrics",
+        "process_open_fds, process_resident_memory_bytes, disk_space_available_bytes",
+    ),
+    (
+        "node_metrics",
+        "process_max_fds, resident_memory_limit_bytes, disk_space_available_limit_bytes, \
+         erlang_uptime_seconds",
+    ),
+    ("node_persister_metrics", "io_read_bytes_total, io_write_bytes_total"),
+];
+
+/// The family of [`LOGINS`].
+pub(crate) const LOGIN_FAMILY: &str = "auth_attempt_metrics";
 
 /// Figures of messages that went through queues, by type of queue.
 fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
@@ -375,7 +441,7 @@ pub(crate) const OLDEST: (&str, &str) = (
 
 /// The age of the oldest message of all queues.
 pub(crate) fn oldest_message(writer: &mut Writer<'_>, source: &Source<'_>) {
-    let seconds = source.ages.seconds(source.now).into_values().fold(0.0, f64::max);
+    let seconds = source.history.ages.seconds(source.now).into_values().fold(0.0, f64::max);
     writer.begin(OLDEST.0, Gauge, OLDEST.1).value(&[], seconds);
 }
 

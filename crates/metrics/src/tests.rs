@@ -2,8 +2,10 @@
 
 mod monitoring;
 
-use crate::objects::{CHANNELS, CONNECTIONS, QUEUES, STREAMS};
+use crate::objects::{CHANNELS, CONNECTIONS, SEGMENTS, STREAMS};
 use crate::pairs::*;
+use crate::queues::{QUEUE_SUMS, QUEUES, QueueRow};
+use crate::scrapes::SCRAPES;
 use crate::table::*;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -19,7 +21,8 @@ those of RabbitMQ's plugin, so that its dashboards and rules find them, and begi
 - `/metrics/per-object`: the same, and those of each object. `prometheus.return_per_object_metrics = true` makes
   `/metrics` answer so.
 - `/metrics/detailed?family=NAME&family=...`: only these families, of the virtual hosts in `vhost=`, and of the
-  queues that the regular expression in `queue=` matches.
+  queues that the regular expression in `queue=` matches. The node's own are `connection_churn_metrics`,
+  `node_coarse_metrics`, `node_metrics`, `node_persister_metrics` and `auth_attempt_metrics`.
 - `/metrics/memory-breakdown`: memory by its use, as far as that is known.
 
 Each scrape has one `rabbitmq_identity_info` and one `rabbitmq_build_info`, which dashboards join with. Counters
@@ -27,14 +30,17 @@ never go down while a node runs. A figure that nothing here stands behind is lef
 
 | left out | because |
 |---|---|
-| all that is the Erlang machine's: `erlang_vm_*`, `*_reductions_total`, `erlang_gc_*`, ... | there is none |
-| `raft_max_num_segments`, `raft_wal_*` | quorum queues share the node's log: `leveret_wal_*` |
-| `schema_db_*`, `io_seek_*`, `io_reopen_*`, `queue_index_*`, `msg_store_*`, the times and numbers of reads and writes | files are used in another way: `leveret_wal_*`, `leveret_page_*`, `leveret_message_store_*` |
-| `queue_messages_ram*`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
-| `queue_head_message_timestamp`, `channel_messages_unacked` | they would take queues' locks; the HTTP API has them |
+| all that is the Erlang machine's: `erlang_*`, `*_reductions_total` | there is none, but for the uptime |
+| `raft_*`, but for those below | quorum queues have one member and share the node's log: `leveret_wal_*` |
+| `schema_db_*`, `queue_index_*`, `msg_store_*`, `io_*_ops_total`, `io_*_time_seconds_total` | files are used in another way: `leveret_wal_*`, `leveret_page_*`, `leveret_message_store_*` |
+| `queue_messages_ram*`, `queue_messages_*_ram`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
+| `queue_head_message_timestamp`, `channel_messages_unacked` of each channel | they would take queues' locks; the HTTP API has them |
 | `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
-| `exchange_messages_confirmed_total`, `channel_messages_confirmed_total` of channels that publish to several exchanges | which exchange a confirm is of is not noted |
-| `shovel_*`, `federation_links`, `erlang_vm_dist_*` | there are no such links yet |
+| `exchange_messages_confirmed_total` of each exchange, `channel_messages_confirmed_total` of channels that publish to several exchanges | which exchange a confirm is of is not noted |
+| `channel_prefetch` | limits of whole channels are not told apart from those of consumers: `consumer_prefetch` |
+| `connection_pending_packets` | what waits to be sent is counted in bytes: `memory_client_connection_other_bytes` |
+| `memory_*`, but for those below | a process has no heaps by use: what is not told apart is in `memory_other_system_bytes` |
+| `shovel_*`, `federation_links` | there are no such links yet |
 
 | key of the configuration | default | |
 |---|---|---|
@@ -65,6 +71,8 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
     vec![
         ("The node", all!(NODE)),
         ("The node, more of it", vec![of(SYNC_TIME, "histogram"), of(OLDEST, "gauge")]),
+        ("Scrapes, by endpoint", SCRAPES.map(|it| of(it, "summary")).to_vec()),
+        ("Queues together", QUEUE_SUMS.iter().flat_map(|rows| of_rows(rows)).collect()),
         ("By protocol", all!(BY_PROTOCOL)),
         ("By protocol, of AMQP 0-9-1", vec![of(MESSAGE_SIZE, "histogram")]),
         ("By protocol, of streams", errors.collect()),
@@ -80,6 +88,10 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
         ("Certificates, by file", vec![of(CERTIFICATES, "gauge")]),
         ("Quorum queues together, and each with `ra_metrics`", quorum),
     ]
+}
+
+fn of_rows(rows: &[QueueRow]) -> Vec<Shown> {
+    all!(rows)
 }
 
 fn all_rows() -> Vec<Shown> {
@@ -99,6 +111,7 @@ fn page() -> String {
         section(&format!("Queues: `{family}`"), all!(rows));
     }
     section("Queues: `leveret_queue_age`", vec![(OLDEST.0, "gauge", OLDEST.1)]);
+    section("Streams: `queue_metrics`", vec![(SEGMENTS.0, "gauge", SEGMENTS.1)]);
     section("Streams: `stream_consumer_metrics`", vec![(STREAMS.0, "gauge", STREAMS.1)]);
     section("Exchanges: `exchange_metrics`", all!(EXCHANGE_ROWS));
     section(

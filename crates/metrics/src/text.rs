@@ -9,6 +9,9 @@ use stdx::HistogramCounts;
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 * 1024;
 
+/// A figure that the libraries of all languages give this name.
+const START_TIME: &str = "process_start_time_seconds";
+
 /// Writes figures, and hands them on in pieces.
 pub(crate) struct Writer<'w> {
     /// Before the name of each figure.
@@ -42,7 +45,8 @@ impl<'w> Writer<'w> {
     /// Begins a figure. Names with a prefix of their own have it.
     pub(crate) fn begin(&mut self, name: &'static str, kind: Kind, help: &str) -> Metric<'_, 'w> {
         let prefix = match name.split('_').next() {
-            Some("rabbitmq" | "leveret") => "",
+            Some("rabbitmq" | "leveret" | "telemetry") => "",
+            _ if name == START_TIME => "",
             _ => self.prefix,
         };
         if let Some(otlp) = &mut self.otlp {
@@ -101,6 +105,12 @@ impl Metric<'_, '_> {
         }
         self.sample("_sum", &[label], scaled(values.sum));
         self.sample("_count", &[label], n);
+    }
+
+    /// A count of something, and the sum of it.
+    pub(crate) fn summary(&mut self, labels: &[(&str, &str)], n: u64, sum: f64) {
+        self.sample("_count", labels, n);
+        self.sample("_sum", labels, sum);
     }
 
     fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {

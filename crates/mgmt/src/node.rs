@@ -104,7 +104,7 @@ pub fn status(management: &Management, _: &Request) -> Told {
         },
         "file_io": file_io(&management.resources.traffic()),
         "storage": storage(management),
-        "socket_writes": management.broker.connections.n_writes(),
+        "socket_writes": management.broker.connections.calls().last(),
         "stream_reads": {
             "file_reads": reads.file_reads, "file_read_bytes": reads.read_bytes,
             "chunks_read": reads.chunks, "chunks_read_ahead": reads.chunks_read_ahead,
@@ -183,6 +183,32 @@ pub fn cluster_status(management: &Management, _: &Request) -> Told {
         "listeners": {node: management.listeners()},
         "feature_flags": feature_flags(),
     }))
+}
+
+/// Variables of the environment whose values are shown: those that name a node's own.
+const OWN_VARIABLES: [&str; 2] = ["RABBITMQ_", "LEVERET_"];
+/// Words in the names of variables whose values nobody is shown.
+const SECRET_WORDS: [&str; 6] = ["PASS", "SECRET", "COOKIE", "TOKEN", "CREDENTIAL", "KEY"];
+
+/// The variables of the environment that the node was started with, by name; secrets are hidden.
+pub fn os_env(_: &Management, _: &Request) -> Told {
+    let own = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        let is_secret = SECRET_WORDS.iter().any(|word| name.to_uppercase().contains(word));
+        let value = if is_secret { "***".into() } else { value.to_string_lossy() };
+        let is_own = OWN_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+        is_own.then(|| (name, json!(value)))
+    });
+    Ok(Value::Object(own.collect()))
+}
+
+/// The store of definitions, as if it were a Raft group of one: what is logged is applied.
+pub fn metadata_store(management: &Management, _: &Request) -> Told {
+    let n = management.broker.view().epoch;
+    Ok(json!([{
+        "Node Name": management.node_info.name, "Raft State": "leader", "Membership": "voter",
+        "Last Log Index": n, "Last Written": n, "Last Applied": n, "Commit Index": n,
+    }]))
 }
 
 /// The settings in force. COMPAT: by application, of which there is one.

@@ -11,6 +11,8 @@ use std::time::Instant;
 pub struct NodeInfo {
     /// For example `rabbit@host`.
     pub name: String,
+    /// The id of its cluster, which stays with the data directory.
+    pub cluster_id: String,
     /// Leveret's version.
     pub version: String,
     /// The version of RabbitMQ that clients and scripts may take the node for.

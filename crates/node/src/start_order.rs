@@ -126,7 +126,7 @@ async fn serve(
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
-    let broker = components::open_broker(config, data_dir, (disk, &monitor), failed)?;
+    let (broker, node) = components::open_broker(config, data_dir, (disk, &monitor), failed)?;
     monitor.watch_disk(&broker);
     match &config.definitions.imported {
         Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
@@ -139,6 +139,7 @@ async fn serve(
     let suspended = watch::Sender::new(false);
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
     let handles = RuntimeHandles {
+        node,
         monitor: &monitor,
         log: Arc::clone(&log),
         tls: tls.clone(),

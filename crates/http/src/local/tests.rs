@@ -145,6 +145,7 @@ async fn start() -> Node {
 fn node_info(data_dir: &FilePath) -> NodeInfo {
     NodeInfo {
         name: "rabbit@box".to_owned(),
+        cluster_id: "rabbitmq-cluster-id-x".to_owned(),
         version: "0.1.0".to_owned(),
         rabbitmq_version: "4.3.6".to_owned(),
         data_dir: data_dir.to_owned(),

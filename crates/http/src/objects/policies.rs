@@ -102,18 +102,32 @@ pub(crate) fn get_parameter(call: &Call) -> Outcome {
     parameters(call)?.pop().map(Answer::Json).ok_or_else(Refusal::not_found)
 }
 
-fn global(name: &str, value: &meta::Json) -> Value {
-    json!({"name": name, "value": value.value()})
+fn global(name: &str, value: Value) -> Value {
+    json!({"name": name, "value": value})
+}
+
+/// The parameter that nobody sets. COMPAT: it is no part of exports.
+const CLUSTER_ID: &str = "internal_cluster_id";
+
+fn cluster_id(call: &Call) -> Value {
+    global(CLUSTER_ID, json!(call.api.management.node_info.cluster_id))
 }
 
 pub(crate) fn list_global(call: &Call) -> Outcome {
     let view = call.view();
-    let stored = view.meta.global_parameters().iter();
-    call.list(stored.map(|(name, value)| global(name, value)).collect())
+    let stored = view.meta.global_parameters();
+    let own = stored.get(CLUSTER_ID).is_none().then(|| cluster_id(call));
+    let mut rows: Vec<Value> =
+        stored.iter().map(|(name, value)| global(name, value.value())).chain(own).collect();
+    rows.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
+    call.list(rows)
 }
 
 pub(crate) fn get_global(call: &Call) -> Outcome {
     let (view, name) = (call.view(), call.param("name"));
-    let value = view.meta.global_parameters().get(name).ok_or_else(Refusal::not_found)?;
-    Ok(Answer::Json(global(name, value)))
+    match view.meta.global_parameters().get(name) {
+        Some(value) => Ok(Answer::Json(global(name, value.value()))),
+        None if name == CLUSTER_ID => Ok(Answer::Json(cluster_id(call))),
+        None => Err(Refusal::not_found()),
+    }
 }

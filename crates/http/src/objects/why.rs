@@ -127,7 +127,7 @@ pub(crate) fn queue(call: &Call) -> Outcome {
         "name": queue.def().name.as_str(),
         "messages_ready": stat.n_ready,
         "messages_unacknowledged": stat.n_unacked,
-        "oldest_message_age_seconds": call.api.ages.seconds_of(queue.id(), call.api.now()),
+        "oldest_message_age_seconds": call.api.history.ages.seconds_of(queue.id(), call.api.now()),
         "reasons": reasons(&queue, &stat, &consumers),
         "publishers_wait_for": super::explain::alarms(call),
         "publishers_waiting": publishers(call, queue.id()),

@@ -13,7 +13,7 @@ use broker::{
 };
 use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
-use log::{DataDir, ReservedDisk, WalOptions};
+use log::{DataDir, NodeId, ReservedDisk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::{PasswordRule, Resources as _};
 use std::hash::{BuildHasher as _, RandomState};
@@ -30,7 +30,7 @@ pub(crate) fn open_broker(
     data_dir: &DataDir,
     (reserved, monitor): (&ReservedDisk, &ResourceMonitor),
     failed: mpsc::UnboundedSender<String>,
-) -> anyhow::Result<Arc<Broker>> {
+) -> anyhow::Result<(Arc<Broker>, NodeId)> {
     let options = WalOptions {
         durability: match config.storage.durability {
             Durability::Fsync => log::Durability::Sync,
@@ -76,7 +76,8 @@ pub(crate) fn open_broker(
             ..UndoOptions::default()
         },
     };
-    found.start(disk, options, settings).context(CANNOT_START)
+    let node = found.node();
+    Ok((found.start(disk, options, settings).context(CANNOT_START)?, node))
 }
 
 /// COMPAT: the time that consumers of quorum queues have where nobody says another.

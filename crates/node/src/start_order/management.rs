@@ -2,7 +2,7 @@
 
 use super::components;
 use crate::cli::ServerArgs;
-use crate::config::Config;
+use crate::config::{Config, Logging};
 use crate::logging::Log;
 use crate::otel::{self, Exporter};
 use crate::resources::ResourceMonitor;
@@ -14,6 +14,7 @@ use http::Api;
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Clock;
 use session::StreamTotals;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The parts of a running node, besides the broker, that an operator may change.
 pub(crate) struct RuntimeHandles<'s> {
+    /// The node whose data it is.
+    pub(crate) node: log::NodeId,
     pub(crate) monitor: &'s Arc<ResourceMonitor>,
     pub(crate) log: Arc<Log>,
     pub(crate) tls: Vec<Arc<tls::Context>>,
@@ -64,7 +67,7 @@ impl Control {
             stream_totals: handles.stream_totals,
             password_rule: components::password_rule(config)?,
             hashing: config.access.hashing,
-            node_info: node_info((config, args), listeners, started),
+            node_info: node_info((config, args), (handles.node, listeners), started),
             resources: Arc::clone(handles.monitor) as Arc<dyn mgmt::Resources>,
             log: handles.log,
             tls: handles.tls,
@@ -133,19 +136,31 @@ fn export(
 
 fn node_info(
     (config, args): (&Config, &ServerArgs),
-    listeners: Vec<ListenerInfo>,
+    (node, listeners): (log::NodeId, Vec<ListenerInfo>),
     started: Instant,
 ) -> NodeInfo {
     let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
-    let log_file = config.logging.file.as_ref().map(|(path, _)| data_dir.join(path));
+    let Logging { file, console, journald, syslog, .. } = &config.logging;
+    let log_file = file.as_ref().map(|(path, _)| data_dir.join(path));
+    // COMPAT: places that are no files have names all the same.
+    let others = [
+        console.as_ref().map(|_| "<stderr>"),
+        journald.as_ref().map(|_| "<journald>"),
+        syslog.as_ref().map(|_| "<syslog>"),
+    ];
     NodeInfo {
         name: environment::node_name(&environment::of_process),
+        // COMPAT: the words before it.
+        cluster_id: format!("rabbitmq-cluster-id-{node}"),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rabbitmq_version: ctl::RABBITMQ_VERSION.to_owned(),
         trace_dir: data_dir.join(&config.http.trace_dir),
         data_dir,
         config_files: args.config.clone(),
-        log_files: log_file.into_iter().collect(),
+        log_files: log_file
+            .into_iter()
+            .chain(others.into_iter().flatten().map(PathBuf::from))
+            .collect(),
         listeners,
         settings: config.settings.clone(),
         permits: config.limits.permits.clone(),

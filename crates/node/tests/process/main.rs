@@ -40,6 +40,7 @@ mod import;
 mod live;
 mod logs;
 mod malformed_frames;
+mod metric_names;
 mod missing;
 mod otel;
 mod perf_streams;

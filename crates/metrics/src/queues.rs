@@ -1,0 +1,53 @@
+//! The figures of queues, each a row: of each of them by RabbitMQ's families, and of all together.
+
+use crate::rows::rows;
+use crate::text::Kind;
+use broker::{Count, QueueStat};
+
+/// A figure of a queue.
+type OfQueue = fn(&QueueStat) -> u64;
+
+/// One row: name, type, value, meaning.
+pub(crate) type QueueRow = (&'static str, Kind, OfQueue, &'static str);
+
+const QUEUE_COARSE: &[QueueRow] = rows! {
+    Gauge queue_messages_ready |it| it.n_ready => "Messages ready for consumers";
+    Gauge queue_messages_unacked |it| it.n_unacked => "Messages unacknowledged";
+    Gauge queue_messages |it| it.n_ready + it.n_unacked => "Messages";
+};
+
+const QUEUE_CONSUMERS: &[QueueRow] = rows! {
+    Gauge queue_consumers |it| it.n_consumers => "Consumers";
+};
+
+const QUEUE_BYTES: &[QueueRow] = rows! {
+    Gauge queue_consumers |it| it.n_consumers => "Consumers";
+    Gauge queue_messages_bytes |it| it.message_bytes => "Bytes of messages";
+};
+
+const QUEUE_DELIVERY: &[QueueRow] = rows! {
+    Counter queue_messages_delivered_ack_total |it| it.counts.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
+    Counter queue_messages_delivered_total |it| it.counts.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
+    Counter queue_get_ack_total |it| it.counts.of(Count::Got) => "Messages fetched, to be acknowledged";
+    Counter queue_get_total |it| it.counts.of(Count::GotAuto) => "Messages fetched for good";
+    Counter queue_get_empty_total |it| it.counts.of(Count::GotEmpty) => "Fetches that found nothing";
+    Counter queue_messages_redelivered_total |it| it.counts.of(Count::Redelivered) => "Messages delivered again";
+    Counter queue_messages_acked_total |it| it.counts.of(Count::Acked) => "Messages acknowledged";
+};
+
+/// Of all queues together this figure is told by their types.
+const QUEUE_PUBLISHED: &[QueueRow] = rows! {
+    Counter leveret_queue_messages_published_total |it| it.counts.of(Count::Published) => "Messages put into the queue";
+};
+
+/// The rows of each family.
+pub(crate) const QUEUES: &[(&str, &[QueueRow])] = &[
+    ("queue_coarse_metrics", QUEUE_COARSE),
+    ("queue_consumer_count", QUEUE_CONSUMERS),
+    ("queue_metrics", QUEUE_BYTES),
+    ("queue_delivery_metrics", QUEUE_DELIVERY),
+    ("queue_delivery_metrics", QUEUE_PUBLISHED),
+];
+
+/// The rows that all queues together have as well.
+pub(crate) const QUEUE_SUMS: [&[QueueRow]; 3] = [QUEUE_COARSE, QUEUE_BYTES, QUEUE_DELIVERY];

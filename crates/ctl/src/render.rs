@@ -12,7 +12,7 @@ pub(crate) use health::{
     server_version, shown,
 };
 pub(crate) use refused::refused;
-pub(crate) use status::{cluster_status, status};
+pub(crate) use status::{cluster_status, log_location, memory_breakdown, os_env, status};
 pub(crate) use tls::{check_certificate_expiration, lines, seconds_of};
 
 use crate::output::{Answer, Form, Rows};

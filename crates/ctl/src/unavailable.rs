@@ -38,8 +38,8 @@ const GROUPS: &[(&str, &str)] = &[
          list_network_interfaces list_node_auth_attempt_stats \
          list_operator_policies_with_classic_queue_mirroring \
          list_policies_with_classic_queue_mirroring list_stomp_connections \
-         list_web_mqtt_connections memory_breakdown message_size_stats \
-         metadata_store_status os_env remove_classic_queue_mirroring_from_policies \
+         list_web_mqtt_connections message_size_stats \
+         remove_classic_queue_mirroring_from_policies \
          reset_node_auth_attempt_metrics reset_stats_db resolve_hostname resolver_info \
          set_channel_interceptor_priorities",
     ),

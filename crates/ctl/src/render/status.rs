@@ -1,12 +1,12 @@
-//! `status` and `cluster_status`.
+//! `status`, its parts, and `cluster_status`.
 
 use super::health::{alarm_lines, interface_lines};
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::fields::{items, texts};
 use crate::output::{Answer, Format, emphasised, shows_bold};
 use crate::units::UNITS;
 use crate::verb::Invocation;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Sections with a heading each; the headings are bold on a terminal.
 struct Report {
@@ -166,6 +166,60 @@ fn loss_lines(status: &Value) -> Vec<String> {
     .filter(|(n, ..)| *n > 0)
     .map(|(_, what, text)| format!("{what}: {text}"))
     .collect()
+}
+
+/// The places that lines of the log go to. COMPAT: without `--all` the first.
+pub(crate) fn log_location(invocation: &Invocation, status: Value) -> Result<Answer, Failure> {
+    let n = if invocation.flag("all") { usize::MAX } else { 1 };
+    let places: Vec<&str> = texts(&status, "log_files").take(n).collect();
+    if places.is_empty() {
+        return Err(Failure::error(code::DATA, "No log files configured on the node"));
+    }
+    if invocation.format == Format::Json {
+        let node = text(&status, "/node");
+        return Ok(Answer::Object(json!({"result": "ok", "node_name": node, "paths": places})));
+    }
+    Ok(Answer::Text(places.join("\n")))
+}
+
+/// Messages, and everything else, the larger first; bytes and percent. COMPAT: RabbitMQ's words for parts.
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn memory_breakdown(invocation: &Invocation, status: Value) -> Result<Answer, Failure> {
+    let bytes = |path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+    let (total, messages) = (bytes("/memory/total/rss"), bytes("/memory/messages"));
+    let mut parts =
+        [("other_proc", total.saturating_sub(messages)), ("queue_procs", messages.min(total))];
+    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let percent = |bytes: u64| (bytes as f64 / total.max(1) as f64 * 1e4).round() / 1e2;
+    if invocation.format == Format::Json {
+        let part = |(name, bytes): (&str, u64)| {
+            (name.to_owned(), json!({"bytes": bytes, "percentage": percent(bytes)}))
+        };
+        return Ok(Answer::Object(parts.into_iter().map(part).collect()));
+    }
+    let unit = invocation.text("unit").unwrap_or("gb");
+    let line = |(name, bytes): (&str, u64)| {
+        format!("{name}: {} ({:?}%)", size(Some(&json!(bytes)), unit), percent(bytes))
+    };
+    Ok(Answer::Text(parts.map(line).join("\n")))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn os_env(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
+    let node = invocation.node();
+    if invocation.format == Format::Json {
+        let told = json!({"result": "ok", "node": node, "variables": answer});
+        return Ok(Answer::Object(told));
+    }
+    let variables = answer.as_object().into_iter().flatten();
+    let lines: Vec<String> = variables
+        .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    if lines.is_empty() {
+        let text = format!("Node {node} reported no relevant environment variables.");
+        return Ok(Answer::Text(text));
+    }
+    Ok(Answer::Text(lines.join("\n")))
 }
 
 fn memory_lines(status: &Value, unit: &str) -> Vec<String> {

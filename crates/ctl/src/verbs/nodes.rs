@@ -1,21 +1,34 @@
 //! The node as a whole, and help.
 
-use super::choice;
+use super::{choice, table};
 use crate::client::STATE;
 use crate::eval;
 use crate::failure::Invalid;
 use crate::feature_flags;
-use crate::fields::texts;
 use crate::offline;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Form};
 use crate::render;
 use crate::report;
 use crate::units::UNITS;
-use crate::verb::{Action, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb};
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
 const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
+
+fn is_unit(invocation: &Invocation) -> Result<(), Invalid> {
+    let is_known = |unit: &str| UNITS.iter().any(|(name, _)| name.eq_ignore_ascii_case(unit));
+    match invocation.text("unit").filter(|unit| !is_known(unit)) {
+        None => Ok(()),
+        Some(unit) => Err(Invalid::Other(format!(
+            "unit '{unit}' is not supported. Please use one of: bytes, mb, mib, gb, gib, tb, tib"
+        ))),
+    }
+}
+
+/// The columns of the store of definitions. COMPAT: those of RabbitMQ's that mean something here.
+const STORE_STATUS: &str = "\
+    Node Name, Raft State, Membership, Last Log Index, Last Written, Last Applied, Commit Index";
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
@@ -123,18 +136,36 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "status [--unit <unit>]",
         description: "Shows how the node is",
         switches: &[text("unit", None), number("timeout", Some('t'))],
-        check: Some(|invocation| match invocation.text("unit") {
-            Some(unit) if !UNITS.iter().any(|(name, _)| name.eq_ignore_ascii_case(unit)) => {
-                Err(Invalid::Other(format!(
-                    "unit '{unit}' is not supported. \
-                     Please use one of: bytes, mb, mib, gb, gib, tb, tib"
-                )))
-            }
-            Some(_) | None => Ok(()),
-        }),
+        check: Some(is_unit),
         timeout_ms: Some(60_000),
         banner: "Status of node {node} ...",
         action: Action::Ask("GET /leveret/status", render::status),
+        ..VERB
+    },
+    Verb {
+        section: Section::Monitoring,
+        usage: "memory_breakdown [--unit <unit>]",
+        description: "Shows what the node's memory is used for, as far as that is known",
+        switches: &[text("unit", None), number("timeout", Some('t'))],
+        check: Some(is_unit),
+        banner: "Reporting memory breakdown on node {node}...",
+        action: Action::Ask("GET /leveret/status", render::memory_breakdown),
+        ..VERB
+    },
+    Verb {
+        section: Section::Monitoring,
+        usage: "metadata_store_status",
+        description: "Shows how the store of definitions is: a node is its own leader",
+        banner: "Status of metadata store on node {node} ...",
+        action: table("GET /leveret/metadata-store", STORE_STATUS, Form::Pretty),
+        ..VERB
+    },
+    Verb {
+        section: Section::Configuration,
+        usage: "os_env",
+        description: "Lists the environment variables that the node was started with; secrets are hidden",
+        banner: "Listing RabbitMQ-specific environment variables defined on node {node}...",
+        action: Action::Ask("GET /leveret/os-env", render::os_env),
         ..VERB
     },
     Verb {
@@ -197,9 +228,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Shows where the node logs to",
         switches: &[flag("all", Some('a'))],
         banner: "Log file location(s) on node {node} ...",
-        action: Action::Ask("GET /leveret/status", |_, answer| {
-            Ok(Answer::Text(texts(&answer, "log_files").collect::<Vec<_>>().join("\n")))
-        }),
+        action: Action::Ask("GET /leveret/status", render::log_location),
         ..VERB
     },
     Verb {

@@ -142,6 +142,36 @@ fn health_checks_pass_on_a_node_that_is_up() {
     assert!(node.told(&["cluster_status"]).contains("\nRunning Nodes\n\nrabbit@box\n"));
 }
 
+/// COMPAT: what RabbitMQ's tools tell of memory, of the environment, of definitions and of logs.
+#[test]
+fn operators_see_memory_variables_definitions_and_places_of_the_log() {
+    let node = Node::start_with(&["log.file=node.log"]);
+    let memory = node.told(&["-q", "memory_breakdown", "--unit", "bytes"]);
+    let lines: Vec<&str> = memory.lines().collect();
+    assert!(lines[0].starts_with("other_proc: ") && lines[0].contains(" bytes ("), "{memory}");
+    assert!(lines[1].starts_with("queue_procs: ") && lines[1].ends_with("%)"), "{memory}");
+    let memory = node.told(&["-q", "--formatter", "json", "memory_breakdown"]);
+    let memory: serde_json::Value = serde_json::from_str(&memory).unwrap();
+    assert!(memory["other_proc"]["bytes"].as_u64().unwrap() > 1_000_000, "{memory}");
+    assert!(memory["other_proc"]["percentage"].as_f64().unwrap() > 50.0, "{memory}");
+    assert_eq!(node.ctl(&["memory_breakdown", "--unit", "ells"]).code, 64);
+    let variables = node.told(&["-q", "os_env"]);
+    assert!(variables.contains("RABBITMQ_NODENAME=rabbit@box\n"), "{variables}");
+    let variables = node.told(&["-q", "--formatter", "json", "os_env"]);
+    let variables: serde_json::Value = serde_json::from_str(&variables).unwrap();
+    assert_eq!(variables["variables"]["RABBITMQ_NODENAME"], "rabbit@box");
+    let store = node.told(&["-q", "metadata_store_status"]);
+    assert!(store.contains("rabbit@box") && store.contains("leader"), "{store}");
+    let first = node.told(&["-q", "log_location"]);
+    assert!(first.ends_with("/node.log\n"), "{first}");
+    let all = node.told(&["-q", "log_location", "--all"]);
+    assert!(all.starts_with(first.trim_end()), "{all}");
+    let told = node.told(&["-q", "--formatter", "json", "log_location"]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["paths"][0], first.trim_end());
+    assert_eq!(told["node_name"], "rabbit@box");
+}
+
 #[test]
 fn limits_of_alarms_can_be_changed() {
     let node = Node::start();

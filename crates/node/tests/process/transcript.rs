@@ -114,6 +114,7 @@ fn run(node: &Node, words: &str) -> String {
     }
     let port = node.address().port().to_string();
     let dir = node.data_dir();
+    let told = without_id(&told, "rabbitmq-cluster-id-");
     told.replace(dir.to_str().unwrap(), "DATA").replace(&port, "PORT").replace(&name, "rabbit@box")
 }
 
@@ -128,6 +129,14 @@ fn split(words: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The id behind a word is another of each node.
+fn without_id(text: &str, word: &str) -> String {
+    let mut parts = text.split(word);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let is_digit = |c: char| c.is_ascii_hexdigit();
+    parts.fold(first, |text, part| format!("{text}{word}ID{}", part.trim_start_matches(is_digit)))
 }
 
 /// Runs of digits are `#`, and units of bytes `b`: what differs from machine to machine.

@@ -33,10 +33,14 @@ def lines(name):
 
 
 class Request:
-    """A line: METHOD PATH [@USER:PASSWORD or @none] [+HEADER:VALUE]... [BODY]"""
+    """A line: [=]METHOD PATH [@USER:PASSWORD or @none] [+HEADER:VALUE]... [BODY]
+
+    With `=` the values of the answer are compared, not their types; a path that begins with `//` is not below `/api`.
+    """
 
     def __init__(self, line):
-        self.line = line
+        self.line, self.is_exact = line, line.startswith("=")
+        line = line.removeprefix("=")
         self.method, self.path, *rest = line.split(" ", 2)
         rest, self.user, self.headers = "".join(rest), "guest:guest", {}
         while rest[:1] in ("@", "+"):
@@ -79,7 +83,8 @@ class Broker:
         body = self.filled(request.body).encode() if request.body else None
         connection = http.client.HTTPConnection(*self.address, timeout=DEADLINE_S)
         try:
-            connection.request(request.method, "/api" + self.filled(request.path), body, headers)
+            path = request.path[1:] if request.path.startswith("//") else "/api" + request.path
+            connection.request(request.method, self.filled(path), body, headers)
             answer = connection.getresponse()
             text = answer.read()
         except http.client.RemoteDisconnected:
@@ -135,8 +140,9 @@ def answer_of(broker, request):
     status, headers, body = broker.ask(request)
     names = sorted(set(headers) - HEADERS_LEFT_OUT)
     body = broker.told(body)
-    told = body if status >= 400 or status == 0 else shape(body)
-    return {"status": status, "headers": names, "allow": headers.get("allow"), "body": told}
+    told = body if status >= 400 or status == 0 or request.is_exact else shape(body)
+    place = headers.get("location")
+    return {"status": status, "headers": names, "allow": headers.get("allow"), "body": told, "location": place}
 
 
 def differences(theirs, ours, path=""):
@@ -165,7 +171,7 @@ def rows(shapes):
     return {json.dumps(one) if isinstance(one, str) else "{}": one for one in shapes}
 
 
-def compared(theirs, ours):
+def compared(theirs, ours, is_exact=False):
     """All differences of two answers, one text each."""
     if theirs["status"] != ours["status"]:
         bodies = f"{json.dumps(theirs['body'])} / {json.dumps(ours['body'])}"
@@ -179,7 +185,13 @@ def compared(theirs, ours):
             yield f"header +{name}"
     if theirs["allow"] != ours["allow"]:
         yield f"allow {theirs['allow']} / {ours['allow']}"
-    yield from differences(theirs["body"], ours["body"], "body")
+    # Places are recorded of later requests only.
+    if theirs.get("location") not in (None, ours["location"]):
+        yield f"location {theirs['location']} / {ours['location']}"
+    if not is_exact:
+        yield from differences(theirs["body"], ours["body"], "body")
+    elif theirs["body"] != ours["body"]:
+        yield f"body {json.dumps(theirs['body'])} / {json.dumps(ours['body'])}"
 
 
 class Kept:
@@ -233,7 +245,7 @@ def record(url):
             if answer[part] not in shapes:
                 shapes.append(answer[part])
             answer[part] = shapes.index(answer[part])
-        parts = ("status", "allow", "headers", "body")
+        parts = ("status", "allow", "headers", "body", "location")
         answers.append([request.line, *(answer[part] for part in parts)])
     with open(RECORDED, "w", encoding="utf-8") as file:
         short = {"separators": (",", ":")}
@@ -247,7 +259,7 @@ def recorded():
     with open(RECORDED, encoding="utf-8") as file:
         document = json.load(file)
     shapes = document["shapes"]
-    fields = ("status", "allow", "headers", "body")
+    fields = ("status", "allow", "headers", "body", "location")
     answers = {}
     for line, *answer in document["answers"]:
         answer = dict(zip(fields, answer))
@@ -286,7 +298,7 @@ def compare(tells_all):
         port, amqp_port = free_port(), free_port()
         node = start(home, port, amqp_port)
         for request, answer in asked(Broker("127.0.0.1", port, amqp_port)):
-            found = list(compared(answers[request.line].pop(0), answer))
+            found = list(compared(answers[request.line].pop(0), answer, request.is_exact))
             new = [one for one in found if not kept.takes(request.line, one)]
             n_failed += bool(new)
             n_passed += not new

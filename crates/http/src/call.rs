@@ -29,6 +29,8 @@ const DEPTH_MAX: usize = 64;
 pub(crate) struct Call {
     pub(crate) api: Arc<Api>,
     pub(crate) caller: Caller,
+    /// The path of its address, as it came.
+    pub(crate) path: String,
     /// Parameters of the template, as the address has them.
     pub(crate) params: Vec<(String, String)>,
     pub(crate) query: Query,
@@ -64,8 +66,11 @@ pub(crate) enum Answer {
         write: Write,
     },
     NoContent,
-    /// It is done, but for what these warnings say.
-    Warned(Vec<String>),
+    /// It is done, but for what the warnings say; with the place of what is to be shown then.
+    Warned {
+        warnings: Vec<String>,
+        place: Option<String>,
+    },
     /// Messages were taken away that can be brought back by this number.
     Undoable(u64),
     /// The cookie goes.

@@ -30,7 +30,7 @@ stdx::named! {
     /// The least that a request needs.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Needs {
-        /// To show who it is.
+        /// Nothing, not even to show who it is.
         Nothing = "nothing",
         /// Any tag at all that lets a user in here.
         Management = "management",
@@ -47,6 +47,12 @@ impl Caller {
     /// An operator of this machine, who has no user's name.
     pub(crate) fn operator(operator: Operator, peer: Peer) -> Self {
         Self { user: String::new(), tags: vec!["administrator".to_owned()], peer, operator }
+    }
+
+    /// Somebody who need not show who it is.
+    pub(crate) fn stranger(peer: Peer) -> Self {
+        let operator = Operator::User(String::new(), peer.address.ip());
+        Self { user: String::new(), tags: Vec::new(), peer, operator }
     }
 
     fn of(user: AuthenticatedUser, peer: Peer) -> Self {

@@ -165,19 +165,14 @@ enum Filter {
 
 impl Listing {
     pub(crate) fn of(query: &Query) -> Result<Self, Refusal> {
-        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
-        let columns = query.get("columns").map(|columns| columns.split(',').map(path).collect());
-        if columns.as_ref().is_some_and(|columns: &Vec<_>| columns.len() > COLUMNS_MAX) {
-            return Err(Refusal::bad_request(format!("there are more than {COLUMNS_MAX} columns")));
-        }
-        let page = page_of(query)?;
+        let (columns, page) = (columns(query)?, page_of(query)?);
         Ok(Self {
             // COMPAT: only pages are filtered.
             filter: if page.is_some() { Filter::of(query)? } else { Filter::All },
             conditions: if page.is_some() { conditions(query)? } else { Vec::new() },
             page,
             columns,
-            sort: query.get("sort").filter(|sort| !sort.is_empty()).map(path),
+            sort: query.get("sort").filter(|sort| !sort.is_empty()).map(path_of),
             reverse: query.flag("sort_reverse"),
             course: Course::default(),
         })
@@ -423,28 +418,83 @@ fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
+/// The steps of a column into a row.
+fn path_of(text: &str) -> Vec<String> {
+    text.split('.').map(str::to_owned).collect()
+}
+
+/// The columns that a query wants, each as a path; none for all.
+fn columns(query: &Query) -> Result<Option<Vec<Vec<String>>>, Refusal> {
+    let Some(columns) = query.get("columns") else { return Ok(None) };
+    let paths: Vec<Vec<String>> = columns.split(',').map(path_of).collect();
+    if paths.len() > COLUMNS_MAX {
+        return Err(Refusal::bad_request(format!("there are more than {COLUMNS_MAX} columns")));
+    }
+    Ok(Some(paths))
+}
+
+/// An answer of one object, or of a list made before, with the columns that the query wants.
+pub(crate) fn reduced(query: &Query, value: Value) -> Result<Value, Refusal> {
+    Ok(match columns(query)? {
+        Some(columns) => match value {
+            Value::Array(rows) => {
+                rows.into_iter().map(|row| shown_row(reduced_to(&columns, row))).collect()
+            }
+            object => shown_row(reduced_to(&columns, object)),
+        },
+        None => value,
+    })
+}
+
+/// Objects, also those of lists, with the columns alone.
+fn reduced_to(columns: &[impl AsRef<[String]>], value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(|it| reduced_to(columns, it)).collect(),
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter_map(|(name, value)| {
+                let value = column(columns, &name, value)?;
+                Some((name, value))
+            });
+            Value::Object(kept.collect())
+        }
+        other => other,
+    }
+}
+
+/// The value of a column as far as it is wanted. COMPAT: what has no columns of its own is shown whole.
+fn column(columns: &[impl AsRef<[String]>], name: &str, value: Value) -> Option<Value> {
+    let within = |path| {
+        let (first, rest) = <[String]>::split_first(path)?;
+        (first == name).then_some(rest)
+    };
+    let rests: Vec<&[String]> = columns.iter().map(AsRef::as_ref).filter_map(within).collect();
+    match rests.iter().any(|rest| rest.is_empty()) {
+        true => Some(value),
+        false if rests.is_empty() => None,
+        false => Some(reduced_to(&rests, value)),
+    }
+}
+
+/// COMPAT: an object that has none of the columns is an empty list.
+fn shown_row(row: Value) -> Value {
+    match row {
+        Value::Object(fields) if fields.is_empty() => json!([]),
+        row => row,
+    }
+}
+
 /// The row with the columns that were asked for.
 fn chosen<R: Row>(row: &R, columns: Option<&[Vec<String>]>) -> Value {
     let Some(columns) = columns else { return row.object() };
-    let mut object = Map::new();
-    for path in columns {
-        if let Some(value) = value_at(row, path) {
-            put_at(&mut object, path, value);
+    let mut fields = Map::new();
+    for name in columns.iter().filter_map(|path| path.first()) {
+        if !fields.contains_key(name)
+            && let Some(value) = row.value(name).and_then(|value| column(columns, name, value))
+        {
+            fields.insert(name.clone(), value);
         }
     }
-    Value::Object(object)
-}
-
-fn put_at(object: &mut Map<String, Value>, path: &[String], value: Value) {
-    let Some((first, rest)) = path.split_first() else { return };
-    if rest.is_empty() {
-        object.insert(first.clone(), value);
-        return;
-    }
-    let inner = object.entry(first.clone()).or_insert_with(|| json!({}));
-    if let Value::Object(inner) = inner {
-        put_at(inner, rest, value);
-    }
+    shown_row(Value::Object(fields))
 }
 
 #[cfg(test)]

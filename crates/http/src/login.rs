@@ -2,7 +2,7 @@
 
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
-use crate::caller::{check_passwords, log_in};
+use crate::caller::{Needs, check_passwords, log_in};
 use crate::connection::Peer;
 use crate::cookie::NAME;
 use crate::query::Query;
@@ -29,6 +29,7 @@ pub(crate) async fn begin(
     let field = |name| form.get(name).unwrap_or_default().as_bytes();
     let caller = log_in(api, (field("username"), field("password")), peer).await?;
     let view = api.management.broker.view();
+    caller.check((Needs::Management, false), &view.meta, "")?;
     let user = view.meta.user(&caller.user).ok_or_else(Refusal::unauthorized)?;
     let ms = api.settings.login_ms;
     let number = api.logins.begin(user, (api.now().monotonic_ms, ms))?;

@@ -2,7 +2,10 @@
 //! each line. A request's way: its template here, its handler in `objects`.
 
 mod openapi;
+mod page;
 mod run;
+
+pub(crate) use page::page;
 
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
@@ -121,7 +124,7 @@ impl Route {
         match self.run {
             Run::Upload(_) => Cost::Upload,
             Run::Follow(_) => Cost::Live,
-            Run::Read(_) if self.group == "health" => Cost::Constant,
+            Run::Read(_) if self.group == "health" || self.is_open() => Cost::Constant,
             Run::Read(_) if is_look => Cost::Job,
             Run::Read(_) => Cost::Read,
             Run::Ask(_) | Run::Later(_) if self.method == Method::GET => Cost::Read,
@@ -137,6 +140,11 @@ impl Route {
                 }
             }
         }
+    }
+
+    /// Whether anybody may read it, without a login.
+    pub(crate) fn is_open(&self) -> bool {
+        self.needs == Needs::Nothing && self.method == Method::GET
     }
 
     fn is_named(&self, name: &str) -> bool {
@@ -233,7 +241,7 @@ routes! {
     GET "/config/effective" Administrator read node::effective_config, "The settings in force";
     GET "/openapi.json" Management read openapi::answer, "This table, for programs";
     GET "/live" Management follow live::stream, "Answers of other addresses (`topics`, each below `/api`) as events, whenever they change";
-    GET "/version" Management read node::version, "Version of RabbitMQ that this is";
+    GET "/version" Nothing read node::version, "Version of RabbitMQ that this is";
     "definitions":
     GET "/definitions" Administrator read definitions::export, "All definitions as a document";
     POST "/definitions" Administrator change definitions::import, "Import a document of definitions";
@@ -392,10 +400,10 @@ routes! {
     GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}" Management read health::without_leaders, "Quorum queues have leaders";
     GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}" Management read health::without_leaders, "Quorum queues have leaders";
     GET "/health/checks/node-is-quorum-critical" Management read health::single_node, "No queue loses its majority with this node";
-    GET "/health/checks/is-in-service" Management read health::in_service, "Fails in maintenance";
-    GET "/health/checks/below-node-connection-limit" Management read health::below_connection_limit, "Fails at the limit of connections";
-    GET "/health/checks/ready-to-serve-clients" Management read health::ready_to_serve, "Fails while clients cannot connect";
-    GET "/health/checks/reached-target-cluster-size" Management read health::passes, "All nodes are there";
+    GET "/health/checks/is-in-service" Nothing read health::in_service, "Fails in maintenance";
+    GET "/health/checks/below-node-connection-limit" Nothing read health::below_connection_limit, "Fails at the limit of connections";
+    GET "/health/checks/ready-to-serve-clients" Nothing read health::ready_to_serve, "Fails while clients cannot connect";
+    GET "/health/checks/reached-target-cluster-size" Nothing read health::passes, "All nodes are there";
     "federation":
     GET "/federation-links" Monitoring read node::empty, "None: federation is not there yet";
     GET "/federation-links/state/down" Monitoring read node::empty, "None: federation is not there yet";
@@ -499,6 +507,8 @@ routes! {
     GET "/leveret/status" Administrator ask node::status, "How the node is";
     GET "/leveret/cluster" Administrator ask node::cluster_status, "How its cluster is";
     GET "/leveret/environment" Administrator ask node::environment, "The settings in force";
+    GET "/leveret/os-env" Administrator ask node::os_env, "Variables of the environment that the node was started with";
+    GET "/leveret/metadata-store" Administrator ask node::metadata_store, "How the store of definitions is";
     GET "/leveret/alarms" Administrator ask node::list_alarms, "Alarms in effect, with who is heaviest";
     GET "/leveret/listeners" Administrator ask node::listeners, "What the node listens on";
     DELETE "/leveret/listeners" Administrator ask operations::suspend_listeners, "Let no more clients connect";

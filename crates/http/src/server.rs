@@ -4,7 +4,7 @@ use crate::Api;
 use crate::access::{self, Asker};
 use crate::body::{self, BodyLimits};
 use crate::call::Call;
-use crate::caller::{Caller, caller, check_passwords};
+use crate::caller::{Caller, Needs, caller, check_passwords};
 use crate::connection::{self, Entrance, Guest, Local, Peer, accept};
 use crate::login;
 use crate::memory;
@@ -20,6 +20,7 @@ use admission::Admission;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
@@ -40,15 +41,6 @@ const OBJECTS_EVERY: u64 = 5;
 const RETRY_AFTER_S: &str = "5";
 /// Names the node that an operator means.
 const NODE_HEADER: &str = "leveret-node";
-
-/// COMPAT: what old caches are told too not to keep.
-const KEPT_NOWHERE: [&str; 5] = [
-    "/version",
-    "/health/checks/is-in-service",
-    "/health/checks/below-node-connection-limit",
-    "/health/checks/ready-to-serve-clients",
-    "/health/checks/reached-target-cluster-size",
-];
 
 /// Serves the HTTP API until `until` resolves.
 pub async fn serve(entrance: Entrance, api: Arc<Api>, until: impl Future<Output = ()>) {
@@ -182,7 +174,8 @@ async fn respond(
         headers.remove(header::WWW_AUTHENTICATE);
     }
     origins::fill(headers, &api.settings, (&asked, &method, &allowed));
-    if routes.iter().any(|route| KEPT_NOWHERE.contains(&route.template)) {
+    // COMPAT: old caches are told too not to keep what anybody may ask.
+    if routes.iter().any(|route| route.is_open()) {
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
         headers.insert(header::EXPIRES, HeaderValue::from_static("0"));
     }
@@ -226,16 +219,7 @@ async fn answer(
         let begun = login::begin(&api, peer, &head.headers, &body).await;
         return begun.inspect(|_| Guest::log_in_by(&head.extensions));
     }
-    let caller = match head.extensions.get() {
-        Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
-        None => {
-            if head.headers.contains_key(header::AUTHORIZATION) {
-                check_passwords(&api, peer)?;
-            }
-            caller(&api, &head.headers, peer, changes).await?
-        }
-    };
-    Guest::log_in_by(&head.extensions);
+    let caller = asking(&api, route.needs, peer, (&head, changes)).await?;
     caller.user.clone_into(&mut asker.0);
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
         return Err(Refusal::unavailable("the node is stopping"));
@@ -253,6 +237,8 @@ async fn answer(
     let holding = (!caller.is_local()).then(|| Arc::new(api.turns.memory.hold(&caller.user)));
     let (body, upload) = if let Run::Upload(_) = route.run {
         (Bytes::new(), body)
+    } else if route.needs == Needs::Nothing {
+        (Bytes::new(), Body::empty())
     } else {
         let is_long = caller.is_local() && route.is_document();
         let bytes_max = if is_long { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
@@ -265,9 +251,31 @@ async fn answer(
     }
     // Until it is answered, or nobody waits for the answer any more.
     let (course, _waiting) = Course::begin(&api.turns.is_stopping);
-    let call = Call { api, caller, params, query, headers: head.headers, body, course, holding };
+    let (path, headers) = (head.uri.path().to_owned(), head.headers);
+    let call = Call { api, caller, path, params, query, headers, body, course, holding };
     let twin = routes.iter().find(|route| route.method == Method::GET).copied();
     route.answered((call, upload), twin).await
+}
+
+/// Finds out who asks, where the route needs to know.
+async fn asking(
+    api: &Api,
+    needs: Needs,
+    peer: Peer,
+    (head, changes): (&Parts, bool),
+) -> Result<Caller, Refusal> {
+    let caller = match head.extensions.get() {
+        Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
+        None if needs == Needs::Nothing => return Ok(Caller::stranger(peer)),
+        None => {
+            if head.headers.contains_key(header::AUTHORIZATION) {
+                check_passwords(api, peer)?;
+            }
+            caller(api, &head.headers, peer, changes).await?
+        }
+    };
+    Guest::log_in_by(&head.extensions);
+    Ok(caller)
 }
 
 /// The parameters of an address. Browsers take `.` and `..` for steps, however they are written: the query

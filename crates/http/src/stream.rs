@@ -291,7 +291,7 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
         | Answer::Text(_)
         | Answer::Raw(_)
         | Answer::NoContent
-        | Answer::Warned(_)
+        | Answer::Warned { .. }
         | Answer::Undoable(_)
         | Answer::LoggedOut(_)
         | Answer::Created(_)) => return Ok(Made::Whole(whole(answer))),
@@ -326,8 +326,11 @@ pub(crate) fn whole(answer: Answer) -> Response {
         Answer::Status(status, value) => (status, json(value.to_string())).into_response(),
         Answer::Text(text) => ([(header::CONTENT_TYPE, "text/plain")], text).into_response(),
         Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
-        Answer::Warned(warnings) => {
-            let mut answer = StatusCode::NO_CONTENT.into_response();
+        Answer::Warned { warnings, place } => {
+            let mut answer = match place {
+                None => StatusCode::NO_CONTENT.into_response(),
+                Some(it) => (StatusCode::SEE_OTHER, [(header::LOCATION, it)]).into_response(),
+            };
             for text in warning_headers(&warnings) {
                 answer.headers_mut().append(WARNING_HEADER, text);
             }

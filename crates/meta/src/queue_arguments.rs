@@ -1,6 +1,6 @@
 //! The arguments of `queue.declare`: the checks of a new queue, and of a redeclaration.
 
-use amqp091::{Table, Value};
+use amqp091::{ShortString, Table, Value};
 
 use crate::checks::{check_argument, check_field, check_names_exchange};
 use crate::error::MetaError;
@@ -47,6 +47,17 @@ impl QueueDef {
             check_argument(key, current.as_deref(), wanted.as_deref(), resource)?;
         }
         Ok(())
+    }
+
+    /// The arguments as lists and exports show them. COMPAT: the type is always among them, sorted by name.
+    #[must_use]
+    pub fn shown_arguments(&self) -> Table {
+        let (key, kind) = (ShortString::from_static(TYPE), Value::from(self.kind.as_str()));
+        let has_type = self.arguments.get(TYPE.as_bytes()).is_some();
+        let added = (!has_type).then_some((key, kind));
+        let mut arguments: Vec<_> = self.arguments.iter().cloned().chain(added).collect();
+        arguments.sort_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
+        arguments.into_iter().collect()
     }
 }
 

@@ -37,10 +37,18 @@ pub fn delete_replica(management: &Management, request: &Request) -> Told {
 /// Makes a super stream.
 pub async fn add_super_stream(management: &Management, request: &Request) -> Told {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
-    let given = request.value("arguments").and_then(Value::as_object).into_iter().flatten();
-    let given = given.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    let is_here = |node: &str| crate::is_same_node(node, &management.node_info.name);
+    if let Some(node) = request.optional("node").filter(|node| !is_here(node)) {
+        return Err(ApiError::invalid(format!("Node {node} is not a cluster member")));
+    }
+    let given = given_arguments(request)?;
+    let given = given.iter().map(|(key, value)| (*key, value.as_str()));
     let arguments = meta::stream_arguments(given)?;
     let keys = ["binding-keys", "binding_keys"].into_iter().find(|it| request.value(it).is_some());
+    let is_number = request.value("partitions").is_none() || request.number("partitions").is_some();
+    if !is_number {
+        return Err(ApiError::invalid("The partitions must be a number"));
+    }
     let n = request.value("partitions").map(|_| request.number("partitions").filter(|n| *n > 0));
     let wanted = match (keys, n.map(|n| n.map(i64::unsigned_abs))) {
         (Some(_), Some(_)) => {
@@ -61,6 +69,29 @@ pub async fn add_super_stream(management: &Management, request: &Request) -> Tol
     };
     let made = management.broker.operations().create_super_stream(&vhost, &wanted).await;
     made.map(|()| Value::Null).map_err(refused)
+}
+
+/// The arguments that each stream of a super stream is to have, with or without `x-`, as numbers or as
+/// texts. What is neither is refused rather than lost: a stream without its limit fills the disk.
+fn given_arguments(request: &Request) -> Result<Vec<(&str, String)>, ApiError> {
+    let object = match request.value("arguments") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(object)) => object,
+        Some(_) => return Err(ApiError::invalid("arguments must be an object")),
+    };
+    let mut given = Vec::with_capacity(object.len());
+    for (key, value) in object {
+        let value = match value {
+            Value::Null => continue,
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                return Err(ApiError::invalid(format!("{key} is no number and no text: {value}")));
+            }
+        };
+        given.push((key.strip_prefix("x-").unwrap_or(key), value));
+    }
+    Ok(given)
 }
 
 /// Deletes a super stream.
@@ -190,7 +221,7 @@ pub fn publishers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
     let shown = |it: &PublisherView| {
         let row = json!({
             "node": node, "publisher_id": it.id.0,
-            "reference": it.reference.as_deref().map(String::from_utf8_lossy),
+            "reference": it.reference.as_deref().map(String::from_utf8_lossy).unwrap_or_default(),
             "messages_published": it.n_published, "messages_confirmed": it.n_confirmed,
             "messages_errored": it.n_refused,
         });

@@ -79,33 +79,71 @@ const fn destination(binding: &BindingView) -> (&Name, &'static str) {
 /// The mark of a binding among others between the same two: the key, and after a tilde a hash of the
 /// arguments, if there are any. COMPAT: RabbitMQ's hash is another; clients pass it back as it is.
 fn properties_key(binding: &BindingView) -> String {
-    marked(percent_encoded(binding.key.as_bytes()), binding)
+    marked(quoted(binding.key.as_bytes()).replace('~', "%7E"), binding)
 }
 
 fn marked(key: String, binding: &BindingView) -> String {
-    if binding.arguments.is_empty() {
-        return if key.is_empty() { "~".to_owned() } else { key };
+    match arguments_hash(binding) {
+        None if key.is_empty() => "~".to_owned(),
+        None => key,
+        Some(hash) => format!("{key}~{hash}"),
     }
-    // FNV-1a.
-    let arguments = table_to_json(&binding.arguments).to_string();
-    let hash = arguments
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("{key}~{hash:08x}")
 }
 
-/// As a part of an address.
-fn percent_encoded(bytes: &[u8]) -> String {
+/// FNV-1a of the arguments, if there are any.
+fn arguments_hash(binding: &BindingView) -> Option<String> {
+    let arguments = table_to_json(&binding.arguments).to_string();
+    let step = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = arguments.bytes().fold(0x811c_9dc5_u32, step);
+    (!binding.arguments.is_empty()).then(|| format!("{hash:08x}"))
+}
+
+/// As a part of an address. COMPAT: a space is a `+`, as in a form.
+fn quoted(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 text.push(char::from(*byte));
             }
+            b' ' => text.push('+'),
             other => text.push_str(&format!("%{other:02X}")),
         }
     }
     text
+}
+
+/// The bytes that a quoted text stands for.
+fn unquoted(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match (byte, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', Some(meant)) => {
+                bytes.push(meant);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            (other, _) => bytes.push(*other),
+        }
+    }
+    bytes
+}
+
+/// The way from one address to another, as the last part of the first is left. COMPAT: it goes up to where
+/// the two are spelled otherwise, and down from there.
+fn relative(from: &str, to: &str) -> String {
+    let (from, to): (Vec<&str>, Vec<&str>) = (parts(from).collect(), parts(to).collect());
+    let n_same = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
+    // The last part is a file among those of its folder, and stays in front of what follows it.
+    let n_kept = n_same.min(from.len().saturating_sub(1));
+    let up = std::iter::repeat_n("..", from.len() - n_kept - 1);
+    up.chain(to.into_iter().skip(n_kept)).collect::<Vec<_>>().join("/")
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
 }
 
 /// The bindings of the virtual hosts of the address that are wanted.
@@ -171,13 +209,23 @@ pub(crate) fn between(call: &Call) -> Outcome {
 fn found(call: &Call) -> Result<BindingView, Refusal> {
     check_kind(call)?;
     let view = call.view();
-    // The address has been decoded once.
+    // The address has been decoded once; what it names so is quoted, or else plain.
     let wanted = call.param("props");
-    let is_it = |binding: &BindingView| {
-        let plain = || marked(binding.key.to_text().into_owned(), binding);
-        is_between(call, binding) && (properties_key(binding) == wanted || plain() == wanted)
-    };
-    view.meta.bindings(vhost(&view.meta, call)?).find(is_it).ok_or_else(Refusal::not_found)
+    let (key, hash) = wanted.split_once('~').unwrap_or((wanted, ""));
+    let (key, hash) = (unquoted(key), (!hash.is_empty()).then(|| hash.to_owned()));
+    let is_it = |it: &BindingView| it.key.as_bytes() == key && arguments_hash(it) == hash;
+    let is_plain = |it: &BindingView| marked(it.key.to_text().into_owned(), it) == wanted;
+    let mut plain = None;
+    for binding in view.meta.bindings(vhost(&view.meta, call)?) {
+        if !is_between(call, &binding) {
+            continue;
+        }
+        if is_it(&binding) {
+            return Ok(binding);
+        }
+        plain = plain.or_else(|| is_plain(&binding).then_some(binding));
+    }
+    plain.ok_or_else(Refusal::not_found)
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
@@ -198,8 +246,13 @@ pub(crate) async fn add(call: &Call) -> Outcome {
         key: meta::RoutingKey::from(key),
         arguments,
     };
-    let place = format!("{}/{}", call.param("destination"), properties_key(&binding));
-    Ok(Answer::Created(Some(place)))
+    let properties = quoted(properties_key(&binding).as_bytes());
+    let part = |name| quoted(call.param(name).as_bytes());
+    let (vhost, kind, destination) = (part("vhost"), part("kind"), part("destination"));
+    let (prefix, source) = (&call.api.settings.look.prefix, quoted(source(call).as_bytes()));
+    let place =
+        format!("{prefix}/api/bindings/{vhost}/e/{source}/{kind}/{destination}/{properties}");
+    Ok(Answer::Created(Some(relative(&call.path, &place))))
 }
 
 pub(crate) async fn delete(call: &Call) -> Outcome {

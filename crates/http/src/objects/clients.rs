@@ -61,6 +61,8 @@ impl Row for ConnectionRow {
         Some(match column {
             "client_properties" => table_to_json(&identity.client_properties),
             "node" => json!(self.api.management.node_info.name),
+            // COMPAT: it is spelled otherwise for tools.
+            "protocol" if identity.protocol == "{0,9,1}" => json!("AMQP 0-9-1"),
             "recv_oct_details" => stats.details_of_connection(id, false, &self.ranges),
             "send_oct_details" => stats.details_of_connection(id, true, &self.ranges),
             "type" if identity.protocol.starts_with("Direct") => json!("direct"),

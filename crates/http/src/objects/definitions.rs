@@ -3,7 +3,7 @@
 use crate::call::{Answer, Call, Outcome, Take};
 use crate::refusal::Refusal;
 use crate::stream::{JSON, PIECE_BYTES, Taker};
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use meta::definitions::{Document, ObjectChange, object_changes};
 use mgmt::{ImportOptions, Imported, Request, definitions_io};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ pub(crate) async fn import(call: &Call) -> Outcome {
     let Imported { n_changes, warnings } = imported?;
     Ok(match call.caller.is_local() {
         true => Answer::Json(json!({"changes": n_changes, "warnings": warnings})),
-        false => Answer::Warned(warnings),
+        false => Answer::Warned { warnings, place: place_after(call) },
     })
 }
 
@@ -87,15 +87,13 @@ fn checked_document(call: &Call) -> Result<&[u8], Refusal> {
 
 /// The document: the body, or the file of a form.
 fn document(call: &Call) -> Result<&[u8], Refusal> {
-    let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let mut parameters = kind.unwrap_or("application/json").split(';').map(str::trim);
-    match parameters.next() {
-        Some("application/json") => return Ok(&call.body),
-        Some("multipart/form-data") => {}
+    let (kind, boundary) = content_type(call);
+    match kind {
+        "application/json" => return Ok(&call.body),
+        "multipart/form-data" => {}
         _ => return Err(Refusal::media_type("a JSON document or a form is expected")),
     }
-    let boundary = parameters.find_map(|it| it.strip_prefix("boundary=")).unwrap_or_default();
-    let (head, file) = part(&call.body, boundary.trim_matches('"'))
+    let (head, file) = part(&call.body, boundary, "file")
         .ok_or_else(|| Refusal::bad_request("the form has no file"))?;
     if call.api.settings.restrictions.needs_json_files && !head.contains(".json\"") {
         return Err(Refusal::bad_request("unsupported_file_extension"));
@@ -103,11 +101,30 @@ fn document(call: &Call) -> Result<&[u8], Refusal> {
     Ok(file)
 }
 
-/// Head and content of the form's part that is a file.
-fn part<'b>(body: &'b [u8], boundary: &str) -> Option<(&'b str, &'b [u8])> {
+/// The type of the body, and what is between its parts if it is a form.
+fn content_type(call: &Call) -> (&str, &str) {
+    let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let mut parameters = kind.unwrap_or("application/json").split(';').map(str::trim);
+    let kind = parameters.next().unwrap_or_default();
+    let boundary = parameters.find_map(|it| it.strip_prefix("boundary=")).unwrap_or_default();
+    (kind, boundary.trim_matches('"'))
+}
+
+/// The page of this server that a form wants shown after it.
+fn place_after(call: &Call) -> Option<String> {
+    let (kind, boundary) = content_type(call);
+    let is_form = kind == "multipart/form-data";
+    let (_, place) = is_form.then(|| part(&call.body, boundary, "redirect")).flatten()?;
+    let place = std::str::from_utf8(place).ok()?;
+    let is_own = place.starts_with('/') && !place.starts_with("//") && !place.contains('\\');
+    (is_own && HeaderValue::from_str(place).is_ok()).then(|| place.to_owned())
+}
+
+/// Head and content of a part of a form.
+fn part<'b>(body: &'b [u8], boundary: &str, name: &str) -> Option<(&'b str, &'b [u8])> {
     let text = std::str::from_utf8(body).ok().filter(|_| !boundary.is_empty())?;
-    let delimiter = format!("--{boundary}");
+    let (delimiter, name) = (format!("--{boundary}"), format!("name=\"{name}\""));
     let mut parts = text.split(delimiter.as_str()).filter_map(|part| part.split_once("\r\n\r\n"));
-    let (head, content) = parts.find(|(head, _)| head.contains("name=\"file\""))?;
+    let (head, content) = parts.find(|(head, _)| head.contains(&name))?;
     Some((head, content.strip_suffix("\r\n").unwrap_or(content).as_bytes()))
 }

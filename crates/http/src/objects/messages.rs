@@ -2,6 +2,7 @@
 
 use super::{check_keys, text};
 use crate::call::{Answer, Call, Outcome as Answered, parsed};
+use crate::list;
 use crate::refusal::Refusal;
 use crate::user_session::{Got, Told, UserSession, unexpected};
 use axum::body::Bytes;
@@ -218,7 +219,10 @@ async fn fetch(
         if rows.len() > 1 {
             rows.push(b',');
         }
-        put_row(&got, shown, &mut rows);
+        match call.query.get("columns") {
+            None => put_row(&got, shown, &mut rows),
+            Some(_) => put_columns(call, (&got, shown), &mut rows)?,
+        }
         if matches!(mode, AckMode::Settled(_)) {
             // What is left of it is where it is.
             held.push((got.link, got.position));
@@ -234,6 +238,19 @@ async fn fetch(
     }
     rows.push(b']');
     Ok(rows)
+}
+
+/// Appends the columns of a message that the query wants.
+fn put_columns(
+    call: &Call,
+    (got, shown): (&Got, &Shown),
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    let mut row = Vec::new();
+    put_row(got, shown, &mut row);
+    let row = serde_json::from_slice(&row).map_err(|_| Refusal::internal())?;
+    out.extend_from_slice(list::reduced(&call.query, row)?.to_string().as_bytes());
+    Ok(())
 }
 
 /// Appends a message.

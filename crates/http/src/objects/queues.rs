@@ -149,14 +149,14 @@ impl Row for QueueRow<'_> {
         let ranges = &self.shown.ranges;
         Some(match column {
             AGE if def.kind == QueueKind::Stream => return None,
-            AGE => json!(api.ages.seconds_of(def.id, api.now())),
+            AGE => json!(api.history.ages.seconds_of(def.id, api.now())),
             "name" => json!(def.name.as_str()),
             "vhost" => json!(def.vhost.as_str()),
             "messages" => json!(stat.n_ready + stat.n_unacked),
             "messages_ready" => json!(stat.n_ready),
             "messages_unacknowledged" => json!(stat.n_unacked),
             "consumers" => json!(stat.n_consumers),
-            "arguments" => self.arguments(),
+            "arguments" => table_to_json(&self.queue.def().shown_arguments()),
             "node" => json!(api.management.node_info.name),
             "internal" | "internal_owner" => json!(false),
             "message_stats" => api.stats.of_queue(def.id, stat, ranges)?,
@@ -245,16 +245,6 @@ impl QueueRow<'_> {
         let Shown { api, ranges, flows, .. } = self.shown;
         let by_queue = flows.get_or_init(|| ByQueue::of(api));
         of(&Flows { api, ranges }, self.queue.def(), by_queue)
-    }
-
-    /// COMPAT: a queue of the default type shows the type among its arguments.
-    fn arguments(&self) -> Value {
-        let def = self.queue.def();
-        let mut arguments = table_to_json(&def.arguments);
-        if let Value::Object(arguments) = &mut arguments {
-            arguments.entry("x-queue-type").or_insert_with(|| json!(def.kind.as_str()));
-        }
-        arguments
     }
 
     fn consumers(&self) -> impl Iterator<Item = Value> {

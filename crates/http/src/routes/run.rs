@@ -2,6 +2,7 @@
 
 use super::{Cost, Route, Run};
 use crate::call::{Answer, Call, Outcome};
+use crate::list;
 use crate::refusal::Refusal;
 use crate::stream;
 use admission::Turn;
@@ -32,7 +33,9 @@ impl Route {
         let api = Arc::clone(&call.api);
         match self.run {
             // Whoever asks how the node is waits for nobody, unless there is an expression to compile.
-            Run::Read(read) if self.group == "health" && call.param("pattern").is_empty() => {
+            Run::Read(read)
+                if self.cost() == Cost::Constant && call.param("pattern").is_empty() =>
+            {
                 read(&call).map(stream::whole)
             }
             Run::LogIn => Err(Refusal::internal()),
@@ -46,11 +49,14 @@ impl Route {
                 })
                 .await
             }
-            Run::Read(read) => api.turns.answered(call, read).await,
+            Run::Read(read) => {
+                api.turns.answered(call, move |call| self.reduced(call, read(call)?)).await
+            }
             Run::Ask(ask) if self.method == Method::GET => {
                 let read = move |call: &Call| {
                     let told = ask(&call.api.management, &call.request()?);
-                    self.shown(call, told.map_err(|refused| self.refusal(call, refused))?)
+                    let told = told.map_err(|refused| self.refusal(call, refused))?;
+                    self.reduced(call, self.shown(call, told)?)
                 };
                 api.turns.answered(call, read).await
             }
@@ -92,6 +98,8 @@ impl Route {
     }
 
     async fn changed(&self, call: &Call, twin: Option<&Self>) -> Outcome {
+        // What cannot be shown is not done.
+        list::reduced(&call.query, Value::Null)?;
         let is_there = twin.map_or(Ok(()), |twin| self.finds(call, twin));
         if self.method == Method::DELETE {
             is_there.clone()?;
@@ -115,9 +123,19 @@ impl Route {
         if self.method != Method::GET && !matches!(self.run, Run::Quiet(_)) {
             self.note(call, &request.unwrap_or_else(|_| call.address()));
         }
-        Ok(match (answer, is_there) {
-            (Answer::NoContent, Err(_)) if self.method == Method::PUT => Answer::Created(None),
-            (answer, _) => answer,
+        match (answer, is_there) {
+            (Answer::NoContent, Err(_)) if self.method == Method::PUT => Ok(Answer::Created(None)),
+            (answer, _) => self.reduced(call, answer),
+        }
+    }
+
+    /// An answer with the columns that the query wants. COMPAT: checks are always whole.
+    fn reduced(&self, call: &Call, answer: Answer) -> Outcome {
+        Ok(match answer {
+            Answer::Json(value) if self.group != "health" => {
+                Answer::Json(list::reduced(&call.query, value)?)
+            }
+            answer => answer,
         })
     }
 

@@ -269,7 +269,7 @@ pub(super) fn queue(queue: &QueueDef) -> Value {
     json!({
         "vhost": queue.vhost.as_str(), "name": queue.name.as_str(), "durable": queue.durable,
         "type": queue.kind.as_str(), "auto_delete": queue.auto_delete,
-        "arguments": to_json(&queue.arguments),
+        "arguments": to_json(&queue.shown_arguments()),
     })
 }
 

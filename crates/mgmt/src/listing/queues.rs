@@ -64,7 +64,7 @@ impl Shown<'_> {
             "name" => json!(def.name.as_str()),
             "durable" => json!(def.durable),
             "auto_delete" => json!(def.auto_delete),
-            "arguments" => table(&def.arguments),
+            "arguments" => table(&def.shown_arguments()),
             "policy" => policy(PolicyScope::User),
             "operator_policy" => policy(PolicyScope::Operator),
             "effective_policy_definition" => self.effective_policy(),

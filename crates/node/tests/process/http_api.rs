@@ -1,5 +1,6 @@
 //! The HTTP API, over sockets.
 
+mod compatibility;
 mod definitions;
 mod limits;
 

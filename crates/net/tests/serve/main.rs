@@ -7,6 +7,8 @@ mod proxied;
 #[cfg(test)]
 mod site;
 #[cfg(test)]
+mod stream_session;
+#[cfg(test)]
 #[cfg(debug_assertions)]
 mod walk;
 

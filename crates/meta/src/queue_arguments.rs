@@ -120,7 +120,7 @@ pub(crate) fn check_type(queue: &QueueDef) -> Result<(), MetaError> {
             if QueueType::find(&name).is_some() {
                 return Ok(());
             }
-            format!("\"unknown queue type '{name}'\"")
+            format!("\"unsupported queue type '{name}'\"")
         }
         Some(other) => argument::unacceptable(other),
     };

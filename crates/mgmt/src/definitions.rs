@@ -238,7 +238,9 @@ fn amended(mut metadata: VhostMetadata, request: &Request) -> Result<VhostMetada
         metadata.tags = request.tags()?;
     }
     let kind = request.optional("default_queue_type");
-    if let Some(kind) = kind.or_else(|| request.optional("defaultqueuetype")) {
+    let kind = kind.or_else(|| request.optional("defaultqueuetype"));
+    // COMPAT: who reads it from a node that has no default writes it back so.
+    if let Some(kind) = kind.filter(|kind| *kind != "undefined") {
         if QueueKind::of_name(kind).is_none() {
             let text = format!("Unsupported default queue type: {kind} is not a valid queue type");
             return Err(ApiError::new(Kind::Unsupported, text));

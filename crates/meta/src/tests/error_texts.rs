@@ -161,7 +161,7 @@ fn queue_arguments_out_of_their_domain() {
         ("x-single-active-consumer", Value::from("yes"), "{unacceptable_type,longstr}"),
         ("x-queue-version", Value::I32(3), "\"unsupported queue version '3'\""),
         ("x-queue-mode", Value::from("fast"), "\"unsupported queue mode 'fast'\""),
-        ("x-queue-type", Value::from("bad"), "\"unknown queue type 'bad'\""),
+        ("x-queue-type", Value::from("bad"), "\"unsupported queue type 'bad'\""),
         ("x-queue-type", Value::I32(1), "{unacceptable_type,signedint}"),
         ("x-queue-leader-locator", Value::from("x"), "invalid_queue_locator_arg"),
         ("x-delivery-limit", Value::from("1"), "\"expected integer, got longstr\""),

@@ -137,6 +137,11 @@ fn a_queue_type_that_says_nothing_over_http_is_the_default_one() {
     let node = Node::start(&HTTP);
     let asked = |request: &str, body: &str| ask(node.http_address(), "guest:guest", request, body);
     assert_eq!(asked("PUT /vhosts/quorums", r#"{"default_queue_type":"quorum"}"#).status, 201);
+    for silent in [r#""undefined""#, "null"] {
+        let answer = asked("PUT /vhosts/silent", &format!(r#"{{"default_queue_type":{silent}}}"#));
+        assert!(matches!(answer.status, 201 | 204), "{silent}: {}", answer.text);
+        assert_eq!(asked("GET /vhosts/silent", "").body["default_queue_type"], "classic");
+    }
     for (vhost, default) in [("%2F", "classic"), ("quorums", "quorum")] {
         for (fields, kind) in [
             (r#""type":"""#, default),

@@ -1,7 +1,9 @@
 //! Exchanges: what one is, and when a redeclaration means the same.
 
+use std::sync::Arc;
+
 use amqp091::{Table, Value};
-use routing::{ExchangeKind, ExchangeRules, HashOn, Name};
+use routing::{Downstream, ExchangeKind, ExchangeRules, HashOn, Name};
 
 use crate::checks::{check_argument, check_field, check_names_exchange};
 use crate::command::ExchangeDeclare;
@@ -14,6 +16,11 @@ pub(crate) const ALTERNATE: &str = "alternate-exchange";
 /// The arguments of an exchange that hashes a header, or a property, instead of the routing key.
 const HASH_HEADER: &str = "hash-header";
 const HASH_PROPERTY: &str = "hash-property";
+/// The arguments of an exchange that federates: the most brokers that a message goes on to, and who takes its
+/// messages.
+const MAX_HOPS: &str = "x-max-hops";
+const DOWNSTREAM_NAME: &str = "x-downstream-name";
+const DOWNSTREAM_VHOST: &str = "x-downstream-vhost";
 
 /// The exchange that events go to, where a node is asked to tell of them.
 pub const EVENT_EXCHANGE: &str = "amq.rabbitmq.event";
@@ -78,6 +85,7 @@ impl ExchangeDef {
             internal: self.internal,
             alternate: self.alternate().map(Name::from),
             hash_on: hash_on(&self.arguments).unwrap_or_default(),
+            downstream: downstream(self.routes_as(), &self.arguments).map(Arc::new),
             watched: false,
         }
     }
@@ -98,9 +106,14 @@ impl ExchangeDef {
         check_field("durable", self.durable, declare.durable, resource)?;
         check_field("auto_delete", self.auto_delete, declare.auto_delete, resource)?;
         check_field("internal", self.internal, declare.internal, resource)?;
-        let of = |arguments: &Table| arguments.get(ALTERNATE.as_bytes()).cloned();
-        let (current, received) = (of(&self.arguments), of(&declare.arguments));
-        check_argument(ALTERNATE, current.as_ref(), received.as_ref(), resource)
+        let arguments =
+            [(MAX_HOPS, self.kind == ExchangeKind::FederationUpstream), (ALTERNATE, true)];
+        for (key, _) in arguments.into_iter().filter(|(_, counts)| *counts) {
+            let of = |arguments: &Table| arguments.get(key.as_bytes()).cloned();
+            let (current, received) = (of(&self.arguments), of(&declare.arguments));
+            check_argument(key, current.as_ref(), received.as_ref(), resource)?;
+        }
+        Ok(())
     }
 }
 
@@ -152,6 +165,7 @@ pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result
             }
             hash_on(&declare.arguments).map(|_| ())
         }
+        ExchangeKind::FederationUpstream => check_max_hops(&declare.arguments),
         ExchangeKind::Direct
         | ExchangeKind::Fanout
         | ExchangeKind::Topic
@@ -164,6 +178,26 @@ pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result
         | ExchangeKind::Deduplication
         | ExchangeKind::Delayed => Ok(()),
     }
+}
+
+/// COMPAT: integers of other widths are refused.
+fn check_max_hops(arguments: &Table) -> Result<(), MetaError> {
+    let refused = |text: String| Err(MetaError::ExchangeArguments(text));
+    match arguments.get(MAX_HOPS.as_bytes()) {
+        Some(Value::I64(_)) => Ok(()),
+        Some(_) => refused(format!("Argument {MAX_HOPS} must be of type long")),
+        None => refused(format!("Argument {MAX_HOPS} missing")),
+    }
+}
+
+fn downstream(kind: ExchangeKind, arguments: &Table) -> Option<Downstream> {
+    let text = |key: &str| arguments.get(key.as_bytes()).and_then(Value::as_str).map(Box::from);
+    let hops_max = arguments.get(MAX_HOPS.as_bytes()).and_then(Value::as_i64);
+    (kind == ExchangeKind::FederationUpstream).then(|| Downstream {
+        hops_max: hops_max.unwrap_or_default(),
+        cluster: text(DOWNSTREAM_NAME),
+        vhost: text(DOWNSTREAM_VHOST),
+    })
 }
 
 fn hash_on(arguments: &Table) -> Result<HashOn, MetaError> {

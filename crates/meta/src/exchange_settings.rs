@@ -155,7 +155,8 @@ fn check_delayed_type(arguments: &Table) -> Result<(), MetaError> {
         | ExchangeKind::LocalRandom
         | ExchangeKind::RecentHistory
         | ExchangeKind::JmsTopic
-        | ExchangeKind::Deduplication => Ok(()),
+        | ExchangeKind::Deduplication
+        | ExchangeKind::FederationUpstream => Ok(()),
     }
 }
 

@@ -62,6 +62,7 @@ impl Binding {
             | ExchangeKind::RecentHistory
             | ExchangeKind::Deduplication
             | ExchangeKind::Delayed
+            | ExchangeKind::FederationUpstream
             | ExchangeKind::ModulusHash
             | ExchangeKind::Random => {}
             ExchangeKind::Topic => topic::check_key(&key)?,

@@ -53,7 +53,8 @@ impl Exchange {
             ExchangeKind::Fanout
             | ExchangeKind::RecentHistory
             | ExchangeKind::Deduplication
-            | ExchangeKind::Delayed => Index::Fanout(Targets::default()),
+            | ExchangeKind::Delayed
+            | ExchangeKind::FederationUpstream => Index::Fanout(Targets::default()),
             ExchangeKind::Topic => Index::Topic(Trie::default()),
             ExchangeKind::Headers => Index::Headers(HeadersIndex::default()),
             ExchangeKind::ConsistentHash
@@ -76,7 +77,7 @@ impl Exchange {
             | ExchangeKind::RecentHistory
             | ExchangeKind::Deduplication
             | ExchangeKind::Delayed => DecidedBy::Key,
-            ExchangeKind::Headers => DecidedBy::Headers,
+            ExchangeKind::Headers | ExchangeKind::FederationUpstream => DecidedBy::Headers,
             ExchangeKind::ConsistentHash => match self.rules.hash_on {
                 HashOn::RoutingKey => DecidedBy::Key,
                 HashOn::Header(_) => DecidedBy::Headers,
@@ -160,7 +161,7 @@ impl Exchange {
                     found(Group::Targets(targets));
                 }
             }
-            Index::Fanout(targets) if targets.is_empty() => {}
+            Index::Fanout(targets) if targets.is_empty() || !self.lets_by(message, steps) => {}
             Index::Fanout(targets) => found(Group::Targets(targets)),
             Index::Topic(trie) => {
                 for key in keys {
@@ -188,6 +189,11 @@ impl Exchange {
         }
     }
 
+    fn lets_by(&self, message: &Message<'_>, steps: &mut Steps) -> bool {
+        let downstream = self.rules.downstream.as_ref();
+        downstream.is_none_or(|downstream| downstream.takes(message.headers, steps))
+    }
+
     fn choose<'e>(&self, choices: &'e Choices, message: &Message<'_>) -> Option<&'e Destination> {
         match self.kind {
             ExchangeKind::ConsistentHash => choices.by_lot(message.hash(&self.rules.hash_on)),
@@ -200,7 +206,8 @@ impl Exchange {
             | ExchangeKind::RecentHistory
             | ExchangeKind::JmsTopic
             | ExchangeKind::Deduplication
-            | ExchangeKind::Delayed => None,
+            | ExchangeKind::Delayed
+            | ExchangeKind::FederationUpstream => None,
         }
     }
 }

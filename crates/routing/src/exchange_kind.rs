@@ -1,5 +1,7 @@
 //! The types of exchanges, and the settings of one that routing knows.
 
+use std::sync::Arc;
+
 use crate::name::Name;
 
 stdx::named! {
@@ -31,6 +33,9 @@ stdx::named! {
         Deduplication = "x-message-deduplication",
         /// As another kind, but messages may be held back for a while.
         Delayed = "x-delayed-message",
+        /// All bindings, but for messages that its downstream has had: what a federated exchange of another
+        /// broker declares.
+        FederationUpstream = "x-federation-upstream",
     }
 }
 
@@ -59,6 +64,19 @@ pub struct ExchangeRules {
     pub alternate: Option<Name>,
     /// The part of a message it hashes, if it is of a kind that does.
     pub hash_on: HashOn,
+    /// Who takes its messages, if it is of the kind that federates.
+    pub downstream: Option<Arc<Downstream>>,
     /// The host is asked about each message that comes by.
     pub watched: bool,
+}
+
+/// The broker that takes an exchange's messages, as it introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Downstream {
+    /// Messages that have been sent on so often go no further.
+    pub hops_max: i64,
+    /// The name of its cluster; older releases do not say it.
+    pub cluster: Option<Box<str>>,
+    /// Its virtual host; older releases do not say it.
+    pub vhost: Option<Box<str>>,
 }

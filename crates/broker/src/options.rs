@@ -63,6 +63,8 @@ pub struct Limits {
     /// `basic.qos` with `global` limits what all consumers of a channel hold together, as it did before
     /// RabbitMQ 4.3; otherwise it limits each.
     pub channel_prefetch: bool,
+    /// With `channel_prefetch`: a new channel is limited to `default_prefetch` as a whole, too.
+    pub channel_has_default_prefetch: bool,
     /// How long a message of a classic queue may wait for its acknowledgement, in milliseconds, ...
     pub consumer_timeout_ms: Option<u64>,
     /// ... and one of a quorum queue.

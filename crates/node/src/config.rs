@@ -152,6 +152,8 @@ pub(crate) struct NodeLimits {
     pub(crate) queue_types: NodeQueueTypes,
     /// Unacknowledged deliveries of a consumer whose channel has set no limit; 0 is no limit.
     pub(crate) default_prefetch: u16,
+    /// A channel's consumers together have no more than that either.
+    pub(crate) channel_has_default_prefetch: bool,
     /// Exchanges of the type `x-local-random` cannot be declared.
     pub(crate) no_local_random: bool,
     /// Whether deprecated features may be used, by name; the others as by default.

@@ -74,7 +74,14 @@ impl Client {
         )?;
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
-        self.channels.set_prefetch(channel, self.access.broker.limits().default_prefetch);
+        let limits = self.access.broker.limits();
+        if limits.channel_prefetch && limits.channel_has_default_prefetch {
+            let limit = opened.limit.get_or_insert_default();
+            // Nobody consumes yet who would go on now.
+            drop(limit.set(limits.default_prefetch));
+        }
+        let prefetch_count = limits.default_prefetch;
+        self.channels.set_prefetch(channel, prefetch_count);
         stdx::lock(&self.access.connection.channels).insert(channel, counters);
         self.access.broker.connections.note_channel_opened();
         self.access.broker.events().channel("channel.created", &self.access.connection, channel);

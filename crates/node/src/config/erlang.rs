@@ -29,6 +29,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("rabbit.ssl_listeners", "listeners.ssl"),
     ("rabbit.permit_deprecated_features", "deprecated_features.permit"),
     ("rabbit.default_consumer_prefetch", "rabbit.default_consumer_prefetch"),
+    ("rabbit.default_consumer_prefetch_of_channel", "rabbit.default_consumer_prefetch_of_channel"),
     ("rabbit.queue_index_max_journal_entries", "rabbit.queue_index_max_journal_entries"),
     ("rabbit.local_random_exchange_enabled", "exchange_types.local_random.enabled"),
     ("rabbit.", ""),
@@ -135,7 +136,10 @@ fn flatten(term: &Term, (key, line): (String, usize), put: &mut dyn FnMut(String
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 put(key, format!("{host}:{port}"), *line);
             }
-            [Term::Atom(_), Term::Number(number)] if last == "default_consumer_prefetch" => {
+            [Term::Atom(global), Term::Number(number)] if last == "default_consumer_prefetch" => {
+                if global == "true" {
+                    put(format!("{key}_of_channel"), global.clone(), *line);
+                }
                 put(key, number.clone(), *line);
             }
             [Term::Atom(name), value] => {
@@ -349,7 +353,7 @@ mod tests {
     {default_permissions, [<<".*">>, <<"^w">>, <<"">>]},
     {ssl_options, [{certfile, "/a b.pem"}, {versions, ['tlsv1.2']}, {verify, verify_peer}]},
     {permit_deprecated_features, #{global_qos => true}},
-    {default_consumer_prefetch, {false, 250}}, {consumer_timeout, undefined}, {channel_max, undefined}
+    {default_consumer_prefetch, {true, 250}}, {consumer_timeout, undefined}, {channel_max, undefined}
   ]},
   {rabbitmq_management, [{listener, [{port, 1}, {ssl, false}, {cowboy_opts, [{compress, true}]}]},
                          {tcp_config, [{ip, "127.0.0.1"}]}]},
@@ -373,6 +377,7 @@ mod tests {
                 "a:9 ssl_options.versions.1 = tlsv1.2",
                 "a:9 ssl_options.verify = verify_peer",
                 "a:10 deprecated_features.permit.global_qos = true",
+                "a:11 rabbit.default_consumer_prefetch_of_channel = true",
                 "a:11 rabbit.default_consumer_prefetch = 250",
                 "a:11 consumer_timeout = infinity",
                 "a:13 management.listener.port = 1",

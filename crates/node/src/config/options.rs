@@ -404,6 +404,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          RabbitMQ it stands in `advanced.config` alone, as `{default_consumer_prefetch, {false, 250}}`.",
     ),
     row(
+        "rabbit.default_consumer_prefetch_of_channel = false",
+        Kind::Flag(|d, v| d.config.limits.channel_has_default_prefetch = v),
+        "A channel's consumers together have no more than `rabbit.default_consumer_prefetch` either, if \
+         `deprecated_features.permit.global_qos` is set. In `advanced.config` it is \
+         `{default_consumer_prefetch, {true, 250}}`.",
+    ),
+    row(
         "message_interceptors.incoming.set_header_timestamp.overwrite",
         Kind::Flag(|d, v| d.config.messages.timestamp = Some(v)),
         "Write the time into each message that is published: the header `timestamp_in_ms` and the property \

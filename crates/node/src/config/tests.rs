@@ -155,7 +155,8 @@ fn definitions_and_their_limits_find_their_fields() {
          channel_max_per_node = 1\nconsumer_max_per_channel = 2\nvhost_max = 3\n\
          cluster_queue_limit = 4\ncluster_exchange_limit = 5\n\
          deprecated_features.permit.global_qos = true\n\
-         exchange_types.local_random.enabled = false\nrabbit.default_consumer_prefetch = 250\n",
+         exchange_types.local_random.enabled = false\nrabbit.default_consumer_prefetch = 250\n\
+         rabbit.default_consumer_prefetch_of_channel = true\n",
     );
     let limits = NodeLimits {
         channels: Some(1),
@@ -165,6 +166,7 @@ fn definitions_and_their_limits_find_their_fields() {
         queue_types: NodeQueueTypes::default(),
         no_local_random: true,
         default_prefetch: 250,
+        channel_has_default_prefetch: true,
         exchanges: Some(5),
         permits: BTreeMap::from([("global_qos".to_owned(), true)]),
     };

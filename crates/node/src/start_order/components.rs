@@ -156,6 +156,7 @@ fn limits(config: &Config) -> Limits {
         super_stream_partitions: Some(config.streams.partitions_max),
         default_prefetch: of.default_prefetch,
         channel_prefetch: of.permits.get("global_qos") == Some(&true),
+        channel_has_default_prefetch: of.channel_has_default_prefetch,
         consumer_timeout_ms: config.messages.consumer_timeout_ms.flatten(),
         quorum_timeout_ms: config.messages.consumer_timeout_ms.unwrap_or(Some(QUORUM_TIMEOUT_MS)),
         node: environment::node_name(&environment::of_process),

@@ -4,9 +4,11 @@
 use crate::client::STATE;
 use crate::failure::{Failure, code};
 use crate::output::Answer;
+use crate::run;
 use crate::verb::Invocation;
-use crate::{RABBITMQ_VERSION, run};
+
 use serde_json::{Map, Value};
+use stdx::RABBITMQ_VERSION;
 
 /// Answers with the arguments of the expression, which are texts.
 type Evaluate = fn(&Invocation, &[String]) -> Result<String, Failure>;

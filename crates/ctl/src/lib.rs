@@ -30,10 +30,6 @@ mod verbs;
 pub use data_dir::default_data_dir;
 pub use plugins::is_built_in as is_built_in_plugin;
 
-/// The version of RabbitMQ whose behaviour and commands are followed. COMPAT: tools and scripts choose their
-/// commands by it, and by what `rabbitmqctl version` prints.
-pub const RABBITMQ_VERSION: &str = "4.3.6";
-
 use failure::{Failure, Invalid};
 use run::Terminal;
 use std::ffi::OsString;

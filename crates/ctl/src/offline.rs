@@ -45,7 +45,7 @@ pub(crate) fn autocomplete(invocation: &Invocation) -> Result<Answer, Failure> {
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
     let own_name = invocation.tool.name().starts_with("leveret");
-    let version = if own_name { env!("CARGO_PKG_VERSION") } else { crate::RABBITMQ_VERSION };
+    let version = if own_name { env!("CARGO_PKG_VERSION") } else { stdx::RABBITMQ_VERSION };
     Ok(match invocation.format {
         Format::Json => Answer::Object(json!({"version": version})),
         Format::Csv => {

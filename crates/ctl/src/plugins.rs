@@ -6,9 +6,10 @@ use crate::client::STATE;
 use crate::failure::{Failure, Invalid, code};
 use crate::output::{Answer, Format};
 use crate::verb::Invocation;
-use crate::{RABBITMQ_VERSION, offline, render, run};
+use crate::{offline, render, run};
 use regex::Regex;
 use serde_json::{Map, Value, json};
+use stdx::RABBITMQ_VERSION;
 
 /// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
 const BUILT_IN: [(&str, &str); 16] = [

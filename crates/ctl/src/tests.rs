@@ -402,7 +402,7 @@ fn ports_are_connected_to() {
 fn status_shows_sections() {
     let answer = json!({"ok": {
         "pid": 7, "os": "Linux", "uptime": 12, "product_name": "Leveret", "version": "0.1.0",
-        "rabbitmq_version": "4.3.6", "node": "rabbit@box", "data_directory": "/d",
+        "rabbitmq_version": "4.4.0", "node": "rabbit@box", "data_directory": "/d",
         "config_files": ["/c"], "log_files": [], "alarms": [],
         "memory": {"total": {"rss": 129_200_000}},
         "vm_memory_high_watermark_setting": {"relative": 0.6},
@@ -553,8 +553,8 @@ fn banners_have_no_holes() {
 
 #[test]
 fn the_version_is_known_without_a_node() {
-    assert_eq!(alone(&["version"]).output, "4.3.6\n");
-    assert_eq!(alone(&["version", "--formatter", "json"]).output, "{\"version\":\"4.3.6\"}\n");
+    assert_eq!(alone(&["version"]).output, "4.4.0\n");
+    assert_eq!(alone(&["version", "--formatter", "json"]).output, "{\"version\":\"4.4.0\"}\n");
     let mut output = Vec::new();
     let mut terminal = Terminal { input: &mut &b""[..], output: &mut output };
     run_with(&Tool::new("leveret ctl", verbs::TABLES), vec!["version".to_owned()], &mut terminal)

@@ -126,6 +126,13 @@ impl Connection {
         }
     }
 
+    /// The same, of a cluster that was given a name.
+    #[must_use]
+    pub fn with_cluster_name(mut self, name: Option<String>) -> Self {
+        self.handshake.cluster_name = name;
+        self
+    }
+
     /// The client's outbox, for the broker.
     #[must_use]
     pub fn outbox(&self) -> Arc<ClientOutbox> {
@@ -164,7 +171,7 @@ impl Connection {
         let mut reading = Reading { now, life, input, at: 0, wanted: 0, requests };
         let step = loop {
             let step = match reading.life.phase {
-                Phase::Header => Handshake::read_header(&mut reading),
+                Phase::Header => handshake.read_header(&mut reading),
                 Phase::Start | Phase::Secure | Phase::Tune | Phase::Open => {
                     handshake.read_handshake(&mut reading)
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Settings {
     /// Leveret's own version, told under `leveret_version`.
     pub version: String,
-    /// The cluster's name.
+    /// The cluster's name while it has been given none.
     pub cluster_name: String,
     /// SASL mechanisms offered, in this order.
     pub mechanisms: Vec<Mechanism>,

@@ -145,6 +145,13 @@ impl Connection {
         Self { life, handshake: Handshake::default() }
     }
 
+    /// The same, of a cluster that was given a name.
+    #[must_use]
+    pub fn with_cluster_name(mut self, name: Option<String>) -> Self {
+        self.handshake.cluster_name = name;
+        self
+    }
+
     /// The client's outbox, for the broker.
     #[must_use]
     pub fn outbox(&self) -> Arc<ClientOutbox> {

@@ -60,7 +60,7 @@ pub use limit::limit_reached;
 pub use node_limits::{NodeLimits, NodeQueueTypes};
 pub use outcome::{Done, Outcome, Removed};
 pub use parameter::Json;
-pub use parameters::{GlobalParameters, Parameters};
+pub use parameters::{CLUSTER_NAME, GlobalParameters, Parameters};
 pub use password::{HashAlgorithm, PasswordHash, Salt};
 pub use pattern::Pattern;
 pub use permission::{Permissions, TopicPermissions};

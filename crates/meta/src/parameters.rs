@@ -45,6 +45,9 @@ impl Parameters {
     }
 }
 
+/// The parameter that names the cluster.
+pub const CLUSTER_NAME: &str = "cluster_name";
+
 /// The parameters of the whole cluster by name.
 #[derive(Clone, Debug, Default)]
 pub struct GlobalParameters(OrdMap<Name, Json>);
@@ -53,6 +56,11 @@ impl GlobalParameters {
     /// A parameter.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.0.get(name)
+    }
+
+    /// The name that the cluster was given, if it was.
+    pub fn cluster_name(&self) -> Option<String> {
+        self.get(CLUSTER_NAME)?.value().as_str().map(str::to_owned)
     }
 
     /// All of them: name, value.

@@ -265,7 +265,8 @@ pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoin
     let (node_info, view) = (&management.node_info, management.broker.view());
     let parameter = |name| view.meta.global_parameters().get(name).map(Json::value);
     let text = |name| parameter(name).and_then(|value| value.as_str().map(str::to_owned));
-    let cluster = text("cluster_name").unwrap_or_else(|| node_info.name.clone());
+    let cluster =
+        view.meta.global_parameters().cluster_name().unwrap_or_else(|| node_info.name.clone());
     let id = text("internal_cluster_id").unwrap_or_else(|| node_info.cluster_id.clone());
     writer.begin("rabbitmq_identity_info", Untyped, "Node and cluster").value(
         &[

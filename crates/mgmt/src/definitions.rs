@@ -322,7 +322,7 @@ pub fn clear_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
 /// Names the cluster.
 pub fn set_cluster_name(_: &Present<'_>, request: &Request) -> Commands {
     let value = Json::parse(&json!(request.text("name")?).to_string())?;
-    Ok(vec![Command::SetGlobalParameter { name: Name::from("cluster_name"), value }])
+    Ok(vec![Command::SetGlobalParameter { name: Name::from(meta::CLUSTER_NAME), value }])
 }
 
 /// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted.

@@ -152,11 +152,11 @@ pub fn export<T>(
     show: impl FnOnce(Document<'_>) -> T,
 ) -> Result<T, ApiError> {
     let (node_info, state) = (&management.node_info, &view.meta);
-    let name = state.global_parameters().get("cluster_name").map(Json::value);
+    let name = state.global_parameters().cluster_name();
     let origin = Origin {
         rabbitmq_version: &node_info.rabbitmq_version,
         product_version: &node_info.version,
-        cluster_name: name.as_ref().and_then(Value::as_str).unwrap_or(&node_info.name),
+        cluster_name: name.as_ref().unwrap_or(&node_info.name),
     };
     let Some(vhost) = vhost else { return Ok(show(definitions::export(state, origin))) };
     let vhost = state.vhost(vhost).ok_or_else(|| MetaError::VhostNotFound(Name::from(vhost)))?;

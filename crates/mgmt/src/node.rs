@@ -168,10 +168,10 @@ pub fn cluster_status(management: &Management, _: &Request) -> Told {
     let node_info = &management.node_info;
     let node = node_info.name.as_str();
     let view = management.broker.view();
-    let name = view.meta.global_parameters().get("cluster_name").map(meta::Json::value);
+    let name = view.meta.global_parameters().cluster_name();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(json!({
-        "cluster_name": name.unwrap_or_else(|| json!(node)),
+        "cluster_name": name.unwrap_or_else(|| node.to_owned()),
         "cluster_tags": {},
         "disk_nodes": [node],
         "running_nodes": [node],

@@ -122,7 +122,8 @@ impl Server {
                 }
             };
             if let Some((halves, tls)) = halves {
-                let front = protocol.front(local.port(), accepted);
+                let cluster_name = served.0.broker.view().meta.global_parameters().cluster_name();
+                let front = protocol.front(local.port(), cluster_name, accepted);
                 let begun = Begun { name, accepted, front, tls };
                 connection::serve(halves, begun, handshake, &served.0).await;
             }

@@ -31,14 +31,16 @@ impl Protocol {
         each!(self, settings => settings.handshake_timeout_ms)
     }
 
-    /// The front of a connection that has just come, to this port.
-    pub(crate) fn front(&self, port: u16, now: Now) -> Front {
+    /// The front of a connection that has just come, to this port, with the name that the cluster was given.
+    pub(crate) fn front(&self, port: u16, cluster_name: Option<String>, now: Now) -> Front {
         match self {
             Self::Amqp091(settings) => {
-                Front::Amqp091(front_amqp091::Connection::new(Arc::clone(settings), now))
+                let front = front_amqp091::Connection::new(Arc::clone(settings), now);
+                Front::Amqp091(front.with_cluster_name(cluster_name))
             }
             Self::Stream(settings) => {
-                Front::Stream(front_stream::Connection::new(Arc::clone(settings), port, now))
+                let front = front_stream::Connection::new(Arc::clone(settings), port, now);
+                Front::Stream(front.with_cluster_name(cluster_name))
             }
         }
     }

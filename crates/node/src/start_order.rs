@@ -128,10 +128,7 @@ async fn serve(
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
     let (broker, node) = components::open_broker(config, data_dir, (disk, &monitor), failed)?;
     monitor.watch_disk(&broker);
-    match &config.definitions.imported {
-        Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
-        None => components::create_defaults(&broker, config).await?,
-    }
+    define(&broker, config).await?;
     components::tell_events(config, &broker).await?;
     let log_exchange = components::publish_log(config, &log, &broker).await?;
     let clock = components::clock();
@@ -186,6 +183,15 @@ async fn serve(
     broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Makes the definitions that the configuration asks for.
+async fn define(broker: &Broker, config: &Config) -> anyhow::Result<()> {
+    match &config.definitions.imported {
+        Some(source) => definitions::load(broker, source, config.access.hashing).await?,
+        None => components::create_defaults(broker, config).await?,
+    }
+    components::name_cluster(broker, config).await
 }
 
 /// The file that names the node's process while the node can be used; removed when dropped.

@@ -23,6 +23,10 @@ pub use time::{Civil, Now, date_time};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+/// The version of RabbitMQ whose behaviour and commands are followed, as nodes tell it.
+/// COMPAT: clients, tools and scripts choose by it what they may use.
+pub const RABBITMQ_VERSION: &str = "4.4.0";
+
 /// The words of a list with commas between them.
 pub fn words(list: &str) -> impl Iterator<Item = &str> {
     list.split(", ").filter(|word| !word.is_empty())

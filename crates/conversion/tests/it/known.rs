@@ -127,6 +127,32 @@ fn headers_become_annotations_or_application_properties_by_name() {
     assert_eq!(there_and_back(&properties).headers, Some(expected));
 }
 
+/// Sections of AMQP 1.0 do not come out of headers: RabbitMQ up to 4.3 read these so.
+#[test]
+fn headers_named_as_sections_are_headers_like_others() {
+    let mut section = Vec::new();
+    put_application_properties(&mut section, |items| {
+        items.put(V10::Str("forged"));
+        items.put(V10::Str("value"));
+    });
+    let names =
+        ["properties", "app-properties", "message-annotations", "delivery-annotations", "footer"];
+    let headers = table(names.map(|name| {
+        let name: &'static str = format!("x-amqp-1.0-{name}").leak();
+        (name, Value::LongString(section.clone()))
+    }));
+    let properties = Properties { headers: Some(headers.clone()), ..persistent() };
+    let bytes = stored(&published(&properties.to_bytes(), b"body"));
+    let message = Stored::parse(&bytes).unwrap();
+    assert!(message.properties.is_none() && message.application_properties.iter().next().is_none());
+    let back = delivered(&bytes);
+    assert_eq!(back.body, b"body");
+    for (name, value) in headers.iter() {
+        let header = back.properties.headers.as_ref().unwrap().get(name.as_bytes());
+        assert_eq!(header, Some(value));
+    }
+}
+
 #[test]
 fn each_type_of_header_has_its_type_in_amqp_1_0_and_back() {
     let long = vec![b'a'; 4097];

@@ -14,7 +14,7 @@ use amqp091::{
 };
 use edge::{AuthFailure, CloseMode, Login, Mechanism, Proof, Step, sasl};
 use session::{Error, ErrorKind};
-use stdx::Now;
+use stdx::{Now, RABBITMQ_VERSION};
 
 /// The capabilities told to clients.
 const CAPABILITIES: [&str; 9] = [
@@ -36,14 +36,42 @@ pub(super) struct Handshake {
     /// The login whose rest the client is asked for.
     challenged: Option<Box<Login>>,
     authentication_failure_close: bool,
+    /// The name that the cluster was given.
+    pub(super) cluster_name: Option<String>,
 }
 
 impl Handshake {
     pub(super) const fn new() -> Self {
-        Self { mechanism: Mechanism::Plain, challenged: None, authentication_failure_close: false }
+        Self {
+            mechanism: Mechanism::Plain,
+            challenged: None,
+            authentication_failure_close: false,
+            cluster_name: None,
+        }
     }
 
-    pub(super) fn read_header(reading: &mut Reading<'_>) -> Option<Step> {
+    fn start_properties(&self, settings: &Settings) -> Table {
+        let text = |name, value: &str| (ShortString::from_static(name), Value::from(value));
+        let capabilities: Table = CAPABILITIES
+            .into_iter()
+            .map(|name| (ShortString::from_static(name), Value::Bool(true)))
+            .collect();
+        [
+            (ShortString::from_static("capabilities"), Value::Table(capabilities)),
+            text("cluster_name", self.cluster_name.as_ref().unwrap_or(&settings.cluster_name)),
+            text("copyright", "Copyright (c) the Leveret authors"),
+            text("information", "Licensed under the Apache License 2.0"),
+            text("leveret_version", &settings.version),
+            text("platform", "Leveret"),
+            // COMPAT: clients look at product and version to know what they may use.
+            text("product", "RabbitMQ"),
+            text("version", RABBITMQ_VERSION),
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    pub(super) fn read_header(&self, reading: &mut Reading<'_>) -> Option<Step> {
         let Some(header) = ProtocolHeader::decode(reading.rest()) else {
             reading.wanted = ProtocolHeader::BYTES;
             return Some(Step::More);
@@ -51,7 +79,7 @@ impl Handshake {
         reading.at += ProtocolHeader::BYTES;
         let mut locked = reading.life.outbox.lock();
         if header.is_supported() {
-            let start = start_properties(&reading.life.settings).to_bytes();
+            let start = self.start_properties(&reading.life.settings).to_bytes();
             let mechanisms = mechanism_names(&reading.life.settings.mechanisms);
             locked.put(|out| put_start(&start, &mechanisms, out));
             drop(locked);
@@ -278,27 +306,6 @@ fn capabilities_of(client_properties: TableRef<'_>) -> Capabilities {
         blocked: has(b"connection.blocked"),
         authentication_failure_close: has(b"authentication_failure_close"),
     }
-}
-
-fn start_properties(settings: &Settings) -> Table {
-    let text = |name, value: &str| (ShortString::from_static(name), Value::from(value));
-    let capabilities: Table = CAPABILITIES
-        .into_iter()
-        .map(|name| (ShortString::from_static(name), Value::Bool(true)))
-        .collect();
-    [
-        (ShortString::from_static("capabilities"), Value::Table(capabilities)),
-        text("cluster_name", &settings.cluster_name),
-        text("copyright", "Copyright (c) the Leveret authors"),
-        text("information", "Licensed under the Apache License 2.0"),
-        text("leveret_version", &settings.version),
-        text("platform", "Leveret"),
-        // COMPAT: clients look at product and version to know what they may use.
-        text("product", "RabbitMQ"),
-        text("version", "4.3.6"),
-    ]
-    .into_iter()
-    .collect()
 }
 
 fn mechanism_names(mechanisms: &[Mechanism]) -> String {

@@ -41,7 +41,7 @@ fn the_server_introduces_itself() {
     assert_eq!(start.mechanisms, b"PLAIN AMQPLAIN");
     assert_eq!(start.locales, b"en_US");
     let text = |name: &[u8]| start.server_properties.get(name).unwrap().as_bytes().unwrap();
-    assert_eq!((text(b"product"), text(b"version")), (&b"RabbitMQ"[..], &b"4.3.6"[..]));
+    assert_eq!((text(b"product"), text(b"version")), (&b"RabbitMQ"[..], &b"4.4.0"[..]));
     let capabilities = start.server_properties.get(b"capabilities").unwrap().as_table().unwrap();
     assert_eq!(capabilities.iter().count(), 9);
     assert_eq!(capabilities.get(b"basic.nack").unwrap().as_bool(), Some(true));

@@ -6,7 +6,7 @@
 use super::{Lifecycle, Phase, smaller};
 use edge::{AuthFailure, Login, Mechanism, Proof, Step, sasl};
 use session::{Error, ShortString, Table, Value};
-use stdx::Now;
+use stdx::{Now, RABBITMQ_VERSION};
 use streamproto::command::{
     OpenResponse, PeerProperties, PeerPropertiesResponse, Property, SaslAuthenticate,
     SaslAuthenticateResponse, SaslHandshakeResponse, Tune,
@@ -23,6 +23,8 @@ pub(super) struct Handshake {
     challenged: Option<Box<Login>>,
     /// The id of the request that is being answered.
     correlation_id: u32,
+    /// The name that the cluster was given.
+    pub(super) cluster_name: Option<String>,
 }
 
 impl Handshake {
@@ -75,8 +77,28 @@ impl Handshake {
             .iter()
             .map(|property| (ShortString::truncated(property.key), Value::from(property.value)))
             .collect();
-        put_server_properties(life, properties.correlation_id);
+        self.put_server_properties(life, properties.correlation_id);
         life.phase = Phase::SaslHandshake;
+    }
+
+    fn put_server_properties(&self, life: &Lifecycle, correlation_id: u32) {
+        let property = |key, value| Property { key, value };
+        let properties = [
+            property(
+                "cluster_name",
+                self.cluster_name.as_ref().unwrap_or(&life.settings.cluster_name),
+            ),
+            property("copyright", "Copyright (c) the Leveret authors"),
+            property("information", "Licensed under the Apache License 2.0"),
+            property("leveret_version", &life.settings.version),
+            property("platform", "Leveret"),
+            // COMPAT: clients look at product and version to know what they may use.
+            property("product", "RabbitMQ"),
+            property("version", RABBITMQ_VERSION),
+        ];
+        let (code, properties) = (ResponseCode::OK, List::of(&properties));
+        let response = PeerPropertiesResponse { correlation_id, code, properties };
+        life.outbox.lock().put(|out| response.encode_frame(out));
     }
 
     fn authenticate(
@@ -266,22 +288,5 @@ fn put_mechanisms(life: &Lifecycle, correlation_id: u32) {
     let names: Vec<&str> = life.settings.mechanisms.iter().map(|it| it.as_str()).collect();
     let (code, mechanisms) = (ResponseCode::OK, List::of(&names));
     let response = SaslHandshakeResponse { correlation_id, code, mechanisms };
-    life.outbox.lock().put(|out| response.encode_frame(out));
-}
-
-fn put_server_properties(life: &Lifecycle, correlation_id: u32) {
-    let property = |key, value| Property { key, value };
-    let properties = [
-        property("cluster_name", &life.settings.cluster_name),
-        property("copyright", "Copyright (c) the Leveret authors"),
-        property("information", "Licensed under the Apache License 2.0"),
-        property("leveret_version", &life.settings.version),
-        property("platform", "Leveret"),
-        // COMPAT: clients look at product and version to know what they may use.
-        property("product", "RabbitMQ"),
-        property("version", "4.3.6"),
-    ];
-    let (code, properties) = (ResponseCode::OK, List::of(&properties));
-    let response = PeerPropertiesResponse { correlation_id, code, properties };
     life.outbox.lock().put(|out| response.encode_frame(out));
 }

@@ -31,17 +31,23 @@ const EXCHANGE_TYPES: [(&str, &str); 11] = [
 
 fn exchange_types() -> Value {
     let object = |(name, description): &(&str, &str)| json!({"name": name, "description": description, "enabled": true});
-    EXCHANGE_TYPES.iter().map(object).collect()
+    let mut types: Vec<_> = EXCHANGE_TYPES.iter().map(object).collect();
+    types.push(json!({
+        "name": "x-federation-upstream",
+        "description": "Federation upstream helper exchange",
+        "internal_purpose": "federation",
+        "enabled": true,
+    }));
+    types.into()
 }
 
 fn erlang_full_version(call: &Call) -> String {
     format!("none: Leveret {}", call.api.management.node_info.version)
 }
 
-fn cluster_name(call: &Call) -> Value {
-    let view = call.view();
-    let name = view.meta.global_parameters().get("cluster_name").map(meta::Json::value);
-    name.unwrap_or_else(|| json!(call.api.management.node_info.name))
+fn cluster_name(call: &Call) -> String {
+    let name = call.view().meta.global_parameters().cluster_name();
+    name.unwrap_or_else(|| call.api.management.node_info.name.clone())
 }
 
 fn listeners(call: &Call) -> Value {

@@ -218,6 +218,18 @@ pub(crate) async fn create_defaults(broker: &Broker, config: &Config) -> anyhow:
     broker.changes().apply_first(&commands).await.context("cannot create the default user")
 }
 
+/// Gives the cluster the name that is configured; without one it keeps what operators have called it.
+pub(crate) async fn name_cluster(broker: &Broker, config: &Config) -> anyhow::Result<()> {
+    let Some(name) = &config.definitions.cluster_name else { return Ok(()) };
+    if broker.view().meta.global_parameters().cluster_name().as_ref() == Some(name) {
+        return Ok(());
+    }
+    let value = meta::Json::parse(&serde_json::Value::from(name.as_str()).to_string())?;
+    let name = meta::CLUSTER_NAME.into();
+    let change = broker.apply_definition(Command::SetGlobalParameter { name, value });
+    change.await.map(|_| ()).context("cannot name the cluster")
+}
+
 /// A password salt. The standard hasher's keys come from the operating system's random source.
 fn random_salt() -> meta::Salt {
     let [a, b, c, d, ..] = RandomState::new().hash_one("salt").to_le_bytes();
@@ -287,11 +299,7 @@ pub(crate) fn front_settings(config: &Config) -> Settings {
     let limits = &config.connection;
     let settings = Settings::default();
     Settings {
-        cluster_name: config
-            .definitions
-            .cluster_name
-            .clone()
-            .unwrap_or_else(|| settings.cluster_name.clone()),
+        cluster_name: environment::node_name(&environment::of_process),
         mechanisms: mechanisms(config),
         channel_max: limits.channel_max,
         frame_max: limits.frame_max,

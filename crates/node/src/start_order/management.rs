@@ -153,7 +153,7 @@ fn node_info(
         // COMPAT: the words before it.
         cluster_id: format!("rabbitmq-cluster-id-{node}"),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        rabbitmq_version: ctl::RABBITMQ_VERSION.to_owned(),
+        rabbitmq_version: stdx::RABBITMQ_VERSION.to_owned(),
         trace_dir: data_dir.join(&config.http.trace_dir),
         data_dir,
         config_files: args.config.clone(),

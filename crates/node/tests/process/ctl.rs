@@ -564,7 +564,7 @@ fn plugins_are_built_in_or_refused() {
         "Listing plugins with pattern \"^rabbitmq_(random|event)\" ...\n \
          Configured: E = explicitly enabled; e = implicitly enabled\n \
          | Status: * = running on rabbit@box\n |/\n\
-         [E*] rabbitmq_event_exchange  4.3.6\n[E*] rabbitmq_random_exchange 4.3.6\n"
+         [E*] rabbitmq_event_exchange  4.4.0\n[E*] rabbitmq_random_exchange 4.4.0\n"
     );
     for verb in [&["is_enabled"][..], &["enable", "--online"], &["disable", "--online"]] {
         let ran = plugins(&[verb, &["-n", "hare@box", "rabbitmq_event_exchange"]].concat());

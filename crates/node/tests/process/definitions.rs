@@ -10,7 +10,7 @@ fn hare() -> Login<'static> {
 }
 
 const DOCUMENT: &str = r#"{
-    "rabbitmq_version": "4.3.6",
+    "rabbitmq_version": "4.4.0",
     "bindings": [{"vhost": "burrow", "source": "x", "destination": "q",
         "destination_type": "queue", "routing_key": "k", "arguments": {}}],
     "queues": [

@@ -27,6 +27,7 @@ mod durability;
 mod events;
 mod explain;
 mod expressions;
+mod federation;
 mod floods;
 mod floods_amqp;
 mod frames;

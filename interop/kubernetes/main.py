@@ -63,6 +63,11 @@ def everything_referred_to_is_there():
     assert ports["metrics"] == int(pod["metadata"]["annotations"]["prometheus.io/port"])
 
 
+def an_image_that_is_on_the_machine_is_not_pulled():
+    # A tag `latest` is pulled each time otherwise, and nobody publishes this one.
+    assert container["image"].endswith(":latest") and container["imagePullPolicy"] == "IfNotPresent"
+
+
 def ports_are_those_of_the_protocols():
     assert ports == {"amqp": 5672, "stream": 5552, "http": 15672, "metrics": 15692}
 
@@ -148,6 +153,7 @@ def a_node_started_so_answers_its_probes_and_its_user_and_ends():
 def main():
     scenarios = [
         labels_and_selectors_agree,
+        an_image_that_is_on_the_machine_is_not_pulled,
         everything_referred_to_is_there,
         ports_are_those_of_the_protocols,
         a_node_started_so_answers_its_probes_and_its_user_and_ends,

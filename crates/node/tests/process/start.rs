@@ -435,7 +435,7 @@ fn under_rabbitmqctls_name_it_is_the_command_line_tool() {
     let by_name = ended(Command::new(link).arg("version").stdin(Stdio::null()));
     let by_command = ended(leveret().args(["ctl", "version"]));
     // Scripts choose RabbitMQ's commands by this version; under its own name the tool has its own.
-    assert_eq!(by_name, (Some(0), "4.3.6\n".into(), "".into()));
+    assert_eq!(by_name, (Some(0), "4.4.0\n".into(), "".into()));
     assert_eq!(by_command, (Some(0), "0.1.0\n".into(), "".into()));
 }
 
@@ -480,6 +480,74 @@ fn variables_of_rabbitmq_are_honoured() {
     assert!(!log.contains("[info]"), "{log}");
     assert!(log.contains("[warning] RABBITMQ_ERLANG_COOKIE has no effect: "), "{log}");
     assert!(!log.contains("secret") && !log.contains("carrot"), "{log}");
+}
+
+/// A command in the tree of the image as far as it is of this repository, in namespaces of its own. Before,
+/// `mounts` runs there: `/var/lib` is empty, and can be filled.
+fn in_image(mounts: &str, command: &[&str]) -> Command {
+    let script = r#"
+        set -e
+        image=$1 program=$2 mounts=$3; shift 3
+        mount -t tmpfs image /var/lib
+        mkdir -p /var/lib/rabbitmq /var/lib/bin
+        ln -s "$program" /var/lib/bin/leveret
+        ln -s "$program" /var/lib/bin/rabbitmqctl
+        cp "$image/docker-entrypoint.sh" "$image/bash" /var/lib/bin/
+        eval "$mounts"
+        export PATH=/var/lib/bin:$PATH
+        exec docker-entrypoint.sh "$@""#;
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/image");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    unshare.arg(image).arg(env!("CARGO_BIN_EXE_leveret")).arg(mounts).args(command);
+    unshare.env_remove("LEVERET_DATA_DIR").env("RABBITMQ_NODENAME", "hare@box");
+    unshare.env("LEVERET_DEFAULT_DATA_DIR", "/var/lib/rabbitmq/leveret");
+    unshare.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    unshare
+}
+
+/// Data is where orchestrators mount a volume for RabbitMQ, and otherwise where the image has its own, unless
+/// it is there already or a variable says where.
+#[test]
+fn the_image_keeps_data_on_the_volume_that_is_mounted() {
+    let mnesia = "mkdir /var/lib/rabbitmq/mnesia; mount -t tmpfs volume /var/lib/rabbitmq/mnesia";
+    let node_alone = "mkdir -p /var/lib/rabbitmq/mnesia/hare@box; mount -t tmpfs volume \
+                      /var/lib/rabbitmq/mnesia/hare@box";
+    // As what a file system has of itself, which no node minds.
+    let used = format!("{mnesia}; mkdir -p /var/lib/rabbitmq/leveret/lost+found");
+    let no_mount = "mkdir -p /var/lib/rabbitmq/mnesia/hare@box";
+    for (mounts, variable, data) in [
+        ("mount -t tmpfs volume /var/lib/rabbitmq", None, "/var/lib/rabbitmq/leveret"),
+        (mnesia, None, "/var/lib/rabbitmq/mnesia/hare@box"),
+        (node_alone, None, "/var/lib/rabbitmq/mnesia/hare@box"),
+        (no_mount, None, "/var/lib/rabbitmq/leveret"),
+        (used.as_str(), None, "/var/lib/rabbitmq/leveret"),
+        (mnesia, Some("RABBITMQ_MNESIA_DIR"), "/var/lib/given"),
+        (mnesia, Some("RABBITMQ_DATA_DIR"), "/var/lib/given"),
+        (mnesia, Some("RABBITMQ_MNESIA_BASE"), "/var/lib/given/hare@box"),
+        (used.as_str(), Some("LEVERET_DATA_DIR"), "/var/lib/given"),
+    ] {
+        let ports = ["--set", "listeners.tcp.1=127.0.0.1:0", "--set", "stream.listeners.tcp=none"];
+        let others = ["--set", "management.enabled=false", "--set", "prometheus.enabled=false"];
+        // Options alone are the broker's.
+        let mut command = in_image(mounts, &[ports, others].concat());
+        if let Some(variable) = variable {
+            command.env(variable, "/var/lib/given");
+        }
+        let node = Node::start(&mut command);
+        assert!(node.ready.contains(&format!(", data in {data}, ")), "{mounts}: {}", node.ready);
+        assert_eq!(node.stop(Signal::TERM).0, Some(0));
+    }
+}
+
+/// Commands of charts and probes run, those of `/bin/bash` too.
+#[test]
+fn the_image_runs_commands_and_bash() {
+    let run = |command: &[&str]| ended(&mut in_image("true", command));
+    let version = format!("{}\n", stdx::RABBITMQ_VERSION);
+    assert_eq!(run(&["rabbitmqctl", "version"]), (Some(0), version.clone(), String::new()));
+    let script = ["bash", "-ec", "rabbitmqctl \"$1\"; false; echo on", "name", "version"];
+    assert_eq!(run(&script), (Some(1), version, String::new()));
 }
 
 /// As provisioning scripts wait for a node; and a tool elsewhere finds the one of its name.
@@ -530,6 +598,22 @@ fn consumers_have_the_default_prefetch() {
     client.wait_for_confirms();
     client.consume("q", false);
     (0..3).for_each(|_| assert!(client.message().is_some()));
+    assert_eq!(client.ask(1, amqp091::method::BasicQos::default()), "basic.qos-ok");
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+    // All consumers of a channel together, where that is allowed.
+    let terms = "[{rabbit, [{default_consumer_prefetch, {true, 3}},
+                            {permit_deprecated_features, #{global_qos => true}}]}].";
+    std::fs::write(&advanced, terms).unwrap();
+    let mut command = server(&home.path().join("data"));
+    let node = Node::start(command.env("RABBITMQ_ADVANCED_CONFIG_FILE", &advanced));
+    let mut client = testing::client::Client::guest(node.address());
+    client.consume("q", false);
+    let held: Vec<_> = (0..3).map(|_| client.message().unwrap().tag).collect();
+    client.consume("q", false);
+    client.round_trip();
+    let first = amqp091::method::BasicAck { delivery_tag: held[0], multiple: false };
+    client.say(1, first);
+    assert!(client.message().is_some());
     assert_eq!(client.ask(1, amqp091::method::BasicQos::default()), "basic.qos-ok");
     assert_eq!(node.stop(Signal::TERM).0, Some(0));
 }

@@ -163,6 +163,8 @@ async function guests(node, name) {
 }
 
 const scenarios = {
+  ...require('./list'),
+
   async 'stream-publish-confirm'(node, name) {
     const client = await rabbit.connect(address(node));
     await client.createStream({ stream: name, arguments: {} });

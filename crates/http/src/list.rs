@@ -435,15 +435,9 @@ fn columns(query: &Query) -> Result<Option<Vec<Vec<String>>>, Refusal> {
 
 /// An answer of one object, or of a list made before, with the columns that the query wants.
 pub(crate) fn reduced(query: &Query, value: Value) -> Result<Value, Refusal> {
-    Ok(match columns(query)? {
-        Some(columns) => match value {
-            Value::Array(rows) => {
-                rows.into_iter().map(|row| shown_row(reduced_to(&columns, row))).collect()
-            }
-            object => shown_row(reduced_to(&columns, object)),
-        },
-        None => value,
-    })
+    let Some(columns) = columns(query)? else { return Ok(value) };
+    let of = |row| shown_row(reduced_to(&columns, row));
+    Ok(if let Value::Array(rows) = value { rows.into_iter().map(of).collect() } else { of(value) })
 }
 
 /// Objects, also those of lists, with the columns alone.
@@ -457,7 +451,7 @@ fn reduced_to(columns: &[impl AsRef<[String]>], value: Value) -> Value {
             });
             Value::Object(kept.collect())
         }
-        other => other,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
     }
 }
 
@@ -477,10 +471,7 @@ fn column(columns: &[impl AsRef<[String]>], name: &str, value: Value) -> Option<
 
 /// COMPAT: an object that has none of the columns is an empty list.
 fn shown_row(row: Value) -> Value {
-    match row {
-        Value::Object(fields) if fields.is_empty() => json!([]),
-        row => row,
-    }
+    if row.as_object().is_some_and(Map::is_empty) { json!([]) } else { row }
 }
 
 /// The row with the columns that were asked for.

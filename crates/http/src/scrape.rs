@@ -20,7 +20,7 @@ use mgmt::{Course, Matching};
 use pattern::{Limits, Pattern};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let plain = |State(api): State<Arc<Api>>, Extension(audience): Extension<Audience>| async move {

@@ -136,7 +136,6 @@ async fn serve(
     let suspended = watch::Sender::new(false);
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
     let handles = RuntimeHandles {
-        node,
         monitor: &monitor,
         log: Arc::clone(&log),
         tls: tls.clone(),
@@ -146,7 +145,7 @@ async fn serve(
     if !tls.is_empty() {
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
-    let infos = listener_infos(&listeners, &http);
+    let infos = (node, listener_infos(&listeners, &http));
     let server = server(config, &broker, Admission::new(descriptors), (clock, timers.clone()));
     let shared = (server.throttle(), clock);
     let control = Control::start((config, args), &broker, handles, (infos, started), shared)?;

@@ -26,8 +26,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The parts of a running node, besides the broker, that an operator may change.
 pub(crate) struct RuntimeHandles<'s> {
-    /// The node whose data it is.
-    pub(crate) node: log::NodeId,
     pub(crate) monitor: &'s Arc<ResourceMonitor>,
     pub(crate) log: Arc<Log>,
     pub(crate) tls: Vec<Arc<tls::Context>>,
@@ -52,7 +50,7 @@ impl Control {
         (config, args): (&Config, &ServerArgs),
         broker: &Arc<Broker>,
         handles: RuntimeHandles<'_>,
-        (listeners, started): (Vec<ListenerInfo>, Instant),
+        ((node, listeners), started): ((log::NodeId, Vec<ListenerInfo>), Instant),
         (throttle, clock): (Arc<LoginThrottle>, Clock),
     ) -> anyhow::Result<Self> {
         let socket = ControlSocket::bind(&args.data_dir)
@@ -67,7 +65,7 @@ impl Control {
             stream_totals: handles.stream_totals,
             password_rule: components::password_rule(config)?,
             hashing: config.access.hashing,
-            node_info: node_info((config, args), (handles.node, listeners), started),
+            node_info: node_info((config, args), (node, listeners), started),
             resources: Arc::clone(handles.monitor) as Arc<dyn mgmt::Resources>,
             log: handles.log,
             tls: handles.tls,

@@ -92,7 +92,7 @@ fn offsets_and_filters_may_have_other_types() {
     let first = ("x-stream-offset", text("first"));
     let bytes = |word: &[u8]| Value::Bytes(word.to_vec());
     let list = Value::Array;
-    let mut first_body = |arguments: &[(&'static str, Value)]| {
+    let first_body = |arguments: &[(&'static str, Value)]| {
         let mut script = self::script(&node);
         let told = consume("s", arguments, &mut script);
         if told == "consuming s" { script.next() } else { told }

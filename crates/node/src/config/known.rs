@@ -204,6 +204,7 @@ mod tests {
             "trace_files.directory",
             // Of RabbitMQ's other configuration file, there.
             "rabbit.default_consumer_prefetch",
+            "rabbit.default_consumer_prefetch_of_channel",
             "track_auth_attempt_source",
         ];
         for option in option::all().filter(|option| !ours.contains(&option.key())) {

@@ -138,6 +138,7 @@ fn node_info() -> NodeInfo {
         settings: Vec::new(),
         permits: Default::default(),
         started: Instant::now(),
+        cluster_id: String::new(),
     }
 }
 

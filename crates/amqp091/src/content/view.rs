@@ -52,15 +52,17 @@ pub(super) const CLUSTER_ID: u16 = 1 << 2;
 /// `the_unused_flag_is_kept_and_ignored`.
 const PROPERTY_FLAGS: u16 = 0xFFFC;
 const CONTINUED_FLAG: u16 = 1;
+/// The headers are not as this crate encodes them: flags that are continued are refused, so that the bit is
+/// free.
+const OTHER_FORM: u16 = CONTINUED_FLAG;
 
 /// The properties of a message in wire form: kept exactly as they came in, checked once, and read
 /// one by one as they are asked for. Reading one costs a skip over those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PropertiesRef<'a> {
     raw: &'a [u8],
+    /// Those of the properties, and [`OTHER_FORM`].
     flags: u16,
-    /// Whether the headers are as this crate encodes them.
-    is_canonical: bool,
 }
 
 macro_rules! short_string_properties {
@@ -75,8 +77,7 @@ macro_rules! short_string_properties {
 
 impl<'a> PropertiesRef<'a> {
     /// No property at all.
-    pub const EMPTY: PropertiesRef<'static> =
-        PropertiesRef { raw: &[0, 0], flags: 0, is_canonical: true };
+    pub const EMPTY: PropertiesRef<'static> = PropertiesRef { raw: &[0, 0], flags: 0 };
 
     /// Looks into flags and values after checking every length and the table of headers.
     ///
@@ -86,10 +87,8 @@ impl<'a> PropertiesRef<'a> {
     pub fn parse(raw: &'a [u8]) -> Result<Self, FieldError> {
         // What nearly all messages have: nothing, or a delivery mode.
         match *raw {
-            [0, 0] => return Ok(Self { raw, flags: 0, is_canonical: true }),
-            [0x10, 0, _] => {
-                return Ok(Self { raw, flags: DELIVERY_MODE, is_canonical: true });
-            }
+            [0, 0] => return Ok(Self { raw, flags: 0 }),
+            [0x10, 0, _] => return Ok(Self { raw, flags: DELIVERY_MODE }),
             _ => {}
         }
         Self::parse_all(raw)
@@ -104,9 +103,10 @@ impl<'a> PropertiesRef<'a> {
         let before_headers = flags & (CONTENT_TYPE | CONTENT_ENCODING);
         skip(&mut reader, before_headers)?;
         let is_canonical = flags & HEADERS == 0 || TableRef::is_canonical(reader.long_str()?)?;
+        let form = if is_canonical { 0 } else { OTHER_FORM };
         skip(&mut reader, flags & PROPERTY_FLAGS & (HEADERS - 1))?;
         if reader.is_empty() {
-            Ok(Self { raw, flags, is_canonical })
+            Ok(Self { raw, flags: flags | form })
         } else {
             Err(FieldError::TrailingBytes)
         }
@@ -118,7 +118,7 @@ impl<'a> PropertiesRef<'a> {
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {
         let flags = raw.first_chunk().copied().map_or(0, u16::from_be_bytes);
-        Self { raw, flags, is_canonical: true }
+        Self { raw, flags }
     }
 
     /// Flags and values as they came in.
@@ -129,7 +129,7 @@ impl<'a> PropertiesRef<'a> {
     /// Whether every header has the form that clients are sent: see [`PropertiesRef::to_canonical`].
     #[inline]
     pub const fn is_canonical(&self) -> bool {
-        self.is_canonical
+        self.flags & OTHER_FORM == 0
     }
 
     /// Flags and values as clients are sent them. COMPAT: long integers have the type `l`, also those that
@@ -137,7 +137,7 @@ impl<'a> PropertiesRef<'a> {
     /// `header_types_go_out_as_rabbitmq_has_them`.
     #[must_use]
     pub fn to_canonical(&self) -> Cow<'a, [u8]> {
-        let headers = self.headers().filter(|_| !self.is_canonical);
+        let headers = self.headers().filter(|_| !self.is_canonical());
         let Some(Ok(headers)) = headers.map(|headers| headers.to_owned()) else {
             return Cow::Borrowed(self.raw);
         };
@@ -233,7 +233,8 @@ impl<'a> PropertiesRef<'a> {
     /// Appends these properties with other headers; all other values keep their bytes.
     /// `None` removes the headers.
     pub fn encode_with_headers(&self, headers: Option<TableRef<'_>>, out: &mut Vec<u8>) {
-        let flags = if headers.is_some() { self.flags | HEADERS } else { self.flags & !HEADERS };
+        let flags = self.flags & !(HEADERS | OTHER_FORM);
+        let flags = if headers.is_some() { flags | HEADERS } else { flags };
         out.extend_from_slice(&flags.to_be_bytes());
         let values = self.raw.get(2..).unwrap_or_default();
         let mut after = Reader::new(values);

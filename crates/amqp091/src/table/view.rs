@@ -296,6 +296,50 @@ struct Open<'a> {
     has_names: bool,
 }
 
+/// What a value is, as far as it matters to who only checks it.
+enum Passed<'a> {
+    /// Nothing is nested in it.
+    Value,
+    /// The same, in another form than it is encoded in.
+    OtherForm,
+    Container(Open<'a>),
+}
+
+impl<'a> Passed<'a> {
+    /// Passes over a value as [`ValueRef::read`] reads it.
+    #[inline]
+    fn over(reader: &mut Reader<'a>) -> Result<Self, FieldError> {
+        let width = match reader.u8()? {
+            b'S' | b'x' => {
+                reader.long_str()?;
+                return Ok(Self::Value);
+            }
+            b't' => return Ok(if reader.u8()? > 1 { Self::OtherForm } else { Self::Value }),
+            b'L' => {
+                reader.bytes(8)?;
+                return Ok(Self::OtherForm);
+            }
+            b'A' => {
+                let reader = Reader::new(reader.long_str()?);
+                return Ok(Self::Container(Open { reader, has_names: false }));
+            }
+            b'F' => {
+                let reader = Reader::new(reader.long_str()?);
+                return Ok(Self::Container(Open { reader, has_names: true }));
+            }
+            b'V' => 0,
+            b'b' | b'B' => 1,
+            b's' | b'u' => 2,
+            b'I' | b'i' | b'f' => 4,
+            b'D' => 5,
+            b'l' | b'd' | b'T' => 8,
+            tag => return Err(FieldError::UnknownType(tag)),
+        };
+        reader.bytes(width)?;
+        Ok(Self::Value)
+    }
+}
+
 /// Checks a table with all that is nested in it, with a fixed stack of the open containers. Whether no value
 /// has another form than it is encoded in.
 fn validate(entries: &[u8]) -> Result<bool, FieldError> {
@@ -317,31 +361,13 @@ fn validate(entries: &[u8]) -> Result<bool, FieldError> {
         if open.has_names {
             open.reader.short_str()?;
         }
-        let value = open.reader.rest();
-        let inner = match ValueRef::read(&mut open.reader)? {
-            ValueRef::Table(table) => Open { reader: Reader::new(table.0), has_names: true },
-            ValueRef::Array(array) => Open { reader: Reader::new(array.0), has_names: false },
-            ValueRef::Bool(_) => {
-                is_canonical &= matches!(value, [_, 0 | 1, ..]);
+        let inner = match Passed::over(&mut open.reader)? {
+            Passed::Value => continue,
+            Passed::OtherForm => {
+                is_canonical = false;
                 continue;
             }
-            ValueRef::I64(_) => {
-                is_canonical &= value.first() == Some(&b'l');
-                continue;
-            }
-            ValueRef::I8(_)
-            | ValueRef::U8(_)
-            | ValueRef::I16(_)
-            | ValueRef::U16(_)
-            | ValueRef::I32(_)
-            | ValueRef::U32(_)
-            | ValueRef::F32(_)
-            | ValueRef::F64(_)
-            | ValueRef::Decimal(_)
-            | ValueRef::LongString(_)
-            | ValueRef::Timestamp(_)
-            | ValueRef::Void
-            | ValueRef::Bytes(_) => continue,
+            Passed::Container(inner) => inner,
         };
         *outer.get_mut(depth).ok_or(FieldError::TooDeep)? = Some(open);
         depth += 1;

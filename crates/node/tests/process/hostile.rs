@@ -142,8 +142,11 @@ fn channels_have_to_be_open_and_are_opened_once() {
     }
     let mut client = Client::guest(node.address());
     assert_eq!(client.ask(1, ChannelClose::default()), "channel.close-ok");
-    let answer = client.ask(1, declare);
-    assert_eq!(answer, "connection.close 504 CHANNEL_ERROR - expected 'channel.open'");
+    // What was on its way to a channel that is closed counts for nothing.
+    client.say(1, declare);
+    client.open_channel(1);
+    client.round_trip();
+    client.close();
     node.stop();
 }
 

@@ -26,9 +26,9 @@ pub struct Content {
     pub persistent: bool,
 }
 
-/// Names of consumers of direct replies end with so many letters, which the broker draws: contents have
-/// others.
-pub const REPLY_TOKEN_BYTES: usize = 22;
+/// Names of consumers of direct replies end with two words of 22 letters, which the broker draws, and a dot
+/// between: contents have others.
+pub const REPLY_TOKEN_BYTES: usize = 45;
 
 /// The bytes with other letters in the place of a name of a consumer of direct replies.
 pub fn without_token(bytes: &[u8]) -> Vec<u8> {

@@ -296,7 +296,7 @@ struct Open<'a> {
     has_names: bool,
 }
 
-/// What a value is, as far as it matters to who only checks it.
+/// A value, as far as it matters to who only checks it.
 enum Passed<'a> {
     /// Nothing is nested in it.
     Value,

@@ -235,7 +235,8 @@ async fn serve_task(mut task: Box<Task>, server: &Arc<Server>) {
         }
         // Who still listens finds an end of what it is told, and nothing is kept for who does not.
         Some(Disconnect::Dead(_)) => {
-            let _already_closed = socket.shut_down().and_then(|()| socket.reset()).is_err();
+            let _already_closed = socket.shut_down().is_err();
+            let _is_gone = socket.reset().is_err();
         }
         Some(Disconnect::Eof | Disconnect::Io(_) | Disconnect::Dropped(_)) | None => {}
     }

@@ -6,7 +6,6 @@ use crate::failure::{Failure, code};
 use crate::output::Answer;
 use crate::run;
 use crate::verb::Invocation;
-
 use serde_json::{Map, Value};
 use stdx::RABBITMQ_VERSION;
 

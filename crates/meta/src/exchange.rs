@@ -106,12 +106,11 @@ impl ExchangeDef {
         check_field("durable", self.durable, declare.durable, resource)?;
         check_field("auto_delete", self.auto_delete, declare.auto_delete, resource)?;
         check_field("internal", self.internal, declare.internal, resource)?;
-        let arguments =
-            [(MAX_HOPS, self.kind == ExchangeKind::FederationUpstream), (ALTERNATE, true)];
-        for (key, _) in arguments.into_iter().filter(|(_, counts)| *counts) {
-            let of = |arguments: &Table| arguments.get(key.as_bytes()).cloned();
-            let (current, received) = (of(&self.arguments), of(&declare.arguments));
-            check_argument(key, current.as_ref(), received.as_ref(), resource)?;
+        let federates = self.kind == ExchangeKind::FederationUpstream;
+        for key in federates.then_some(MAX_HOPS).into_iter().chain([ALTERNATE]) {
+            let [current, received] = [&self.arguments, &declare.arguments]
+                .map(|arguments| arguments.get(key.as_bytes()));
+            check_argument(key, current, received, resource)?;
         }
         Ok(())
     }

@@ -27,10 +27,14 @@ struct Scraped {
 }
 
 impl Scrapes {
+    fn of(&self, registry: &str) -> Option<&Scraped> {
+        let known = REGISTRIES.iter().zip(&self.0).find(|(name, _)| **name == registry);
+        known.map(|(_, it)| it)
+    }
+
     /// Counts one that took so long and came to so many bytes.
     pub(crate) fn note(&self, registry: &str, micros: u64, n_bytes: u64) {
-        let known = REGISTRIES.iter().zip(&self.0).find(|(name, _)| **name == registry);
-        if let Some((_, it)) = known {
+        if let Some(it) = self.of(registry) {
             it.n.fetch_add(1, Ordering::Relaxed);
             it.micros.fetch_add(micros, Ordering::Relaxed);
             it.bytes.fetch_add(n_bytes, Ordering::Relaxed);
@@ -40,8 +44,7 @@ impl Scrapes {
     /// Those of the endpoint that is scraped.
     pub(crate) fn write(&self, writer: &mut Writer<'_>, registry: &str) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let it = REGISTRIES.iter().zip(&self.0).find(|(name, _)| **name == registry);
-        let Some((_, it)) = it else { return };
+        let Some(it) = self.of(registry) else { return };
         let n = read(&it.n);
         let labels = [("registry", registry), ("content_type", CONTENT_TYPE)];
         let sums = [read(&it.micros) as f64 / 1e6, read(&it.bytes) as f64];

@@ -117,8 +117,7 @@ impl<'a> PropertiesRef<'a> {
     #[must_use]
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {
-        let flags = raw.first_chunk().copied().map_or(0, u16::from_be_bytes);
-        Self { raw, flags }
+        Self { raw, flags: raw.first_chunk().copied().map_or(0, u16::from_be_bytes) }
     }
 
     /// Flags and values as they came in.

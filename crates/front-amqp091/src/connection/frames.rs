@@ -444,10 +444,10 @@ impl Incoming {
     fn content(&mut self, reading: &mut Reading<'_>, frame: Frame<'_>) -> Result<(), Fault> {
         let fault = |error| Fault::new(error, BasicPublish::ID);
         let message_bytes_max = reading.life.settings.message_bytes_max;
-        if self.channels.is_closed(frame.channel) {
-            return Ok(());
-        }
         let Some(channel) = self.channels.get_mut(frame.channel) else {
+            if self.channels.is_closed(frame.channel) {
+                return Ok(());
+            }
             let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
             return Err(Fault::new(error, NO_METHOD));
         };

@@ -92,10 +92,13 @@ fn marked(key: String, binding: &BindingView) -> String {
 
 /// FNV-1a of the arguments, if there are any.
 fn arguments_hash(binding: &BindingView) -> Option<String> {
+    if binding.arguments.is_empty() {
+        return None;
+    }
     let arguments = table_to_json(&binding.arguments).to_string();
     let step = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = arguments.bytes().fold(0x811c_9dc5_u32, step);
-    (!binding.arguments.is_empty()).then(|| format!("{hash:08x}"))
+    Some(format!("{hash:08x}"))
 }
 
 /// As a part of an address. COMPAT: a space is a `+`, as in a form.

@@ -41,7 +41,8 @@ struct Series<const N: usize> {
 }
 
 impl<const N: usize> Series<N> {
-    fn push(&mut self, now_ms: u64, figures: [u64; N], levels: &[Level]) {
+    /// Notes what a look saw at `now_ms`, as of `at_ms`.
+    fn push(&mut self, (now_ms, at_ms): (u64, u64), figures: [u64; N], levels: &[Level]) {
         self.seen_ms = now_ms;
         if self.samples.last().is_some_and(|(_, last)| *last == figures) {
             return;
@@ -50,24 +51,28 @@ impl<const N: usize> Series<N> {
             // By a quarter: there may be very many of them.
             self.samples.reserve_exact((self.samples.len() / 4).max(1));
         }
-        self.samples.push((now_ms, figures));
+        self.samples.push((at_ms, figures));
         self.thin_out(now_ms, levels);
     }
 
-    /// Forgets what is too old, and of what is older the more the older it is.
+    /// Forgets what is too old, and of what is older the more the older it is: the last sample up to each
+    /// multiple of a level's step stays, so that figures are right at those moments.
     fn thin_out(&mut self, now_ms: u64, levels: &[Level]) {
         let age_max_ms = levels.last().map_or(0, |(_, age_ms)| *age_ms);
         let n_old = self.samples.partition_point(|(at_ms, _)| at_ms + age_max_ms < now_ms);
         // The last one of before tells what there was since.
         self.samples.drain(..n_old.saturating_sub(1));
-        let (mut last_step, newest) = (None, self.samples.len());
-        let mut at = 0;
-        self.samples.retain(|(at_ms, _)| {
-            at += 1;
+        let step = |at_ms: u64| {
             let level = levels.iter().find(|(_, age_ms)| at_ms + age_ms >= now_ms);
             let (step_ms, _) = level.or_else(|| levels.last()).copied().unwrap_or_default();
-            let step = at_ms.checked_div(step_ms).map(|step| (step_ms, step));
-            step.is_none() || at == newest || std::mem::replace(&mut last_step, step) != step
+            (step_ms > 0).then(|| (step_ms, at_ms.div_ceil(step_ms)))
+        };
+        self.samples.dedup_by(|later, earlier| {
+            let is_one = step(later.0).is_some_and(|it| step(earlier.0) == Some(it));
+            if is_one {
+                *earlier = *later;
+            }
+            is_one
         });
     }
 
@@ -111,6 +116,26 @@ impl Moments {
     const fn last(&self, step_ms: u64) -> (u64, u64) {
         if step_ms.is_multiple_of(STEP_MS) { self.step } else { (self.now_ms, self.unix_ms) }
     }
+
+    /// The moments that a wish is for, the last first: behind that, where it can be, multiples of the step,
+    /// at which no sample is forgotten.
+    fn wished(&self, Range { age_ms, step_ms }: Range) -> impl Iterator<Item = u64> {
+        let (last_ms, _) = self.last(step_ms);
+        let before_ms = if step_ms.is_multiple_of(STEP_MS) {
+            let latest_ms = last_ms.saturating_sub(step_ms / 2);
+            (last_ms >= step_ms / 2).then(|| latest_ms - latest_ms % step_ms)
+        } else {
+            last_ms.checked_sub(step_ms)
+        };
+        let earlier = (0..age_ms / step_ms)
+            .map_while(move |n| before_ms.and_then(|it| it.checked_sub(n * step_ms)));
+        std::iter::once(last_ms).chain(earlier)
+    }
+
+    /// How much before its time a look counts.
+    fn slack_ms(&self) -> u64 {
+        SLACK_MS.min((self.now_ms - self.before_ms) / 2)
+    }
 }
 
 /// Figures of objects of one kind over time.
@@ -119,6 +144,8 @@ pub(super) struct History<K, const N: usize> {
     series: HashMap<K, Series<N>>,
     levels: &'static [Level],
     bytes_max: usize,
+    /// There was no room for one: what is new here may have been there before.
+    was_full: bool,
 }
 
 impl<K: Eq + Hash, const N: usize> History<K, N> {
@@ -127,7 +154,7 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
 
     /// In so many bytes.
     pub(super) fn new(levels: &'static [Level], bytes_max: usize) -> Self {
-        Self { series: HashMap::new(), levels, bytes_max }
+        Self { series: HashMap::new(), levels, bytes_max, was_full: false }
     }
 
     /// Notes the figures of one, if there is room; those that were never anything but 0 take none.
@@ -135,20 +162,22 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
         if !self.series.contains_key(&key) {
             let object_bytes = Self::OBJECT_BYTES + SAMPLES_MIN * size_of::<Sample<N>>();
             let is_full = (self.series.len() + 1) * object_bytes > self.bytes_max;
+            self.was_full |= is_full && figures != [0; N];
             if is_full || figures == [0; N] {
                 return;
             }
         }
-        let levels = self.levels;
+        let (levels, was_full) = (self.levels, self.was_full);
         let series = self.series.entry(key).or_insert_with(|| {
             let mut series = Series::default();
             // What is there at the first look did not come since.
-            if moments.n_looks > 1 {
-                series.push(moments.before_ms, [0; N], levels);
+            if moments.n_looks > 1 && !was_full {
+                series.push((moments.before_ms, moments.before_ms), [0; N], levels);
             }
             series
         });
-        series.push(moments.now_ms, figures, levels);
+        let at_ms = moments.now_ms - moments.slack_ms();
+        series.push((moments.now_ms, at_ms), figures, levels);
     }
 
     /// Forgets what was not seen in this look, and what there is no room for.
@@ -233,14 +262,11 @@ pub(super) fn details(
 ) -> Value {
     let (now, before) = (at(moments.now_ms), at(moments.before_ms));
     let rate = rate(before.or(now), now, moments.now_ms - moments.before_ms);
-    let Some(Range { age_ms, step_ms }) = range else { return json!({"rate": rate}) };
-    let (last_ms, last_unix_ms) = moments.last(step_ms);
-    let slack_ms = SLACK_MS.min((moments.now_ms - moments.before_ms) / 2);
-    let samples: Vec<(u64, u64)> = (0..=age_ms / step_ms)
-        .filter_map(|n| {
-            let moment_ms = last_ms.checked_sub(n * step_ms)?;
-            Some((n * step_ms, at(moment_ms + slack_ms)?))
-        })
+    let Some(range) = range else { return json!({"rate": rate}) };
+    let (last_ms, last_unix_ms) = moments.last(range.step_ms);
+    let samples: Vec<(u64, u64)> = moments
+        .wished(range)
+        .filter_map(|moment_ms| Some((last_ms - moment_ms, at(moment_ms)?)))
         .collect();
     let sum: u64 = samples.iter().map(|(_, value)| value).sum();
     let (oldest, newest) = (samples.last(), samples.first());

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 /// Looks at what `figure` says, every five seconds for so many of them.
 fn looked(
@@ -109,4 +110,79 @@ fn wishes_that_make_no_sense_are_refused() {
     for (age, step) in [("60", "0"), ("x", "5"), ("60", "-1"), ("100000", "5")] {
         assert!(of(age, step).is_some(), "{age} {step}");
     }
+}
+
+/// How often a sampler looks, and what it keeps.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    levels: &'static [Level],
+    every_ms: u64,
+    jitter_ms: u64,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind { levels: LONG, every_ms: 1_000, jitter_ms: 200 },
+    Kind { levels: SHORT, every_ms: 5_000, jitter_ms: 900 },
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whenever figures change, and however far back and apart they are asked for, samples are those of
+    /// somebody who has kept every look; where steps are finer than what is kept, of no earlier than the
+    /// step that is kept before.
+    #[test]
+    fn samples_are_those_of_a_naive_sampler(
+        kind in prop::sample::select(&KINDS),
+        changes in prop::collection::vec((1..2_000u64, 0..5u64), 1..60),
+        seed in any::<u64>(),
+        step_s in prop::sample::select(&[1, 5, 60, 600, 1_800, 7, 35][..]),
+        n_steps in 1..200u64,
+    ) {
+        let (mut history, mut moments) = (History::new(kind.levels, 1 << 20), Moments::default());
+        let (mut looks, mut n) = (Vec::new(), 0);
+        for (n_looks, figure) in changes {
+            // What is idle for an hour and more comes often enough.
+            let n_looks = n_looks * 1_000 / kind.every_ms.min(5_000) + 1;
+            for _ in 0..n_looks.min(3_000) {
+                n += 1;
+                let late_ms = (seed ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) % kind.jitter_ms;
+                let at_ms = n * kind.every_ms + late_ms;
+                moments.advance(Now { monotonic_ms: at_ms, unix_ms: at_ms });
+                history.look(7, [figure], &moments);
+                looks.push((at_ms - moments.slack_ms(), figure));
+            }
+        }
+        let naive = |moment_ms: u64| {
+            let n_before = looks.partition_point(|(at_ms, _)| *at_ms <= moment_ms);
+            n_before.checked_sub(1).map(|at| looks[at].1)
+        };
+        let range = Range { age_ms: step_s * 1_000 * n_steps, step_ms: step_s * 1_000 };
+        let found = details(&moments, Some(range), |ms| history.at(&7, ms).map(|[it]| it));
+        for sample in found["samples"].as_array().unwrap() {
+            let (moment_ms, value) =
+                (sample["timestamp"].as_u64().unwrap(), sample["sample"].as_u64());
+            let age_ms = moments.now_ms - moment_ms;
+            let Some((kept_ms, _)) = kind.levels.iter().find(|(_, max_ms)| age_ms < *max_ms) else {
+                continue;
+            };
+            let earliest_ms = moment_ms.checked_sub(moment_ms.checked_rem(*kept_ms).unwrap_or(0));
+            let is_right = value == naive(moment_ms) || value == earliest_ms.and_then(naive);
+            prop_assert!(is_right, "{age_ms} ms ago: {value:?}, not {:?}", naive(moment_ms));
+            if range.step_ms.is_multiple_of(STEP_MS.max(*kept_ms)) {
+                prop_assert_eq!(value, naive(moment_ms), "{} ms ago", age_ms);
+            }
+        }
+    }
+}
+
+#[test]
+fn idle_figures_hold_their_value_until_they_change() {
+    // 100 come, stay for twelve minutes, and go.
+    let found =
+        shown(&looked(SHORT, 160, |n| if (10..155).contains(&n) { 100 } else { 0 }), "600", "5");
+    let samples: Vec<_> =
+        found["samples"].as_array().unwrap().iter().map(|it| &it["sample"]).collect();
+    assert!(samples[..6].iter().all(|it| **it == 0), "{samples:?}");
+    assert!(samples[6..].iter().all(|it| **it == 100), "{samples:?}");
 }

@@ -115,7 +115,7 @@ class Node:
 class External:
     """Stands where a Node stands when the broker is not ours to start or stop."""
 
-    stream_port = 5552
+    stream_port = int(os.environ.get("INTEROP_STREAM_PORT", "5552"))
 
     def __init__(self, host, port):
         self.host, self.port = host, port

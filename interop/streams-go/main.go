@@ -18,7 +18,7 @@ var order = []string{
 	"stream-offset-timestamp", "stream-offset-stored",
 	"stream-super-hash", "stream-super-key", "stream-single-active", "stream-super-single-active",
 	"stream-compression-none", "stream-compression-gzip", "stream-compression-snappy", "stream-compression-lz4",
-	"stream-compression-zstd", "stream-tutorials", "restart-stream-kill-9",
+	"stream-compression-zstd", "stream-tutorials", "stream-thrown-out", "restart-stream-thrown-out", "restart-stream-kill-9",
 }
 
 var scenarios = map[string]func(*bench){
@@ -42,6 +42,8 @@ var scenarios = map[string]func(*bench){
 	"stream-compression-lz4":     compressed(stream.Compression{}.Lz4()),
 	"stream-compression-zstd":    compressed(stream.Compression{}.Zstd()),
 	"stream-tutorials":           tutorials,
+	"stream-thrown-out":          thrownOut,
+	"restart-stream-thrown-out":  thrownOutByEnd,
 	"restart-stream-kill-9":      kills,
 }
 

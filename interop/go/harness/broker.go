@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -46,7 +48,12 @@ func sharedNode() *Node {
 		if port == "" {
 			port = "5672"
 		}
-		return &Node{Addr: net.JoinHostPort(uri.Hostname(), port), StreamPort: externalStreamPort}
+		streamPort := externalStreamPort
+		if named := os.Getenv("INTEROP_STREAM_PORT"); named != "" {
+			streamPort, err = strconv.Atoi(named)
+			Check(err)
+		}
+		return &Node{Addr: net.JoinHostPort(uri.Hostname(), port), StreamPort: streamPort}
 	}
 	return newNode()
 }
@@ -133,6 +140,20 @@ func (n *Node) Kill9() { _ = n.end(syscall.SIGKILL) }
 
 // Stop ends the process cleanly.
 func (n *Node) Stop() error { return n.end(syscall.SIGTERM) }
+
+// Ctl runs a verb of the node's command-line tool, or of the one INTEROP_CTL names for an external broker.
+func (n *Node) Ctl(arguments ...string) {
+	command := strings.Fields(os.Getenv("INTEROP_CTL"))
+	if n.root != "" {
+		command = []string{os.Getenv("LEVERET_BIN"), "ctl", "--data-dir", filepath.Join(n.root, "data")}
+	} else if len(command) == 0 {
+		panic(Skip("the command-line tool needs a node of our own, or INTEROP_CTL"))
+	}
+	tool := exec.Command(command[0], slices.Concat(command[1:], []string{"-q"}, arguments)...)
+	if output, err := tool.CombinedOutput(); err != nil {
+		Failf("%v: %v: %s", arguments, err, output)
+	}
+}
 
 func (n *Node) logTail() string {
 	if n.root == "" {

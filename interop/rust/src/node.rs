@@ -74,7 +74,10 @@ impl Node {
         Ok(Self {
             host: host.into(),
             port: port.parse()?,
-            stream_port: EXTERNAL_STREAM_PORT,
+            stream_port: match std::env::var("INTEROP_STREAM_PORT") {
+                Ok(port) => port.parse()?,
+                Err(_) => EXTERNAL_STREAM_PORT,
+            },
             credentials: credentials.into(),
             own: None,
         })
@@ -157,6 +160,31 @@ impl Node {
             return Ok(());
         }
         Err(Failure::new(format!("after SIGTERM the node ended with {status}")))
+    }
+
+    /// Runs a verb of the node's command-line tool, or of the one `INTEROP_CTL` names for an external broker.
+    pub async fn ctl(&self, arguments: &[&str]) -> Outcome {
+        let external = std::env::var("INTEROP_CTL").unwrap_or_default();
+        let mut words = external.split_whitespace();
+        let mut tool = match &self.own {
+            Some(own) => {
+                let mut tool = Command::new(&own.binary);
+                tool.arg("ctl").arg("--data-dir").arg(own.data_dir.path());
+                tool
+            }
+            None => {
+                let skipped = "the command-line tool needs a node of our own, or INTEROP_CTL";
+                let mut tool = Command::new(words.next().ok_or(Failure::Skipped(skipped))?);
+                tool.args(words);
+                tool
+            }
+        };
+        let said = tool.arg("-q").args(arguments).output().await?;
+        if said.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&said.stderr);
+        Err(Failure::new(format!("{arguments:?}: {}: {text}", said.status)))
     }
 
     /// False when the node has ended without being told to.

@@ -34,11 +34,21 @@ impl Lab {
 
     pub async fn environment(&self) -> Outcome<Environment> {
         let password = self.node.credentials().split(':').nth(1).unwrap_or_default();
+        self.environment_of(self.node.user(), password, "/").await
+    }
+
+    pub async fn environment_of(
+        &self,
+        user: &str,
+        password: &str,
+        vhost: &str,
+    ) -> Outcome<Environment> {
         let building = Environment::builder()
             .host(self.node.address().0)
             .port(self.node.stream_port)
-            .username(self.node.user())
-            .password(password);
+            .username(user)
+            .password(password)
+            .virtual_host(vhost);
         Ok(timeout(WAIT, building.build()).await??)
     }
 

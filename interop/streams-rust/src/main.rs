@@ -4,7 +4,6 @@
 #[path = "../../rust/src/check.rs"]
 mod check;
 #[path = "../../rust/src/node.rs"]
-#[expect(dead_code, reason = "nothing here stops a node cleanly")]
 mod node;
 #[path = "../../rust/src/suite.rs"]
 mod suite;
@@ -14,6 +13,7 @@ mod lab;
 mod offsets;
 mod streams;
 mod super_streams;
+mod thrown_out;
 mod tls;
 
 const LIBRARY: &str = "rabbitmq-stream-client";
@@ -27,6 +27,7 @@ async fn main() {
         streams::register(&mut suite);
         offsets::register(&mut suite);
         super_streams::register(&mut suite);
+        thrown_out::register(&mut suite);
         kills::register(&mut suite);
     }
     let wanted: Vec<String> = std::env::args().skip(1).collect();

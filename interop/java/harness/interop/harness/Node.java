@@ -37,7 +37,8 @@ public final class Node implements AutoCloseable {
   private static final int PORT_MAX = 32_000;
   private static final int PORT_ATTEMPTS = 100;
 
-  private static final int STREAM_PORT = 5552;
+  private static final int STREAM_PORT =
+      Integer.parseInt(System.getenv().getOrDefault("INTEROP_STREAM_PORT", "5552"));
 
   private final URI uri;
   private final int streamPort;
@@ -78,7 +79,10 @@ public final class Node implements AutoCloseable {
     return uri.getPort() < 0 ? 5672 : uri.getPort();
   }
 
-  /** Where clients of the stream protocol connect: 5552 on an external broker. */
+  /**
+   * Where clients of the stream protocol connect: on an external broker {@code
+   * INTEROP_STREAM_PORT}, 5552 by default.
+   */
   public int streamPort() {
     return streamPort;
   }

@@ -39,10 +39,14 @@ final class Bench implements AutoCloseable {
   private Bench(Node node, String id) {
     this.node = node;
     this.prefix = "interop.streams-java." + id + "." + UUID.randomUUID();
+    this.environment = environmentOf(node.user(), node.password(), "/");
+  }
+
+  Environment environmentOf(String user, String password, String vhost) {
     Address address = new Address(node.host(), node.streamPort());
-    this.environment = Environment.builder()
+    return Environment.builder()
         .host(node.host()).port(node.streamPort())
-        .username(node.user()).password(node.password())
+        .username(user).password(password).virtualHost(vhost)
         .addressResolver(told -> address)
         .recoveryBackOffDelayPolicy(attempt -> RETRY)
         .topologyUpdateBackOffDelayPolicy(attempt -> RETRY)

@@ -18,6 +18,7 @@ public final class Main {
     Groups.register(suite);
     Crossing.register(suite);
     Tutorials.register(suite);
+    ThrownOut.register(suite);
     Kills.register(suite);
     System.exit(suite.run(wanted));
   }

@@ -7,6 +7,7 @@ mod broker;
 mod churn;
 mod conversion;
 mod execute;
+mod external;
 mod list;
 mod load;
 mod machine;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 use perf::Unreachable;
 
 use load::Tools;
-use options::{Request, Usage};
+use options::{Options, Request, Usage};
 
 /// A measurement failed.
 const EXIT_FAILED: u8 = 1;
@@ -53,7 +54,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             exit(baseline::serve(floor).map(|()| true).map_err(Into::into))
         }
         Ok(Request::Run(options)) => {
-            let tools = match tools() {
+            let tools = match tools(&options) {
                 Ok(tools) => tools,
                 Err(error) => return exit(Err(error.into())),
             };
@@ -69,9 +70,10 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn tools() -> std::io::Result<Tools> {
+fn tools(options: &Options) -> std::io::Result<Tools> {
     let program = std::env::current_exe()?;
-    Ok(Tools { program, perf: vec!["perf".into()], bench: vec!["bench".into()] })
+    let (perf, bench) = (vec!["perf".into()], vec!["bench".into()]);
+    Ok(Tools { program, perf, bench, external: options.external.clone() })
 }
 
 fn exit(end: anyhow::Result<bool>) -> ExitCode {

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::broker::{Broker, Failure};
+use crate::external::{self, ExternalTools, Output};
 use crate::measurement::{Measurement, Summary, join, point};
 use crate::plan::{Fill, Load, number};
 use crate::result::{Point, WrittenBy};
@@ -39,6 +40,36 @@ pub(crate) struct Tools {
     pub(crate) perf: Vec<OsString>,
     /// Words before the options of this tool.
     pub(crate) bench: Vec<OsString>,
+    pub(crate) external: ExternalTools,
+}
+
+impl Tools {
+    /// The command that makes a load, but for where it is told of, and whether it is one of ours.
+    fn command(&self, broker: &Broker, load: &Load) -> (Command, bool) {
+        let external = self.external.command(load);
+        let mut command = if let Some((program, words)) = external {
+            let mut command = Command::new(program);
+            command.args(words).args(external::options(load));
+            command
+        } else {
+            let mut command = Command::new(&self.program);
+            command.args(&self.perf).args(&load.0).arg("--json");
+            if let Some(pid) = broker.target.pid {
+                command.args(["--broker-pid", &pid.to_string()]);
+            }
+            if load.is_stream() {
+                command.args(["--interval", &number(interval(load))]);
+            } else if !load.0.iter().any(|word| word == "-i") {
+                command.args(["-i", &number(interval(load))]);
+            }
+            command
+        };
+        match load.is_stream() {
+            true => command.args(["--uris", &broker.option.stream_uri()]),
+            false => command.args(["-h", &broker.option.address]),
+        };
+        (command, external.is_none())
+    }
 }
 
 /// A running generator. It ends when this is dropped.
@@ -58,31 +89,23 @@ impl Generator {
         load: &Load,
         (number, lines): (usize, Sender<Line>),
     ) -> anyhow::Result<Self> {
-        let mut command = Command::new(&tools.program);
-        command.args(&tools.perf).args(&load.0).arg("--json");
-        if load.is_stream() {
-            command.args(["--uris", &broker.option.stream_uri()]);
-            command.args(["--interval", &crate::plan::number(interval(load))]);
-        } else {
-            command.args(["-h", &broker.option.address]);
-        }
+        let (mut command, is_ours) = tools.command(broker, load);
         // What is measured is said by arguments alone.
         command.env("RABBITMQ_PERF_TEST_ENV_PREFIX", "LEVERET_BENCH_NONE");
-        if let Some(pid) = broker.target.pid {
-            command.args(["--broker-pid", &pid.to_string()]);
-        }
-        if !load.is_stream() && !load.0.iter().any(|word| word == "-i") {
-            command.args(["-i", &crate::plan::number(interval(load))]);
-        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut of_others = (!is_ours).then(|| Output::of(load, broker.target.pid));
         let mut child = command.spawn().context("the load generator does not start")?;
         let stdout = child.stdout.take().context("no output")?;
         let mut stderr = child.stderr.take().context("no complaints")?;
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 // All is read even if nobody listens: a generator that cannot write ends.
-                if let Ok(value) = serde_json::from_str(&line) {
-                    drop(lines.send((number, Some(value))));
+                let value = match &mut of_others {
+                    Some(output) => output.line(&line),
+                    None => serde_json::from_str(&line).ok(),
+                };
+                if value.is_some() {
+                    drop(lines.send((number, value)));
                 }
             }
             // Nobody may be listening any more.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use perf::Uri;
 
 use crate::baseline::Floor;
+use crate::external::ExternalTools;
 use crate::plan::Scale;
 use crate::scenarios::{self, Settings};
 
@@ -42,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) out: Option<PathBuf>,
     /// A directory on the disk that fdatasync is timed on.
     pub(crate) disk: PathBuf,
+    /// RabbitMQ's load generators, where they are to be used instead of ours.
+    pub(crate) external: ExternalTools,
 }
 
 /// A broker to measure.
@@ -90,9 +93,17 @@ usage: leveret bench [option ...] SCENARIO ...
  --rows TEXT,...         only rows with one of these in their names
  --out DIR               write result.json and report.html there
  --disk DIR              where to time fdatasync, for hot-path and limit (.)
+ --perf-test COMMAND     the command of RabbitMQ's PerfTest, which makes the loads of AMQP 0-9-1 then:
+                         'java -jar perf-test.jar'
+ --stream-perf-test COMMAND
+                         the same for the stream protocol and RabbitMQ's stream-perf-test
  --help, --version
 Exit codes: 0 good, 1 a measurement failed, 2 usage, 3 a target cannot be reached.
 ";
+
+fn words_of(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
+}
 
 /// Reads the words of a command line.
 ///
@@ -108,6 +119,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
         scale: 1.0,
         out: None,
         disk: PathBuf::from("."),
+        external: ExternalTools::default(),
     };
     let (mut is_list, mut baseline) = (false, None);
     while let Some(word) = words.next() {
@@ -134,6 +146,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
             "rows" => options.rows.push(value()?),
             "out" => options.out = Some(value()?.into()),
             "disk" => options.disk = value()?.into(),
+            "perf-test" => options.external.perf_test = words_of(&value()?),
+            "stream-perf-test" => options.external.stream_perf_test = words_of(&value()?),
             _ => return Err(Usage(format!("unrecognized option: --{name}"))),
         }
     }
@@ -226,7 +240,7 @@ fn target(text: &str) -> Result<TargetOption, Usage> {
                 target.pid = Some(pid.parse().map_err(|_| wrong("pid takes a number"))?);
             }
             Some(("ctl", command)) => {
-                target.ctl = command.split_whitespace().map(str::to_owned).collect();
+                target.ctl = words_of(command);
             }
             Some(("stream", uri)) => {
                 Uri::parse_stream(uri).map_err(|why| wrong(&why))?;

@@ -368,7 +368,7 @@ impl Session {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.streams.release();
+        self.streams.release(&mut self.client.turn).await;
         for channel in self.client.channels.ids() {
             self.release_channel(channel).await;
             self.client.turn.did_steps(CHANNEL_STEPS).await;

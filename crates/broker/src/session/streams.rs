@@ -6,6 +6,7 @@ mod super_streams;
 use super::Handled;
 use super::client::Client;
 use super::links::Links;
+use super::turn::Turn;
 use crate::alarms::Alarm;
 use crate::queue_ref::QueueRef;
 use conversion::{Origin, decode_amqp10};
@@ -33,6 +34,8 @@ pub(super) struct StreamRequests<'c> {
     client: &'c mut Client,
 }
 
+/// The cost of a subscription's end, in steps: its group chooses another member.
+const DETACH_STEPS: usize = 16;
 /// Publishers, and subscriptions, of one connection. COMPAT: RabbitMQ's limit.
 const PER_CONNECTION_MAX: usize = 256;
 
@@ -186,9 +189,12 @@ impl Streams {
     }
 
     /// Gives back everything that the client holds.
-    pub(super) fn release(&mut self) {
+    pub(super) async fn release(&mut self, turn: &mut Turn) {
         self.publishers.clear();
-        std::mem::take(&mut self.subscriptions).values().for_each(|it| it.detach());
+        for subscription in std::mem::take(&mut self.subscriptions).values() {
+            subscription.detach();
+            turn.did_steps(DETACH_STEPS).await;
+        }
     }
 
     /// The client was told that they are gone, with their stream.

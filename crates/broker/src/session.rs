@@ -33,6 +33,7 @@ use crate::limits;
 use crate::slices::WORK_MAX;
 use access::Access;
 use blocked::BlockedRequests;
+pub use blocked::Hold;
 use channels::Channels;
 use client::Client;
 use confirm::ConfirmQueue;

@@ -13,6 +13,7 @@ mod disconnect_log;
 mod input;
 mod login;
 mod pace;
+mod room;
 mod writer;
 mod written;
 
@@ -22,11 +23,12 @@ use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use crate::socket::{SocketReader, SocketWriter};
 use admission::Place;
 use alarm::Alarm;
-use broker::{Interrupt, Session, TlsPeer};
+use broker::{Hold, Interrupt, Session, TlsPeer};
 use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step, Tick};
 use input::Input;
 use login::Entry;
 use pace::Pace;
+use room::Room;
 use session::{Error, Request};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -130,6 +132,7 @@ struct Client {
     /// From then on.
     stats: Option<Arc<broker::Connection>>,
     is_paused: bool,
+    room: Room,
 }
 
 impl Client {
@@ -143,7 +146,8 @@ impl Client {
         goes_on
     }
 
-    fn count_received(&self, n: usize) {
+    fn count_received(&mut self, n: usize) {
+        self.room.note_read(n);
         if let Some(stats) = &self.stats {
             stats.received.count(n);
         }
@@ -160,10 +164,22 @@ impl Client {
     }
 
     /// Whether more is read before those are woken who were given something of the `n_read` bytes so far.
-    fn is_read_on(&self, n_read: usize) -> bool {
-        let session = self.session.as_ref().filter(|session| !session.is_held());
-        let n_to_wake = session.map_or(0, Session::n_to_wake);
-        n_read < READ_ON_BYTES_MAX.min(n_to_wake * READ_ON_BYTES_EACH)
+    fn is_read_on(&mut self, n_read: usize) -> bool {
+        let n_to_wake = self.session.as_ref().map_or(0, Session::n_to_wake);
+        n_read < READ_ON_BYTES_MAX.min(n_to_wake * READ_ON_BYTES_EACH) && !self.is_held()
+    }
+
+    /// Whether the connection must not be read now: it published during an alarm, or brought much while the
+    /// node has more to write than it may.
+    fn is_held(&mut self) -> bool {
+        match self.session.as_ref().map_or(Hold::None, Session::hold) {
+            Hold::None => {
+                self.room.is_there();
+                false
+            }
+            Hold::NoRoom => self.room.is_used_up(),
+            Hold::Blocked => true,
+        }
     }
 
     /// Gives back what the session holds.
@@ -324,7 +340,7 @@ impl Task {
 
     fn read_state(&mut self, n_pending: usize) -> ReadState {
         let slowed_until_ms = self.pace.slowed_until_ms(|| self.server.clock.now());
-        if self.client.session.as_ref().is_some_and(Session::is_held) {
+        if self.client.is_held() {
             ReadState::Held
         } else if n_pending >= OUTBOX_STUCK_BYTES && self.writer.is_behind() {
             ReadState::Stuck

@@ -1,7 +1,7 @@
 //! One simulated connection: its session, what it is in the middle of, and what it is owed.
 
 use crate::model::Link;
-use broker::{Broker, Session};
+use broker::{Broker, Hold, Session};
 use session::{
     ChannelId, Control, ErrorKind, LinkId, MethodTag, Op, Outcome, Position, Publish, Request,
     Settle, ShortString, Span,
@@ -185,7 +185,7 @@ pub(crate) fn settle(channel: u16, (link, position): (u64, Position), outcome: O
 pub(crate) fn submit(mut session: Session, mut read: Read, broker: Arc<Broker>) -> Task {
     Box::pin(async move {
         let mut done = session.submit(&read.input, &mut read.requests).await;
-        while done.is_ok() && session.is_held() && broker.alarms.any() {
+        while done.is_ok() && session.hold() != Hold::None && broker.alarms.any() {
             // Also one that only waits for room, which has nothing to do with the alarm.
             session.released().await;
             done = session.release_hold().await;

@@ -43,18 +43,34 @@ impl BlockedRequests {
     }
 }
 
+/// A reason not to read a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// There is none.
+    None,
+    /// The log, the pager, the queues of version 1 or streams have more to write than they may: connections
+    /// that bring much wait.
+    NoRoom,
+    /// The connection published during an alarm.
+    Blocked,
+}
+
 impl Session {
-    /// Whether the connection must not be read now: it published during an alarm, or the log, the
-    /// pager or the queues of version 1 have more to write than they may.
-    pub fn is_held(&self) -> bool {
+    /// The reason for which the connection must not be read now, if there is one.
+    pub fn hold(&self) -> Hold {
         let broker = &self.client.access.broker;
-        self.hold.is_some()
-            || !broker.classic.services.has_capacity()
-            || !broker.control_plane.streams.has_capacity()
+        if self.hold.is_some() {
+            Hold::Blocked
+        } else if broker.classic.services.has_capacity()
+            && broker.control_plane.streams.has_capacity()
+        {
+            Hold::None
+        } else {
+            Hold::NoRoom
+        }
     }
 
-    /// Resolves when [`Session::is_held`] may have become false; then call
-    /// [`Session::release_hold`].
+    /// Resolves when [`Session::hold`] may have ended; then call [`Session::release_hold`].
     pub async fn released(&self) {
         let alarms = &self.client.access.broker.alarms;
         match &self.hold {

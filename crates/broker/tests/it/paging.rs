@@ -1,7 +1,7 @@
 //! Backlogs on disk: in order, through crashes, damage, slow disks; and their space given back.
 
 use crate::client::{Client, Kind, short, start, start_with, wait_until};
-use broker::{Broker, PagerOptions, QueueRef, StorageOptions};
+use broker::{Broker, Hold, PagerOptions, QueueRef, StorageOptions};
 use log::{Disk, WalOptions};
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
@@ -229,7 +229,7 @@ fn publishers_wait_while_pages_cannot_be_written() {
     let mut client = Client::connect(&broker);
     client.declare("q", false);
     let mut n = 0;
-    while !client.session().is_held() {
+    while client.session().hold() == Hold::None {
         client.publish("q", &[&body(n)], Kind::Transient);
         while pager.step_jobs() {}
         n += 1;
@@ -238,6 +238,6 @@ fn publishers_wait_while_pages_cannot_be_written() {
     assert!(n > 100, "held after {n}");
     // It is synced: there is room.
     while pager.step_sync() || pager.step_jobs() {}
-    assert!(!client.session().is_held());
+    assert_eq!(client.session().hold(), Hold::None);
     assert!(queue(&broker).as_classic().unwrap().inspect().pages_on_disk() > 3);
 }

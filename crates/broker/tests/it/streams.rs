@@ -1,7 +1,7 @@
 //! Clients of streams as such: the answers they get.
 
 use crate::client::{Client, Kind, block_on, start, start_limited, text};
-use broker::{Alarm, Broker, Limits, StorageOptions};
+use broker::{Alarm, Broker, Hold, Limits, StorageOptions};
 use bytes::Bytes;
 use meta::{Command, NodeLimits};
 use session::{
@@ -236,13 +236,13 @@ fn the_disk_alarm_alone_holds_publishers_of_streams() {
     broker.alarms.set(Alarm::Disk, true);
     let heard = client.submit(&[], vec![Request::Append(append(false))]);
     assert_eq!(heard, ["blocked low on memory & disk"]);
-    assert!(client.session().is_held());
+    assert_ne!(client.session().hold(), Hold::None);
     // Memory is still short, which is nothing to wait for.
     broker.alarms.set(Alarm::Disk, false);
     block_on(client.session().released());
     block_on(client.session().release_hold()).unwrap();
     assert_eq!(client.heard(), ["unblocked".to_owned(), answered(5), answered(6)]);
-    assert!(!client.session().is_held());
+    assert_eq!(client.session().hold(), Hold::None);
 }
 
 #[test]

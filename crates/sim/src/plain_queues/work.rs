@@ -8,6 +8,7 @@ pub(super) use replies::{Replies, ReplyConsumer};
 
 use super::PlainQueues;
 use crate::client::{Client, Doing, Expect, Read};
+use broker::Hold;
 use session::{ChannelId, Control, ErrorKind, MethodTag, Op, Request};
 
 /// Names of queues that come and go.
@@ -83,7 +84,8 @@ impl PlainQueues {
     /// Clients that could ask for something now.
     fn idle(&self) -> Vec<usize> {
         let idle = |(_, client): &(&usize, &Client)| {
-            client.is_idle() && client.session.as_ref().is_some_and(|session| !session.is_held())
+            client.is_idle()
+                && client.session.as_ref().is_some_and(|session| session.hold() == Hold::None)
         };
         self.clients.iter().filter(idle).map(|(id, _)| *id).collect()
     }

@@ -1,18 +1,14 @@
 //! One HTTP/1.1 request over the node's control socket.
 
-use crate::data_dir::PEOPLE_FROM;
+use crate::control_socket::{connect, socket_path};
 use crate::failure::{Failure, code};
+use crate::run_dir::{self, RunFile, RunningNode};
 use crate::verb::{Invocation, NodeAddress};
 use serde_json::{Map, Value};
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The socket's name inside the data directory.
-const SOCKET: &str = "ctl.sock";
 /// No answer is longer than this.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 /// No head of an answer is longer.
@@ -27,9 +23,6 @@ const OTHER_NODE: &str = "other_node";
 pub(crate) const STATE: &str = "GET /leveret/state";
 /// A field that is the body by itself.
 pub(crate) const DOCUMENT: &str = "document";
-
-/// Longer paths do not fit into a socket address.
-const ADDRESS_BYTES_MAX: usize = 100;
 
 /// A connection to the node, good for one request.
 pub(crate) struct Client {
@@ -52,7 +45,7 @@ pub(crate) enum Unanswered {
 impl Client {
     /// Connects. `timeout` is for every wait from here on.
     pub(crate) fn connect(address: &NodeAddress, timeout: Option<Duration>) -> io::Result<Self> {
-        let stream = connect(address)?;
+        let stream = connect(&address.data_dir)?;
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
@@ -184,59 +177,69 @@ fn parameter(text: &str) -> String {
     format!("{first}{}", encoded(rest))
 }
 
-/// Connects by way of the open directory when the path is too long for a socket address.
-fn connect(address: &NodeAddress) -> io::Result<UnixStream> {
-    let path = socket_path(address);
-    if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
-        return UnixStream::connect(path);
-    }
-    let directory = File::open(&address.data_dir)?;
-    UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
-}
-
-/// The address of the node of that name, elsewhere if no node has the default data directory: the one control
-/// socket that is listened on by the operator or a service of the system, and not by another node.
+/// The address of a node that runs elsewhere, if none has the default data directory: the only node of this
+/// user, or else of all users whose nodes are trusted. Where there are several the address stays, and
+/// [`unreachable`] lists them.
 pub(crate) fn found(address: NodeAddress) -> NodeAddress {
-    if !address.is_guessed || UnixStream::connect(socket_path(&address)).is_ok() {
+    if !address.is_guessed || connect(&address.data_dir).is_ok() {
         return address;
     }
-    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let mut elsewhere: Vec<NodeAddress> = listening(&sockets)
-        .map(|path| NodeAddress { data_dir: path, is_named: true, ..address.clone() })
-        .filter(is_that_node)
-        .collect();
-    match (elsewhere.pop(), elsewhere.is_empty()) {
-        (Some(only), true) => NodeAddress { is_named: address.is_named, ..only },
-        _ => address,
+    let only = |files: Vec<RunFile>| {
+        let mut usable = files.into_iter().filter_map(|file| answering(&address, &file));
+        usable.next().map(|first| usable.next().is_none().then_some(first))
+    };
+    only(run_dir::of_this_user())
+        .or_else(|| only(run_dir::of_everybody()))
+        .flatten()
+        .unwrap_or(address)
+}
+
+/// The address of a file's node, if that may be asked, and is the one that the operator has named. Files of
+/// nodes that have ended are removed.
+fn answering(wanted: &NodeAddress, file: &RunFile) -> Option<NodeAddress> {
+    let address = NodeAddress {
+        data_dir: file.node.data_dir.clone(),
+        is_guessed: false,
+        node: if wanted.is_named { wanted.node.clone() } else { file.node.name.clone() },
+        ..wanted.clone()
+    };
+    if !file.is_trusted() || file.remove_if_ended() {
+        return None;
     }
-}
-
-/// Data directories by the control sockets in the kernel's list of those that are listened on.
-fn listening(sockets: &str) -> impl Iterator<Item = PathBuf> {
-    sockets.lines().filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        let is_listening = fields.nth(3)? == "00010000";
-        let path = Path::new(fields.nth(3)?);
-        let is_one = is_listening && path.is_absolute() && path.file_name()? == SOCKET;
-        is_one.then(|| path.parent().map(Path::to_owned))?
-    })
-}
-
-/// Nobody else of this machine is told what an operator says.
-fn is_that_node(address: &NodeAddress) -> bool {
     let timeout = Some(Duration::from_secs(1));
-    let Ok(client) = Client::connect(address, timeout) else { return false };
+    let client = Client::connect(&address, timeout).ok()?;
+    // Nobody else of this machine is told what an operator says.
     let peer = rustix::net::sockopt::socket_peercred(&client.stream).map(|peer| peer.uid.as_raw());
-    let is_trusted =
-        peer.is_ok_and(|uid| uid < PEOPLE_FROM || uid == rustix::process::geteuid().as_raw());
     let state =
         Question { method: "GET", address: "/api/leveret/state".to_owned(), body: String::new() };
-    is_trusted && client.ask(&state).is_ok()
+    let is_that_node = || !wanted.is_named || client.ask(&state).is_ok();
+    (peer == Ok(file.owner) && is_that_node()).then_some(address)
 }
 
-/// The path of the node's control socket.
-pub(crate) fn socket_path(address: &NodeAddress) -> PathBuf {
-    address.data_dir.join(SOCKET)
+/// The nodes that run, each with the option that names it, if no node was named; else empty.
+pub(crate) fn running(address: &NodeAddress) -> String {
+    if !address.is_guessed {
+        return String::new();
+    }
+    let mut files = run_dir::of_this_user();
+    files.extend(run_dir::of_everybody());
+    let line = |RunFile { node, owner, .. }: &RunFile| {
+        let RunningNode { name, data_dir, pid, address } = node;
+        let data_dir = data_dir.display();
+        let listens = if address.is_empty() { String::new() } else { format!(" on {address}") };
+        format!(" --data-dir {data_dir}  (node {name}{listens}, process {pid}, user {owner})\n")
+    };
+    let running = files.iter().filter(|file| !file.remove_if_ended());
+    let mut lines: Vec<String> = running.map(line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    match lines.as_slice() {
+        [] => String::new(),
+        lines => format!(
+            "These nodes run on this machine; the option says which one is meant:\n\n{}\n",
+            lines.concat()
+        ),
+    }
 }
 
 /// As [`understand`], with the rest of an answer. Behind an answer to a request that was not read to its end
@@ -275,14 +278,15 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     }
 }
 
-/// The text when the node cannot be reached.
+/// The text when the node cannot be reached. Nodes that run elsewhere are listed if no node was named.
 pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure {
-    let NodeAddress { node, .. } = &invocation.address;
+    let NodeAddress { node, data_dir, .. } = &invocation.address;
+    let others = running(&invocation.address);
     Failure::bare(
         code::UNAVAILABLE,
         format!(
             "Error: unable to perform an operation on node '{node}'. \
-             Please see diagnostics information and suggestions below.\n\n\
+             Please see diagnostics information and suggestions below.\n\n{others}\
              Most common reasons for this are:\n\n \
              * The node is not running\n \
              * It runs with another data directory: name it with --data-dir or LEVERET_DATA_DIR\n \
@@ -290,7 +294,7 @@ pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure
              * This user may not open its control socket\n\n\
              DIAGNOSTICS\n===========\n\n\
              control socket: {}\nerror: {error}\n",
-            socket_path(&invocation.address).display()
+            socket_path(data_dir).display()
         ),
     )
 }

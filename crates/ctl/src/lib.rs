@@ -1,8 +1,10 @@
 //! The command line tool: RabbitMQ's verbs, arguments, output and exit codes, over the node's control
-//! socket. Never queues, storage or any crate of the server: it sees the data directory and JSON.
+//! socket. Never queues, storage or any crate of the server: it sees the data directory, the run
+//! directory and JSON.
 //! Start reading at [`run()`], then `verb` for what a verb is and `verbs` for the list of them.
 
 mod client;
+mod control_socket;
 mod data_dir;
 mod document;
 pub mod environment;
@@ -19,6 +21,7 @@ mod recent;
 mod render;
 mod report;
 mod run;
+mod run_dir;
 mod tail;
 mod top;
 mod unavailable;
@@ -29,6 +32,7 @@ mod verbs;
 
 pub use data_dir::default_data_dir;
 pub use plugins::is_built_in as is_built_in_plugin;
+pub use run_dir::{Registration, RunningNode, register};
 
 use failure::{Failure, Invalid};
 use run::Terminal;

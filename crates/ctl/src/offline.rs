@@ -1,6 +1,7 @@
 //! Verbs that send the node no request, or more than one.
 
-use crate::client::{Client, Question, STATE, Unanswered, is_timeout, socket_path, timed_out};
+use crate::client::{self, Client, Question, STATE, Unanswered, is_timeout, timed_out};
+use crate::control_socket::socket_path;
 use crate::failure::{Failure, Invalid, code};
 use crate::fields::text;
 use crate::output::{Answer, Form, Format, Rows};
@@ -81,20 +82,23 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
         Err(Unanswered::Garbled) => "the answer could not be understood".to_owned(),
         Err(Unanswered::Refused { text, .. }) => text,
     };
-    let (node, socket) = (invocation.node(), socket_path(&invocation.address));
+    let (node, socket) = (invocation.node(), socket_path(&invocation.address.data_dir));
     Err(Failure::error(
         code::UNAVAILABLE,
         format!(
-            "Failed to connect and authenticate to {node}: control socket {}: {reason}",
-            socket.display()
-        ),
+            "Failed to connect and authenticate to {node}: control socket {}: {reason}\n{}",
+            socket.display(),
+            client::running(&invocation.address)
+        )
+        .trim_end(),
     ))
 }
 
 /// Whether the node has started. `Err` when it cannot be reached at all.
 pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
-    let client =
-        Client::connect(&invocation.address, invocation.timeout).map_err(Unanswered::Io)?;
+    // It may have begun to run since the tool was started.
+    let address = client::found(invocation.address.clone());
+    let client = Client::connect(&address, invocation.timeout).map_err(Unanswered::Io)?;
     let state = client.ask(&Question::new(STATE, Map::new(), invocation))?;
     Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
 }

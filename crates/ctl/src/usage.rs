@@ -33,7 +33,7 @@ pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
 /// The options of all verbs.
 const OPTIONS: &str = "\
  -?, --help              shows a command's help
-     --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; else where a node keeps it by default)
+     --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; else the default, or that of the only node)
  -n, --node <node>       the node that is meant: no other does what is asked
  -p, --vhost <vhost>     the virtual host, for commands that work in one
  -t, --timeout <n>       seconds to wait for an answer

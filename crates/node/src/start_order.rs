@@ -6,6 +6,7 @@ mod http;
 mod management;
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -146,9 +147,11 @@ async fn serve(
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
     let infos = (node, listener_infos(&listeners, &http));
+    let address = infos.1.first().map(|info| info.address);
     let server = server(config, &broker, Admission::new(descriptors), (clock, timers.clone()));
     let shared = (server.throttle(), clock);
     let control = Control::start((config, args), &broker, handles, (infos, started), shared)?;
+    let _registration = register(&args.data_dir, address);
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
@@ -191,6 +194,19 @@ async fn define(broker: &Broker, config: &Config) -> anyhow::Result<()> {
         None => components::create_defaults(broker, config).await?,
     }
     components::name_cluster(broker, config).await
+}
+
+/// Lets tools find this node's control socket. They can be told where it is, if that cannot be done.
+fn register(data_dir: &Path, address: Option<SocketAddr>) -> Option<ctl::Registration> {
+    let node = ctl::RunningNode {
+        name: environment::node_name(&environment::of_process),
+        data_dir: data_dir.canonicalize().ok()?,
+        pid: std::process::id(),
+        address: address.map(|address| address.to_string()).unwrap_or_default(),
+    };
+    ctl::register(&node)
+        .inspect_err(|error| tracing::info!("tools need --data-dir to find this node: {error}"))
+        .ok()
 }
 
 /// The file that names the node's process while the node can be used; removed when dropped.

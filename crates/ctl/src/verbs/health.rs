@@ -1,6 +1,7 @@
 //! Health checks.
 
-use crate::client::{STATE, socket_path};
+use crate::client::STATE;
+use crate::control_socket::socket_path;
 use crate::failure::Invalid;
 use crate::offline;
 use crate::options::text;
@@ -19,7 +20,7 @@ pub(super) const VERBS: &[Verb] = &[
                 "Will ping {}. This only checks if the OS process answers on its control socket \
                  {}. Timeout: {} ms.",
                 invocation.node(),
-                socket_path(&invocation.address).display(),
+                socket_path(&invocation.address.data_dir).display(),
                 invocation.timeout.unwrap_or_default().as_millis()
             )
         }),

@@ -51,6 +51,7 @@ impl Node {
             command.args(["--set", setting]);
         }
         command.env("RABBITMQ_NODENAME", "rabbit@box");
+        command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut ready = String::new();

@@ -48,6 +48,7 @@ mod perf_streams;
 mod redrive;
 mod repair;
 mod resend;
+mod run_dir;
 mod semantics;
 mod short;
 mod slow_consumers;

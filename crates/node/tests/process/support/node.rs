@@ -120,6 +120,7 @@ impl Node {
     fn try_start_at(home: TempDir, settings: Vec<String>) -> Result<Self, (TempDir, String)> {
         let mut command = command(home.path());
         command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped());
+        command.env("XDG_RUNTIME_DIR", home.path());
         let stderr = File::options().create(true).append(true).open(home.path().join(STDERR));
         command.stderr(stderr.unwrap());
         faults::load(home.path(), &mut command);

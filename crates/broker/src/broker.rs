@@ -67,7 +67,7 @@ impl Broker {
     ) -> Arc<Self> {
         let exchanges = Arc::new(Exchanges::of(&definitions.meta));
         if let Err(error) = exchanges.restore_seen(classic.storage().disk()) {
-            tracing::error!("messages that exchanges have seen before are not known: {error}");
+            tracing::error!("deduplication state of exchanges is lost: {error}");
         }
         let files = UndoFiles { disk: classic.storage().disk(), streams: &streams };
         let is_there = |id| definitions.meta.queues().get(QueueId(id)).is_some();

@@ -199,13 +199,11 @@ impl Found {
     fn tell_of_tail(&self) {
         let Some(Tail { file, offset, bytes, upto, synced }) = self.log.tail() else { return };
         let known = match synced {
-            Some(Lsn(synced)) => format!(
-                "everything that is known to have been synced is there, up to entry {synced}"
-            ),
-            None => "whether it was ever confirmed is not known".to_owned(),
+            Some(Lsn(synced)) => format!("all synced entries, up to {synced}, are intact"),
+            None => "they may have been confirmed".to_owned(),
         };
         tracing::warn!(
-            "{bytes} bytes at the end of the log cannot be read, from byte {offset} of {file} on, behind entry {}: \
+            "cannot read the last {bytes} bytes of the log, from byte {offset} of {file}, after entry {}: \
              {known}",
             upto.0
         );
@@ -521,7 +519,7 @@ impl Replay {
         }
         for (file, n) in imageless {
             let file = BlobStore::name_of(PAGES_DIR, file);
-            tracing::error!(queue = id, "pages of {n} messages are not in {file}");
+            tracing::error!(queue = id, "pages of {n} messages are missing from {file}");
         }
         next
     }

@@ -132,7 +132,7 @@ impl QueueTimers {
         if before + bytes > NOTICE_BYTES_MAX {
             self.notice_bytes.fetch_sub(bytes, Ordering::Relaxed);
             if self.n_notices_dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-                ::tracing::warn!("traces or events are dropped: there are too many");
+                ::tracing::warn!("trace messages or events are dropped: too many");
             }
             return;
         }
@@ -145,7 +145,7 @@ impl QueueTimers {
         if left == 0 {
             let n_dropped = self.n_notices_dropped.swap(0, Ordering::Relaxed);
             if n_dropped > 0 {
-                ::tracing::warn!("{n_dropped} traces or events were dropped");
+                ::tracing::warn!("{n_dropped} trace messages or events were dropped");
             }
         }
     }

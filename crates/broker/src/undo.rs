@@ -54,7 +54,7 @@ impl Undo {
                 }
                 Ok(entry) => drop(entries.insert(id, Arc::new(entry))),
                 Err(error) => {
-                    tracing::warn!("nothing of it can be brought back, it is removed: {error}");
+                    tracing::warn!("removing unreadable undo data: {error}");
                     remove(disk, id);
                 }
             }
@@ -122,7 +122,7 @@ impl Undo {
             };
             tracing::info!(
                 vhost = %entry.head.vhost, queue = %entry.head.queue,
-                "what was taken away can no longer be brought back: there is no room for it"
+                "undo data was deleted to make room"
             );
             bytes -= entry.bytes();
             entries.remove(&id);
@@ -148,13 +148,13 @@ impl UndoFiles<'_> {
         let Some(KeptStream { id, .. }) = entry.stream() else { return };
         match self.disk.sync_dir(entry::DIR) {
             Ok(()) => self.streams.remove_kept(id),
-            Err(error) => tracing::warn!("files of deleted stream {id} stay: {error}"),
+            Err(error) => tracing::warn!("cannot delete the files of deleted stream {id}: {error}"),
         }
     }
 }
 
 fn remove(disk: &dyn Disk, id: u64) {
     if let Err(error) = disk.remove(&name_of(id)) {
-        tracing::warn!("{} cannot be removed: {error}", name_of(id));
+        tracing::warn!("cannot remove {}: {error}", name_of(id));
     }
 }

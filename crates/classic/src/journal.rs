@@ -117,7 +117,7 @@ impl Journal {
                         debug_assert!(pushed.is_ok(), "positions rise");
                     }
                     Err(error) if error.is_of_disk() => failure = Some(error),
-                    Err(error) => tracing::error!(position, "a message cannot be read: {error}"),
+                    Err(error) => tracing::error!(position, "cannot read a message: {error}"),
                 };
                 left.start = self.v1.read(left.clone(), READ_BYTES, &mut take);
             }

@@ -60,7 +60,7 @@ impl Looker {
                     tracing::warn!(
                         queue = %queue.context().def.name,
                         vhost = %queue.context().def.vhost,
-                        "a page cannot be looked at: {reason}"
+                        "cannot read a page of messages: {reason}"
                     );
                     return Ok(Some(beyond));
                 }

@@ -211,7 +211,7 @@ pub(crate) fn read_page(
     });
     if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
         let (name, vhost) = (&context.def.name, &context.def.vhost);
-        tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
+        tracing::error!(queue = %name, %vhost, "reading a page from the journal instead: {reason}");
         let positions = wanted.ranges_from(page.first());
         let read = journal.page(&storage.pool, page.first(), positions)?;
         loaded = read.ok_or_else(|| reason.clone());

@@ -208,7 +208,7 @@ impl Storage {
     /// Nobody needs the image any more.
     pub(crate) fn release_image(&self, image: BlobId, is_durable: bool) {
         if !self.images.store(is_durable).release(image, 1) {
-            tracing::error!("page image {image:?} is released and was not there");
+            tracing::error!("released page image {image:?}, which does not exist");
         }
     }
 }

@@ -181,7 +181,7 @@ async fn accept_of(Listener { socket: listener, tls, limits }: Listener, shared:
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
                 if !std::mem::replace(&mut is_out_of_something, true) {
-                    tracing::warn!("the HTTP listener cannot accept for now: {error}");
+                    tracing::warn!("the HTTP listener cannot accept connections: {error}");
                 }
                 sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -189,7 +189,7 @@ async fn accept_of(Listener { socket: listener, tls, limits }: Listener, shared:
         };
         is_out_of_something = false;
         if !shared.admission.descriptors.admits(&socket) {
-            tracing::debug!("refusing the connection of {address}: no file descriptors are left");
+            tracing::debug!("refusing the connection from {address}: out of file descriptors");
             continue;
         }
         let connection = match Arc::clone(&connections).try_acquire_owned() {
@@ -324,7 +324,7 @@ where
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = in_turns(served, || guest.turns(shared).acquire()).await {
-        tracing::debug!("a connection of the HTTP API ends: {error}");
+        tracing::debug!("an HTTP API connection failed: {error}");
     }
 }
 

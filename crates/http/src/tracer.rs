@@ -139,7 +139,7 @@ pub(crate) async fn start(api: &Arc<Api>, user: &Caller, wanted: Wanted) -> Resu
         if let Err(reason) = ended
             && api.traces.stop(&api.management.broker, &key, Some(&stopped))
         {
-            tracing::warn!(vhost = %key.0, "the trace '{}' has ended: {reason}", key.1);
+            tracing::warn!(vhost = %key.0, "trace '{}' stopped: {reason}", key.1);
         }
     });
     Ok(())

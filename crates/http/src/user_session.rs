@@ -158,7 +158,7 @@ impl UserSession {
 
 /// The answer does not belong to what was asked.
 pub(crate) fn unexpected<T>(told: &Told) -> Result<T, Refusal> {
-    tracing::error!("an answer that was not asked for: {told:?}");
+    tracing::error!("unexpected answer of the broker: {told:?}");
     Err(Refusal::internal())
 }
 

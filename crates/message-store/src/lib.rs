@@ -242,7 +242,7 @@ impl BodyStore {
     pub fn release(&self, blobs: impl IntoIterator<Item = BlobId>) {
         for blob in blobs {
             if !self.blobs.release(blob, 1) {
-                tracing::error!("{blob:?} in {} is released and was not there", self.blobs.dir());
+                tracing::error!("released {blob:?} in {}, which does not exist", self.blobs.dir());
             }
         }
     }

@@ -89,9 +89,9 @@ pub fn reload(management: &Management, _: &Request) -> Told {
 pub fn reload_certificates(tls: &tls::Context) -> Result<(), tls::Error> {
     let reloaded = tls.reload();
     match &reloaded {
-        Ok(()) => tracing::info!("TLS: new certificates are in use for new connections"),
+        Ok(()) => tracing::info!("TLS: reloaded certificates, for new connections"),
         Err(error) => {
-            tracing::warn!("TLS: the certificates in use stay, new ones are no good: {error}")
+            tracing::warn!("TLS: cannot reload certificates, the current ones stay in use: {error}")
         }
     }
     reloaded

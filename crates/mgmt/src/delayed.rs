@@ -101,8 +101,11 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
     let mut n = 0;
     while let Some(from) = place {
         if let Some(why) = request.course.end() {
-            tracing::warn!("{n} delayed messages of {kind} '{name}' are rescheduled: {why}");
-            return Err(ApiError::new(Kind::Ended, format!("{n} messages are rescheduled: {why}")));
+            tracing::warn!("only {n} delayed messages of {kind} '{name}' were rescheduled: {why}");
+            return Err(ApiError::new(
+                Kind::Ended,
+                format!("only {n} messages were rescheduled: {why}"),
+            ));
         }
         let (broker, queue_of) = (Arc::clone(&management.broker), queue.clone());
         let filter = Arc::clone(&filter);

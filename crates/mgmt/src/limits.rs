@@ -116,7 +116,7 @@ impl ResourceLimits {
     fn set(&self, limit: &AtomicU64, request: &Request, what: &str) -> Result<(), ApiError> {
         let bytes = Threshold::of(request)?.bytes(self.memory_bytes);
         limit.store(bytes, Ordering::Relaxed);
-        tracing::info!("management: publishers wait with {what} {bytes} bytes");
+        tracing::info!("management: publishers are blocked with {what} {bytes} bytes");
         Ok(())
     }
 }

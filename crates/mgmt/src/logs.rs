@@ -106,15 +106,17 @@ pub(crate) fn last<T: Clone>(
 pub fn set_level(management: &Management, request: &Request) -> Told {
     let level = request.text("level")?;
     if management.log.set_level(level) {
-        tracing::info!("management: the log's level is {level} from now on");
+        tracing::info!("management: set the log level to {level}");
         return Ok(Value::Null);
     }
-    Err(ApiError::new(Kind::Invalid, format!("there is no level {level}")))
+    Err(ApiError::new(Kind::Invalid, format!("unknown log level '{level}'")))
 }
 
 /// Opens the log anew.
 pub fn reopen(management: &Management, _: &Request) -> Told {
-    management.log.reopen().map(|()| Value::Null).map_err(|error| {
-        ApiError::new(Kind::Invalid, format!("the log cannot be opened again: {error}"))
-    })
+    management
+        .log
+        .reopen()
+        .map(|()| Value::Null)
+        .map_err(|error| ApiError::new(Kind::Invalid, format!("cannot reopen the log: {error}")))
 }

@@ -54,7 +54,7 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     if !is_out_of_something {
-                        tracing::warn!("cannot accept connections for now: {error}");
+                        tracing::warn!("cannot accept connections: {error}");
                     }
                     is_out_of_something = true;
                     self.timers.sleep(ACCEPT_PAUSE).await;
@@ -69,16 +69,16 @@ impl Server {
         (address, backlog, service): (SocketAddr, u32, Service),
         suspended: &mut watch::Receiver<bool>,
     ) -> Listener {
-        tracing::info!("nobody can connect to {address} until listeners are resumed");
+        tracing::info!("suspended the listener on {address}");
         loop {
             until(suspended, false).await;
             match Listener::bind(ListenAddress::One(address), backlog, service.clone()) {
                 Ok(listener) => {
-                    tracing::info!("clients can connect to {address} again");
+                    tracing::info!("resumed the listener on {address}");
                     return listener;
                 }
                 Err(error) => {
-                    tracing::warn!("cannot listen on {address} again: {error}");
+                    tracing::warn!("cannot resume the listener on {address}: {error}");
                     self.timers.sleep(BIND_PAUSE).await;
                 }
             }
@@ -87,14 +87,14 @@ impl Server {
 
     fn begin(self: &Arc<Self>, mut socket: TcpStream, peer: SocketAddr, service: &Service) {
         if !self.settings.admission.descriptors.admits(&socket) {
-            tracing::debug!("refusing the connection of {peer}: no file descriptors are left");
+            tracing::debug!("refusing the connection from {peer}: out of file descriptors");
             return;
         }
         let prepared = self.settings.apply(&socket);
         let local = match prepared.and_then(|()| socket.local_addr()) {
             Ok(local) => local,
             Err(error) => {
-                tracing::debug!("the connection of {peer} is gone already: {error}");
+                tracing::debug!("the connection from {peer} was closed by the peer: {error}");
                 return;
             }
         };

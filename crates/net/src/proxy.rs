@@ -68,7 +68,9 @@ pub(crate) async fn name_of(
         Ok((Forwarded::Local, _)) => (Name::new(peer, local), None),
         Ok((Forwarded::Unknown, agreed)) => (Name::new(peer, local).of_unknown_client(), agreed),
         Err(reason) => {
-            tracing::debug!("closing the connection of {peer}: no PROXY protocol header: {reason}");
+            tracing::debug!(
+                "closing the connection from {peer}: no PROXY protocol header: {reason}"
+            );
             return None;
         }
     };

@@ -153,7 +153,7 @@ impl Server {
         let mut n_tasks = self.n_tasks.subscribe();
         let ended = n_tasks.wait_for(|n| *n == 0);
         if self.timers.timeout(at_most, ended).await.is_err() {
-            tracing::warn!("{} connections did not end in time", self.n_connections());
+            tracing::warn!("{} connections did not close in time", self.n_connections());
         }
     }
 }

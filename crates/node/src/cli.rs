@@ -51,14 +51,14 @@ pub(crate) enum ToolKind {
 
 /// The first steps, below the help.
 const HOW_TO_START: &str = "\
-To start a broker:         leveret server
-To see whether it can run: leveret doctor
-To manage it:              leveret ctl status
+Start a broker:        leveret server
+Diagnose this machine: leveret doctor
+Manage a running node: leveret ctl status
 
-It keeps its data in --data-dir or LEVERET_DATA_DIR; by default in /var/lib/leveret for root and
-services, else in $XDG_DATA_HOME/leveret or ~/.local/share/leveret.";
+Data directory: --data-dir or LEVERET_DATA_DIR; by default /var/lib/leveret for root and services,
+otherwise $XDG_DATA_HOME/leveret or ~/.local/share/leveret.";
 
-/// A message broker that RabbitMQ clients use unchanged.
+/// A message broker for RabbitMQ's clients.
 #[derive(Debug, Parser)]
 #[command(name = "leveret", version, arg_required_else_help = true, after_help = HOW_TO_START)]
 struct Cli {
@@ -70,22 +70,22 @@ struct Cli {
 enum Command {
     /// Run a node.
     Server(ServerArgs),
-    /// Look at what keeps a node from running well here, and say what mends it.
+    /// Diagnose this machine and suggest fixes.
     Doctor(ServerArgs),
-    /// Make a data directory usable again that a node refuses: keep what can be read, and the originals.
+    /// Repair a damaged data directory: recover readable data and keep the originals.
     Repair(RepairArgs),
-    /// Ask a running node, or tell it what to do; also under the name rabbitmqctl.
+    /// Manage a running node (also installed as rabbitmqctl).
     #[command(disable_help_flag = true)]
     Ctl(ToolArgs),
-    /// Put load on a broker and measure it.
+    /// Generate load and measure a broker.
     #[command(disable_help_flag = true)]
     Perf(ToolArgs),
-    /// Run the named measurements.
+    /// Run benchmark scenarios.
     #[command(disable_help_flag = true)]
     Bench(ToolArgs),
-    /// Print the completions for a shell.
+    /// Print shell completions.
     Completions { shell: Shell },
-    /// Write the manual's pages into a directory.
+    /// Write man pages into a directory.
     #[command(hide = true)]
     Manual { dir: PathBuf },
 }
@@ -93,10 +93,10 @@ enum Command {
 /// The arguments of `leveret repair`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RepairArgs {
-    /// The data directory (or LEVERET_DATA_DIR); no node may run on it.
+    /// Data directory (or LEVERET_DATA_DIR) of a stopped node.
     #[arg(long, value_name = "DIR", default_value_os_t = default_data_dir())]
     pub(crate) data_dir: PathBuf,
-    /// Only say what is damaged and what would be lost.
+    /// List damage and losses without changing anything.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -110,19 +110,19 @@ struct ToolArgs {
 /// Arguments of a node.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerArgs {
-    /// Configuration in the rabbitmq.conf format; a directory stands for the *.conf files in it.
+    /// Configuration file in rabbitmq.conf format, or a directory of *.conf files.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
-    /// Where everything the node keeps is stored (or LEVERET_DATA_DIR); made if absent.
+    /// Data directory (or LEVERET_DATA_DIR), created if missing.
     #[arg(long, value_name = "DIR", default_value_os_t = default_data_dir())]
     pub(crate) data_dir: PathBuf,
-    /// One setting, over those of the files.
+    /// Setting that overrides the configuration files (repeatable).
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Say what is wrong with the configuration, all at once, and stop; 78 if something is.
+    /// Validate the configuration and exit (78 on errors).
     #[arg(long)]
     pub(crate) check_config: bool,
-    /// List the configuration keys and stop.
+    /// List the configuration keys and exit.
     #[arg(
         long,
         value_name = "FORMAT",

@@ -69,7 +69,7 @@ fn look(args: &ServerArgs) -> Vec<Finding> {
 }
 
 fn configuration(checked: &Checked) -> Vec<Finding> {
-    let edit = "edit it there; leveret server --check-config";
+    let edit = "edit the configuration, then run leveret server --check-config";
     let errors = checked.errors.iter();
     let mut findings: Vec<Finding> =
         errors.map(|error| Finding::problem(crate::error_line(error), edit)).collect();

@@ -62,7 +62,7 @@ impl Notify {
         if let Some((socket, address)) = &self.socket
             && let Err(error) = socket.send_to_addr(lines.as_bytes(), address)
         {
-            tracing::debug!("the service manager cannot be told: {error}");
+            tracing::debug!("cannot notify the service manager: {error}");
         }
     }
 }

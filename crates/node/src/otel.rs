@@ -138,10 +138,12 @@ impl Exporter {
         let address = &self.endpoint.authority;
         match &sent {
             Ok(()) if self.is_failing => {
-                tracing::info!("the collector at {address} takes {signal} again")
+                tracing::info!("the OpenTelemetry collector at {address} accepts {signal} again")
             }
             Err(error) if !self.is_failing => {
-                tracing::warn!("the collector at {address} does not take {signal}: {error}");
+                tracing::warn!(
+                    "the OpenTelemetry collector at {address} does not accept {signal}: {error}"
+                );
             }
             Ok(()) | Err(_) => {}
         }

@@ -24,7 +24,7 @@ const ASIDE_PREFIX: &str = "damaged-";
 pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let dir = &args.data_dir;
     let is_ours = dir.join(FORMAT_FILE).is_file();
-    anyhow::ensure!(is_ours, "there is no data directory of Leveret in {}", dir.display());
+    anyhow::ensure!(is_ours, "{} is not a Leveret data directory", dir.display());
     let disk = RealDisk::new(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let data_dir = DataDir::open(Arc::new(disk))?;
     refuse_half_exchanged(dir)?;
@@ -32,35 +32,35 @@ pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> anyhow::Result<()> 
     let found = repair(&disk, None)?;
     match &found.refusal {
         Some(refusal) => {
-            writeln!(out, "a node does not start on {}: {refusal}", dir.display())?;
+            writeln!(out, "a node cannot start on {}: {refusal}", dir.display())?;
         }
         None if found.closed_streams > 0 => {
             let n = found.closed_streams;
-            writeln!(out, "a node starts on {}, and keeps {n} streams closed", dir.display())?;
+            writeln!(out, "a node can start on {}, with {n} streams closed", dir.display())?;
         }
         None => {
-            return Ok(writeln!(out, "nothing is damaged: a node starts on {}", dir.display())?);
+            return Ok(writeln!(out, "no damage: a node can start on {}", dir.display())?);
         }
     }
     tell(&found, out)?;
     if args.dry_run {
-        return Ok(writeln!(out, "nothing was changed: this was a dry run")?);
+        return Ok(writeln!(out, "dry run: nothing was changed")?);
     }
     let aside = place_aside(dir)?;
     let anew = aside.join(ANEW);
-    let written = RealDisk::new(&anew).context("cannot make a directory for what is kept")?;
+    let written = RealDisk::new(&anew).context("cannot create a directory for recovered data")?;
     let written: Arc<dyn Disk> = Arc::new(written);
     repair(&disk, Some(Arc::clone(&written)))?;
-    written.sync_all().context("cannot sync what is kept")?;
+    written.sync_all().context("cannot sync recovered data")?;
     data_dir.mark()?;
     exchange(dir, &aside, &found)?;
     disk.sync_all().context("cannot sync the data directory")?;
     let left = repair(&disk, None)?;
     anyhow::ensure!(
         left.refusal.is_none() && left.closed_streams == 0,
-        "what was written does not fit together"
+        "the recovered data is inconsistent"
     );
-    writeln!(out, "repaired; the originals are in {}", aside.display())?;
+    writeln!(out, "repaired; the original files are in {}", aside.display())?;
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn place_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     let name =
         format!("{ASIDE_PREFIX}{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
     let aside = dir.join(name);
-    std::fs::create_dir(&aside).with_context(|| format!("cannot make {}", aside.display()))?;
+    std::fs::create_dir(&aside).with_context(|| format!("cannot create {}", aside.display()))?;
     Ok(aside)
 }
 

@@ -44,7 +44,7 @@ impl ResourceMonitor {
     /// Has the broker told at once when the disk has run out of something.
     pub(crate) fn watch_disk(&self, broker: &Arc<Broker>) {
         if self.disk.is_without() {
-            tracing::warn!("this file system keeps no space back for a full disk");
+            tracing::warn!("cannot reserve disk space on this file system");
         }
         let broker = Arc::downgrade(broker);
         self.disk.watch(move |scarcity| {
@@ -74,7 +74,7 @@ impl ResourceMonitor {
     fn look_at_disk(&self, broker: &Broker) {
         let limit = self.limits.disk_free_bytes();
         if self.disk.is_used() && self.disk.refill(limit) {
-            tracing::info!("space is kept back for a full disk again");
+            tracing::info!("disk space is reserved again");
         }
         let is_used = self.disk.is_used();
         broker.note_reserve(is_used);
@@ -83,7 +83,7 @@ impl ResourceMonitor {
             if broker.set_alarm(Alarm::Disk, on) {
                 let what = if on { "set" } else { "cleared" };
                 let is = if free < limit { "below" } else { "above" };
-                let kept = if is_used { ", and nothing is kept back" } else { "" };
+                let kept = if is_used { ", reserved space in use" } else { "" };
                 tracing::warn!(
                     "disk resource limit alarm {what}: {free} bytes free, {is} the limit of {limit}{kept}"
                 );
@@ -132,20 +132,20 @@ fn note(broker: &Broker, scarcity: &Scarcity<'_>) {
         Scarcity::NoSpace { file } => {
             broker.note_reserve(true);
             if broker.set_alarm(Alarm::Disk, true) {
-                tracing::warn!("disk resource limit alarm set: no space is left");
+                tracing::warn!("disk resource limit alarm set: disk full");
             }
             tracing::error!(
-                "no space is left for {file}: what was kept back is used now; \
-                 delete or consume messages, or make room on the disk"
+                "disk full while writing {file}: using the reserved space now; \
+                 consume, purge or delete messages, or free disk space"
             );
         }
         Scarcity::NoDescriptors { file, error } => {
             broker.set_alarm(Alarm::Descriptors, true);
-            tracing::error!("{file} cannot be opened, and publishers wait until it can: {error}");
+            tracing::error!("cannot open {file}, publishers are blocked until it opens: {error}");
         }
         Scarcity::Descriptors { waited } => {
             broker.set_alarm(Alarm::Descriptors, false);
-            tracing::warn!("files can be opened again after {} ms", waited.as_millis());
+            tracing::warn!("files can be opened again, after {} ms", waited.as_millis());
         }
     }
 }
@@ -154,7 +154,7 @@ fn note(broker: &Broker, scarcity: &Scarcity<'_>) {
 fn name_the_heaviest(broker: &Broker, on: bool) {
     if on {
         for sentence in broker.figures().heaviest(HEAVIEST_NAMED).sentences() {
-            tracing::warn!("heaviest at the alarm: {sentence}");
+            tracing::warn!("largest user at the alarm: {sentence}");
         }
     }
 }

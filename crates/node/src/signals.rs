@@ -50,8 +50,8 @@ pub(crate) fn handle_others(log: Arc<Log>, manager: Arc<Notify>) -> anyhow::Resu
 /// Opens again what an operator may have replaced: the log file. Certificates belong here too.
 fn reload(log: &Log) {
     match log.reopen() {
-        Ok(()) => tracing::info!("SIGHUP received: the log file is open again"),
-        Err(error) => tracing::error!("SIGHUP received: cannot open the log file again: {error}"),
+        Ok(()) => tracing::info!("SIGHUP received: reopened the log file"),
+        Err(error) => tracing::error!("SIGHUP received: cannot reopen the log file: {error}"),
     }
 }
 

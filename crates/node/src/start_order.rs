@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     }
     meta::Pattern::tell_when_out_of_steps(|pattern| {
         tracing::warn!(
-            "the pattern '{pattern}' takes too many steps for a name, which it does not match"
+            "pattern '{pattern}' exceeds the step limit for a name, so it does not match"
         );
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -337,8 +337,8 @@ fn listen(
         match Listener::bind(STREAM_ADDRESS, listeners.backlog, stream) {
             Ok(listener) => bound.push(listener),
             Err(error) => tracing::warn!(
-                "no listener of the stream protocol: cannot listen on {STREAM_ADDRESS}: {error}; \
-                 `stream.listeners.tcp` says where else, or `none`"
+                "stream protocol is off: cannot listen on {STREAM_ADDRESS}: {error}; \
+                 set `stream.listeners.tcp` to another address or `none`"
             ),
         }
     }
@@ -372,8 +372,8 @@ fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     for (path, certificate) in &context.current().certificates {
         if certificate.version == 1 {
             tracing::warn!(
-                "`{}.certfile` {}: the certificate is of X.509 version 1, which some clients do not accept; \
-                 'openssl x509 -req ... -extfile FILE' makes one of version 3 with a file of extensions",
+                "`{}.certfile` {}: X.509 version 1 certificate, which some clients reject; \
+                 'openssl x509 -req ... -extfile FILE' creates one of version 3 with extensions",
                 options.key,
                 path.display()
             );

@@ -248,7 +248,7 @@ impl Consumer {
     /// The stream cannot be read any further: its client loses the consumer, and finds out by that.
     fn fail(&self, state: &mut State, error: &str) -> Option<Waker> {
         state.has_ended = true;
-        tracing::error!("a consumer of {} ends: {error}", self.stream.def().resource());
+        tracing::error!("cancelling a consumer of {}: {error}", self.stream.def().resource());
         self.cancelled()
     }
 }

@@ -18,7 +18,7 @@ impl StreamDamage<'_> {
         if let Some(Lack { what, n_messages }) = &recovered.lost {
             self.count_lost(*n_messages);
             let resource = self.0.def().resource();
-            tracing::error!("{resource}: {n_messages} messages are lost, as was accepted: {what}");
+            tracing::error!("{resource}: {n_messages} messages are lost, as accepted: {what}");
         }
     }
 
@@ -37,7 +37,7 @@ impl StreamDamage<'_> {
         let resource = self.0.def().resource();
         match offset {
             Some(offset) => tracing::error!(
-                "{resource}: {n_messages} messages from offset {offset} on are lost: {file} is damaged at byte {at}: \
+                "{resource}: {n_messages} messages from offset {offset} are lost: {file} is damaged at byte {at}: \
                  {what}"
             ),
             None => tracing::error!("{resource}: {file} is damaged at byte {at}: {what}"),
@@ -52,15 +52,14 @@ impl StreamDamage<'_> {
         if is_confirmed_by_write && *n_messages > 0 {
             self.count_lost(*n_messages);
             tracing::error!(
-                "{}: {bytes} bytes at the end of {file} cannot be read: cut off. {n_messages} messages in them had been \
-                 written, and may have been confirmed: they are lost",
+                "{}: truncated {bytes} unreadable bytes at the end of {file}: {n_messages} messages are lost, \
+                 which may have been confirmed",
                 self.0.def().resource()
             );
             return;
         }
         tracing::warn!(
-            "{bytes} bytes at the end of {file} were never finished: cut off. Nothing is known to have been confirmed \
-             in them"
+            "truncated {bytes} bytes of an incomplete write at the end of {file}; it was not confirmed"
         );
     }
 

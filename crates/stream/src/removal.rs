@@ -34,7 +34,7 @@ pub fn end_writing(stream: &Stream) -> bool {
         return stream.n_committed.load(Ordering::Acquire) == u64::MAX;
     };
     if let Err(error) = log.checkpoint() {
-        tracing::warn!("the last of a deleted stream is not synced: {error}");
+        tracing::warn!("cannot sync a deleted stream: {error}");
     }
     true
 }

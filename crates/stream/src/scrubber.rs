@@ -89,7 +89,7 @@ impl Scrubber {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::error!("{} cannot be verified: {error}", stream.def().resource());
+                    tracing::error!("cannot verify {}: {error}", stream.def().resource());
                 }
             }
             if let Some(table) = services.files.table() {

@@ -112,7 +112,7 @@ impl StreamService {
     ) -> Result<Arc<Stream>, ChunkLogError> {
         let made = Stream::open(Arc::clone(def), settings, Arc::clone(&self.services));
         made.map(|(stream, _)| stream).inspect_err(|error| {
-            tracing::error!("{} cannot be made: {error}", def.resource());
+            tracing::error!("cannot create {}: {error}", def.resource());
             self.services.remove_files(def.id.0);
         })
     }
@@ -139,8 +139,8 @@ impl StreamService {
             Err(ChunkLogError::Lost(lack)) => {
                 let (resource, what, n) = (def.resource(), &lack.what, lack.n_messages);
                 tracing::error!(
-                    "{resource} is closed: {what}: up to {n} messages are lost; bring the files back, or accept \
-                     the loss with 'leveret ctl accept_stream_loss', with 'leveret repair', or by deleting it"
+                    "{resource} is closed: {what}: up to {n} messages are lost; restore the files, or accept \
+                     the loss with 'leveret ctl accept_stream_loss' or 'leveret repair', or delete the stream"
                 );
                 let services = Arc::clone(&self.services);
                 Ok(Stream::closed(Arc::clone(def), settings, services, lack))
@@ -148,13 +148,13 @@ impl StreamService {
             Err(error) if error.is_corrupt() => {
                 let (resource, services) = (def.resource(), Arc::clone(&self.services));
                 tracing::error!(
-                    "{resource} is closed: {error}; delete it, or bring its files back"
+                    "{resource} is closed: {error}; delete the stream, or restore its files"
                 );
                 let lack = Lack { what: error.to_string(), n_messages: 0 };
                 Ok(Stream::closed(Arc::clone(def), settings, services, lack))
             }
             Err(error) => {
-                tracing::error!("{} cannot be opened: {error}", def.resource());
+                tracing::error!("cannot open {}: {error}", def.resource());
                 Err(error)
             }
         }
@@ -195,7 +195,7 @@ impl StreamService {
         if let Some(table) = self.services.files.table()
             && let Err(error) = table.retain(|id| known.contains(&id))
         {
-            tracing::error!("deleted streams are not forgotten: {error}");
+            tracing::error!("cannot remove deleted streams: {error}");
         }
         let gone = dirs.iter().filter_map(|dir| dir.parse().ok()).filter(|id| !known.contains(id));
         gone.for_each(|id| self.services.remove_files(id));

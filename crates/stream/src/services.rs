@@ -211,7 +211,7 @@ impl StreamServices {
 
     pub(crate) fn remove_files(&self, id: u64) {
         if let Err(error) = chunk_log::delete_log(&self.files, id) {
-            tracing::error!("files of deleted stream {id} stay: {error}");
+            tracing::error!("cannot delete the files of deleted stream {id}: {error}");
         }
     }
 

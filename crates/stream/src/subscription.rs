@@ -110,7 +110,7 @@ impl Stream {
         let reader = match seat {
             Some(_) => None,
             None => Some(self.reader_at(offset, selection).map_err(|error| {
-                tracing::error!("{} cannot be read: {error}", self.def().resource());
+                tracing::error!("cannot read {}: {error}", self.def().resource());
                 StreamRefusal::InternalError
             })?),
         };
@@ -382,7 +382,7 @@ impl Subscription {
     fn fail(&self, state: &mut State, damaged: &str) -> Option<Waker> {
         state.has_ended = true;
         let name = &self.stream.def().name;
-        tracing::error!("a consumer of {} ends: {}", self.stream.def().resource(), damaged);
+        tracing::error!("cancelling a consumer of {}: {}", self.stream.def().resource(), damaged);
         let (stream, links) = (&**name, &[self.link()]);
         self.tell(Event::Stream(StreamEvent::StreamGone { stream, links }))
     }

@@ -37,7 +37,7 @@ impl Subscription {
         let joined = state.groups.join((&group.name, group.partition), me, asking);
         let change = joined.map_err(|why| {
             let (stream, name) = (self.stream.def().resource(), &group.name);
-            tracing::warn!("a consumer is not added to group '{name}' of {stream}: {why}");
+            tracing::warn!("cannot add a consumer to group '{name}' of {stream}: {why}");
             StreamRefusal::PreconditionFailed
         })?;
         told();

@@ -231,7 +231,7 @@ impl Writing<'_> {
             return;
         }
         drop(writer);
-        tracing::error!("{} cannot be written: {error}", self.0.def().resource());
+        tracing::error!("cannot write {}: {error}", self.0.def().resource());
         self.0.services.failure.note(error);
     }
 

@@ -288,7 +288,7 @@ impl Changes<'_> {
         for command in self.0.start.options.vhost_defaults.commands(&self.0.view().meta, vhost) {
             if let Err(error) = self.apply(&command) {
                 tracing::warn!(
-                    "what the virtual host '{vhost}' is to have from the start: {error}"
+                    "cannot apply the defaults of new virtual hosts to '{vhost}': {error}"
                 );
             }
         }
@@ -311,7 +311,7 @@ impl Changes<'_> {
         if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
             let queue = exchange.delayed_queue.clone();
             if let Err(error) = self.apply(&declaration_of(vhost, queue, def)) {
-                tracing::warn!("the queue of a delaying exchange: {error}");
+                tracing::warn!("cannot declare the queue of a delayed exchange: {error}");
             }
         }
     }
@@ -333,7 +333,7 @@ impl Changes<'_> {
         match self.apply_durably(&command, BY_ITSELF).await {
             Ok(done) => done != Done::Nothing,
             Err(error) => {
-                tracing::debug!("not deleted: {error:?}");
+                tracing::debug!("cannot delete an object: {error:?}");
                 false
             }
         }

@@ -65,8 +65,8 @@ impl ControlPlane {
             if let [first, ..] = refused.as_slice() {
                 let (Resharding { exchange, vhost, .. }, n) = (change, refused.len());
                 tracing::warn!(
-                    "exchange '{exchange}' in vhost '{vhost}' lacks shards or their bindings: {n} times \
-                     refused, first: {first}"
+                    "exchange '{exchange}' in vhost '{vhost}' lacks shards or bindings: {n} declarations \
+                     were refused, the first: {first}"
                 );
             }
         }

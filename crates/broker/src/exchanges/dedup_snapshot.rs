@@ -66,7 +66,7 @@ impl Exchanges {
     pub(crate) fn restore_seen(&self, disk: &dyn Disk) -> Result<(), LogError> {
         let Some(bytes) = log::read_snapshot(disk, SEEN_FILE)? else { return Ok(()) };
         if read_seen(&mut Reader::new(&bytes), &self.now()).is_err() {
-            tracing::error!("{SEEN_FILE} cannot be read: messages seen before are not known");
+            tracing::error!("cannot read {SEEN_FILE}: deduplication state of exchanges is lost");
         }
         Ok(())
     }

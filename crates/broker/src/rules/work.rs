@@ -36,7 +36,7 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
             if queue.on_time(scale) == AfterDetach::DeleteQueue {
                 let gone = broker.changes().apply(&Command::DeleteQueueById { id: queue.def().id });
                 if let Err(error) = gone {
-                    tracing::debug!("an unused queue is not deleted: {error}");
+                    tracing::debug!("cannot delete an unused queue: {error}");
                 }
             }
         }
@@ -120,7 +120,7 @@ fn send_undelivered(broker: &Broker, mut letters: RejectedDeadLetters) {
         Sent::NotYet => {
             tracing::warn!(
                 queue = %letters.from.name,
-                "{} dead letters are dropped: a queue is still being read", turn.len()
+                "{} dead letters are discarded: their queue is still being recovered", turn.len()
             );
             turn.len()
         }

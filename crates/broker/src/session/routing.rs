@@ -232,8 +232,8 @@ fn tell_cut_short(client: &mut Client, id: ChannelId, exchange: &[u8]) {
             connection = %client.access.connection.identity.name,
             channel = id.0,
             exchange = %String::from_utf8_lossy(exchange),
-            "the selectors of bindings, and the lists of hops of federation, take too many steps for a \
-             message: those that were left do not match it (said once for a channel)"
+            "binding selectors and federation hop lists exceed the step limit for a message: the rest do not \
+             match it (logged once per channel)"
         );
     }
 }

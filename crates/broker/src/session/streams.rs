@@ -96,7 +96,7 @@ impl Streams {
             }
             Err(why) => {
                 let connection = &client.access.connection.identity.name;
-                tracing::warn!(%connection, "a request for a stream that has no answer: {why:?}");
+                tracing::warn!(%connection, "a stream request without a response failed: {why:?}");
                 Ok(Handled::Answered)
             }
         }
@@ -284,7 +284,7 @@ impl Streams {
         let subscription = self.subscriptions.get(&stream::updated_subscription(update));
         if !subscription.is_some_and(|it| block_in_place(|| it.updated(update, offset))) {
             let connection = &requests.client.access.connection.identity.name;
-            tracing::debug!(%connection, "an answer to consumer update {update}, which is not awaited");
+            tracing::debug!(%connection, "unexpected response to consumer update {update}");
         }
     }
 

@@ -68,7 +68,7 @@ impl BringingBack {
             }
             Err(error) => {
                 entry.set_busy(Busy::No);
-                tracing::warn!("messages cannot be brought back: {error}");
+                tracing::warn!("cannot undo: {error}");
                 Err(UndoRefused::NotFound)
             }
         }

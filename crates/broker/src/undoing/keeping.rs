@@ -179,7 +179,7 @@ impl Keeping {
         done.inspect_err(|error| {
             tracing::warn!(
                 queue = %self.queue.def().name, vhost = %self.queue.def().vhost,
-                "not all that is taken away can be brought back: {error}"
+                "undo data is incomplete: {error}"
             );
             self.is_full = true;
         })
@@ -258,7 +258,7 @@ impl Keeping {
             match self.look(&mut portion) {
                 Ok(more) => goes_on = more,
                 Err(reason) => {
-                    tracing::warn!("messages cannot be looked at: {reason}");
+                    tracing::warn!("cannot read messages for undo: {reason}");
                     self.is_full = true;
                     goes_on = false;
                 }

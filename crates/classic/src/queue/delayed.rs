@@ -136,7 +136,7 @@ impl HeldBack<'_> {
         let page = match page {
             Ok(page) => page,
             Err(reason) => {
-                tracing::warn!("messages that are held back cannot be looked at: {reason}");
+                tracing::warn!("cannot read delayed messages: {reason}");
                 return;
             }
         };

@@ -365,7 +365,7 @@ impl Conversion {
             queue = %def.name,
             vhost = %def.vhost,
             position = self.next,
-            "a page of messages is not converted: {why}"
+            "cannot convert a page of messages: {why}"
         );
     }
 }

@@ -44,14 +44,14 @@ impl Loading {
             tracing::warn!(
                 queue = %queue.def().name,
                 vhost = %queue.def().vhost,
-                "a write was cut off, or is damaged, and whether it was ever confirmed is not known: {torn}"
+                "a write is incomplete or damaged, and may have been confirmed: {torn}"
             );
         }
         for damage in &recovered.damage {
             tracing::error!(
                 queue = %queue.def().name,
                 vhost = %queue.def().vhost,
-                "confirmed messages may be lost, or acknowledged ones come again: {damage}"
+                "confirmed messages may be lost, or acknowledged ones redelivered: {damage}"
             );
         }
         let left = found.first().unwrap_or(0)..recovered.next_position;
@@ -101,7 +101,7 @@ impl Loading {
         for (file, n) in std::mem::take(&mut self.bodiless) {
             let file = BlobStore::name_of(self.queue.bodies.blobs.dir(), file);
             let queue = self.queue.def().resource();
-            tracing::error!("{queue}: the bodies of {n} messages are not in {file}");
+            tracing::error!("{queue}: bodies of {n} messages are missing from {file}");
         }
         if self.n_lost > 0 {
             stdx::lock(&storage.losses).n_messages += self.n_lost;

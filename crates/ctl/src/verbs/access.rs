@@ -9,7 +9,7 @@ const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "set_permissions [--vhost <vhost>] <username> <conf> <write> <read>",
-        description: "Says what a user may configure, write and read in a vhost",
+        description: "Sets a user's permissions in a virtual host",
         params: &["user", "configure", "write", "read"],
         vhost: true,
         banner: "Setting permissions for user \"{user}\" in vhost \"{vhost}\" ...",
@@ -18,7 +18,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_permissions_globally <username> <conf> <write> <read>",
-        description: "Says what a user may configure, write and read in every vhost",
+        description: "Sets a user's permissions in all virtual hosts",
         params: &["user", "configure", "write", "read"],
         banner: "Setting permissions for user \"{user}\" in all virtual hosts ...",
         action: Action::Do("PUT /leveret/users/{user}/permissions"),
@@ -26,7 +26,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "clear_permissions [--vhost <vhost>] <username>",
-        description: "Bars a user from a vhost",
+        description: "Revokes a user's permissions in a virtual host",
         params: &["user"],
         vhost: true,
         banner: "Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ...",
@@ -35,7 +35,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_permissions [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists who may do what in a vhost",
+        description: "Lists the permissions in a virtual host",
         vhost: true,
         banner: "Listing permissions for vhost \"{vhost}\" ...",
         action: list("GET /vhosts/{vhost}/permissions", "user, configure, write, read"),
@@ -43,7 +43,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_user_permissions [--no-table-headers] <username>",
-        description: "Lists what a user may do in which vhost",
+        description: "Lists a user's permissions",
         params: &["user"],
         banner: "Listing permissions for user \"{user}\" ...",
         action: list("GET /users/{user}/permissions", "vhost, configure, write, read"),
@@ -51,7 +51,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_topic_permissions [--vhost <vhost>] <username> <exchange> <write> <read>",
-        description: "Says which routing keys of a topic exchange a user may write and read",
+        description: "Sets a user's permissions for routing keys of a topic exchange",
         params: &["user", "exchange", "write", "read"],
         vhost: true,
         banner: "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
@@ -60,7 +60,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "clear_topic_permissions [--vhost <vhost>] <username> [<exchange>]",
-        description: "Removes a user's topic permissions for a vhost or an exchange",
+        description: "Revokes a user's topic permissions in a virtual host or for an exchange",
         params: &["user", "exchange?"],
         vhost: true,
         banner_of: Some(|invocation| {
@@ -81,7 +81,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_topic_permissions [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the topic permissions of a vhost",
+        description: "Lists the topic permissions in a virtual host",
         vhost: true,
         banner: "Listing topic permissions for vhost \"{vhost}\" ...",
         action: list("GET /vhosts/{vhost}/topic-permissions", "user, exchange, write, read"),
@@ -89,7 +89,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_user_topic_permissions [--no-table-headers] <username>",
-        description: "Lists the topic permissions of a user",
+        description: "Lists a user's topic permissions",
         params: &["user"],
         banner: "Listing topic permissions for user \"{user}\" ...",
         // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.

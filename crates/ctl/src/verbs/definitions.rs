@@ -9,7 +9,7 @@ const DEFINITIONS: Verb = Verb { section: Section::Definitions, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "export_definitions <file_path | \"-\"> [--format json] [--vhost <vhost>]",
-        description: "Writes definitions to a file or to standard output",
+        description: "Exports definitions to a file or standard output",
         params: &["file"],
         switches: &[text("format", None), text("vhost", Some('p'))],
         check: Some(document::check_export),
@@ -20,8 +20,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
                 [--strict] [--vhost <vhost>]",
-        description: "Takes definitions from a file or from standard input; with --strict the exit \
-                      code is 1 if anything was left out",
+        description: "Imports definitions from a file or standard input; with --strict, skipped \
+                      definitions make the exit code 1",
         params: &["file?"],
         switches: &[
             text("format", None),

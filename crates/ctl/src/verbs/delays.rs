@@ -10,7 +10,7 @@ const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_delayed_messages [--vhost <vhost>] [--limit <limit>] <exchange>",
-        description: "Lists the messages that an exchange delays, the next one first",
+        description: "Lists an exchange's delayed messages, earliest first",
         params: &["exchange"],
         switches: &[number("limit", None)],
         banner: "Listing messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
@@ -22,7 +22,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "cancel_delayed_message [--vhost <vhost>] <exchange> <id>",
-        description: "Drops a message that an exchange delays, named by its id in the listing",
+        description: "Discards a delayed message of an exchange, by its id",
         params: &["exchange", "id"],
         banner: "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         action: Action::Do("DELETE /leveret/exchanges/{vhost}/{exchange}/delayed/{id}"),
@@ -30,7 +30,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reschedule_delayed_message [--vhost <vhost>] [--delay-ms <ms>] <exchange> <id>",
-        description: "Has a message that an exchange delays go on so long from now; at once without --delay-ms",
+        description: "Sets when an exchange delivers a delayed message: after --delay-ms, or now",
         params: &["exchange", "id"],
         switches: &[number("delay-ms", None)],
         banner: "Rescheduling message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
@@ -39,7 +39,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reschedule_delayed_messages [--vhost <vhost>] [--delay-ms <ms>] --filter <filter> <exchange>",
-        description: "Has the messages that an exchange delays and a filter picks go on so long from now",
+        description: "Sets when an exchange delivers the delayed messages that match a filter: after --delay-ms, or now",
         params: &["exchange"],
         switches: &[number("delay-ms", None), text("filter", None)],
         banner: "Rescheduling messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
@@ -51,7 +51,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reschedule_retry [--vhost <vhost>] [--delay-ms <ms>] <queue> <id>",
-        description: "Has a message that waits in a quorum queue to be tried again, named by its position, go on so long from now; at once without --delay-ms",
+        description: "Sets when a quorum queue retries a message, by its position: after --delay-ms, or now",
         params: &["queue", "id"],
         switches: &[number("delay-ms", None)],
         banner: "Rescheduling message {id} of queue '{queue}' in vhost '{vhost}' ...",
@@ -60,7 +60,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reschedule_retries [--vhost <vhost>] [--delay-ms <ms>] --filter <filter> <queue>",
-        description: "Has the messages that wait in a quorum queue to be tried again and a filter picks go on so long from now",
+        description: "Sets when a quorum queue retries the messages that match a filter: after --delay-ms, or now",
         params: &["queue"],
         switches: &[number("delay-ms", None), text("filter", None)],
         banner: "Rescheduling messages of queue '{queue}' in vhost '{vhost}' ...",

@@ -30,7 +30,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Queues,
         usage: "explain_queue [--vhost <vhost>] [--policies | --operator-policies] <name>",
-        description: "Tells which settings a queue has, from where, or why policies apply or do not",
+        description: "Shows a queue's effective settings and their origins, or which policies match and why",
         params: &["name"],
         switches: &[flag("policies", None), flag("operator-policies", None)],
         banner: "Explaining queue \"{name}\" in vhost \"{vhost}\" ...",
@@ -48,10 +48,10 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Queues,
         usage: "why [--vhost <vhost>] [--consumers] <name>",
-        description: "Tells why messages stay in a queue, or what its consumers hold",
+        description: "Explains why messages wait in a queue, or lists its consumers' unacknowledged messages",
         params: &["name"],
         switches: &[flag("consumers", None)],
-        banner: "Asking why messages stay in queue \"{name}\" in vhost \"{vhost}\" ...",
+        banner: "Explaining why messages wait in queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
             if invocation.flag("consumers") || invocation.format == Format::Json {
                 return Ok(rows(invocation, &told, ("consumers", CONSUMERS)));
@@ -63,7 +63,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "explain_policy [--vhost <vhost>] [--priority <priority>] \
                 [--apply-to <apply-to>] <name> <pattern> <definition>",
-        description: "Tells what a policy would change, and sets none",
+        description: "Shows the changes a policy would make, without setting it",
         banner: "Explaining policy \"{name}\" for vhost \"{vhost}\" ...",
         action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes),
         ..POLICIES
@@ -71,7 +71,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "explain_operator_policy [--vhost <vhost>] [--priority <priority>] \
                 [--apply-to <apply-to>] <name> <pattern> <definition>",
-        description: "Tells what an operator policy would change, and sets none",
+        description: "Shows the changes an operator policy would make, without setting it",
         banner: "Explaining operator policy \"{name}\" for vhost \"{vhost}\" ...",
         action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes),
         ..POLICIES
@@ -80,7 +80,7 @@ pub(super) const VERBS: &[Verb] = &[
         section: Section::Access,
         usage: "explain_permission [--vhost <vhost>] [--kind <queue|exchange>] \
                 [--routing-key <routing-key>] <user> <operation> <name>",
-        description: "Tells whether a user may configure, write or read a name, and by which pattern",
+        description: "Shows whether a user may configure, write or read a name, and the pattern that decides",
         params: &["user", "operation", "name"],
         switches: &[text("kind", None), text("routing-key", None)],
         banner: "Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ...",

@@ -13,7 +13,7 @@ const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "ping",
-        description: "Checks that the node's process answers",
+        description: "Checks that the node's process responds",
         timeout_ms: Some(60_000),
         banner_of: Some(|invocation| {
             format!(
@@ -29,56 +29,56 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "check_running",
-        description: "Checks that the node has started; the exit code tells",
+        description: "Checks that the node has started (exit code)",
         banner: "Checking if RabbitMQ is running on node {node} ...",
         action: Action::Ask(STATE, render::check_running),
         ..HEALTH
     },
     Verb {
         usage: "is_running",
-        description: "Tells whether the node has started",
+        description: "Shows whether the node is running",
         banner: "Asking node {node} for its status ...",
         action: Action::Ask(STATE, render::is_running),
         ..HEALTH
     },
     Verb {
         usage: "is_booting",
-        description: "Tells whether the node is about to start",
+        description: "Shows whether the node is starting",
         banner: "Asking node {node} for its boot status ...",
         action: Action::Ask(STATE, render::is_booting),
         ..HEALTH
     },
     Verb {
         usage: "alarms",
-        description: "Lists the alarms in effect",
+        description: "Lists active alarms",
         banner: "Asking node {node} to report any known resource alarms ...",
         action: Action::Ask("GET /leveret/alarms", render::alarms),
         ..HEALTH
     },
     Verb {
         usage: "check_alarms",
-        description: "Checks that no alarm is in effect; the exit code tells",
+        description: "Checks that no alarm is active in the cluster (exit code)",
         banner: "Asking node {node} to report any local resource alarms ...",
         action: Action::Ask("GET /leveret/alarms", render::check_alarms),
         ..HEALTH
     },
     Verb {
         usage: "check_local_alarms",
-        description: "Checks that no alarm is in effect on the node; the exit code tells",
+        description: "Checks that no alarm is active on the node (exit code)",
         banner: "Asking node {node} to report any local resource alarms ...",
         action: Action::Ask("GET /leveret/alarms", render::check_local_alarms),
         ..HEALTH
     },
     Verb {
         usage: "listeners",
-        description: "Lists what the node listens on",
+        description: "Lists the node's listeners",
         banner: "Asking node {node} to report its protocol listeners ...",
         action: Action::Ask("GET /leveret/listeners", render::listeners),
         ..HEALTH
     },
     Verb {
         usage: "check_port_listener <port>",
-        description: "Checks that the node listens on a port; the exit code tells",
+        description: "Checks that the node listens on a port (exit code)",
         params: &["port"],
         check: Some(|invocation| match invocation.param("port").parse::<u64>() {
             Ok(1..) => Ok(()),
@@ -92,7 +92,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "check_protocol_listener <protocol>",
-        description: "Checks that the node speaks a protocol; the exit code tells",
+        description: "Checks that the node has a listener for a protocol (exit code)",
         params: &["protocol"],
         banner: "Asking node {node} if there's an active listener for protocol {protocol} ...",
         action: Action::Ask("GET /leveret/listeners", render::check_protocol_listener),
@@ -100,7 +100,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "check_port_connectivity [--address <target address>]",
-        description: "Checks that each port the node listens on takes connections",
+        description: "Checks that every listener of the node accepts connections (exit code)",
         switches: &[text("address", Some('a'))],
         timeout_ms: Some(30_000),
         banner_of: Some(|invocation| match invocation.text("address") {
@@ -120,7 +120,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "check_virtual_hosts",
-        description: "Checks that every virtual host works; the exit code tells",
+        description: "Checks that every virtual host is running (exit code)",
         banner: "Checking if all vhosts are running on node {node} ...",
         action: Action::Ask("GET /health/checks/virtual-hosts", render::check_virtual_hosts),
         ..HEALTH
@@ -135,7 +135,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Deprecated,
         usage: "node_health_check",
-        description: "Does nothing; use one of the health checks",
+        description: "No-op; use a health check",
         banner: "This command is DEPRECATED and is a no-op. It will be removed in a future version. \n\
              Use one of the options covered in \
              https://www.rabbitmq.com/monitoring.html#health-checks instead.",

@@ -12,14 +12,14 @@ const JOBS: Verb = Verb { section: Section::Operations, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_jobs",
-        description: "Lists work that goes on after it was asked for, such as messages that are sent on",
+        description: "Lists background jobs, such as moving messages",
         banner: "Listing jobs ...",
         action: list("GET /jobs", "id, user, state, done, total, stayed, error"),
         ..JOBS
     },
     Verb {
         usage: "pause_job <id>",
-        description: "Has a job wait",
+        description: "Pauses a job",
         params: &["id"],
         banner: "Pausing job {id} ...",
         action: Action::Offline(|invocation| steer(invocation, "paused")),
@@ -27,7 +27,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "resume_job <id>",
-        description: "Has a job that waits go on",
+        description: "Resumes a paused job",
         params: &["id"],
         banner: "Resuming job {id} ...",
         action: Action::Offline(|invocation| steer(invocation, "running")),
@@ -35,9 +35,9 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "cancel_job <id>",
-        description: "Ends a job; what it has done stays so",
+        description: "Cancels a job, without reverting its finished part",
         params: &["id"],
-        banner: "Ending job {id} ...",
+        banner: "Cancelling job {id} ...",
         action: Action::Do("DELETE /jobs/{id}"),
         ..JOBS
     },

@@ -45,14 +45,14 @@ const BINDING: &str = "\
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "top [--once] [--interval <seconds>] [--rows <rows>]",
-        description: "Shows the busiest queues and connections, and who is blocked by what",
+        description: "Shows the busiest queues and connections, and blocked publishers",
         switches: &[flag("once", None), number("interval", Some('i')), number("rows", None)],
         action: Action::Follow(top::top),
         ..MONITORING
     },
     Verb {
         usage: "log_tail [--number|-N <number>]",
-        description: "Shows the last lines of the node's log: 50, unless another number is given",
+        description: "Shows the last lines of the node's log (50 by default)",
         switches: &[number("number", Some('N'))],
         banner_of: Some(|invocation| {
             let (number, node) = (recent::n_lines(invocation), invocation.node());
@@ -63,7 +63,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "log_tail_stream [--duration|-d <seconds>]",
-        description: "Shows lines of the node's log as they come",
+        description: "Follows the node's log",
         switches: &[number("duration", Some('d'))],
         banner: "Streaming logs from node {node} ...",
         action: Action::Follow(recent::log_tail_stream),
@@ -71,7 +71,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "consume_event_stream [--duration|-d <seconds>] [--pattern <pattern>]",
-        description: "Shows the node's events as they come, a JSON object a line",
+        description: "Follows the node's events, one JSON object per line",
         switches: &[number("duration", Some('d')), text("pattern", None)],
         action: Action::Follow(recent::event_stream),
         ..MONITORING
@@ -79,7 +79,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
                 [--no-table-headers] [<column>, ...]",
-        description: "Lists the queues of a vhost",
+        description: "Lists the queues of a virtual host",
         switches: &[flag("online", None), flag("offline", None), flag("local", None)],
         vhost: true,
         timeout_ms: Some(60_000),
@@ -96,7 +96,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list_unresponsive_queues [--local] [--queue-timeout <seconds>] [<column> ...] \
                 [--no-table-headers]",
-        description: "Lists nothing: a queue answers as long as its node does",
+        description: "Lists nothing: queues respond whenever the node does",
         switches: &[flag("local", None), number("queue-timeout", None)],
         vhost: true,
         banner: "Listing unresponsive queues for vhost {vhost} ...",
@@ -105,7 +105,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
-        description: "Lists the exchanges of a vhost",
+        description: "Lists the exchanges of a virtual host",
         vhost: true,
         banner: "Listing exchanges for vhost {vhost} ...",
         action: choice(
@@ -117,7 +117,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",
-        description: "Lists the bindings of a vhost",
+        description: "Lists the bindings of a virtual host",
         vhost: true,
         banner: "Listing bindings for vhost {vhost}...",
         action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, (BINDING, BINDING)),
@@ -125,7 +125,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_connections [--no-table-headers] [<column> ...]",
-        description: "Lists the clients' connections",
+        description: "Lists client connections",
         banner: "Listing connections ...",
         action: choice(
             "GET /connections?typed=true",
@@ -136,7 +136,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_channels [--no-table-headers] [<column> ...]",
-        description: "Lists the clients' channels",
+        description: "Lists client channels",
         banner: "Listing channels ...",
         action: choice(
             "GET /channels?typed=true",
@@ -147,7 +147,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
-        description: "Lists the consumers of a vhost",
+        description: "Lists the consumers of a virtual host",
         vhost: true,
         banner: "Listing consumers in vhost {vhost} ...",
         action: choice(

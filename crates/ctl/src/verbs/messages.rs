@@ -31,7 +31,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "browse_messages [--vhost <vhost>] [--from <head | tail | position:N | before:N | timestamp:MS>] \
                 [--limit <limit>] [--which <ready | unacked | delayed | all>] [--filter <filter>] \
                 [--headers-only] [--payload-bytes <bytes>] <queue>",
-        description: "Shows a page of the messages of a queue or stream, as lines of JSON; nothing changes",
+        description: "Browses messages of a queue or stream without consuming them, one JSON object per line",
         params: &["queue"],
         switches: &[FROM, LIMIT, WHICH, FILTER, HEADERS_ONLY, PAYLOAD_BYTES],
         action: Action::Ask("POST /queues/{vhost}/{queue}/browse", page),
@@ -41,7 +41,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "search_messages [--vhost <vhost>] --filter <filter> [--from <from>] [--limit <limit>] \
                 [--which <which>] [--scan-max <messages>] [--timeout-ms <ms>] [--headers-only] \
                 [--payload-bytes <bytes>] <queue>",
-        description: "Looks through a queue or stream, and shows messages as they are found",
+        description: "Searches a queue or stream, and shows matches as they are found",
         params: &["queue"],
         switches: &[
             FILTER,
@@ -61,7 +61,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "tail_messages [--vhost <vhost>] [--filter <filter>] [--limit <limit>] [--headers-only] \
                 [--payload-bytes <bytes>] <queue>",
-        description: "Shows messages as they come to a queue or stream",
+        description: "Follows the messages that arrive in a queue or stream",
         params: &["queue"],
         switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
         action: Action::Follow(|invocation, output| {
@@ -72,7 +72,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "tail_exchange [--vhost <vhost>] [--filter <filter>] [--limit <limit>] [--headers-only] \
                 [--payload-bytes <bytes>] <exchange>",
-        description: "Shows messages as they are published to an exchange",
+        description: "Follows the messages that are published to an exchange",
         params: &["exchange"],
         switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
         action: Action::Follow(|invocation, output| {
@@ -83,7 +83,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "export_messages [--vhost <vhost>] [--filter <filter>] [--from <from>] [--limit <limit>] \
                 [--which <which>] <queue>",
-        description: "Writes the messages of a queue or stream in NDJSON, as import_messages takes them",
+        description: "Exports the messages of a queue or stream as NDJSON, for import_messages",
         params: &["queue"],
         switches: &[FILTER, FROM, LIMIT, WHICH],
         action: Action::Follow(export),
@@ -92,7 +92,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "remove_messages [--vhost <vhost>] <--filter <filter> | --positions <n,n,...> | --all> \
                 [--limit <limit>] <--dry-run | --expected <messages>> <queue>",
-        description: "Removes messages of a queue, if no more match than are expected",
+        description: "Removes messages from a queue, if at most the expected number match",
         params: &["queue"],
         switches: &[
             FILTER,
@@ -111,7 +111,7 @@ pub(super) const VERBS: &[Verb] = &[
                 <--filter <filter> | --positions <n,n,...> | --all> [--limit <limit>] \
                 <--to-origin | --to-queue <queue> | --to-exchange <exchange> --routing-key <routing-key>> \
                 [--to-uri <uri>] [--rate <rate>] [--clear-deaths] [--dry-run] <queue>",
-        description: "Sends messages of a queue on in the user's name, or to the broker of a URI, as a job",
+        description: "Moves messages of a queue to another destination or broker, in a background job",
         params: &["queue"],
         switches: &[
             text("user", None),
@@ -134,7 +134,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "import_messages [--vhost <vhost>] --user <user> <queue> [<file_path> | \"-\"]",
-        description: "Publishes messages in NDJSON to a queue, as the user",
+        description: "Publishes messages from NDJSON to a queue, as the given user",
         params: &["queue", "file?"],
         switches: &[text("user", None)],
         banner: "Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ...",
@@ -143,32 +143,32 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_undo",
-        description: "Lists what was purged, deleted and removed and can be brought back",
-        banner: "Listing what can be undone ...",
+        description: "Lists purges, deletions and removals that can be undone",
+        banner: "Listing undoable operations ...",
         action: list("GET /undo", "id, what, vhost, queue, user, messages, left_out, until, state"),
         ..UNDO
     },
     Verb {
         usage: "undo <id>",
-        description: "Brings back what was purged, deleted or removed, named by its id in the listing",
+        description: "Undoes a purge, deletion or removal, by its id",
         params: &["id"],
-        banner: "Bringing back what has the id {id} ...",
+        banner: "Undoing operation {id} ...",
         action: Action::Ask("POST /undo/{id}", begun),
         ..UNDO
     },
     Verb {
         usage: "forget_undo <id>",
-        description: "Forgets what was purged, deleted or removed: it cannot be brought back",
+        description: "Deletes the undo data of a purge, deletion or removal for good",
         params: &["id"],
-        banner: "Forgetting what has the id {id} ...",
+        banner: "Deleting the undo data of operation {id} ...",
         action: Action::Do("DELETE /undo/{id}"),
         ..UNDO
     },
     Verb {
         usage: "import_messages_to_exchange [--vhost <vhost>] [--routing-key <routing-key>] --user <user> \
                 <exchange> [<file_path> | \"-\"]",
-        description: "Publishes messages in NDJSON to an exchange, as the user; by the routing key of each \
-                      line, or one for all",
+        description: "Publishes messages from NDJSON to an exchange, as the given user, with each line's \
+                      routing key or one for all",
         params: &["exchange", "file?"],
         switches: &[text("user", None), text("routing-key", None)],
         banner: "Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ...",
@@ -225,7 +225,7 @@ fn export(invocation: &Invocation, output: &mut dyn Write) -> Result<(), Failure
 fn select(invocation: &Invocation) -> Result<Value, Invalid> {
     let is_all = invocation.flag("all");
     let invalid = || {
-        let text = "messages are named by one of --filter, --positions and --all";
+        let text = "select messages with exactly one of --filter, --positions and --all";
         Invalid::Other(text.to_owned())
     };
     match (invocation.text("filter"), invocation.text("positions")) {
@@ -252,7 +252,7 @@ fn target(invocation: &Invocation) -> Result<Value, Invalid> {
             ("routing_key".to_owned(), key.into()),
         ]),
         _ => {
-            let text = "messages go to one of --to-origin, --to-queue, and --to-exchange with --routing-key";
+            let text = "set exactly one destination: --to-origin, --to-queue, or --to-exchange with --routing-key";
             return Err(Invalid::Other(text.to_owned()));
         }
     };
@@ -293,7 +293,7 @@ fn redrive(invocation: &Invocation) -> Result<Answer, Failure> {
     let to = [("to", target(invocation).unwrap_or_default())];
     let told = ask(invocation, "POST /queues/{vhost}/{queue}/redrive", &to)?;
     Ok(done(invocation, told, |number| {
-        format!("Job {} sends {} messages on", number("job"), number("total"))
+        format!("Job {} moves {} messages", number("job"), number("total"))
     }))
 }
 
@@ -335,7 +335,7 @@ fn begun(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
         return Ok(Answer::Object(told));
     }
     let (total, job) = (fields::number(&told, "total"), fields::number(&told, "job"));
-    let mut text = format!("{total} messages are brought back by job {job}");
+    let mut text = format!("Job {job} restores {total} messages");
     for reason in fields::texts(&told, "not_bound") {
         text.push_str(&format!("\nNot bound: {reason}"));
     }

@@ -33,7 +33,7 @@ const STORE_STATUS: &str = "\
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "help (<command> | [--list-commands])",
-        description: "Shows how a command is used",
+        description: "Shows the usage of a command",
         params: &["command?"],
         switches: &[flag("list-commands", None)],
         action: Action::Offline(offline::help),
@@ -55,7 +55,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Cluster,
         usage: "await_online_nodes <count>",
-        description: "Waits until that many nodes of the cluster have started",
+        description: "Waits until the given number of cluster nodes have started",
         params: &["count"],
         check: Some(|invocation| match invocation.param("count").parse::<u64>() {
             Ok(1..) => Ok(()),
@@ -70,7 +70,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "wait [<pidfile>] [--pid|-P <pid>]",
-        description: "Waits until the node of a process has started",
+        description: "Waits until the node with a process id or pid file has started",
         params: &["pidfile?"],
         switches: &[number("pid", Some('P'))],
         check: Some(|invocation| {
@@ -88,7 +88,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "stop [--idempotent] [<pidfile>]",
-        description: "Stops the node; with a pid file, waits until its process is gone",
+        description: "Stops the node; with a pid file, waits for its process to exit",
         params: &["pidfile?"],
         switches: &[flag("idempotent", None)],
         banner_of: Some(|invocation| {
@@ -104,7 +104,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "shutdown [--wait]",
-        description: "Stops the node and waits until its process is gone",
+        description: "Stops the node and waits for its process to exit",
         switches: &[flag("wait", None)],
         timeout_ms: Some(120_000),
         action: Action::Offline(offline::shutdown),
@@ -112,21 +112,21 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "start_app",
-        description: "Lets clients connect again after stop_app",
+        description: "Accepts client connections again, after stop_app",
         banner: "Starting node {node} ...",
         action: Action::Do("POST /leveret/listeners"),
         ..NODES
     },
     Verb {
         usage: "stop_app",
-        description: "Closes all connections of clients and lets no more connect; the node's process stays",
+        description: "Closes all client connections and rejects new ones; the node's process stays",
         banner: "Stopping rabbit application on node {node} ...",
         action: Action::Offline(offline::stop_app),
         ..NODES
     },
     Verb {
         usage: "eval <expression>",
-        description: "Answers some expressions of Erlang that tools send; there is no Erlang",
+        description: "Answers the Erlang expressions that common tools send; others fail",
         params: &["expression"],
         action: Action::Offline(eval::eval),
         ..NODES
@@ -134,7 +134,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Monitoring,
         usage: "status [--unit <unit>]",
-        description: "Shows how the node is",
+        description: "Shows the node's status",
         switches: &[text("unit", None), number("timeout", Some('t'))],
         check: Some(is_unit),
         timeout_ms: Some(60_000),
@@ -145,7 +145,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Monitoring,
         usage: "memory_breakdown [--unit <unit>]",
-        description: "Shows what the node's memory is used for, as far as that is known",
+        description: "Shows the node's memory use by category",
         switches: &[text("unit", None), number("timeout", Some('t'))],
         check: Some(is_unit),
         banner: "Reporting memory breakdown on node {node}...",
@@ -155,7 +155,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Monitoring,
         usage: "metadata_store_status",
-        description: "Shows how the store of definitions is: a node is its own leader",
+        description: "Shows the status of the metadata store; a node is its own leader",
         banner: "Status of metadata store on node {node} ...",
         action: table("GET /leveret/metadata-store", STORE_STATUS, Form::Pretty),
         ..VERB
@@ -163,7 +163,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Configuration,
         usage: "os_env",
-        description: "Lists the environment variables that the node was started with; secrets are hidden",
+        description: "Lists the node's environment variables, without secrets",
         banner: "Listing RabbitMQ-specific environment variables defined on node {node}...",
         action: Action::Ask("GET /leveret/os-env", render::os_env),
         ..VERB
@@ -171,7 +171,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Configuration,
         usage: "environment",
-        description: "Shows the settings in effect",
+        description: "Shows the effective configuration",
         banner: "Application environment of node {node} ...",
         action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Term(answer))),
         ..VERB
@@ -179,35 +179,35 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Monitoring,
         usage: "report",
-        description: "Shows everything that helps to find a fault",
+        description: "Shows a full report for troubleshooting",
         banner: "Reporting server status of node {node} ...\n",
         action: Action::Offline(report::report),
         ..VERB
     },
     Verb {
         usage: "autocomplete [<prefix>]",
-        description: "Lists the commands that begin like this",
+        description: "Lists the commands that start with a prefix",
         params: &["prefix?"],
         action: Action::Offline(offline::autocomplete),
         ..HELP
     },
     Verb {
         usage: "force_gc",
-        description: "Does nothing: memory is given back as soon as it is not needed",
+        description: "No-op: memory is freed as soon as it is unused",
         banner: "Will ask all processes on node {node} to schedule a GC run",
         action: Action::Do(STATE),
         ..NODES
     },
     Verb {
         usage: "rotate_logs",
-        description: "Has the node open its log file anew, after it was moved away",
+        description: "Reopens the node's log file, after it was moved",
         action: Action::Do("POST /leveret/log/rotation"),
         ..NODES
     },
     Verb {
         section: Section::Operations,
         usage: "suspend_listeners",
-        description: "Lets no more clients connect; those that are connected stay",
+        description: "Rejects new client connections; existing ones stay",
         banner: "Will suspend client connection listeners on node {node}. \
              The node will no longer accept client connections!",
         action: Action::Do("DELETE /leveret/listeners"),
@@ -216,7 +216,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Operations,
         usage: "resume_listeners",
-        description: "Lets clients connect again after suspend_listeners",
+        description: "Accepts client connections again, after suspend_listeners",
         banner: "Will resume client connection listeners on node {node}. \
              The node will now accept client connections",
         action: Action::Do("POST /leveret/listeners"),
@@ -225,7 +225,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Monitoring,
         usage: "log_location [--all|-a]",
-        description: "Shows where the node logs to",
+        description: "Shows the locations of the node's logs",
         switches: &[flag("all", Some('a'))],
         banner: "Log file location(s) on node {node} ...",
         action: Action::Ask("GET /leveret/status", render::log_location),
@@ -234,7 +234,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::FeatureFlags,
         usage: "list_deprecated_features [--used] [<column> ...]",
-        description: "Lists deprecated features and whether they are permitted",
+        description: "Lists deprecated features and their state",
         switches: &[flag("used", None)],
         banner_of: Some(|invocation| {
             if invocation.flag("used") {
@@ -284,7 +284,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::FeatureFlags,
         usage: "enable_feature_flag [--experimental] <all | feature_flag>",
-        description: "Does nothing: a node has every feature it knows",
+        description: "No-op: all feature flags are always enabled",
         params: &["feature_flag"],
         switches: &[flag("experimental", None), flag("opt-in", None)],
         banner_of: Some(|invocation| match invocation.param("feature_flag") {

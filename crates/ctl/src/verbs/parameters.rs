@@ -45,14 +45,14 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_policies [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the policies of a vhost",
+        description: "Lists the policies of a virtual host",
         banner: "Listing policies for vhost \"{vhost}\" ...",
         action: list("GET /policies/{vhost}", POLICY_COLUMNS),
         ..POLICIES
     },
     Verb {
         usage: "list_policies_that_match [--vhost <vhost>] [--object-type <type>] <object_name>",
-        description: "Lists the policies that match a queue or exchange, the one in force first",
+        description: "Lists the policies that match a queue or exchange, highest priority first",
         params: &["name"],
         switches: &[text("object-type", None)],
         check: Some(|invocation| match invocation.text("object-type") {
@@ -75,7 +75,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "set_operator_policy [--vhost <vhost>] [--priority <priority>] \
                 [--apply-to <apply-to>] <name> <pattern> <definition>",
-        description: "Sets a policy that overrides others",
+        description: "Sets an operator policy, which overrides policies and arguments",
         params: &["name", "pattern", "definition"],
         switches: &[number("priority", None), text("apply-to", None)],
         banner: "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
@@ -93,14 +93,14 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the operator policies of a vhost",
+        description: "Lists the operator policies of a virtual host",
         banner: "Listing operator policy overrides for vhost \"{vhost}\" ...",
         action: list("GET /operator-policies/{vhost}", POLICY_COLUMNS),
         ..POLICIES
     },
     Verb {
         usage: "set_parameter [--vhost <vhost>] <component_name> <name> <value>",
-        description: "Sets a runtime parameter of a vhost",
+        description: "Sets a runtime parameter of a virtual host",
         params: &["component", "name", "value"],
         vhost: true,
         banner: "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
@@ -110,7 +110,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "clear_parameter [--vhost <vhost>] <component_name> <name>",
-        description: "Removes a runtime parameter of a vhost",
+        description: "Removes a runtime parameter of a virtual host",
         params: &["component", "name"],
         vhost: true,
         banner: "Clearing runtime parameter \"{name}\" for component \"{component}\" \
@@ -120,7 +120,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_parameters [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the runtime parameters of a vhost",
+        description: "Lists the runtime parameters of a virtual host",
         vhost: true,
         banner: "Listing runtime parameters for vhost \"{vhost}\" ...",
         action: list("GET /leveret/parameters/{vhost}", "component, name, value:value!"),
@@ -128,7 +128,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_global_parameter <name> <value>",
-        description: "Sets a runtime parameter of the cluster",
+        description: "Sets a global runtime parameter",
         params: &["name", "value"],
         banner: "Setting global runtime parameter \"{name}\" to \"{value}\" ...",
         action: Action::Do("PUT /global-parameters/{name}"),
@@ -136,7 +136,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "clear_global_parameter <name>",
-        description: "Removes a runtime parameter of the cluster",
+        description: "Removes a global runtime parameter",
         params: &["name"],
         banner: "Clearing global runtime parameter \"{name}\" ...",
         action: Action::Do("DELETE /global-parameters/{name}"),
@@ -144,7 +144,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_global_parameters [--no-table-headers]",
-        description: "Lists the runtime parameters of the cluster",
+        description: "Lists global runtime parameters",
         banner: "Listing global runtime parameters ...",
         action: list("GET /global-parameters", "name, value:value!"),
         ..PARAMETERS
@@ -152,7 +152,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Configuration,
         usage: "set_cluster_name <name>",
-        description: "Names the cluster",
+        description: "Sets the cluster's name",
         params: &["name"],
         banner: "Setting cluster name to {name} ...",
         action: Action::Do("PUT /cluster-name"),
@@ -161,7 +161,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         section: Section::Configuration,
         usage: "set_log_level <log_level>",
-        description: "Sets the least level that is logged, until the node restarts",
+        description: "Sets the log level until the node restarts",
         params: &["level"],
         check: Some(|invocation| {
             let level = invocation.param("level");
@@ -181,7 +181,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_vm_memory_high_watermark <fraction> | absolute <value>",
-        description: "Makes publishers wait when more memory is used, until the node restarts",
+        description: "Sets the memory limit above which publishers are blocked, until the node restarts",
         banner_of: Some(|invocation| {
             let (node, limit) = (invocation.node(), invocation.param("limit"));
             match invocation.param("value") {
@@ -193,7 +193,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_disk_free_limit <disk_limit> | mem_relative <fraction>",
-        description: "Makes publishers wait when less disk is free, until the node restarts",
+        description: "Sets the free disk space below which publishers are blocked, until the node restarts",
         banner_of: Some(|invocation| {
             let (node, limit) = (invocation.node(), invocation.param("limit"));
             match invocation.param("value") {

@@ -18,7 +18,7 @@ const CHANGE: Verb = Verb {
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "list [<pattern>] [--verbose] [--minimal] [--enabled] [--implicitly-enabled]",
-        description: "Lists plugins, all of which are part of the node and enabled",
+        description: "Lists plugins; all are built in and enabled",
         params: &["pattern?"],
         switches: &[
             flag("verbose", Some('v')),
@@ -34,25 +34,25 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "enable <plugin> [...] | --all [--offline] [--online]",
-        description: "Does nothing; tells of plugins that are not part of the node, refuses what is none",
+        description: "No-op; warns about plugins that are not built in and rejects unknown names",
         ..CHANGE
     },
     Verb {
         usage: "disable <plugin> [...] | --all [--offline] [--online]",
-        description: "Does nothing: what is part of the node stays enabled",
+        description: "No-op: built-in plugins stay enabled",
         action: Action::Offline(plugins::unchanged),
         ..CHANGE
     },
     Verb {
         usage: "set [<plugin> ...] [--offline] [--online]",
-        description: "Does nothing; tells of plugins that are not part of the node, refuses what is none",
+        description: "No-op; warns about plugins that are not built in and rejects unknown names",
         switches: &[flag("online", None), flag("offline", None)],
         check: None,
         ..CHANGE
     },
     Verb {
         usage: "is_enabled <plugin> [...] [--offline] [--online]",
-        description: "Checks that the node has what these plugins do; the exit code tells",
+        description: "Checks that plugins are built in (exit code)",
         banner_of: Some(plugins::is_enabled_banner),
         action: Action::Offline(plugins::is_enabled),
         ..CHANGE

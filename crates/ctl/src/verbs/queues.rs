@@ -49,7 +49,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "purge_queue [--expected <number>] <queue>",
-        description: "Drops the ready messages of a queue",
+        description: "Discards a queue's ready messages",
         params: &["name"],
         switches: &[number("expected", None)],
         banner: "Purging queue '{name}' in vhost '{vhost}' ...",
@@ -59,7 +59,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "delete_queues [--vhost <vhost>] [--type <type>] [--if-empty|-e] [--if-unused|-u] \
                 [--expected <number>] <pattern>",
-        description: "Deletes the queues whose names match, if they are as many as expected",
+        description: "Deletes the queues that match, if their number is as expected",
         params: &["pattern"],
         switches: &[
             flag("if-empty", Some('e')),
@@ -73,7 +73,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "purge_queues [--vhost <vhost>] [--type <type>] [--expected <number>] <pattern>",
-        description: "Purges the queues whose names match, if they are as many as expected",
+        description: "Purges the queues that match, if their number is as expected",
         params: &["pattern"],
         switches: &[text("type", None), number("expected", None)],
         banner: "Purging queues that match '{pattern}' in vhost '{vhost}' ...",
@@ -82,7 +82,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "close_connections [--by <column>] [--expected <number>] <pattern> <explanation>",
-        description: "Closes the connections that match, if they are as many as expected",
+        description: "Closes the connections that match, if their number is as expected",
         params: &["pattern", "explanation"],
         switches: &[text("by", None), number("expected", None)],
         banner: "Closing connections that match '{pattern}' ...",
@@ -91,7 +91,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "close_connection <connection pid> <explanation>",
-        description: "Closes a connection, named by its pid or its name",
+        description: "Closes a connection, by its pid or name",
         params: &["pid", "explanation"],
         banner: "Closing connection {pid}, reason: {explanation}...",
         action: Action::Do("DELETE /connections/{pid}"),
@@ -99,7 +99,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "cancel_consumer [--vhost <vhost>] [--channel <channel>] <queue> <tag>",
-        description: "Ends the consumers of a queue with a tag, or the one of a channel",
+        description: "Cancels the consumers of a queue with a consumer tag, on all channels or one",
         params: &["queue", "tag"],
         switches: &[text("channel", None)],
         vhost: true,
@@ -110,7 +110,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "close_all_connections [--vhost <vhost> --limit <limit>] [-n <node> --global] \
                 [--per-connection-delay <delay>] <explanation>",
-        description: "Closes the connections to a virtual host or the node",
+        description: "Closes all connections of a virtual host or the node",
         params: &["explanation"],
         switches: &[
             flag("global", None),
@@ -142,7 +142,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "close_all_user_connections <username> <explanation>",
-        description: "Closes the connections of a user",
+        description: "Closes all connections of a user",
         params: &["user", "explanation"],
         banner: "Closing connections of user {user}, reason: {explanation}...",
         action: Action::Do("DELETE /connections/username/{user}"),

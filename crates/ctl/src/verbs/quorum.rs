@@ -56,7 +56,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "peek [--vhost <vhost>] <queue> <position>",
-        description: "Shows the message at a position of a quorum queue, which starts at 1",
+        description: "Shows a quorum queue's message at a position (the first is 1)",
         params: &["name", "position"],
         check: Some(|invocation| match invocation.param("position").parse::<u64>() {
             Ok(1..) => Ok(()),
@@ -70,7 +70,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reclaim_quorum_memory [--vhost <vhost>] <quorum queue>",
-        description: "Writes a quorum queue's state down, so that its log can be let go",
+        description: "Takes a snapshot of a quorum queue, so that its log can be truncated",
         params: &["name"],
         banner: "Will garbage collect quorum queue {name} ...",
         action: Action::Do("POST /leveret/queues/{vhost}/{name}/checkpoint"),
@@ -105,7 +105,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "grow <node> <all | even> [--vhost-pattern <pattern>] \
                 [--queue-pattern <pattern>] [--membership <promotable|voter>]",
-        description: "Adds members on the given node to all matching queues",
+        description: "Adds members on the given node to all matching quorum queues",
         params: &["node", "strategy"],
         switches: GROWTH,
         check: Some(is_growth),
@@ -139,7 +139,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "rebalance <all | quorum | stream> [--vhost-pattern <pattern>] \
                 [--queue-pattern <pattern>]",
-        description: "Spreads the leaders of queues over the nodes, and counts them",
+        description: "Spreads queue leaders evenly over the nodes",
         params: &["type"],
         switches: &[VHOST_PATTERN, QUEUE_PATTERN],
         check: Some(|invocation| match invocation.param("type") {
@@ -154,7 +154,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "force_checkpoint [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
-        description: "Writes the state of all matching quorum queues down",
+        description: "Takes checkpoints of all matching quorum queues",
         switches: &[VHOST_PATTERN, QUEUE_PATTERN, ERRORS_ONLY],
         banner: "Forcing checkpoint for all matching quorum queues...",
         action: table("POST /leveret/queues/checkpoint", "vhost, name, result", Form::Whole),
@@ -162,7 +162,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
-        description: "Passes: no queue gets new members on the node",
+        description: "Always passes: no queue has other replicas",
         banner: "Checking if node {node} runs promotable replicas of any queues ...",
         action: Action::Ask(STATE, |invocation, _| {
             let text =
@@ -174,7 +174,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "check_for_quorum_queues_without_an_elected_leader [--vhost <vhost>] \
                 [--across-all-vhosts] <pattern>",
-        description: "Checks that the matching quorum queues have leaders; the exit code tells",
+        description: "Checks that all matching quorum queues have leaders (exit code)",
         params: &["pattern"],
         switches: &[flag("across-all-vhosts", None)],
         vhost: true,

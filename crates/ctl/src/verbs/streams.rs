@@ -119,7 +119,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "activate_stream_consumer --stream <stream> --reference <reference> \
                 [--vhost <vhost>]",
-        description: "Chooses the active consumer of a group again",
+        description: "Elects the active consumer of a group again",
         switches: &[STREAM, REFERENCE],
         check: NAMES_REFERENCE,
         banner: "Activating a consumer in the group ...",
@@ -173,7 +173,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "coordinator_status",
-        description: "Displays the status of what decides about streams",
+        description: "Displays the status of the stream coordinator",
         vhost: false,
         banner: "Status of stream coordinator ...",
         action: boxed("GET /leveret/stream-coordinator", COORDINATOR),
@@ -181,7 +181,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "restart_stream [--vhost <vhost>] <stream> [--preferred-leader-node <node>]",
-        description: "Restarts a stream: who publishes to it and consumes it looks for it again",
+        description: "Restarts a stream; its publishers and consumers reconnect",
         params: &["name"],
         switches: &[text("preferred-leader-node", None)],
         banner: "Restarting stream {name}...",
@@ -192,15 +192,15 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "accept_stream_loss [--vhost <vhost>] <stream>",
-        description: "Opens a stream that is closed, without what is missing or damaged of it",
+        description: "Opens a stream with missing or damaged data, and gives that data up",
         params: &["name"],
-        banner: "Accepting the loss of what is missing of stream {name} ...",
+        banner: "Accepting the data loss of stream {name} ...",
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/accept-loss", loss_accepted),
         ..STREAMS
     },
     Verb {
         usage: "scrub_stream [--vhost <vhost>] <stream>",
-        description: "Reads all chunks of a stream and compares them with their checksums and index",
+        description: "Verifies all chunks of a stream against their checksums and index",
         params: &["name"],
         banner: "Scrubbing stream {name} ...",
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/scrub", scrubbed),
@@ -208,7 +208,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "stream tail <stream> [--offset <offset>] [--count <count>] [--follow] [--vhost <vhost>]",
-        description: "Prints messages of a stream as lines of JSON",
+        description: "Shows messages of a stream, one JSON object per line",
         params: &["command", "name"],
         switches: &[
             text("offset", Some('o')),

@@ -48,9 +48,8 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reload_certificates",
-        description: "Reads certificates, keys and lists of revoked certificates again; those in use stay if \
-                      something is wrong with the new ones",
-        banner: "Reading the certificates of node {node} again ...",
+        description: "Reloads certificates, keys and revocation lists; on an error, the current ones stay in use",
+        banner: "Reloading the certificates of node {node} ...",
         action: Action::Do("POST /leveret/tls/certificates"),
         ..TLS
     },
@@ -79,15 +78,15 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_tls_failures",
-        description: "Lists how many handshakes of TLS have failed, by reason",
-        banner: "Listing failed handshakes of TLS on node {node} ...",
+        description: "Lists the number of failed TLS handshakes by reason",
+        banner: "Listing failed TLS handshakes on node {node} ...",
         action: list("GET /leveret/tls/failures", "options, reason, count"),
         ..TLS
     },
     Verb {
         section: Section::Access,
         usage: "generate_certificates [--host <host>] [--user <user>] <directory>",
-        description: "Makes an authority, and certificates of a server and a client, for trying TLS out",
+        description: "Creates a test CA with a server and a client certificate",
         switches: &[text("host", None), text("user", None)],
         params: &["directory"],
         action: Action::Offline(generate),

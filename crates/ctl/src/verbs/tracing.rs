@@ -9,14 +9,14 @@ const TRACING: Verb =
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "trace_on [--vhost <vhost>] [--user <user>]",
-        description: "Copies what is published and delivered to the exchange amq.rabbitmq.trace",
+        description: "Copies published and delivered messages to the exchange amq.rabbitmq.trace",
         banner_of: Some(|invocation| told(invocation, "Starting")),
         action: Action::Do("PUT /leveret/vhosts/{vhost}/tracing"),
         ..TRACING
     },
     Verb {
         usage: "trace_off [--vhost <vhost>] [--user <user>]",
-        description: "Ends what trace_on began",
+        description: "Stops tracing, after trace_on",
         banner_of: Some(|invocation| told(invocation, "Stopping")),
         action: Action::Do("DELETE /leveret/vhosts/{vhost}/tracing"),
         ..TRACING

@@ -25,7 +25,7 @@ const OF_CLUSTERS: Verb = Verb {
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "drain",
-        description: "Closes all client connections and lets nobody connect, until revive",
+        description: "Puts the node into maintenance mode: closes client connections and rejects new ones",
         banner: "Will put node {node} into maintenance mode. \
              The node will no longer serve any client traffic!",
         action: Action::Do("PUT /leveret/maintenance"),
@@ -33,7 +33,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "revive",
-        description: "Lets clients connect again after drain",
+        description: "Ends maintenance mode: accepts client connections again",
         banner: "Will put node {node} back into regular operating mode. \
              The node will again serve client traffic and host primary queue replicas.",
         action: Action::Do("DELETE /leveret/maintenance"),
@@ -41,14 +41,14 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "post_upgrade",
-        description: "Does nothing: there are no queues to spread over nodes",
+        description: "No-op: there are no replicas to rebalance",
         banner: "Executing post upgrade tasks...",
         action: Action::Do(STATE),
         ..UPGRADE
     },
     Verb {
         usage: "await_online_quorum_plus_one",
-        description: "Does nothing: no queue has replicas on other nodes",
+        description: "No-op: no queue has other replicas",
         banner_of: Some(|invocation| {
             format!(
                 "Will wait for a quorum + 1 of nodes to be online for all quorum queues and \
@@ -60,12 +60,12 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "await_online_synchronized_mirror",
-        description: "Does nothing: no queue has mirrors on other nodes",
+        description: "No-op: mirrored queues do not exist",
         ..OF_CLUSTERS
     },
     Verb {
         usage: "check_if_node_is_quorum_critical",
-        description: "Passes: no queue has replicas on other nodes",
+        description: "Always passes: no queue has other replicas",
         banner: "Checking if node {node} is critical for quorum of any queues/streams ...",
         action: Action::Ask(STATE, |invocation, _| {
             let only =
@@ -77,7 +77,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "check_if_node_is_mirror_sync_critical",
-        description: "Passes: no queue has mirrors on other nodes",
+        description: "Always passes: mirrored queues do not exist",
         ..OF_CLUSTERS
     },
 ];

@@ -17,7 +17,7 @@ const USERS: Verb = Verb { section: Section::Users, ..VERB };
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "add_user <username> [<password>] [<password_hash> --pre-hashed-password]",
-        description: "Creates a user, who has no permissions yet",
+        description: "Creates a user without permissions",
         params: &["user", "password?"],
         switches: &[flag("pre-hashed-password", None)],
         input: Some(Input::Secret { param: "password", code: code::DATA }),
@@ -33,7 +33,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "delete_user <username>",
-        description: "Removes a user",
+        description: "Deletes a user",
         params: &["user"],
         banner: "Deleting user \"{user}\" ...",
         action: Action::Do("DELETE /users/{user}"),
@@ -48,7 +48,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "change_password <username> <password>",
-        description: "Gives a user another password",
+        description: "Changes a user's password",
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: "Changing password for user \"{user}\" ...",
@@ -57,7 +57,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "clear_password <username>",
-        description: "Takes a user's password away, so that none is accepted",
+        description: "Removes a user's password, which disables password login",
         params: &["user"],
         banner: "Clearing password for user \"{user}\" ...",
         action: Action::Do("DELETE /leveret/users/{user}/password"),
@@ -65,7 +65,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "authenticate_user <username> <password>",
-        description: "Tries a user's password; the exit code tells",
+        description: "Checks a user's password (exit code)",
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: "Authenticating user \"{user}\" ...",
@@ -104,7 +104,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_user_limits <username> <definition>",
-        description: "Limits a user's connections and channels",
+        description: "Sets limits on a user's connections and channels",
         params: &["user", "definition"],
         banner: "Setting user limits to \"{definition}\" for user \"{user}\" ...",
         action: Action::Do("PUT /leveret/users/{user}/limits"),
@@ -125,7 +125,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_user_limits [--user <username>] [--global]",
-        description: "Shows the limits of one user or of all",
+        description: "Lists the limits of one or all users",
         switches: &[flag("global", None), text("user", None)],
         banner_of: Some(|invocation| {
             if invocation.flag("global") {

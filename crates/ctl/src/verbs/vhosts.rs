@@ -28,7 +28,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "delete_vhost <vhost>",
-        description: "Deletes a virtual host and all that is in it",
+        description: "Deletes a virtual host with its queues, exchanges and messages",
         params: &["vhost"],
         banner: "Deleting vhost \"{vhost}\" ...",
         action: Action::Do("DELETE /vhosts/{vhost}"),
@@ -36,7 +36,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "restart_vhost [--vhost <vhost>]",
-        description: "Does nothing: a virtual host is up as long as its node is",
+        description: "No-op: a virtual host runs whenever its node does",
         vhost: true,
         banner: "Trying to restart vhost '{vhost}' on node '{node}' ...",
         action: Action::Say(
@@ -63,7 +63,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "reconcile_vhosts",
-        description: "Does nothing: a virtual host is up as long as its node is",
+        description: "No-op: a virtual host runs whenever its node does",
         banner: "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
         action: Action::Do(STATE),
         ..VHOSTS
@@ -80,7 +80,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "update_vhost_metadata <vhost> [--description=<description>] \
                 [--tags=\"<tag1>,<tag2>,<...>\"] [--default-queue-type=<quorum|classic|stream>] \
                 [--protected-from-deletion=<true|false>]",
-        description: "Changes what is noted about a virtual host",
+        description: "Changes a virtual host's metadata",
         params: &["vhost"],
         switches: &[
             text("description", Some('d')),
@@ -101,7 +101,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "enable_vhost_deletion_protection <vhost>",
-        description: "Keeps a virtual host from being deleted",
+        description: "Protects a virtual host from deletion",
         params: &["vhost"],
         banner: "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
         action: Action::Do("POST /vhosts/{vhost}/deletion/protection"),
@@ -109,7 +109,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "disable_vhost_deletion_protection <vhost>",
-        description: "Lets a virtual host be deleted",
+        description: "Permits the deletion of a virtual host",
         params: &["vhost"],
         banner: "Removing deletion protection from virtual host \"{vhost}\" \
              by updating its metadata...",
@@ -118,7 +118,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "set_vhost_limits [--vhost <vhost>] <definition>",
-        description: "Limits a virtual host's connections and queues",
+        description: "Sets limits on a virtual host's connections and queues",
         params: &["definition"],
         vhost: true,
         banner: "Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ...",
@@ -135,7 +135,7 @@ pub(super) const VERBS: &[Verb] = &[
     },
     Verb {
         usage: "list_vhost_limits [--vhost <vhost>] [--global] [--no-table-headers]",
-        description: "Shows the limits of one virtual host or of all",
+        description: "Lists the limits of one or all virtual hosts",
         switches: &[flag("global", None)],
         vhost: true,
         banner_of: Some(|invocation| {

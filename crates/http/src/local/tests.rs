@@ -634,9 +634,9 @@ async fn the_log_and_the_listeners_do_as_they_are_told() {
     let level = |level: &str| json!({"level": level});
     assert_eq!(node.ok("PUT /leveret/log/level/{level}", level("debug")).await, Value::Null);
     let answer = node.ask("PUT /leveret/log/level/{level}", level("loud")).await;
-    assert!(answer.to_string().contains("there is no level loud"), "{answer}");
+    assert!(answer.to_string().contains("unknown log level 'loud'"), "{answer}");
     let answer = node.ask("POST /leveret/log/rotation", json!({})).await;
-    assert!(answer.to_string().contains("the log cannot be opened again: full"), "{answer}");
+    assert!(answer.to_string().contains("cannot reopen the log: full"), "{answer}");
 
     let mut suspended = node.management.suspended.subscribe();
     assert_ne!(node.ok("GET /leveret/listeners", json!({})).await, json!([]));

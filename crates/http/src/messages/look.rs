@@ -213,7 +213,7 @@ fn from(value: Option<&Value>) -> Result<LookFrom, Refusal> {
 }
 
 fn unreadable(queue: &QueueRef, error: &str) -> Refusal {
-    tracing::error!(queue = %queue.def().name, "messages cannot be looked at: {error}");
+    tracing::error!(queue = %queue.def().name, "cannot read messages: {error}");
     Refusal::internal()
 }
 

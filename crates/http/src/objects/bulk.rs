@@ -95,7 +95,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
 fn note_stopped(call: &Call, stopped: Option<&String>, (n_done, n_matched): (usize, usize)) {
     if let Some(why) = stopped {
         let user = &call.caller.user;
-        tracing::warn!(user, "a bulk action has ended after {n_done} of {n_matched}: {why}");
+        tracing::warn!(user, "a bulk action stopped after {n_done} of {n_matched}: {why}");
     }
 }
 

@@ -118,8 +118,10 @@ pub(crate) async fn take_out(
     call.api.management.broker.operations().durable().await;
     if let Some(why) = call.course.end() {
         let n = taken.n_messages;
-        tracing::warn!(user = call.caller.user, "{n} messages are taken away: {why}");
-        return Err(Refusal::unavailable(format!("{n} messages are taken away: {why}")));
+        tracing::warn!(user = call.caller.user, "{n} messages were removed before the end: {why}");
+        return Err(Refusal::unavailable(format!(
+            "{n} messages were removed before the end: {why}"
+        )));
     }
     Ok(taken)
 }

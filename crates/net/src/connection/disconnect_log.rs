@@ -25,11 +25,11 @@ pub(super) fn log_end(task: &Task, disconnect: Option<&Disconnect>) {
         }
         (Some(Disconnect::Closed(_)), None) => tracing::info!("{}", Closing(task)),
         (Some(_), None) if was_ended => {
-            tracing::debug!(connection = %name, "gone after this node had ended it");
+            tracing::debug!(connection = %name, "closed by the peer after this node's close");
         }
         // Not a word was said: whoever looks only whether the port is open is no failure.
         (Some(Disconnect::Eof), None) if !task.front.has_begun() => {
-            tracing::debug!(connection = %name, "closed before it was open");
+            tracing::debug!(connection = %name, "closed before it was opened");
         }
         (Some(disconnect), None) => log_failure(task, disconnect),
     }

@@ -28,8 +28,8 @@ pub(super) fn descriptors() -> Finding {
     // A node raises the soft limit itself.
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let what = match limit {
-        u64::MAX => "file descriptors: no limit".to_owned(),
-        limit => format!("file descriptors: up to {limit}, one for each connection"),
+        u64::MAX => "file descriptors: unlimited".to_owned(),
+        limit => format!("file descriptors: limit {limit}; each connection needs one"),
     };
     if limit >= DESCRIPTORS_WANTED {
         return Finding::good(what);
@@ -51,16 +51,16 @@ pub(super) fn memory(config: &Config) -> Vec<Finding> {
     let resources = &config.resources;
     let limits = ResourceLimits::new(there, resources.memory_high, resources.disk_free);
     let high = limits.memory_high_bytes();
-    let what = format!("memory: {}, publishers wait above {}", bytes(there), bytes(high));
+    let what = format!("memory: {}, publishers are blocked above {}", bytes(there), bytes(high));
     let mut findings = vec![if high < MEMORY_WANTED_BYTES {
-        Finding::warning(what, "give it more memory, or raise vm_memory_high_watermark")
+        Finding::warning(what, "add memory, or raise vm_memory_high_watermark")
     } else {
         Finding::good(what)
     }];
     let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     if overcommit.is_ok_and(|mode| mode.trim() == "2") {
         findings.push(Finding::warning(
-            "memory: the system does not overcommit, allocations fail before memory is used up",
+            "memory: overcommit is off, so allocations fail before memory is used up",
             "sysctl -w vm.overcommit_memory=0",
         ));
     }
@@ -69,19 +69,19 @@ pub(super) fn memory(config: &Config) -> Vec<Finding> {
 
 pub(super) fn clock(data_dir: &Path) -> Vec<Finding> {
     let now = SystemTime::now();
-    let set = "timedatectl set-ntp true, or set it by hand: date --set";
+    let set = "timedatectl set-ntp true, or set the clock by hand: date --set";
     if now < UNIX_EPOCH + NOT_BEFORE {
-        return vec![Finding::problem("clock: it is set before this program was written", set)];
+        return vec![Finding::problem("clock: set to a date before 2026", set)];
     }
     if newest(&data_dir.join("wal")).is_some_and(|newest| newest > now + CLOCK_TOLERANCE) {
         return vec![Finding::warning(
-            "clock: files of the log are newer than now, so it was set back; messages with a TTL live longer",
+            "clock: log files are newer than the clock, which was set back; messages with a TTL live longer",
             set,
         )];
     }
     let timesync = Path::new(TIMESYNC);
     if timesync.is_dir() && !timesync.join("synchronized").exists() {
-        return vec![Finding::warning("clock: not synchronised since the machine started", set)];
+        return vec![Finding::warning("clock: not synchronized since the machine started", set)];
     }
     vec![Finding::good("clock: plausible")]
 }
@@ -103,7 +103,7 @@ pub(super) fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
         .chain(&config.listeners.stream_ssl)
         .collect();
     if all.is_empty() {
-        return vec![Finding::good("ports: none is configured")];
+        return vec![Finding::good("ports: none configured")];
     }
     all.into_iter().map(|address| port(*address, is_running)).collect()
 }
@@ -121,15 +121,15 @@ fn port(address: ListenAddress, is_running: bool) -> Finding {
     let Err(error) = bound else { return Finding::good(format!("{address}: free")) };
     let in_use = error.kind() == std::io::ErrorKind::AddrInUse;
     if in_use && is_running {
-        return Finding::good(format!("{address}: in use, and a node runs on this data directory"));
+        return Finding::good(format!("{address}: in use by a node on this data directory"));
     }
     let mend = if in_use {
-        format!("see who has it: ss --listening --tcp --processes 'sport = :{number}'")
+        format!("find the process: ss --listening --tcp --processes 'sport = :{number}'")
     } else if error.kind() == std::io::ErrorKind::PermissionDenied {
-        let allow = "sysctl -w net.ipv4.ip_unprivileged_port_start";
-        format!("a port from 1024 on, or as root: {allow}={number}")
+        let allow = "net.ipv4.ip_unprivileged_port_start";
+        format!("use a port from 1024, or as root: sysctl -w {allow}={number}")
     } else {
-        format!("see this machine's addresses: ip address{}", other(address))
+        format!("list this machine's addresses: ip address{}", other(address))
     };
     Finding::problem(format!("{address}: {error}"), mend)
 }

@@ -21,9 +21,9 @@ const SYNC_SLOW: Duration = Duration::from_millis(20);
 
 /// Types of filesystems by their numbers in statfs(2), and what is to be said of them.
 const FILESYSTEMS: &[(i64, &str, &str)] = &[
-    (0x0102_1994, "tmpfs", "all is lost when the machine restarts"),
-    (0x794c_7630, "overlayfs", "a container's own layer: all is lost with the container"),
-    (0x6969, "nfs", "syncs and locks depend on the server"),
+    (0x0102_1994, "tmpfs", "data is lost when the machine restarts"),
+    (0x794c_7630, "overlayfs", "a container's own layer: data is lost with the container"),
+    (0x6969, "nfs", "fsync and locks depend on the NFS server"),
 ];
 
 pub(super) fn directory(data_dir: &Path, is_running: bool) -> Vec<Finding> {
@@ -42,7 +42,7 @@ pub(super) fn directory(data_dir: &Path, is_running: bool) -> Vec<Finding> {
         )];
     }
     if there != data_dir {
-        return vec![Finding::good(format!("data directory: {shown} will be made"))];
+        return vec![Finding::good(format!("data directory: {shown} will be created"))];
     }
     contents(data_dir).unwrap_or_else(|error| {
         vec![Finding::problem(
@@ -61,8 +61,10 @@ fn contents(data_dir: &Path) -> io::Result<Vec<Finding>> {
         return Ok(vec![match names.find(|name| !log::may_be_new(name)) {
             None => Finding::good(format!("data directory: {shown}, empty")),
             Some(name) => Finding::problem(
-                format!("data directory: {shown} holds {name:?} and is not Leveret's"),
-                "name another directory: --data-dir DIR or LEVERET_DATA_DIR",
+                format!(
+                    "data directory: {shown} contains {name:?}, which is not a file of Leveret"
+                ),
+                "use another directory: --data-dir DIR or LEVERET_DATA_DIR",
             ),
         }]);
     }
@@ -71,13 +73,13 @@ fn contents(data_dir: &Path) -> io::Result<Vec<Finding>> {
         Some(version) if version <= known => owner(data_dir)?,
         Some(version) => Finding::problem(
             format!(
-                "data directory: {shown} has format {version}, this program reads up to {known}"
+                "data directory: {shown} has format {version}; this version reads up to {known}"
             ),
-            "start the newer version that has written it",
+            "start the newer version that wrote it",
         ),
         None => Finding::problem(
-            format!("data directory: the format file of {shown} is not Leveret's"),
-            "name another directory: --data-dir DIR or LEVERET_DATA_DIR",
+            format!("data directory: {shown} has a foreign format file"),
+            "use another directory: --data-dir DIR or LEVERET_DATA_DIR",
         ),
     }])
 }
@@ -87,11 +89,13 @@ fn owner(data_dir: &Path) -> io::Result<Finding> {
     let (shown, owner) = (data_dir.display(), std::fs::metadata(data_dir)?.uid());
     let user = rustix::process::geteuid().as_raw();
     Ok(if owner == user {
-        Finding::good(format!("data directory: {shown}, of a node that does not run"))
+        Finding::good(format!("data directory: {shown}, of a stopped node"))
     } else {
         Finding::warning(
-            format!("data directory: {shown} belongs to user {owner}, and this is user {user}"),
-            format!("run it as its owner: setpriv --reuid={owner} --clear-groups leveret server"),
+            format!("data directory: {shown} belongs to user {owner}, not to this user, {user}"),
+            format!(
+                "run the node as the owner: setpriv --reuid={owner} --clear-groups leveret server"
+            ),
         )
     })
 }
@@ -104,21 +108,21 @@ pub(super) fn disk(data_dir: &Path, config: &Config) -> Vec<Finding> {
         findings.extend(kind.map(|(_, name, what)| {
             Finding::warning(
                 format!("disk: {} is on {name}: {what}", there.display()),
-                "a data directory on a local disk or a volume: --data-dir DIR",
+                "use a local disk or a volume: --data-dir DIR",
             )
         }));
     }
     findings.extend(free(there, config));
     findings.push(match sync_time(there) {
         Err(error) => Finding::warning(
-            format!("disk: the time of a sync cannot be measured: {error}"),
-            format!("see whether it can be written: touch {}", there.display()),
+            format!("disk: cannot measure fsync: {error}"),
+            format!("check write access: touch {}", there.display()),
         ),
         Ok(time) if time > SYNC_SLOW => Finding::warning(
-            format!("disk: a sync takes {} ms, and every confirm as long", time.as_millis()),
-            "a faster disk, or see who else uses it: iostat -x 1",
+            format!("disk: fsync takes {} ms, and so does every confirm", time.as_millis()),
+            "use a faster disk, or find other load: iostat -x 1",
         ),
-        Ok(time) => Finding::good(format!("disk: a sync takes {} µs", time.as_micros())),
+        Ok(time) => Finding::good(format!("disk: fsync takes {} µs", time.as_micros())),
     });
     findings
 }
@@ -130,9 +134,11 @@ fn free(there: &Path, config: &Config) -> Option<Finding> {
     let resources = &config.resources;
     let limits = ResourceLimits::new(memory, resources.memory_high, resources.disk_free);
     let limit = limits.disk_free_bytes();
-    let what = format!("disk: {} free, publishers wait below {}", bytes(free), bytes(limit));
-    let see =
-        format!("see what takes the space: du --max-depth=2 --one-file-system {}", there.display());
+    let what = format!("disk: {} free, publishers are blocked below {}", bytes(free), bytes(limit));
+    let see = format!(
+        "find the largest directories: du --max-depth=2 --one-file-system {}",
+        there.display()
+    );
     Some(if free < limit {
         Finding::problem(what, see)
     } else if free / 2 < limit {
@@ -171,13 +177,17 @@ mod tests {
     #[test]
     fn directories_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(verdict(&dir.path().join("a/b")).1.ends_with("a/b will be made"));
+        assert!(verdict(&dir.path().join("a/b")).1.ends_with("a/b will be created"));
         assert!(verdict(dir.path()).1.ends_with(", empty"));
         let lost = tempfile::tempdir().unwrap();
         std::fs::write(lost.path().join("leveret-log"), "x").unwrap();
         assert_eq!(verdict(lost.path()).0, Verdict::Problem, "a node refuses it too");
         std::fs::write(dir.path().join("photo.jpg"), "x").unwrap();
-        assert!(verdict(dir.path()).1.ends_with("holds \"photo.jpg\" and is not Leveret's"));
+        assert!(
+            verdict(dir.path())
+                .1
+                .ends_with("contains \"photo.jpg\", which is not a file of Leveret")
+        );
         for (format, expected) in [
             ("leveret 77\n", Verdict::Problem),
             ("rabbit\n", Verdict::Problem),
@@ -195,7 +205,7 @@ mod tests {
         config.resources.disk_free = mgmt::Threshold::Bytes(u64::MAX);
         let findings = disk(dir.path(), &config);
         assert!(findings.iter().any(|finding| finding.verdict == Verdict::Problem), "{findings:?}");
-        assert!(findings.last().unwrap().what.starts_with("disk: a sync takes "), "{findings:?}");
+        assert!(findings.last().unwrap().what.starts_with("disk: fsync takes "), "{findings:?}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -114,7 +114,7 @@ impl LogExchange {
     ) -> io::Result<Self> {
         match broker.declare_log_exchange(vhost).await {
             Ok(()) => lines.enter(Phase::Open),
-            Err(error) => tracing::warn!("the log is not published to an exchange: {error}"),
+            Err(error) => tracing::warn!("cannot publish the log to an exchange: {error}"),
         }
         let thread = {
             let (lines, broker, vhost) = (Arc::clone(&lines), Arc::clone(broker), vhost.to_owned());
@@ -140,7 +140,7 @@ fn publish_all(lines: &Lines, broker: &Broker, vhost: &str) {
             broker.publish_log_line(vhost, line);
         }
         if n_dropped > 0 {
-            tracing::warn!("{n_dropped} lines of the log were not published: there were too many");
+            tracing::warn!("{n_dropped} log lines were not published: too many");
         }
     }
 }

@@ -111,7 +111,7 @@ impl Queue {
                 let _gone = output.write(wanted, *formatter);
             }
             if n_dropped > 0 {
-                tracing::warn!("{n_dropped} lines of the log were dropped: there were too many");
+                tracing::warn!("{n_dropped} log lines were dropped: too many");
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn open_broker(
             Durability::Write => log::Durability::Write,
         },
         on_failure: Some(Box::new(move |error| {
-            tracing::error!("the log has failed, nothing is confirmed any more: {error}");
+            tracing::error!("the log failed, nothing is confirmed any more: {error}");
             drop(failed.send(error.to_string()));
         })),
         ..WalOptions::default()
@@ -60,7 +60,7 @@ pub(crate) fn open_broker(
         let error = anyhow::Error::new(error).context(CANNOT_START);
         if is_damage { error.context(SEE_REPAIR) } else { error }
     })?;
-    tracing::info!(target: logging::NOT_TO_CONSOLE, "the data is that of node {}", found.node());
+    tracing::info!(target: logging::NOT_TO_CONSOLE, "data directory of node {}", found.node());
     data_dir.mark().context(CANNOT_START)?;
     // Not before it is clear that this node writes here.
     reserved.refill(0);

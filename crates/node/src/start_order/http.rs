@@ -283,8 +283,8 @@ impl Planned<'_> {
             Err(error) if self.may_be_missing && self.address.port.is_none() => {
                 let key = self.key.trim_end_matches(".tcp");
                 tracing::warn!(
-                    "no listener on {address}: {error}; `{key}.tcp.port` says where else, \
-                     `{key}.enabled = false` that there is none"
+                    "cannot listen on {address}: {error}; set `{key}.tcp.port` to another port, \
+                     or `{key}.enabled = false`"
                 );
                 Ok(None)
             }

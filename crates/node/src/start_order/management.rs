@@ -110,9 +110,9 @@ impl Control {
         }
         match tokio::time::timeout(ANSWER_TIMEOUT, self.task).await {
             Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => tracing::warn!("the control socket has failed: {error}"),
-            Ok(Err(error)) => tracing::warn!("the control socket's task has failed: {error}"),
-            Err(_) => tracing::warn!("a question on the control socket is left unanswered"),
+            Ok(Ok(Err(error))) => tracing::warn!("the control socket failed: {error}"),
+            Ok(Err(error)) => tracing::warn!("the control socket's task failed: {error}"),
+            Err(_) => tracing::warn!("a request on the control socket was not answered"),
         }
     }
 }

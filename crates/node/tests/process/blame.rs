@@ -103,7 +103,7 @@ fn an_alarm_names_who_holds_most() {
     node.expect_logged(1, REASON);
     let log = node.stop();
     let first =
-        log.lines().find(|line| line.contains("heaviest at the alarm: connection")).unwrap();
+        log.lines().find(|line| line.contains("largest user at the alarm: connection")).unwrap();
     assert!(first.contains(REASON), "{first}");
 }
 

@@ -114,8 +114,7 @@ fn without_any_descriptor_publishers_wait_and_nothing_confirmed_is_lost() {
     node.limit_descriptors(Some(0));
     let publishing = std::thread::spawn(move || publish_patiently(publisher, N_BATCHES, N_EACH));
     wait_until("a file cannot be opened", || {
-        node.log()
-            .contains(" cannot be opened, and publishers wait until it can: Too many open files")
+        node.log().contains(", publishers are blocked until it opens: Too many open files")
     });
     assert!(!node.log().contains("[error]  cannot"), "it is named");
     let worst = consume_all(&mut consumer, N_THERE);
@@ -131,7 +130,7 @@ fn without_any_descriptor_publishers_wait_and_nothing_confirmed_is_lost() {
     let bystander = Bystander::watch(node.address());
     publishing.join().unwrap();
     bystander.expect_no_wait("a publisher that had to wait for descriptors");
-    node.expect_logged(1, "files can be opened again after ");
+    node.expect_logged(1, "files can be opened again, after ");
     node.put_down();
     node.start_again();
     let mut client = Client::guest(node.address());

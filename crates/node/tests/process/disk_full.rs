@@ -53,7 +53,7 @@ impl Disk {
     fn expect_shortage(&self, node: &mut Node) {
         match self {
             Self::Volume(volume) => {
-                node.expect_logged(1, "no space is left for ");
+                node.expect_logged(1, "disk full while writing ");
                 node.put_down();
                 node.start_again();
                 eprintln!("{} bytes are left", volume.free_bytes());

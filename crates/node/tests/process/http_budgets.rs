@@ -286,7 +286,7 @@ fn bulk_actions_end_when_nobody_waits_for_them() {
         socket
     };
     drop(delete(N as u64));
-    let ended = "a bulk action has ended after";
+    let ended = "a bulk action stopped after";
     wait_until("it ends", || api.0.log().contains(ended));
     // One is the bystander's.
     let n_left = n_queues(&api) - 1;

@@ -145,7 +145,7 @@ fn the_end_of_a_journal_that_is_missing_is_told() {
         std::fs::write(data.join(&journal), "").unwrap();
         let node = Node::start_in(home);
         let told = format!(
-            "confirmed messages may be lost, or acknowledged ones come again: the end of {} is missing: \
+            "confirmed messages may be lost, or acknowledged ones redelivered: the end of {} is missing: \
              leveret-journals says that {n_bytes} bytes of blocks were synced, and 0 are there: {n_bytes} bytes",
             journal.display()
         );
@@ -191,7 +191,7 @@ fn one_of_several_files_of_bodies_is_missed() {
     let dry = run_repair(&dir, &["--dry-run"]).unwrap();
     assert!(dry.contains(&format!("{} is missing", gone.display())), "{dry}");
     run_repair(&dir, &[]).unwrap();
-    assert!(run_repair(&dir, &[]).unwrap().contains("nothing is damaged"));
+    assert!(run_repair(&dir, &[]).unwrap().contains("no damage"));
     let node = Node::start_in(home);
     let mut client = Client::guest(node.address());
     let mut n_lost = 0;

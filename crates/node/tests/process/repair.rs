@@ -85,7 +85,7 @@ fn check(whole: &Path, damage: Damage) -> [u32; 4] {
     node.stop_and_start();
     assert_eq!(counts(&node), held);
     node.end_well();
-    assert!(run_repair(&dir, &[]).unwrap().contains("nothing is damaged"));
+    assert!(run_repair(&dir, &[]).unwrap().contains("no damage"));
     held
 }
 
@@ -93,7 +93,7 @@ fn check(whole: &Path, damage: Damage) -> [u32; 4] {
 fn a_stopped_node_is_repaired_after_every_kind_of_damage() {
     let home = data(Node::end_well);
     let whole = home.path().join("data");
-    assert!(run_repair(&whole, &[]).unwrap().contains("nothing is damaged"));
+    assert!(run_repair(&whole, &[]).unwrap().contains("no damage"));
     let all = [N_DEEP, N_OLDER, 1, 1];
     let cases: [(Damage, [u32; 4]); 9] = [
         (|data| flip(data, &segment(data, false), 20_000), [N_DEEP - 100, N_OLDER, 1, 1]),
@@ -130,7 +130,7 @@ fn messages_whose_bodies_are_missing_are_told_of_and_go() {
     node.stop_and_start();
     assert_eq!(counts(&node), [N_DEEP, N_OLDER - 1, 0, 0]);
     node.end_well();
-    assert!(run_repair(&node.data_dir(), &[]).unwrap().contains("nothing is damaged"));
+    assert!(run_repair(&node.data_dir(), &[]).unwrap().contains("no damage"));
 }
 
 /// As after a `kill -9` between two renames: the originals of some files are beside, what replaces others
@@ -164,7 +164,7 @@ fn a_repair_that_was_interrupted_is_told_and_repeated() {
         std::fs::rename(aside.join(&name), dir.join(&name)).unwrap();
     }
     std::fs::remove_dir(&aside).unwrap();
-    assert!(run_repair(&dir, &[]).unwrap().contains("repaired; the originals are in "));
+    assert!(run_repair(&dir, &[]).unwrap().contains("repaired; the original files are in "));
     let node = Node::start_in(home);
     assert!(counts(&node)[0] >= N_DEEP - 100);
 }

@@ -152,7 +152,7 @@ fn publishers_without_consumers_wait_and_go_on() {
     plain.flood(&flood, FLOOD_BYTES_MAX);
     node.expect_logged(1, "memory resource limit alarm set");
     wait_until("somebody to be named", || {
-        node.log().contains("heaviest at the alarm: queue 'flooded-")
+        node.log().contains("largest user at the alarm: queue 'flooded-")
     });
     let rss = node.rss();
     // What backlogs may have in memory is a fixed sum.

@@ -213,7 +213,8 @@ fn the_doctor_says_what_is_wrong_and_leaves_nothing() {
     };
     let (code, out, err) = doctor(0);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-    for expected in ["configuration: valid", "file descriptors: ", "memory: ", "data will be made"]
+    for expected in
+        ["configuration: valid", "file descriptors: ", "memory: ", "data will be created"]
     {
         assert!(out.contains(expected), "{expected}: {out}");
     }
@@ -317,7 +318,7 @@ fn the_usual_port_of_streams_is_not_worth_failing_for() {
     let (code, _out, err) = Node::start(&mut command).stop(Signal::TERM);
     assert_eq!(code, Some(0));
     if taken.is_ok() {
-        let why = "no listener of the stream protocol: cannot listen on port 5552: Address already in use";
+        let why = "stream protocol is off: cannot listen on port 5552: Address already in use";
         assert!(err.contains(why), "{err}");
     }
 }

@@ -252,8 +252,8 @@ fn all_streams_that_are_missing_are_closed_and_a_repair_or_a_deletion_opens_the_
         let dry = run_repair(&dir, &["--dry-run"]).unwrap();
         assert!(dry.contains("keeps 1 streams closed") && files(&dir) == before, "{dry}");
         let told = run_repair(&dir, &[]).unwrap();
-        assert!(told.contains("repaired; the originals are in "), "{told}");
-        assert!(run_repair(&dir, &[]).unwrap().contains("nothing is damaged"));
+        assert!(told.contains("repaired; the original files are in "), "{told}");
+        assert!(run_repair(&dir, &[]).unwrap().contains("no damage"));
         let node = Node::start_in(node.leave());
         assert!(states(&node).iter().all(|(_, state)| state == "running"));
         let lost = format!("Lost messages: {N}\n");

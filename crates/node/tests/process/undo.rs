@@ -194,7 +194,7 @@ fn an_operator_of_the_machine_undoes_too() {
     let row: Vec<&str> = listed.trim().split('\t').collect();
     assert_eq!(row[1..7], ["purge", "/", "q", "", "300", "0"], "{listed}");
     let said = api.0.ctl(&["undo", row[0]]);
-    assert!(said.contains("300 messages are brought back by job 1"), "{said}");
+    assert!(said.contains("Job 1 restores 300 messages"), "{said}");
     wait_until("they are back", || api.0.ctl(&["-s", "list_undo"]).trim().is_empty());
     assert_eq!(numbers(&mut client), (0..N).collect::<Vec<_>>());
     let said = api.0.ctl(&["-q", "delete_queue", "q"]);

@@ -286,13 +286,13 @@ impl QueueState {
 fn tell_of_lost(def: &QueueDef, to: &DeadLetterTo, lost_at: LostAt) {
     let why = match lost_at {
         LostAt::Exchange => "it does not exist",
-        LostAt::Route => "it leads to no queue, or back",
+        LostAt::Route => "it routes to no queue, or in a cycle",
     };
     tracing::warn!(
         queue = %def.name,
         vhost = %def.vhost,
         exchange = %to.exchange,
-        "dead letters wait in their queue, which sends them at least once, for its dead letter exchange: \
+        "at-least-once dead letters wait in their queue for its dead letter exchange: \
          {why}"
     );
 }

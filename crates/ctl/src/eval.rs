@@ -42,7 +42,8 @@ const EXPRESSION_BYTES_MAX: usize = 64 * 1024;
 pub(crate) fn eval(invocation: &Invocation) -> Result<Answer, Failure> {
     let expression = invocation.param("expression");
     let refused = || {
-        let text = "Command 'eval' is not available in this version of Leveret: there is no Erlang";
+        let text =
+            "Command 'eval' is not available in this version of Leveret: it does not run on Erlang";
         Failure::error(code::UNAVAILABLE, text)
     };
     let (shape, texts) = taken_apart(expression).ok_or_else(refused)?;

@@ -34,7 +34,7 @@ const BUILT_IN: [(&str, &str); 16] = [
 /// RabbitMQ's other plugins: the reason why nothing comes of enabling them, and their names.
 const OTHERS: [(&str, &str); 3] = [
     (
-        "the node does not have this yet",
+        "not supported yet",
         "rabbitmq_amqp1_0 rabbitmq_auth_backend_cache rabbitmq_auth_backend_http rabbitmq_auth_backend_ldap \
          rabbitmq_auth_backend_oauth2 rabbitmq_exchange_federation rabbitmq_federation \
          rabbitmq_federation_common rabbitmq_federation_management rabbitmq_federation_prometheus rabbitmq_mqtt \
@@ -42,12 +42,12 @@ const OTHERS: [(&str, &str); 3] = [
          rabbitmq_stomp rabbitmq_trust_store rabbitmq_web_mqtt rabbitmq_web_stomp",
     ),
     (
-        "a node is a cluster of its own",
+        "each node is a cluster of its own",
         "rabbitmq_aws rabbitmq_peer_discovery_aws rabbitmq_peer_discovery_common rabbitmq_peer_discovery_consul \
          rabbitmq_peer_discovery_etcd rabbitmq_peer_discovery_k8s",
     ),
     (
-        "it has no meaning here",
+        "not applicable",
         "amqp10_client amqp10_common amqp_client oauth2_client rabbitmq_amqp_client \
          rabbitmq_auth_backend_internal_loopback rabbitmq_stream_common rabbitmq_top rabbitmq_web_mqtt_examples \
          rabbitmq_web_stomp_examples",

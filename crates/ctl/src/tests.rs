@@ -427,14 +427,14 @@ fn status_shows_sections() {
         "messages": 2, "unreadable_places": 1, "unreadable_bytes": 72, "log_bytes_cut_off": 0,
     });
     assert!(told(&["status"], &lossy).output.contains(
-        "\n\nLosses since the start\n\nLost messages: 2\nUnreadable places in files of queues of version 1: 1 of 72 bytes\n\nTotals"
+        "\n\nData loss since the start\n\nLost messages: 2\nUnreadable blocks of version 1 queues: 1 of 72 bytes\n\nTotals"
     ));
     assert!(!output.contains("Read and written"), "{output}");
     let mut busy = answer.clone();
     let io = |read: u64, write: u64| json!({"read_bytes": read, "write_bytes": write});
     busy["ok"]["file_io"] = json!({"log": io(0, 67_000_000), "total": io(1_000_000, 70_000_000)});
     assert!(told(&["status", "--unit", "mb"], &busy).output.contains(
-        "\n\nRead and written since the start\n\nLog: read 0.0 mb, written 67.0 mb\n\
+        "\n\nDisk I/O since the start\n\nLog: read 0.0 mb, written 67.0 mb\n\
          Total: read 1.0 mb, written 70.0 mb\n\nTotals"
     ));
     let ran = told(&["status", "--unit", "bytes"], &answer);

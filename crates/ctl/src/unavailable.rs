@@ -6,30 +6,30 @@ use crate::failure::{Failure, code};
 /// The reason, and the commands.
 const GROUPS: &[(&str, &str)] = &[
     (
-        "a node is a cluster of its own",
+        "each node is a cluster of its own",
         "discover_peers force_boot force_standalone_khepri_boot forget_cluster_node \
          has_reached_target_cluster_size join_cluster rename_cluster_node update_cluster_nodes",
     ),
-    ("to begin anew, stop the node and remove its data directory", "force_reset reset"),
+    ("to reset the node, stop it and remove its data directory", "force_reset reset"),
     (
-        "there is no Erlang",
+        "Leveret does not run on Erlang",
         "erlang_cookie_hash erlang_cookie_sources erlang_version eval_file exec maybe_stuck \
          observer remote_shell runtime_thread_stats",
     ),
     (
-        "no value of its configuration is encrypted",
+        "encrypted configuration values are not supported",
         "decode decrypt_conf_value encode encrypt_conf_value list_ciphers list_hashes",
     ),
     (
-        "it trusts the authorities of its configuration alone",
+        "it trusts only the CAs in its configuration",
         "list_trust_store_certificates refresh_trust_store",
     ),
     (
-        "it has no shovels and no federation",
+        "shovels and federation are not supported yet",
         "delete_shovel federation_status restart_federation_link restart_shovel shovel_status",
     ),
     (
-        "it does not have what this is about",
+        "not supported",
         "activate_free_disk_space_monitoring check_if_cluster_has_classic_queue_mirroring_policy \
          check_if_metadata_store_is_initialized check_if_metadata_store_is_initialized_with_data \
          clear_auth_backend_cache command_line_arguments \

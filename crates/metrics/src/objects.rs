@@ -71,8 +71,8 @@ pub(crate) const CONNECTIONS: &[(&str, &[ConnectionRow])] = &[
     (
         "connection_metrics",
         rows! {
-            Counter connection_incoming_packets_total |it| read(&it.received.n_calls) => "Reads of the socket";
-            Counter connection_outgoing_packets_total |it| read(&it.sent.n_calls) => "Writes to the socket";
+            Counter connection_incoming_packets_total |it| read(&it.received.n_calls) => "Socket reads";
+            Counter connection_outgoing_packets_total |it| read(&it.sent.n_calls) => "Socket writes";
             Gauge connection_channels |it| it.n_channels() as u64 => "Channels";
         },
     ),
@@ -81,18 +81,18 @@ pub(crate) const CONNECTIONS: &[(&str, &[ConnectionRow])] = &[
 /// The rows of channels.
 pub(crate) const CHANNELS: &[(&str, Kind, OfChannel, &str)] = rows! {
     Gauge channel_consumers |_, _, it| it.n_consumers.load(Ordering::Relaxed).into() => "Consumers";
-    Gauge channel_messages_unconfirmed |of, id, _| of.n_unconfirmed(id) => "Publishes that wait to be confirmed";
-    Gauge channel_messages_uncommitted |_, _, it| read(&it.n_uncommitted) => "Publishes that wait for their transaction";
-    Gauge channel_acks_uncommitted |_, _, it| read(&it.n_uncommitted_acks) => "Acknowledgements that wait for their transaction";
+    Gauge channel_messages_unconfirmed |of, id, _| of.n_unconfirmed(id) => "Unconfirmed publishes";
+    Gauge channel_messages_uncommitted |_, _, it| read(&it.n_uncommitted) => "Uncommitted publishes";
+    Gauge channel_acks_uncommitted |_, _, it| read(&it.n_uncommitted_acks) => "Uncommitted acknowledgements";
     Gauge consumer_prefetch |_, _, it| it.prefetch_count.load(Ordering::Relaxed).into() => "Prefetch limit of new consumers";
 };
 
 /// The rows of streams.
 pub(crate) const STREAMS: (&str, &str) =
-    ("stream_consumer_max_offset_lag", "Messages that the slowest subscription has not been given");
+    ("stream_consumer_max_offset_lag", "Largest lag of a subscription, in messages");
 
 /// The files of streams.
-pub(crate) const SEGMENTS: (&str, &str) = ("stream_segments", "Files of chunks of a stream");
+pub(crate) const SEGMENTS: (&str, &str) = ("stream_segments", "Segments of a stream");
 
 /// Whether objects have a figure of the name.
 pub(crate) fn have(name: &str) -> bool {
@@ -106,7 +106,7 @@ pub(crate) fn have(name: &str) -> bool {
 /// The figures of exchanges and their bindings: name and meaning.
 const EXCHANGE_NAMES: (&str, &str) = ("rabbitmq_cluster_exchange_name", "1 for each exchange");
 const EXCHANGE_BINDINGS: (&str, &str) =
-    ("rabbitmq_cluster_exchange_bindings", "Bindings that an exchange is the source of");
+    ("rabbitmq_cluster_exchange_bindings", "Bindings with this exchange as source");
 
 impl Selection<'_> {
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &Source<'_>) {

@@ -26,7 +26,7 @@ pub(crate) type ExchangeRow = (&'static str, Kind, fn(&Came) -> Option<u64>, &'s
 /// Messages that channels have published to each exchange.
 pub(crate) const PUBLISHED_ROWS: &[ExchangeRow] = rows! {
     Counter channel_messages_published_total |it| Some(it.0.n_published) => "Messages published";
-    Counter channel_messages_confirmed_total |it| it.1 => "Messages whose publishers were answered";
+    Counter channel_messages_confirmed_total |it| it.1 => "Messages confirmed to publishers";
     Counter channel_messages_unroutable_returned_total |it| Some(it.0.n_returned) => "Messages returned as unroutable";
     Counter channel_messages_unroutable_dropped_total |it| Some(it.0.n_dropped) => "Messages dropped as unroutable";
 };
@@ -40,10 +40,12 @@ pub(crate) const EXCHANGE_ROWS: &[ExchangeRow] = rows! {
 
 /// Messages that went from exchanges to queues: name and meaning.
 pub(crate) const QUEUE_EXCHANGE: (&str, &str) =
-    ("queue_exchange_messages_published_total", "Messages that went from an exchange to a queue");
+    ("queue_exchange_messages_published_total", "Messages routed from an exchange to a queue");
 /// The same, by channel.
-pub(crate) const CHANNEL_QUEUE_EXCHANGE: (&str, &str) =
-    ("queue_messages_published_total", "Messages that a channel sent to a queue by an exchange");
+pub(crate) const CHANNEL_QUEUE_EXCHANGE: (&str, &str) = (
+    "queue_messages_published_total",
+    "Messages a channel published to a queue through an exchange",
+);
 
 /// Whether there are figures of that name of two.
 pub(crate) fn have(name: &str) -> bool {

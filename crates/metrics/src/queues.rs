@@ -26,18 +26,18 @@ const QUEUE_BYTES: &[QueueRow] = rows! {
 };
 
 const QUEUE_DELIVERY: &[QueueRow] = rows! {
-    Counter queue_messages_delivered_ack_total |it| it.counts.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
-    Counter queue_messages_delivered_total |it| it.counts.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
-    Counter queue_get_ack_total |it| it.counts.of(Count::Got) => "Messages fetched, to be acknowledged";
-    Counter queue_get_total |it| it.counts.of(Count::GotAuto) => "Messages fetched for good";
-    Counter queue_get_empty_total |it| it.counts.of(Count::GotEmpty) => "Fetches that found nothing";
-    Counter queue_messages_redelivered_total |it| it.counts.of(Count::Redelivered) => "Messages delivered again";
+    Counter queue_messages_delivered_ack_total |it| it.counts.of(Count::Delivered) => "Messages delivered to consumers with manual acknowledgement";
+    Counter queue_messages_delivered_total |it| it.counts.of(Count::DeliveredAuto) => "Messages delivered to consumers with automatic acknowledgement";
+    Counter queue_get_ack_total |it| it.counts.of(Count::Got) => "Messages fetched with manual acknowledgement";
+    Counter queue_get_total |it| it.counts.of(Count::GotAuto) => "Messages fetched with automatic acknowledgement";
+    Counter queue_get_empty_total |it| it.counts.of(Count::GotEmpty) => "Fetches from empty queues";
+    Counter queue_messages_redelivered_total |it| it.counts.of(Count::Redelivered) => "Messages redelivered";
     Counter queue_messages_acked_total |it| it.counts.of(Count::Acked) => "Messages acknowledged";
 };
 
 /// Of all queues together this figure is told by their types.
 const QUEUE_PUBLISHED: &[QueueRow] = rows! {
-    Counter leveret_queue_messages_published_total |it| it.counts.of(Count::Published) => "Messages put into the queue";
+    Counter leveret_queue_messages_published_total |it| it.counts.of(Count::Published) => "Messages enqueued";
 };
 
 /// The rows of each family.

@@ -11,8 +11,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
 /// Times and lengths of scrapes: name and meaning.
 pub(crate) const SCRAPES: [(&str, &str); 2] = [
-    ("telemetry_scrape_duration_seconds", "Times that scrapes have taken"),
-    ("telemetry_scrape_size_bytes", "Lengths of their texts, before they are compressed"),
+    ("telemetry_scrape_duration_seconds", "Duration of scrapes"),
+    ("telemetry_scrape_size_bytes", "Size of scrapes before compression"),
 ];
 
 /// The scrapes of a node since its start, by endpoint.

@@ -45,131 +45,131 @@ pub(crate) const NODE: &[Row] = rows! {
     Counter queues_created_total |it| Some(it.queues.n_created) => "Queues created";
     Counter queues_declared_total |it| Some(it.queues.n_declared) => "Queues declared";
     Counter queues_deleted_total |it| Some(it.queues.n_deleted) => "Queues deleted";
-    Counter queue_messages_published_total |it| Some(it.queues.all.counts.of(Count::Published)) => "Messages put into queues";
-    Counter queue_exchange_messages_published_total |it| Some(it.queues.all.counts.of(Count::Published)) => "Messages put into queues";
+    Counter queue_messages_published_total |it| Some(it.queues.all.counts.of(Count::Published)) => "Messages enqueued";
+    Counter queue_exchange_messages_published_total |it| Some(it.queues.all.counts.of(Count::Published)) => "Messages enqueued";
     Counter exchange_messages_published_total |it| Some(it.clients.published.n_published) => "Messages published to exchanges";
-    Counter exchange_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
+    Counter exchange_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages confirmed to publishers";
     Counter exchange_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
     Counter exchange_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
-    Gauge stream_segments |it| Some(it.queues.all.streams.n_segments) => "Files of chunks of streams";
-    Gauge stream_consumer_max_offset_lag |it| Some(it.queues.all.streams.lag_max) => "Messages that the slowest subscription of all has not been given";
+    Gauge stream_segments |it| Some(it.queues.all.streams.n_segments) => "Segments of streams";
+    Gauge stream_consumer_max_offset_lag |it| Some(it.queues.all.streams.lag_max) => "Largest lag of a subscription, in messages";
     Counter connection_incoming_bytes_total |it| it.clients.bytes.first().copied() => "Bytes received";
     Counter connection_outgoing_bytes_total |it| it.clients.bytes.last().copied() => "Bytes sent";
-    Counter connection_incoming_packets_total |it| it.clients.calls.first().copied() => "Reads of sockets";
-    Counter connection_outgoing_packets_total |it| it.clients.calls.last().copied() => "Writes to sockets";
+    Counter connection_incoming_packets_total |it| it.clients.calls.first().copied() => "Socket reads";
+    Counter connection_outgoing_packets_total |it| it.clients.calls.last().copied() => "Socket writes";
     Gauge connection_channels |it| Some(it.clients.n_channels) => "Channels of connections";
     Gauge channel_consumers |it| Some(it.clients.channels.n_consumers) => "Consumers of channels";
     Gauge channel_messages_unacked |it| Some(it.queues.all.n_unacked) => "Messages delivered and not yet acknowledged";
-    Gauge channel_messages_unconfirmed |it| Some(it.clients.channels.n_unconfirmed) => "Publishes that wait to be confirmed";
-    Gauge channel_messages_uncommitted |it| Some(it.clients.channels.n_uncommitted) => "Publishes that wait for their transaction";
-    Gauge channel_acks_uncommitted |it| Some(it.clients.channels.n_uncommitted_acks) => "Acknowledgements that wait for their transaction";
-    Gauge consumer_prefetch |it| Some(it.clients.channels.prefetch) => "Prefetch limits of new consumers, together";
+    Gauge channel_messages_unconfirmed |it| Some(it.clients.channels.n_unconfirmed) => "Unconfirmed publishes";
+    Gauge channel_messages_uncommitted |it| Some(it.clients.channels.n_uncommitted) => "Uncommitted publishes";
+    Gauge channel_acks_uncommitted |it| Some(it.clients.channels.n_uncommitted_acks) => "Uncommitted acknowledgements";
+    Gauge consumer_prefetch |it| Some(it.clients.channels.prefetch) => "Sum of the prefetch limits of new consumers";
     Counter channel_messages_published_total |it| Some(it.clients.published.n_published) => "Messages published";
-    Counter channel_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages whose publishers were answered";
+    Counter channel_messages_confirmed_total |it| Some(it.clients.published.n_answered) => "Messages confirmed to publishers";
     Counter channel_messages_unroutable_returned_total |it| Some(it.clients.published.n_returned) => "Messages returned as unroutable";
     Counter channel_messages_unroutable_dropped_total |it| Some(it.clients.published.n_dropped) => "Messages dropped as unroutable";
     Gauge process_open_fds |it| it.system.n_descriptors => "Open file descriptors";
-    Gauge process_max_fds |it| Some(it.system.n_descriptors_max) => "Most file descriptors";
+    Gauge process_max_fds |it| Some(it.system.n_descriptors_max) => "File descriptor limit";
     Gauge process_resident_memory_bytes |it| it.system.memory_bytes => "Memory used, bytes";
-    Gauge resident_memory_limit_bytes |it| Some(it.system.memory_limit_bytes) => "Memory above which publishers wait, bytes";
+    Gauge resident_memory_limit_bytes |it| Some(it.system.memory_limit_bytes) => "Memory limit above which publishers are blocked, bytes";
     Gauge disk_space_available_bytes |it| it.system.disk_free_bytes => "Disk space available, bytes";
-    Gauge disk_space_available_limit_bytes |it| Some(it.system.disk_free_limit_bytes) => "Disk space below which publishers wait, bytes";
-    Gauge process_start_time_seconds |it| Some(it.start_seconds) => "Start of the node, seconds since 1970";
+    Gauge disk_space_available_limit_bytes |it| Some(it.system.disk_free_limit_bytes) => "Free disk limit below which publishers are blocked, bytes";
+    Gauge process_start_time_seconds |it| Some(it.start_seconds) => "Start time of the node, seconds since 1970";
     Gauge erlang_uptime_seconds |it| Some(it.system.uptime_seconds) => "Uptime of the node";
     Counter io_read_bytes_total |it| Some(it.system.read_bytes) => "Bytes read from files";
     Counter io_write_bytes_total |it| Some(it.system.written_bytes) => "Bytes written to files";
     Untyped alarms_memory_used_watermark |it| Some(it.system.memory_alarm.into()) => "1 while the memory alarm is on";
     Untyped alarms_free_disk_space_watermark |it| Some(it.system.disk_alarm.into()) => "1 while the disk alarm is on";
     Untyped alarms_file_descriptor_limit |it| Some(it.system.descriptor_alarm.into()) => "1 while file descriptors are short";
-    Gauge unreachable_cluster_peers_count |_| Some(0) => "Peers that cannot be reached";
-    Gauge leveret_pending_confirms |it| Some(it.queues.all.n_pending_confirms) => "Publishes that wait for consumers";
-    Counter leveret_confirm_timeouts_total |it| Some(it.queues.all.n_confirm_timeouts) => "Publishes that waited for consumers for too long";
-    Gauge leveret_dead_letters_waiting |it| Some(it.queues.all.n_departing) => "Messages on their way to a dead letter exchange";
+    Gauge unreachable_cluster_peers_count |_| Some(0) => "Unreachable peers";
+    Gauge leveret_pending_confirms |it| Some(it.queues.all.n_pending_confirms) => "Publishes waiting for consumers' acknowledgements";
+    Counter leveret_confirm_timeouts_total |it| Some(it.queues.all.n_confirm_timeouts) => "Publishes whose confirm timed out waiting for consumers";
+    Gauge leveret_dead_letters_waiting |it| Some(it.queues.all.n_departing) => "Messages waiting to be dead-lettered";
     Gauge leveret_message_bytes |it| Some(it.storage.message_bytes) => "Bytes of messages in memory";
-    Gauge leveret_queue_conversions |it| Some(it.queues.all.n_converting) => "Queues whose files are being converted";
+    Gauge leveret_queue_conversions |it| Some(it.queues.all.n_converting) => "Queues being converted to another storage version";
     Counter leveret_wal_bytes_written_total |it| Some(it.log.written_bytes) => "Bytes written to the log";
-    Gauge leveret_wal_unsynced_bytes |it| Some(it.log.unsynced_bytes) => "Bytes appended to the log and not yet synced";
-    Gauge leveret_wal_segments |it| Some(it.log.segments) => "Segments of the log in use";
-    Gauge leveret_wal_needed_bytes |it| Some(it.log.live_bytes) => "Bytes of the log that are still needed, estimated";
-    Gauge leveret_page_files |it| Some(it.storage.pages.files) => "Files of pages of backlogs";
-    Gauge leveret_page_file_bytes |it| Some(it.storage.pages.file_bytes) => "Bytes of these files";
-    Gauge leveret_page_needed_bytes |it| Some(it.storage.pages.live_bytes) => "Bytes of pages that are still needed";
+    Gauge leveret_wal_unsynced_bytes |it| Some(it.log.unsynced_bytes) => "Unsynced bytes of the log";
+    Gauge leveret_wal_segments |it| Some(it.log.segments) => "Log segments in use";
+    Gauge leveret_wal_needed_bytes |it| Some(it.log.live_bytes) => "Live bytes of the log, estimated";
+    Gauge leveret_page_files |it| Some(it.storage.pages.files) => "Page files of backlogs";
+    Gauge leveret_page_file_bytes |it| Some(it.storage.pages.file_bytes) => "Size of these files, bytes";
+    Gauge leveret_page_needed_bytes |it| Some(it.storage.pages.live_bytes) => "Live bytes of page files";
     Counter leveret_page_bytes_written_total |it| Some(it.storage.pages.appended_bytes) => "Bytes of pages written";
-    Gauge leveret_message_store_files |it| Some(it.storage.bodies.files) => "Files of bodies that several queues have, or that are large";
-    Gauge leveret_message_store_file_bytes |it| Some(it.storage.bodies.file_bytes) => "Bytes of these files";
-    Gauge leveret_message_store_needed_bytes |it| Some(it.storage.bodies.live_bytes) => "Bytes of bodies that are still needed";
-    Counter leveret_log_lines_dropped_total |it| Some(it.n_log_lines_dropped) => "Lines of the log that were dropped because too many waited";
-    Counter leveret_otlp_spans_dropped_total |it| it.n_spans_dropped => "Spans that were dropped or not taken; only with `otel.endpoint`";
-    Counter leveret_messages_lost_total |it| Some(it.storage.n_lost) => "Messages in files that could not be read";
+    Gauge leveret_message_store_files |it| Some(it.storage.bodies.files) => "Message store files: large bodies and bodies shared by queues";
+    Gauge leveret_message_store_file_bytes |it| Some(it.storage.bodies.file_bytes) => "Size of these files, bytes";
+    Gauge leveret_message_store_needed_bytes |it| Some(it.storage.bodies.live_bytes) => "Live bytes of message store files";
+    Counter leveret_log_lines_dropped_total |it| Some(it.n_log_lines_dropped) => "Log lines dropped because the queue of lines was full";
+    Counter leveret_otlp_spans_dropped_total |it| it.n_spans_dropped => "Spans dropped or not accepted by the collector; only with `otel.endpoint`";
+    Counter leveret_messages_lost_total |it| Some(it.storage.n_lost) => "Messages lost in unreadable files";
 };
 
 /// Entries of quorum queues in the log, of each queue and of all.
 pub(crate) const QUORUM_LOG: &[QuorumRow] = rows! {
-    Counter raft_term |it| it.n_terms => "Elections of a leader since the start: a queue's one member leads at once";
-    Counter raft_last_written_index |it| it.n_appended => "Entries in the log since the start";
-    Counter raft_commit_index |it| it.n_durable => "Entries that are durable";
-    Counter raft_snapshot_index |it| it.n_in_form => "Entries that the last snapshot stands for";
+    Counter raft_term |it| it.n_terms => "Leader elections since the start; a queue's only member leads immediately";
+    Counter raft_last_written_index |it| it.n_appended => "Log entries appended since the start";
+    Counter raft_commit_index |it| it.n_durable => "Durable log entries";
+    Counter raft_snapshot_index |it| it.n_in_form => "Log entries covered by the last snapshot";
 };
 
 /// The commit latency of quorum queues: name and meaning.
 pub(crate) const COMMIT_LATENCY: (&str, &str) =
-    ("raft_commit_latency_seconds", "Time that a write to the log with its sync took lately");
+    ("raft_commit_latency_seconds", "Recent duration of a log write with its fsync");
 
 /// Messages that went through queues, by their type.
 pub(crate) const BY_QUEUE_TYPE: &[CountRow] = rows! {
     Counter global_messages_delivered_total |it| it.n_delivered() => "Messages delivered";
-    Counter global_messages_delivered_consume_manual_ack_total |it| it.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
-    Counter global_messages_delivered_consume_auto_ack_total |it| it.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
-    Counter global_messages_delivered_get_manual_ack_total |it| it.of(Count::Got) => "Messages fetched, to be acknowledged";
-    Counter global_messages_delivered_get_auto_ack_total |it| it.of(Count::GotAuto) => "Messages fetched for good";
-    Counter global_messages_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches that found nothing";
-    Counter global_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages delivered again";
+    Counter global_messages_delivered_consume_manual_ack_total |it| it.of(Count::Delivered) => "Messages delivered to consumers with manual acknowledgement";
+    Counter global_messages_delivered_consume_auto_ack_total |it| it.of(Count::DeliveredAuto) => "Messages delivered to consumers with automatic acknowledgement";
+    Counter global_messages_delivered_get_manual_ack_total |it| it.of(Count::Got) => "Messages fetched with manual acknowledgement";
+    Counter global_messages_delivered_get_auto_ack_total |it| it.of(Count::GotAuto) => "Messages fetched with automatic acknowledgement";
+    Counter global_messages_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches from empty queues";
+    Counter global_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages redelivered";
     Counter global_messages_acknowledged_total |it| it.of(Count::Acked) => "Messages acknowledged";
 };
 
 /// Messages that channels were given from queues, of each two and of all.
 pub(crate) const DELIVERED_ROWS: &[CountRow] = rows! {
-    Counter channel_get_ack_total |it| it.of(Count::Got) => "Messages fetched, to be acknowledged";
-    Counter channel_get_total |it| it.of(Count::GotAuto) => "Messages fetched for good";
-    Counter channel_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches that found nothing";
-    Counter channel_messages_delivered_ack_total |it| it.of(Count::Delivered) => "Messages delivered to consumers that acknowledge";
-    Counter channel_messages_delivered_total |it| it.of(Count::DeliveredAuto) => "Messages delivered to consumers that do not acknowledge";
-    Counter channel_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages delivered again";
+    Counter channel_get_ack_total |it| it.of(Count::Got) => "Messages fetched with manual acknowledgement";
+    Counter channel_get_total |it| it.of(Count::GotAuto) => "Messages fetched with automatic acknowledgement";
+    Counter channel_get_empty_total |it| it.of(Count::GotEmpty) => "Fetches from empty queues";
+    Counter channel_messages_delivered_ack_total |it| it.of(Count::Delivered) => "Messages delivered to consumers with manual acknowledgement";
+    Counter channel_messages_delivered_total |it| it.of(Count::DeliveredAuto) => "Messages delivered to consumers with automatic acknowledgement";
+    Counter channel_messages_redelivered_total |it| it.of(Count::Redelivered) => "Messages redelivered";
     Counter channel_messages_acked_total |it| it.of(Count::Acked) => "Messages acknowledged";
 };
 
 /// Messages put into queues, by their type: name and meaning.
 pub(crate) const PUBLISHED: (&str, &str) =
-    ("leveret_queue_messages_published_total", "Messages put into queues");
+    ("leveret_queue_messages_published_total", "Messages enqueued");
 
 /// Messages that died: name, reason, meaning.
 pub(crate) const DEATHS: [(&str, Reason, &str); 4] = [
     (
         "global_messages_dead_lettered_maxlen_total",
         Reason::MaxLen,
-        "Messages that their queue was too long for",
+        "Messages dead-lettered: queue length limit",
     ),
     (
         "global_messages_dead_lettered_expired_total",
         Reason::Expired,
-        "Messages whose time was over",
+        "Messages dead-lettered: expired",
     ),
     (
         "global_messages_dead_lettered_rejected_total",
         Reason::Rejected,
-        "Messages that consumers refused",
+        "Messages dead-lettered: rejected by a consumer",
     ),
     (
         "global_messages_dead_lettered_delivery_limit_total",
         Reason::DeliveryLimit,
-        "Messages whose delivery failed too often",
+        "Messages dead-lettered: delivery limit",
     ),
 ];
 
 /// Dead letters that arrived: name and meaning.
 pub(crate) const DEATHS_CONFIRMED: (&str, &str) = (
     "global_messages_dead_lettered_confirmed_total",
-    "Messages that all queues have that they were dead-lettered to",
+    "Dead-lettered messages confirmed by all target queues",
 );
 
 /// The types of queues whose messages die, and where to, as RabbitMQ spells it.
@@ -184,7 +184,7 @@ const STRATEGIES: [(QueueKind, DeadLetters, &str); 5] = [
 /// The row that the stream protocol has a value in, too.
 const DELIVERED: &str = "global_messages_delivered_total";
 /// The meaning of [`STREAM_ERRORS`].
-pub(crate) const STREAM_ERROR: &str = "Errors told to clients of the stream protocol";
+pub(crate) const STREAM_ERROR: &str = "Errors sent to stream clients";
 
 /// COMPAT: modules of RabbitMQ.
 const TYPES: [(QueueKind, &str); 3] = [
@@ -206,8 +206,8 @@ pub(crate) fn module(kind: QueueKind) -> &'static str {
 pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
     Counter global_messages_received_total |it| [Some(it.clients.published.n_published), Some(it.streams.n_received)] => "Messages received from publishers";
     Counter global_messages_received_confirm_total |it| [Some(it.clients.published.n_confirming), Some(it.streams.n_received)] => "Messages received on channels with confirms";
-    Counter global_messages_confirmed_total |it| [Some(it.clients.published.n_answered), Some(it.streams.n_confirmed)] => "Messages whose publishers were answered";
-    Counter global_messages_routed_total |it| [Some(it.clients.published.n_routed()), None] => "Messages that went to a queue";
+    Counter global_messages_confirmed_total |it| [Some(it.clients.published.n_answered), Some(it.streams.n_confirmed)] => "Messages confirmed to publishers";
+    Counter global_messages_routed_total |it| [Some(it.clients.published.n_routed()), None] => "Messages routed to at least one queue";
     Counter global_messages_unroutable_returned_total |it| [Some(it.clients.published.n_returned), None] => "Messages returned as unroutable";
     Counter global_messages_unroutable_dropped_total |it| [Some(it.clients.published.n_dropped), None] => "Messages dropped as unroutable";
     Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.queues.all.streams.n_publishers)] => "Publishers connected";
@@ -237,28 +237,27 @@ pub(crate) const STREAM_ERRORS: [(&str, u16); 17] = [
 
 /// Logins by protocol.
 pub(crate) const LOGINS: &[LoginRow] = rows! {
-    Counter auth_attempts_total |it| it.n_succeeded + it.n_failed => "Attempts to log in";
-    Counter auth_attempts_succeeded_total |it| it.n_succeeded => "Attempts to log in that succeeded";
-    Counter auth_attempts_failed_total |it| it.n_failed => "Attempts to log in that failed";
+    Counter auth_attempts_total |it| it.n_succeeded + it.n_failed => "Login attempts";
+    Counter auth_attempts_succeeded_total |it| it.n_succeeded => "Successful login attempts";
+    Counter auth_attempts_failed_total |it| it.n_failed => "Failed login attempts";
 };
 
 /// Logins by source.
 pub(crate) const LOGIN_SOURCES: &[LoginRow] = rows! {
-    Counter auth_attempts_detailed_total |it| it.n_succeeded + it.n_failed => "Attempts to log in";
-    Counter auth_attempts_detailed_succeeded_total |it| it.n_succeeded => "Attempts to log in that succeeded";
-    Counter auth_attempts_detailed_failed_total |it| it.n_failed => "Attempts to log in that failed";
+    Counter auth_attempts_detailed_total |it| it.n_succeeded + it.n_failed => "Login attempts";
+    Counter auth_attempts_detailed_succeeded_total |it| it.n_succeeded => "Successful login attempts";
+    Counter auth_attempts_detailed_failed_total |it| it.n_failed => "Failed login attempts";
 };
 
 /// Distributions: name and meaning.
 pub(crate) const MESSAGE_SIZE: (&str, &str) =
     ("message_size_bytes", "Sizes of messages received from publishers");
 /// As [`MESSAGE_SIZE`].
-pub(crate) const SYNC_TIME: (&str, &str) =
-    ("leveret_wal_fsync_seconds", "Times of syncs of the log");
+pub(crate) const SYNC_TIME: (&str, &str) = ("leveret_wal_fsync_seconds", "Duration of log fsyncs");
 
 /// The figure of certificates: name and meaning.
 pub(crate) const CERTIFICATES: (&str, &str) =
-    ("leveret_certificate_not_after_seconds", "End of a certificate, seconds since 1970");
+    ("leveret_certificate_not_after_seconds", "Expiry of a certificate, seconds since 1970");
 
 /// Who this is: dashboards join everything with it.
 pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoint: &str) {
@@ -437,7 +436,7 @@ pub(crate) fn commit_latency_seconds(log: &WalStats) -> f64 {
 /// The age of the oldest message: name and meaning.
 pub(crate) const OLDEST: (&str, &str) = (
     "leveret_queue_oldest_message_age_seconds",
-    "Time that the oldest message has waited, but for streams, as near as a few seconds",
+    "Age of the oldest message, not of streams, accurate to a few seconds",
 );
 
 /// The age of the oldest message of all queues.
@@ -461,9 +460,9 @@ pub(crate) fn certificates(writer: &mut Writer<'_>, management: &Management) {
 
 /// Memory by its use, as far as that is known.
 pub(crate) const MEMORY: &[Row] = rows! {
-    Gauge memory_binary_heap_bytes |it| Some(it.storage.message_bytes) => "Messages of queues";
-    Gauge memory_client_connection_other_bytes |it| Some(it.clients.held_bytes) => "What clients have begun, or do not read";
-    Gauge memory_other_system_bytes |it| it.system.memory_bytes?.checked_sub(it.storage.message_bytes + it.clients.held_bytes) => "Everything else";
+    Gauge memory_binary_heap_bytes |it| Some(it.storage.message_bytes) => "Memory of messages, bytes";
+    Gauge memory_client_connection_other_bytes |it| Some(it.clients.held_bytes) => "Memory of connections' incomplete input and unread output, bytes";
+    Gauge memory_other_system_bytes |it| it.system.memory_bytes?.checked_sub(it.storage.message_bytes + it.clients.held_bytes) => "Other memory, bytes";
 };
 
 /// See [`MEMORY`].

@@ -13,39 +13,39 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")
 const HEAD: &str = "\
 # Metrics
 
-Generated from the tables in `crates/metrics/src`. Prometheus scrapes `http://HOST:15692/metrics`; the names are
-those of RabbitMQ's plugin, so that its dashboards and rules find them, and begin with `rabbitmq_` (those of
-`/metrics/detailed` with `rabbitmq_detailed_`), Leveret's own with `leveret_`.
+Generated from the tables in `crates/metrics/src`. Prometheus scrapes `http://HOST:15692/metrics`. Names are those
+of RabbitMQ's plugin, so that its dashboards and rules work: they begin with `rabbitmq_` (`rabbitmq_detailed_` in
+`/metrics/detailed`), Leveret's own with `leveret_`.
 
-- `/metrics`: figures of the node; no queue, channel or connection is named.
-- `/metrics/per-object`: the same, and those of each object. `prometheus.return_per_object_metrics = true` makes
-  `/metrics` answer so.
-- `/metrics/detailed?family=NAME&family=...`: only these families, of the virtual hosts in `vhost=`, and of the
-  queues that the regular expression in `queue=` matches. The node's own are `connection_churn_metrics`,
+- `/metrics`: metrics of the node, without any per queue, channel or connection.
+- `/metrics/per-object`: also those of each object. `prometheus.return_per_object_metrics = true` serves them at
+  `/metrics`.
+- `/metrics/detailed?family=NAME&family=...`: only these families, of the virtual hosts in `vhost=` and the queues
+  that match the regular expression `queue=`. The node's own are `connection_churn_metrics`,
   `node_coarse_metrics`, `node_metrics`, `node_persister_metrics` and `auth_attempt_metrics`.
-- `/metrics/memory-breakdown`: memory by its use, as far as that is known.
+- `/metrics/memory-breakdown`: memory by category.
 
 Each scrape has one `rabbitmq_identity_info` and one `rabbitmq_build_info`, which dashboards join with. Counters
-never go down while a node runs. A figure that nothing here stands behind is left out rather than made up:
+never decrease while a node runs. Metrics without a source in Leveret are left out:
 
-| left out | because |
+| left out | reason |
 |---|---|
-| all that is the Erlang machine's: `erlang_*`, `*_reductions_total` | there is none, but for the uptime |
-| `raft_*`, but for those below | quorum queues have one member and share the node's log: `leveret_wal_*` |
-| `schema_db_*`, `queue_index_*`, `msg_store_*`, `io_*_ops_total`, `io_*_time_seconds_total` | files are used in another way: `leveret_wal_*`, `leveret_page_*`, `leveret_message_store_*` |
-| `queue_messages_ram*`, `queue_messages_*_ram`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | queues do not count them |
-| `queue_head_message_timestamp`, `channel_messages_unacked` of each channel | they would take queues' locks; the HTTP API has them |
-| `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | nothing measures them |
-| `exchange_messages_confirmed_total` of each exchange, `channel_messages_confirmed_total` of channels that publish to several exchanges | which exchange a confirm is of is not noted |
-| `channel_prefetch` | limits of whole channels are not told apart from those of consumers: `consumer_prefetch` |
-| `connection_pending_packets` | what waits to be sent is counted in bytes: `memory_client_connection_other_bytes` |
-| `memory_*`, but for those below | a process has no heaps by use: what is not told apart is in `memory_other_system_bytes` |
-| `shovel_*`, `federation_links` | there are no such links yet |
+| Erlang's: `erlang_*`, `*_reductions_total` | Leveret does not run on Erlang; only the uptime is given |
+| `raft_*`, except those below | quorum queues have one member and share the node's log: `leveret_wal_*` |
+| `schema_db_*`, `queue_index_*`, `msg_store_*`, `io_*_ops_total`, `io_*_time_seconds_total` | other file formats: `leveret_wal_*`, `leveret_page_*`, `leveret_message_store_*` |
+| `queue_messages_ram*`, `queue_messages_*_ram`, `queue_messages_persistent*`, `queue_messages_ready_bytes`, `queue_messages_unacked_bytes`, `queue_disk_*` | not counted by queues |
+| `queue_head_message_timestamp`, `channel_messages_unacked` of each channel | would lock queues; the HTTP API has them |
+| `queue_consumer_capacity`, `queue_consumer_utilisation`, `queue_process_memory_bytes` | not measured |
+| `exchange_messages_confirmed_total` of each exchange, `channel_messages_confirmed_total` of channels that publish to several exchanges | confirms are not counted by exchange |
+| `channel_prefetch` | included in `consumer_prefetch` |
+| `connection_pending_packets` | pending output is counted in bytes: `memory_client_connection_other_bytes` |
+| `memory_*`, except those below | included in `memory_other_system_bytes` |
+| `shovel_*`, `federation_links` | shovels and federation are not supported yet |
 
-| key of the configuration | default | |
+| configuration key | default | |
 |---|---|---|
-| `prometheus.enabled` | `true` | whether there is such a listener |
-| `prometheus.tcp.port` | 15692 | in use, it keeps a node only from starting where it was asked for |
+| `prometheus.enabled` | `true` | enables the listener |
+| `prometheus.tcp.port` | 15692 | a port in use stops the node from starting only if it is set here |
 | `prometheus.tcp.ip` | all addresses | |
 | `prometheus.return_per_object_metrics` | `false` | |
 ";
@@ -70,7 +70,7 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
     quorum.push(of(COMMIT_LATENCY, "gauge"));
     vec![
         ("The node", all!(NODE)),
-        ("The node, more of it", vec![of(SYNC_TIME, "histogram"), of(OLDEST, "gauge")]),
+        ("The node, further metrics", vec![of(SYNC_TIME, "histogram"), of(OLDEST, "gauge")]),
         ("Scrapes, by endpoint", SCRAPES.map(|it| of(it, "summary")).to_vec()),
         ("Queues together", QUEUE_SUMS.iter().flat_map(|rows| of_rows(rows)).collect()),
         ("By protocol", all!(BY_PROTOCOL)),

@@ -4,6 +4,7 @@
 
 mod deny;
 mod dist;
+mod glossary;
 mod instructions;
 mod layers;
 mod licences;
@@ -15,6 +16,7 @@ mod sizes;
 mod soak;
 mod steps;
 mod structure;
+mod subjects;
 mod tidy;
 mod wording;
 
@@ -24,8 +26,9 @@ const HELP: &str = "\
 cargo xtask check    format, lints, tidiness, and the tests that need nothing but cargo
 cargo xtask test     all of check, then the interop suites against a node built for release
 cargo xtask tidy [--lower]
-                     only tidiness: layers, sizes, circles of modules, wording of comments, clippy.toml
-                     copies, file names; --lower writes down the sizes and counts that have fallen
+                     only tidiness: layers, sizes, circles of modules, wording, words of docs/glossary.md,
+                     subjects of commits, clippy.toml copies, file names; --lower writes down the sizes and counts
+                     that have fallen
 cargo xtask layers   only the layers
 cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
@@ -38,7 +41,7 @@ cargo xtask soak [MINUTES]
                      ten minutes of mixed load, beside clients that mean harm, on a node that is killed
                      every 20 s; nothing may be lost.
                      LEVERET_BINARY=FILE names the binary, otherwise it is built for release
-cargo xtask docs     write docs/configuration.md again, and the programs that pages show
+cargo xtask docs     regenerate docs/configuration.md and others, and the programs in pages
 ";
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! The checks that neither rustfmt nor clippy has.
 
 use crate::repository::{files, read};
-use crate::{layers, quotes, sizes, wording};
+use crate::{glossary, layers, quotes, sizes, subjects, wording};
 
 /// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
 const TOOLS: &[&str] = &["xtask"];
@@ -15,6 +15,8 @@ pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     problems.extend(sizes::problems()?);
     problems.extend(wording::missing_tests()?);
     problems.extend(quotes::problems()?);
+    problems.extend(glossary::problems()?);
+    problems.extend(subjects::problems());
     let files = files()?;
     problems.extend(names(&files));
     problems.extend(clippy_copies(&files)?);

@@ -97,11 +97,11 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
     );
     let io = file_io_lines(&status, unit);
     if !io.is_empty() {
-        report.section("Read and written since the start", io);
+        report.section("Disk I/O since the start", io);
     }
     let losses = loss_lines(&status);
     if !losses.is_empty() {
-        report.section("Losses since the start", losses);
+        report.section("Data loss since the start", losses);
     }
     report.section(
         "Totals",
@@ -145,20 +145,16 @@ fn loss_lines(status: &Value) -> Vec<String> {
     let places = format!("{n_places} of {n_bytes} bytes");
     [
         (count("messages"), "Lost messages", count("messages").to_string()),
-        (n_places, "Unreadable places in files of queues of version 1", places),
-        (
-            count("log_bytes_cut_off"),
-            "Unreadable bytes cut off the end of the log",
-            count("log_bytes_cut_off").to_string(),
-        ),
+        (n_places, "Unreadable blocks of version 1 queues", places),
+        (count("log_bytes_cut_off"), "Truncated log bytes", count("log_bytes_cut_off").to_string()),
         (
             count("stream_bytes_cut_off"),
-            "Unreadable bytes cut off the ends of streams",
+            "Truncated stream bytes",
             count("stream_bytes_cut_off").to_string(),
         ),
         (
             count("closed_streams"),
-            "Streams closed since files of them are missing or damaged",
+            "Closed streams (missing or damaged files)",
             count("closed_streams").to_string(),
         ),
     ]

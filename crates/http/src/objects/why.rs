@@ -23,12 +23,12 @@ stdx::named! {
     /// The state of a consumer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     enum State {
-        InLine = "waits to be the single active consumer",
-        Blocked = "its connection is blocked by an alarm: its acknowledgements are not read",
-        Full = "holds all that its prefetch count allows",
-        Unread = "its client does not read what it was sent",
-        SharedLimit = "its channel holds all that its shared prefetch count allows",
-        HasRoom = "has room",
+        InLine = "standby of the single active consumer",
+        Blocked = "blocked by an alarm: acknowledgements on its connection are not read",
+        Full = "at its prefetch limit",
+        Unread = "client does not read its deliveries",
+        SharedLimit = "at the prefetch limit shared by its channel",
+        HasRoom = "ready for deliveries",
     }
 }
 
@@ -38,13 +38,11 @@ impl State {
         match self {
             Self::InLine | Self::HasRoom => None,
             Self::Blocked => Some(
-                "connections of consumers are blocked by an alarm: their acknowledgements are not read",
+                "consumers' connections are blocked by an alarm: their acknowledgements are not read",
             ),
-            Self::Full => {
-                Some("active consumers hold as many messages as their prefetch counts allow")
-            }
-            Self::Unread => Some("clients of active consumers do not read what they were sent"),
-            Self::SharedLimit => Some("channels hold all that their shared prefetch counts allow"),
+            Self::Full => Some("all consumers are at their prefetch limit"),
+            Self::Unread => Some("consumers' clients do not read their deliveries"),
+            Self::SharedLimit => Some("channels are at their shared prefetch limit"),
         }
     }
 }
@@ -185,7 +183,7 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
     let mut put = |is_so, reason| reasons.extend(Some(reason).filter(|_| is_so));
     let (has_ready, has_consumers) = (stat.n_ready > 0, !consumers.all.is_empty());
     put(!has_ready && stat.n_unacked == 0, "the queue is empty");
-    put(!has_ready && stat.n_unacked > 0, "consumers hold all messages and have not settled them");
+    put(!has_ready && stat.n_unacked > 0, "all messages are unacknowledged");
     put(has_ready && !has_consumers, "there are no consumers");
     put(has_ready && Diagnosis(queue).waits_for_page(), "the next message is being read from disk");
     let are_stuck = !states.contains(&State::HasRoom);
@@ -199,13 +197,13 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
         let reason = state.reason().filter(|_| counts && stat.n_ready + stat.n_unacked > 0);
         reason.into_iter().for_each(|reason| put(true, reason));
     }
-    put(has_ready && is_in_line, "one consumer alone is active, and others wait for it to go");
+    put(has_ready && is_in_line, "only the single active consumer gets messages");
     let has_others = consumers.other_holders().next().is_some();
-    put(has_others, "channels without consumers hold messages that they have not settled");
-    put(stat.n_departing > 0, "messages that are gone wait to be dead-lettered");
-    put(Diagnosis(queue).n_delayed() > 0, "messages that came back wait to be tried again");
+    put(has_others, "channels without consumers have unacknowledged messages");
+    put(stat.n_departing > 0, "messages wait to be dead-lettered");
+    put(Diagnosis(queue).n_delayed() > 0, "returned messages wait for their retry delay");
     if reasons.is_empty() {
-        reasons.push("consumers have room: messages go as fast as clients take them");
+        reasons.push("consumers are ready: messages are delivered as fast as clients read them");
     }
     reasons
 }

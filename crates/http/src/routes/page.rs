@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <title>HTTP API</title>\n<h1>HTTP API</h1>\n\
-    <p>Answers are JSON; who asks says so by HTTP basic authentication. \
-    <code>/api/openapi.json</code> is this table for programs.</p>\n";
+    <p>Responses are JSON; authenticate with HTTP basic authentication. \
+    <code>/api/openapi.json</code> is this table as OpenAPI.</p>\n";
 
 static PAGE: LazyLock<String> = LazyLock::new(written);
 

@@ -41,12 +41,12 @@ fn changes_have_their_true_costs() {
 const PAGE_HEAD: &str = "\
 # HTTP API
 
-Generated from the table of routes (`crates/http/src/routes.rs`). Requests, answers and errors are RabbitMQ's:
-see its [reference](https://www.rabbitmq.com/docs/http-api-reference); what differs is in
-[compatibility](compatibility.md). `OPTIONS` and `Allow` name the methods of an address, `HEAD` goes wherever
-`GET` does, and `/api/openapi.json` is this table for programs. *needs* is the least tag of a user, and
-*virtual host* some permission in that of the address; *cost* is the most that it can cost the node, and by what
-that is bounded ([security](security.md#what-each-request-may-cost)).
+Generated from the route table (`crates/http/src/routes.rs`). Requests, responses and errors are RabbitMQ's: see
+its [reference](https://www.rabbitmq.com/docs/http-api-reference), and [compatibility](compatibility.md) for the
+differences. `OPTIONS` and `Allow` list a path's methods, each `GET` route also serves `HEAD`, and
+`/api/openapi.json` is this table as OpenAPI. *needs*: the lowest user tag that may use the route, or for
+*virtual host* any permission in the path's virtual host; *cost*: the upper bound of a request's cost
+([security](security.md#what-each-request-may-cost)).
 ";
 
 /// The page `docs/http-api.md`.

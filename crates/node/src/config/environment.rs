@@ -55,58 +55,59 @@ const LOG_LEVELS: &str = "RABBITMQ_LOG";
 const LOGS: &str = "RABBITMQ_LOGS";
 const PLUGINS_FILE: &str = "RABBITMQ_ENABLED_PLUGINS_FILE";
 
-const NO_ERLANG: &str = "there is no Erlang";
-const NO_PLUGINS: &str = "what RabbitMQ has in plugins is part of the node, or not there";
+const NO_ERLANG: &str = "Erlang is not used";
+const NO_PLUGINS: &str = "plugins are built in or not supported";
 const ONE_DIRECTORY: &str = "everything is in the data directory";
 
 /// The variables that are looked at.
 pub(super) const VARIABLES: &[Variable] = &[
-    setting("RABBITMQ_DEFAULT_USER", "default_user", "the user of a first start"),
-    setting("RABBITMQ_DEFAULT_PASS", "default_pass", "the password of that user"),
-    setting("RABBITMQ_DEFAULT_VHOST", "default_vhost", "the virtual host of a first start"),
-    read(
-        NODE_PORT,
-        "the port of `listeners.tcp.default`, in place of all `listeners.tcp` of files",
+    setting("RABBITMQ_DEFAULT_USER", "default_user", "the user created on the first start"),
+    setting("RABBITMQ_DEFAULT_PASS", "default_pass", "the password of this user"),
+    setting(
+        "RABBITMQ_DEFAULT_VHOST",
+        "default_vhost",
+        "the virtual host created on the first start",
     ),
-    read(NODE_ADDRESS, "its address; all when not set or `auto`"),
-    read("RABBITMQ_NODENAME", "the node's name; `@` and the host's name are added if missing"),
-    read("RABBITMQ_USE_LONGNAME", "`true`: the host's full name is added"),
+    read(NODE_PORT, "the port of `listeners.tcp.default`, replacing all `listeners.tcp` in files"),
+    read(NODE_ADDRESS, "the address of this listener; all when unset or `auto`"),
+    read("RABBITMQ_NODENAME", "the node name; `@` and the host name are appended if missing"),
+    read("RABBITMQ_USE_LONGNAME", "`true`: append the fully qualified host name"),
     read(
         CONFIG_FILE,
-        "the configuration file, with or without `.conf`, unless `--config` is given; one that is not \
-         there is a warning",
+        "the configuration file, with or without `.conf`, unless `--config` is given; a missing file \
+         causes a warning",
     ),
-    read(CONFIG_FILES, "a directory, or `DIRECTORY/*.conf`, read after it"),
+    read(CONFIG_FILES, "a directory, or `DIRECTORY/*.conf`, read after `RABBITMQ_CONFIG_FILE`"),
     read(
         "RABBITMQ_DATA_DIR",
         "the data directory, unless `--data-dir` or `LEVERET_DATA_DIR` is given",
     ),
-    read("RABBITMQ_MNESIA_DIR", "the same, after it"),
+    read("RABBITMQ_MNESIA_DIR", "the data directory, if `RABBITMQ_DATA_DIR` is unset"),
     read(
         "RABBITMQ_MNESIA_BASE",
-        "the data directory is the one of the node's name in it, after both",
+        "the parent of the data directory, which has the node's name, if both are unset",
     ),
     setting("RABBITMQ_LOG_BASE", "log.dir", "the directory of the log file"),
     read(LOGS, "`log.file`; `-` and `-stderr`: the console, and no file"),
     read(LOG_LEVELS, "a level: `log.default.level`; levels of categories have no effect"),
-    read(PLUGINS_FILE, "a warning for each plugin in this file that is not part of the node"),
+    read(PLUGINS_FILE, "causes a warning for each plugin in this file that is not built in"),
     read(
         ADVANCED_FILE,
         "a file of Erlang terms, with or without `.config`: its settings that have a key in \
          `rabbitmq.conf` count after those of all files, others are a warning. Without it, \
          `advanced.config` beside each configuration file",
     ),
-    nothing("RABBITMQ_CONF_ENV_FILE", "no shell is run; set its variables for the node itself"),
-    nothing("RABBITMQ_ERLANG_COOKIE", "the permissions of the control socket let tools in"),
+    nothing("RABBITMQ_CONF_ENV_FILE", "set its variables in the node's environment"),
+    nothing("RABBITMQ_ERLANG_COOKIE", "file permissions of the control socket authorize tools"),
     nothing("RABBITMQ_ENABLED_PLUGINS", NO_PLUGINS),
     nothing("RABBITMQ_PLUGINS_DIR", NO_PLUGINS),
     nothing("RABBITMQ_PLUGINS_EXPAND_DIR", NO_PLUGINS),
     nothing("RABBITMQ_QUORUM_DIR", ONE_DIRECTORY),
     nothing("RABBITMQ_STREAM_DIR", ONE_DIRECTORY),
-    nothing("RABBITMQ_FEATURE_FLAGS", "all that are known are on"),
-    nothing("RABBITMQ_FEATURE_FLAGS_FILE", "all that are known are on"),
-    read("RABBITMQ_PID_FILE", "the node's process id is written there while it can be used"),
-    nothing("RABBITMQ_DIST_PORT", "a node is a cluster of its own"),
+    nothing("RABBITMQ_FEATURE_FLAGS", "all feature flags are always enabled"),
+    nothing("RABBITMQ_FEATURE_FLAGS_FILE", "all feature flags are always enabled"),
+    read("RABBITMQ_PID_FILE", "file for the process id of the started node"),
+    nothing("RABBITMQ_DIST_PORT", "each node is a cluster of its own"),
     nothing("RABBITMQ_SERVER_ERL_ARGS", NO_ERLANG),
     nothing("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", NO_ERLANG),
     nothing("RABBITMQ_SERVER_START_ARGS", NO_ERLANG),
@@ -205,7 +206,7 @@ impl Environment {
                 self.set(LOGS, "log.file", "false".to_owned());
             }
             other if other.starts_with("exchange:") || other.starts_with("syslog:") => {
-                self.warn(LOGS, "only files, `-` and `-stderr` have an effect");
+                self.warn(LOGS, "only files, `-` and `-stderr` are supported");
             }
             file => self.set(LOGS, "log.file", file.to_owned()),
         }
@@ -236,7 +237,7 @@ impl Environment {
     fn add_directory(&mut self, value: &str) {
         let path = PathBuf::from(value.strip_suffix("/*.conf").unwrap_or(value));
         if path.as_os_str().to_string_lossy().contains('*') {
-            return self.warn(CONFIG_FILES, "of patterns only DIRECTORY/*.conf has an effect");
+            return self.warn(CONFIG_FILES, "the only supported pattern is DIRECTORY/*.conf");
         }
         self.add_existing(CONFIG_FILES, path);
     }
@@ -257,13 +258,13 @@ impl Environment {
         let names = lines.flat_map(|line| line.split(is_end)).filter(|name| !name.is_empty());
         for name in names.filter(|name| !ctl::is_built_in_plugin(name)) {
             let path = path.display();
-            self.warn(PLUGINS_FILE, &format!("{path} enables {name}, which is not there"));
+            self.warn(PLUGINS_FILE, &format!("{path} enables {name}, which is not supported"));
         }
     }
 }
 
 fn missing(path: &Path) -> String {
-    format!("there is no {}, the node does without", path.display())
+    format!("{} does not exist and is ignored", path.display())
 }
 
 /// The path with an ending that it may have been given without.

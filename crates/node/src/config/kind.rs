@@ -142,7 +142,7 @@ impl Kind {
             Self::Word(words, _) | Self::NamedWord(words, _) => {
                 format!("one of `{}`", words.join("`, `"))
             }
-            Self::NamedWords(_) => "words with commas between them".to_owned(),
+            Self::NamedWords(_) => "words separated by commas".to_owned(),
             Self::NamedPattern(_) => "a regular expression".to_owned(),
             Self::NamedLimit(_) => "a whole number, or `-1` for no limit".to_owned(),
             Self::NamedInteger(_) => "a whole number".to_owned(),
@@ -168,9 +168,7 @@ impl Kind {
             Self::PathOrNone(_) => "a path, or `none`".to_owned(),
             Self::AuthBackend => {
                 let [short, long] = AUTH_BACKENDS;
-                format!(
-                    "`{short}` (or `{long}`) at a numbered place: only the node's own users can log in"
-                )
+                format!("`{short}` (or `{long}`) at a numbered place: the node's own users")
             }
         }
     }

@@ -9,38 +9,38 @@ const LIST: &str = include_str!("known-keys.txt");
 pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "management.rates_mode, management_agent.disable_metrics_collector",
-        "figures are taken from counters that are there anyway",
+        "statistics use counters that are always on",
     ),
     (
         "management.db_cache_multiplier, management.delegate_count",
-        "answers are made from what is in this node's memory, each time",
+        "responses are computed from memory, without a cache",
     ),
     (
         "management.sample_retention_policies.",
-        "samples are kept for ten minutes, rarer ones for an hour, and of the whole for a day",
+        "sample retention is fixed: ten minutes, an hour at a lower rate, a day for totals",
     ),
     (
         "management_agent.filter_aggregated_queue_metrics_pattern, \
          prometheus.filter_aggregated_queue_metrics_pattern",
-        "totals are of all queues, as in current RabbitMQ",
+        "totals include all queues, as in current RabbitMQ",
     ),
-    ("management.require_auth_for_api_reference", "there is no such page"),
+    ("management.require_auth_for_api_reference", "this page does not exist"),
     (
         "management.ssl.inactivity_timeout, management.ssl.shutdown_timeout, \
          management.tcp.inactivity_timeout, management.tcp.shutdown_timeout, \
          prometheus.ssl.inactivity_timeout, prometheus.ssl.shutdown_timeout, \
          prometheus.tcp.inactivity_timeout, prometheus.tcp.shutdown_timeout, \
          management.listener.server.inactivity_timeout, management.listener.server.shutdown_timeout",
-        "connections end by `request_timeout` and `idle_timeout`, and no process is left behind",
+        "`request_timeout` and `idle_timeout` close connections",
     ),
     (
         "management.oauth_",
-        "OAuth 2 is not there yet: users log in by name and password, or not at all with \
+        "OAuth 2 is not supported yet: users log in with name and password, or not at all with \
          `management.disable_basic_auth = true`",
     ),
     (
         "management.credential_encryption_secret",
-        "a cookie is a random number, and has no password in it",
+        "cookies are random numbers and contain no password",
     ),
     (
         "quorum_queue.compute_checksums, quorum_queue.segment_compute_checksums, \
@@ -51,46 +51,46 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "quorum_queue.compress_mem_tables, quorum_queue.segment_max_, \
          quorum_queue.snapshot_chunk_size, quorum_queue.wal_max_, raft.segment_max_entries, \
          raft.snapshot_chunk_size, raft.wal_",
-        "quorum queues are kept in the node's log: its segments have 16 MiB, what comes together is synced \
-         together, and a queue's state is written down as its log grows",
+        "quorum queues are kept in the node's log: with segments of 16 MiB, group commit, and snapshots as \
+         a queue's log grows",
     ),
     ("raft.data_dir", "everything is in the data directory"),
     (
         "quorum_queue.commands_soft_limit",
-        "publishers wait as soon as a queue's consumers or the disk cannot follow",
+        "flow control works without credit settings: publishers slow down to the pace of queues and disk",
     ),
     (
         "quorum_queue.continuous_membership_reconciliation., quorum_queue.initial_cluster_size, \
          quorum_queue.max_append_entries_rpc_batch_size, quorum_queue.member_placement_tag, \
          raft.adaptive_failure_detector.",
-        "a queue has one member, on this node",
+        "quorum queues have one member, on this node",
     ),
     (
         "ssl_options.cert, ssl_options.key.",
-        "certificates and keys are read from files: `ssl_options.certfile`, `ssl_options.keyfile`",
+        "certificates and keys are only read from files: `ssl_options.certfile`, `ssl_options.keyfile`",
     ),
     (
         "ssl_options.client_renegotiation, ssl_options.secure_renegotiate, \
          ssl_allow_poodle_attack",
-        "there is no renegotiation and nothing older than TLS 1.2",
+        "renegotiation and versions before TLS 1.2 are not supported",
     ),
     (
         "ssl_options.dh, ssl_options.dhfile, ssl_options.honor_ecc_order, ssl_options.psk_identity",
-        "keys are agreed on by elliptic curves, in the node's order",
+        "key exchange uses elliptic curves, in the node's order",
     ),
     (
         "ssl_options.log_alert, ssl_options.log_level",
-        "why a handshake failed is always told, in one line",
+        "failed handshakes are always logged in one line",
     ),
-    ("ssl_options.bypass_pem_cache", "files are read again when they have changed"),
+    ("ssl_options.bypass_pem_cache", "files are reloaded when they change"),
     (
         "stream.ssl_cert_login",
-        "clients choose the mechanism `EXTERNAL` if it is one of `auth_mechanisms`",
+        "clients can use the mechanism `EXTERNAL` if `auth_mechanisms` lists it",
     ),
     (
         "consumer_disconnected_timeout",
-        "no consumer's node can be out of reach: each is connected to this node, and what it holds comes back \
-         as soon as its connection is gone",
+        "consumers are connected to this node: their unacknowledged messages are requeued as soon as the \
+         connection closes",
     ),
 ];
 

@@ -38,7 +38,7 @@ pub(crate) fn help_text() -> String {
     for option in option::all() {
         writeln!(out, "{}", option.line).expect(EXPECT);
         if let Some(alias) = option.alias {
-            writeln!(out, "    Also `{alias}`.").expect(EXPECT);
+            writeln!(out, "    Alias: `{alias}`.").expect(EXPECT);
         }
         writeln!(out, "    {}\n    Takes {}.\n", option.doc, option.kind.expects()).expect(EXPECT);
     }
@@ -109,7 +109,7 @@ fn group_begun_by(option: &ConfigOption) -> Option<&'static str> {
 fn write_sample(out: &mut String, option: &ConfigOption) {
     out.push_str("\n##");
     let mut width = 2;
-    let takes = format!("Takes {}.", option.kind.expects());
+    let takes = format!("Value: {}.", option.kind.expects());
     for word in option.doc.split_whitespace().chain(takes.split_whitespace()) {
         if width + word.len() >= SAMPLE_COLUMNS {
             out.push_str("\n##");
@@ -124,12 +124,12 @@ fn write_sample(out: &mut String, option: &ConfigOption) {
 
 fn write_section(out: &mut String, option: &ConfigOption) {
     writeln!(out, "\n### `{}`\n\n{}\n", option.key(), option.doc).expect(EXPECT);
-    writeln!(out, "- Takes {}.", option.kind.expects()).expect(EXPECT);
+    writeln!(out, "- Value: {}.", option.kind.expects()).expect(EXPECT);
     if !option.default().is_empty() {
         writeln!(out, "- Default: `{}`.", option.default()).expect(EXPECT);
     }
     if let Some(alias) = option.alias {
-        writeln!(out, "- Also written `{alias}`.").expect(EXPECT);
+        writeln!(out, "- Alias: `{alias}`.").expect(EXPECT);
     }
 }
 
@@ -143,13 +143,13 @@ Leveret reads RabbitMQ's `rabbitmq.conf` format and key names:
 leveret server --config /etc/leveret/rabbitmq.conf --data-dir /var/lib/leveret --set heartbeat=30
 ```
 
-- One `key = value` per line. `#` begins a comment; a value that holds `#` or begins or ends with a
-  blank stands in single quotes. A dot within a name is written `\\.`.
-- `--config` may be given several times; a directory stands for the `*.conf` files in it, sorted.
-  Of several settings of one key the last counts, and `--set` counts after all files.
-- A key that RabbitMQ has and Leveret does not act on yet is accepted with a warning in the log. Any
-  other key is an error that names the line and the nearest key.
-- Encrypted values (`encrypted:...`), `include` and `$(...)` are refused.
+- One `key = value` per line. `#` starts a comment; quote a value with `'` if it contains `#` or starts or
+  ends with a space. A dot within a name is written `\\.`.
+- `--config` may be repeated; a directory means its `*.conf` files, sorted. The last setting of a key
+  applies; `--set` overrides all files.
+- Keys of RabbitMQ that Leveret does not support yet are accepted with a warning in the log. Any other
+  key is an error that names the line and the closest key.
+- Encrypted values (`encrypted:...`), `include` and `$(...)` are rejected.
 
 [`rabbitmq.conf.example`](rabbitmq.conf.example) lists every option with its default, commented out.
 
@@ -158,7 +158,7 @@ leveret server --config /etc/leveret/rabbitmq.conf --data-dir /var/lib/leveret -
 const WITHOUT_EFFECT: &str = "
 ## Keys without effect
 
-RabbitMQ's keys that have nothing to set here. They are accepted with a warning that says why.
+Keys of RabbitMQ that are accepted with a warning and have no effect.
 
 | keys | why |
 |---|---|
@@ -167,8 +167,8 @@ RabbitMQ's keys that have nothing to set here. They are accepted with a warning 
 const ENVIRONMENT: &str = "
 ## Environment variables
 
-Those of RabbitMQ and of its image. An argument goes before a variable, and a variable before a file.
-An empty variable is none. The tools find the node by the same variables.
+Variables of RabbitMQ and of its image. Arguments override variables, and variables override files. An empty
+variable is unset. The tools use the same variables to find the node.
 
 | variable | effect |
 |---|---|

@@ -193,11 +193,11 @@ fn a_queue_that_does_not_drain_says_why() {
     client.consume("stuck", false);
     let delivery_tag = client.message().unwrap().tag;
     let told = why();
-    let full = "active consumers hold as many messages as their prefetch counts allow";
+    let full = "all consumers are at their prefetch limit";
     assert_eq!(told["reasons"], json!([full]));
     let consumer = &told["consumers"][0];
     assert_eq!(consumer["messages_held_by_channel"], 1);
-    assert_eq!(consumer["state"], "holds all that its prefetch count allows");
+    assert_eq!(consumer["state"], "at its prefetch limit");
     // It has held it for longer than it takes to look, and the queue has had one for longer still.
     let seconds = |of: &Value| of["oldest_held_seconds"].as_f64().unwrap();
     wait_until("its age is known", || seconds(&why()["consumers"][0]) > 1.0);
@@ -214,7 +214,7 @@ fn a_queue_that_does_not_drain_says_why() {
     client.say(2, BasicConsume { queue: b"stuck", ..BasicConsume::default() });
     wait_until("all messages are with consumers", || why()["messages_ready"] == 0);
     let reasons = &why()["reasons"];
-    assert_eq!(*reasons, json!(["consumers hold all messages and have not settled them"]));
+    assert_eq!(*reasons, json!(["all messages are unacknowledged"]));
 }
 
 /// Clients that do not read, that have all they may, that are gone, that an alarm blocks.
@@ -242,9 +242,9 @@ fn clients_that_cannot_go_on_are_told() {
         })
         .collect();
     for queue in ["long", "many"] {
-        let unread = "its client does not read what it was sent";
+        let unread = "client does not read its deliveries";
         wait_until("the client is behind", || state(queue) == unread);
-        let reason = json!("clients of active consumers do not read what they were sent");
+        let reason = json!("consumers' clients do not read their deliveries");
         assert!(why(queue)["reasons"].as_array().unwrap().contains(&reason));
     }
     drop(deaf);
@@ -255,13 +255,13 @@ fn clients_that_cannot_go_on_are_told() {
     wait_until("all came back", || why("long")["messages_unacknowledged"] == 0);
     let consume = BasicConsume { queue: b"long", consumer_tag: b"one", ..BasicConsume::default() };
     client.say(2, consume);
-    let full = "holds all that its prefetch count allows";
+    let full = "at its prefetch limit";
     wait_until("its limit is used up", || state("long") == full);
     client.say(2, BasicCancel { consumer_tag: b"one", no_wait: true });
     let holders = || why("long")["other_holders"].as_array().unwrap().len();
     wait_until("it is no consumer any more", || holders() == 1);
     let reasons = why("long")["reasons"].clone();
-    let left = "channels without consumers hold messages that they have not settled";
+    let left = "channels without consumers have unacknowledged messages";
     assert_eq!(reasons, json!(["there are no consumers", left]));
     // An alarm stops the publisher, and what it acknowledges as well.
     client.say(2, consume);
@@ -270,7 +270,7 @@ fn clients_that_cannot_go_on_are_told() {
     client.flush();
     let waiting = || why("long")["publishers_waiting"][0]["state"].clone();
     wait_until("the publisher waits", || waiting() == "blocked");
-    let blocked = "its connection is blocked by an alarm: its acknowledgements are not read";
+    let blocked = "blocked by an alarm: acknowledgements on its connection are not read";
     assert_eq!(state("long"), blocked);
     assert_eq!(why("long")["publishers_wait_for"], json!(["memory"]));
 }

@@ -150,8 +150,7 @@ fn the_end_of_a_journal_that_is_missing_is_told() {
             journal.display()
         );
         node.expect_logged(1, &told);
-        let counted =
-            format!("Unreadable places in files of queues of version 1: 1 of {n_bytes} bytes");
+        let counted = format!("Unreadable blocks of version 1 queues: 1 of {n_bytes} bytes");
         assert!(node.ctl(&["status"]).contains(&counted), "{counted}");
         let mut client = Client::guest(node.address());
         let counts = ["deep", "older", "twice-1", "twice-2"].map(|queue| client.declare(queue));

@@ -151,7 +151,7 @@ fn bare_leveret_says_how_to_start_and_starts_nothing() {
     let home = tempfile::tempdir().unwrap();
     let (code, out, err) = ended(leveret().current_dir(home.path()).env("HOME", home.path()));
     assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(err.contains("\nTo start a broker:         leveret server\n"), "{err}");
+    assert!(err.contains("\nStart a broker:        leveret server\n"), "{err}");
     assert!(err.contains("/var/lib/leveret"), "{err}");
     assert_eq!(entries(&home), [""; 0]);
 }

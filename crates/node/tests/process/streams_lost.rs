@@ -119,10 +119,7 @@ fn expect_closed(node: &Node, told: &str) {
     assert_eq!(closed, 1, "{}", node.log());
     assert!(node.log().contains(told), "{told}: {}", node.log());
     let status = node.ctl(&["status"]);
-    assert!(
-        status.contains("Streams closed since files of them are missing or damaged: 1"),
-        "{status}"
-    );
+    assert!(status.contains("Closed streams (missing or damaged files): 1"), "{status}");
     assert!(node.ctl_refused(&["scrub_stream", "st"]).contains("the stream is closed"));
     let mut client = Client::guest(node.address());
     assert_eq!(declare(&mut client, "st"), 0, "what is defined may be declared");

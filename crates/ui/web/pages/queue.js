@@ -152,7 +152,7 @@ function consumers(page) {
   return section('Consumers', table(['Tag', 'Channel', 'User', '#Prefetch', '#Holds', 'State', 'Acks', 'Arguments', ''], (queue.consumer_details ?? []).map((it) => {
     const more = held.get(`${it.channel_details.name}\0${it.consumer_tag}`);
     return [name(it.consumer_tag), toChannel(it.channel_details.name), name(it.channel_details.user), it.prefetch_count || 'no limit', more ? to(queueLink(queue.vhost, queue.name, { tab: 'messages', which: 'unacked' }), number(more.messages_held_by_channel)) : '\u2013',
-      more ? (/^has room/.test(more.state) ? tag('good', more.state) : tag('warn', more.state)) : state(it.activity_status), it.ack_required ? 'acknowledges' : 'automatic', fields(it.arguments), button('Cancel', () => cancel(queue, it), { kind: 'danger' })];
+      more ? (/^ready/.test(more.state) ? tag('good', more.state) : tag('warn', more.state)) : state(it.activity_status), it.ack_required ? 'acknowledges' : 'automatic', fields(it.arguments), button('Cancel', () => cancel(queue, it), { kind: 'danger' })];
   }), 'Nobody consumes.'));
 }
 

@@ -21,28 +21,34 @@ macro_rules! limit {
         row(
             concat!($start, $key),
             Kind::Flag(|d, v| d.config.http.$kind.$place.limits.compresses = v),
-            "Whether answers are compressed for clients that take that.",
+            "Compress responses for clients that accept it.",
         )
     };
     ($start:literal, $key:literal, $kind:ident.$place:ident, request_timeout_ms) => {
         row(
             concat!($start, $key),
-            Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.request_timeout_ms = v),
-            "Time that a client has to agree on keys, and to send the head of its first or next request.",
+            Kind::Integer(TIME, "milliseconds", |d, v| {
+                d.config.http.$kind.$place.limits.request_timeout_ms = v
+            }),
+            "Time limit for the TLS handshake, and for a request's head on a connection.",
         )
     };
     ($start:literal, $key:literal, $kind:ident.$place:ident, idle_timeout_ms) => {
         row(
             concat!($start, $key),
-            Kind::Integer(TIME, "milliseconds", |d, v| d.config.http.$kind.$place.limits.idle_timeout_ms = v),
-            "Time that it has to send the body of a request, and may read nothing of an answer.",
+            Kind::Integer(TIME, "milliseconds", |d, v| {
+                d.config.http.$kind.$place.limits.idle_timeout_ms = v
+            }),
+            "Time limit for a request's body, and for a client that does not read its response.",
         )
     };
     ($start:literal, $key:literal, $kind:ident.$place:ident, requests_max) => {
         row(
             concat!($start, $key),
-            Kind::Integer(COUNT, "requests", |d, v| d.config.http.$kind.$place.limits.requests_max = v),
-            "Most requests on one connection; no limit when not set.",
+            Kind::Integer(COUNT, "requests", |d, v| {
+                d.config.http.$kind.$place.limits.requests_max = v
+            }),
+            "Maximum number of requests per connection; no limit when unset.",
         )
     };
 }
@@ -68,7 +74,7 @@ macro_rules! listener {
                     d.config.http.$kind.$place.limits.connections_max =
                         most.unwrap_or(usize::MAX).min(CONNECTIONS_MAX);
                 }),
-                "Most connections to it at a time; more wait.",
+                "Maximum number of concurrent connections; further ones wait.",
             ),
             limit!($start, ".compress = true", $kind.$place, compresses),
             limit!($start, ".request_timeout = 10000", $kind.$place, request_timeout_ms),
@@ -85,47 +91,45 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
     &[row(
         "management.enabled = true",
         Kind::Flag(|d, v| d.config.http.api.is_enabled = v),
-        "Whether there is an HTTP API. `leveret ctl` works without it.",
+        "Enable the HTTP API and the web UI. `leveret ctl` does not need them.",
     )],
     listener!(
         "management.tcp",
         api.tcp,
-        "The port of the HTTP API. If none is given it is 15672; in use, that does not keep the node from \
-         starting.",
-        "The address that the HTTP API listens on; all of them when not set."
+        "Port of the HTTP API. When unset, 15672; the node starts even if that port is in use.",
+        "IP address of the HTTP API; all when unset."
     ),
     listener!(
         "management.ssl",
         api.ssl,
-        "The port of the HTTP API with TLS, 15671 if another of the keys `management.ssl` is set. \
-         It has the certificates that these name, or those of `ssl_options`. Without TLS there is a port \
-         besides only if one of the keys `management.tcp` is set.",
-        "The address of the port with TLS; all of them when not set."
+        "Port of the HTTP API over TLS; 15671 if another `management.ssl` key is set. Uses the certificates \
+         of `management.ssl`, otherwise those of `ssl_options`. A plain port is then opened only if a \
+         `management.tcp` key is set.",
+        "IP address of the TLS port; all when unset."
     ),
     &[
         row(
             "management.listener.port",
             Kind::Integer(PORT, "", |d, v| d.config.http.api.older.port = Some(fits(v))),
-            "The port of a listener by the keys that are older than `management.tcp` and `management.ssl`, 15672 \
-             if another of them is set. It takes the place of a default listener, and of one of the newer keys at \
-             the same address, and stands beside others; where both kinds of these are set, the older ones have \
-             no effect.",
+            "Port of a listener by RabbitMQ's older keys; 15672 if another of them is set. Replaces the default \
+             listener, and one of `management.tcp` or `management.ssl` with the same address. Has no effect if \
+             both `management.tcp` and `management.ssl` are set.",
         ),
         row(
             "management.listener.ip",
             Kind::Text(|d, v| d.config.http.api.older.ip = Some(v.to_owned())),
-            "Its address; all of them when not set.",
+            "IP address of this listener; all when unset.",
         ),
         row(
             "management.listener.ssl",
             Kind::Flag(|d, v| d.config.http.api.older_has_tls = Some(v)),
-            "Whether it has TLS, with the certificates that the keys `management.listener.ssl_opts` name, which are \
-             those of `ssl_options`, or with the latter's.",
+            "Use TLS on this listener, with the certificates of `management.listener.ssl_opts`, otherwise those of \
+             `ssl_options`.",
         ),
         row(
             "management.listener.ssl_opts",
             Kind::Nothing(|_| {}),
-            "`none` names no certificates.",
+            "`none`: no certificates of its own.",
         ),
         limit!("management.listener.server", ".compress = true", api.older, compresses),
         limit!("management.listener.server", ".request_timeout = 10000", api.older, request_timeout_ms),
@@ -134,105 +138,104 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
         row(
             "management.ssl.backlog = 1024",
             Kind::Integer(COUNT, "connections", |d, v| d.config.http.api.ssl.limits.backlog = fits(v)),
-            "Length of its queue of connections not yet accepted.",
+            "Length of the accept queue.",
         ),
         row(
             "management.http.max_body_size = 20000000",
             Kind::ByteSize(1_024..=1 << 30, |d, v| d.config.http.settings.body_bytes_max = fits(v)),
-            "Longest body of a request of the HTTP API.",
+            "Maximum size of a request body.",
         ),
         row(
             "management.path_prefix",
             Kind::Text(|d, v| d.config.http.settings.set_prefix(v)),
-            "The beginning of all addresses of the HTTP API, for a proxy that shares a host between several.",
+            "Path prefix of the HTTP API and the web UI, for reverse proxies.",
         ),
         row(
             "management.cors.allow_origins = none",
             Kind::Nothing(|d| d.config.http.settings.origins.clear()),
-            "Pages of no other place may use the HTTP API.",
+            "`none` rejects requests from other origins.",
         ),
         row(
             "management.cors.allow_origins.$name",
             Kind::NamedText(|d, _, v| d.config.http.settings.origins.push(v.to_owned())),
-            "A place whose pages may use the HTTP API from a browser, such as `https://tools.example.org`; `*` is \
-             all of them. With a cookie they may change nothing.",
+            "Origin permitted to use the HTTP API from a browser, such as `https://tools.example.org`; `*` permits \
+             all. Cookie logins of other origins are read-only.",
         ),
         row(
             "management.cors.max_age = 1800",
             Kind::Integer(AGE, "seconds", |d, v| d.config.http.settings.origins_age_s = v),
-            "Time that browsers may remember what such a page may do.",
+            "Time for which browsers may cache CORS preflight responses.",
         ),
         row(
             "management.csp.policy = script-src 'self'; object-src 'self'",
             Kind::Text(|d, v| d.config.http.settings.set_header("content-security-policy", v)),
-            "The header `Content-Security-Policy` of answers.",
+            "`Content-Security-Policy` response header.",
         ),
         row(
             "management.hsts.policy",
             Kind::Text(|d, v| d.config.http.settings.set_header("strict-transport-security", v)),
-            "The header `Strict-Transport-Security` of answers over TLS. Where there is no port without TLS it is \
-             `max-age=31536000` if nothing is said.",
+            "`Strict-Transport-Security` response header over TLS. `max-age=31536000` by default if there is no \
+             plain port.",
         ),
         row(
             "management.headers.content_type_options = nosniff",
             Kind::Text(|d, v| d.config.http.settings.set_header("x-content-type-options", v)),
-            "The header `X-Content-Type-Options` of answers.",
+            "`X-Content-Type-Options` response header.",
         ),
         row(
             "management.headers.frame_options",
             Kind::Text(|d, v| d.config.http.settings.set_header("x-frame-options", v)),
-            "The header `X-Frame-Options` of answers.",
+            "`X-Frame-Options` response header.",
         ),
         row(
             "management.headers.referrer_policy = same-origin",
             Kind::Text(|d, v| d.config.http.settings.set_header("referrer-policy", v)),
-            "The header `Referrer-Policy` of answers.",
+            "`Referrer-Policy` response header.",
         ),
         row(
             "management.headers.xss_protection",
             Kind::Text(|d, v| d.config.http.settings.set_header("x-xss-protection", v)),
-            "The header `X-XSS-Protection` of answers.",
+            "`X-XSS-Protection` response header.",
         ),
         row(
             "management.http.hide_allow_header = false",
             Kind::Flag(|d, v| d.config.http.settings.shows_allowed = !v),
-            "Whether answers leave out which methods their address has.",
+            "Omit the `Allow` response header.",
         ),
         row(
             "management.disable_basic_auth = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.refuses_passwords = v),
-            "Whether nobody may log in to the HTTP API with a name and a password; there is no other way yet but \
-             the control socket.",
+            "Disable login with user name and password; only the control socket is left then.",
         ),
         row(
             "management.login_session_timeout = 480",
             Kind::Integer(AGE, "minutes", |d, v| d.config.http.settings.login_ms = v * 60_000),
-            "Time that a login with a cookie holds.",
+            "Lifetime of a cookie login.",
         ),
         row(
             "management.disable_stats = false",
             Kind::Flag(|d, v| d.config.http.settings.is_plain = v),
-            "Whether lists of queues are without figures; a request may say otherwise (`disable_stats`).",
+            "Omit statistics from queue lists; requests may override this with `disable_stats`.",
         ),
         row(
             "management.enable_queue_totals = false",
             Kind::Flag(|d, v| d.config.http.settings.has_totals = v),
-            "Whether these lists have the numbers of messages all the same.",
+            "Include message counts in queue lists without statistics.",
         ),
         row(
             "management.restrictions.operator_policy_changes.disabled = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.keeps_operator_policies = v),
-            "Whether operator policies cannot be changed by HTTP.",
+            "Reject changes of operator policies over HTTP.",
         ),
         row(
             "management.restrictions.quorum_queue_replica_operations.disabled = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.keeps_members = v),
-            "Whether members of quorum queues cannot be added or deleted by HTTP.",
+            "Reject adding and deleting quorum queue members over HTTP.",
         ),
         row(
             "management.definitions.require_json_extension = false",
             Kind::Flag(|d, v| d.config.http.settings.restrictions.needs_json_files = v),
-            "Whether a file of definitions in a form has to have a name that ends in `.json`.",
+            "Require the extension `.json` for uploaded definitions.",
         ),
         row(
             "management.http_log_dir",
@@ -240,52 +243,48 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
                 d.log.access_dir = Some(v.into());
                 d.config.http.settings.logs_access = true;
             }),
-            "A directory, inside the data directory if it is relative: each request to the HTTP API and to \
-             Prometheus is a line of `access.log` there, in Apache's combined form, times in UTC. \
-             `log.file.rotation` says when it moves itself away.",
+            "Directory of the HTTP access log `access.log`, relative to the data directory; off when unset. \
+             Apache's combined log format, in UTC, rotated by `log.file.rotation`.",
         )
         .also("http_dispatch.access_log_dir"),
         row(
             "management.message_access = full",
             Kind::Word(&MessageAccess::NAMES, |d, v| d.config.http.settings.restrictions.message_access = MessageAccess::of_name(v).unwrap_or_default()),
-            "How much of messages users may look at by HTTP: all, all but bodies, or nothing. Leveret's own key.",
+            "Parts of messages readable over HTTP: everything, all but bodies, or nothing. Leveret's own key.",
         ),
         row(
             "management.ui.label",
             Kind::Text(|d, v| d.config.http.settings.look.label = v.into()),
-            "The environment that the node is part of, shown on every page of the web UI: `production`. \
-             Leveret's own key.",
+            "Label of the environment on every page of the web UI, such as `production`. Leveret's own key.",
         ),
         row(
             "management.ui.color = gray",
             Kind::Word(&["gray", "red", "orange", "green", "blue", "purple"], |d, v| d.config.http.settings.look.color = v.into()),
-            "The color of that label. Leveret's own key.",
+            "Color of the environment label. Leveret's own key.",
         ),
         row(
             "management.undo_window = 600",
             Kind::Integer(0..=604_800, "seconds", |d, v| d.config.http.undo_window_s = v),
-            "How long what is purged, deleted or removed by HTTP and `leveret ctl` can be \
-             [brought back](messages.md#undo); 0 is not at all. It takes 1 GiB, and 5 % of the free disk, at \
-             most. Leveret's own key.",
+            "Time for which purges, deletions and removals over HTTP and `leveret ctl` can be \
+             [undone](messages.md#undo); 0 disables undo. Uses at most 1 GiB and 5 % of the free disk space. \
+             Leveret's own key.",
         ),
         row(
             "trace_files.directory = traces",
             Kind::Text(|d, v| d.config.http.trace_dir = v.into()),
-            "The directory of the files that traces are written to (`PUT /api/traces`), inside the data \
-             directory if it is relative. Leveret's own key.",
+            "Directory of trace files (`PUT /api/traces`), relative to the data directory. Leveret's own key.",
         ),
         row(
             "prometheus.enabled = true",
             Kind::Flag(|d, v| d.config.http.metrics.is_enabled = v),
-            "Whether there is a listener for Prometheus.",
+            "Enable the Prometheus listener.",
         ),
     ],
     listener!(
         "prometheus.tcp",
         metrics.tcp,
-        "The port of `/metrics`. If none is given it is 15692; in use, that does not keep the node from \
-         starting.",
-        "The address that `/metrics` is on; all of them when not set."
+        "Port of `/metrics`. When unset, 15692; the node starts even if that port is in use.",
+        "IP address of `/metrics`; all when unset."
     ),
     &[row(
         "prometheus.tcp.listener",
@@ -297,37 +296,36 @@ pub(in crate::config) const OPTIONS: &[&[ConfigOption]] = &[
                 Some(ListenAddress::One(at)) => (Some(at.ip().to_string()), Some(at.port())),
             };
         }),
-        "Address and port in one, in the place of `prometheus.tcp.ip` and `prometheus.tcp.port`; `none` says \
-         nothing.",
+        "Address and port together, instead of `prometheus.tcp.ip` and `prometheus.tcp.port`; `none` is unset.",
     )],
     listener!(
         "prometheus.ssl",
         metrics.ssl,
-        "The port of `/metrics` with TLS, 15691 if another of the keys `prometheus.ssl` is set. \
-         It has the certificates that these name, or those of `ssl_options`. Without TLS there is a port \
-         besides only if one of the keys `prometheus.tcp` is set.",
-        "The address of the port with TLS; all of them when not set."
+        "Port of `/metrics` over TLS; 15691 if another `prometheus.ssl` key is set. Uses the certificates of \
+         `prometheus.ssl`, otherwise those of `ssl_options`. A plain port is then opened only if a \
+         `prometheus.tcp` key is set.",
+        "IP address of the TLS port; all when unset."
     ),
     &[
         row(
             "prometheus.ssl.backlog = 1024",
             Kind::Integer(COUNT, "connections", |d, v| d.config.http.metrics.ssl.limits.backlog = fits(v)),
-            "Length of its queue of connections not yet accepted.",
+            "Length of the accept queue.",
         ),
         row(
             "prometheus.return_per_object_metrics = false",
             Kind::Flag(|d, v| d.config.http.settings.metrics.is_per_object = v),
-            "Whether `/metrics` answers as `/metrics/per-object` does.",
+            "Serve `/metrics/per-object` at `/metrics`.",
         ),
         row(
             "prometheus.path = /metrics",
             Kind::Text(|d, v| d.config.http.settings.metrics.path = v.to_owned()),
-            "The address of the figures.",
+            "Path of the metrics.",
         ),
         row(
             "prometheus.authentication.enabled = false",
             Kind::Flag(|d, v| d.config.http.settings.metrics.needs_login = v),
-            "Whether figures are for users alone, with name and password.",
+            "Require user name and password for metrics.",
         ),
     ],
 ];

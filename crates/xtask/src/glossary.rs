@@ -1,0 +1,104 @@
+//! The glossary held against what people read: labels of the web UI, help texts of `leveret ctl`, and pages.
+//! Its last column lists words that have a better one in the first.
+
+use crate::repository::{files, read};
+
+const GLOSSARY: &str = "docs/glossary.md";
+
+/// The words of the glossary's last column.
+#[derive(Debug, Default)]
+struct Banned {
+    /// Single words, which are wrong as a whole label or heading.
+    labels: Vec<String>,
+    /// Several words, which are wrong anywhere.
+    phrases: Vec<String>,
+}
+
+/// Lines with banned words.
+pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
+    let banned = Banned::read(&read(GLOSSARY)?);
+    let mut problems = Vec::new();
+    for file in files()?.iter().filter(|file| *file != GLOSSARY) {
+        let Some(is_shown) = shown_lines(file) else { continue };
+        let mut is_program = false;
+        for (at, line) in read(file)?.lines().enumerate() {
+            is_program ^= line.trim_start().starts_with("```");
+            if is_program || !is_shown(line) {
+                continue;
+            }
+            let found = banned.in_line(line).into_iter();
+            problems.extend(found.map(|word| format!("{file}:{}: '{word}' ({GLOSSARY})", at + 1)));
+        }
+    }
+    Ok(problems)
+}
+
+/// The lines of a file that people read; none if nobody does.
+fn shown_lines(file: &str) -> Option<fn(&str) -> bool> {
+    let is_page = file.starts_with("docs/") && file.ends_with(".md");
+    if is_page {
+        return Some(|_| true);
+    }
+    let is_help = file.starts_with("crates/ctl/src/verbs/") && file.ends_with(".rs");
+    is_help.then_some(|line| !line.trim_start().starts_with("//") && line.contains('"'))
+}
+
+impl Banned {
+    fn read(glossary: &str) -> Self {
+        let mut banned = Self::default();
+        let rows = glossary.lines().filter(|line| line.starts_with("| ")).skip(1);
+        for row in rows {
+            let last = row.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
+            let has_last = row.matches('|').count() == 4 && !row.ends_with("| |");
+            for words in last.split(',').map(str::trim).filter(|_| has_last) {
+                let list =
+                    if words.contains(' ') { &mut banned.phrases } else { &mut banned.labels };
+                list.push(words.to_lowercase());
+            }
+        }
+        banned
+    }
+
+    fn in_line(&self, line: &str) -> Vec<&str> {
+        let line = line.to_lowercase();
+        let phrases = self.phrases.iter().filter(|phrase| has_words(&line, phrase));
+        let labels = self.labels.iter().filter(|label| {
+            let is_heading = line.starts_with('#') && line.trim_matches(['#', ' ']) == **label;
+            is_heading || ['\'', '"', '`'].iter().any(|q| line.contains(&format!("{q}{label}{q}")))
+        });
+        phrases.chain(labels).map(String::as_str).collect()
+    }
+}
+
+/// Whether the words stand in the line as whole ones.
+fn has_words(line: &str, words: &str) -> bool {
+    line.match_indices(words).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line.get(at + words.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "| term | meaning | not |\n|---|---|---|\n| create | Adds. | make it, make |\n\
+                         | channel | A session. | |\n| scope | What it is for. | of |\n";
+
+    #[test]
+    fn the_last_column_is_read() {
+        let banned = Banned::read(TABLE);
+        assert_eq!(banned.labels, ["make", "of"]);
+        assert_eq!(banned.phrases, ["make it"]);
+    }
+
+    #[test]
+    fn phrases_are_found_anywhere_and_words_as_labels() {
+        let banned = Banned::read(TABLE);
+        assert_eq!(banned.in_line("act: 'Make it', wide"), ["make it"]);
+        assert_eq!(banned.in_line("h('span', null, 'Of')"), ["of"]);
+        assert_eq!(banned.in_line("## Make"), ["make"]);
+        assert_eq!(banned.in_line("remake items of a list"), [""; 0]);
+    }
+}

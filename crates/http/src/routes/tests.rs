@@ -46,7 +46,7 @@ its [reference](https://www.rabbitmq.com/docs/http-api-reference), and [compatib
 differences. `OPTIONS` and `Allow` list a path's methods, each `GET` route also serves `HEAD`, and
 `/api/openapi.json` is this table as OpenAPI. *needs*: the lowest user tag that may use the route, or for
 *virtual host* any permission in the path's virtual host; *cost*: the upper bound of a request's cost
-([security](security.md#what-each-request-may-cost)).
+([security](security.md#cost-of-requests)).
 ";
 
 /// The page `docs/http-api.md`.

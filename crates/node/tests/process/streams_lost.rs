@@ -203,7 +203,7 @@ fn each_form_of_damage_closes_the_stream_and_an_operator_accepts_it() {
         let dir = home.path().join("data");
         let told = harm(&dir);
         let dry = run_repair(&dir, &["--dry-run"]).unwrap();
-        assert!(dry.contains("keeps 1 streams closed") && dry.contains(&told), "{told}: {dry}");
+        assert!(dry.contains("with 1 streams closed") && dry.contains(&told), "{told}: {dry}");
         assert!(dry.contains("lost: queue 'st' in vhost '/': up to "), "{dry}");
         let mut node = Node::start_in(home);
         expect_closed(&node, &told);
@@ -247,7 +247,7 @@ fn all_streams_that_are_missing_are_closed_and_a_repair_or_a_deletion_opens_the_
         node.end_well();
         let before = files(&dir);
         let dry = run_repair(&dir, &["--dry-run"]).unwrap();
-        assert!(dry.contains("keeps 1 streams closed") && files(&dir) == before, "{dry}");
+        assert!(dry.contains("with 1 streams closed") && files(&dir) == before, "{dry}");
         let told = run_repair(&dir, &[]).unwrap();
         assert!(told.contains("repaired; the original files are in "), "{told}");
         assert!(run_repair(&dir, &[]).unwrap().contains("no damage"));

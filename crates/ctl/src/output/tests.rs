@@ -64,6 +64,12 @@ fn json_keeps_types_and_the_order_of_columns() {
     let read: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(read[0]["arguments"][0], json!(["x-max-length", "signedint", 10]));
     assert_eq!(read[0]["policy"], json!(""));
+    let arguments = json!([["v\"void\",null]", "void", null], ["a", "array", [["void", null]]]]);
+    let voids = queues(&json!([{"name": "q", "messages": null, "arguments": arguments}]));
+    let read: Value = serde_json::from_str(&written(&voids, style(Format::Json))).unwrap();
+    let expected =
+        json!([["v\"void\",null]", "void", "undefined"], ["a", "array", [["void", "undefined"]]]]);
+    assert_eq!(read[0]["arguments"], expected);
 }
 
 #[test]

@@ -484,6 +484,29 @@ fn operators_see_who_publishes_and_who_consumes() {
     node.stop();
 }
 
+#[test]
+fn a_publisher_without_a_name_has_an_empty_reference() {
+    let api = Api::start();
+    let mut client = Client::open(api.0.stream_address(), "/");
+    client.create("s");
+    client.declare_publisher(1, "s");
+    let (publisher_id, reference, stream) = (2, "writer", "s");
+    client.says(&DeclarePublisher { correlation_id: 7, publisher_id, reference, stream });
+    assert_eq!(client.hears(), code(Key::DeclarePublisher, 7, ResponseCode::OK));
+    let connections = api.expect(200, "GET /stream/connections?columns=name", "");
+    let name = connections[0]["name"].as_str().unwrap().replace(' ', "%20").replace('>', "%3E");
+    let of_connection = format!("/stream/connections/%2F/{name}/publishers");
+    for path in ["/stream/publishers", "/stream/publishers/%2F/s", &of_connection] {
+        let rows = api.expect(200, &format!("GET {path}"), "");
+        let of = |id: u8| {
+            let found = rows.as_array().unwrap().iter().find(|row| row["publisher_id"] == id);
+            found.unwrap()["reference"].as_str().unwrap()
+        };
+        assert_eq!([of(1), of(2)], ["", "writer"], "{path}: {rows}");
+    }
+    api.0.stop();
+}
+
 /// The lines that `stream tail` prints.
 fn tail(node: &Node, words: &str) -> Vec<String> {
     let words: Vec<&str> = words.split_ascii_whitespace().collect();

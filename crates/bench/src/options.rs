@@ -80,7 +80,7 @@ const REPEATS_MAX: u32 = 1_000;
 /// The text of `--help`.
 pub(crate) const HELP: &str = "\
 usage: leveret bench [option ...] SCENARIO ...
- --list                  the scenarios; with names: their rows, parameters and source
+ --list                  list scenarios; with names: their rows, parameters and source
  --target NAME=URI[,pid=N][,version=1|2|both][,ctl=COMMAND][,stream=URI]
                          a broker to measure; may be repeated (broker=amqp://localhost)
                          pid: its process, found for a port of this machine
@@ -88,7 +88,7 @@ usage: leveret bench [option ...] SCENARIO ...
                          ctl: its rabbitmqctl, for policies (sharding, conversions)
                          stream: where it speaks the stream protocol, for stream-chunks (port 5552)
  --baseline NAME         the target that ratios refer to (the first)
- --repeats N             how often each row is measured on each target, in turns (3)
+ --repeats N             measurements of each row on each target, in turns (3)
  --scale F               multiplies durations and message counts (1)
  --rows TEXT,...         only rows with one of these in their names
  --out DIR               write result.json and report.html there
@@ -98,7 +98,7 @@ usage: leveret bench [option ...] SCENARIO ...
  --stream-perf-test COMMAND
                          the same for the stream protocol and RabbitMQ's stream-perf-test
  --help, --version
-Exit codes: 0 good, 1 a measurement failed, 2 usage, 3 a target cannot be reached.
+Exit codes: 0 success, 1 a measurement failed, 2 usage, 3 a target is unreachable.
 ";
 
 fn words_of(command: &str) -> Vec<String> {

@@ -172,7 +172,7 @@ fn by_long(table: &'static [Opt], name: &str) -> Option<&'static Opt> {
 pub(crate) fn help() -> String {
     let mut text = help_of("leveret perf", OPTIONS);
     text.push_str(
-        "Exit codes: 0 good, 1 failed or --verify found something, 2 usage, 3 no broker.\n\
+        "Exit codes: 0 success, 1 failed or --verify found an error, 2 usage, 3 no broker.\n\
          Streams: leveret perf stream --help, leveret perf stream-fill --help.\n",
     );
     text

@@ -103,7 +103,7 @@ const NO_TRACE: &str = "messages are not shown; --verify and --json come nearest
 
 /// The options, in PerfTest's order, ours last.
 pub(crate) const OPTIONS: &[Opt] = &[
-    flag("?", "help", "show this"),
+    flag("?", "help", "show this help"),
     flag("a", "autoack", "consume without acknowledgements"),
     takes("A", "multi-ack-every", "n", "acknowledge every n messages at once (0: each)"),
     takes("ad", "auto-delete", "bool", "queues go with their last consumer (true)"),
@@ -147,7 +147,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("M", "framemax", "bytes", "largest frame to ask for (0: the broker's)"),
     takes("ma", "max-age", "duration", "x-max-age of created streams, e.g. PT10M30S"),
     takes("mf", "metrics-format", "format", "default or compact"),
-    flag("mh", "metrics-help", "show which figures there are"),
+    flag("mh", "metrics-help", "list the metrics"),
     takes("mlb", "max-length-bytes", "bytes", "x-max-length-bytes of created queues, e.g. 5gb"),
     takes("mp", "message-properties", "k=v,...", "message properties; unknown ones become headers"),
     flag("ms", "use-millis", "time stamps in wall clock milliseconds, between machines"),
@@ -214,14 +214,14 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("z", "time", "seconds", "length of the run (no limit)"),
     ours("json", None, "one JSON object per line instead of text"),
     ours("verify", None, "check order, loss, duplicates and bodies; exit code 1 if wrong"),
-    ours("resend", None, "publish again what is nacked, overdue or lost with its connection"),
+    ours("resend", None, "republish rejected, overdue and lost messages"),
     ours("threads", Some("n"), "threads that drive the connections (one per core)"),
     ours("broker-pid", Some("pid"), "the broker's process (found for a port of this machine)"),
     ours("interval-messages", Some("n"), "a line after so many messages, too (one thread)"),
     ours(
         "idle-timeout",
         Some("seconds"),
-        "end of a run with -x 0 and -D that nothing comes to (30)",
+        "with -x 0 and -D, fail after that time without a message (30)",
     ),
     ours("progress", Some("bool"), "a bar with the time left (if the terminal is one)"),
 ];

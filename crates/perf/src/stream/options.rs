@@ -41,7 +41,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     takes("fv", "filter-values", "values", "filter values that consumers ask for"),
     no_flag("frfc", "force-replica-for-consumers", "consumers go to the brokers of --uris"),
     takes("b", "heartbeat", "seconds", "heartbeat to ask for (60)"),
-    flag("h", "help", "show this"),
+    flag("h", "help", "show this help"),
     ours("id", Some("name"), "name of the run in its output"),
     takes("ic", "initial-credits", "n", "chunks a consumer is sent ahead (10)"),
     takes("imc", "initial-member-count", "n", "members of created streams"),
@@ -112,7 +112,7 @@ pub(super) const OPTIONS: &[Opt] = &[
 
 /// The options of `perf stream-fill`.
 pub(super) const FILL_OPTIONS: &[Opt] = &[
-    flag("h", "help", "show this"),
+    flag("h", "help", "show this help"),
     takes("u", "uris", "uri", "where the broker is (rabbitmq-stream://localhost:5552)"),
     takes("st", "stream", "name,...", "streams to make and fill (stream)"),
     takes("C", "messages", "n", "messages of each (3000000)"),

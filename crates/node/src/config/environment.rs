@@ -322,8 +322,8 @@ mod tests {
         assert_eq!(
             environment.warnings,
             [
-                "RABBITMQ_ERLANG_COOKIE has no effect: the permissions of the control socket let \
-                 tools in",
+                "RABBITMQ_ERLANG_COOKIE has no effect: file permissions of the control socket \
+                 authorize tools",
                 "RABBITMQ_LOG: `queue=debug` has no effect"
             ]
         );

@@ -26,6 +26,8 @@ func newGuests(b *bench, suffix string) guests {
 	b.Node.Ctl("add_user", user, password)
 	b.Node.Ctl("add_vhost", vhost)
 	b.Node.Ctl("set_permissions", "-p", vhost, user, ".*", ".*", ".*")
+	b.OnEnd(func() { b.Node.Ctl("delete_user", user) })
+	b.OnEnd(func() { b.Node.Ctl("delete_vhost", vhost) })
 	host, _, err := net.SplitHostPort(b.Node.Addr)
 	Check(err)
 	env, err := stream.NewEnvironment(stream.NewEnvironmentOptions().SetHost(host).SetPort(b.Node.StreamPort).

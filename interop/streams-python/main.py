@@ -346,6 +346,9 @@ async def thrown_out(context):
         await consumer.subscribe("s", Reader().take, decoder=amqp_decoder)
         await asyncio.to_thread(throw_out, user, vhost)
         await asyncio.wait_for(both.wait(), TOLD_S)
+        for verb, name in (("delete_user", user), ("delete_vhost", vhost)):
+            with contextlib.suppress(AssertionError):  # one of them is gone already
+                context.ctl(verb, name)
 
 
 @scenario(RSTREAM, "restart-stream-kill-9")

@@ -79,6 +79,9 @@ async fn by_operator(lab: Arc<Lab>) -> Outcome {
             _ => lab.node.ctl(&[way, &guests.vhost]).await?,
         }
         guests.are_told(way).await?;
+        // One of them is gone already.
+        let _gone = lab.node.ctl(&["delete_user", &guests.user]).await;
+        let _gone_too = lab.node.ctl(&["delete_vhost", &guests.vhost]).await;
     }
     Ok(())
 }

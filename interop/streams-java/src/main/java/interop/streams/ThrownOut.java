@@ -8,6 +8,7 @@ import com.rabbitmq.stream.Environment;
 import com.rabbitmq.stream.OffsetSpecification;
 import com.rabbitmq.stream.Producer;
 import com.rabbitmq.stream.Resource;
+import interop.harness.Node;
 import interop.harness.Skip;
 import interop.harness.Suite;
 import java.util.List;
@@ -70,6 +71,7 @@ final class ThrownOut {
 
   /** A publisher and a consumer with a user and a virtual host of their own. */
   private static final class Guests implements AutoCloseable {
+    private final Node node;
     private final String user;
     private final String vhost;
     private final CountDownLatch untold = new CountDownLatch(2);
@@ -77,12 +79,13 @@ final class ThrownOut {
     private final Environment environment;
 
     Guests(Bench bench, String suffix) throws Exception {
+      node = bench.node;
       user = bench.name("hare" + suffix);
       vhost = bench.name("burrow" + suffix);
-      bench.node.ctl("await_startup");
-      bench.node.ctl("add_user", user, PASSWORD);
-      bench.node.ctl("add_vhost", vhost);
-      bench.node.ctl("set_permissions", "-p", vhost, user, ".*", ".*", ".*");
+      node.ctl("await_startup");
+      node.ctl("add_user", user, PASSWORD);
+      node.ctl("add_vhost", vhost);
+      node.ctl("set_permissions", "-p", vhost, user, ".*", ".*", ".*");
       environment = bench.environmentOf(user, PASSWORD, vhost);
       environment.streamCreator().stream(STREAM).create();
       Producer producer = environment.producerBuilder().stream(STREAM).listeners(told()).build();
@@ -113,8 +116,14 @@ final class ThrownOut {
     }
 
     @Override
-    public void close() {
+    public void close() throws Exception {
       environment.close();
+      try {
+        node.ctl("delete_user", user);
+        node.ctl("delete_vhost", vhost);
+      } catch (IllegalStateException gone) {
+        // With the node, or the scenario's own doing.
+      }
     }
   }
 }

@@ -168,7 +168,7 @@ impl Kind {
             Self::PathOrNone(_) => "a path, or `none`".to_owned(),
             Self::AuthBackend => {
                 let [short, long] = AUTH_BACKENDS;
-                format!("`{short}` (or `{long}`) at a numbered place: the node's own users")
+                format!("`{short}` (or `{long}`) at a numbered place: only the node's own users")
             }
         }
     }

@@ -447,7 +447,7 @@ fn nobody_is_known_from_anywhere_but_the_node_itself() {
             error(&format!("auth_backends.1 = internal\n{key} = {value}")),
             format!(
                 "a.conf:2: `{key}` cannot be `{value}`: expected `internal` (or \
-                 `rabbit_auth_backend_internal`) at a numbered place: the node's own users"
+                 `rabbit_auth_backend_internal`) at a numbered place: only the node's own users"
             )
         );
     }

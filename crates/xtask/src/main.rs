@@ -2,12 +2,14 @@
 //! Knows files, cargo and git. Never what the other crates do.
 //! Start reading at [`main`], then `steps`.
 
+mod clients;
 mod deny;
 mod dist;
 mod glossary;
 mod instructions;
 mod layers;
 mod licences;
+mod links;
 mod packages;
 mod quotes;
 mod repository;
@@ -42,6 +44,7 @@ cargo xtask soak [MINUTES]
                      every 20 s; nothing may be lost.
                      LEVERET_BINARY=FILE names the binary, otherwise it is built for release
 cargo xtask docs     regenerate docs/configuration.md and others, and the programs in pages
+cargo xtask pages    regenerate only what pages show of files in interop/: builds nothing
 ";
 
 fn main() -> ExitCode {
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
             Err(_) => Err(anyhow::anyhow!("not a number of minutes: {minutes}")),
         },
         ["docs"] => steps::docs().map(|()| true),
+        ["pages"] => steps::pages().map(|()| true),
         ["help" | "--help" | "-h"] => {
             steps::say(HELP.trim_end());
             Ok(true)

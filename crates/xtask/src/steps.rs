@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::{deny, instructions, quotes, repository, tidy};
+use crate::{clients, deny, instructions, quotes, repository, tidy};
 
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
@@ -30,9 +30,15 @@ pub(crate) fn test() -> bool {
     sum.close()
 }
 
+/// Writes what pages show of other files.
+pub(crate) fn pages() -> anyhow::Result<()> {
+    quotes::copy()?;
+    clients::write()
+}
+
 /// Writes the generated files.
 pub(crate) fn docs() -> anyhow::Result<()> {
-    quotes::copy()?;
+    pages()?;
     let mut routes = cargo(&[
         "test",
         "--quiet",

@@ -1,7 +1,7 @@
 //! The checks that neither rustfmt nor clippy has.
 
 use crate::repository::{files, read};
-use crate::{glossary, layers, quotes, sizes, subjects, wording};
+use crate::{clients, glossary, layers, links, quotes, sizes, subjects, wording};
 
 /// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
 const TOOLS: &[&str] = &["xtask"];
@@ -17,6 +17,8 @@ pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     problems.extend(quotes::problems()?);
     problems.extend(glossary::problems()?);
     problems.extend(subjects::problems());
+    problems.extend(clients::problems()?);
+    problems.extend(links::problems()?);
     let files = files()?;
     problems.extend(names(&files));
     problems.extend(clippy_copies(&files)?);

@@ -45,6 +45,7 @@ mod metric_names;
 mod missing;
 mod otel;
 mod perf_streams;
+mod readme;
 mod redrive;
 mod repair;
 mod resend;

@@ -47,23 +47,48 @@ const TARGETS: &[Tools] = &[
     tools("aarch64-unknown-linux-musl", "aarch64-linux-musl-gcc", "aarch64-linux-gnu-gcc"),
 ];
 
-/// Size limit of a binary.
-const BINARY_BYTES_MAX: u64 = 20_000_000;
+/// The binary needs no library.
+const STATIC: &str = "-Ctarget-feature=+crt-static";
+/// Functions of the same instructions become one, and addresses that are adjusted at the start take a bit
+/// each. The linker that Rust brings for [`GNU`] can do both.
+const SMALL: [&str; 2] = ["-Clink-arg=-Wl,--icf=all", "-Clink-arg=-Wl,-z,pack-relative-relocs"];
 
-/// Builds everything that can be built here. Whether a binary for this machine is among it.
-pub(crate) fn dist() -> anyhow::Result<bool> {
+/// Size limit of a binary. docs/performance.md says what it holds.
+const BINARY_BYTES_MAX: u64 = 28_000_000;
+
+/// The targets that are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Targets {
+    /// All that can be built here.
+    All,
+    /// This system's.
+    Host,
+}
+
+/// The binary that is published for this system.
+pub(crate) fn host_binary() -> PathBuf {
+    target().join("dist").join(GNU).join("leveret")
+}
+
+/// Whether a binary is published for machines of this kind.
+pub(crate) const fn is_for_this_machine() -> bool {
+    cfg!(all(target_os = "linux", target_arch = "x86_64"))
+}
+
+/// Builds for these targets. Whether a binary for this machine is among it.
+pub(crate) fn dist(targets: Targets) -> anyhow::Result<bool> {
     let date = source_date()?;
     let dir = target().join("dist");
     if dir.exists() {
         std::fs::remove_dir_all(&dir).context("cannot empty target/dist")?;
     }
-    for tools in TARGETS {
+    for tools in TARGETS.iter().filter(|it| targets == Targets::All || it.target == GNU) {
         match obstacle(tools)? {
             Some(obstacle) => say(&format!("left out: {}: {obstacle}", tools.target)),
             None => binary(tools, &dir.join(tools.target), date)?,
         }
     }
-    let built = dir.join(GNU).join("leveret");
+    let built = host_binary();
     if built.exists() {
         package::write(&dir, &built, date)?;
         image::write(&dir, &built, date)?;
@@ -114,8 +139,8 @@ fn build(tools: &Tools, date: u64) -> anyhow::Result<()> {
     let Tools { target, compiler, linker } = *tools;
     let maps = path_maps()?;
     let rust_maps = maps.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
-    let flags: Vec<String> =
-        std::iter::once("-Ctarget-feature=+crt-static".to_owned()).chain(rust_maps).collect();
+    let link = std::iter::once(STATIC).chain(SMALL.into_iter().filter(|_| target == GNU));
+    let flags: Vec<String> = link.map(str::to_owned).chain(rust_maps).collect();
     let c_maps = maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}"));
     let c_flags: Vec<String> = c_maps.collect();
     let variable = target.replace('-', "_");

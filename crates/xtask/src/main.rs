@@ -22,6 +22,7 @@ mod subjects;
 mod tidy;
 mod wording;
 
+use dist::Targets;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -35,8 +36,9 @@ cargo xtask layers   only the layers
 cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
 cargo xtask deny     only what deny.toml says of dependencies: bans, licences, sources
-cargo xtask dist     build what is published of a version into target/dist: static binaries, symbols,
-                     SBOMs, a Debian package and a container image
+cargo xtask dist [--host]
+                     build what is published of a version into target/dist: static binaries, symbols,
+                     SBOMs, a Debian package and a container image; --host: for this system alone
 cargo xtask sbom [TARGET]
                      print what the binary is built from, in CycloneDX
 cargo xtask soak [MINUTES]
@@ -57,7 +59,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::all().map(|problems| steps::print_problems(&problems)),
         ["layers"] => layers::problems().map(|problems| steps::print_problems(&problems)),
         ["deny"] => deny::problems().map(|problems| steps::print_problems(&problems)),
-        ["dist"] => dist::dist(),
+        ["dist"] => dist::dist(Targets::All),
+        ["dist", "--host"] => dist::dist(Targets::Host),
         ["sbom"] => dist::print_sbom(dist::GNU),
         ["sbom", target] => dist::print_sbom(target),
         ["instructions"] => instructions::check(),

@@ -2,12 +2,19 @@
 //! `N passed, N failed`, a step without tests of its own counting as one.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::Context as _;
 
+use crate::dist::{self, Targets};
 use crate::{clients, deny, instructions, quotes, repository, tidy};
+
+/// The variable with the number of tests of a program that run at a time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// Tests of nodes wait more than they compute: for a start, a disk, a time that passes.
+const THREADS_PER_PROCESSOR: usize = 2;
 
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
@@ -20,13 +27,13 @@ pub(crate) fn check() -> bool {
 pub(crate) fn test() -> bool {
     let mut sum = Sum::default();
     cargo_steps(&mut sum);
-    sum.step("build", || run(cargo(&["build", "--release", "--locked"])));
+    let binary = published_binary(&mut sum);
     match instructions::obstacle() {
         Some(obstacle) if !is_ci() => sum.counts.left_out.push(format!("left out: {obstacle}")),
         Some(obstacle) => sum.step("instructions", || anyhow::bail!(obstacle)),
         None => sum.step("instructions", instructions::check),
     }
-    interop(&mut sum);
+    interop(&mut sum, &binary);
     sum.close()
 }
 
@@ -34,6 +41,18 @@ pub(crate) fn test() -> bool {
 pub(crate) fn pages() -> anyhow::Result<()> {
     quotes::copy()?;
     clients::write()
+}
+
+/// Builds the binary that is published for this system, and tries its package and image; where none is
+/// published, the binary that cargo makes for people.
+fn published_binary(sum: &mut Sum) -> PathBuf {
+    if !dist::is_for_this_machine() {
+        sum.step("build", || run(cargo(&["build", "--release", "--locked"])));
+        return repository::target().join("release/leveret");
+    }
+    sum.step("dist", || dist::dist(Targets::Host));
+    sum.step("packaging", || run(Command::new(repository::root().join("packaging/test"))));
+    dist::host_binary()
 }
 
 /// Writes the generated files.
@@ -72,7 +91,12 @@ fn cargo_steps(sum: &mut Sum) {
     sum.step("tidiness", || tidy::all().map(|problems| print_problems(&problems)));
     sum.step("dependencies", || deny::problems().map(|problems| print_problems(&problems)));
     let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
-    sum.tests("tests", cargo(&tests), cargo_counts);
+    let mut tests = cargo(&tests);
+    if std::env::var_os(TEST_THREADS).is_none() {
+        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        tests.env(TEST_THREADS, (n_processors * THREADS_PER_PROCESSOR).to_string());
+    }
+    sum.tests("tests", tests, cargo_counts);
 }
 
 /// Every link in doc comments leads somewhere.
@@ -83,10 +107,10 @@ fn links() -> Command {
     doc
 }
 
-fn interop(sum: &mut Sum) {
+fn interop(sum: &mut Sum, binary: &Path) {
     let root = repository::root();
     let mut suites = Command::new(root.join("interop/run"));
-    suites.current_dir(&root).env("LEVERET_BIN", repository::target().join("release/leveret"));
+    suites.current_dir(&root).env("LEVERET_BIN", binary);
     if is_ci() {
         suites.env("INTEROP_STRICT", "1");
     }

@@ -389,6 +389,8 @@ fn announce(
     started: Instant,
     first: Option<&Config>,
 ) -> anyhow::Result<String> {
+    let ui = http.infos().find(|info| ["http", "https"].contains(&info.protocol));
+    let ui = ui.map(|info| (info.protocol, info.address));
     let http = http.infos().map(|info| info.address);
     let addresses = listeners.iter().map(|listener| listener.address).chain(http);
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
@@ -405,7 +407,8 @@ fn announce(
         matches!(listener.service, Service { protocol: Protocol::Amqp091(_), tls: None })
     };
     let address = listeners.iter().find(is_amqp).map(|listener| listener.address);
-    let how = first.map(|config| welcome::lines(config, address, &data_dir)).unwrap_or_default();
+    let how =
+        first.map(|config| welcome::lines(config, (address, ui), &data_dir)).unwrap_or_default();
     // In one piece: whoever waits for the first line may close the pipe then.
     let text = format!("{line}\n{how}");
     let mut stdout = std::io::stdout().lock();

@@ -56,7 +56,7 @@ fn meaning(name: &str, rest: &[OsString]) -> Called {
         "rabbitmq-server" => Called::Server,
         "rabbitmqadmin" => refused(
             EXIT_UNAVAILABLE,
-            "not available: this version of Leveret has no HTTP API; use rabbitmqctl",
+            "not built in: RabbitMQ's rabbitmqadmin works with the HTTP API on port 15672",
         ),
         _ => refused(
             EXIT_USAGE,

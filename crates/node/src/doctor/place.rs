@@ -19,6 +19,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Every confirm of a lone publisher takes this long.
 const SYNC_SLOW: Duration = Duration::from_millis(20);
 
+/// The default limit of free space and less: the node may be full before anybody has looked.
+const DISK_LIMIT_LOW_BYTES: u64 = 50_000_000;
+
 /// Types of filesystems by their numbers in statfs(2), and what is to be said of them.
 const FILESYSTEMS: &[(i64, &str, &str)] = &[
     (0x0102_1994, "tmpfs", "data is lost when the machine restarts"),
@@ -139,8 +142,11 @@ fn free(there: &Path, config: &Config) -> Option<Finding> {
         "find the largest directories: du --max-depth=2 --one-file-system {}",
         there.display()
     );
+    let raise = "set disk_free_limit.absolute, 1GB or more; see docs/sizing.md";
     Some(if free < limit {
         Finding::problem(what, see)
+    } else if limit <= DISK_LIMIT_LOW_BYTES {
+        Finding::warning(format!("{what}: too low for production"), raise)
     } else if free / 2 < limit {
         Finding::warning(what, see)
     } else {
@@ -207,5 +213,15 @@ mod tests {
         assert!(findings.iter().any(|finding| finding.verdict == Verdict::Problem), "{findings:?}");
         assert!(findings.last().unwrap().what.starts_with("disk: fsync takes "), "{findings:?}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+    #[test]
+    fn a_disk_limit_that_nobody_has_raised_is_a_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let finding = free(dir.path(), &Config::standard()).unwrap();
+        assert_ne!(finding.verdict, Verdict::Good);
+        let mut config = Config::standard();
+        config.resources.disk_free = mgmt::Threshold::Bytes(DISK_LIMIT_LOW_BYTES + 1);
+        let raised = free(dir.path(), &config).unwrap();
+        assert!(!raised.what.ends_with("too low for production"), "{raised:?}");
     }
 }

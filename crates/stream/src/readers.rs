@@ -218,6 +218,10 @@ impl Readers {
 
     pub(crate) fn add_unacked(&self, n: u64) {
         self.n_unacked.fetch_add(n, Ordering::Relaxed);
+        self.note_delivered(n);
+    }
+
+    pub(crate) fn note_delivered(&self, n: u64) {
         self.n_delivered.fetch_add(n, Ordering::Relaxed);
     }
 

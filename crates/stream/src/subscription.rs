@@ -293,7 +293,7 @@ impl Subscription {
                     return Ok(None);
                 }
                 Some(Next::Chunk(chunk)) => {
-                    state.note(&chunk.header);
+                    self.note(state, &chunk.header);
                     let header = chunk.header_bytes();
                     return Ok(Some(NextChunk::Read { header, data: self.data(chunk)? }));
                 }
@@ -305,6 +305,12 @@ impl Subscription {
                 Some(Next::End) => return Ok(None),
             }
         }
+    }
+
+    /// It is given a chunk.
+    fn note(&self, state: &mut State, header: &ChunkHeader) {
+        state.note(header);
+        self.stream.readers.note_delivered(u64::from(header.n_records));
     }
 
     /// Has a thread read what is not in memory, unless one does.
@@ -344,7 +350,7 @@ impl Subscription {
                 goes_on =
                     give(&chunk.header_bytes(), ChunkData::Borrowed(chunk.data(self.with_trailer)));
                 let header = chunk.header;
-                state.note(&header);
+                self.note(state, &header);
             }
             if self.is_one_by_one() {
                 sink.readable(link);

@@ -1,7 +1,7 @@
 //! Clients of streams as such: the answers they get.
 
 use crate::client::{Client, Kind, block_on, start, start_limited, text};
-use broker::{Alarm, Broker, Hold, Limits, StorageOptions};
+use broker::{Alarm, Broker, Count, Hold, Limits, StorageOptions};
 use bytes::Bytes;
 use meta::{Command, NodeLimits};
 use session::{
@@ -502,4 +502,7 @@ fn a_stream_that_is_restarted_begins_another_epoch() {
     let [one] = publishers.as_slice() else { panic!("{publishers:?}") };
     assert_eq!((one.n_published, one.n_confirmed, one.n_refused), (2, 2, 0));
     assert_eq!(consumer.resume(), ["deliver hi", "deliver hi"]);
+    // What subscriptions are given counts as what consumers are.
+    let counts = broker.view().stream("/", "s").unwrap().stat().counts;
+    assert_eq!(counts.of(Count::Delivered), 4);
 }

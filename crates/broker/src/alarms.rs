@@ -1,6 +1,6 @@
 //! Resource alarms: while one is on, publishers wait and consumers go on.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 const MEMORY: u8 = 1;
@@ -32,6 +32,8 @@ impl Alarm {
 #[derive(Debug, Default)]
 pub struct Alarms {
     bits: AtomicU8,
+    /// The times of day at which they came on, in the order of their bits, milliseconds.
+    since_ms: [AtomicU64; 3],
     changed: Notify,
 }
 
@@ -48,6 +50,23 @@ impl Alarms {
             self.changed.notify_waiters();
         }
         changed
+    }
+
+    /// The time of day since which an alarm that is on has been, milliseconds.
+    #[must_use]
+    pub fn since_ms(&self, alarm: Alarm) -> Option<u64> {
+        let since_ms = self.since(alarm)?.load(Ordering::Relaxed);
+        (self.is_on(alarm) && since_ms > 0).then_some(since_ms)
+    }
+
+    pub(crate) fn note_since(&self, alarm: Alarm, unix_ms: u64) {
+        if let Some(since_ms) = self.since(alarm) {
+            since_ms.store(unix_ms, Ordering::Relaxed);
+        }
+    }
+
+    fn since(&self, alarm: Alarm) -> Option<&AtomicU64> {
+        self.since_ms.get(alarm.bit().trailing_zeros() as usize)
     }
 
     /// Whether any alarm is on.

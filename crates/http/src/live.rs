@@ -47,7 +47,7 @@ const LOOKING_PART: u32 = 20;
 /// Time that a look may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time after which a client to which nothing was sent hears that the node is there.
-const SILENT_MAX_MS: u64 = 15_000;
+const SILENT_MAX_MS: u64 = 2_000;
 
 /// A user's name, and the address that is watched in it.
 type Topic = (String, String);

@@ -227,7 +227,7 @@ routes! {
     PUT "/feature-flags/{name}/enable" Administrator change node::enable_feature_flag, "Enable a feature flag";
     GET "/deprecated-features" Management ask deprecated::list, "Deprecated features";
     GET "/deprecated-features/used" Management ask deprecated::list_used, "Deprecated features in use";
-    GET "/whoami" Management read access::whoami, "The current user";
+    GET "/whoami" Management read access::whoami, "The current user; with `permissions`, and the permissions";
     POST "/login" Nothing log_in login::begin, "Log in with a form, for a session cookie";
     DELETE "/login" Management change login::end, "Log out";
     DELETE "/reset" Administrator change node::nothing, "Reset statistics";

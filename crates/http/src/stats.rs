@@ -42,6 +42,8 @@ const OF_QUEUES: [(&str, Count); 8] = [
 /// The places of what a queue holds, behind those.
 const READY: usize = 8;
 const UNACKED: usize = 9;
+/// The place of what streams hold, in sums of queues.
+const IN_STREAMS: usize = 10;
 
 /// Names of what is counted of what clients publish.
 const OF_PUBLISHERS: [&str; 4] = ["publish", "confirm", "return_unroutable", "drop_unroutable"];
@@ -79,11 +81,13 @@ fn churn(broker: &Broker) -> [u64; CHURN.len()] {
 type QueueLook = [u64; 10];
 /// A channel in the order of [`OF_PUBLISHERS`], then in that of [`OF_QUEUES`] from the second on.
 type ChannelLook = [u64; 11];
+/// Queues together: those of a virtual host.
+type QueueSums = [u64; 11];
 /// A virtual host's queues, what was published in it ([`OF_PUBLISHERS`]), bytes received and sent.
-type VhostLook = [u64; 16];
+type VhostLook = [u64; 17];
 /// The places of what was published, and of bytes, behind those of queues.
-const PUBLISHED: usize = 10;
-const RECEIVED: usize = 14;
+const PUBLISHED: usize = 11;
+const RECEIVED: usize = 15;
 
 fn of_counts(counts: &Counts) -> [u64; 8] {
     OF_QUEUES.map(|(_, what)| counts.of(what))
@@ -200,13 +204,14 @@ impl<const N: usize> Past<'_, N> {
     }
 }
 
-impl Past<'_, 16> {
+impl Past<'_, 17> {
     /// Puts what queues hold.
     fn put_lengths(&self, object: &mut Map<String, Value>) {
         let now = self.now();
         let sum =
             |places| now.get::<std::ops::Range<usize>>(places).unwrap_or_default().iter().sum();
-        for (name, places) in LENGTHS {
+        let in_streams = ("messages_in_streams", IN_STREAMS..IN_STREAMS + 1);
+        for (name, places) in LENGTHS.into_iter().chain([in_streams]) {
             self.put(object, (name, sum(places.clone())), places);
         }
     }

@@ -39,10 +39,17 @@ pub(crate) async fn authenticate(call: &Call) -> Outcome {
 }
 
 pub(crate) fn whoami(call: &Call) -> Outcome {
-    let caller = &call.caller;
-    Ok(Answer::Json(json!({
+    let (caller, view) = (&call.caller, call.view());
+    let mut object = json!({
         "name": caller.user, "tags": caller.tags, "is_internal_user": true,
-    })))
+    });
+    if call.query.flag("permissions") {
+        let user = view.meta.users().get(&caller.user);
+        let all = user.into_iter().flat_map(User::permissions);
+        let all: Value = all.map(|(vhost, it)| permission(&caller.user, vhost, it)).collect();
+        super::put_field(&mut object, "permissions", all);
+    }
+    Ok(Answer::Json(object))
 }
 
 fn permission(user: &str, vhost: &str, found: &Permissions) -> Value {

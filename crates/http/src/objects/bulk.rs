@@ -5,7 +5,7 @@ use super::queues::{self, Taking};
 use super::{clients, undo};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use meta::Pattern;
+use meta::{Pattern, QueueKind};
 use mgmt::{Matching, Request};
 use serde_json::{Value, json};
 
@@ -107,20 +107,25 @@ fn matching_queues(
 ) -> Result<(Vec<String>, Value), Refusal> {
     let (view, pattern) = (call.view(), pattern(request)?);
     let (kind, mut matching) = (request.optional("type"), Matching::during(&call.course));
-    let (mut names, mut sums, mut found) = (Vec::new(), [0; 3], Vec::new());
+    let (mut names, mut sums, mut found) = (Vec::new(), [0; 5], Vec::new());
     for def in vhost(&view.meta, call)?.queues().filter(|def| !def.is_internal()) {
         let is_wanted = kind.is_none_or(|kind| kind == def.kind.as_str());
         if is_wanted && matching.matches(pattern.compiled(), &def.name)? {
             let queue = view.queue_by_id(def.id);
             let stat = queue.as_ref().map(|queue| queue.stat()).unwrap_or_default();
             found.extend(queue);
-            let more = [stat.n_ready, stat.n_unacked, stat.n_consumers];
+            // What streams keep is never purged, and is ready for nobody in particular.
+            let is_stream = u64::from(def.kind == QueueKind::Stream);
+            let (in_stream, n_ready) = (stat.n_ready * is_stream, stat.n_ready * (1 - is_stream));
+            let more = [n_ready, stat.n_unacked, stat.n_consumers, is_stream, in_stream];
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
             names.push(def.name.to_string());
         }
     }
-    let [ready, unacknowledged, consumers] = sums;
+    let [ready, unacknowledged, consumers, n_streams, in_streams] = sums;
     let mut figures = queues::taken(ready, unacknowledged, consumers);
+    super::put_field(&mut figures, "streams", json!(n_streams));
+    super::put_field(&mut figures, "messages_in_streams", json!(in_streams));
     super::put_field(&mut figures, "undo", undo::offer_for(call, &found, how));
     Ok((names, figures))
 }

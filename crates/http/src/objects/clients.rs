@@ -8,7 +8,7 @@ use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
 use broker::{
-    Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
+    Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Identity, Inspection, QueueRef,
 };
 use meta::definitions::table_to_json;
 use meta::{ConnectionId, Pattern};
@@ -67,9 +67,7 @@ impl Row for ConnectionRow {
             "send_oct_details" => stats.details_of_connection(id, true, &self.ranges),
             "type" if identity.protocol.starts_with("Direct") => json!("direct"),
             "type" => json!("network"),
-            "user_provided_name" => {
-                table_to_json(&identity.client_properties).get("connection_name")?.clone()
-            }
+            "user_provided_name" => given_name(identity)?,
             "user_who_performed_action" => json!(identity.user),
             _ => {
                 let node = &self.api.management.node_info.name;
@@ -277,10 +275,14 @@ impl Row for ChannelRow {
             "oldest_unacked_ms" if self.is_alone => json!(self.oldest_unacked_ms()),
             "acks_uncommitted" => number(&counters.n_uncommitted_acks),
             "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
-            "connection_details" => json!({
-                "name": identity.name, "peer_host": identity.peer_host,
-                "peer_port": identity.peer_port,
-            }),
+            "connection_details" => {
+                let mut details = json!({
+                    "name": identity.name, "peer_host": identity.peer_host,
+                    "peer_port": identity.peer_port,
+                });
+                put_given_name(&mut details, identity);
+                details
+            }
             "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
             "consumer_details" if self.is_alone => {
                 let its = self.consumers();
@@ -416,11 +418,24 @@ pub(super) fn connection_details(call: &Call, connection: ConnectionId) -> Value
         return json!({});
     };
     let identity = &connection.identity;
-    json!({
+    let mut details = json!({
         "name": identity.name, "node": call.api.management.node_info.name,
         "user": identity.user, "peer_host": identity.peer_host,
         "peer_port": identity.peer_port,
-    })
+    });
+    put_given_name(&mut details, identity);
+    details
+}
+
+/// The name that its client gave a connection.
+fn given_name(identity: &Identity) -> Option<Value> {
+    Some(table_to_json(&identity.client_properties).get("connection_name")?.clone())
+}
+
+fn put_given_name(details: &mut Value, identity: &Identity) {
+    if let Some(name) = given_name(identity) {
+        put_field(details, "user_provided_name", name);
+    }
 }
 
 pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
@@ -428,7 +443,7 @@ pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: Chan
         return json!({});
     };
     let identity = &connection.identity;
-    json!({
+    let mut details = json!({
         "connection_name": identity.name,
         "name": channel_name(&connection, channel),
         "node": api.management.node_info.name,
@@ -436,7 +451,9 @@ pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: Chan
         "peer_host": identity.peer_host,
         "peer_port": identity.peer_port,
         "user": identity.user,
-    })
+    });
+    put_given_name(&mut details, identity);
+    details
 }
 
 /// Ends the consumers of a queue with a tag, or the one of a channel. Who does not monitor ends its own.

@@ -48,10 +48,19 @@ fn setting(source: &SettingSource) -> Value {
 
 fn standings(vhost: &Vhost, queue: &QueueDef, scope: PolicyScope) -> Value {
     let standings = policy_standings(&vhost.policies, scope, queue);
+    let first = standings.first().map(|(policy, _)| Arc::clone(policy));
     let object = |(policy, standing): (&Arc<Policy>, Standing)| {
         let mut object = definitions_policy(vhost, policy);
         put_field(&mut object, "applies", json!(standing == Standing::InForce));
         put_field(&mut object, "reason", json!(standing.as_str()));
+        if let Some(spec) = first.as_deref().map(|it| &it.spec)
+            && standing == Standing::Outranked
+        {
+            let (name, priority) = (spec.name.as_str(), spec.priority);
+            put_field(&mut object, "outranked_by", json!(name));
+            let text = format!("policy '{name}' of priority {priority} goes before it");
+            put_field(&mut object, "reason", json!(text));
+        }
         object
     };
     standings.into_iter().map(object).collect()

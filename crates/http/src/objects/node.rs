@@ -143,6 +143,7 @@ fn node_object(call: &Call) -> Result<Value, Refusal> {
     let mechanism =
         |name: &str, enabled| json!({"name": name, "description": "", "enabled": enabled});
     let is_on = |alarm| management.broker.alarms.is_on(alarm);
+    let since = |alarm| management.broker.alarms.since_ms(alarm);
     let mut object = json!({
         "partitions": [],
         "os_pid": std::process::id().to_string(),
@@ -152,6 +153,8 @@ fn node_object(call: &Call) -> Result<Value, Refusal> {
         "mem_alarm": is_on(Alarm::Memory),
         "disk_free_limit": limits.disk_free_bytes(),
         "disk_free_alarm": is_on(Alarm::Disk),
+        "mem_alarm_since": since(Alarm::Memory),
+        "disk_free_alarm_since": since(Alarm::Disk),
         "proc_total": 1_048_576,
         "rates_mode": "basic",
         "io_sync_avg_time": management.broker.figures().log().commit_micros as f64 / 1e3,

@@ -16,6 +16,8 @@ const PUBLISHERS_MAX: usize = 1_000;
 /// A connection that was not listened to in the last so many milliseconds is in flow. COMPAT: RabbitMQ's
 /// word.
 const FLOW_MS: u64 = 5_000;
+/// A consumer at its limit hangs once it has settled nothing for so long.
+const HUNG_MS: u64 = 60_000;
 
 type Channel = (ConnectionId, ChannelId);
 
@@ -26,6 +28,7 @@ stdx::named! {
         InLine = "standby of the single active consumer",
         Blocked = "blocked by an alarm: acknowledgements on its connection are not read",
         Full = "at its prefetch limit",
+        Hung = "hung: at its prefetch limit, and nothing settled for a minute and more",
         Unread = "client does not read its deliveries",
         SharedLimit = "at the prefetch limit shared by its channel",
         HasRoom = "ready for deliveries",
@@ -41,6 +44,7 @@ impl State {
                 "consumers' connections are blocked by an alarm: their acknowledgements are not read",
             ),
             Self::Full => Some("all consumers are at their prefetch limit"),
+            Self::Hung => Some("consumers hang: at their prefetch limit, and nothing settled"),
             Self::Unread => Some("consumers' clients do not read their deliveries"),
             Self::SharedLimit => Some("channels are at their shared prefetch limit"),
         }
@@ -76,7 +80,11 @@ impl Consumers {
                 _ if one.activity == Activity::Waiting => State::InLine,
                 _ if is_blocked() => State::Blocked,
                 Some(WaitsFor::SharedLimit) => State::SharedLimit,
-                _ if is_full(&(one.connection, one.channel)) => State::Full,
+                _ if is_full(&(one.connection, one.channel)) => {
+                    let channel = (one.connection, one.channel);
+                    let unchanged_ms = call.api.stats.unchanged_ms(&(channel, queue.id()));
+                    full(held_ms.get(&channel).copied(), unchanged_ms)
+                }
                 Some(WaitsFor::Client) => State::Unread,
                 None => State::HasRoom,
             }
@@ -100,6 +108,13 @@ impl Consumers {
     fn held_seconds(&self, channel: Channel) -> Option<f64> {
         self.held_ms.get(&channel).map(|ms| *ms as f64 / 1e3)
     }
+}
+
+/// The state of a consumer that holds all it may, by the age of the oldest of that, and how long it has been
+/// given and has settled nothing.
+fn full(held_ms: Option<u64>, unchanged_ms: Option<u64>) -> State {
+    let is_long = |ms: Option<u64>| ms.is_some_and(|ms| ms >= HUNG_MS);
+    if is_long(held_ms) && is_long(unchanged_ms) { State::Hung } else { State::Full }
 }
 
 /// The messages that each channel's consumers at the queue may hold; none of one without a limit.
@@ -128,7 +143,8 @@ pub(crate) fn queue(call: &Call) -> Outcome {
         "oldest_message_age_seconds": call.api.history.ages.seconds_of(queue.id(), call.api.now()),
         "reasons": reasons(&queue, &stat, &consumers),
         "publishers_wait_for": super::explain::alarms(call),
-        "publishers_waiting": publishers(call, queue.id()),
+        "publishers_waiting": waiting_publishers(call, queue.id()),
+        "publishers": publishers(call, queue.id()),
         "consumers": consumers.all.iter().map(|it| consumer(call, &consumers, it)).collect::<Value>(),
         "other_holders": others.map(|it| other_holder(call, &consumers, it)).collect::<Value>(),
     })))
@@ -155,8 +171,31 @@ fn other_holder(call: &Call, all: &Consumers, (channel, n_held): (Channel, u64))
     })
 }
 
-/// The connections that have published to a queue and are not listened to for now.
+/// Channels that have published to a queue, and by which exchange.
 fn publishers(call: &Call, queue: QueueId) -> Value {
+    let mut all = Vec::new();
+    for connection in call.api.management.broker.connections.list() {
+        let channels: Vec<_> =
+            stdx::lock(&connection.channels).iter().map(|(id, it)| (*id, Arc::clone(it))).collect();
+        for (id, counters) in channels {
+            let pairs = counters.by_route.published().pairs.into_iter();
+            for ((exchange, _), n) in pairs.filter(|((_, to), _)| *to == queue) {
+                all.push(json!({
+                    "channel_details": channel_details(&call.api, connection.id, id),
+                    "exchange": String::from_utf8_lossy(&exchange), "messages": n,
+                }));
+            }
+        }
+        if all.len() >= PUBLISHERS_MAX {
+            break;
+        }
+    }
+    all.truncate(PUBLISHERS_MAX);
+    all.into()
+}
+
+/// The connections that have published to a queue and are not listened to for now.
+fn waiting_publishers(call: &Call, queue: QueueId) -> Value {
     let now_ms = call.api.now().monotonic_ms;
     let state = |connection: &Connection| {
         let paused_until_ms = connection.paused_until_ms.load(Ordering::Relaxed);
@@ -192,7 +231,7 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
         let counts = match state {
             State::InLine | State::HasRoom | State::Blocked => true,
             State::Unread => are_stuck,
-            State::Full | State::SharedLimit => are_stuck && has_ready,
+            State::Full | State::Hung | State::SharedLimit => are_stuck && has_ready,
         };
         let reason = state.reason().filter(|_| counts && stat.n_ready + stat.n_unacked > 0);
         reason.into_iter().for_each(|reason| put(true, reason));
@@ -206,4 +245,18 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
         reasons.push("consumers are ready: messages are delivered as fast as clients read them");
     }
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consumer_at_its_limit_hangs_when_nothing_is_settled() {
+        assert_eq!(full(Some(HUNG_MS), Some(HUNG_MS)), State::Hung);
+        // Slow ones hold messages for as long, and settle one now and then.
+        assert_eq!(full(Some(10 * HUNG_MS), Some(HUNG_MS / 2)), State::Full);
+        assert_eq!(full(Some(HUNG_MS / 2), Some(HUNG_MS)), State::Full);
+        assert_eq!(full(Some(HUNG_MS), None), State::Full);
+    }
 }

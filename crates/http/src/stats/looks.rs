@@ -21,7 +21,7 @@ pub(super) struct Looks {
     pub(super) slow: Moments,
     pub(super) known: Queues,
     pub(super) queues: History<QueueId, 10>,
-    pub(super) vhosts: History<String, 16>,
+    pub(super) vhosts: History<String, 17>,
     /// Bytes received and sent.
     pub(super) connections: History<ConnectionId, 2>,
     pub(super) channels: History<ChannelKey, 11>,

@@ -65,6 +65,11 @@ fn of_publishes(counts: &ExchangeCounts, n_confirmed: Option<u64>) -> [u64; 4] {
 }
 
 impl Stats {
+    /// How long a channel was given nothing from a queue and has acknowledged nothing of it, milliseconds.
+    pub(crate) fn unchanged_ms(&self, key: &DeliveriesKey) -> Option<u64> {
+        stdx::lock(&self.looks).pairs.deliveries.unchanged_ms(key)
+    }
+
     /// Messages that a channel has published to an exchange; without the confirms where they are not known.
     pub(crate) fn of_publishes(
         &self,

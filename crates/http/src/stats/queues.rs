@@ -1,7 +1,7 @@
 //! Queues as they were at the last look, and the sums of each virtual host's. Only those that were used since
 //! are looked at.
 
-use super::{QueueLook, READY, of_queue};
+use super::{QueueLook, QueueSums, READY, of_queue};
 use broker::{Broker, QueueRef, View};
 use meta::{Name, QueueId, QueueKind};
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     known: HashMap<QueueId, Known>,
-    sums: BTreeMap<Name, QueueLook>,
+    sums: BTreeMap<Name, QueueSums>,
     /// Those that have changed since they were taken.
     changed: HashSet<QueueId>,
     streams: Vec<QueueRef>,
@@ -70,8 +70,8 @@ impl Queues {
             return;
         }
         let sums = self.sums.entry(vhost.clone()).or_default();
-        subtract(sums, &known.look);
-        super::add(sums, &now);
+        subtract(sums, &summed(kind, &known.look));
+        super::add(sums, &summed(kind, &now));
         (known.look, known.changed_ms) = (now, now_ms);
         self.changed.insert(id);
     }
@@ -103,14 +103,14 @@ impl Queues {
         self.known.retain(|id, known| {
             let is_there = view.queue_by_id(*id).is_some();
             if !is_there && let Some(sums) = sums.get_mut(&known.vhost) {
-                subtract(sums, &known.look);
+                subtract(sums, &summed(known.kind, &known.look));
             }
             is_there
         });
         sums.retain(|vhost, _| view.meta.vhost(vhost).is_some());
     }
 
-    pub(super) fn sums(&self) -> impl Iterator<Item = (&Name, &QueueLook)> {
+    pub(super) fn sums(&self) -> impl Iterator<Item = (&Name, &QueueSums)> {
         self.sums.iter()
     }
 
@@ -125,7 +125,14 @@ impl Queues {
     }
 }
 
-fn subtract(sums: &mut QueueLook, less: &QueueLook) {
+/// A queue's part of the sums.
+fn summed(kind: QueueKind, look: &QueueLook) -> QueueSums {
+    let [a, b, c, d, e, f, g, h, ready, unacked] = *look;
+    let in_stream = if kind == QueueKind::Stream { ready } else { 0 };
+    [a, b, c, d, e, f, g, h, ready, unacked, in_stream]
+}
+
+fn subtract(sums: &mut QueueSums, less: &QueueSums) {
     sums.iter_mut().zip(less).for_each(|(sum, less)| *sum -= less);
 }
 
@@ -147,20 +154,23 @@ mod tests {
         ) {
             let (mut queues, mut model) = (Queues::default(), HashMap::new());
             let mut changed_ms = HashMap::new();
+            let kind = |id| if id == 0 { QueueKind::Stream } else { QueueKind::Classic };
             for (now_ms, (id, vhost, look)) in (1..).zip(steps) {
                 let vhost = Name::from(format!("{id}{vhost}").get(..1).unwrap());
                 let look = look.map(u64::from);
                 queues.note_there(Some(QueueId(id)), now_ms);
-                queues.note(QueueId(id), (&vhost, QueueKind::Classic), look, now_ms);
+                queues.note(QueueId(id), (&vhost, kind(id)), look, now_ms);
                 if model.insert(id, look) != Some(look) {
                     changed_ms.insert(id, now_ms);
                 }
                 for (id, at_ms) in &changed_ms {
                     prop_assert_eq!(queues.idle_since_ms(QueueId(*id)), Some(*at_ms));
                 }
-                let mut expected = QueueLook::default();
-                model.values().for_each(|look| super::super::add(&mut expected, look));
-                let mut sums = QueueLook::default();
+                let mut expected = QueueSums::default();
+                for (id, look) in &model {
+                    super::super::add(&mut expected, &summed(kind(*id), look));
+                }
+                let mut sums = QueueSums::default();
                 queues.sums().for_each(|(_, look)| super::super::add(&mut sums, look));
                 prop_assert_eq!(sums, expected);
             }

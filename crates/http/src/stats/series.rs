@@ -82,6 +82,11 @@ impl<const N: usize> Series<N> {
         self.samples.get(n_before.checked_sub(1)?).map(|(_, figures)| *figures)
     }
 
+    /// How long nothing has changed, as far as that is known.
+    fn unchanged_ms(&self) -> Option<u64> {
+        self.samples.last().map(|(at_ms, _)| self.seen_ms.saturating_sub(*at_ms))
+    }
+
     /// Forgets the oldest but so many.
     fn shorten(&mut self, n: usize) {
         self.samples.drain(..self.samples.len().saturating_sub(n));
@@ -204,6 +209,11 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
 
     pub(super) fn at(&self, key: &K, moment_ms: u64) -> Option<[u64; N]> {
         self.series.get(key)?.at(moment_ms)
+    }
+
+    /// How long nothing of one has changed, as far as that is known.
+    pub(super) fn unchanged_ms(&self, key: &K) -> Option<u64> {
+        self.series.get(key)?.unchanged_ms()
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {

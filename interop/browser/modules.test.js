@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { bytes, csv, duration, plain, quoted, rate, short } from '../../crates/ui/web/format.js';
+import { humane } from '../../crates/ui/web/api.js';
+import { bytes, csv, duration, plain, quoted, rate, short, told } from '../../crates/ui/web/format.js';
 import { numberOf, parseFilter, toQuery } from '../../crates/ui/web/filter.js';
 
 const FIELDS = /** @type {any} */ ([
@@ -53,4 +54,17 @@ test('words of a shell and cells of a table are only that', () => {
   assert.equal(quoted("it's; rm"), "'it'\\''s; rm'");
   assert.equal(quoted('a\nb'), "$'a\\x0ab'");
   assert.equal(csv(['a'], [['=1+1'], ['x,"y"']]), 'a\r\n\'=1+1\r\n"x,""y"""');
+});
+
+test('no label of an axis stands twice', () => {
+  assert.deepEqual(told([0, 0.25, 0.5, 0.75, 1], short, true), [0, 1]);
+  const small = told([0, 0.0025, 0.005, 0.0075, 0.01], rate, false).map(rate);
+  assert.equal(new Set(small).size, small.length);
+  const few = told([0, 0.5, 1, 1.5, 2], bytes, false).map(bytes);
+  assert.equal(new Set(few).size, few.length);
+});
+
+test('terms of Erlang are not shown', () => {
+  assert.equal(humane('<<"x">> is not a valid maximum length'), '"x" is not a valid maximum length');
+  assert.equal(humane('value #{a => <<"\u00e9"/utf8>>}'), 'value {a: "\u00e9"}');
 });

@@ -3,6 +3,10 @@
 /** The address that all of it is below: the files are two levels under it. */
 export const root = new URL('../..', import.meta.url).pathname.replace(/\/$/, '');
 
+/** Time within which the node is to answer: what is read, and what changes something, ms. */
+const READ_MS = 8000;
+const CHANGE_MS = 30000;
+
 /** Called when the login has ended. */
 export const session = { ended: () => {} };
 
@@ -35,12 +39,14 @@ export function sent(address) {
  * @param {string} method
  * @param {string} address below `/api`
  * @param {any} [body]
- * @param {{signal?: AbortSignal, headers?: Record<string, string>, raw?: boolean}} [options]
+ * @param {{signal?: AbortSignal, headers?: Record<string, string>, raw?: boolean, patience?: number}} [options] `patience` is the time that the answer may take, ms; 0 is any
  * @returns {Promise<Answer>}
  */
 export async function ask(method, address, body, options = {}) {
   const headers = { 'x-requested-with': 'leveret', ...options.headers };
-  const init = /** @type {RequestInit} */ ({ method, headers, signal: options.signal, cache: 'no-cache' });
+  const patience = options.patience ?? (body instanceof Blob ? 0 : method === 'GET' ? READ_MS : CHANGE_MS);
+  const signal = AbortSignal.any([...(options.signal ? [options.signal] : []), ...(patience ? [AbortSignal.timeout(patience)] : [])]);
+  const init = /** @type {RequestInit} */ ({ method, headers, signal, cache: 'no-cache' });
   if (body instanceof URLSearchParams || body instanceof Blob || typeof body === 'string') init.body = body;
   else if (body !== undefined) {
     headers['content-type'] = 'application/json';
@@ -51,14 +57,14 @@ export async function ask(method, address, body, options = {}) {
     response = await fetch(`${root}/api${sent(address)}`, init);
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    return { ok: false, status: 0, data: null, reason: 'the node does not answer' };
+    return { ok: false, status: 0, data: null, reason: unanswered(error, method, patience) };
   }
   let text = '';
   try {
     text = await response.text();
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    return { ok: false, status: 0, data: null, reason: 'the answer broke off' };
+    return { ok: false, status: 0, data: null, reason: error.name === 'TimeoutError' ? unanswered(error, method, patience) : 'the answer broke off' };
   }
   const { ok, status } = response;
   let data = null;
@@ -74,10 +80,33 @@ export async function ask(method, address, body, options = {}) {
   return { ok, status, data, reason, column: data?.column, undo };
 }
 
+function unanswered(error, method, patience) {
+  if (error.name !== 'TimeoutError') return 'the node does not answer';
+  return `the node has not answered for ${patience / 1000} s${method === 'GET' ? '' : ': it may still do what was asked'}`;
+}
+
+/** The texts of an answer without Erlang's terms, which tools may want and people do not. @param {string} text */
+export const humane = (text) => text.replace(/<<"((?:[^"\\]|\\.)*)"(?:\/utf8)?>>/g, '"$1"').replace(/#\{([^{}]*)\}/g, (_, inner) => `{${inner.replaceAll(' => ', ': ')}}`);
+
+/**
+ * A response that goes on, once it has begun.
+ * @param {string} address below `/api` @param {RequestInit} init @param {AbortSignal} signal
+ */
+export async function stream(address, init, signal) {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new DOMException('late', 'TimeoutError')), READ_MS);
+  try {
+    const headers = { 'x-requested-with': 'leveret', ...init.headers };
+    return await fetch(`${root}/api${sent(address)}`, { ...init, headers, cache: 'no-store', signal: AbortSignal.any([signal, late.signal]) });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 function reasonOf(data, status) {
-  if (data?.reason && typeof data.reason === 'string') return data.reason;
+  if (data?.reason && typeof data.reason === 'string') return humane(data.reason);
   if (status === 401) return 'you are not logged in';
-  if (status === 404) return 'it is not there';
+  if (status === 404) return 'not found';
   if (status === 429) return 'too many requests at a time: try again';
   return `the node answered with status ${status}`;
 }

@@ -1,7 +1,7 @@
 // What the page knows, and how it is kept up to date: the address says what is open, a page says what it
 // wants to know, and that is asked for again and again while somebody looks.
 
-import { ask, events, path, root, sent, session } from './api.js';
+import { ask, events, path, sent, session, stream } from './api.js';
 import { render } from './dom.js';
 
 /** Shortest time between two looks, ms; what takes the node long is asked for less often. */
@@ -11,12 +11,14 @@ const ASKING_SHARE = 20;
 const LOOK_MAX_MS = 15000;
 /** Time between two looks at what the frame shows, ms, where the node sends nothing by itself. */
 const AROUND_EVERY_MS = 5000;
-/** Time after which a node that sends nothing at all is taken for gone, ms. */
-const SILENT_MAX_MS = 45000;
+/** Time after which figures count as old, beside that until they are asked for again, ms. */
+const OLD_MS = 5000;
+/** Time after which a node that sends nothing at all is asked again, ms. */
+const SILENT_MAX_MS = 10000;
 /** Time until it is asked again to send figures, where it would not, ms. */
 const LIVE_AGAIN_MS = 30000;
-/** Time within which figures that come are drawn together, ms. */
-const TOGETHER_MS = 60;
+/** Shortest time between two draws of what comes by itself, ms. */
+const FED_EVERY_MS = 200;
 /** Time until what is known is on the screen, ms. */
 const SHOWN_WITHIN_MS = 300;
 /** Time that a result is shown, ms. */
@@ -29,7 +31,7 @@ const SHOWN_MS = 8000;
  */
 
 export const app = {
-  /** @type {{name: string, tags: string[]} | null} */
+  /** @type {{name: string, tags: string[], permissions?: any[]} | null} */
   who: null,
   /** @type {any[]} */
   vhosts: [],
@@ -39,16 +41,19 @@ export const app = {
   jobs: [],
   /** @type {any} */
   overview: null,
-  /** What is wrong with the node right now. @type {{alarms: any[], lost: boolean, stale: boolean}} */
-  state: { alarms: [], lost: false, stale: false },
+  /** Connections that wait for an alarm to end. @type {any} */
+  blocked: null,
+  /** What is wrong with the node right now; `old` is why and since when there are no figures. @type {{alarms: any[], lost: boolean, old: boolean, stale: boolean}} */
+  state: { alarms: [], lost: false, old: false, stale: false },
   route: { parts: /** @type {string[]} */ ([]), query: new URLSearchParams() },
   /** The address of what is shown; another one while a page is on its way. */
   address: '',
   /** @type {Page | null} */
   page: null,
   paused: false,
-  /** When the page's figures came. */
+  /** When the node was heard last, and until when it is to be heard again. */
   loadedAt: 0,
+  dueAt: 0,
   /** @type {{id: number, text: string, bad: boolean, act?: {label: string, run: () => void}}[]} */
   notes: [],
   /** @type {any[]} */
@@ -59,14 +64,30 @@ export const app = {
 
 let isDrawn = true;
 
-/** Brings the page in line with what is known, once for all that changed. */
+/** Brings the page in line with what is known, once a frame for all that changed. */
 export function redraw() {
   if (!isDrawn) return;
   isDrawn = false;
-  queueMicrotask(() => {
+  const draw = () => {
+    takeFed();
     isDrawn = true;
     render(document.body, app.shell());
-  });
+  };
+  if (document.hidden) queueMicrotask(draw);
+  else requestAnimationFrame(draw);
+}
+
+let fedTimer = 0;
+let fedAt = -FED_EVERY_MS;
+
+/** The same for what comes by itself, however often it does. */
+export function redrawFed() {
+  if (fedTimer !== 0) return;
+  fedTimer = window.setTimeout(() => {
+    fedTimer = 0;
+    fedAt = performance.now();
+    redraw();
+  }, Math.max(0, FED_EVERY_MS - (performance.now() - fedAt)));
 }
 
 /** Tells the result of something. @param {string} text @param {boolean} [bad] @param {{label: string, run: () => void}} [act] what can be done about it */
@@ -87,6 +108,28 @@ export const has = (...tags) => !!app.who?.tags.some((tag) => tags.includes(tag)
 export const isAdministrator = () => has('administrator');
 export const isMonitor = () => has('administrator', 'monitoring');
 export const isPolicymaker = () => has('administrator', 'policymaker');
+
+/**
+ * Whether who is here has a permission for a name in a virtual host, as far as the page can tell; without a name, for any.
+ * @param {'configure' | 'write' | 'read'} operation @param {string} vhost @param {string} [name]
+ */
+export function may(operation, vhost, name) {
+  const all = app.who?.permissions;
+  if (!all) return true;
+  const patterns = all.filter((it) => vhost === '' || it.vhost === vhost).map((it) => it[operation]).filter((it) => it !== '' && it !== '^$');
+  return patterns.some((pattern) => {
+    try {
+      return name === undefined || new RegExp(pattern, 'u').test(name || 'amq.default');
+    } catch {
+      return true;
+    }
+  });
+}
+/** Whether a connection of this user may be closed. @param {string} user */
+export const mayClose = (user) => isMonitor() || user === app.who?.name;
+
+/** The virtual host that is looked at, or none. */
+export const vhostNow = () => query('vhost') || (['queues', 'exchanges', 'delayed'].includes(app.route.parts[0]) && app.route.parts[1]) || '';
 
 // ---- the address
 
@@ -143,7 +186,6 @@ export function setQuery(changes, keeps = false) {
 
 let timer = 0;
 let isChanged = false;
-let drawing = 0;
 let asking = new AbortController();
 /** When the node is asked again for a stream of figures that it has refused. */
 let liveFrom = 0;
@@ -155,7 +197,8 @@ const around = /** @type {any} */ ({
   sources: () => ({
     vhosts: '/vhosts?columns=name,description,tracing',
     overview: '/overview?columns=node,cluster_name,product_version,rabbitmq_version,object_totals,queue_totals.messages',
-    ...(isMonitor() ? { nodes: '/nodes?columns=name,mem_alarm,disk_free_alarm,being_drained' } : {}),
+    ...(isMonitor() ? { nodes: '/nodes?columns=name,being_drained,mem_used,mem_limit,mem_alarm,mem_alarm_since,disk_free,disk_free_limit,disk_free_alarm,disk_free_alarm_since' } : {}),
+    ...(app.state.alarms.some(({ kind }) => kind !== 'maintenance') ? { blocked: '/connections?page=1&page_size=3&columns=name,user_provided_name&where=state:block' } : {}),
     jobs: '/jobs',
     undo: '/undo',
   }),
@@ -206,7 +249,7 @@ async function load(signal) {
   }
   if (signal.aborted) return;
   if (withAround) lookedAround = Date.now();
-  app.loadedAt = app.state.lost ? app.loadedAt : Date.now();
+  if (!app.state.lost) heard();
   if (isChanged || app.state.lost || wasLost) redraw();
   isChanged = false;
   if (document.hidden || !app.who) return;
@@ -215,8 +258,24 @@ async function load(signal) {
   if (!app.state.lost && Date.now() >= liveFrom && await follow(signal)) return;
   if (signal.aborted) return;
   const took = performance.now() - began;
-  timer = window.setTimeout(() => load(signal), Math.min(LOOK_MAX_MS, Math.max(LOOK_EVERY_MS, took * ASKING_SHARE)));
+  const wait = Math.min(LOOK_MAX_MS, Math.max(LOOK_EVERY_MS, took * ASKING_SHARE));
+  app.dueAt = Math.max(app.dueAt, app.loadedAt + wait + OLD_MS);
+  timer = window.setTimeout(() => load(signal), wait);
 }
+
+/** The node is there: what is shown is as it is now. */
+function heard() {
+  app.loadedAt = Date.now();
+  app.dueAt = app.loadedAt + OLD_MS;
+  if (app.state.old) redraw();
+  app.state.old = false;
+}
+
+setInterval(() => {
+  if (!app.who || document.hidden || app.paused) return;
+  app.state.old = app.loadedAt > 0 && Date.now() > app.dueAt;
+  redraw();
+}, 1000);
 
 /** Waits until what is known is on the screen: a stream of figures is not to be in its way. */
 const shown = () => new Promise((resolve) => { setTimeout(resolve, SHOWN_WITHIN_MS); });
@@ -256,6 +315,15 @@ function take(holder, key, { ok, status }, text) {
   if (isFirst) redraw();
 }
 
+/** Figures that have come by themselves and are not drawn: of each source the last. @type {Map<string, () => void>} */
+const fed = new Map();
+
+function takeFed() {
+  const all = [...fed.values()];
+  fed.clear();
+  all.forEach((it) => it());
+}
+
 function settle() {
   const { vhosts, overview, jobs, undo, nodes } = around.data;
   app.vhosts = vhosts ?? [];
@@ -263,6 +331,7 @@ function settle() {
   app.jobs = jobs ?? [];
   app.undo = undo ?? [];
   app.state.alarms = alarmsOf(nodes ?? []);
+  app.blocked = around.data.blocked;
 }
 
 /** Takes figures as the node sends them, until it does no more; false if it would not. */
@@ -275,16 +344,17 @@ async function follow(signal) {
   let patience = window.setTimeout(given, SILENT_MAX_MS);
   try {
     const words = new URLSearchParams(sources.map(({ address }) => ['topics', sent(address)]));
-    const response = await fetch(`${root}/api/live?${words}`, { signal: stop.signal, headers: { 'x-requested-with': 'leveret' }, cache: 'no-store' });
+    const response = await stream(`/live?${words}`, {}, stop.signal);
     if (!response.ok || !response.body) {
       liveFrom = Date.now() + LIVE_AGAIN_MS;
       return false;
     }
-    const heard = () => {
+    const told = () => {
+      heard();
       clearTimeout(patience);
       patience = window.setTimeout(given, SILENT_MAX_MS);
     };
-    for await (const { id, event, data } of events(response.body, heard)) {
+    for await (const { id, event, data } of events(response.body, told)) {
       if (signal.aborted) return true;
       const told = event === 'shown' ? { status: 200, reason: data } : JSON.parse(data);
       const isOut = told.status === 401 && told.error !== 'not_authorised';
@@ -293,12 +363,10 @@ async function follow(signal) {
       if (told.status === 413) liveFrom = Date.now() + LIVE_AGAIN_MS;
       if (isOut || told.status === 413) break;
       for (const { holder, key, address } of sources) {
-        if (sent(address) === id && (holder === around || holder === app.page)) take(holder, key, { ok: told.status === 200, status: told.status }, told.reason ?? 'it is not there');
+        if (sent(address) !== id) continue;
+        fed.set(`${holder === around} ${key}`, () => (holder === around || holder === app.page) && take(holder, key, { ok: told.status === 200, status: told.status }, told.reason ?? 'not found'));
       }
-      app.loadedAt = Date.now();
-      // Figures of a second come one after the other: they are drawn together.
-      if (isChanged && drawing === 0) drawing = window.setTimeout(() => { drawing = 0; redraw(); }, TOGETHER_MS);
-      isChanged = false;
+      redrawFed();
       if (wanted().map(({ address }) => address).join('\n') !== addresses) break;
     }
   } catch {
@@ -321,11 +389,13 @@ function parsed(text) {
 
 export function setPaused(paused) {
   app.paused = paused;
+  app.dueAt = Date.now() + OLD_MS;
   redraw();
   refresh();
 }
 
 document.addEventListener('visibilitychange', () => {
+  app.dueAt = Date.now() + OLD_MS;
   if (document.hidden) hold();
   else look();
 });

@@ -1,8 +1,8 @@
 // The messages of a queue or stream, looked at without being felt by anybody: pages, a search that says how
 // far it is, one message beside the list, two compared, what is seen as a file.
 
-import { isAdministrator, query, redraw, setQuery } from './app.js';
-import { ask, events, path, root, sent } from './api.js';
+import { isAdministrator, query, redraw, redrawFed, setQuery } from './app.js';
+import { ask, events, path, root, sent, stream } from './api.js';
 import { h } from './dom.js';
 import { bytes, count, duration, number, plain, time } from './format.js';
 import { holder, messageView, preview, publish } from './messages.js';
@@ -57,7 +57,7 @@ async function look(it, from, back = false) {
       it.marked = [...it.marked, ...it.messages.filter((message) => selected.includes(String(message.position)) && !it.marked.some((one) => one.position === message.position))].map((one) => it.messages.find((message) => message.position === one.position) ?? one);
       const found = opened !== '' && it.open === null && it.messages.find((message) => String(message.position) === opened);
       if (found) open(it, found);
-      it.told = `Looked at ${number(answer.data.scanned)}${it.filter.trim() ? `, ${number(answer.data.matched)} match` : ''}.`;
+      it.told = `Scanned ${number(answer.data.scanned)}${it.filter.trim() ? `, ${number(answer.data.matched)} match` : ''}.`;
     } else Object.assign(it, { problem: answer.reason, column: answer.column ?? 0 });
   } catch (error) {
     if (error.name !== 'AbortError') throw error;
@@ -74,8 +74,8 @@ async function search(it) {
   redraw();
   const began = Date.now();
   try {
-    const headers = { 'content-type': 'application/json', 'x-requested-with': 'leveret', accept: 'text/event-stream, application/json' };
-    const response = await fetch(`${root}/api${sent(`${it.of}/search`)}`, { method: 'POST', headers, signal: stop.signal, body: JSON.stringify(body(it, startOf(it), { payload_bytes: LIST_BYTES, limit: PAGE })) });
+    const headers = { 'content-type': 'application/json', accept: 'text/event-stream, application/json' };
+    const response = await stream(`${it.of}/search`, { method: 'POST', headers, body: JSON.stringify(body(it, startOf(it), { payload_bytes: LIST_BYTES, limit: PAGE })) }, stop.signal);
     if (!response.ok || !response.body) {
       const told = await response.json().catch(() => null);
       Object.assign(it, { problem: told?.reason ?? `the node answered with status ${response.status}`, column: told?.column ?? 0 });
@@ -83,14 +83,14 @@ async function search(it) {
       for await (const { event, data: text } of events(response.body)) {
         const data = JSON.parse(text);
         if (event === 'match' && it.messages.length < PAGE) it.messages.push(data);
-        if (event === 'progress' || event === 'end') it.told = `Looked at ${number(data.scanned)}, ${number(data.matched)} match (${duration(Date.now() - began)})${event === 'end' && data.reason === 'limit' ? '; there may be more: Next' : event === 'end' && !data.complete ? `; it ended early: ${plain(data.reason)}` : ''}.`;
+        if (event === 'progress' || event === 'end') it.told = `Scanned ${number(data.scanned)}, ${number(data.matched)} match (${duration(Date.now() - began)})${event === 'end' && data.reason === 'limit' ? '; there may be more: Next' : event === 'end' && !data.complete ? `; it ended early: ${plain(data.reason)}` : ''}.`;
         if (event === 'end') it.next = data.next;
         if (event === 'error') it.problem = plain(data.reason ?? 'the search broke off');
-        redraw();
+        redrawFed();
       }
     }
   } catch (error) {
-    if (error.name !== 'AbortError') it.problem = 'the search broke off';
+    if (error.name !== 'AbortError') it.problem = error.name === 'TimeoutError' ? 'the node does not answer' : 'the search broke off';
     else it.told += ' Stopped.';
   }
   if (it.stop === stop) it.busy = false;
@@ -127,16 +127,16 @@ function completions(it) {
 function bar(it) {
   const choice = (label, key, options) => h('label', { class: 'inline' }, h('span', null, label), h('select', { onchange: (event) => change(it, { [key]: event.target.value }) }, options.map(([id, text]) => h('option', { value: id, selected: it[key] === id }, text))));
   return h('form', { class: 'bar', onsubmit: (event) => { event.preventDefault(); change(it, {}); } },
-    choice('From', 'from', [['head', 'the oldest'], ['tail', 'the newest'], ['position', it.isStream ? 'offset' : 'position'], ['time', 'time']]),
+    choice('From', 'from', [['head', 'oldest'], ['tail', 'newest'], ['position', it.isStream ? 'offset' : 'position'], ['time', 'time']]),
     it.from === 'position' && h('label', null, h('span', { class: 'hidden' }, 'Position'), h('input', { type: 'number', min: 0, class: 'at', value: it.at, onchange: (event) => change(it, { at: event.target.value }) })),
     it.from === 'time' && h('label', null, h('span', { class: 'hidden' }, 'Time'), h('input', { type: 'datetime-local', step: 1, value: it.at, onchange: (event) => change(it, { at: event.target.value }) })),
-    !it.isStream && choice('Which', 'which', [['ready', 'ready'], ['unacked', 'unacked'], ['delayed', 'delayed'], ['all', 'all']]),
+    !it.isStream && choice('State', 'which', [['ready', 'ready'], ['unacked', 'unacked'], ['delayed', 'delayed'], ['all', 'all']]),
     h('label', { class: 'filter' }, h('span', { class: 'hidden' }, 'Condition'), h('input', {
       type: 'search', class: 'sql', 'data-filter': true, spellcheck: 'false', autocomplete: 'off', list: 'message-names', value: it.filter, placeholder: "Condition: tenant = 'a' AND $.total > 10", oninput: (event) => { it.filter = event.target.value; redraw(); },
     })),
     h('datalist', { id: 'message-names' }, completions(it).map((word) => h('option', { value: word }))),
-    h('button', { type: 'submit', class: 'button primary' }, 'Look'),
-    it.busy ? button('Stop', () => { it.stop?.abort(); it.busy = false; redraw(); }) : it.filter.trim() !== '' && button('Search all', () => search(it), { title: 'Looks at message after message until it has found a page of them' }),
+    h('button', { type: 'submit', class: 'button primary' }, 'Browse'),
+    it.busy ? button('Stop', () => { it.stop?.abort(); it.busy = false; redraw(); }) : it.filter.trim() !== '' && button('Search all', () => search(it), { title: 'Scans the queue until a page of matches is found' }),
     menu(it));
 }
 
@@ -144,10 +144,10 @@ function bar(it) {
 function menu(it) {
   const filter = it.filter.trim();
   const select = filter ? { filter } : 'all';
-  const what = filter ? 'all that match' : 'all that are ready';
+  const what = filter ? 'all matching messages' : 'all ready messages';
   return h('details', { class: 'menu-of', key: 'more' }, h('summary', { class: 'button' }, 'More'), h('div', { class: 'popup' },
-    h('a', { class: 'button', href: `${root}/api${sent(`${it.of}/export?${new URLSearchParams({ which: it.which, ...(filter ? { filter } : {}) })}`)}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Save all'),
-    button('Bring in\u2026', () => bringIn(it.of, name(it.queue.name), () => look(it, startOf(it)))),
+    h('a', { class: 'button', href: `${root}/api${sent(`${it.of}/export?${new URLSearchParams({ which: it.which, ...(filter ? { filter } : {}) })}`)}`, download: 'messages.ndjson', title: 'All that match, with whole bodies, an object a line' }, 'Export all'),
+    button('Import\u2026', () => bringIn(it.of, name(it.queue.name), () => look(it, startOf(it)))),
     !it.isStream && it.which === 'ready' && [button('Redrive all\u2026', () => redrive(it.queue, select, what)), button('Remove all\u2026', () => remove(it.queue, select, what, () => look(it, startOf(it))), { kind: 'danger' })]));
 }
 
@@ -157,7 +157,7 @@ function list(it) {
     setQuery({ sel: it.marked.slice(0, LINKED_MAX).map((one) => one.position).join(',') });
   };
   return h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'Messages' }, h('table', { class: 'rows browse' },
-    h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Select')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Body'), h('th', { scope: 'col' }, 'Beginning'))),
+    h('thead', null, h('tr', null, h('th', { class: 'pick' }, h('span', { class: 'hidden' }, 'Select')), h('th', { class: 'num', scope: 'col' }, it.isStream ? 'Offset' : 'Position'), h('th', { scope: 'col' }, it.isStream ? 'Stored' : 'State'), h('th', { scope: 'col' }, 'Routing key'), h('th', { class: 'num', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Body'))),
     h('tbody', null, it.messages.map((message) => h('tr', { key: message.position, class: it.open?.position === message.position ? 'selected' : null },
       h('td', { class: 'pick' }, h('input', { type: 'checkbox', 'aria-label': `Select ${message.position}`, checked: it.marked.includes(message), onchange: () => mark(message) })),
       h('td', { class: 'num', 'data-label': it.isStream ? 'Offset' : 'Position' }, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(it.open?.position === message.position), onclick: () => open(it, message) }, number(message.position))),
@@ -169,7 +169,7 @@ function chosen(it) {
   const select = { positions: it.marked.map((message) => message.position) };
   const what = count(it.marked.length, 'message');
   const done = () => { it.marked = []; setQuery({ sel: '', open: '' }); look(it, it.start ?? startOf(it), true); };
-  return h('div', { class: 'bulk', role: 'region', 'aria-label': 'What is selected' }, h('strong', null, `${what} selected`), button('Clear', () => { it.marked = []; setQuery({ sel: '' }); }, { kind: 'quiet' }), h('span', { class: 'grow' }),
+  return h('div', { class: 'bulk', role: 'region', 'aria-label': 'Selection' }, h('strong', null, `${what} selected`), button('Clear', () => { it.marked = []; setQuery({ sel: '' }); }, { kind: 'quiet' }), h('span', { class: 'grow' }),
     it.marked.length === 1 && h('span', { class: 'faint' }, 'Select one more to compare'),
     !it.isStream && [button('Redrive\u2026', () => redrive(it.queue, select, what)), button('Remove\u2026', () => remove(it.queue, select, what, done), { kind: 'danger' })]);
 }
@@ -184,7 +184,7 @@ function details(it) {
   const message = it.open;
   return h('section', { class: 'card detail', 'aria-label': 'Message' },
     h('div', { class: 'bar' }, h('h2', null, `Message ${number(message.position)}`), h('span', { class: 'grow' }),
-      message.state === 'delayed' && it.queue.type === 'quorum' && isAdministrator() && [button('Now', () => retry(it, message, true)), button('Later', () => retry(it, message))],
+      message.state === 'delayed' && it.queue.type === 'quorum' && isAdministrator() && [button('Retry now', () => retry(it, message, true)), button('Reschedule', () => retry(it, message))],
       message.payload !== undefined && !message.payload_truncated && button('Publish again\u2026', () => publish({ vhost: it.queue.vhost, exchange: message.exchange, routingKey: message.routing_key, message })), button('Close', () => { it.open = null; setQuery({ open: '' }); }, { kind: 'quiet' })),
     message.deaths?.length > 0 && [h('h3', null, 'Deaths'), table(['Reason', 'Queue', 'Exchange', '#Times', 'Last'], message.deaths.map((death) => [tag('bad', plain(death.reason)), name(death.queue), name(death.exchange, '(AMQP default)'), number(death.count), time((death.time ?? 0) * 1000)]))],
     messageView(message));
@@ -196,7 +196,7 @@ function compared([left, right]) {
   const [a, b] = [flat(left), flat(right)];
   const differing = [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((key) => JSON.stringify(a[key]) !== JSON.stringify(b[key]));
   const cell = (value) => (value === undefined ? h('span', { class: 'faint' }, 'not there') : h('code', null, plain(typeof value === 'string' ? value.slice(0, 2000) : JSON.stringify(value))));
-  return h('section', { class: 'card' }, h('h2', null, 'Where they differ'), table(['Part', number(left.position), number(right.position)], differing.map((key) => [h('code', null, plain(key)), cell(a[key]), cell(b[key])]), 'Nowhere, as far as they are shown in the list.'));
+  return h('section', { class: 'card' }, h('h2', null, 'Differences'), table(['Part', number(left.position), number(right.position)], differing.map((key) => [h('code', null, plain(key)), cell(a[key]), cell(b[key])]), 'None, as far as the list shows'));
 }
 
 function view(it) {
@@ -207,11 +207,11 @@ function view(it) {
   return [
     bar(it),
     it.problem && problem([it.column > 0 && h('code', null, plain(it.filter.slice(0, it.column - 1)), h('mark', null, plain(it.filter.slice(it.column - 1)) || '\u2423')), ' ', plain(it.problem)]),
-    h('p', { class: 'faint', role: 'status' }, it.busy && !it.messages ? 'Looking\u2026' : it.told, ' Looking changes nothing: no message is delivered by it.'),
+    h('p', { class: 'faint', role: 'status' }, it.busy && !it.messages ? 'Loading\u2026' : it.told, ' Browsing delivers no messages.'),
     it.marked.length > 0 && chosen(it),
     it.marked.length === 2 && compared(it.marked),
-    it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'Nothing here matches.' : ['There are no messages here. ', button('Publish one', () => publish({ vhost: it.queue.vhost, exchange: '', routingKey: it.queue.name, isFixed: true }))]) : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
+    it.messages && (it.messages.length === 0 ? !it.busy && nothing(it.filter.trim() ? 'No matching messages' : ['No messages. ', button('Publish one', () => publish({ vhost: it.queue.vhost, exchange: '', routingKey: it.queue.name, isFixed: true }))]) : h('div', { class: `split ${it.open ? 'both' : ''}` }, list(it), it.open && details(it))),
     h('div', { class: 'pager' }, button('Back', () => look(it, it.earlier.pop(), true), { disabled: it.earlier.length === 0 || it.busy }), button('Next', () => look(it, it.next), { disabled: !it.next || it.busy }),
-      button('Look again', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy }), h('span', { class: 'grow' }), it.messages?.length > 0 && saver()),
+      button('Refresh', () => look(it, it.start ?? startOf(it), true), { kind: 'quiet', disabled: it.busy }), h('span', { class: 'grow' }), it.messages?.length > 0 && saver()),
   ];
 }

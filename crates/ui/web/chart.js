@@ -2,7 +2,7 @@
 // table of the same numbers.
 
 import { h, render } from './dom.js';
-import { bytes, plain, rate, short, time } from './format.js';
+import { bytes, plain, rate, short, time, told } from './format.js';
 
 /**
  * @typedef {{name: string, points: [number, number][], dash?: boolean}} Series points are time in ms and value, rising
@@ -210,7 +210,7 @@ function paint(pen, width, chart, style) {
   const y = (value) => bottom - (value / top) * (bottom - MARGIN.top);
   pen.font = `11px ${style.fontFamily}`;
   pen.lineWidth = 1;
-  axes(pen, { chart, style, marks, x, y, right, bottom, from, to });
+  axes(pen, { chart, style, marks: told(marks, chart.format, !chart.chart.unit), x, y, right, bottom, from, to });
   pen.save();
   pen.beginPath();
   pen.rect(MARGIN.left, 0, right - MARGIN.left, bottom + 2);
@@ -251,8 +251,11 @@ function axes(pen, { chart, style, marks, x, y, right, bottom, from, to }) {
   const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400].map((it) => it * 1000);
   const step = steps.find((it) => (to - from) / it <= Math.max(2, (right - MARGIN.left) / 90)) ?? 86400000;
   const shift = new Date(from).getTimezoneOffset() * 60000;
+  let before = '';
   for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) {
-    if (x(at) > MARGIN.left + 18 && x(at) < right - 12) pen.fillText(clock(at, to - from), x(at), bottom + 13);
+    const text = clock(at, to - from);
+    if (text !== before && x(at) > MARGIN.left + 18 && x(at) < right - 12) pen.fillText(text, x(at), bottom + 13);
+    before = text;
   }
 }
 

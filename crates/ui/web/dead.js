@@ -86,12 +86,12 @@ function view(it) {
   it.wasRunning = jobs.length > 0;
   const all = [...groups.values()].sort((a, b) => b.n - a.n);
   return [
-    jobs.length > 0 && section('Under way', jobs.map(jobView)),
+    jobs.length > 0 && section('Running jobs', jobs.map(jobView)),
     it.problem && problem(it.problem),
-    h('p', { role: 'status', class: 'lead' }, it.busy ? `Looking\u2026 ${number(it.n)} so far.` : all.length === 0 ? it.problem ? '' : 'No message here is a dead letter.' : [h('strong', null, count(it.n, 'dead letter')), it.next !== null && ', and maybe more', ` in ${count(all.length, 'group')}.`]),
+    h('p', { role: 'status', class: 'lead' }, it.busy ? `Scanning\u2026 ${number(it.n)} so far.` : all.length === 0 ? it.problem ? '' : 'No dead letters' : [h('strong', null, count(it.n, 'dead letter')), it.next !== null && ', and maybe more', ` in ${count(all.length, 'group')}.`]),
     all.length > 0 && choices(it, all),
     all.length > 0 && list(it, all),
-    h('div', { class: 'bar' }, it.next !== null && !it.busy && !it.problem && button('Look further', () => goOn(it)), button('Look again', () => lookAgain(it), { disabled: it.busy })),
+    h('div', { class: 'bar' }, it.next !== null && !it.busy && !it.problem && button('Continue', () => goOn(it)), button('Refresh', () => lookAgain(it), { disabled: it.busy })),
     ownWay(queue),
   ];
 }
@@ -113,7 +113,7 @@ function list(it, all) {
     it.chosen.has(group.key) ? it.chosen.delete(group.key) : it.chosen.add(group.key);
     redraw();
   };
-  return section('', table([h('span', { class: 'hidden' }, 'Select'), 'Why', 'Died in', 'Came by', 'Keys', '#Messages', '#Times', 'First', 'Last', ''], all.map((group) => [
+  return section('', table([h('span', { class: 'hidden' }, 'Select'), 'Reason', 'Queue', 'Exchange', 'Routing keys', '#Messages', '#Deaths', 'First', 'Last', ''], all.map((group) => [
     h('input', { type: 'checkbox', 'aria-label': `Select ${plain(group.reason)} in ${plain(group.queue)} by ${plain(group.exchange)}`, checked: it.chosen.has(group.key), onchange: () => choose(group) }),
     tag('bad', plain(group.reason)), group.queue === undefined ? '\u2013' : to(queueLink(vhost, group.queue), name(group.queue)), toExchange(vhost, group.exchange), keys(group.keys), number(group.n), number(group.most), time(Number.isFinite(group.first) ? group.first : 0), time(group.latest),
     to(queueLink(vhost, queue, { tab: 'messages', mf: conditionOf(group) }), 'Show'),
@@ -126,6 +126,6 @@ const keys = (all) => [[...all].slice(0, KEYS_SHOWN).map((key, at) => [at > 0 &&
 function ownWay({ vhost, arguments: own, effective_policy_definition: policy }) {
   const exchange = own?.['x-dead-letter-exchange'] ?? policy?.['dead-letter-exchange'];
   const key = own?.['x-dead-letter-routing-key'] ?? policy?.['dead-letter-routing-key'];
-  if (exchange === undefined) return nothing('What dies in this queue itself is lost: it has no dead-letter exchange.');
-  return h('p', { class: 'faint' }, 'What dies in this queue itself goes to ', toExchange(vhost, exchange), key === undefined ? ' with the key it has.' : [' with the key ', name(key, '(empty)'), '.']);
+  if (exchange === undefined) return nothing('No dead-letter exchange: rejected and expired messages of this queue are discarded.');
+  return h('p', { class: 'faint' }, 'Dead letters of this queue go to ', toExchange(vhost, exchange), key === undefined ? ' with their own routing key.' : [' with the routing key ', name(key, '(empty)'), '.']);
 }

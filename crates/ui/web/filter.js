@@ -37,7 +37,7 @@ export function parseFilter(text, fields) {
     }
   }
   if (names.length > 0) {
-    if (parsed.isRegex) parsed.problem ||= 'a regular expression and a name do not go together';
+    if (parsed.isRegex) parsed.problem ||= 'use either a regular expression or a name';
     else parsed.name = names.join(' ');
   }
   return parsed;
@@ -46,17 +46,17 @@ export function parseFilter(text, fields) {
 function condition(parsed, byKey, key, operator, value) {
   if (key === 'no' || key === 'has') {
     const field = byKey.get(value.toLowerCase());
-    if (!field) parsed.problem ||= value ? `there is no column "${value}"` : `which column? ${key}:consumers`;
+    if (!field) parsed.problem ||= value ? `no column "${value}"` : `a column is missing: ${key}:consumers`;
     else if (field.kind === 'number') parsed.where.push(`${field.path}${key === 'no' ? '=0' : '>0'}`);
     else parsed.where.push(`${field.path}${key === 'no' ? '=' : '!='}`);
     return;
   }
   const field = byKey.get(key);
   if (value === '') {
-    parsed.problem ||= `what of ${key}?`;
+    parsed.problem ||= `${key}: a value is missing`;
   } else if (field.kind === 'number') {
     const n = numberOf(value) / (field.isSeconds && /\d(ms|s|min|h|d)$/i.test(value) ? 1000 : 1);
-    if (Number.isNaN(n)) parsed.problem ||= `"${value}" is no number`;
+    if (Number.isNaN(n)) parsed.problem ||= `"${value}" is not a number`;
     else parsed.where.push(`${field.path}${operator === ':' ? '=' : operator}${n}`);
   } else if (field.kind === 'flag') {
     const yes = ['yes', 'true', '1', 'on'].includes(value.toLowerCase());

@@ -134,3 +134,9 @@ export const trend = (details) => {
   const by = details?.rate ?? 0;
   return Math.abs(by) < 0.05 ? 'steady' : `${by > 0 ? '\u25b2 grows' : '\u25bc falls'} ${rate(Math.abs(by))}`;
 };
+
+/** Marks of an axis that are told apart: a message is a whole one, and no label stands twice. @param {number[]} marks @param {(value: number) => string} format @param {boolean} isWhole */
+export function told(marks, format, isWhole) {
+  const whole = isWhole ? marks.filter(Number.isInteger) : marks;
+  return whole.filter((mark, at) => at === 0 || format(mark) !== format(whole[at - 1]));
+}

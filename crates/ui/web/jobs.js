@@ -23,8 +23,8 @@ async function steer(job, method, body, told) {
 
 function target({ vhost, to: where }) {
   if (where === undefined) return null;
-  if (where === 'origin') return ' to where they came from';
-  return where.queue === undefined ? [' to ', toExchange(vhost, where.exchange), ' by ', name(where.routing_key, '(empty)')] : [' to ', toQueue(vhost, where.queue)];
+  if (where === 'origin') return ' to their original exchanges';
+  return where.queue === undefined ? [' to ', toExchange(vhost, where.exchange), ' with routing key ', name(where.routing_key, '(empty)')] : [' to ', toQueue(vhost, where.queue)];
 }
 
 /** One job, with what can be done about it. @param {any} job */
@@ -39,10 +39,10 @@ export function jobView(job) {
     h('p', { class: 'faint' }, `${number(done)} done`, n > 0 && `, ${number(n)} stayed`, job.error && `; ${plain(job.error)}`),
     stayed.length > 0 && h('ul', { class: 'some' }, stayed.map(([reason, of]) => h('li', null, `${number(of)}: ${plain(reason)}`))),
     !isOver(job) && may && h('div', { class: 'bar' },
-      job.state === 'paused' ? button('Go on', () => steer(job, 'PUT', { state: 'running' }, `Job ${job.id} goes on`)) : button('Pause', () => steer(job, 'PUT', { state: 'paused' }, `Job ${job.id} is paused`)),
-      button('End', () => dialog({
-        title: `End job ${job.id}?`, says: h('p', null, `${number(done)} of ${count(total, 'message')} are done; that stays so.`), act: 'End it', danger: true,
-        requests: () => [{ method: 'DELETE', address: `/jobs/${job.id}` }], told: `Job ${job.id} has ended`, done: () => look(),
+      job.state === 'paused' ? button('Resume', () => steer(job, 'PUT', { state: 'running' }, `Job ${job.id} resumed`)) : button('Pause', () => steer(job, 'PUT', { state: 'paused' }, `Job ${job.id} paused`)),
+      button('Stop', () => dialog({
+        title: `Stop job ${job.id}?`, says: h('p', null, `${number(done)} of ${count(total, 'message')} are done and stay done.`), act: 'Stop the job', danger: true,
+        requests: () => [{ method: 'DELETE', address: `/jobs/${job.id}` }], told: `Job ${job.id} stopped`, done: () => look(),
       }), { kind: 'danger' })));
 }
 
@@ -50,7 +50,7 @@ export function jobView(job) {
 export async function bringBack(ids) {
   for (const id of ids) {
     const answer = await ask('POST', `/undo/${id}`);
-    tell(answer.ok ? `Job ${answer.data?.job} brings ${count(answer.data?.total ?? 0, 'message')} back` : answer.reason, !answer.ok);
+    tell(answer.ok ? `Job ${answer.data?.job}: restoring ${count(answer.data?.total ?? 0, 'message')}` : answer.reason, !answer.ok);
   }
   look();
 }
@@ -58,11 +58,11 @@ export async function bringBack(ids) {
 const ACTS = { purge: 'Purged', delete: 'Deleted', remove: 'Removed from' };
 
 function undoView(it) {
-  return h('section', { class: 'job', key: `undo-${it.id}`, 'aria-label': `What was taken from ${plain(it.queue)}` },
-    h('p', null, h('strong', null, ACTS[it.what] ?? plain(it.what)), ' ', to(queueLink(it.vhost, it.queue), name(it.queue)), `: ${count(it.messages, 'message')}`, it.left_out > 0 && [', ', tag('warn', `${number(it.left_out)} more are lost`)], it.is_damaged && [' ', tag('bad', 'damaged')]),
+  return h('section', { class: 'job', key: `undo-${it.id}`, 'aria-label': `Undo of ${plain(it.queue)}` },
+    h('p', null, h('strong', null, ACTS[it.what] ?? plain(it.what)), ' ', to(queueLink(it.vhost, it.queue), name(it.queue)), `: ${count(it.messages, 'message')}`, it.left_out > 0 && [', ', tag('warn', `${number(it.left_out)} more cannot be restored`)], it.is_damaged && [' ', tag('bad', 'damaged')]),
     h('p', { class: 'faint' }, `${time(it.at)}, by `, name(it.user), `, until ${time(it.until)}`),
-    h('div', { class: 'bar' }, ['kept', 'interrupted'].includes(it.state) ? button('Bring back', () => bringBack([it.id])) : tag('calm', it.state.replace('_', ' ')),
-      button('Forget', () => dialog({ title: 'Forget it?', says: h('p', null, `${count(it.messages, 'message')} of `, name(it.queue), ' can then not be brought back.'), act: 'Forget it', danger: true, requests: () => [{ method: 'DELETE', address: `/undo/${it.id}`, ctl: ['forget_undo', String(it.id)] }], told: 'Forgotten', done: () => look() }), { kind: 'quiet' })));
+    h('div', { class: 'bar' }, ['kept', 'interrupted'].includes(it.state) ? button('Restore', () => bringBack([it.id])) : tag('calm', it.state.replace('_', ' ')),
+      button('Discard', () => dialog({ title: 'Discard these messages?', says: h('p', null, `${count(it.messages, 'message')} of `, name(it.queue), ' cannot be restored then.'), act: 'Discard', danger: true, requests: () => [{ method: 'DELETE', address: `/undo/${it.id}`, ctl: ['forget_undo', String(it.id)] }], told: 'Discarded', done: () => look() }), { kind: 'quiet' })));
 }
 
 /** Jobs, and what can be undone, in the frame around all pages. */

@@ -23,7 +23,7 @@ const BULK_MAX = 10000;
  * a name, where rows have none.
  * @typedef {{title: string, list: string, noun: string, columns: Column[], key: (row: any) => string, needs: string[],
  *   sort?: string, desc?: boolean, buttons?: () => any, bulk?: {label: string, danger?: boolean, act: (rows: any[]) => void}[],
- *   nameOf?: string, parameters?: Record<string, string>, none?: any, byVhost?: boolean, fields?: import('./filter.js').Field[], intro?: any}} Spec
+ *   sources?: () => Record<string, string>, nameOf?: string, parameters?: Record<string, string>, none?: any, byVhost?: boolean, fields?: import('./filter.js').Field[], intro?: any}} Spec
  */
 
 /** A filter without a name. @param {import('./filter.js').Parsed} parsed @param {string} path */
@@ -70,8 +70,8 @@ export function listPage(spec) {
   const page = {
     title: spec.title,
     data: /** @type {Record<string, any>} */ ({}),
-    errors: /** @type {Record<string, string>} */ ({}),
-    sources: () => ({ rows: url(Math.max(1, Number(query('page', '1')) || 1), ROWS_MAX, shown()) }),
+    errors: /** @type {Record<string, string>} */ ({}), texts: /** @type {Record<string, string>} */ ({}),
+    sources: () => ({ rows: url(Math.max(1, Number(query('page', '1')) || 1), ROWS_MAX, shown()), ...spec.sources?.() }),
     view,
     keys: {
       n: () => turn(1),
@@ -131,8 +131,8 @@ export function listPage(spec) {
       parsed.problem && h('span', { class: 'tag warn', role: 'status' }, parsed.problem),
       h('span', { class: 'grow' }),
       h('details', { class: 'menu-of', key: 'columns' }, h('summary', { class: 'button' }, icon(ICONS.columns), h('span', null, 'Columns')), h('div', { class: 'popup columns' }, columnChooser())),
-      h('details', { class: 'menu-of', key: 'save' }, h('summary', { class: 'button' }, icon(ICONS.down), h('span', null, 'Save')), h('div', { class: 'popup' },
-        h('p', { class: 'faint' }, 'All rows that match'), button('CSV', () => save('csv')), button('JSON', () => save('json')), h('p', { class: 'faint' }, 'This filter, order and columns'), button('View\u2026', saveView))),
+      h('details', { class: 'menu-of', key: 'save' }, h('summary', { class: 'button' }, icon(ICONS.down), h('span', null, 'Export')), h('div', { class: 'popup' },
+        h('p', { class: 'faint' }, 'All matching rows'), button('CSV', () => save('csv')), button('JSON', () => save('json')), h('p', { class: 'faint' }, 'Filter, order and columns'), button('Save view\u2026', saveView))),
       spec.buttons?.());
   }
 
@@ -161,7 +161,7 @@ export function listPage(spec) {
         on && at > 0 && h('button', { type: 'button', class: 'button quiet', 'aria-label': `Move ${column.label} to the left`, onclick: () => move(id, -1) }, '\u2191'),
         on && at < ids.length - 1 && h('button', { type: 'button', class: 'button quiet', 'aria-label': `Move ${column.label} to the right`, onclick: () => move(id, 1) }, '\u2193'));
       })),
-      button('As at first', () => set(null)),
+      button('Reset', () => set(null)),
     ];
   }
 
@@ -189,11 +189,12 @@ export function listPage(spec) {
 
   function body(columns, rows) {
     const ids = columns.map((column) => column.id).join();
+    const more = Object.keys(spec.sources?.() ?? {}).map((key) => page.texts?.[key]?.length).join();
     const before = drawn;
     drawn = new Map();
     return h('tbody', null, rows.map((row) => {
       const key = spec.key(row);
-      const of = `${ids} ${selected.has(key)} ${JSON.stringify(row)}`;
+      const of = `${ids} ${selected.has(key)} ${JSON.stringify(row)} ${more}`;
       const known = before.get(key);
       drawn.set(key, known?.of === of ? known : { of, view: rowView(columns, row, key) });
       return drawn.get(key)?.view;
@@ -229,8 +230,8 @@ export function listPage(spec) {
       }
       redraw();
     };
-    return h('div', { class: 'bulk', role: 'region', 'aria-label': 'What is selected' }, h('strong', null, `${count(selected.size, spec.noun)} selected`),
-      more && button(gathers || (data.filtered_count > BULK_MAX ? `Select the first ${number(BULK_MAX)}` : `Select all ${number(data.filtered_count)} that match`), gather, { kind: 'quiet' }),
+    return h('div', { class: 'bulk', role: 'region', 'aria-label': 'Selection' }, h('strong', null, `${count(selected.size, spec.noun)} selected`),
+      more && button(gathers || (data.filtered_count > BULK_MAX ? `Select the first ${number(BULK_MAX)}` : `Select all ${number(data.filtered_count)} matching`), gather, { kind: 'quiet' }),
       button('Clear', () => { selected.clear(); redraw(); }, { kind: 'quiet' }),
       h('span', { class: 'grow' }),
       spec.bulk.map(({ label, danger, act }) => button(label, () => act([...selected.values()]), { kind: danger ? 'danger' : '' })));
@@ -267,7 +268,7 @@ export function listPage(spec) {
       !data && !error && skeleton(columns),
       data && h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': `List of ${spec.noun}s` },
         h('table', { class: 'rows' }, head(columns), body(columns, data.items.slice(0, ROWS_MAX)))),
-      data && data.items.length === 0 && (query('filter') ? nothing('Nothing matches. ', button('Show all', () => { typed = ''; setQuery({ filter: '', page: '' }); })) : nothing(spec.none ?? `No ${spec.noun}s`)),
+      data && data.items.length === 0 && (query('filter') ? nothing('No matches. ', button('Clear filter', () => { typed = ''; setQuery({ filter: '', page: '' }); })) : nothing(spec.none ?? `No ${spec.noun}s`)),
       pager(),
     ];
   }
@@ -288,7 +289,7 @@ function suggestions(text, fields) {
 }
 
 function skeleton(columns) {
-  return h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'The list is on its way' }, h('table', { class: 'rows', 'aria-hidden': 'true' }, h('thead', null, h('tr', null, columns.map((column) => h('th', null, column.label)))),
+  return h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'Loading' }, h('table', { class: 'rows', 'aria-hidden': 'true' }, h('thead', null, h('tr', null, columns.map((column) => h('th', null, column.label)))),
     h('tbody', null, Array.from({ length: 8 }, () => h('tr', null, columns.map(() => h('td', null, h('span', { class: 'ghost' }))))))));
 }
 
@@ -303,10 +304,10 @@ export function bulkDialog(rows, { verb, noun, told, says, request, danger = tru
     act: `${verb} ${count(rows.length, noun)}`,
     danger,
     confirm: rows.length > 1 && danger ? String(rows.length) : rows.length === 1 && danger ? name(rows[0]) : undefined,
-    count: isMany && { requests: () => groups.map(asked), shown: (counted) => h('p', null, `${number(sum(counted, (it) => it.matched))} of them are there now. `, bulk.shown((key) => sum(counted, (it) => it.figures?.[key]), counted)) },
+    count: isMany && { requests: () => groups.map(asked), shown: (counted) => h('p', null, `${number(sum(counted, (it) => it.matched))} of them exist. `, bulk.shown((key) => sum(counted, (it) => it.figures?.[key]), counted)) },
     requests: (values, counted) => (isMany ? groups.map((group, at) => ({ ...asked(group), body: { ...asked(group).body, expected: counted[at]?.matched } })) : rows.map(request)),
     told,
-    done: (values, answer) => { if (answer?.data?.failures?.length > 0) tell(`${count(answer.data.failures.length, noun)} stayed; the first: ${answer.data.failures[0].reason}`, true); },
+    done: (values, answer) => { if (answer?.data?.failures?.length > 0) tell(`${count(answer.data.failures.length, noun)} failed; the first: ${answer.data.failures[0].reason}`, true); },
   });
 }
 

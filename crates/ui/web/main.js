@@ -1,10 +1,10 @@
 // The frame around all pages: who is logged in, where one can go, what is wrong, what has been done.
 
-import { app, begin, dismiss, has, hold, isAdministrator, isMonitor, isPolicymaker, link, parse, query, redraw, refresh, remember, remembered, setPaused, setQuery } from './app.js';
+import { app, begin, dismiss, has, hold, isAdministrator, isMonitor, isPolicymaker, link, parse, query, redraw, refresh, look, remember, remembered, setPaused, setQuery } from './app.js';
 import { ask, get, session } from './api.js';
 import { h } from './dom.js';
-import { plain, time } from './format.js';
-import { ICONS, button, dialog, dialogs, icon, problem } from './parts.js';
+import { bytes, count, duration, number, plain, time } from './format.js';
+import { ICONS, button, dialog, dialogs, icon, problem, toConnection } from './parts.js';
 
 /** A page, with modules that it is made with: all of them come at the same time. @param {Promise<any>} page @param {...Promise<any>} modules */
 const load = async (page, ...modules) => (await Promise.all([page, ...modules]))[0];
@@ -55,16 +55,17 @@ const NAVIGATION = [
 
 // ---- login
 
-const login = { name: '', password: '', problem: '', busy: false, slow: false, was: false };
+const login = { name: '', password: '', problem: '', busy: false, slow: false, was: false, last: '' };
 
 session.ended = () => {
   remember('login', null);
   if (!app.who) return;
   login.was = true;
   login.password = '';
+  login.last = app.who.name;
   app.who = null;
+  app.page?.close?.();
   app.page = null;
-  app.dialogs = [];
   redraw();
 };
 
@@ -83,13 +84,13 @@ async function submit(event) {
     login.was = false;
     remember('login', true);
     await start();
-    if (!app.who) login.problem = 'The browser did not keep the login: cookies of this page are needed.';
+    if (!app.who) login.problem = 'The browser did not keep the session: allow cookies for this page.';
   } else if (answer.data?.error === 'Not_Authorized' || answer.data?.error === 'not_authorized') {
     login.problem = 'Name or password is wrong.';
   } else if (answer.status === 429) {
-    login.problem = 'Too many logins from your address have failed. Others get in; wait some seconds and try again.';
+    login.problem = 'Too many failed logins from your address. Wait some seconds and try again.';
   } else if (/localhost/.test(answer.reason)) {
-    login.problem = 'This user can log in from the node\u2019s own machine only. Make another user there: leveret ctl add_user.';
+    login.problem = 'This user can only log in from the node\u2019s machine. Add another user there: leveret ctl add_user.';
   } else {
     login.problem = answer.reason;
   }
@@ -100,7 +101,7 @@ function loginPage() {
   return h('main', { class: 'login', key: 'login' }, h('form', { onsubmit: submit },
     h('img', { src: new URL('./hare.svg', import.meta.url).href, alt: '', width: 56, height: 56 }),
     h('h1', null, 'Leveret ', environment()),
-    login.was && h('p', { class: 'nothing', role: 'status' }, 'Your login has ended. Log in to go on where you were.'),
+    login.was && h('p', { class: 'nothing', role: 'status' }, 'Your session has ended. Log in to continue.'),
     h('label', { class: 'control wide' }, h('span', null, 'Name'), h('input', {
       type: 'text', name: 'username', autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', required: true, value: login.name,
       mounted: (node) => node.focus(), oninput: (event) => { login.name = event.target.value; },
@@ -109,13 +110,13 @@ function loginPage() {
       type: 'password', name: 'password', autocomplete: 'current-password', value: login.password, oninput: (event) => { login.password = event.target.value; },
     })),
     login.problem && problem(login.problem),
-    login.slow && h('p', { class: 'nothing', role: 'status' }, 'After logins that have failed the node takes its time.'),
+    login.slow && h('p', { class: 'nothing', role: 'status' }, 'Logins are delayed after failed attempts.'),
     h('button', { type: 'submit', class: 'button primary', disabled: login.busy }, login.busy ? 'Logging in\u2026' : 'Log in')));
 }
 
 // ---- themes
 
-const THEMES = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark'], ['contrast', 'High contrast']];
+const THEMES = [['system', 'System'], ['light', 'Light'], ['dark', 'Dark'], ['contrast', 'High contrast']];
 
 function setTheme(theme) {
   remember('theme', theme);
@@ -152,7 +153,7 @@ function views() {
   const all = remembered('views', []);
   const forget = (view) => { remember('views', all.filter((it) => it !== view)); redraw(); };
   return all.length > 0 && h('div', { class: 'group', key: 'views' }, h('h2', null, 'Saved views'), all.map((view) => h('div', { class: 'saved' }, h('a', { href: view.address, 'aria-current': location.hash === view.address ? 'page' : null }, plain(view.name)),
-    h('button', { type: 'button', class: 'button quiet', 'aria-label': `Forget the view ${plain(view.name)}`, onclick: () => forget(view) }, icon(ICONS.close)))));
+    h('button', { type: 'button', class: 'button quiet', 'aria-label': `Delete the view ${plain(view.name)}`, onclick: () => forget(view) }, icon(ICONS.close)))));
 }
 
 /** The environment that the node is part of. */
@@ -169,15 +170,15 @@ function top() {
     h('span', { class: 'grow' }),
     h('button', { type: 'button', class: 'button search', onclick: searchEverything, 'aria-keyshortcuts': 'Control+K' }, icon(ICONS.search), h('span', null, 'Search'), h('kbd', { 'aria-hidden': 'true' }, 'Ctrl K')),
     h('label', { class: 'vhosts' }, h('span', { class: 'hidden' }, 'Virtual host'), h('select', { onchange: (event) => chooseVhost(event.target.value) },
-      h('option', { value: '', selected: vhost === '' }, 'All vhosts'),
+      h('option', { value: '', selected: vhost === '' }, 'All virtual hosts'),
       app.vhosts.map((it) => h('option', { value: it.name, selected: it.name === vhost }, plain(it.name))))),
-    h('span', { class: `live ${app.state.lost ? 'lost' : app.paused ? 'paused' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.state.lost ? 'No answer' : app.paused ? 'Paused' : 'Live'),
-    button('', () => setPaused(!app.paused), { kind: 'quiet', icon: app.paused ? ICONS.play : ICONS.pause, label: app.paused ? 'Go on' : 'Pause', title: app.paused ? 'Go on (p)' : 'Pause (p)' }),
+    h('span', { class: `live ${app.paused ? 'paused' : isOld() ? 'lost' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.paused ? 'Paused' : app.loadedAt ? `Updated ${ago() < 2000 ? 'now' : `${duration(ago())} ago`}` : 'Loading\u2026'),
+    button('', () => setPaused(!app.paused), { kind: 'quiet', icon: app.paused ? ICONS.play : ICONS.pause, label: app.paused ? 'Resume' : 'Pause', title: app.paused ? 'Resume (p)' : 'Pause (p)' }),
     jobs(),
     h('details', { class: 'menu-of', key: 'user' }, h('summary', { 'aria-label': `User ${plain(app.who?.name)}` }, icon(ICONS.user), h('span', { class: 'who' }, plain(app.who?.name))),
       h('div', { class: 'popup' },
         h('p', null, h('strong', null, plain(app.who?.name)), h('br'), h('span', { class: 'faint' }, app.who?.tags.join(', ') || 'no tags')),
-        h('fieldset', null, h('legend', null, 'Looks'), THEMES.map(([id, label]) => h('label', { class: 'choice' }, h('input', {
+        h('fieldset', null, h('legend', null, 'Theme'), THEMES.map(([id, label]) => h('label', { class: 'choice' }, h('input', {
           type: 'radio', name: 'theme', value: id, checked: remembered('theme', 'system') === id, onchange: () => setTheme(id),
         }), ' ', label))),
         button('Log out', logout))));
@@ -205,19 +206,40 @@ async function logout() {
   // Nothing is asked for with a login that is about to end.
   hold();
   await ask('DELETE', '/login');
+  app.dialogs = [];
   session.ended();
   login.was = false;
   redraw();
 }
 
+const isOld = () => app.state.lost || app.state.old;
+/** Time since the node was heard, ms, in whole seconds. */
+const ago = () => Math.floor((Date.now() - app.loadedAt) / 1000) * 1000;
+const retry = () => button('Retry', look);
+
+/** A page for which nothing has come, and nothing does. */
+const isUnanswered = (page) => isOld() && Object.keys(page.sources()).length > 0 && Object.keys(page.sources()).every((key) => page.data[key] === undefined && page.errors[key] === undefined);
+
+/** An alarm with its figures: what is there, what is wanted, since when, who waits, what helps. */
+function alarm({ node, kind }) {
+  if (kind === 'maintenance') return ['Node ', plain(node.name), ' is in maintenance: clients cannot connect.'];
+  const isMemory = kind === 'memory';
+  const since = isMemory ? node.mem_alarm_since : node.disk_free_alarm_since;
+  const { items = [], filtered_count: n = 0 } = app.blocked ?? {};
+  return [
+    `Publishers blocked: ${kind} alarm on `, plain(node.name), since > 0 && ` since ${time(since)}`, '. ',
+    isMemory ? `${bytes(node.mem_used)} in use, limit ${bytes(node.mem_limit)}.` : `${bytes(node.disk_free)} free, limit ${bytes(node.disk_free_limit)}.`,
+    n > 0 && [` ${count(n, 'connection')} blocked: `, items.map((it, at) => [at > 0 && ', ', toConnection(it.name, it.user_provided_name || it.name)]), n > items.length && ` and ${number(n - items.length)} more`, '.'],
+    isMemory ? ' Consume or purge queues, or raise vm_memory_high_watermark.' : ' Free disk space, purge queues, or lower disk_free_limit.',
+  ];
+}
+
 function alarms() {
   const { alarms, lost, stale } = app.state;
   return h('div', { class: 'alarms', role: 'status' },
-    lost && h('p', { class: 'alarm bad' }, icon(ICONS.warn), ' The node does not answer. What you see is of ', time(app.loadedAt), '.'),
-    stale && h('p', { class: 'alarm' }, icon(ICONS.warn), ' The node has another version of this page now. ', button('Load it', () => location.reload())),
-    alarms.map(({ node, kind }) => h('p', { class: `alarm ${kind === 'maintenance' ? '' : 'bad'}` }, icon(ICONS.warn), ' ',
-      kind === 'memory' ? 'Publishers wait: the node is out of memory' : kind === 'disk' ? 'Publishers wait: the disk is nearly full' : 'The node is in maintenance',
-      ' (', plain(node.name), ')')));
+    isOld() && h('p', { class: 'alarm bad' }, icon(ICONS.warn), lost ? ' The node does not answer.' : ' The node sends no figures.', app.loadedAt > 0 && [' What you see is of ', time(app.loadedAt)], '. ', retry()),
+    stale && h('p', { class: 'alarm' }, icon(ICONS.warn), ' The node serves a newer version of this page. ', button('Reload', () => location.reload())),
+    alarms.map((it) => h('p', { class: `alarm ${it.kind === 'maintenance' ? '' : 'bad'}` }, icon(ICONS.warn), ' ', alarm(it))));
 }
 
 const notes = () => h('div', { class: 'notes', role: 'status', 'aria-live': 'polite' }, app.notes.map((note) => h('p', { key: note.id, class: `note ${note.bad ? 'bad' : ''}` },
@@ -228,9 +250,9 @@ app.shell = () => {
   if (!app.who) return isStarted ? loginPage() : null;
   const page = app.page;
   return [
-    h('a', { class: 'skip', href: '#content', key: 'skip', onclick: (event) => { event.preventDefault(); document.getElementById('content')?.focus(); } }, 'To the content'),
+    h('a', { class: 'skip', href: '#content', key: 'skip', onclick: (event) => { event.preventDefault(); document.getElementById('content')?.focus(); } }, 'Skip to content'),
     h('div', { class: 'frame', key: 'frame' }, top(), navigation(),
-      h('main', { id: 'content', tabindex: -1, 'aria-busy': String(!page) }, alarms(), page ? h('div', { class: 'page', key: pageKey, 'data-address': app.address }, page.view()) : openProblem && problem(openProblem))),
+      h('main', { id: 'content', tabindex: -1, class: isOld() ? 'old' : null, 'aria-busy': String(!page) }, alarms(), page ? h('div', { class: 'page', key: pageKey, 'data-address': app.address }, isUnanswered(page) ? [h('h1', null, plain(page.title)), problem(['Nothing has come from the node for this page. ', retry()])] : page.view()) : openProblem && h('div', { class: 'page', key: 'problem' }, h('h1', null, openProblem.title), problem([openProblem.text, ' ', openProblem.again && button('Retry', open)])))),
     dialogs(), notes(), extras.map((view) => view()),
   ];
 };
@@ -244,12 +266,12 @@ async function searchEverything() {
   openPalette(NAVIGATION.flatMap(([, entries]) => entries).filter(([, , , may]) => !may || may()).map(([address, label]) => ({ label, address: link(address ? [address] : []) })));
 }
 
-const KEYS = [['Ctrl K', 'search everything'], ['/', 'filter the list'], ['n, b', 'next page of a list, and back'], ['p', 'pause, and go on'], ['?', 'this']];
+const KEYS = [['Ctrl K', 'search everything'], ['/', 'filter the list'], ['n, b', 'next, previous page of a list'], ['p', 'pause, resume'], ['?', 'keyboard shortcuts']];
 
 /** The keys, for those who ask. */
 function showKeys() {
   dialog({
-    title: 'Keys', act: 'Close', requests: () => [],
+    title: 'Keyboard shortcuts', act: 'Close', requests: () => [],
     says: h('dl', { class: 'keys' }, [...KEYS, ...NAVIGATION.flatMap(([, entries]) => entries).filter(([, , , may]) => !may || may()).map(([, label, key]) => [`g ${key}`, label])].map(([key, label]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, label)))),
   });
 }
@@ -257,8 +279,14 @@ function showKeys() {
 // ---- routes
 
 let pageKey = '';
-let openProblem = '';
+let openProblem = /** @type {{title: string, text: string, again?: boolean} | null} */ (null);
 let isStarted = false;
+
+/** Time within which a page's modules are to come, ms. */
+const LOAD_MS = 8000;
+
+/** @template T @param {Promise<T>} it @returns {Promise<T>} */
+const inTime = (it) => Promise.race([it, /** @type {Promise<T>} */ (new Promise((_, reject) => { setTimeout(() => reject(new Error('the node does not answer')), LOAD_MS); }))]);
 
 async function open() {
   const before = app.route;
@@ -273,23 +301,24 @@ async function open() {
   }
   app.page?.close?.();
   const loads = PAGES[parts[0] ?? ''];
-  openProblem = '';
+  openProblem = null;
   if (!loads) {
     app.page = null;
-    openProblem = `There is no page at ${plain(location.hash)}.`;
+    openProblem = { title: 'Page not found', text: `There is no page at ${plain(location.hash)}.` };
     redraw();
     return;
   }
   try {
-    const module = await loads(parts, app.route.query);
+    const module = await inTime(loads(parts, app.route.query));
     if (app.route.parts.join('/') !== key) return;
     app.page = Object.assign(module.open(parts, app.route.query), { data: {}, errors: {} });
     pageKey = key;
     app.address = location.hash;
   } catch (error) {
+    if (app.route.parts.join('/') !== key) return;
     app.page = null;
-    app.state.stale = true;
-    openProblem = `The page could not be opened: ${error.message}`;
+    app.state.stale = !isOld();
+    openProblem = { again: true, title: 'Page not loaded', text: `The page could not be loaded: ${error.message}` };
   }
   document.title = app.page ? `${plain(app.page.title)} \u00b7 Leveret` : 'Leveret';
   window.scrollTo(0, 0);
@@ -307,13 +336,15 @@ async function start() {
   const { parts, query } = parse(location.hash);
   // Nobody is asked for whom no login is known: that is no error. The page's modules come meanwhile.
   if (remembered('login', false)) PAGES[parts[0] ?? '']?.(parts, query).catch(() => {});
-  const answer = remembered('login', false) ? await get('/whoami') : null;
+  const answer = remembered('login', false) ? await get('/whoami?permissions=true') : null;
   if (!answer) {
     redraw();
     return;
   }
   if (answer.ok) {
     app.who = answer.data;
+    // A dialog that was being filled in stays, for who filled it in.
+    if (login.last !== app.who?.name) app.dialogs = [];
     begin();
     await open();
   } else if (answer.status === 0) {

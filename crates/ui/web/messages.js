@@ -4,7 +4,7 @@ import { redraw, refresh, tell } from './app.js';
 import { ask, path } from './api.js';
 import { h } from './dom.js';
 import { bytes, number, plain, time } from './format.js';
-import { argumentsOf, copier, dialog, download, facts, fields, name, problem, tag, toChannel } from './parts.js';
+import { argumentsOf, copier, dialog, download, facts, fields, name, problem, tag, toChannelOf } from './parts.js';
 
 /** Bytes of a body that are shown of one that is longer. */
 const SHOWN_BYTES = 64 * 1024;
@@ -26,8 +26,8 @@ export function publish({ vhost, exchange, routingKey = '', message, isFixed = f
     fields: [
       { name: 'routing_key', label: 'Routing key', value: routingKey, only: () => !isFixed },
       { name: 'payload', label: 'Body', type: 'textarea', rows: 7, value: message ? message.payload : '' },
-      { name: 'encoding', label: 'The body is', type: 'select', options: [['string', 'Text'], ['base64', 'Base64']], value: message?.payload_encoding ?? 'string' },
-      { name: 'persistent', label: 'Persistent: it is there after a restart', type: 'checkbox', value: message ? properties.delivery_mode === 2 : true },
+      { name: 'encoding', label: 'Body encoding', type: 'select', options: [['string', 'Text'], ['base64', 'Base64']], value: message?.payload_encoding ?? 'string' },
+      { name: 'persistent', label: 'Persistent: survives a restart', type: 'checkbox', value: message ? properties.delivery_mode === 2 : true },
       { name: 'headers', label: 'Headers', type: 'textarea', rows: 3, placeholder: 'key = value, one a line', value: lines(properties.headers) },
       { name: 'more', label: 'Show all properties', type: 'checkbox', value: PROPERTIES.some(([key]) => properties[key] !== undefined) },
       ...PROPERTIES.map(([key, kind]) => ({ name: `p-${key}`, label: key, type: kind, value: properties[key] === undefined ? '' : String(properties[key]), only: (values) => values.more })),
@@ -45,7 +45,7 @@ export function publish({ vhost, exchange, routingKey = '', message, isFixed = f
         body: { routing_key: values.routing_key, properties: sent, payload: values.payload, payload_encoding: values.encoding },
       }];
     },
-    done: (values, answer) => tell(answer.data?.routed ? 'Published and routed' : 'Published, but no queue took it: nothing is bound for it', !answer.data?.routed),
+    done: (values, answer) => tell(answer.data?.routed ? 'Published and routed' : 'Published, but unroutable: no binding matches', !answer.data?.routed),
   });
 }
 
@@ -55,14 +55,14 @@ const lines = (headers) => Object.entries(headers ?? {}).map(([key, value]) => `
 export function fetchMessages({ vhost, name: queue, messages_ready: ready }) {
   const got = { messages: /** @type {any[] | null} */ (null), busy: false, problem: '' };
   const it = dialog({
-    title: ['Get messages of ', name(queue)], act: 'Get', wide: true,
-    says: h('p', null, 'This is what a consumer does: messages that are put back count as delivered again, and may come in another order.'),
+    title: ['Get messages from ', name(queue)], act: 'Get', wide: true,
+    says: h('p', null, 'This consumes messages: requeued ones count as redelivered and may change their order.'),
     fields: [
-      { name: 'count', label: 'How many', type: 'number', value: '10', required: true },
-      { name: 'mode', label: 'Then', type: 'select', options: [['ack_requeue_true', 'Put them back'], ['ack_requeue_false', 'Remove them'], ['reject_requeue_true', 'Reject them and put them back'], ['reject_requeue_false', 'Reject them: they are dead-lettered']], value: 'ack_requeue_true' },
+      { name: 'count', label: 'Messages', type: 'number', value: '10', required: true },
+      { name: 'mode', label: 'Acknowledgement', type: 'select', options: [['ack_requeue_true', 'Nack, requeue'], ['ack_requeue_false', 'Ack: remove'], ['reject_requeue_true', 'Reject, requeue'], ['reject_requeue_false', 'Reject: dead-letter']], value: 'ack_requeue_true' },
     ],
     requests: (values) => [{ method: 'POST', address: path`/queues/${vhost}/${queue}/get`, body: { count: Number(values.count), ackmode: values.mode, encoding: 'auto', truncate: 50000 } }],
-    extra: () => got.messages && h('div', { class: 'messages' }, got.messages.length === 0 ? h('p', { class: 'nothing' }, 'The queue has no message that is ready.')
+    extra: () => got.messages && h('div', { class: 'messages' }, got.messages.length === 0 ? h('p', { class: 'nothing' }, 'No ready messages')
       : got.messages.map((message, at) => h('details', { key: at, class: 'message', open: at === 0 }, h('summary', null, summary(message)), messageView(message)))),
   });
   it.keeps = (answer) => { got.messages = answer.data; redraw(); };
@@ -97,13 +97,14 @@ function asJson(message) {
   }
 }
 
-/** Bytes as offset, hex and text. @param {Uint8Array} content */
+/** Bytes as offset, hex and text beside: as many a line as fit beside a list. @param {Uint8Array} content */
 function hex(content) {
   const lines = [];
-  for (let at = 0; at < content.length; at += 16) {
-    const row = [...content.subarray(at, at + 16)];
+  const width = window.innerWidth < 1800 ? 8 : 16;
+  for (let at = 0; at < content.length; at += width) {
+    const row = [...content.subarray(at, at + width)];
     const text = row.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : '.')).join('');
-    lines.push(`${at.toString(16).padStart(8, '0')}  ${row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ').padEnd(47)}  ${text}`);
+    lines.push(`${at.toString(16).padStart(8, '0')}  ${row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ').padEnd(3 * width - 1)}  ${text}`);
   }
   return lines.join('\n');
 }
@@ -118,7 +119,7 @@ const formOf = new WeakMap();
 
 /** A body in the form that the reader likes. @param {any} message */
 function bodyView(message) {
-  if (message.payload === undefined) return h('p', { class: 'nothing' }, 'The body is not shown here.');
+  if (message.payload === undefined) return h('p', { class: 'nothing' }, 'Body hidden');
   const json = asJson(message);
   const form = formOf.get(message) ?? (json ? 'json' : message.payload_encoding === 'base64' ? 'hex' : 'text');
   const content = bodyBytes(message);
@@ -128,7 +129,7 @@ function bodyView(message) {
     h('div', { class: 'bar' }, h('div', { class: 'segments', role: 'group', 'aria-label': 'Form of the body' }, FORMS.filter(([id]) => id !== 'json' || json).map(([id, label]) => h('button', {
       type: 'button', 'aria-pressed': String(id === form), onclick: () => { formOf.set(message, id); redraw(); },
     }, label))),
-    h('span', { class: 'faint' }, bytes(message.payload_bytes ?? content.length), message.payload_truncated && `, of which ${bytes(content.length)} are here`), h('span', { class: 'grow' }), copier(text, 'Copy the body'),
+    h('span', { class: 'faint' }, bytes(message.payload_bytes ?? content.length), message.payload_truncated && `, the first ${bytes(content.length)} shown`), h('span', { class: 'grow' }), copier(text, 'Copy the body'),
     h('button', { type: 'button', class: 'button', onclick: () => download(`message-${message.position ?? message.properties?.message_id ?? 'body'}`, [content], 'application/octet-stream') }, 'Save')),
     h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Body', class: form === 'hex' ? 'hex' : null }, text === '' ? h('span', { class: 'faint' }, '(empty)') : visible(text)));
 }
@@ -141,7 +142,7 @@ function visible(text) {
 const SKIPPED = new Set(['headers']);
 
 /** Who holds a message: a consumer, or a channel that fetched it. @param {any} it */
-export const holder = (it) => (it.consumer_tag ? ['the consumer ', name(it.consumer_tag)] : it.name ? 'a channel that fetched it' : 'a channel that has gone');
+export const holder = (it) => (it.consumer_tag ? ['the consumer ', name(it.consumer_tag)] : it.name ? 'a channel, by basic.get' : 'a closed channel');
 
 /** A message: properties, headers, body. @param {any} message @param {any} [actions] */
 export function messageView(message, actions) {
@@ -155,7 +156,7 @@ export function messageView(message, actions) {
       message.expires_at && ['Expires at', time(message.expires_at)], message.due_at && ['Due at', time(message.due_at)],
       ...properties.map(([key, value]) => [key, key === 'delivery_mode' ? (value === 2 ? 'persistent' : 'transient') : key === 'timestamp' ? time(Number(value) * 1000) : name(String(value))]),
     ])),
-    message.holder && h('p', null, 'Held by ', holder(message.holder), message.holder.name && [' of ', toChannel(message.holder.name), ', user ', name(message.holder.user)], `, since ${time(message.holder.since)}.`),
+    message.holder && h('p', null, 'Held by ', holder(message.holder), message.holder.name && [' on ', toChannelOf(message.holder), ', user ', name(message.holder.user)], `, since ${time(message.holder.since)}.`),
     h('h3', null, 'Headers'), fields(message.properties?.headers),
     h('h3', null, 'Body'), bodyView(message), actions);
 }

@@ -1,6 +1,6 @@
 // Parts that pages are put together from.
 
-import { app, hold, link, queueLink, exchangeLink, redraw, refresh, remember, remembered, tell } from './app.js';
+import { app, hold, link, queueLink, exchangeLink, redraw, refresh, remember, remembered, tell, vhostNow } from './app.js';
 import { ask, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, duration, number, plain, quoted, time } from './format.js';
@@ -16,7 +16,10 @@ export const to = (address, ...what) => h('a', { href: address }, ...what);
 export const toQueue = (vhost, queue) => to(queueLink(vhost, queue), name(queue));
 export const toExchange = (vhost, exchange) => to(exchangeLink(vhost, exchange), name(exchange, '(AMQP default)'));
 export const toConnection = (connection, text = connection) => to(link(['connections', connection]), name(text));
-export const toChannel = (channel) => to(link(['channels', channel]), name(channel));
+/** A channel, by the name that its client gave the connection where there is one. @param {string} channel @param {any} [details] of the API */
+export const toChannel = (channel, details) => to(link(['channels', channel]), details?.user_provided_name ? [name(details.user_provided_name), ` (${details.number ?? channel.replace(/^.*\((\d+)\)$/, '$1')})`] : name(channel));
+/** The same of what the API has of it. @param {any} details */
+export const toChannelOf = (details) => (details?.name ? toChannel(details.name, details) : '\u2013');
 
 export function icon(paths, label) {
   return h('svg', { viewBox: '0 0 16 16', class: 'icon', 'aria-hidden': label ? null : 'true', role: label ? 'img' : null, 'aria-label': label },
@@ -133,8 +136,12 @@ export function fields(object) {
 // ---- what changes something
 
 /**
- * @typedef {{method: string, address: string, body?: any, ctl?: string[] | null, headers?: Record<string, string>}} Request
+ * @typedef {{method: string, address: string, body?: any, ctl?: string[] | null, also?: string[][], headers?: Record<string, string>}} Request
  */
+
+/** A text without the passwords in addresses. @param {string} text */
+const withoutPassword = (text) => text.replace(/(\w:\/\/[^:@/\s]*:)[^@/\s]*@/g, '$1PASSWORD@');
+const withoutSecrets = (key, it) => (/^password/.test(key) && it ? 'PASSWORD' : typeof it === 'string' ? withoutPassword(it) : it);
 
 /** The same with curl. @param {Request} request */
 function curl({ method, address, body, headers = {} }) {
@@ -142,7 +149,7 @@ function curl({ method, address, body, headers = {} }) {
   if (method !== 'GET') words.push('-X', method);
   for (const [key, it] of Object.entries(headers)) words.push('-H', quoted(`${key}: ${it}`));
   if (body instanceof Blob) words.push('--data-binary', '@FILE');
-  else if (body !== undefined) words.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
+  else if (body !== undefined) words.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body, withoutSecrets)));
   words.push(quoted(`${location.origin}${root}/api${sent(address)}`));
   return words.join(' ');
 }
@@ -151,10 +158,10 @@ function curl({ method, address, body, headers = {} }) {
 export function commands(requests) {
   const lines = requests.slice(0, 3).flatMap((request) => [
     ['curl', curl(request)],
-    ...(request.ctl ? [['leveret ctl', ['leveret', 'ctl', ...request.ctl].map(quoted).join(' ')]] : []),
+    ...[...(request.ctl ? [request.ctl] : []), ...request.also ?? []].map((words) => ['leveret ctl', ['leveret', 'ctl', ...words.map(withoutPassword)].map(quoted).join(' ')]),
   ]);
   if (lines.length === 0) return null;
-  return h('details', { class: 'commands' }, h('summary', null, 'The same on the command line'),
+  return h('details', { class: 'commands' }, h('summary', null, 'Command line'),
     lines.map(([tool, line]) => h('div', { class: 'command' }, h('span', { class: 'label' }, tool), h('code', null, line), copier(line))),
     requests.length > 3 && h('p', { class: 'faint' }, `and so on for ${requests.length - 3} more`));
 }
@@ -166,7 +173,7 @@ export function copier(text, label = 'Copy') {
       await navigator.clipboard.writeText(text);
       tell('Copied');
     } catch {
-      tell('The browser lets nothing be copied here', true);
+      tell('The browser does not allow copying here', true);
     }
   } }, icon(ICONS.copy));
 }
@@ -296,7 +303,7 @@ export function dialogs() {
         h('div', { class: 'form' }, (spec.fields ?? []).filter((field) => !field.only || field.only(it.values)).map((field) => control(it, field))),
         spec.extra?.(it.values, it),
         spec.count && it.counted && h('div', { role: 'status', class: 'counted' }, spec.count.shown(it.counted)),
-        spec.confirm !== undefined && isCounted && h('label', { class: 'control wide' }, h('span', null, 'To go on, type ', h('code', { class: 'name' }, plain(spec.confirm))),
+        spec.confirm !== undefined && isCounted && h('label', { class: 'control wide' }, h('span', null, 'To confirm, type ', h('code', { class: 'name' }, plain(spec.confirm))),
           h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', value: it.typed, oninput: (event) => { it.typed = event.target.value; redraw(); } })),
         it.problem && problem(it.problem),
         !(requests instanceof Error) && commands(requests)),
@@ -308,7 +315,7 @@ export function dialogs() {
 }
 
 /** Whether what is about to go could be brought back. @param {any} of what the node offers */
-export const offer = (of) => (of ? ` ${of.all ? 'It can be brought back' : `Of them ${bytes(of.bytes_max)} can be brought back`} for ${duration(of.seconds * 1000)}.` : ' It cannot be brought back.');
+export const offer = (of) => (of ? ` ${of.all ? 'Can be undone' : `Up to ${bytes(of.bytes_max)} can be restored`} for ${duration(of.seconds * 1000)}.` : ' This cannot be undone.');
 
 /** The same, asked for by a dry run. @param {string} address */
 export function asked(address) {
@@ -347,7 +354,7 @@ export function control(it, field) {
 /** Keeps the address of what is shown under a name, in this browser. */
 export function saveView() {
   dialog({
-    title: 'Save this view', says: h('p', null, 'Page, filter, order, columns and time, in this browser.'), act: 'Save',
+    title: 'Save this view', says: h('p', null, 'Saves the page, filter, order, columns and time range in this browser.'), act: 'Save',
     fields: [{ name: 'name', label: 'Name', required: true, value: plain(app.page?.title), wide: true }], requests: () => [],
     done: (values) => { remember('views', [...remembered('views', []).filter((view) => view.name !== values.name), { name: values.name, address: location.hash }]); redraw(); },
   });
@@ -355,7 +362,9 @@ export function saveView() {
 
 /** Virtual hosts to choose from, those of the address first. */
 export function vhostField(value) {
-  return { name: 'vhost', label: 'Virtual host', type: 'select', options: app.vhosts.map((vhost) => [vhost.name, plain(vhost.name)]), value: value || app.vhosts[0]?.name || '/' };
+  const names = app.vhosts.map((vhost) => vhost.name);
+  const first = names.includes('/') ? '/' : names[0] ?? '/';
+  return { name: 'vhost', label: 'Virtual host', type: 'select', options: names.map((vhost) => [vhost, plain(vhost)]), value: value || (names.includes(vhostNow()) ? vhostNow() : first) };
 }
 
 /**
@@ -384,7 +393,7 @@ export const publish = (of) => import('./messages.js').then((it) => it.publish(o
 /** @param {any} queue */
 export const fetchMessages = (queue) => import('./messages.js').then((it) => it.fetchMessages(queue));
 /** @param {any} queue */
-export const move = (queue) => import('./redrive.js').then((it) => it.redrive(queue, 'all', 'all that are ready', 'queue'));
+export const move = (queue) => import('./redrive.js').then((it) => it.redrive(queue, 'all', 'all ready messages', 'queue', 'Move'));
 /** @param {Parameters<typeof import('./bind.js').bindTo>[0]} known */
 export const bindTo = (known) => import('./bind.js').then((it) => it.bindTo(known));
 /** @param {any} binding */

@@ -15,8 +15,8 @@ import { dialog, name, offer, problem, table, tag, toExchange, toQueue } from '.
 /** As a verb of the command line takes them. @param {Select} select */
 const selected = (select) => (select === 'all' ? ['--all'] : 'filter' in select ? ['--filter', select.filter] : ['--positions', select.positions.join(',')]);
 
-/** Sends messages on. @param {any} queue @param {Select} select @param {any} what says which messages these are @param {string} [first] where to, at first */
-export function redrive({ vhost, name: queue }, select, what, first = 'origin') {
+/** Sends messages on. @param {any} queue @param {Select} select @param {any} what says which messages these are @param {string} [first] where to, at first @param {string} [verb] */
+export function redrive({ vhost, name: queue }, select, what, first = 'origin', verb = 'Redrive') {
   const address = path`/queues/${vhost}/${queue}/redrive`;
   const to = (values) => ({
     origin: 'origin', queue: { queue: values.queue }, exchange: { exchange: values.exchange, routing_key: values.routing_key }, broker: { uri: values.uri, ...(values.there && { queue: values.there }) },
@@ -31,29 +31,29 @@ export function redrive({ vhost, name: queue }, select, what, first = 'origin') 
     ...(values.rate && { rate: Number(values.rate) }), ...(values.clear_deaths && { clear_deaths: true }), ...(values.limit && { limit: Number(values.limit) }), ...more,
   });
   dialog({
-    title: ['Redrive ', what], wide: true,
-    says: h('p', null, 'Sends messages back to work. Each is confirmed at its new place before it leaves this queue. What finds no place stays.'),
+    title: [`${verb} `, what], wide: true,
+    says: h('p', null, 'Republishes messages, then removes them: each once its new queue has confirmed it. Unroutable messages stay.'),
     fields: [
-      { name: 'to', label: 'Where to', type: 'select', options: [['origin', 'Where each came from: its exchange and key'], ['queue', 'A queue'], ['exchange', 'An exchange, by a key'], ['broker', 'Another broker']], value: first },
+      { name: 'to', label: 'Destination', type: 'select', options: [['origin', 'Original exchange and routing key'], ['queue', 'A queue'], ['exchange', 'An exchange'], ['broker', 'Another broker']], value: first },
       { name: 'queue', label: 'Queue', required: true, only: (values) => values.to === 'queue' },
       { name: 'exchange', label: 'Exchange', required: true, only: (values) => values.to === 'exchange' }, { name: 'routing_key', label: 'Routing key', only: (values) => values.to === 'exchange' },
-      { name: 'uri', label: 'Its URI', required: true, placeholder: 'amqps://user:password@host/vhost', autocomplete: 'off', only: (values) => values.to === 'broker' }, { name: 'there', label: 'Queue there', placeholder: 'where each came from', only: (values) => values.to === 'broker' },
-      { name: 'limit', label: 'How many at most', type: 'number', placeholder: 'all' }, { name: 'rate', label: 'How many a second', type: 'number', placeholder: 'no limit' },
-      { name: 'clear_deaths', label: 'Take off what says where they died', type: 'checkbox' },
+      { name: 'uri', label: 'URI', required: true, placeholder: 'amqps://user:password@host/vhost', autocomplete: 'off', only: (values) => values.to === 'broker' }, { name: 'there', label: 'Queue at that broker', placeholder: 'original exchange and routing key', only: (values) => values.to === 'broker' },
+      { name: 'limit', label: 'Maximum messages', type: 'number', placeholder: 'all' }, { name: 'rate', label: 'Messages per second', type: 'number', placeholder: 'no limit' },
+      { name: 'clear_deaths', label: 'Remove x-death headers', type: 'checkbox' },
     ],
-    count: { requests: (values) => [{ method: 'POST', address, body: body(values, { dry_run: true }), ctl: ctl(values, true) }], shown: ([counted]) => targets(vhost, counted) },
-    act: ([counted]) => `Redrive ${count(counted?.matched ?? 0, 'message')}`,
+    count: { requests: (values) => [{ method: 'POST', address, body: body(values, { dry_run: true }), ctl: ctl(values, true) }], shown: ([counted]) => targets(vhost, counted, verb) },
+    act: ([counted]) => `${verb} ${count(counted?.matched ?? 0, 'message')}`,
     // No more than were counted.
     requests: (values, [counted]) => [{ method: 'POST', address, body: body(values, { limit: counted?.matched }), ctl: ctl({ ...values, limit: String(counted?.matched) }, false) }],
-    done: (values, answer) => { tell(`Job ${answer.data?.job} redrives ${count(answer.data?.total ?? 0, 'message')}`); look(); },
+    done: (values, answer) => { tell(`Job ${answer.data?.job}: ${verb === 'Move' ? 'moving' : 'redriving'} ${count(answer.data?.total ?? 0, 'message')}`); look(); },
   });
 }
 
-function targets(vhost, { matched, targets: all, first }) {
+function targets(vhost, { matched, targets: all, first }, verb) {
   return [
-    h('p', null, h('strong', null, `${count(matched, 'message')} would be redriven`), matched > 0 && ':'),
-    table(['#Messages', 'To', 'By the key', ''], all.map((it) => [number(it.messages), it.exchange === undefined ? '\u2013' : it.exchange === '' ? toQueue(vhost, it.routing_key) : toExchange(vhost, it.exchange), it.exchange === undefined ? '' : name(it.routing_key, '(empty)'),
-      it.problem ? tag('bad', `stays: ${plain(it.problem)}`) : tag('good', 'is there')]), 'None'),
+    h('p', null, h('strong', null, `${count(matched, 'message')} would be ${verb === 'Move' ? 'moved' : 'redriven'}`), matched > 0 && ':'),
+    table(['#Messages', 'Destination', 'Routing key', 'Result'], all.map((it) => [number(it.messages), it.exchange === undefined ? '\u2013' : it.exchange === '' ? toQueue(vhost, it.routing_key) : toExchange(vhost, it.exchange), it.exchange === undefined ? '' : name(it.routing_key, '(empty)'),
+      it.problem ? tag('bad', `stays: ${plain(it.problem)}`) : tag('good', 'exists')]), 'None'),
     sample(first),
   ];
 }
@@ -67,8 +67,8 @@ export function remove({ vhost, name: queue }, select, what, done) {
   const body = (values, more) => ({ select, ...(values.limit && { limit: Number(values.limit) }), ...more });
   dialog({
     title: ['Remove ', what], wide: true, danger: true, confirm: queue,
-    says: h('p', null, 'What a consumer holds stays its own.'),
-    fields: [{ name: 'limit', label: 'How many at most', type: 'number', placeholder: 'all' }],
+    says: h('p', null, 'Unacked messages stay.'),
+    fields: [{ name: 'limit', label: 'Maximum messages', type: 'number', placeholder: 'all' }],
     count: { requests: (values) => [{ method: 'POST', address, body: body(values, { dry_run: true }), ctl: ctl(values, ['--dry-run']) }], shown: ([counted]) => [h('p', null, h('strong', null, `${count(counted.matched, 'message')} would be removed.`), offer(counted.undo)), sample(counted.first)] },
     act: ([counted]) => `Remove ${count(counted?.matched ?? 0, 'message')}`,
     requests: (values, [counted]) => [{ method: 'POST', address, body: body(values, { expected: counted?.matched }), ctl: ctl(values, ['--expected', String(counted?.matched)]) }],
@@ -81,11 +81,11 @@ export function remove({ vhost, name: queue }, select, what, done) {
 export function bringIn(address, where, done) {
   const it = { file: /** @type {File | null} */ (null), answer: /** @type {any} */ (null), problem: '' };
   const shown = dialog({
-    title: ['Bring messages into ', where], act: 'Publish them',
-    says: h('p', null, 'A file of messages, an object a line, as they are saved here (NDJSON). Each is published in your name.'),
+    title: ['Import messages into ', where], act: 'Import',
+    says: h('p', null, 'A file of messages as exported here: NDJSON, one object per line. Each message is published as you.'),
     extra: () => [
       h('label', { class: 'control wide' }, h('span', null, 'File'), h('input', { type: 'file', required: true, accept: '.ndjson,.jsonl,.json,application/x-ndjson', onchange: (event) => { it.file = event.target.files[0] ?? null; it.answer = null; redraw(); } })),
-      it.answer && h('div', { role: 'status' }, h('p', null, h('strong', null, `${number(it.answer.published)} published, ${number(it.answer.routed)} routed.`)), lost('No queue got it', it.answer.not_routed), lost('A queue refused it', it.answer.refused)),
+      it.answer && h('div', { role: 'status' }, h('p', null, h('strong', null, `${number(it.answer.published)} published, ${number(it.answer.routed)} routed.`)), lost('Unroutable', it.answer.not_routed), lost('Rejected by a queue', it.answer.refused)),
     ],
     requests: () => [{ method: 'POST', address: `${address}/import`, body: it.file ?? new Blob() }],
     done: () => done?.(),

@@ -60,6 +60,8 @@ class Graph {
     this.stops = /** @type {Map<string, Stop>} */ (new Map());
     this.ways = /** @type {Map<string, Way>} */ (new Map());
     this.problem = '';
+    /** Who publishes to the queue by the default exchange. @type {any[] | null} */
+    this.publishers = null;
   }
 
   add(kind, label, address, more = /** @type {Partial<Stop>} */ ({})) {
@@ -79,6 +81,11 @@ class Graph {
     this.ways.set(id, way);
   }
 
+  publisher(channel, to) {
+    const known = channel.user_provided_name ? `${plain(channel.user_provided_name)} (${channel.number})` : channel.name;
+    this.way(this.add('publisher', known, link(['channels', channel.name]), { id: `publisher ${channel.name}`, note: channel.user && `publisher, ${plain(channel.user)}` }), to);
+  }
+
   async ask(address) {
     const answer = await get(address);
     if (!answer.ok && answer.status !== 404) this.problem ||= answer.reason;
@@ -93,9 +100,12 @@ class Graph {
     if (!it) return;
     const stop = this.stops.get(id);
     if (stop) stop.note = it.type;
-    for (const { channel_details: channel } of (it.incoming ?? []).slice(0, NEIGHBOURS_MAX)) this.way(this.add('publisher', channel.name, link(['channels', channel.name]), { note: channel.user && `publisher, ${plain(channel.user)}` }), id);
+    // Everybody publishes to the default exchange: who does so to this queue is known besides.
+    for (const { channel_details: channel } of label === '' && this.publishers ? this.publishers : it.incoming ?? []) {
+      if (channel?.name && [...this.ways.values()].filter((way) => way.to === id).length < NEIGHBOURS_MAX) this.publisher(channel, id);
+    }
     const alternate = it.arguments?.['alternate-exchange'];
-    if (alternate) this.way(id, this.exchange(alternate), undefined, 'what it cannot route');
+    if (alternate) this.way(id, this.exchange(alternate), undefined, 'unroutable messages');
     for (const binding of into?.items ?? []) {
       const isNew = !this.stops.has(`exchange ${binding.source}`);
       this.way(this.exchange(binding.source), id, binding.routing_key);
@@ -109,7 +119,7 @@ class Graph {
     const id = this.exchange(label);
     const from = await this.ask(`${path`/exchanges/${this.vhost}/${label}`}/bindings/source?page=1&page_size=${NEIGHBOURS_MAX * 2}`);
     const stop = this.stops.get(id);
-    if (stop && from?.filtered_count === 0) stop.bad = 'nothing is bound';
+    if (stop && from?.filtered_count === 0) stop.bad = 'no bindings';
     for (const binding of from?.items ?? []) {
       const isQueue = binding.destination_type === 'queue';
       const isNew = !this.stops.has(`exchange ${binding.destination}`);
@@ -130,7 +140,7 @@ class Graph {
       const stop = this.stops.get(`queue ${it.name}`);
       if (!stop) continue;
       stop.note = `${it.type}, ${count(it.messages ?? 0, 'message')}`;
-      if (it.consumers === 0) stop.bad ??= 'nobody consumes';
+      if (it.consumers === 0) stop.bad ??= 'no consumers';
       else this.way(stop.id, this.add('consumer', count(it.consumers, 'consumer'), queueLink(this.vhost, it.name, { tab: 'consumers' }), { id: `consumer ${it.name}` }));
     }
   }
@@ -149,13 +159,14 @@ class Graph {
 
   async ofQueue(label) {
     const of = path`/queues/${this.vhost}/${label}`;
-    const [queue, bindings] = await Promise.all([this.ask(of), this.ask(`${of}/bindings`)]);
+    const [queue, bindings, why] = await Promise.all([this.ask(of), this.ask(`${of}/bindings`), this.ask(path`/explain/why/${this.vhost}/${label}`)]);
     if (!queue) return;
+    this.publishers = (why?.publishers ?? []).filter((it) => it.exchange === '');
     const id = this.queue(label);
     const own = (bindings ?? []).filter((binding) => binding.source !== '');
     const byName = (queue.incoming ?? []).some((it) => it.exchange.name === '');
     const stop = this.stops.get(id);
-    if (own.length === 0 && stop) stop.bad = byName ? undefined : 'bound to nothing: reached by its name alone';
+    if (own.length === 0 && stop) stop.bad = byName ? undefined : 'no bindings';
     for (const binding of own.slice(0, NEIGHBOURS_MAX)) this.way(this.exchange(binding.source), id, binding.routing_key);
     if (byName) this.way(this.exchange(''), id, label);
     for (const exchange of [...this.stops.values()].filter((it) => it.kind === 'exchange')) await this.before(exchange.label);
@@ -191,10 +202,10 @@ function view(it, look) {
   const bad = stops.filter((stop) => stop.bad);
   return [
     it.graph.problem && problem(it.graph.problem),
-    bad.length > 0 ? h('p', { class: 'lead' }, tag('warn', count(bad.length, 'dead end')), ' ', bad.map((stop, at) => [at > 0 && '; ', to(stop.address, label(stop)), ` ${stop.bad}`])) : h('p', { class: 'lead' }, tag('good', 'No dead end'), ' All that is shown leads to a consumer.'),
-    h('div', { class: 'bar' }, legend(), h('span', { class: 'grow' }), button('Look again', look, { disabled: it.busy })),
+    bad.length > 0 ? h('p', { class: 'lead' }, tag('warn', count(bad.length, 'dead end')), ' ', bad.map((stop, at) => [at > 0 && '; ', to(stop.address, label(stop)), ` ${stop.bad}`])) : h('p', { class: 'lead' }, tag('good', 'No dead end'), ' Every path leads to a consumer.'),
+    h('div', { class: 'bar' }, legend(), h('span', { class: 'grow' }), button('Refresh', look, { disabled: it.busy })),
     picture(stops, ways, it.id),
-    section('The same as a list', table(['From', 'By', 'To'], ways.map((way) => [step(it.graph, way.from), way.kind ? tag('calm', way.kind) : keys(way.keys), step(it.graph, way.to)]), 'Nothing leads here, and nothing away.')),
+    section('Paths', table(['From', 'Routing key', 'To'], ways.map((way) => [step(it.graph, way.from), way.kind ? tag('calm', way.kind) : keys(way.keys), step(it.graph, way.to)]), 'No paths')),
   ];
 }
 
@@ -221,7 +232,7 @@ function picture(stops, ways, own) {
     const [out, into] = [x1 + (from.x > to.x ? -bend : bend), x2 + (isBack ? bend : -bend)];
     return h('path', { d: `M${x1} ${y1} C${out} ${y1} ${into} ${y2} ${x2 + (isBack ? 6 : -6)} ${y2}`, class: way.kind ? 'aside' : null, 'marker-end': 'url(#to)' });
   };
-  return h('div', { class: 'list way', tabindex: 0, role: 'group', 'aria-label': 'The way as a picture', mounted: (node) => { node.scrollLeft = (places.get(own)?.x ?? 0) - BOX.across; } },
+  return h('div', { class: 'list way', tabindex: 0, role: 'group', 'aria-label': 'Topology', mounted: (node) => { node.scrollLeft = (places.get(own)?.x ?? 0) - BOX.across; } },
     h('div', { class: 'stops', style: { width: `${width}px`, height: `${height}px` } },
       h('svg', { width, height, 'aria-hidden': 'true' }, h('defs', null, h('marker', { id: 'to', viewBox: '0 0 8 8', refX: 3, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto' }, h('path', { d: 'M0 0 8 4 0 8z' }))), ways.map(line)),
       stops.map((stop) => {

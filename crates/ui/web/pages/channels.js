@@ -11,7 +11,7 @@ const n = (value) => (value ? number(value) : h('span', { class: 'faint' }, '0')
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
-  { id: 'name', label: 'Channel', path: 'name', wide: true, cell: (row) => toChannel(row.name) },
+  { id: 'name', label: 'Channel', path: 'name', wide: true, also: ['number', 'connection_details'], cell: (row) => toChannel(row.name, { ...row.connection_details, number: row.number }) },
   { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: isOneVhost, cell: (row) => name(row.vhost) },
   { id: 'user', label: 'User', path: 'user', cell: (row) => name(row.user), filter: { key: 'user', path: 'user', kind: 'text', help: 'guest' } },
   { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'flow' } },
@@ -26,5 +26,5 @@ const COLUMNS = [
 ];
 
 export function open() {
-  return listPage({ title: 'Channels', list: 'channels', noun: 'channel', columns: COLUMNS, key: (row) => row.name, needs: ['name'], none: 'Nobody has a channel open' });
+  return listPage({ title: 'Channels', list: 'channels', noun: 'channel', columns: COLUMNS, key: (row) => row.name, needs: ['name', 'vhost'], none: 'No channels' });
 }

@@ -1,6 +1,6 @@
 // One connection.
 
-import { link, query } from '../app.js';
+import { link, mayClose, query } from '../app.js';
 import { path } from '../api.js';
 import { chart, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
@@ -19,24 +19,24 @@ export function open([, connection]) {
 function view(page, connection) {
   const { it, channels } = page.data;
   const crumb = h('p', { class: 'crumb' }, to(link(['connections']), 'Connections'));
-  if (!it) return [h('div', { class: 'head' }, crumb, h('h1', null, name(connection))), page.errors.it ? nothing(it === null ? 'The connection has ended.' : page.errors.it) : h('div', { class: 'tile' }, h('span', { class: 'ghost' }))];
+  if (!it) return [h('div', { class: 'head' }, crumb, h('h1', null, name(connection))), page.errors.it ? nothing(it === null ? 'Connection closed.' : page.errors.it) : h('div', { class: 'tile' }, h('span', { class: 'ghost' }))];
   return [
-    h('div', { class: 'head' }, crumb, h('h1', null, name(it.user_provided_name || it.name)), it.user_provided_name && name(it.name), state(it.state), it.ssl && tag('good', 'TLS'), h('span', { class: 'grow' }), button('Close', () => dialog({
-      title: ['Close ', name(it.name), '?'], says: h('p', null, 'Most clients connect again by themselves. What it holds goes back to its queues.'), act: 'Close the connection', danger: true,
-      fields: [{ name: 'reason', label: 'Reason that the client is told', value: 'Closed by hand', wide: true }],
+    h('div', { class: 'head' }, crumb, h('h1', null, name(it.user_provided_name || it.name)), it.user_provided_name && name(it.name), state(it.state), it.ssl && tag('good', 'TLS'), h('span', { class: 'grow' }), mayClose(it.user) && button('Close', () => dialog({
+      title: ['Close ', name(it.name), '?'], says: h('p', null, 'Its unacked messages return to their queues. Most clients reconnect.'), act: 'Close the connection', danger: true,
+      fields: [{ name: 'reason', label: 'Reason shown to the client', value: 'Closed by hand', wide: true }],
       requests: (values) => [{ method: 'DELETE', address: path`/connections/${it.name}`, headers: { 'x-reason': values.reason } }], told: 'Closed', leaves: link(['connections'], { vhost: query('vhost') }),
     }), { kind: 'danger' })),
     page.errors.it && problem(page.errors.it),
-    h('div', { class: 'tiles' }, tile('From client', `${bytes(it.recv_oct_details?.rate ?? 0)}/s`, `${bytes(it.recv_oct)} in all`), tile('To client', `${bytes(it.send_oct_details?.rate ?? 0)}/s`, `${bytes(it.send_oct)} in all`),
+    h('div', { class: 'tiles' }, tile('From client', `${bytes(it.recv_oct_details?.rate ?? 0)}/s`, `${bytes(it.recv_oct)} total`), tile('To client', `${bytes(it.send_oct_details?.rate ?? 0)}/s`, `${bytes(it.send_oct)} total`),
       tile('Channels', number(it.channels), it.channel_max > 0 && `of ${number(it.channel_max)} at most`), tile('Connected for', duration(Date.now() - it.connected_at), time(it.connected_at))),
     chart({ label: 'Bytes per second', unit: 'bytes', series: [{ name: 'From client', points: rates(it.recv_oct_details) }, { name: 'To client', points: rates(it.send_oct_details) }] }),
     section('Channels', table(['Channel', 'State', '#Unacked', '#Unconfirmed', '#Prefetch', 'Mode'], (Array.isArray(channels) ? channels : []).map((one) => [toChannel(one.name), state(one.state), number(one.messages_unacknowledged), number(one.messages_unconfirmed), one.prefetch_count || 'no limit',
       one.confirm ? 'confirms' : one.transactional ? 'transactions' : '\u2013']), 'No channels')),
     section('Client', facts([
-      ['User', name(it.user)], ['Virtual host', name(it.vhost)], ['Client', client(it) || '\u2013'], ['Protocol', protocol(it.protocol)], ['Login', name(it.auth_mechanism)],
-      ['From', it.peer_port ? `${it.peer_host}:${it.peer_port}` : it.peer_host], it.port > 0 && ['To', `${it.host}:${it.port}`], ['Heartbeat', it.timeout ? `${it.timeout} s` : 'none'], it.frame_max > 0 && ['Longest frame', bytes(it.frame_max)],
+      ['User', name(it.user)], ['Virtual host', name(it.vhost)], ['Client', client(it) || '\u2013'], ['Protocol', protocol(it.protocol)], ['Authentication', name(it.auth_mechanism)],
+      ['From', it.peer_port ? `${it.peer_host}:${it.peer_port}` : it.peer_host], it.port > 0 && ['To', `${it.host}:${it.port}`], ['Heartbeat', it.timeout ? `${it.timeout} s` : 'none'], it.frame_max > 0 && ['Maximum frame size', bytes(it.frame_max)],
       it.ssl && ['TLS', `${it.ssl_protocol} ${it.ssl_cipher ?? ''}`], it.peer_cert_subject && ['Certificate', name(it.peer_cert_subject)],
     ])),
-    section('What the client says of itself', fields(it.client_properties)),
+    section('Client properties', fields(it.client_properties)),
   ];
 }

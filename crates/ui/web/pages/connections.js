@@ -12,7 +12,7 @@ const perSecond = (details) => (details?.rate ? `${bytes(details.rate)}/s` : h('
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
-  { id: 'name', label: 'Name', path: 'name', also: ['user_provided_name'], cell: (row) => [toConnection(row.name), row.user_provided_name && h('div', { class: 'faint' }, name(row.user_provided_name))] },
+  { id: 'name', label: 'Name', path: 'name', also: ['user_provided_name'], cell: (row) => h('span', { class: 'one' }, toConnection(row.name, row.user_provided_name || row.name), row.user_provided_name && [' ', h('span', { class: 'faint' }, plain(row.name).replace(/ -> .*/, ''))]), filter: { key: 'name', path: 'user_provided_name', kind: 'text', help: 'worker' } },
   { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: isOneVhost, cell: (row) => name(row.vhost) },
   { id: 'user', label: 'User', path: 'user', cell: (row) => name(row.user), filter: { key: 'user', path: 'user', kind: 'text', help: 'guest' } },
   { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'blocked' } },
@@ -30,8 +30,8 @@ const closeConnection = (row) => ({ method: 'DELETE', address: path`/connections
 
 export function open() {
   return listPage({
-    title: 'Connections', list: 'connections', noun: 'connection', columns: COLUMNS, key: (row) => row.name, needs: ['name'],
-    none: query('vhost') ? 'Nobody is connected to this virtual host' : 'Nobody is connected',
-    bulk: [{ label: 'Close', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Close', noun: 'connection', name: (row) => row.name, request: closeConnection, bulk: { address: () => '/bulk/connections', body: { explanation: 'Closed by hand' }, shown: () => null }, told: `Closed ${count(rows.length, 'connection')}`, says: h('p', null, 'Most clients connect again by themselves. What they hold goes back to its queues.') }) }],
+    title: 'Connections', list: 'connections', noun: 'connection', columns: COLUMNS, key: (row) => row.name, needs: ['name', 'vhost'],
+    none: query('vhost') ? 'No connections to this virtual host' : 'No connections',
+    bulk: [{ label: 'Close', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Close', noun: 'connection', name: (row) => row.name, request: closeConnection, bulk: { address: () => '/bulk/connections', body: { explanation: 'Closed by hand' }, shown: () => null }, told: `Closed ${count(rows.length, 'connection')}`, says: h('p', null, 'Their unacked messages return to their queues. Most clients reconnect.') }) }],
   });
 }

@@ -17,7 +17,7 @@ export function open() {
 const within = (it) => (it.vhost ? `/${encodeURIComponent(it.vhost)}` : '');
 
 async function save(it) {
-  const answer = await ask('GET', `/definitions${within(it)}`, undefined, { raw: true });
+  const answer = await ask('GET', `/definitions${within(it)}`, undefined, { raw: true, patience: 0 });
   if (!answer.ok) return tell(answer.reason, true);
   download(`definitions-${new Date().toISOString().slice(0, 10)}.json`, [answer.data], 'application/json');
 }
@@ -39,7 +39,7 @@ async function read(it, files) {
 async function send(it, address) {
   it.busy = true;
   redraw();
-  const answer = await ask('POST', `${address}${within(it)}?lenient=true`, it.text, { headers: { 'content-type': 'application/json' } });
+  const answer = await ask('POST', `${address}${within(it)}?lenient=true`, it.text, { headers: { 'content-type': 'application/json' }, patience: 0 });
   it.busy = false;
   it.problem = answer.ok ? '' : answer.reason;
   redraw();
@@ -64,11 +64,11 @@ async function bring(it) {
 function view(it) {
   return [
     h('div', { class: 'head' }, h('h1', null, 'Definitions')),
-    h('label', { class: 'control' }, h('span', null, 'Of'), h('select', { onchange: (event) => { it.vhost = event.target.value; it.answer = null; redraw(); } }, h('option', { value: '', selected: it.vhost === '' }, 'the whole node'), app.vhosts.map((one) => h('option', { value: one.name, selected: it.vhost === one.name }, plain(one.name))))),
-    section('Save', h('p', null, 'Virtual hosts, users with hashed passwords, permissions, policies, parameters, exchanges, queues and bindings, as RabbitMQ writes and reads them. No messages.'), button('Save as a file', () => save(it), { kind: 'primary' }),
+    h('label', { class: 'control' }, h('span', null, 'Scope'), h('select', { onchange: (event) => { it.vhost = event.target.value; it.answer = null; redraw(); } }, h('option', { value: '', selected: it.vhost === '' }, 'All virtual hosts'), app.vhosts.map((one) => h('option', { value: one.name, selected: it.vhost === one.name }, plain(one.name))))),
+    section('Export', h('p', null, 'Virtual hosts, users with hashed passwords, permissions, policies, parameters, exchanges, queues and bindings, in the format of RabbitMQ. No messages.'), button('Export', () => save(it), { kind: 'primary' }),
       commands([{ method: 'GET', address: `/definitions${within(it)}`, ctl: it.vhost ? null : ['export_definitions', 'definitions.json'] }])),
-    section('Bring in', h('p', null, 'A document of Leveret or of RabbitMQ 3.8 to 4.3. What would change is shown before anything does.'),
-      h('label', { class: 'control' }, h('span', null, 'Document'), h('input', { type: 'file', accept: '.json,application/json', onchange: (event) => read(it, event.target.files) })),
+    section('Import', h('p', null, 'A definitions file of Leveret or of RabbitMQ 3.8 to 4.3. Changes are shown before they are made.'),
+      h('label', { class: 'control' }, h('span', null, 'File'), h('input', { type: 'file', accept: '.json,application/json', onchange: (event) => read(it, event.target.files) })),
       it.problem && problem(it.problem), it.answer && changes(it)),
   ];
 }

@@ -24,15 +24,15 @@ function exchanges(page) {
   if (!all) return errors.exchanges ? problem(errors.exchanges) : h('span', { class: 'ghost' });
   return [
     h('div', { class: 'head' }, h('h1', null, 'Delayed messages'), query('vhost') && name(query('vhost'))),
-    section('Exchanges that hold messages back', table(['Exchange', 'Virtual host', 'Then routes as', '#Held back', ''], all.items.map((it) => [toExchange(it.vhost, it.name), name(it.vhost), plain(it.arguments?.['x-delayed-type'] ?? ''), number(it.messages_delayed), to(link(['delayed', it.vhost, it.name]), 'Messages')]),
-      'None: an exchange of the type x-delayed-message holds a message back for the milliseconds of its header x-delay.')),
+    section('Delayed message exchanges', table(['Exchange', 'Virtual host', 'Type after the delay', '#Delayed', ''], all.items.map((it) => [toExchange(it.vhost, it.name), name(it.vhost), plain(it.arguments?.['x-delayed-type'] ?? ''), number(it.messages_delayed), to(link(['delayed', it.vhost, it.name]), 'Messages')]),
+      'None. An exchange of type x-delayed-message delays a message by the milliseconds in its header x-delay.')),
   ];
 }
 
 function cancel({ vhost, exchange }, it) {
   dialog({
-    title: 'Drop the message?', says: h('p', null, `It is due at ${time(it.due_ms)}, and goes nowhere then.`), act: 'Drop it', danger: true,
-    requests: () => [{ method: 'DELETE', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed/${it.id}` }], told: 'Dropped',
+    title: 'Delete the message?', says: h('p', null, `The message is due at ${time(it.due_ms)}.`), act: 'Delete the message', danger: true,
+    requests: () => [{ method: 'DELETE', address: path`/leveret/exchanges/${vhost}/${exchange}/delayed/${it.id}` }], told: 'Deleted',
   });
 }
 
@@ -46,23 +46,23 @@ export function move({ vhost, exchange, queue }, it, now = false, done) {
   const body = (values) => ({ ...(!now && { delay_ms: Math.round(Number(values.seconds) * 1000) }), ...(!it && { filter: values.filter }) });
   const delay = (values) => (now ? [] : ['--delay-ms', String(Math.round(Number(values.seconds) * 1000))]);
   dialog({
-    title: it ? (now ? 'Send the message now?' : 'Send it at another time') : 'Send messages at another time', act: now ? 'Send it now' : 'Change the time',
-    says: h('p', null, it ? `It is due at ${time(it.due_ms)}.` : 'Those that a filter picks. With 0 seconds they go on at once.'),
+    title: it ? (now ? 'Publish the message now?' : 'Reschedule the message') : 'Reschedule messages', act: now ? 'Publish now' : 'Reschedule',
+    says: h('p', null, it ? `Due at ${time(it.due_ms)}.` : 'All messages that match the filter. 0 seconds: now.'),
     fields: [
       ...(it ? [] : [{ name: 'filter', label: 'Filter', required: true, wide: true, placeholder: "routing_key LIKE 'a.%'" }]),
       ...(now ? [] : [{ name: 'seconds', label: 'Seconds from now', type: 'number', required: true, value: 0 }]),
     ],
     requests: (values) => [{ method: 'PUT', address: it ? `${address}/${it.id}` : address, body: body(values), ctl: [verb, '--vhost', vhost, ...delay(values), ...(it ? [] : ['--filter', values.filter]), queue ?? exchange ?? '', ...(it ? [String(it.id)] : [])] }],
-    told: now ? 'Sent' : 'The time is changed', done,
+    told: now ? 'Published' : 'Rescheduled', done,
   });
 }
 
 function held(page) {
   const { data: { held: all }, errors } = page;
   return [
-    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Held back by ', toExchange(page.vhost, page.exchange)), h('span', { class: 'grow' }), button('Change times', () => move(page, null))),
+    h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Delayed by ', toExchange(page.vhost, page.exchange)), h('span', { class: 'grow' }), button('Reschedule', () => move(page, null))),
     errors.held && nothing(errors.held),
-    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [[time(it.due_ms), ' ', h('span', { class: 'faint' }, it.due_ms > Date.now() ? `in ${duration(it.due_ms - Date.now())}` : 'now')], it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', h('div', { class: 'bar' }, button('Now', () => move(page, it, true)), button('Later', () => move(page, it)), button('Drop', () => cancel(page, it), { kind: 'danger' }))]), 'Nothing is held back.'),
+    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [[time(it.due_ms), ' ', h('span', { class: 'faint' }, it.due_ms > Date.now() ? `in ${duration(it.due_ms - Date.now())}` : 'now')], it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', h('div', { class: 'bar' }, button('Publish now', () => move(page, it, true)), button('Reschedule', () => move(page, it)), button('Delete', () => cancel(page, it), { kind: 'danger' }))]), 'No delayed messages'),
       all.length >= SHOWN_MAX && h('p', { class: 'faint' }, `The first ${number(SHOWN_MAX)}`)) : !errors.held && h('span', { class: 'ghost' }),
   ];
 }

@@ -1,6 +1,6 @@
 // Exchanges.
 
-import { isOneVhost, query } from '../app.js';
+import { isOneVhost, may, query } from '../app.js';
 import { deleteExchange, path } from '../api.js';
 import { h } from '../dom.js';
 import { count, plain, rate } from '../format.js';
@@ -27,13 +27,13 @@ const TYPES = ['direct', 'fanout', 'topic', 'headers', 'x-consistent-hash', 'x-m
 
 function create() {
   dialog({
-    title: 'Make an exchange', act: 'Make it',
+    title: 'Create an exchange', act: 'Create',
     fields: [
-      vhostField(query('vhost')), { name: 'name', label: 'Name', required: true }, { name: 'type', label: 'Type', type: 'select', options: TYPES, value: 'topic' },
-      { name: 'delayed', label: 'How it routes, once the delay is over', type: 'select', options: TYPES.slice(0, 4), value: 'direct', only: (values) => values.type === 'x-delayed-message' },
-      { name: 'alternate', label: 'Alternate exchange', help: 'gets what this one cannot route' },
-      { name: 'durable', label: 'Durable: it is there after a restart', type: 'checkbox', value: true },
-      { name: 'auto_delete', label: 'Auto-delete: it goes with its last binding', type: 'checkbox' },
+      vhostField(), { name: 'name', label: 'Name', required: true }, { name: 'type', label: 'Type', type: 'select', options: TYPES, value: 'topic' },
+      { name: 'delayed', label: 'Type after the delay', type: 'select', options: TYPES.slice(0, 4), value: 'direct', only: (values) => values.type === 'x-delayed-message' },
+      { name: 'alternate', label: 'Alternate exchange', help: 'receives unroutable messages' },
+      { name: 'durable', label: 'Durable: survives a restart', type: 'checkbox', value: true },
+      { name: 'auto_delete', label: 'Auto-delete: deleted with its last binding', type: 'checkbox' },
       { name: 'internal', label: 'Internal: clients cannot publish to it', type: 'checkbox' },
       { name: 'arguments', label: 'Arguments', type: 'textarea', rows: 2, placeholder: 'key = value, one a line' },
     ],
@@ -41,7 +41,7 @@ function create() {
       type: values.type, durable: values.durable, auto_delete: values.auto_delete, internal: values.internal,
       arguments: { ...(values.alternate && { 'alternate-exchange': values.alternate }), ...(values.type === 'x-delayed-message' && { 'x-delayed-type': values.delayed }), ...argumentsOf(values.arguments) },
     } }],
-    told: (values) => `Made ${plain(values.name)}`,
+    told: (values) => `Created ${plain(values.name)}`,
   });
 }
 
@@ -49,7 +49,7 @@ export function open() {
   return listPage({
     title: 'Exchanges', list: 'exchanges', noun: 'exchange', columns: COLUMNS, key: (row) => `${row.vhost}\0${row.name}`, needs: ['name', 'vhost'],
     fields: [{ key: 'durable', path: 'durable', kind: 'flag' }, { key: 'internal', path: 'internal', kind: 'flag' }, { key: 'policy', path: 'policy', kind: 'text' }],
-    buttons: () => button('Exchange', create, { kind: 'primary', icon: ICONS.plus, title: 'Make an exchange' }),
-    bulk: [{ label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'exchange', name: (row) => row.name, request: deleteExchange, told: `Deleted ${count(rows.length, 'exchange')}`, says: h('p', null, 'With them go their bindings; what is published to them is refused.') }) }],
+    buttons: () => may('configure', query('vhost')) && button('Add exchange', create, { kind: 'primary', icon: ICONS.plus, title: 'Create an exchange' }),
+    bulk: !may('configure', '') ? undefined : [{ label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'exchange', name: (row) => row.name, request: deleteExchange, told: `Deleted ${count(rows.length, 'exchange')}`, says: h('p', null, 'Deletes their bindings too. Publishing to them fails then.') }) }],
   });
 }

@@ -8,11 +8,11 @@ import { button, dialog, name, problem, section, table, vhostField } from '../pa
 function set(kind) {
   const ofVhost = kind === 'vhost';
   dialog({
-    title: ofVhost ? 'Limit a virtual host' : 'Limit a user', act: 'Set',
+    title: ofVhost ? 'Set a virtual host limit' : 'Set a user limit', act: 'Set',
     fields: [
       ofVhost ? vhostField() : { name: 'user', label: 'User', required: true },
       { name: 'limit', label: 'Limit', type: 'select', options: ofVhost ? ['max-connections', 'max-queues'] : ['max-connections', 'max-channels'] },
-      { name: 'value', label: 'At most', type: 'number', required: true, help: 'Negative: no limit' },
+      { name: 'value', label: 'Value', type: 'number', required: true, help: 'Negative: unlimited' },
     ],
     requests: (values) => [{
       method: 'PUT', address: ofVhost ? path`/vhost-limits/${values.vhost}/${values.limit}` : path`/user-limits/${values.user}/${values.limit}`, body: { value: Number(values.value) },
@@ -35,6 +35,6 @@ function list(page, kind, title) {
   const rows = page.data[kind];
   if (!rows) return page.errors[kind] ? problem(page.errors[kind]) : h('span', { class: 'ghost' });
   const entries = rows.flatMap((row) => Object.entries(row.value).map(([limit, value]) => ({ of: row[kind], limit, value })));
-  return section([title, ' ', button('Set a limit', () => set(kind))], table([kind === 'vhost' ? 'Virtual host' : 'User', 'Limit', '#At most', ''], entries.map((it) => [name(it.of), h('code', null, it.limit), number(it.value),
-    button('Clear', () => dialog({ title: 'Clear the limit?', says: h('p', null, name(it.of), ` may have any number again (${it.limit}).`), act: 'Clear', requests: () => [{ method: 'DELETE', address: path`/${kind}-limits/${it.of}/${it.limit}` }], told: 'Cleared' }))]), 'None'));
+  return section([title, ' ', button('Set a limit', () => set(kind))], table([kind === 'vhost' ? 'Virtual host' : 'User', 'Limit', '#Value', ''], entries.map((it) => [name(it.of), h('code', null, it.limit), number(it.value),
+    button('Clear', () => dialog({ title: 'Clear the limit?', says: h('p', null, name(it.of), ` has no ${it.limit} any more.`), act: 'Clear', requests: () => [{ method: 'DELETE', address: path`/${kind}-limits/${it.of}/${it.limit}` }], told: 'Cleared' }))]), 'None'));
 }

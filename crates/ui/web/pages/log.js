@@ -8,7 +8,7 @@ import { ICONS, button, commands, dialog, fields, icon, problem, section, table,
 /** Lines, or events, at a time. */
 const SHOWN = 100;
 const KINDS = { error: 'bad', warning: 'warn', info: 'calm', debug: 'calm' };
-const LEVELS = [['', 'all'], ['info', 'info and worse'], ['warning', 'warnings and errors'], ['error', 'errors']];
+const LEVELS = [['', 'all'], ['info', 'info and above'], ['warning', 'warnings and errors'], ['error', 'errors']];
 
 /** What names nothing that a reader knows. */
 const UNSAID = ['pid', 'connection', 'connected_at', 'node', 'timestamp_in_ms', 'user_who_performed_action'];
@@ -25,12 +25,12 @@ function about({ name, vhost, ...rest }) {
 /** @type {Record<string, Kind>} */
 const TABS = {
   '': {
-    list: 'lines', path: '/leveret/log', noun: 'line', heads: ['When', 'Level', 'Of', 'Line'], hint: 'Text in a line', ctl: ['log_tail', '--number', String(SHOWN)],
+    list: 'lines', path: '/leveret/log', noun: 'line', heads: ['Time', 'Level', 'Category', 'Line'], hint: 'Text of a line', ctl: ['log_tail', '--number', String(SHOWN)],
     cells: (it) => [h('span', { class: 'when' }, time(it.timestamp)), tag(KINDS[it.level] ?? 'calm', plain(it.level)), h('span', { class: 'faint' }, plain(String(it.category).replace(/^rabbitmq\.?/, ''))), h('span', { class: 'line' }, plain(it.text))],
     asks: () => ({ lines: String(SHOWN), level: query('level') }),
   },
   events: {
-    list: 'events', path: '/leveret/events', noun: 'event', heads: ['When', 'Event', 'About'], hint: 'Text in an event', ctl: ['consume_event_stream'],
+    list: 'events', path: '/leveret/events', noun: 'event', heads: ['Time', 'Event', 'Details'], hint: 'Text of an event', ctl: ['consume_event_stream'],
     cells: (it) => [h('span', { class: 'when' }, time(it.timestamp)), h('code', { class: 'when' }, plain(it.event)), h('div', { class: 'about' }, about(it.headers))],
     asks: () => ({ count: String(SHOWN), name: query('event') }),
   },
@@ -68,9 +68,9 @@ function words(key, label, hint) {
 
 function setLevel(level) {
   dialog({
-    title: 'What is logged', act: 'Set', says: h('p', null, 'Until the node starts again: then its configuration counts.'),
-    fields: [{ name: 'level', label: 'Least level', type: 'select', options: ['debug', 'info', 'warning', 'error', 'none'], value: level }],
-    requests: ({ level }) => [{ method: 'PUT', address: `/leveret/log/level/${level}`, ctl: ['set_log_level', level] }], told: 'The level is set',
+    title: 'Log level', act: 'Set', says: h('p', null, 'Until the next start of the node, which takes the level of its configuration.'),
+    fields: [{ name: 'level', label: 'Minimum level', type: 'select', options: ['debug', 'info', 'warning', 'error', 'none'], value: level }],
+    requests: ({ level }) => [{ method: 'PUT', address: `/leveret/log/level/${level}`, ctl: ['set_log_level', level] }], told: 'Log level set',
   });
 }
 
@@ -79,7 +79,7 @@ function view(page) {
   const { noun, list, hint } = kind;
   const known = page.data[list];
   return [
-    h('div', { class: 'head' }, h('h1', null, 'Log and events'), h('span', { class: 'grow' }), known?.level && h('div', { class: 'bar' }, button(`Logged: ${plain(known.level)}`, () => setLevel(known.level), { title: 'The least level that is logged' }))),
+    h('div', { class: 'head' }, h('h1', null, 'Log and events'), h('span', { class: 'grow' }), known?.level && h('div', { class: 'bar' }, button(`Log level: ${plain(known.level)}`, () => setLevel(known.level), { title: 'Minimum level that is logged' }))),
     tabs([['', 'Log'], ['events', 'Events']], query('tab'), (id) => link(['log'], { tab: id })),
     h('div', { class: 'bar' },
       list === 'events' ? words('event', 'Events', 'queue.* or connection.#') : h('label', { class: 'inline', key: 'level' }, h('span', null, 'Level'), h('select', { onchange: (event) => setQuery({ level: event.target.value, before: '' }) }, LEVELS.map(([id, label]) => h('option', { value: id, selected: query('level') === id }, label)))),
@@ -95,8 +95,8 @@ function shown({ noun, list, heads, cells }, known) {
   const first = all.at(-1)?.n ?? 0;
   const isFiltered = query('text') || query('level') || query('event');
   return [
-    section(null, table(heads, all.map(cells), isFiltered ? `No ${noun} that the node still has matches.` : `No ${noun} yet`)),
+    section(null, table(heads, all.map(cells), isFiltered ? `No matching ${noun}s` : `No ${noun}s yet`)),
     h('div', { class: 'pager' }, h('span', { class: 'faint' }, `${number(known.next - 1)} ${noun}s since the node started`), h('span', { class: 'grow' }),
-      query('before') && button('The last', () => setQuery({ before: '' }, true)), button('Earlier', () => setQuery({ before: first }, true), { disabled: all.length < SHOWN })),
+      query('before') && button('Latest', () => setQuery({ before: '' }, true)), button('Earlier', () => setQuery({ before: first }, true), { disabled: all.length < SHOWN })),
   ];
 }

@@ -47,7 +47,7 @@ function view(page) {
 function maintenance() {
   const drained = app.state.alarms.some((it) => it.kind === 'maintenance');
   return button(drained ? 'End maintenance' : 'Put into maintenance', () => dialog({
-    title: drained ? 'End maintenance?' : 'Put the node into maintenance?', says: h('p', null, drained ? 'Clients can connect again.' : 'Clients lose their connections and cannot connect until it ends. This page stays.'), act: drained ? 'End it' : 'Begin it', danger: !drained,
+    title: drained ? 'End maintenance?' : 'Put the node into maintenance?', says: h('p', null, drained ? 'Clients can connect again.' : 'Closes all client connections and refuses new ones until maintenance ends. This UI stays available.'), act: drained ? 'End maintenance' : 'Begin maintenance', danger: !drained,
     requests: () => [{ method: drained ? 'DELETE' : 'PUT', address: '/leveret/maintenance', ctl: [drained ? 'revive' : 'drain'] }], told: drained ? 'Maintenance has ended' : 'The node is in maintenance',
   }), { kind: drained ? 'primary' : 'danger' });
 }
@@ -60,16 +60,16 @@ function health(page) {
   const passed = CHECKS.filter((_, at) => page.data[`check${at}`] && !page.errors[`check${at}`]).length;
   return [
     h('p', { class: 'lead', role: 'status' }, failing > 0 ? [tag('bad', count(failing, 'check')), failing === 1 ? ' fails.' : ' fail.'] : passed === CHECKS.length && [tag('good', 'Healthy'), ` All ${passed} checks pass.`]),
-    section('Health checks', table(['Check', 'Now', 'For programs'], CHECKS.map(([address, label], at) => [label, told(at), h('code', null, `/api${address}`)]))),
+    section('Health checks', table(['Check', 'Status', 'Address'], CHECKS.map(([address, label], at) => [label, told(at), h('code', null, `/api${address}`)]))),
     node && section('Process', facts([
       ['Version', status ? `${status.product_version}, as RabbitMQ ${status.rabbitmq_version}` : app.overview?.product_version], ['Up for', duration(node.uptime)], ['Process', `${node.os_pid}, ${count(node.processors, 'core')}`],
-      ['File descriptors', `${number(node.fd_used)} of ${number(node.fd_total)}`], ['Sockets', `${number(node.sockets_used)} of ${number(node.sockets_total)}`], ['Syncs of the log', `${number(node.io_sync_count)}, ${short(node.io_sync_avg_time ?? 0)} ms each of late`],
+      ['File descriptors', `${number(node.fd_used)} of ${number(node.fd_total)}`], ['Sockets', `${number(node.sockets_used)} of ${number(node.sockets_total)}`], ['fsyncs', `${number(node.io_sync_count)}, recently ${short(node.io_sync_avg_time ?? 0)} ms each`],
       ['Data', h('code', null, plain(node.db_dir))], ['Configuration', paths(node.config_files)], ['Log files', paths(node.log_files)],
     ])),
     status && files(status),
-    listeners && section('What it listens on', table(['Protocol', '#Port', 'Address', 'For'], listeners.map((it) => [it.protocol, String(it.port), h('code', null, plain(it.interface)), plain(it.purpose)]))),
+    listeners && section('Listeners', table(['Protocol', '#Port', 'Address', 'Purpose'], listeners.map((it) => [it.protocol, String(it.port), h('code', null, plain(it.interface)), plain(it.purpose)]))),
     certificates?.length > 0 && section('Certificates', table(['Subject', 'Expires', 'File'], certificates.map((it) => [name(it.subject), plain(it.not_after ?? it.expires ?? ''), name(it.file ?? it.certfile ?? '')]))),
-    section('Logins since the start', table(['Protocol', '#Tried', '#Let in', '#Refused'], (attempts ?? []).map((it) => [it.protocol, number(it.auth_attempts), number(it.auth_attempts_succeeded), it.auth_attempts_failed > 0 ? tag('warn', number(it.auth_attempts_failed)) : '0']), 'None yet')),
+    section('Logins since the start', table(['Protocol', '#Attempts', '#Succeeded', '#Failed'], (attempts ?? []).map((it) => [it.protocol, number(it.auth_attempts), number(it.auth_attempts_succeeded), it.auth_attempts_failed > 0 ? tag('warn', number(it.auth_attempts_failed)) : '0']), 'None yet')),
     memory && section('Memory', facts([['Resident', bytes(memory.memory.total?.rss)], ...parts.map(([key, value]) => /** @type {[any, any]} */ ([key.replaceAll('_', ' '), bytes(value)]))])),
   ];
 }
@@ -82,7 +82,7 @@ function files({ storage, file_io: io, losses }) {
   const kinds = Object.keys(FILES).filter((kind) => storage?.[kind] || io[kind]?.read_bytes > 0 || io[kind]?.write_bytes > 0);
   const of = (kind, figure, form) => (storage?.[kind] ? form(storage[kind][figure]) : '\u2013');
   return section('Files', lost.length > 0 && problem(lost.map(([n, noun, what]) => `${count(n, noun)} ${what}`).join(', ')),
-    table(['What', '#Files', '#Size', '#Needed', '#Read', '#Written'], kinds.map((kind) => [FILES[kind], of(kind, 'files', number), of(kind, 'bytes', bytes), of(kind, 'needed_bytes', bytes), bytes(io[kind]?.read_bytes ?? 0), bytes(io[kind]?.write_bytes ?? 0)])));
+    table(['Kind', '#Files', '#Size', '#Needed', '#Read', '#Written'], kinds.map((kind) => [FILES[kind], of(kind, 'files', number), of(kind, 'bytes', bytes), of(kind, 'needed_bytes', bytes), bytes(io[kind]?.read_bytes ?? 0), bytes(io[kind]?.write_bytes ?? 0)])));
 }
 
 function settings(page) {
@@ -101,7 +101,7 @@ function flags(page) {
   if (!all) return page.errors.flags ? problem(page.errors.flags) : h('span', { class: 'ghost' });
   return [
     section('Feature flags', table(['Flag', 'State', 'Stability', ''], all.map((it) => [h('code', null, plain(it.name)), it.state === 'enabled' ? tag('good', 'enabled') : tag('warn', it.state), it.stability,
-      it.state !== 'enabled' && isAdministrator() && button('Enable', () => dialog({ title: 'Enable the feature flag?', says: h('p', null, 'It cannot be disabled again.'), act: 'Enable', requests: () => [{ method: 'PUT', address: path`/feature-flags/${it.name}/enable`, ctl: ['enable_feature_flag', it.name] }], told: 'Enabled' }))]))),
+      it.state !== 'enabled' && isAdministrator() && button('Enable', () => dialog({ title: 'Enable the feature flag?', says: h('p', null, 'A feature flag cannot be disabled again.'), act: 'Enable', requests: () => [{ method: 'PUT', address: path`/feature-flags/${it.name}/enable`, ctl: ['enable_feature_flag', it.name] }], told: 'Enabled' }))]))),
     deprecated ? section('Deprecated features', table(['Feature', 'Phase', 'State'], deprecated.map((it) => [h('code', null, plain(it.name)), plain(it.deprecation_phase.replaceAll('_', ' ')), plain(it.state)]))) : nothing(''),
   ];
 }

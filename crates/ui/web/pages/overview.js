@@ -37,21 +37,22 @@ function view(page) {
   // At once, so that nothing moves.
   const isHere = (key) => page.data[key] !== undefined || page.errors[key];
   if (!Object.keys(page.sources()).every(isHere)) return [head(), h('div', { class: 'tiles' }, ['Ready', 'Unacked', 'Published', 'Delivered', 'Unroutable', 'Queues', 'Connections'].map((label) => tile(label, '\u2013')))];
-  const totals = all.queue_totals ?? all;
+  const totals = withoutStreams(all.queue_totals ?? all);
   const stats = all.message_stats ?? {};
   const objects = all.object_totals;
   return [
     head(),
     h('div', { class: 'tiles' },
       tile('Ready', short(totals.messages_ready ?? 0), trend(totals.messages_ready_details), '', link(['queues'], { sort: 'ready', desc: 1, vhost: query('vhost') })),
+      totals.messages_in_streams > 0 && tile('In streams', short(totals.messages_in_streams), trend(totals.messages_in_streams_details), '', link(['queues'], { filter: 'type:stream', vhost: query('vhost') })),
       tile('Unacked', short(totals.messages_unacknowledged ?? 0), trend(totals.messages_unacknowledged_details), '', link(['queues'], { sort: 'unacked', desc: 1, vhost: query('vhost') })),
-      tile('Published', rate(stats.publish_details?.rate ?? 0), `${short(stats.publish ?? 0)} in all`),
-      tile('Delivered', rate(stats.deliver_get_details?.rate ?? 0), `${short(stats.deliver_get ?? 0)} in all`),
-      tile('Unroutable', rate((stats.drop_unroutable_details?.rate ?? 0) + (stats.return_unroutable_details?.rate ?? 0)), `${short((stats.drop_unroutable ?? 0) + (stats.return_unroutable ?? 0))} in all`,
+      tile('Published', rate(stats.publish_details?.rate ?? 0), `${short(stats.publish ?? 0)} total`),
+      tile('Delivered', rate(stats.deliver_get_details?.rate ?? 0), `${short(stats.deliver_get ?? 0)} total`),
+      tile('Unroutable', rate((stats.drop_unroutable_details?.rate ?? 0) + (stats.return_unroutable_details?.rate ?? 0)), `${short((stats.drop_unroutable ?? 0) + (stats.return_unroutable ?? 0))} total`,
         (stats.drop_unroutable_details?.rate ?? 0) > 0 ? 'warn' : ''),
       objects && tile('Queues', short(objects.queues), count(objects.consumers, 'consumer'), '', link(['queues'])),
       objects && tile('Connections', short(objects.connections), count(objects.channels, 'channel'))),
-    objects?.queues === 0 && nothing('There are no queues yet. ', to(link(['queues']), 'Make one'), ', or let a client declare one: ports are below.'),
+    objects?.queues === 0 && nothing('No queues yet. ', to(link(['queues']), 'Create one'), ' or connect a client: see the ports below.'),
     now(idle, grow, old),
     h('div', { class: 'charts' },
       chart({ label: 'Messages', series: [{ name: 'Ready', points: levels(totals.messages_ready_details) }, { name: 'Unacked', points: levels(totals.messages_unacknowledged_details) }] }),
@@ -60,6 +61,14 @@ function view(page) {
     nodes && nodes.map(nodeCard),
     !query('vhost') && listeners(all),
   ];
+}
+
+/** Figures of queues without those of streams, whose messages are ready for nobody in particular. */
+function withoutStreams(totals) {
+  const { messages_ready: ready = 0, messages_in_streams: inStreams = 0, messages_ready_details: of, messages_in_streams_details: less } = totals;
+  const at = new Map((less?.samples ?? []).map(({ timestamp, sample }) => [timestamp, sample]));
+  const details = of && { ...of, rate: of.rate - (less?.rate ?? 0), samples: of.samples?.map(({ timestamp, sample }) => ({ timestamp, sample: Math.max(0, sample - (at.get(timestamp) ?? 0)) })) };
+  return { ...totals, messages_ready: Math.max(0, ready - inStreams), messages_ready_details: details };
 }
 
 function head() {
@@ -74,15 +83,15 @@ function head() {
 function now(idle, grow, old) {
   const lists = [idle, grow, old];
   if (!lists.every(Boolean)) return null;
-  if (app.state.alarms.length === 0 && lists.every((it) => it.filtered_count === 0)) return h('p', { class: 'calm-line' }, tag('good', 'All calm'), ' No queue grows, none has messages without consumers, and no message is old.');
+  if (app.state.alarms.length === 0 && lists.every((it) => it.filtered_count === 0)) return h('p', { class: 'calm-line' }, tag('good', 'OK'), ' No growing queues, no ready messages without consumers, no old messages.');
   const row = (queue) => [[toQueue(queue.vhost, queue.name), !isOneVhost() && h('span', { class: 'faint' }, ' in ', name(queue.vhost))], number(queue.messages_ready), number(queue.consumers)];
   const card = (title, list, none, filter, sort, head = '#Change', cell = (queue) => signed(queue.messages_details?.rate)) => section([title, ' ', list.filtered_count > 0 && tag('warn', number(list.filtered_count))],
     table(['Queue', '#Ready', '#Consumers', head], list.items.map((queue) => [...row(queue), cell(queue)]), none),
     list.filtered_count > list.items.length && h('p', null, to(link(['queues'], { filter: `${filter} type!=stream`, sort, desc: 1, vhost: query('vhost') }), `All ${number(list.filtered_count)}`)));
   return h('div', { class: 'cards' },
-    card('Messages that nobody consumes', idle, 'Every queue with messages has a consumer.', 'ready>0 no:consumers', 'ready'),
-    card('Queues that grow', grow, 'No queue grows.', 'change>0', 'change'),
-    old.filtered_count > 0 && card('Messages that wait for long', old, '', `has:consumers oldest>${OLD_S / 60}min`, 'oldest', '#Oldest', (queue) => duration((queue.oldest_message_age_seconds ?? 0) * 1000)));
+    card('Messages without consumers', idle, 'All queues with messages have consumers.', 'ready>0 no:consumers', 'ready'),
+    card('Growing queues', grow, 'No growing queues', 'change>0', 'change'),
+    old.filtered_count > 0 && card('Old messages', old, '', `has:consumers oldest>${OLD_S / 60}min`, 'oldest', '#Oldest', (queue) => duration((queue.oldest_message_age_seconds ?? 0) * 1000)));
 }
 
 const signed = (by) => (by === undefined ? '\u2013' : `${by > 0 ? '+' : ''}${rate(by)}`);
@@ -90,8 +99,8 @@ const signed = (by) => (by === undefined ? '\u2013' : `${by > 0 ? '+' : ''}${rat
 function nodeCard(node) {
   return section(['Node ', h('bdi', { class: 'name' }, plain(node.name)), ' ', tag(node.running ? 'good' : 'bad', node.running ? 'running' : 'stopped'), node.being_drained && tag('warn', 'maintenance')],
     h('div', { class: 'gauges' },
-      gauge('Memory', node.mem_used, node.mem_limit, bytes, node.mem_alarm, 'publishers wait above it'),
-      gauge('Disk free', node.disk_free, node.disk_free_limit, bytes, node.disk_free_alarm, 'publishers wait below it', true),
+      gauge('Memory', node.mem_used, node.mem_limit, bytes, node.mem_alarm, 'publishers are blocked above it'),
+      gauge('Disk free', node.disk_free, node.disk_free_limit, bytes, node.disk_free_alarm, 'publishers are blocked below it', true),
       gauge('File descriptors', node.fd_used, node.fd_total, number),
       gauge('Sockets', node.sockets_used, node.sockets_total, number)),
     facts([
@@ -107,7 +116,7 @@ function gauge(label, used, limit, format, alarm = false, meaning = '', floor = 
   if (used === undefined) return null;
   const share = floor ? Math.min(1, (limit ?? 0) / Math.max(used, 1)) : Math.min(1, used / Math.max(limit ?? used, 1));
   return h('div', { class: `gauge ${alarm ? 'bad' : share > 0.8 ? 'warn' : ''}` }, h('span', { class: 'label' }, label),
-    h('span', null, h('strong', null, format(used)), floor ? ` (at least ${format(limit)})` : ` of ${format(limit)}`),
+    h('span', null, h('strong', null, format(used)), floor ? ` (minimum ${format(limit)})` : ` of ${format(limit)}`),
     h('span', { class: 'bar-of', title: meaning, 'aria-hidden': 'true' }, h('span', { style: { width: `${Math.max(1, share * 100).toFixed(1)}%` } })), alarm && tag('bad', 'alarm'));
 }
 

@@ -10,7 +10,7 @@ function edit(isGlobal, it) {
     title: it ? ['Edit ', name(it.name)] : isGlobal ? 'Set a global parameter' : 'Set a parameter', act: 'Set',
     fields: [
       it || isGlobal ? { name: 'vhost', label: '', value: it?.vhost, only: () => false } : vhostField(),
-      { name: 'component', label: 'Component', required: true, value: it?.component ?? '', only: () => !it && !isGlobal, help: 'as its plugin is called' },
+      { name: 'component', label: 'Component', required: true, value: it?.component ?? '', only: () => !it && !isGlobal, help: 'Name of the plugin' },
       { name: 'name', label: 'Name', required: true, value: it?.name ?? '', only: () => !it },
       { name: 'value', label: 'Value, in JSON', type: 'textarea', rows: 6, value: it ? JSON.stringify(it.value, null, 1) : '' },
     ],
@@ -46,6 +46,6 @@ function list(page, key) {
   const rows = page.data[key];
   if (!rows) return page.errors[key] ? problem(page.errors[key]) : h('span', { class: 'ghost' });
   const acts = (it) => h('div', { class: 'bar' }, button('Edit', () => edit(isGlobal, it)), button('Clear', () => clear(isGlobal, it), { kind: 'danger' }));
-  return section([isGlobal ? 'Of the whole cluster ' : 'By virtual host ', button('Parameter', () => edit(isGlobal, null), { icon: ICONS.plus, kind: isGlobal ? '' : 'primary', label: isGlobal ? 'Global parameter' : 'Parameter' })],
+  return section([isGlobal ? 'Global parameters ' : 'Virtual host parameters ', button('Add', () => edit(isGlobal, null), { icon: ICONS.plus, kind: isGlobal ? '' : 'primary', label: isGlobal ? 'Global parameter' : 'Parameter' })],
     isGlobal ? table(['Name', 'Value', ''], rows.map((it) => [name(it.name), value(it.value), acts(it)])) : table(['Component', 'Name', 'Virtual host', 'Value', ''], rows.map((it) => [name(it.component), name(it.name), name(it.vhost), value(it.value), acts(it)])));
 }

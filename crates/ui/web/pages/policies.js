@@ -35,20 +35,20 @@ function edit(operator, policy) {
   /** @type {any} */
   let looks = null;
   const it = dialog({
-    title: policy ? ['Edit ', name(policy.name)] : operator ? 'Set an operator policy' : 'Set a policy', act: 'Set', wide: true,
+    title: policy ? ['Edit ', name(policy.name)] : operator ? 'Add operator policy' : 'Add policy', act: 'Set', wide: true,
     fields: [
       policy ? { name: 'vhost', label: '', value: policy.vhost, only: () => false } : vhostField(),
       { name: 'name', label: 'Name', required: true, value: policy?.name, only: () => !policy },
       { name: 'pattern', label: 'Pattern', required: true, value: policy?.pattern ?? '', help: 'A regular expression for names' },
       { name: 'apply', label: 'Applies to', type: 'select', options: APPLY_TO, value: policy?.['apply-to'] ?? 'queues' },
-      { name: 'priority', label: 'Priority', type: 'number', value: String(policy?.priority ?? 0), help: 'Of those that match, the highest counts' },
+      { name: 'priority', label: 'Priority', type: 'number', value: String(policy?.priority ?? 0), help: 'The matching policy with the highest priority applies' },
       { name: 'definition', label: 'Definition', type: 'textarea', rows: 4, placeholder: 'max-length = 10000', value: Object.entries(policy?.definition ?? {}).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join('\n'), help: `One a line: ${KEYS} and others` },
     ],
     requests: (values) => [{
       method: 'PUT', address: `/${list}${path`/${values.vhost}/${values.name}`}`, body: bodyOf(values),
       ctl: [operator ? 'set_operator_policy' : 'set_policy', '--vhost', values.vhost, '--priority', values.priority, '--apply-to', values.apply, values.name, values.pattern, JSON.stringify(argumentsOf(values.definition))],
     }],
-    extra: () => looks && h('div', null, button('What would it change?', looks.look), looks.seen.problem && problem(looks.seen.problem), looks.seen.answer && changes(looks.seen.answer, it.values.vhost)),
+    extra: () => looks && h('div', null, button('Preview changes', looks.look), looks.seen.problem && problem(looks.seen.problem), looks.seen.answer && changes(looks.seen.answer, it.values.vhost)),
     told: (values) => `Set ${plain(values.name)}`,
   });
   looks = preview(kind, it);
@@ -57,13 +57,13 @@ function edit(operator, policy) {
 
 function changes(answer, vhost) {
   return h('div', { role: 'status' }, h('p', null, h('strong', null, answer.changed_count === 0 ? 'Nothing would change.' : `${count(answer.changed_count, 'object')} would change:`)),
-    answer.changes.length > 0 && table(['Name', 'Now', 'Then'], answer.changes.slice(0, 50).map((it) => [it.kind === 'queue' ? toQueue(vhost, it.name) : toExchange(vhost, it.name), fields(it.before), fields(it.after)])),
+    answer.changes.length > 0 && table(['Name', 'Before', 'After'], answer.changes.slice(0, 50).map((it) => [it.kind === 'queue' ? toQueue(vhost, it.name) : toExchange(vhost, it.name), fields(it.before), fields(it.after)])),
     answer.changed_count > 50 && h('p', { class: 'faint' }, `and ${number(answer.changed_count - 50)} more`));
 }
 
 function remove(operator, policy) {
   dialog({
-    title: ['Delete ', name(policy.name), '?'], says: h('p', null, 'Queues and exchanges that it applies to take the next that matches, or none.'), act: 'Delete the policy', danger: true, confirm: policy.name,
+    title: ['Delete ', name(policy.name), '?'], says: h('p', null, 'The next matching policy applies then, or none.'), act: 'Delete the policy', danger: true, confirm: policy.name,
     requests: () => [{ method: 'DELETE', address: `/${operator ? 'operator-policies' : 'policies'}${path`/${policy.vhost}/${policy.name}`}`, ctl: [operator ? 'clear_operator_policy' : 'clear_policy', '--vhost', policy.vhost, policy.name] }], told: 'Deleted',
   });
 }
@@ -77,14 +77,20 @@ export function open() {
   return page;
 }
 
+/** The policy that goes before one wherever that matches, if there is one. */
+function outranks(all, it) {
+  const first = all.find((one) => one.vhost === it.vhost && one.pattern === it.pattern && [it['apply-to'], 'all'].includes(one['apply-to']));
+  return first !== it && [' ', tag('warn', ['outranked by ', name(first.name)])];
+}
+
 function list(page, operator) {
   const key = operator ? 'operator' : 'policies';
   const rows = page.data[key];
   if (!rows) return page.errors[key] ? problem(page.errors[key]) : h('span', { class: 'ghost' });
   const may = operator ? isAdministrator() : isPolicymaker();
   const sorted = [...rows].sort((a, b) => a.vhost.localeCompare(b.vhost) || b.priority - a.priority || a.name.localeCompare(b.name));
-  return section([operator ? 'Operator policies ' : 'Policies ', may && button(operator ? 'Operator policy' : 'Policy', () => edit(operator, null), { icon: ICONS.plus, kind: operator ? '' : 'primary' })],
-    h('p', { class: 'faint' }, operator ? 'Bounds that an operator sets: merged over the policy that applies, key by key.' : 'Of those that match an object, the one with the highest priority applies.'),
-    table(['Name', 'Virtual host', '#Priority', 'Pattern', 'Applies to', 'Definition', ''], sorted.map((it) => [name(it.name), name(it.vhost), number(it.priority), h('code', null, plain(it.pattern)), tag('calm', it['apply-to']), fields(it.definition),
+  return section([operator ? 'Operator policies ' : 'Policies ', may && button(operator ? 'Add operator policy' : 'Add policy', () => edit(operator, null), { icon: ICONS.plus, kind: operator ? '' : 'primary' })],
+    h('p', { class: 'faint' }, operator ? 'Limits set by operators, merged with the policy in force key by key.' : 'The matching policy with the highest priority applies.'),
+    table(['Name', 'Virtual host', '#Priority', 'Pattern', 'Applies to', 'Definition', ''], sorted.map((it) => [[name(it.name), outranks(sorted, it)], name(it.vhost), number(it.priority), h('code', null, plain(it.pattern)), tag('calm', it['apply-to']), fields(it.definition),
       may && h('div', { class: 'bar' }, button('Edit', () => edit(operator, it)), button('Delete', () => remove(operator, it), { kind: 'danger' }))])));
 }

@@ -1,6 +1,6 @@
 // Queues and streams.
 
-import { app, isOneVhost, query } from '../app.js';
+import { app, isOneVhost, may, query } from '../app.js';
 import { deleteQueue, path, purgeQueue } from '../api.js';
 import { levels, spark } from '../chart.js';
 import { h } from '../dom.js';
@@ -27,7 +27,7 @@ const COLUMNS = [
   { id: 'out', label: 'Out', path: 'message_stats.deliver_get_details.rate', num: true, cell: (row) => perSecond(row.message_stats?.deliver_get_details), filter: { key: 'out', path: 'message_stats.deliver_get_details.rate', kind: 'number' } },
   { id: 'ack', label: 'Acked', path: 'message_stats.ack_details.rate', num: true, hidden: true, cell: (row) => perSecond(row.message_stats?.ack_details) },
   { id: 'redelivered', label: 'Redelivered', path: 'message_stats.redeliver_details.rate', num: true, hidden: true, cell: (row) => perSecond(row.message_stats?.redeliver_details) },
-  { id: 'consumers', label: 'Consumers', path: 'consumers', num: true, cell: (row) => (row.consumers === 0 && row.messages_ready > 0 ? tag('warn', '0', 'Messages wait, and nobody consumes') : n(row.consumers)), also: ['messages_ready'], filter: { key: 'consumers', path: 'consumers', kind: 'number' } },
+  { id: 'consumers', label: 'Consumers', path: 'consumers', num: true, cell: (row) => (row.consumers === 0 && row.messages_ready > 0 ? tag('warn', '0', 'Ready messages, but no consumers') : n(row.consumers)), also: ['messages_ready'], filter: { key: 'consumers', path: 'consumers', kind: 'number' } },
   { id: 'bytes', label: 'Bytes', path: 'message_bytes', num: true, cell: (row) => quiet(row.message_bytes, bytes(row.message_bytes)), filter: { key: 'bytes', path: 'message_bytes', kind: 'number' } },
   { id: 'memory', label: 'Memory', path: 'memory', num: true, hidden: true, cell: (row) => bytes(row.memory), filter: { key: 'memory', path: 'memory', kind: 'number' } },
   { id: 'delayed', label: 'Delayed', path: 'messages_delayed', num: true, hidden: true, cell: (row) => n(row.messages_delayed ?? 0) },
@@ -58,23 +58,24 @@ function features(row) {
 /** Queues of a virtual host by one request. */
 const many = (action) => ({
   address: (row) => path`/bulk/queues/${row.vhost}/${action}`,
-  shown: (figure, counted) => [`In them are ${count(figure('messages_ready'), 'message')} that are ready and ${number(figure('messages_unacknowledged'))} that ${count(figure('consumers'), 'consumer')} may hold.`, offer(counted.every((it) => it.figures?.undo) && { ...counted[0]?.figures.undo, all: counted.every((it) => it.figures.undo.all) })],
+  shown: (figure, counted) => [`${count(figure('messages_ready'), 'ready message')}, ${number(figure('messages_unacknowledged'))} unacked, ${count(figure('consumers'), 'consumer')}.`, figure('streams') > 0 && ` ${count(figure('streams'), 'stream')} with ${count(figure('messages_in_streams'), 'message')} ${action === 'purge' ? 'cannot be purged.' : 'as well.'}`, offer(counted.every((it) => it.figures?.undo) && { ...counted[0]?.figures.undo, all: counted.every((it) => it.figures.undo.all) })],
 });
 
-const messages = (rows) => rows.reduce((sum, row) => sum + (row.messages ?? 0), 0);
+/** Messages of rows, with those of streams or without them. */
+const messages = (rows, withStreams) => rows.reduce((sum, row) => sum + (withStreams || row.type !== 'stream' ? row.messages ?? 0 : 0), 0);
 
 export function open() {
   return listPage({
-    title: 'Queues and streams', list: 'queues', noun: 'queue', columns: COLUMNS, key: (row) => `${row.vhost}\0${row.name}`, needs: ['name', 'vhost', 'messages'],
+    title: 'Queues and streams', list: 'queues', noun: 'queue', columns: COLUMNS, key: (row) => `${row.vhost}\0${row.name}`, needs: ['name', 'vhost', 'messages', 'type'],
     parameters: { lengths_age: '600', lengths_incr: '30' },
     fields: [
       { key: 'durable', path: 'durable', kind: 'flag' }, { key: 'exclusive', path: 'exclusive', kind: 'flag' }, { key: 'auto-delete', path: 'auto_delete', kind: 'flag' },
       { key: 'redelivered', path: 'message_stats.redeliver_details.rate', kind: 'number' }, { key: 'delayed', path: 'messages_delayed', kind: 'number' }, { key: 'arguments', path: 'arguments', kind: 'text', help: 'x-max-length' },
     ],
-    buttons: () => button('Queue', () => import('../create.js').then((it) => it.createQueue(query('vhost'))), { kind: 'primary', icon: ICONS.plus, title: 'Make a queue or a stream' }),
-    bulk: [
-      { label: 'Purge', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Purge', noun: 'queue', name: (row) => row.name, request: purgeQueue, bulk: many('purge'), told: `Purged ${count(rows.length, 'queue')}`, says: h('p', null, `Every message that is ready goes: some ${number(messages(rows))}.`) }) },
-      { label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'queue', name: (row) => row.name, request: deleteQueue, bulk: many('delete'), told: `Deleted ${count(rows.length, 'queue')}`, says: h('p', null, `With them go their bindings and some ${number(messages(rows))} messages.`) }) },
+    buttons: () => may('configure', query('vhost')) && button('Add queue', () => import('../create.js').then((it) => it.createQueue()), { kind: 'primary', icon: ICONS.plus, title: 'Create a queue or a stream' }),
+    bulk: !may('configure', '') && !may('read', '') ? undefined : [
+      { label: 'Purge', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Purge', noun: 'queue', name: (row) => row.name, request: purgeQueue, bulk: many('purge'), told: `Purged ${count(rows.length, 'queue')}`, says: h('p', null, `Deletes all ready messages: about ${number(messages(rows, false))}. Messages of streams stay.`) }) },
+      { label: 'Delete', danger: true, act: (rows) => bulkDialog(rows, { verb: 'Delete', noun: 'queue', name: (row) => row.name, request: deleteQueue, bulk: many('delete'), told: `Deleted ${count(rows.length, 'queue')}`, says: h('p', null, `Deletes their bindings and about ${number(messages(rows, true))} messages.`) }) },
     ],
     none: app.vhosts.length ? 'No queues yet' : 'You have no permission in any virtual host',
   });

@@ -11,15 +11,15 @@ const SHOWN_BYTES = 64 * 1024;
 
 function begin() {
   dialog({
-    title: 'Trace to a file', act: 'Begin',
+    title: 'Start a trace', act: 'Start',
     fields: [
       vhostField(), { name: 'name', label: 'Name', required: true, help: 'of the trace, and of its file' },
-      { name: 'pattern', label: 'What', value: '#', required: true, list: ['#', 'publish.#', 'deliver.#'], help: 'publish.EXCHANGE, deliver.QUEUE; # is everything' },
-      { name: 'format', label: 'As', type: 'select', options: [['text', 'Text'], ['json', 'JSON, an object a line']], value: 'text' },
-      { name: 'bytes', label: 'Bytes of each body', type: 'number', placeholder: 'all' },
+      { name: 'pattern', label: 'Pattern', value: '#', required: true, list: ['#', 'publish.#', 'deliver.#'], help: 'publish.EXCHANGE, deliver.QUEUE; # is everything' },
+      { name: 'format', label: 'Format', type: 'select', options: [['text', 'Text'], ['json', 'JSON, one object per line']], value: 'text' },
+      { name: 'bytes', label: 'Maximum body bytes', type: 'number', placeholder: 'all' },
     ],
     requests: (values) => [{ method: 'PUT', address: path`/traces/${values.vhost}/${values.name}`, body: { format: values.format, pattern: values.pattern, ...(values.bytes && { max_payload_bytes: Number(values.bytes) }) } }],
-    told: (values) => `${plain(values.name)} is traced`,
+    told: (values) => `Started ${plain(values.name)}`,
   });
 }
 
@@ -40,11 +40,11 @@ async function show(page, file) {
 function view(page) {
   const { data: { traces, files }, errors } = page;
   return [
-    h('div', { class: 'head' }, h('h1', null, 'Traces'), h('span', { class: 'grow' }), button('Trace', begin, { kind: 'primary', icon: ICONS.plus })),
+    h('div', { class: 'head' }, h('h1', null, 'Traces'), h('span', { class: 'grow' }), button('Start a trace', begin, { kind: 'primary', icon: ICONS.plus })),
     Object.values(errors).map((it) => problem(it)),
-    traces && section('Under way', table(['Name', 'Virtual host', 'What', 'As', 'Bytes of each body', ''], traces.map((it) => [name(it.name), name(it.vhost), h('code', null, plain(it.pattern)), it.format, value(it.max_payload_bytes),
-      button('End', () => dialog({ title: ['End ', name(it.name), '?'], says: h('p', null, 'Its file stays.'), act: 'End the trace', requests: () => [{ method: 'DELETE', address: path`/traces/${it.vhost}/${it.name}` }], told: 'The trace has ended' }))]), 'None. Until one begins nothing is copied.')),
-    files && section('Files', table(['File', '#Bytes', ''], files.map((it) => [name(it.name), bytes(it.size), h('div', { class: 'bar' }, button('Show', () => show(page, it.name)), h('a', { class: 'button', href: `${root}/api${sent(path`/trace-files/${it.name}`)}`, download: it.name }, 'Save'),
+    traces && section('Running', table(['Name', 'Virtual host', 'Pattern', 'Format', 'Maximum body bytes', ''], traces.map((it) => [name(it.name), name(it.vhost), h('code', null, plain(it.pattern)), it.format, value(it.max_payload_bytes),
+      button('Stop', () => dialog({ title: ['Stop ', name(it.name), '?'], says: h('p', null, 'The file stays.'), act: 'Stop the trace', requests: () => [{ method: 'DELETE', address: path`/traces/${it.vhost}/${it.name}` }], told: 'Trace stopped' }))]), 'No running traces')),
+    files && section('Files', table(['File', '#Bytes', ''], files.map((it) => [name(it.name), bytes(it.size), h('div', { class: 'bar' }, button('Show', () => show(page, it.name)), h('a', { class: 'button', href: `${root}/api${sent(path`/trace-files/${it.name}`)}`, download: it.name }, 'Download'),
       button('Delete', () => dialog({ title: ['Delete ', name(it.name), '?'], act: 'Delete the file', danger: true, confirm: it.name, requests: () => [{ method: 'DELETE', address: path`/trace-files/${it.name}` }], told: 'Deleted' }), { kind: 'danger' }))]))),
     page.file && section(['The end of ', name(page.file)], h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Text of the file' }, page.text.split('\n').map(plain).join('\n') || '(empty)')),
   ];

@@ -23,20 +23,20 @@ const COLUMNS = [
 
 function edit(row) {
   dialog({
-    title: row ? ['Edit ', name(row.name)] : 'Make a virtual host', act: row ? 'Save' : 'Make it',
+    title: row ? ['Edit ', name(row.name)] : 'Add virtual host', act: row ? 'Save' : 'Add',
     fields: [
       { name: 'name', label: 'Name', required: true, value: row?.name, only: () => !row },
       { name: 'description', label: 'Description', value: row?.description }, { name: 'type', label: 'Default queue type', type: 'select', options: ['classic', 'quorum', 'stream'], value: row?.default_queue_type ?? 'classic' },
-      { name: 'tracing', label: 'Trace its messages to amq.rabbitmq.trace', type: 'checkbox', value: row?.tracing },
+      { name: 'tracing', label: 'Trace messages to amq.rabbitmq.trace', type: 'checkbox', value: row?.tracing },
     ],
     requests: (values) => [{ method: 'PUT', address: path`/vhosts/${values.name}`, body: { description: values.description, default_queue_type: values.type, tracing: values.tracing }, ctl: row ? null : ['add_vhost', values.name, '--description', values.description] }],
-    told: (values) => `${row ? 'Saved' : 'Made'} ${plain(values.name)}`,
+    told: (values) => `${row ? 'Saved' : 'Added'} ${plain(values.name)}`,
   });
 }
 
 function remove(row) {
   dialog({
-    title: ['Delete ', name(row.name), '?'], says: h('p', null, `With it go all its queues with ${count(row.messages ?? 0, 'message')}, exchanges, bindings, policies and permissions, and its connections are closed.`),
+    title: ['Delete ', name(row.name), '?'], says: h('p', null, `Deletes its queues with ${count(row.messages ?? 0, 'message')}, exchanges, bindings, policies and permissions, and closes its connections.`),
     act: 'Delete the virtual host', danger: true, confirm: row.name, requests: () => [{ method: 'DELETE', address: path`/vhosts/${row.name}`, ctl: ['delete_vhost', row.name] }], told: `Deleted ${plain(row.name)}`,
   });
 }
@@ -44,6 +44,6 @@ function remove(row) {
 export function open() {
   return listPage({
     title: 'Virtual hosts', list: 'vhosts', noun: 'virtual host', columns: COLUMNS, key: (row) => row.name, needs: ['name', 'messages', 'description', 'default_queue_type', 'tracing'], byVhost: false,
-    buttons: () => isAdministrator() && button('Virtual host', () => edit(null), { kind: 'primary', icon: ICONS.plus }),
+    buttons: () => isAdministrator() && button('Add virtual host', () => edit(null), { kind: 'primary', icon: ICONS.plus }),
   });
 }

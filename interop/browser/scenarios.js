@@ -803,7 +803,7 @@ export const SCENARIOS = [
     const { page, node } = it;
     await logIn(it, '#/queues/%2F/paid');
     await page.waitForSelector('.why');
-    await page.waitForSelector('.top .live >> text=/^Updated (now|\\d+ s ago)$/');
+    await page.waitForSelector('.top .live >> text=/^Updated (just now|\\d+ s ago)$/');
     node.child.kill('SIGSTOP');
     try {
       await page.waitForSelector('.alarm >> text=/sends no figures\\. What you see is of 20/');

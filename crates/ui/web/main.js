@@ -172,7 +172,7 @@ function top() {
     h('label', { class: 'vhosts' }, h('span', { class: 'hidden' }, 'Virtual host'), h('select', { onchange: (event) => chooseVhost(event.target.value) },
       h('option', { value: '', selected: vhost === '' }, 'All virtual hosts'),
       app.vhosts.map((it) => h('option', { value: it.name, selected: it.name === vhost }, plain(it.name))))),
-    h('span', { class: `live ${app.paused ? 'paused' : isOld() ? 'lost' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.paused ? 'Paused' : app.loadedAt ? `Updated ${ago() < 2000 ? 'now' : `${duration(ago())} ago`}` : 'Loading\u2026'),
+    h('span', { class: `live ${app.paused ? 'paused' : isOld() ? 'lost' : ''}`, title: app.loadedAt ? `Figures of ${time(app.loadedAt)}` : '' }, app.paused ? 'Paused' : app.loadedAt ? `Updated ${ago() < 2000 ? 'just now' : `${duration(ago())} ago`}` : 'Loading\u2026'),
     button('', () => setPaused(!app.paused), { kind: 'quiet', icon: app.paused ? ICONS.play : ICONS.pause, label: app.paused ? 'Resume' : 'Pause', title: app.paused ? 'Resume (p)' : 'Pause (p)' }),
     jobs(),
     h('details', { class: 'menu-of', key: 'user' }, h('summary', { 'aria-label': `User ${plain(app.who?.name)}` }, icon(ICONS.user), h('span', { class: 'who' }, plain(app.who?.name))),

@@ -8,9 +8,6 @@ const GLOSSARY: &str = "docs/glossary.md";
 /// The web UI's sources.
 const UI: &str = "crates/ui/web/";
 
-/// Lines of the web UI that are older than the glossary. Lower it as they are mended.
-const UI_LINES_MAX: usize = 39;
-
 /// The words of the glossary's last column.
 #[derive(Debug, Default)]
 struct Banned {
@@ -23,7 +20,7 @@ struct Banned {
 /// Lines with banned words.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let banned = Banned::read(&read(GLOSSARY)?);
-    let (mut problems, mut of_ui) = (Vec::new(), Vec::new());
+    let mut problems = Vec::new();
     for file in files()?.iter().filter(|file| *file != GLOSSARY) {
         let Some(is_shown) = shown_lines(file) else { continue };
         let mut is_program = false;
@@ -33,12 +30,8 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
                 continue;
             }
             let found = banned.in_line(line).into_iter();
-            let list = if file.starts_with(UI) { &mut of_ui } else { &mut problems };
-            list.extend(found.map(|word| format!("{file}:{}: '{word}' ({GLOSSARY})", at + 1)));
+            problems.extend(found.map(|word| format!("{file}:{}: '{word}' ({GLOSSARY})", at + 1)));
         }
-    }
-    if of_ui.len() > UI_LINES_MAX {
-        problems.append(&mut of_ui);
     }
     Ok(problems)
 }

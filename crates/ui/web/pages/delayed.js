@@ -62,7 +62,7 @@ function held(page) {
   return [
     h('div', { class: 'head' }, h('p', { class: 'crumb' }, to(link(['delayed']), 'Delayed messages')), h('h1', null, 'Delayed by ', toExchange(page.vhost, page.exchange)), h('span', { class: 'grow' }), button('Reschedule', () => move(page, null))),
     errors.held && nothing(errors.held),
-    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [[time(it.due_ms), ' ', h('span', { class: 'faint' }, it.due_ms > Date.now() ? `in ${duration(it.due_ms - Date.now())}` : 'now')], it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', h('div', { class: 'bar' }, button('Publish now', () => move(page, it, true)), button('Reschedule', () => move(page, it)), button('Delete', () => cancel(page, it), { kind: 'danger' }))]), 'No delayed messages'),
+    all ? section('', table(['Due', 'Routing key', '#Body', 'Kept', ''], all.map((it) => [[time(it.due_ms), ' ', h('span', { class: 'faint' }, it.due_ms > Date.now() ? `in ${duration(it.due_ms - Date.now())}` : 'due')], it.routing_key === null ? h('span', { class: 'faint' }, 'on disk') : name(it.routing_key, '(empty)'), bytes(it.body_bytes), it.persistent ? tag('calm', 'persistent') : 'transient', h('div', { class: 'bar' }, button('Publish now', () => move(page, it, true)), button('Reschedule', () => move(page, it)), button('Delete', () => cancel(page, it), { kind: 'danger' }))]), 'No delayed messages'),
       all.length >= SHOWN_MAX && h('p', { class: 'faint' }, `The first ${number(SHOWN_MAX)}`)) : !errors.held && h('span', { class: 'ghost' }),
   ];
 }

@@ -421,7 +421,7 @@ fn status_shows_sections() {
     ] {
         assert!(output.contains(part), "{part:?} is not in {output}");
     }
-    assert!(!output.contains("Losses"), "{output}");
+    assert!(!output.contains("Data loss"), "{output}");
     let mut lossy = answer.clone();
     lossy["ok"]["losses"] = json!({
         "messages": 2, "unreadable_places": 1, "unreadable_bytes": 72, "log_bytes_cut_off": 0,
@@ -429,7 +429,7 @@ fn status_shows_sections() {
     assert!(told(&["status"], &lossy).output.contains(
         "\n\nData loss since the start\n\nLost messages: 2\nUnreadable blocks of version 1 queues: 1 of 72 bytes\n\nTotals"
     ));
-    assert!(!output.contains("Read and written"), "{output}");
+    assert!(!output.contains("Disk I/O"), "{output}");
     let mut busy = answer.clone();
     let io = |read: u64, write: u64| json!({"read_bytes": read, "write_bytes": write});
     busy["ok"]["file_io"] = json!({"log": io(0, 67_000_000), "total": io(1_000_000, 70_000_000)});

@@ -11,11 +11,6 @@ use anyhow::Context as _;
 use crate::dist::{self, Targets};
 use crate::{clients, deny, instructions, quotes, repository, tidy};
 
-/// The variable with the number of tests of a program that run at a time.
-const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// Tests of nodes wait more than they compute: for a start, a disk, a time that passes.
-const THREADS_PER_PROCESSOR: usize = 2;
-
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
     let mut sum = Sum::default();
@@ -91,12 +86,7 @@ fn cargo_steps(sum: &mut Sum) {
     sum.step("tidiness", || tidy::all().map(|problems| print_problems(&problems)));
     sum.step("dependencies", || deny::problems().map(|problems| print_problems(&problems)));
     let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
-    let mut tests = cargo(&tests);
-    if std::env::var_os(TEST_THREADS).is_none() {
-        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-        tests.env(TEST_THREADS, (n_processors * THREADS_PER_PROCESSOR).to_string());
-    }
-    sum.tests("tests", tests, cargo_counts);
+    sum.tests("tests", cargo(&tests), cargo_counts);
 }
 
 /// Every link in doc comments leads somewhere.

@@ -87,7 +87,7 @@ fn patterns_in_perls_syntax_are_taken_everywhere() {
     api.expect(204, "PUT /permissions/%2F/u", &permissions.to_string());
     let long = "a".repeat(200);
     assert_eq!((put("aab"), put(&long), put(&long)), (201, 401, 401));
-    api.0.expect_logged(1, "takes too many steps for a name");
+    api.0.expect_logged(1, "exceeds the step limit for a name");
 }
 
 /// Names that stand in topic permissions are no expressions.

@@ -329,7 +329,7 @@ fn many_upstreams_of_long_lists_keep_nobody_waiting() {
     }
     client.wait_for_confirms();
     bystander.expect_no_wait("lists of hops for 2,000 upstreams");
-    node.expect_logged(1, "take too many steps for a message");
+    node.expect_logged(1, "exceed the step limit for a message");
 }
 
 /// The name by which brokers tell each other apart is the one that operators see and give.

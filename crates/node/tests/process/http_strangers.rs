@@ -88,7 +88,7 @@ fn small(address: SocketAddr) -> TcpStream {
 
 #[test]
 fn answers_that_are_not_read_are_not_made_and_disturb_nobody() {
-    const N_SOCKETS: usize = 800;
+    const N_SOCKETS: usize = 500;
     const N_REQUESTS: usize = 300;
     let node = Node::start(&LISTENERS);
     let (bystander, of_http) = (Bystander::watch(node.address()), HttpBystander::watch(&node));

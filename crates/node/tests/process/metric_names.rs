@@ -28,7 +28,7 @@ fn stands_for(pattern: &str, name: &str) -> bool {
 
 /// The names in the first column of the table of what is left out.
 fn left_out() -> Vec<&'static str> {
-    let rows = PAGE.lines().skip_while(|line| *line != "| left out | because |").skip(2);
+    let rows = PAGE.lines().skip_while(|line| *line != "| left out | reason |").skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
     let first = rows.map(|row| row.split('|').nth(1).unwrap());
     first.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()

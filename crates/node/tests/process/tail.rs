@@ -270,7 +270,7 @@ fn an_operator_of_the_machine_sees_removes_and_sends_messages_on() {
     let remove = ["remove_messages", "a", "--filter", "priority < 2", "--expected", &expected];
     assert_eq!(api.0.ctl(&remove).trim(), format!("Removed {expected} of {expected} messages"));
     let redrive = ["redrive_messages", "a", "--all", "--to-queue", "b", "--user", "guest"];
-    assert_eq!(api.0.ctl(&redrive).trim(), format!("Job 1 sends {expected} messages on"));
+    assert_eq!(api.0.ctl(&redrive).trim(), format!("Job 1 moves {expected} messages"));
     wait_until("all are there", || api.expect(200, "GET /jobs/1", "")["state"] != "running");
     let jobs = api.0.ctl(&["-s", "list_jobs"]);
     let done = format!("1\t\tdone\t{expected}\t{expected}\t");

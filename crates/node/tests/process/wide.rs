@@ -241,7 +241,7 @@ fn selectors_take_no_more_than_their_steps() {
     let each = started.elapsed() / u32::try_from(N_PUBLISHERS * N_PUBLISHES).unwrap();
     eprintln!("{each:?} for each publish");
     bystander.expect_no_wait("publishes past selectors of LIKE");
-    node.expect_logged(N_PUBLISHERS, "the selectors of bindings, and the lists of hops");
+    node.expect_logged(N_PUBLISHERS, "binding selectors and federation hop lists");
     // What is little work is done as ever.
     let few =
         Properties { headers: Some(headers(vec![("n", Value::I32(1))])), ..Properties::default() };

@@ -36,7 +36,7 @@ fn messages_are_traced_to_files() {
     let file = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
     wait_until("a copy of the delivery", || file("j.log").lines().count() >= 2);
     wait_until("a copy for people", || file("t.log").contains("ping"));
-    api.0.expect_logged(1, "the trace 'full' has ended");
+    api.0.expect_logged(1, "trace 'full' stopped");
     let told: Vec<Value> =
         file("j.log").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [published, received] = told.as_slice() else { panic!("{told:?}") };

@@ -179,7 +179,7 @@ fn parameter(text: &str) -> String {
 
 /// The address of a node that runs elsewhere, if none has the default data directory: the only node of this
 /// user, or else of all users whose nodes are trusted. Where there are several the address stays, and
-/// [`unreachable`] lists them.
+/// [`unreachable()`] lists them.
 pub(crate) fn found(address: NodeAddress) -> NodeAddress {
     if !address.is_guessed || connect(&address.data_dir).is_ok() {
         return address;

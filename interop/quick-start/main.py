@@ -35,8 +35,12 @@ def unpacked(packages, into):
     """Debian's packages, unpacked into a directory."""
     if shutil.which("apt-get") is None:
         raise LeftOut("apt-get is not installed")
-    if subprocess.run(["apt-get", "download", *packages], cwd=into, capture_output=True).returncode:
-        raise LeftOut(f"{', '.join(packages)} cannot be downloaded")
+    download = ["apt-get", "download", *packages]
+    if subprocess.run(download, cwd=into, capture_output=True).returncode:
+        # There is no list of packages yet, or an old one.
+        subprocess.run(["apt-get", "update"], capture_output=True, check=False)
+        if subprocess.run(download, cwd=into, capture_output=True).returncode:
+            raise LeftOut(f"{', '.join(packages)} cannot be downloaded")
     for package in glob.glob(f"{into}/*.deb"):
         subprocess.run(["dpkg-deb", "-x", package, into], check=True)
     return into

@@ -186,7 +186,7 @@ fn publishers(call: &Call, queue: QueueId) -> Value {
                 }));
             }
         }
-        if all.len() >= PUBLISHERS_MAX {
+        if all.len() >= PUBLISHERS_MAX || call.course.end().is_some() {
             break;
         }
     }

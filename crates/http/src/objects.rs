@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod bindings;
 pub(crate) mod bulk;
 pub(crate) mod clients;
+mod consumer_states;
 pub(crate) mod definitions;
 pub(crate) mod exchanges;
 pub(crate) mod explain;

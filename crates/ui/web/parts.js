@@ -66,6 +66,21 @@ export function state(text) {
   return kind === 'good' || kind === 'calm' ? h('span', { class: 'faint' }, text ?? '\u2013') : tag(kind, text);
 }
 
+/** The state of a consumer: a hung one is another thing than a slow one. @param {any} one with `state`, and where that is known `activity_status` */
+export function consumerState(one) {
+  if (!one.state) return state(one.activity_status);
+  const [shown] = plain(one.state).split(': ');
+  const single = one.activity_status === 'single_active' && [' ', h('span', { class: 'faint' }, 'single active')];
+  const kind = /^hung/.test(shown) ? 'bad' : /^(ready|standby)/.test(shown) ? '' : 'warn';
+  return [kind ? tag(kind, shown, plain(one.state)) : h('span', { class: 'faint' }, shown), single];
+}
+
+/** Consumers with their states, those first that have held a message for longest. @param {string} field @param {string} name */
+export const consumersOf = (field, name) => `/consumers?${new URLSearchParams({ page: '1', page_size: '500', columns: 'consumer_tag,queue,channel_details,prefetch_count,ack_required,activity_status,state,messages_held_by_channel,oldest_held_seconds', where: `${field}=${name}`, sort: 'oldest_held_seconds', sort_reverse: 'true' })}`;
+
+/** How many messages a consumer's channel holds, and for how long. @param {any} one */
+export const heldBy = (one) => (one.messages_held_by_channel > 0 ? [to(queueLink(one.queue.vhost, one.queue.name, { tab: 'messages', which: 'unacked' }), number(one.messages_held_by_channel)), one.oldest_held_seconds > 0 && ` for ${duration(one.oldest_held_seconds * 1000)}`] : h('span', { class: 'faint' }, '0'));
+
 /** A heading over what belongs together, with its tables as files. */
 export function section(title, ...content) {
   const hasTable = content.flat(2).some((it) => it?.props?.class === 'scroll');

@@ -133,15 +133,19 @@ class Graph {
   async queues() {
     const queues = [...this.stops.values()].filter((stop) => stop.kind === 'queue');
     if (queues.length === 0) return;
+    const hung = await this.ask(`${path`/consumers/${this.vhost}`}?page=1&page_size=500&columns=queue.name&where=state:hung`);
     const expression = `^(${queues.map((stop) => escaped(stop.label)).join('|')})$`;
-    const columns = 'name,type,consumers,messages,consumer_details,arguments,effective_policy_definition';
+    const columns = 'name,type,consumers,messages';
     const found = await this.ask(`${path`/queues/${this.vhost}`}?page=1&page_size=500&use_regex=true&columns=${columns}&name=${encodeURIComponent(expression)}`);
     for (const it of found?.items ?? []) {
       const stop = this.stops.get(`queue ${it.name}`);
       if (!stop) continue;
       stop.note = `${it.type}, ${count(it.messages ?? 0, 'message')}`;
       if (it.consumers === 0) stop.bad ??= 'no consumers';
-      else this.way(stop.id, this.add('consumer', count(it.consumers, 'consumer'), queueLink(this.vhost, it.name, { tab: 'consumers' }), { id: `consumer ${it.name}` }));
+      else {
+        const n = (hung?.items ?? []).filter((one) => one.queue?.name === it.name).length;
+        this.way(stop.id, this.add('consumer', count(it.consumers, 'consumer'), queueLink(this.vhost, it.name, { tab: 'consumers' }), { id: `consumer ${it.name}`, bad: n > 0 ? `${number(n)} hung` : undefined }));
+      }
     }
   }
 

@@ -1,5 +1,6 @@
 //! Connections, channels and consumers. Who does not monitor sees its own.
 
+use super::consumer_states::ConsumerStates;
 use super::flows::Flows;
 use super::{put_field, vhosts};
 use crate::Api;
@@ -242,6 +243,7 @@ struct ChannelRow {
     /// Shown by itself, with more.
     is_alone: bool,
     ranges: Ranges,
+    states: Arc<ConsumerStates>,
 }
 
 const CHANNEL: &str = "\
@@ -282,6 +284,10 @@ impl Row for ChannelRow {
                 });
                 put_given_name(&mut details, identity);
                 details
+            }
+            "consumer_state" => {
+                let worst = self.states.of_channel((self.connection.id, self.channel));
+                json!(worst.map(|state| state.as_str()))
             }
             "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
             "consumer_details" if self.is_alone => {
@@ -348,7 +354,7 @@ fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Result<Vec<Cha
     let wants_unacked = call.query.get("columns").is_none_or(is_asked);
     let unacked: BTreeMap<_, u64> =
         if wants_unacked { broker.figures().unacked_by_channel() } else { BTreeMap::new() };
-    let mut rows = Vec::new();
+    let (mut rows, states) = (Vec::new(), ConsumerStates::new(&call.api));
     for connection in broker.connections.list() {
         if !sees(call, &connection) || !wanted(&connection) {
             continue;
@@ -362,6 +368,7 @@ fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Result<Vec<Cha
                 n_unacked: unacked.get(&(connection.id, *channel)).copied().unwrap_or(0),
                 is_alone: false,
                 ranges,
+                states: Arc::clone(&states),
             });
         }
     }
@@ -396,20 +403,59 @@ pub(crate) fn sessions(call: &Call) -> Outcome {
     Err(Refusal::bad_request("connection does not use AMQP 1.0"))
 }
 
+/// A consumer in a list.
+struct ConsumerRow {
+    queue: QueueRef,
+    one: ConsumerView,
+    /// Shown as the command line tool does.
+    is_typed: bool,
+    states: Arc<ConsumerStates>,
+}
+
+const CONSUMER: &str = "\
+    ack_required, active, activity_status, arguments, channel_details, consumer_tag, \
+    consumer_timeout, exclusive, prefetch_count, queue";
+
+impl Row for ConsumerRow {
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        words(CONSUMER)
+    }
+
+    fn value(&self, column: &str) -> Option<Value> {
+        let Self { queue, one, states, .. } = self;
+        let (api, channel) = (&states.api, (one.connection, one.channel));
+        Some(match column {
+            "arguments" if self.is_typed => mgmt::typed_table(&one.arguments),
+            "channel_pid" => {
+                json!(mgmt::channel_pid(&api.management.node_info.name, channel.0, channel.1))
+            }
+            "messages_held_by_channel" => json!(states.holdings(queue).held(channel)),
+            "oldest_held_seconds" => json!(states.holdings(queue).held_seconds(channel)),
+            "state" => json!(states.holdings(queue).state(api, one).as_str()),
+            _ => return consumer_value(api, queue, one, column),
+        })
+    }
+}
+
 /// A consumer as an object.
-pub(super) fn consumer(api: &Api, queue: &QueueRef, consumer: &ConsumerView) -> Value {
-    let def = queue.def();
-    json!({
-        "arguments": table_to_json(&consumer.arguments),
-        "ack_required": consumer.ack_required,
-        "active": consumer.activity != Activity::Waiting,
-        "activity_status": consumer.activity.as_str(),
-        "channel_details": channel_details(api, consumer.connection, consumer.channel),
-        "consumer_tag": consumer.consumer_tag.to_text(),
-        "consumer_timeout": CONSUMER_TIMEOUT_MS,
-        "exclusive": consumer.exclusive,
-        "prefetch_count": consumer.prefetch_count,
-        "queue": {"name": def.name.as_str(), "vhost": def.vhost.as_str()},
+pub(super) fn consumer(api: &Api, queue: &QueueRef, one: &ConsumerView) -> Value {
+    let value = |column: &str| Some((column.to_owned(), consumer_value(api, queue, one, column)?));
+    Value::Object(words(CONSUMER).filter_map(value).collect())
+}
+
+fn consumer_value(api: &Api, queue: &QueueRef, one: &ConsumerView, column: &str) -> Option<Value> {
+    Some(match column {
+        "arguments" => table_to_json(&one.arguments),
+        "ack_required" => json!(one.ack_required),
+        "active" => json!(one.activity != Activity::Waiting),
+        "activity_status" => json!(one.activity.as_str()),
+        "channel_details" => channel_details(api, one.connection, one.channel),
+        "consumer_tag" => json!(one.consumer_tag.to_text()),
+        "consumer_timeout" => json!(CONSUMER_TIMEOUT_MS),
+        "exclusive" => json!(one.exclusive),
+        "prefetch_count" => json!(one.prefetch_count),
+        "queue" => json!({"name": queue.def().name.as_str(), "vhost": queue.def().vhost.as_str()}),
+        _ => return None,
     })
 }
 
@@ -490,17 +536,13 @@ pub(crate) fn consumers(call: &Call) -> Outcome {
     let view = call.view();
     let seen = vhosts(&view.meta, call)?;
     let is_seen = |queue: &QueueRef| seen.iter().any(|vhost| vhost.name == queue.def().vhost);
-    let consumers = call.api.management.broker.figures().consumers();
-    let rows = consumers.iter().filter(|(queue, _)| is_seen(queue));
-    let row = |(queue, one): &(QueueRef, ConsumerView)| {
-        let mut row = consumer(&call.api, queue, one);
-        if call.is_typed() {
-            let node = &call.api.management.node_info.name;
-            put_field(&mut row, "arguments", mgmt::typed_table(&one.arguments));
-            let pid = mgmt::channel_pid(node, one.connection, one.channel);
-            put_field(&mut row, "channel_pid", json!(pid));
-        }
-        row
-    };
-    call.list(rows.map(row).collect::<Vec<_>>())
+    let (states, is_typed) = (ConsumerStates::new(&call.api), call.is_typed());
+    let consumers = call.api.management.broker.figures().consumers().into_iter();
+    let rows = consumers.filter(|(queue, _)| is_seen(queue)).map(|(queue, one)| ConsumerRow {
+        queue,
+        one,
+        is_typed,
+        states: Arc::clone(&states),
+    });
+    call.list(rows.collect::<Vec<_>>())
 }

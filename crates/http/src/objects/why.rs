@@ -1,13 +1,14 @@
 //! Why a queue does not drain: its consumers and what each holds and waits for, and what else is waited for.
 
 use super::clients::{channel_details, connection_details};
+use super::consumer_states::{Channel, Holdings, State};
+use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use broker::{Activity, Connection, ConsumerView, Diagnosis, QueueRef, QueueStat, WaitsFor};
-use meta::{ConnectionId, QueueId};
+use broker::{Connection, ConsumerView, Diagnosis, QueueRef, QueueStat};
+use meta::QueueId;
 use serde_json::{Value, json};
-use session::ChannelId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,25 +17,6 @@ const PUBLISHERS_MAX: usize = 1_000;
 /// A connection that was not listened to in the last so many milliseconds is in flow. COMPAT: RabbitMQ's
 /// word.
 const FLOW_MS: u64 = 5_000;
-/// A consumer at its limit hangs once it has settled nothing for so long.
-const HUNG_MS: u64 = 60_000;
-
-type Channel = (ConnectionId, ChannelId);
-
-stdx::named! {
-    /// The state of a consumer.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    enum State {
-        InLine = "standby of the single active consumer",
-        Blocked = "blocked by an alarm: acknowledgements on its connection are not read",
-        Full = "at its prefetch limit",
-        Hung = "hung: at its prefetch limit, and nothing settled for a minute and more",
-        Unread = "client does not read its deliveries",
-        SharedLimit = "at the prefetch limit shared by its channel",
-        HasRoom = "ready for deliveries",
-    }
-}
-
 impl State {
     /// The reason that all active consumers in this state are.
     const fn reason(self) -> Option<&'static str> {
@@ -55,43 +37,19 @@ impl State {
 struct Consumers {
     all: Vec<(ConsumerView, State)>,
     channels: BTreeSet<Channel>,
-    held: BTreeMap<Channel, u64>,
-    held_ms: BTreeMap<Channel, u64>,
+    holdings: Holdings,
 }
 
 impl Consumers {
-    fn of(call: &Call, queue: &QueueRef) -> Self {
-        let (mut held, mut held_ms) = (BTreeMap::new(), BTreeMap::new());
-        queue.count_held(&mut held);
-        Diagnosis(queue).note_held_ms(call.api.now(), &mut held_ms);
+    fn of(api: &Api, queue: &QueueRef) -> Self {
         let consumers = queue.consumers();
-        let rooms = rooms(&consumers);
-        let is_full = |channel: &Channel| {
-            let held = held.get(channel).copied().unwrap_or_default();
-            rooms.get(channel).copied().flatten().is_some_and(|room| room > 0 && held >= room)
-        };
-        let connections = &call.api.management.broker.connections;
-        let state = |one: &ConsumerView| {
-            let is_blocked = || {
-                let connection = connections.get(one.connection);
-                connection.is_some_and(|it| it.blocked.load(Ordering::Relaxed))
-            };
-            match one.waits_for {
-                _ if one.activity == Activity::Waiting => State::InLine,
-                _ if is_blocked() => State::Blocked,
-                Some(WaitsFor::SharedLimit) => State::SharedLimit,
-                _ if is_full(&(one.connection, one.channel)) => {
-                    let channel = (one.connection, one.channel);
-                    let unchanged_ms = call.api.stats.unchanged_ms(&(channel, queue.id()));
-                    full(held_ms.get(&channel).copied(), unchanged_ms)
-                }
-                Some(WaitsFor::Client) => State::Unread,
-                None => State::HasRoom,
-            }
-        };
-        let states: Vec<State> = consumers.iter().map(state).collect();
+        let holdings = Holdings::of(api, queue, consumers.iter());
         let channels = consumers.iter().map(|one| (one.connection, one.channel)).collect();
-        Self { all: consumers.into_iter().zip(states).collect(), channels, held, held_ms }
+        let state = |one: ConsumerView| {
+            let state = holdings.state(api, &one);
+            (one, state)
+        };
+        Self { all: consumers.into_iter().map(state).collect(), channels, holdings }
     }
 
     fn states(&self) -> BTreeSet<State> {
@@ -100,32 +58,8 @@ impl Consumers {
 
     /// The channels that hold messages and have no consumer: by `basic.get`, or since one was cancelled.
     fn other_holders(&self) -> impl Iterator<Item = (Channel, u64)> {
-        let others = self.held.iter().filter(|(channel, _)| !self.channels.contains(channel));
-        others.map(|(channel, n)| (*channel, *n))
+        self.holdings.all().filter(|(channel, _)| !self.channels.contains(channel))
     }
-
-    /// For how long a channel has held its oldest message, at least.
-    fn held_seconds(&self, channel: Channel) -> Option<f64> {
-        self.held_ms.get(&channel).map(|ms| *ms as f64 / 1e3)
-    }
-}
-
-/// The state of a consumer that holds all it may, by the age of the oldest of that, and how long it has been
-/// given and has settled nothing.
-fn full(held_ms: Option<u64>, unchanged_ms: Option<u64>) -> State {
-    let is_long = |ms: Option<u64>| ms.is_some_and(|ms| ms >= HUNG_MS);
-    if is_long(held_ms) && is_long(unchanged_ms) { State::Hung } else { State::Full }
-}
-
-/// The messages that each channel's consumers at the queue may hold; none of one without a limit.
-fn rooms(all: &[ConsumerView]) -> BTreeMap<Channel, Option<u64>> {
-    let mut rooms = BTreeMap::new();
-    for one in all.iter().filter(|one| one.ack_required) {
-        let room = rooms.entry((one.connection, one.channel)).or_insert(Some(0));
-        let prefetch = u64::from(one.prefetch_count);
-        *room = room.filter(|_| prefetch > 0).map(|room| room + prefetch);
-    }
-    rooms
 }
 
 /// Why messages stay in a queue.
@@ -134,7 +68,7 @@ pub(crate) fn queue(call: &Call) -> Outcome {
     let vhost = vhost(&view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
-    let (stat, consumers) = (queue.stat(), Consumers::of(call, &queue));
+    let (stat, consumers) = (queue.stat(), Consumers::of(&call.api, &queue));
     let others = consumers.other_holders();
     Ok(Answer::Json(json!({
         "name": queue.def().name.as_str(),
@@ -157,8 +91,8 @@ fn consumer(call: &Call, all: &Consumers, (one, state): &(ConsumerView, State)) 
         "channel_details": channel_details(&call.api, one.connection, one.channel),
         "prefetch_count": one.prefetch_count,
         "ack_required": one.ack_required,
-        "messages_held_by_channel": all.held.get(&channel).copied().unwrap_or_default(),
-        "oldest_held_seconds": all.held_seconds(channel),
+        "messages_held_by_channel": all.holdings.held(channel),
+        "oldest_held_seconds": all.holdings.held_seconds(channel),
         "state": state.as_str(),
     })
 }
@@ -167,7 +101,7 @@ fn other_holder(call: &Call, all: &Consumers, (channel, n_held): (Channel, u64))
     json!({
         "channel_details": channel_details(&call.api, channel.0, channel.1),
         "messages_held_by_channel": n_held,
-        "oldest_held_seconds": all.held_seconds(channel),
+        "oldest_held_seconds": all.holdings.held_seconds(channel),
     })
 }
 
@@ -227,7 +161,8 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
     put(has_ready && Diagnosis(queue).waits_for_page(), "the next message is being read from disk");
     let are_stuck = !states.contains(&State::HasRoom);
     let is_in_line = states.contains(&State::InLine);
-    for state in states {
+    // The worst first.
+    for state in states.into_iter().rev() {
         let counts = match state {
             State::InLine | State::HasRoom | State::Blocked => true,
             State::Unread => are_stuck,
@@ -245,18 +180,4 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
         reasons.push("consumers are ready: messages are delivered as fast as clients read them");
     }
     reasons
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn consumer_at_its_limit_hangs_when_nothing_is_settled() {
-        assert_eq!(full(Some(HUNG_MS), Some(HUNG_MS)), State::Hung);
-        // Slow ones hold messages for as long, and settle one now and then.
-        assert_eq!(full(Some(10 * HUNG_MS), Some(HUNG_MS / 2)), State::Full);
-        assert_eq!(full(Some(HUNG_MS / 2), Some(HUNG_MS)), State::Full);
-        assert_eq!(full(Some(HUNG_MS), None), State::Full);
-    }
 }

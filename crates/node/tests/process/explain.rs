@@ -198,6 +198,19 @@ fn a_queue_that_does_not_drain_says_why() {
     let consumer = &told["consumers"][0];
     assert_eq!(consumer["messages_held_by_channel"], 1);
     assert_eq!(consumer["state"], "at its prefetch limit");
+    // Lists tell the same, by the same rule.
+    let columns = "columns=state,messages_held_by_channel,oldest_held_seconds";
+    let listed = api.expect(200, &format!("GET /consumers?{columns}"), "");
+    assert_eq!(listed[0]["state"], consumer["state"]);
+    assert_eq!(listed[0]["messages_held_by_channel"], 1);
+    assert!(listed[0]["oldest_held_seconds"].is_f64(), "{listed}");
+    let channels = api.expect(200, "GET /channels?columns=consumer_state", "");
+    assert_eq!(channels, json!([{"consumer_state": consumer["state"]}]));
+    for (state, n) in [("limit", 1), ("hung", 0)] {
+        let found = api.expect(200, &format!("GET /consumers?page=1&where=state:{state}"), "");
+        assert_eq!(found["filtered_count"], n, "{state}");
+        assert_eq!(found["items"][0]["state"], Value::Null, "not among the columns by itself");
+    }
     // It has held it for longer than it takes to look, and the queue has had one for longer still.
     let seconds = |of: &Value| of["oldest_held_seconds"].as_f64().unwrap();
     wait_until("its age is known", || seconds(&why()["consumers"][0]) > 1.0);

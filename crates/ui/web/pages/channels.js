@@ -4,17 +4,20 @@ import { isOneVhost } from '../app.js';
 import { h } from '../dom.js';
 import { number, rate } from '../format.js';
 import { listPage } from '../list.js';
-import { name, state, tag, toChannel } from '../parts.js';
+import { consumerState, name, state, tag, toChannel } from '../parts.js';
 
 const perSecond = (details) => (details?.rate ? rate(details.rate) : h('span', { class: 'faint' }, '0/s'));
 const n = (value) => (value ? number(value) : h('span', { class: 'faint' }, '0'));
+
+/** The state of the channel, or of its worst consumer where that is none to be content with. */
+const channelState = (row) => (/^(hung|at|client|blocked)/.test(row.consumer_state ?? '') ? consumerState({ state: row.consumer_state }) : state(row.state));
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
   { id: 'name', label: 'Channel', path: 'name', wide: true, also: ['number', 'connection_details'], cell: (row) => toChannel(row.name, { ...row.connection_details, number: row.number }) },
   { id: 'vhost', label: 'Virtual host', path: 'vhost', hidden: isOneVhost, cell: (row) => name(row.vhost) },
   { id: 'user', label: 'User', path: 'user', cell: (row) => name(row.user), filter: { key: 'user', path: 'user', kind: 'text', help: 'guest' } },
-  { id: 'state', label: 'State', path: 'state', cell: (row) => state(row.state), filter: { key: 'state', path: 'state', kind: 'text', help: 'flow' } },
+  { id: 'state', label: 'State', path: 'state', also: ['consumer_state'], cell: (row) => channelState(row), filter: { key: 'state', path: 'consumer_state', kind: 'text', help: 'hung' } },
   { id: 'mode', label: 'Mode', path: 'confirm', also: ['transactional'], cell: (row) => (row.confirm ? tag('calm', 'confirms') : row.transactional ? tag('calm', 'transactions') : h('span', { class: 'faint' }, '\u2013')), filter: { key: 'confirms', path: 'confirm', kind: 'flag' } },
   { id: 'consumers', label: 'Consumers', path: 'consumer_count', num: true, cell: (row) => n(row.consumer_count), filter: { key: 'consumers', path: 'consumer_count', kind: 'number' } },
   { id: 'prefetch', label: 'Prefetch', path: 'prefetch_count', num: true, cell: (row) => n(row.prefetch_count) },

@@ -77,9 +77,13 @@ export function open() {
   return page;
 }
 
-/** The policy that goes before one wherever that matches, if there is one. */
+/** Patterns that match every name. */
+const OF_ALL = /^(\^|\$|\.|\^\.|\.\$|\^?\.[*+]\$?)?$/;
+const isFor = (one, it) => one === 'all' || one === it || (one === 'queues' && /queues|streams/.test(it));
+
+/** The policy that goes before one wherever that matches, if there is one: of the same pattern, or one for every name. */
 function outranks(all, it) {
-  const first = all.find((one) => one.vhost === it.vhost && one.pattern === it.pattern && [it['apply-to'], 'all'].includes(one['apply-to']));
+  const first = all.find((one) => one === it || (one.vhost === it.vhost && (one.pattern === it.pattern || OF_ALL.test(one.pattern)) && isFor(one['apply-to'], it['apply-to'])));
   return first !== it && [' ', tag('warn', ['outranked by ', name(first.name)])];
 }
 

@@ -5,7 +5,7 @@ import { deleteQueue, path, purgeQueue } from '../api.js';
 import { chart, levels, RANGES, rates, samples } from '../chart.js';
 import { h } from '../dom.js';
 import { bytes, count, duration, number, plain, rate, short, time, trend } from '../format.js';
-import { asked, bindTo, button, dialog, facts, fetchMessages, fields, move, name, nothing, problem, publish, section, state, table, tabs, tag, tile, to, toChannelOf, toConnection, toExchange, unbind, value } from '../parts.js';
+import { asked, bindTo, button, consumerState, dialog, facts, fetchMessages, fields, move, name, nothing, problem, publish, section, state, table, tabs, tag, tile, to, toChannelOf, toConnection, toExchange, unbind, value } from '../parts.js';
 
 export function open([, vhost, queue]) {
   const of = path`/${vhost}/${queue}`;
@@ -134,13 +134,10 @@ function holders(queue, why) {
   const all = [...(why.consumers ?? []), ...(why.other_holders ?? [])].filter((it) => it.messages_held_by_channel > 0 && it.channel_details?.name).sort((a, b) => (b.oldest_held_seconds ?? 0) - (a.oldest_held_seconds ?? 0));
   return all.length > 0 && h('ul', { class: 'some' }, all.slice(0, HOLDERS_MAX).map((it) => {
     const { channel_details: channel } = it;
-    return h('li', null, it.consumer_tag === undefined ? 'Channel ' : ['Consumer ', name(it.consumer_tag), ' on '], toChannelOf(channel), ' holds ', to(queueLink(queue.vhost, queue.name, { tab: 'messages', which: 'unacked' }), number(it.messages_held_by_channel)), it.oldest_held_seconds > 0 && ` for ${duration(it.oldest_held_seconds * 1000)}`, it.state && [' ', held(it.state)], ' ',
+    return h('li', null, it.consumer_tag === undefined ? 'Channel ' : ['Consumer ', name(it.consumer_tag), ' on '], toChannelOf(channel), ' holds ', to(queueLink(queue.vhost, queue.name, { tab: 'messages', which: 'unacked' }), number(it.messages_held_by_channel)), it.oldest_held_seconds > 0 && ` for ${duration(it.oldest_held_seconds * 1000)}`, it.state && [' ', consumerState(it)], ' ',
       it.consumer_tag !== undefined && mayClose(channel.user) && button('Cancel', () => cancel(queue, it), { kind: 'danger' }), ' ', mayClose(channel.user) && button('Close', () => closeConnection(channel.connection_name), { kind: 'danger' }));
   }), all.length > HOLDERS_MAX && h('li', { class: 'faint' }, `and ${number(all.length - HOLDERS_MAX)} more`));
 }
-
-/** The state of a consumer: one that hangs is another thing than one that is slow. @param {string} text */
-const held = (text) => tag(/^ready/.test(text) ? 'good' : /^hung/.test(text) ? 'bad' : 'warn', plain(text));
 
 /** Why messages stay, in the node's own words. */
 function reasons(queue, why) {
@@ -176,7 +173,7 @@ function consumers(page) {
   return section('Consumers', table(['Tag', 'Channel', 'User', '#Prefetch', '#Unacked', 'State', 'Acknowledgement mode', 'Arguments', ''], (queue.consumer_details ?? []).map((it) => {
     const more = known.get(`${it.channel_details.name}\0${it.consumer_tag}`);
     return [name(it.consumer_tag), toChannelOf(it.channel_details), name(it.channel_details.user), it.prefetch_count || 'no limit', more ? to(queueLink(queue.vhost, queue.name, { tab: 'messages', which: 'unacked' }), number(more.messages_held_by_channel)) : '\u2013',
-      more ? held(more.state) : state(it.activity_status), it.ack_required ? 'manual' : 'automatic', fields(it.arguments), mayClose(it.channel_details.user) && button('Cancel', () => cancel(queue, it), { kind: 'danger' })];
+      consumerState({ ...it, state: more?.state }), it.ack_required ? 'manual' : 'automatic', fields(it.arguments), mayClose(it.channel_details.user) && button('Cancel', () => cancel(queue, it), { kind: 'danger' })];
   }), 'No consumers'));
 }
 

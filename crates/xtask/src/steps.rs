@@ -102,7 +102,7 @@ fn interop(sum: &mut Sum, binary: &Path) {
     let mut suites = Command::new(root.join("interop/run"));
     suites.current_dir(&root).env("LEVERET_BIN", binary);
     if is_ci() {
-        suites.env("INTEROP_STRICT", "1");
+        suites.env("INTEROP_STRICT", "1").env("INTEROP_JOBS", "2");
     }
     sum.tests("interop", suites, interop_counts);
 }

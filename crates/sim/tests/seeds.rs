@@ -1,6 +1,9 @@
 //! A moderate number of simulations; `SIM_SEEDS` asks for more.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use sim::{LOG_QUEUES_FROM, SENT_ON_FROM, Show, run};
 
 /// Simulations without being asked for more: about twenty seconds in a debug build.
@@ -25,14 +28,26 @@ const FOUND: [u64; 4] = [4_574, 38_169, 92_037, LOG_QUEUES_FROM + 3_373];
 fn no_seed_finds_anything_wrong() {
     let log_queues = LOG_QUEUES_FROM..LOG_QUEUES_FROM + LOG_QUEUES_SEEDS;
     let sent_on = SENT_ON_FROM..SENT_ON_FROM + SENT_ON_SEEDS;
-    let seeds = FOUND.into_iter().chain(0..n_seeds()).chain(log_queues);
-    for seed in seeds.chain(sent_on) {
-        let report = run(seed, Show::Kept);
-        if let Some(failure) = report.failure {
-            let last = report.trace.len().saturating_sub(40);
-            let tail = report.trace[last..].join("\n");
-            panic!("seed {seed}: {failure}\n{tail}\nreplay: cargo run -p sim -- --seed {seed}");
+    let seeds: Vec<u64> =
+        FOUND.into_iter().chain(log_queues).chain(sent_on).chain(0..n_seeds()).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(|| {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    simulate(seed);
+                }
+            });
         }
+    });
+}
+
+fn simulate(seed: u64) {
+    let mut report = run(seed, Show::Kept);
+    if let Some(failure) = report.failure {
+        let last = report.trace.len().saturating_sub(40);
+        let tail = report.trace.split_off(last).join("\n");
+        panic!("seed {seed}: {failure}\n{tail}\nreplay: cargo run -p sim -- --seed {seed}");
     }
 }
 

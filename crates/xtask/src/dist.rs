@@ -2,12 +2,12 @@
 //! for this machine's kind a Debian package and a container image besides.
 //!
 //! ```text
-//! target/dist/TARGET/leveret             static, stripped
-//!                    leveret.debug       its symbols, found by debuggers that look beside it
-//!                    leveret.cdx.json    what it is built from, CycloneDX
-//! target/dist/leveret_VERSION_amd64.deb
-//!             leveret-image.tar          an OCI image archive
-//!             SHA256SUMS
+//! target/published/TARGET/leveret           static, stripped
+//!                         leveret.debug     its symbols, found by debuggers that look beside it
+//!                         leveret.cdx.json  what it is built from, CycloneDX
+//! target/published/leveret_VERSION_amd64.deb
+//!                  leveret-image.tar        an OCI image archive
+//!                  SHA256SUMS
 //! ```
 //! So that builds can be compared byte by byte, paths are mapped to fixed ones, and times are the commit's
 //! (or `SOURCE_DATE_EPOCH`).
@@ -65,9 +65,14 @@ pub(crate) enum Targets {
     Host,
 }
 
+/// Where the files of a version come.
+fn published() -> PathBuf {
+    target().join("published")
+}
+
 /// The binary that is published for this system.
 pub(crate) fn host_binary() -> PathBuf {
-    target().join("dist").join(GNU).join("leveret")
+    published().join(GNU).join("leveret")
 }
 
 /// Whether a binary is published for machines of this kind.
@@ -78,9 +83,9 @@ pub(crate) const fn is_for_this_machine() -> bool {
 /// Builds for these targets. Whether a binary for this machine is among it.
 pub(crate) fn dist(targets: Targets) -> anyhow::Result<bool> {
     let date = source_date()?;
-    let dir = target().join("dist");
+    let dir = published();
     if dir.exists() {
-        std::fs::remove_dir_all(&dir).context("cannot empty target/dist")?;
+        std::fs::remove_dir_all(&dir).context("cannot empty target/published")?;
     }
     for tools in TARGETS.iter().filter(|it| targets == Targets::All || it.target == GNU) {
         match obstacle(tools)? {
@@ -119,9 +124,9 @@ fn obstacle(tools: &Tools) -> anyhow::Result<Option<String>> {
 
 fn binary(tools: &Tools, dir: &Path, date: u64) -> anyhow::Result<()> {
     let target = tools.target;
-    build(tools, date)?;
+    build(tools, date, "leveret")?;
     std::fs::create_dir_all(dir)?;
-    let built = crate::repository::target().join(target).join("release/leveret");
+    let built = crate::repository::target().join(target).join("dist/leveret");
     let (binary, symbols) = (dir.join("leveret"), dir.join("leveret.debug"));
     let objcopy = || Command::new(objcopy(target));
     output(objcopy().arg("--only-keep-debug").arg(&built).arg(&symbols))?;
@@ -135,7 +140,22 @@ fn binary(tools: &Tools, dir: &Path, date: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build(tools: &Tools, date: u64) -> anyhow::Result<()> {
+/// Builds a package's program for this machine as published ones are built, and says where it is.
+pub(crate) fn program(package: &str) -> anyhow::Result<PathBuf> {
+    match TARGETS.iter().find(|it| is_for_this_machine() && it.target == GNU) {
+        Some(tools) => {
+            build(tools, source_date()?, package)?;
+            Ok(target().join(GNU).join("dist").join(package))
+        }
+        None => {
+            let options = ["build", "--profile", "dist", "--locked", "--package", package];
+            ensure!(cargo(&options).status()?.success(), "no {package}");
+            Ok(target().join("dist").join(package))
+        }
+    }
+}
+
+fn build(tools: &Tools, date: u64, package: &str) -> anyhow::Result<()> {
     let Tools { target, compiler, linker } = *tools;
     let maps = path_maps()?;
     let rust_maps = maps.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
@@ -145,14 +165,14 @@ fn build(tools: &Tools, date: u64) -> anyhow::Result<()> {
     let c_flags: Vec<String> = c_maps.collect();
     let variable = target.replace('-', "_");
     let linker_variable = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
-    let mut cargo = cargo(&["build", "--release", "--locked", "--package", "leveret"]);
+    let mut cargo = cargo(&["build", "--profile", "dist", "--locked", "--package", package]);
     cargo.args(["--target", target]);
     cargo.env("SOURCE_DATE_EPOCH", date.to_string());
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env(linker_variable, linker);
     cargo
         .env(format!("CFLAGS_{variable}"), c_flags.join(" "))
         .env(format!("CC_{variable}"), compiler);
-    ensure!(cargo.status()?.success(), "no binary for {target}");
+    ensure!(cargo.status()?.success(), "no {package} for {target}");
     Ok(())
 }
 

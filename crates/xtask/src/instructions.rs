@@ -8,13 +8,14 @@
 //! Another compiler makes other code, so that it is given more room.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, ensure};
 
-use crate::repository;
-use crate::steps::{cargo, say};
+use crate::steps::say;
+use crate::{dist, repository};
 
 /// A count may rise by this many per cent before it counts as a loss.
 const TOLERANCE_PERCENT: f64 = 3.0;
@@ -68,26 +69,25 @@ pub(crate) fn accept() -> anyhow::Result<()> {
 }
 
 fn count() -> anyhow::Result<Counts> {
-    let built = cargo(&["build", "--release", "--locked", "--package", "instructions"]).status()?;
-    ensure!(built.success(), "crates/instructions cannot be built");
-    let listed = output(program(&[]).arg("--list"))?;
+    let built = dist::program("instructions")?;
+    let listed = output(program(&built, &[]).arg("--list"))?;
     let mut pieces = Vec::new();
     for line in listed.lines() {
         let (name, n_operations) = line.split_once(' ').context("a bad list of pieces")?;
         pieces.push((name.to_owned(), n_operations.parse::<f64>()?));
     }
     let compiler = output(Command::new("rustc").arg("--version"))?.trim().to_owned();
-    Ok(Counts { compiler, by_name: count_all(pieces)? })
+    Ok(Counts { compiler, by_name: count_all(&built, pieces)? })
 }
 
 /// Counts the pieces, as many at a time as there are processors.
-fn count_all(pieces: Vec<(String, f64)>) -> anyhow::Result<BTreeMap<String, f64>> {
+fn count_all(built: &Path, pieces: Vec<(String, f64)>) -> anyhow::Result<BTreeMap<String, f64>> {
     let left = Mutex::new(pieces);
     let next = || left.lock().ok()?.pop();
     let work = || {
         let mut counted = Vec::new();
         while let Some((name, n_operations)) = next() {
-            counted.push((name.clone(), count_one(&name)? / n_operations));
+            counted.push((name.clone(), count_one(built, &name)? / n_operations));
         }
         Ok(counted)
     };
@@ -102,11 +102,11 @@ fn count_all(pieces: Vec<(String, f64)>) -> anyhow::Result<BTreeMap<String, f64>
     Ok(counted?.into_iter().flatten().collect())
 }
 
-fn count_one(name: &str) -> anyhow::Result<f64> {
+fn count_one(built: &Path, name: &str) -> anyhow::Result<f64> {
     let toggle = format!("--toggle-collect={MEASURED}");
     let valgrind =
         ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", toggle.as_str()];
-    let mut command = program(&valgrind);
+    let mut command = program(built, &valgrind);
     let output = command.arg(name).output().context("cannot run valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{name} fails under valgrind:\n{said}");
@@ -117,9 +117,8 @@ fn count_one(name: &str) -> anyhow::Result<f64> {
 }
 
 /// The program, run by `by`, with an environment of its own.
-fn program(by: &[&str]) -> Command {
-    let program = repository::target().join("release/instructions").into_os_string();
-    let mut words = by.iter().map(Into::into).chain([program]);
+fn program(built: &Path, by: &[&str]) -> Command {
+    let mut words = by.iter().map(Into::into).chain([built.as_os_str().to_owned()]);
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words).env_clear().env("GLIBC_TUNABLES", PLAIN_PROCESSOR);
     if let Some(path) = std::env::var_os("PATH") {

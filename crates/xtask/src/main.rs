@@ -27,7 +27,8 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask check    format, lints, tidiness, and the tests that need nothing but cargo
-cargo xtask test     all of check, then the interop suites against a node built for release
+cargo xtask test     all of check, then the package, the instructions and the interop suites of the published
+                     binary, which is built beside
 cargo xtask tidy [--lower]
                      only tidiness: layers, sizes, circles of modules, wording, words of docs/glossary.md,
                      subjects of commits, clippy.toml copies, file names; --lower writes down the sizes and counts
@@ -37,7 +38,7 @@ cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
 cargo xtask deny     only what deny.toml says of dependencies: bans, licences, sources
 cargo xtask dist [--host]
-                     build what is published of a version into target/dist: static binaries, symbols,
+                     build what is published of a version into target/published: static binaries, symbols,
                      SBOMs, a Debian package and a container image; --host: for this system alone
 cargo xtask sbom [TARGET]
                      print what the binary is built from, in CycloneDX

@@ -1,15 +1,15 @@
 //! The steps of `check` and `test`. Every step runs, also after a failure, and the last line sums up:
 //! `N passed, N failed`, a step without tests of its own counting as one.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::dist::{self, Targets};
-use crate::{clients, deny, instructions, quotes, repository, tidy};
+use crate::{clients, deny, dist, instructions, quotes, repository, tidy};
 
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
@@ -21,8 +21,9 @@ pub(crate) fn check() -> bool {
 /// All of `check`, then the interop suites. Whether all passed.
 pub(crate) fn test() -> bool {
     let mut sum = Sum::default();
+    let binary = dist::is_for_this_machine().then(|| Beside::start(&["dist", "--host"]));
     cargo_steps(&mut sum);
-    let binary = published_binary(&mut sum);
+    let binary = published_binary(&mut sum, binary);
     match instructions::obstacle() {
         Some(obstacle) if !is_ci() => sum.counts.left_out.push(format!("left out: {obstacle}")),
         Some(obstacle) => sum.step("instructions", || anyhow::bail!(obstacle)),
@@ -38,14 +39,14 @@ pub(crate) fn pages() -> anyhow::Result<()> {
     clients::write()
 }
 
-/// Builds the binary that is published for this system, and tries its package and image; where none is
-/// published, the binary that cargo makes for people.
-fn published_binary(sum: &mut Sum) -> PathBuf {
-    if !dist::is_for_this_machine() {
+/// Waits for the binary that is published for this system, and tries its package and image; where none is
+/// published, builds the one that cargo makes for people.
+fn published_binary(sum: &mut Sum, built: Option<anyhow::Result<Beside>>) -> PathBuf {
+    let Some(built) = built else {
         sum.step("build", || run(cargo(&["build", "--release", "--locked"])));
         return repository::target().join("release/leveret");
-    }
-    sum.step("dist", || dist::dist(Targets::Host));
+    };
+    sum.step("dist", || built?.finish());
     sum.step("packaging", || run(Command::new(repository::root().join("packaging/test"))));
     dist::host_binary()
 }
@@ -105,6 +106,34 @@ fn interop(sum: &mut Sum, binary: &Path) {
         suites.env("INTEROP_STRICT", "1").env("INTEROP_JOBS", "2");
     }
     sum.tests("interop", suites, interop_counts);
+}
+
+/// A task of this program beside its others, with the processor's time that they leave. The binary for
+/// publishing takes long to build, and tests wait for much.
+struct Beside {
+    child: Child,
+    output: File,
+}
+
+impl Beside {
+    fn start(task: &[&str]) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(repository::target())?;
+        let mut file = File::options();
+        file.create(true).truncate(true).read(true).write(true);
+        let output = file.open(repository::target().join("beside.log"))?;
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(std::env::current_exe()?).args(task);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+        Ok(Self { child: command.spawn().context("cannot run nice")?, output })
+    }
+
+    /// Waits for the end, and prints the output. Whether the task succeeded.
+    fn finish(mut self) -> anyhow::Result<bool> {
+        let status = self.child.wait()?;
+        self.output.rewind()?;
+        std::io::copy(&mut self.output, &mut std::io::stdout())?;
+        Ok(status.success())
+    }
 }
 
 /// Sums lines like `test result: ok. 32 passed; 0 failed; 0 ignored; ...`. An ignored test counts as

@@ -15,6 +15,9 @@ use tokio::time::{Instant, timeout};
 /// Bytes that come while a node waits for its patience's time, at least, unless the body ends.
 const PROGRESS_BYTES_MIN: usize = 16 * 1024;
 
+/// Length of a block of a body in memory, unless one piece is longer.
+const BLOCK_BYTES_MAX: usize = 1024 * 1024;
+
 /// A body on its way in.
 pub(crate) struct Incoming {
     body: BodyDataStream,
@@ -48,6 +51,53 @@ impl Incoming {
     }
 }
 
+/// A body as far as it has come. Its blocks never move: a vector that doubles would hold three times as much as
+/// counts for the user.
+#[derive(Default)]
+struct Pieces {
+    /// The only piece so far.
+    first: Bytes,
+    blocks: Vec<Vec<u8>>,
+    n_bytes: usize,
+}
+
+impl Pieces {
+    /// Whether there was a piece before.
+    fn push(&mut self, piece: Bytes) -> bool {
+        let is_first = self.n_bytes == 0;
+        self.n_bytes += piece.len();
+        if is_first {
+            self.first = piece;
+            return false;
+        }
+        for piece in [std::mem::take(&mut self.first), piece] {
+            match self.blocks.last_mut() {
+                Some(last) if last.len() + piece.len() <= BLOCK_BYTES_MAX => {
+                    let twice = last.len().min(BLOCK_BYTES_MAX - last.len());
+                    if last.capacity() < last.len() + piece.len() {
+                        last.reserve_exact(twice.max(piece.len()));
+                    }
+                    last.extend_from_slice(&piece);
+                }
+                // Not the piece itself, which may hold on to more than its bytes.
+                _ => self.blocks.push(piece.to_vec()),
+            }
+        }
+        true
+    }
+
+    fn joined(self) -> Bytes {
+        if self.blocks.is_empty() {
+            return self.first;
+        }
+        let mut joined = Vec::with_capacity(self.n_bytes);
+        for block in self.blocks {
+            joined.extend_from_slice(&block);
+        }
+        joined.into()
+    }
+}
+
 /// Bounds of a body.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyLimits {
@@ -64,7 +114,7 @@ pub(crate) async fn whole(
     holding: Option<&Holding>,
 ) -> Result<Bytes, Refusal> {
     let mut incoming = Incoming::new(body, patience);
-    let (mut first, mut rest) = (Bytes::new(), Vec::new());
+    let mut pieces = Pieces::default();
     let mut count = JsonCount::default();
     loop {
         let read = match holding {
@@ -76,7 +126,7 @@ pub(crate) async fn whole(
             },
         };
         let Some(piece) = read else { break };
-        let n_bytes = first.len().max(rest.len()) + piece.len();
+        let n_bytes = pieces.n_bytes + piece.len();
         if n_bytes > limits.bytes_max {
             let text = format!("the body has more than {} bytes", limits.bytes_max);
             return Err(too_large(text));
@@ -88,13 +138,7 @@ pub(crate) async fn whole(
         if let Some(holding) = holding {
             holding.note(n_bytes as u64 + n_values as u64 * VALUE_BYTES)?;
         }
-        if first.is_empty() {
-            first = piece;
-        } else {
-            if rest.is_empty() {
-                rest.extend_from_slice(&first);
-            }
-            rest.extend_from_slice(&piece);
+        if pieces.push(piece) {
             // A flood yields.
             yield_now().await;
         }
@@ -102,9 +146,28 @@ pub(crate) async fn whole(
     if let Some(holding) = holding {
         holding.complete();
     }
-    Ok(if rest.is_empty() { first } else { rest.into() })
+    Ok(pieces.joined())
 }
 
 fn too_large(text: String) -> Refusal {
     Refusal::of_status(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_in_order_and_blocks_stay_short() {
+        let all: Vec<u8> = (0..3 * BLOCK_BYTES_MAX).map(|n| (n % 251) as u8).collect();
+        for step in [7_001, 65_536, BLOCK_BYTES_MAX, 2 * BLOCK_BYTES_MAX, all.len()] {
+            let mut pieces = Pieces::default();
+            for piece in all.chunks(step) {
+                pieces.push(Bytes::copy_from_slice(piece));
+            }
+            assert!(pieces.blocks.iter().all(|it| it.capacity() <= BLOCK_BYTES_MAX.max(step)));
+            assert_eq!(pieces.joined(), all, "in steps of {step}");
+        }
+        assert_eq!(Pieces::default().joined(), Bytes::new());
+    }
 }

@@ -51,8 +51,8 @@ impl Incoming {
     }
 }
 
-/// A body as far as it has come. Its blocks never move: a vector that doubles would hold three times as much as
-/// counts for the user.
+/// A body as far as it has come. Its blocks never move: a vector that doubles would hold three times as
+/// much as counts for the user.
 #[derive(Default)]
 struct Pieces {
     /// The only piece so far.

@@ -80,14 +80,14 @@ export function redraw() {
 let fedTimer = 0;
 let fedAt = -FED_EVERY_MS;
 
-/** The same for what comes by itself, however often it does. */
-export function redrawFed() {
+/** The same for what comes by itself, however often it does. @param {number} [every] shortest time between two draws, ms */
+export function redrawFed(every = FED_EVERY_MS) {
   if (fedTimer !== 0) return;
   fedTimer = window.setTimeout(() => {
     fedTimer = 0;
     fedAt = performance.now();
     redraw();
-  }, Math.max(0, FED_EVERY_MS - (performance.now() - fedAt)));
+  }, Math.max(0, every - (performance.now() - fedAt)));
 }
 
 /** Tells the result of something. @param {string} text @param {boolean} [bad] @param {{label: string, run: () => void}} [act] what can be done about it */

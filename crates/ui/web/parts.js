@@ -79,7 +79,7 @@ export function consumerState(one) {
 export const consumersOf = (field, name) => `/consumers?${new URLSearchParams({ page: '1', page_size: '500', columns: 'consumer_tag,queue,channel_details,prefetch_count,ack_required,activity_status,state,messages_held_by_channel,oldest_held_seconds', where: `${field}=${name}`, sort: 'oldest_held_seconds', sort_reverse: 'true' })}`;
 
 /** How many messages a consumer's channel holds, and for how long. @param {any} one */
-export const heldBy = (one) => (one.messages_held_by_channel > 0 ? [to(queueLink(one.queue.vhost, one.queue.name, { tab: 'messages', which: 'unacked' }), number(one.messages_held_by_channel)), one.oldest_held_seconds > 0 && ` for ${duration(one.oldest_held_seconds * 1000)}`] : h('span', { class: 'faint' }, '0'));
+export const heldBy = (one) => (one.messages_held_by_channel > 0 ? to(queueLink(one.queue.vhost, one.queue.name, { tab: 'messages', which: 'unacked' }), number(one.messages_held_by_channel), one.oldest_held_seconds > 0 && ` for ${duration(one.oldest_held_seconds * 1000)}`) : h('span', { class: 'faint' }, '0'));
 
 /** A heading over what belongs together, with its tables as files. */
 export function section(title, ...content) {

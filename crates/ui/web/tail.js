@@ -12,6 +12,8 @@ const KEPT_MAX = 300;
 const BODY_BYTES = 16 * 1024;
 /** Rows that are shown. */
 const SHOWN_MAX = 50;
+/** Shortest time between two draws, each of which lays out the whole table, ms. */
+const DRAWN_EVERY_MS = 400;
 
 /** The state of a view. @param {string} of what is watched, an address below `/api` */
 export function watch(of) {
@@ -55,7 +57,7 @@ async function begin(it) {
         }
         if (event === 'left_out') it.leftOut += told.count;
         if (event === 'end' || event === 'error') it.problem = `The node has ended it: ${told.reason}`;
-        redrawFed();
+        redrawFed(DRAWN_EVERY_MS);
       }
       it.problem ||= 'The node has ended the live tail.';
     }

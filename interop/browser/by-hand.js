@@ -1,4 +1,4 @@
-// Figures of the web UI that are looked at by hand: by-hand.js lighthouse | updates [minutes]
+// What of the web UI is made by hand: by-hand.js lighthouse | updates [minutes] | pictures | tasks [RabbitMQ's address]
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -6,8 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { Node, freePort } from './node.js';
+import { pictures } from './pictures.js';
 import { logIn } from './scenarios.js';
 import { seed } from './seed.js';
+import { tasks } from './tasks.js';
 
 const PAGES = ['#/', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages'];
 /** How much faster than each second figures come in `updates`. */
@@ -104,17 +106,19 @@ async function updates(node, browser, minutes) {
   perf.kill();
 }
 
-const [kind, minutes = '60'] = process.argv.slice(2);
-const node = new Node();
+const [kind, word] = process.argv.slice(2);
+const node = new Node(kind === 'pictures' ? 'staging' : undefined);
 const profile = mkdtempSync(join(tmpdir(), 'leveret-by-hand-'));
 let browser;
 try {
   await node.start();
-  await seed(node);
+  if (kind !== 'pictures' && kind !== 'tasks') await seed(node);
   const port = await freePort();
   browser = await chromium.launchPersistentContext(profile, { executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', `--remote-debugging-port=${port}`] });
   if (kind === 'lighthouse') await lighthouse(node, browser, port);
-  else await updates(node, browser, Number(minutes));
+  else if (kind === 'pictures') await pictures(node, browser);
+  else if (kind === 'tasks') await tasks(node, browser, word);
+  else await updates(node, browser, Number(word ?? 60));
 } finally {
   await browser?.close();
   node.end();

@@ -1,10 +1,11 @@
 // A node for the suite: started, asked by HTTP, stopped.
 
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
 export function freePort() {
   return new Promise((resolve) => {
@@ -16,7 +17,9 @@ export function freePort() {
 }
 
 export class Node {
-  constructor() {
+  /** @param {string} label of the environment */
+  constructor(label = 'Test <&>') {
+    this.label = label;
     this.directory = mkdtempSync(join(tmpdir(), 'leveret-ui-'));
     this.child = null;
   }
@@ -26,7 +29,7 @@ export class Node {
     this.http ??= await freePort();
     this.prometheus ??= await freePort();
     this.url = `http://127.0.0.1:${this.http}`;
-    const settings = { 'listeners.tcp.1': `127.0.0.1:${this.amqp}`, 'management.tcp.ip': '127.0.0.1', 'management.tcp.port': this.http, 'prometheus.tcp.ip': '127.0.0.1', 'prometheus.tcp.port': this.prometheus, 'management.ui.label': 'Test <&>', 'management.ui.color': 'purple' };
+    const settings = { 'listeners.tcp.1': `127.0.0.1:${this.amqp}`, 'management.tcp.ip': '127.0.0.1', 'management.tcp.port': this.http, 'prometheus.tcp.ip': '127.0.0.1', 'prometheus.tcp.port': this.prometheus, 'management.ui.label': this.label, 'management.ui.color': 'purple' };
     const words = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
     this.child = spawn(process.env.LEVERET_BIN ?? '', ['server', '--data-dir', join(this.directory, 'data'), ...words], { stdio: ['ignore', 'pipe', 'ignore'] });
     let told = '';
@@ -52,10 +55,17 @@ export class Node {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
+  /** `leveret ctl`. @param {...string} words */
+  async ctl(...words) {
+    return (await promisify(execFile)(process.env.LEVERET_BIN ?? '', ['ctl', ...words, '--data-dir', join(this.directory, 'data')])).stdout;
+  }
+
   /** @param {string} method @param {string} path @param {any} [body] */
   async ask(method, path, body) {
     const headers = { authorization: `Basic ${Buffer.from('guest:guest').toString('base64')}`, 'content-type': 'application/json' };
-    const answer = await fetch(`${this.url}/api${path}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const ask = () => fetch(`${this.url}/api${path}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    // A connection that a busy machine let go idle is closed; what may be asked for twice is asked for again.
+    const answer = await (method === 'POST' ? ask() : ask().catch(ask));
     const text = await answer.text();
     if (!answer.ok && answer.status !== 404) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return { status: answer.status, data: text ? JSON.parse(text) : null };

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -20,6 +20,14 @@ const TAKEN_BYTES_MIN: usize = 16 * 1024;
 const LOOKS: u32 = 10;
 /// Bytes that the system holds of answers of a connection (`SO_SNDBUF`, which Linux doubles).
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+/// A client that still sends a body is read for so long, and so much of it, once its answer is written: the
+/// system resets a connection that is closed with bytes unread, and the client never sees the answer.
+/// RabbitMQ waits as long.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes that are read at a time then.
+const LINGER_READ_BYTES: usize = 16 * 1024;
 
 /// With an answer: notified when it has to make room for another. Its connection ends then, whether the
 /// client reads or not.
@@ -82,6 +90,8 @@ pub(crate) struct Impatient {
     /// Looks that have found the client behind since it has last taken enough, and the bytes it took.
     n_looks: u32,
     n_taken: usize,
+    /// Once everything is written: the end of the wait for the client's end, and the bytes that came.
+    linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
 impl Impatient {
@@ -89,7 +99,7 @@ impl Impatient {
     pub(crate) fn new(socket: TcpStream, patience: Duration, flow: Arc<Flow>) -> Self {
         let _as_it_is = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES);
         let pause = patience / LOOKS;
-        Self { socket, flow, pause, look: None, n_looks: 0, n_taken: 0 }
+        Self { socket, flow, pause, look: None, n_looks: 0, n_taken: 0, linger: None }
     }
 
     /// The outcome of a write of `bytes`, unless too little was taken for too long.
@@ -128,6 +138,23 @@ impl Impatient {
             }
         }
         Poll::Pending
+    }
+
+    /// Reads until the client has ended, too.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let (end, n_bytes) = self.linger.get_or_insert_with(|| (Box::pin(sleep(LINGER)), 0));
+        let mut unread = [0; LINGER_READ_BYTES];
+        while *n_bytes < LINGER_BYTES_MAX {
+            let mut buffer = ReadBuf::new(&mut unread);
+            match Pin::new(&mut self.socket).poll_read(context, &mut buffer) {
+                Poll::Pending => return end.as_mut().poll(context),
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    *n_bytes += buffer.filled().len()
+                }
+                Poll::Ready(_) => break,
+            }
+        }
+        Poll::Ready(())
     }
 
     fn note_taken(&mut self, n: usize) {
@@ -179,7 +206,13 @@ impl AsyncWrite for Impatient {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        if self.linger.is_none() {
+            ready!(Pin::new(&mut self.socket).poll_shutdown(context))?;
+        }
+        if !self.flow.is_blocked() {
+            ready!(self.poll_linger(context));
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_write_vectored(

@@ -271,6 +271,25 @@ fn unfinished_bodies_of_a_user_are_limited() {
     api.0.stop();
 }
 
+/// A client that sends a long body sees why it is refused, also when the answer comes before the body's end.
+#[test]
+fn a_long_body_that_is_refused_at_once_sees_the_reason() {
+    const N_BYTES: usize = 5_000_000;
+    let api = Api::start();
+    let at = api.0.http_address();
+    let refused = [
+        ("nobody", "PUT /queues/%2F/q", 401),
+        ("guest", "PUT /nonesuch", 404),
+        ("guest", "PUT /queues/nope/q", 404),
+    ];
+    for (user, request, expected) in refused {
+        let mut socket = begin(at, user, request, Some(N_BYTES));
+        socket.write_all(&vec![b'x'; N_BYTES]).unwrap();
+        assert_eq!(status(socket), Some(expected), "{user}: {request}");
+    }
+    api.0.stop();
+}
+
 /// An action on very many ends when its client goes, and at a stop of the node, and tells how far it came.
 #[test]
 fn bulk_actions_end_when_nobody_waits_for_them() {

@@ -297,15 +297,17 @@ def compare(tells_all):
     with tempfile.TemporaryDirectory(prefix="leveret-interop-") as home:
         port, amqp_port = free_port(), free_port()
         node = start(home, port, amqp_port)
-        for request, answer in asked(Broker("127.0.0.1", port, amqp_port)):
-            found = list(compared(answers[request.line].pop(0), answer, request.is_exact))
-            new = [one for one in found if not kept.takes(request.line, one)]
-            n_failed += bool(new)
-            n_passed += not new
-            for one in found if tells_all else new:
-                print(f"{'FAIL' if one in new else 'KEPT'} http {request.line[:100]}: {one}", flush=True)
-        node.terminate()
-        n_failed += node.wait(DEADLINE_S) != 0
+        try:
+            for request, answer in asked(Broker("127.0.0.1", port, amqp_port)):
+                found = list(compared(answers[request.line].pop(0), answer, request.is_exact))
+                new = [one for one in found if not kept.takes(request.line, one)]
+                n_failed += bool(new)
+                n_passed += not new
+                for one in found if tells_all else new:
+                    print(f"{'FAIL' if one in new else 'KEPT'} http {request.line[:100]}: {one}", flush=True)
+        finally:
+            node.terminate()
+            n_failed += node.wait(DEADLINE_S) != 0
     for pattern in kept.unused():
         print(f"FAIL http kept.txt: nothing differs so any longer: {pattern}")
         n_failed += 1

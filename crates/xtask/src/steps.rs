@@ -11,6 +11,9 @@ use anyhow::Context as _;
 
 use crate::{clients, deny, dist, instructions, quotes, repository, tidy};
 
+/// Lines of a failed step that are printed once more.
+const LAST_LINES: usize = 12;
+
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
     let mut sum = Sum::default();
@@ -47,7 +50,7 @@ fn published_binary(sum: &mut Sum, built: Option<anyhow::Result<Beside>>) -> Pat
         return repository::target().join("release/leveret");
     };
     sum.step("dist", || built?.finish());
-    sum.step("packaging", || run(Command::new(repository::root().join("packaging/test"))));
+    sum.shown("packaging", Command::new(repository::root().join("packaging/test")));
     dist::host_binary()
 }
 
@@ -197,6 +200,19 @@ impl Sum {
         self.counts.passed += u64::from(passed);
         self.counts.failed += u64::from(!passed);
         self.end(name, started, passed);
+    }
+
+    /// A step that counts as one test, and whose last lines are printed once more at the end if it fails.
+    fn shown(&mut self, name: &'static str, command: Command) {
+        let mut last = Vec::new();
+        self.step(name, || {
+            let (passed, lines) = run_and_read(command)?;
+            if !passed {
+                last = lines.into_iter().rev().take(LAST_LINES).collect();
+            }
+            Ok(passed)
+        });
+        self.counts.left_out.extend(last.into_iter().rev());
     }
 
     /// A step that says itself how many tests it has.

@@ -86,10 +86,13 @@ pub fn reload(management: &Management, _: &Request) -> Told {
 ///
 /// # Errors
 /// What is wrong with them: those in use stay.
-pub fn reload_certificates(tls: &tls::Context) -> Result<(), tls::Error> {
+pub fn reload_certificates(tls: &tls::Context) -> Result<(), tls::Errors> {
     let reloaded = tls.reload();
     match &reloaded {
-        Ok(()) => tracing::info!("TLS: reloaded certificates, for new connections"),
+        Ok(()) => {
+            tracing::info!("TLS: reloaded certificates, for new connections");
+            tls.current().warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
         Err(error) => {
             tracing::warn!("TLS: cannot reload certificates, the current ones stay in use: {error}")
         }

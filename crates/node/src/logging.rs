@@ -168,9 +168,8 @@ pub(crate) fn check(logging: &Logging, data_dir: &Path) -> Vec<anyhow::Error> {
     let mut wrong: Vec<anyhow::Error> = files.filter_map(cannot_be_written).collect();
     let syslog = logging.syslog.as_ref().map(|(settings, _)| settings.clone());
     let syslog = syslog.and_then(|settings| Syslog::new(settings, "-".to_owned()).err());
-    wrong.extend(
-        syslog.map(|error| anyhow::Error::new(error).context("cannot open the log syslog")),
-    );
+    let syslog = syslog.map(|tls::Errors(errors)| errors).unwrap_or_default();
+    wrong.extend(syslog.into_iter().map(Into::into));
     wrong
 }
 

@@ -111,13 +111,10 @@ fn check_config(args: &ServerArgs) -> ExitCode {
     for error in &checked.errors {
         complain(&error_line(error));
     }
-    for warning in &checked.warnings {
+    let (wrong, warnings) = start_order::wrong_files(&checked.config, &args.data_dir);
+    for warning in checked.warnings.iter().map(ToString::to_string).chain(warnings) {
         complain(&format!("warning: {warning}"));
     }
-    let wrong = match checked.errors.is_empty() {
-        true => start_order::wrong_files(&checked.config, &args.data_dir),
-        false => Vec::new(),
-    };
     wrong.iter().for_each(|error| complain(&one_line(error)));
     if checked.errors.is_empty() && wrong.is_empty() {
         return match writeln!(std::io::stdout(), "the configuration is valid") {

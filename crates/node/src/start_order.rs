@@ -86,20 +86,28 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
 }
 
 /// The certificates, keys and other files, and addresses, with which a node of this configuration would not
-/// start. Nothing is made.
-pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> Vec<anyhow::Error> {
+/// start, and warnings of others. Nothing is made.
+pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> (Vec<anyhow::Error>, Vec<String>) {
     let listeners = &config.listeners;
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
     let shared = &listeners.tls.shared;
     let shares = has_tls || shared.identity.is_some() || http::shares_certificates(config);
     let of_tls = shares.then_some(shared).into_iter().chain(http::own_tls(config));
-    let mut wrong: Vec<anyhow::Error> =
-        of_tls.filter_map(|options| tls_context(options).err()).collect();
+    let (mut wrong, mut warnings) = (Vec::<anyhow::Error>::new(), Vec::new());
+    for options in of_tls {
+        warnings.extend(options.unknown());
+        match tls::Context::new(options.clone()) {
+            Ok(context) => {
+                warnings.extend(context.current().warnings.iter().map(ToString::to_string));
+            }
+            Err(tls::Errors(errors)) => wrong.extend(errors.into_iter().map(Into::into)),
+        }
+    }
     wrong.extend(http::wrong_addresses(config));
     wrong.extend(logging::check(&config.logging, data_dir));
     let imported = config.definitions.imported.as_ref();
     wrong.extend(imported.and_then(|it| definitions::check(it, config.access.hashing).err()));
-    wrong
+    (wrong, warnings)
 }
 
 /// Makes the directory if need be and takes it for this process until the value is dropped.
@@ -368,17 +376,8 @@ fn services(
 
 fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
-    let context = tls::Context::new(options.clone()).context("cannot listen for TLS")?;
-    for (path, certificate) in &context.current().certificates {
-        if certificate.version == 1 {
-            tracing::warn!(
-                "`{}.certfile` {}: X.509 version 1 certificate, which some clients reject; \
-                 'openssl x509 -req ... -extfile FILE' creates one of version 3 with extensions",
-                options.key,
-                path.display()
-            );
-        }
-    }
+    let context = tls::Context::new(options.clone())?;
+    context.current().warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(Arc::new(context))
 }
 

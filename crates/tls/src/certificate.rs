@@ -41,6 +41,8 @@ pub struct Certificate {
     pub issuer: String,
     /// From when to when it is valid.
     pub validity: String,
+    /// The beginning of that, in seconds since 1970.
+    pub not_before_s: i64,
     /// The end of that, in seconds since 1970.
     pub not_after_s: i64,
     /// Its version of X.509: 3, or 1 if it was issued without extensions.
@@ -65,6 +67,7 @@ impl Certificate {
             subject: distinguished_name(parsed.subject()),
             issuer: distinguished_name(parsed.issuer()),
             validity: format!("{} - {}", time(validity.not_before), time(validity.not_after)),
+            not_before_s: validity.not_before.timestamp(),
             not_after_s: validity.not_after.timestamp(),
             version: parsed.version().0.saturating_add(1),
             serial: parsed.serial.to_str_radix(16),
@@ -84,6 +87,7 @@ impl Certificate {
             subject: format!("CN={}", escaped(&name)),
             issuer: nothing(),
             validity: nothing(),
+            not_before_s: 0,
             not_after_s: 0,
             version: 3,
             serial: nothing(),

@@ -1,8 +1,9 @@
 //! The node as a client of others' servers.
 
 use crate::accept_any_cert::AcceptAnyCert;
+use crate::context::{NO_SUITE, not_a_pair};
 use crate::files;
-use crate::options::{CrlCheck, Error, Options, Verify};
+use crate::options::{CrlCheck, Errors, Options, Verify};
 use rustls::ClientConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use std::sync::Arc;
@@ -11,30 +12,45 @@ use std::sync::Arc;
 /// that an authority of `cacertfile` has issued, for the server's name.
 ///
 /// # Errors
-/// What is wrong with certificates, keys or settings.
-pub fn client_config(options: &Options) -> Result<Arc<ClientConfig>, Error> {
+/// What is wrong with certificates, keys and settings, all of it.
+pub fn client_config(options: &Options) -> Result<Arc<ClientConfig>, Errors> {
+    let mut errors = Errors::default();
     if options.crls.0 != CrlCheck::No {
-        return Err(options.wrong("crl_check", "a server's certificate is looked up in no list"));
+        let why = "a server's certificate is looked up in no list";
+        errors.0.push(options.wrong("crl_check", why));
     }
-    let provider = Arc::new(CryptoProvider {
-        cipher_suites: options.chosen_ciphers()?,
-        ..aws_lc_rs::default_provider()
+    let suites = errors.note(options.chosen_ciphers());
+    let versions = errors.note(options.chosen_versions());
+    let roots = match &options.cacertfile {
+        _ if options.verify == Verify::No => Ok(None),
+        Some(path) => files::roots(options, path).map(|(roots, _)| Some(roots)),
+        None => Err(options.wrong("cacertfile", "verify = verify_peer needs it")),
+    };
+    let roots = errors.note(roots);
+    let identity = options.identity.as_ref().map(|(certfile, keyfile)| {
+        let chain = errors.note(files::certificates(options, "certfile", certfile));
+        let key = errors.note(files::key(options, keyfile));
+        (chain.unwrap_or_default(), key, (certfile, keyfile))
     });
+    let (Some(cipher_suites), Some(versions), Some(roots), true) =
+        (suites, versions, roots, errors.0.is_empty())
+    else {
+        return Err(errors);
+    };
+    let provider = Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() });
     let anyone = Arc::new(AcceptAnyCert::new(&provider));
     let builder = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&options.chosen_versions()?)
-        .map_err(|error| options.wrong("versions", error))?;
-    let builder = match &options.cacertfile {
-        _ if options.verify == Verify::No => {
-            builder.dangerous().with_custom_certificate_verifier(anyone)
-        }
-        Some(path) => builder.with_root_certificates(files::roots(options, path)?),
-        None => return Err(options.wrong("cacertfile", "verify = verify_peer needs it")),
+        .with_protocol_versions(&versions)
+        .map_err(|_| Errors(vec![options.wrong("versions", NO_SUITE)]))?;
+    let builder = match roots {
+        Some(roots) => builder.with_root_certificates(roots),
+        None => builder.dangerous().with_custom_certificate_verifier(anyone),
     };
-    let Some((certfile, keyfile)) = &options.identity else {
+    let Some((chain, Some(key), (certfile, keyfile))) = identity else {
         return Ok(Arc::new(builder.with_no_client_auth()));
     };
-    let chain = files::certificates(options, "certfile", certfile)?;
-    let config = builder.with_client_auth_cert(chain, files::key(options, keyfile)?);
-    config.map(Arc::new).map_err(|error| options.wrong_file("keyfile", keyfile, error))
+    let config = builder.with_client_auth_cert(chain, key);
+    config
+        .map(Arc::new)
+        .map_err(|error| Errors(vec![not_a_pair(options, (certfile, keyfile), &error)]))
 }

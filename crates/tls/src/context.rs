@@ -2,7 +2,7 @@
 
 use crate::certificate::is_for_key;
 use crate::files::{self, Identity, Stamps};
-use crate::options::{CrlCheck, Error, Options, Verify};
+use crate::options::{CrlCheck, Error, Errors, Options, Verify};
 use crate::verifier::Verifier;
 use crate::{Certificate, Reason};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -13,9 +13,10 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, server};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Certificates and settings of the listeners that share them.
 #[derive(Debug)]
@@ -34,14 +35,16 @@ pub struct Loaded {
     pub config: Arc<ServerConfig>,
     /// The node's own certificates, by their files.
     pub certificates: Vec<(PathBuf, Certificate)>,
+    /// Reasons why peers may reject certificates that the node uses all the same.
+    pub warnings: Vec<Error>,
 }
 
 impl Context {
     /// Reads everything.
     ///
     /// # Errors
-    /// The setting or file that makes no listener.
-    pub fn new(options: Options) -> Result<Self, Error> {
+    /// The settings and files that make no listener, all of them.
+    pub fn new(options: Options) -> Result<Self, Errors> {
         let tried = Mutex::new(Stamps::of(&options));
         let current = Mutex::new(Arc::new(load(&options)?));
         Ok(Self { options, current, tried, failures: Default::default() })
@@ -66,8 +69,8 @@ impl Context {
     /// Reads everything anew, for connections that come from now on.
     ///
     /// # Errors
-    /// The setting or file that is wrong: everything stays as it was.
-    pub fn reload(&self) -> Result<(), Error> {
+    /// The settings and files that are wrong: everything stays as it was.
+    pub fn reload(&self) -> Result<(), Errors> {
         // Held: of two that read at once the one that began last is to have the last word.
         let mut tried = stdx::lock(&self.tried);
         *tried = Stamps::of(&self.options);
@@ -90,30 +93,68 @@ impl Context {
     }
 }
 
-fn load(options: &Options) -> Result<Loaded, Error> {
+fn load(options: &Options) -> Result<Loaded, Errors> {
+    let mut errors = Errors::default();
+    let suites = errors.note(options.chosen_ciphers());
+    let versions = errors.note(options.chosen_versions());
     let provider = CryptoProvider {
-        cipher_suites: options.chosen_ciphers()?,
+        cipher_suites: suites.unwrap_or_else(|| aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec()),
         ..aws_lc_rs::default_provider()
     };
     let provider = Arc::new(provider);
-    let (identities, certificates) = identities(options, &provider)?;
+    let mut warnings = Vec::new();
+    let identities = identities(options, &provider, &mut errors);
+    let verifier = verifier(options, &provider, &mut warnings);
+    let (Some(verifier), Some(versions), Some((identities, certificates)), true) =
+        (errors.note(verifier), versions, identities, errors.0.is_empty())
+    else {
+        return Err(errors);
+    };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&options.chosen_versions()?)
-        .map_err(|error| options.wrong("versions", error))?;
-    let builder = match verifier(options, &provider)? {
+        .with_protocol_versions(&versions)
+        .map_err(|_| Errors(vec![options.wrong("versions", NO_SUITE)]))?;
+    let builder = match verifier {
         Some(verifier) => builder.with_client_cert_verifier(Arc::new(verifier)),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(identities));
     config.ignore_client_order = options.prefers_own_order;
     if options.resumes {
-        config.ticketer =
-            aws_lc_rs::Ticketer::new().map_err(|error| options.wrong("reuse_sessions", error))?;
+        let no_ticketer =
+            |_| Errors(vec![options.wrong("reuse_sessions", "no randomness for session tickets")]);
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(no_ticketer)?;
     } else {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    Ok(Loaded { config: Arc::new(config), certificates })
+    let own = certificates.iter();
+    let own = own.flat_map(|(path, certificate)| doubts(options, "certfile", path, certificate));
+    let warnings = own.chain(warnings).collect();
+    Ok(Loaded { config: Arc::new(config), certificates, warnings })
+}
+
+pub(crate) const NO_SUITE: &str = "no cipher suite of `ciphers` belongs to these versions";
+
+/// The reasons why clients may reject a certificate that the node uses.
+fn doubts(options: &Options, option: &str, path: &Path, certificate: &Certificate) -> Vec<Error> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let is_past = |at_s: i64| u64::try_from(at_s).is_ok_and(|at_s| at_s <= now_s) || at_s < 0;
+    let (from, to) = certificate.validity.split_once(" - ").unwrap_or_default();
+    let told = [
+        (is_past(certificate.not_after_s), format!("the certificate expired at {to}")),
+        (!is_past(certificate.not_before_s), format!("the certificate is not valid before {from}")),
+        (
+            certificate.version == 1 && option == "certfile",
+            format!(
+                "X.509 version 1 certificate, which some clients reject; 'openssl x509 -req -in \
+                 REQUEST.csr -CA CA.pem -CAkey CA_KEY.pem -CAcreateserial -days 365 -extfile \
+                 <(echo subjectAltName=DNS:HOST) -out {}' creates one of version 3",
+                path.display()
+            ),
+        ),
+    ];
+    let told = told.into_iter().filter(|(is_so, _)| *is_so);
+    told.map(|(_, why)| options.wrong_file(option, path, why)).collect()
 }
 
 /// The node's certificates: one for everybody, and those for clients that ask for a name.
@@ -138,32 +179,51 @@ impl ResolvesServerCert for Identities {
 fn identities(
     options: &Options,
     provider: &CryptoProvider,
-) -> Result<(Identities, Vec<(PathBuf, Certificate)>), Error> {
-    let Some((certfile, keyfile)) = &options.identity else {
-        return Err(
-            options.wrong("certfile", "certfile and keyfile have to be set for a TLS listener")
-        );
-    };
+    errors: &mut Errors,
+) -> Option<(Identities, Vec<(PathBuf, Certificate)>)> {
     let mut certificates = Vec::new();
-    let mut read = |certfile: &PathBuf, keyfile: &PathBuf| {
-        let chain = files::certificates(options, "certfile", certfile)?;
-        let identity: Identity = (chain, files::key(options, keyfile)?);
-        let parsed = identity.0.first().and_then(|der| Certificate::parse(der));
-        let parsed =
-            parsed.ok_or_else(|| options.wrong_file("certfile", certfile, "it is damaged"))?;
-        let key = certified_key(identity, &parsed, provider)
-            .map_err(|error| options.wrong_file("keyfile", keyfile, error))?;
+    let mut read = |(certfile, keyfile): &(PathBuf, PathBuf)| {
+        let chain = files::certificates(options, "certfile", certfile).and_then(|chain| {
+            let parsed = chain.first().and_then(|der| Certificate::parse(der));
+            let damaged = || options.wrong_file("certfile", certfile, files::DAMAGED);
+            Ok((chain, parsed.ok_or_else(damaged)?))
+        });
+        let (chain, key) = (errors.note(chain), errors.note(files::key(options, keyfile)));
+        let ((chain, parsed), key) = (chain?, key?);
+        let key = certified_key((chain, key), &parsed, provider)
+            .map_err(|error| not_a_pair(options, (certfile, keyfile), &error));
+        let key = errors.note(key)?;
         let hosts: Vec<String> = parsed.hosts().map(str::to_ascii_lowercase).collect();
         certificates.push((certfile.clone(), parsed));
-        Ok((Arc::new(key), hosts))
+        Some((Arc::new(key), hosts))
     };
-    let (usual, _) = read(certfile, keyfile)?;
+    let usual = options.identity.as_ref().and_then(&mut read);
     let mut by_name = HashMap::new();
-    for (certfile, keyfile) in &options.by_name {
-        let (key, hosts) = read(certfile, keyfile)?;
+    for (key, hosts) in options.by_name.iter().filter_map(read) {
         by_name.extend(hosts.into_iter().map(|host| (host, Arc::clone(&key))));
     }
-    Ok((Identities { usual, by_name }, certificates))
+    if options.identity.is_none() {
+        let why = "certfile and keyfile have to be set for a TLS listener";
+        errors.0.push(options.wrong("certfile", why));
+    }
+    Some((Identities { usual: usual?.0, by_name }, certificates))
+}
+
+/// The reason why a certificate and a key make no identity.
+pub(crate) fn not_a_pair(
+    options: &Options,
+    (certfile, keyfile): (&Path, &Path),
+    error: &rustls::Error,
+) -> Error {
+    if let rustls::Error::InvalidCertificate(_) = error {
+        return options.wrong_file("certfile", certfile, files::DAMAGED);
+    }
+    if let rustls::Error::InconsistentKeys(_) = error {
+        let why = format!("the key does not belong to the certificate {}", certfile.display());
+        return options.wrong_file("keyfile", keyfile, why);
+    }
+    let why = "the key is damaged, or of a kind that TLS does not use; RSA, ECDSA and Ed25519 are";
+    options.wrong_file("keyfile", keyfile, why)
 }
 
 /// A certificate with its key. rustls cannot read one of version 1, but serves it.
@@ -185,7 +245,11 @@ fn certified_key(
     }
 }
 
-fn verifier(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Option<Verifier>, Error> {
+fn verifier(
+    options: &Options,
+    provider: &Arc<CryptoProvider>,
+    warnings: &mut Vec<Error>,
+) -> Result<Option<Verifier>, Error> {
     let (check, crl_paths) = &options.crls;
     if options.verify == Verify::No {
         return if *check == CrlCheck::No {
@@ -197,7 +261,10 @@ fn verifier(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Option<
     let Some(path) = &options.cacertfile else {
         return Err(options.wrong("cacertfile", "verify = verify_peer needs it"));
     };
-    let roots = Arc::new(files::roots(options, path)?);
+    let (roots, certificates) = files::roots(options, path)?;
+    let roots = Arc::new(roots);
+    warnings
+        .extend(certificates.iter().flat_map(|known| doubts(options, "cacertfile", path, known)));
     let mut builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
     if options.verify == Verify::IfShown {
         builder = builder.allow_unauthenticated();
@@ -215,14 +282,13 @@ fn verifier(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Option<
     };
     let inner: Result<Arc<dyn ClientCertVerifier>, server::VerifierBuilderError> = builder.build();
     let inner = inner.map_err(|error| match error {
-        server::VerifierBuilderError::InvalidCrl(error) => options.wrong(
+        server::VerifierBuilderError::InvalidCrl(_) => options.wrong(
             "crl_sources",
-            format!(
-                "{error:?}: lists have to be of version 2, with a number and their authority's key"
-            ),
+            "a list is damaged or lacks something: lists have to be of version 2, with a number \
+             and their authority's key",
         ),
         server::VerifierBuilderError::NoRootAnchors | _ => {
-            options.wrong_file("cacertfile", path, error)
+            options.wrong_file("cacertfile", path, "there is no CA certificate in it")
         }
     })?;
     Ok(Some(Verifier { inner, depth: options.depth }))

@@ -1,9 +1,10 @@
 //! Certificates, keys and lists of revoked certificates, from files.
 
+use crate::Certificate;
 use crate::options::{Error, Options};
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::RootCertStore;
-use rustls::pki_types::pem::{PemObject as _, SectionKind};
+use rustls::pki_types::pem::{self, PemObject as _, SectionKind};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -15,9 +16,14 @@ pub(crate) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>
 /// Larger files are not read: nothing of the kind is.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
+/// The reason for a certificate that cannot be taken apart.
+pub(crate) const DAMAGED: &str = "a certificate in it is damaged";
+
 fn read(options: &Options, option: &str, path: &Path) -> Result<Vec<u8>, Error> {
     let wrong = |error: std::io::Error| {
-        options.wrong_file(option, path, format!("cannot be read: {error}"))
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        options.wrong_file(option, path, format!("cannot be read: {text}"))
     };
     if fs::metadata(path).map_err(wrong)?.len() > FILE_BYTES_MAX {
         return Err(options.wrong_file(option, path, "it is too large"));
@@ -34,20 +40,51 @@ pub(crate) fn certificates(
     let all = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     match all {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(options.wrong_file(option, path, "there is no PEM certificate in it")),
-        Err(error) => {
-            Err(options.wrong_file(option, path, format!("no PEM certificate: {error:?}")))
-        }
+        Ok(_) => Err(options.wrong_file(option, path, without(&text, "certificate"))),
+        Err(error) => Err(options.wrong_file(option, path, damaged(&error))),
     }
 }
 
-pub(crate) fn roots(options: &Options, path: &Path) -> Result<RootCertStore, Error> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(options, "cacertfile", path)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| options.wrong_file("cacertfile", path, error))?;
+/// The reason why a file has no such thing.
+fn without(text: &[u8], wanted: &str) -> String {
+    let has = |label: &[u8]| text.windows(label.len()).any(|at| at == label);
+    // A sequence of ASN.1 that is longer than 127 bytes.
+    if matches!(text, [0x30, 0x81 | 0x82, ..]) {
+        return "it is DER, not PEM; 'openssl x509' and 'openssl pkey' with -inform der convert it"
+            .to_owned();
     }
-    Ok(roots)
+    if !has(b"-----BEGIN ") {
+        return "it is not PEM".to_owned();
+    }
+    let other = [("certificate", &b" CERTIFICATE-----"[..]), ("private key", b"PRIVATE KEY-----")];
+    let other = other.into_iter().find(|(kind, label)| *kind != wanted && has(label));
+    let other = other.map_or_else(String::new, |(kind, _)| format!(", but a {kind}"));
+    format!("there is no {wanted} in it{other}")
+}
+
+/// The reason why PEM cannot be read.
+fn damaged(error: &pem::Error) -> String {
+    let why = match error {
+        pem::Error::MissingSectionEnd { .. } => "a section has no END line",
+        pem::Error::IllegalSectionStart { .. } => "a BEGIN line is broken",
+        pem::Error::Base64Decode(_) | _ => "a section is not base64",
+    };
+    format!("its PEM is damaged: {why}")
+}
+
+/// The authorities of a file, and what their certificates say.
+pub(crate) fn roots(
+    options: &Options,
+    path: &Path,
+) -> Result<(RootCertStore, Vec<Certificate>), Error> {
+    let mut roots = RootCertStore::empty();
+    let damaged = || options.wrong_file("cacertfile", path, DAMAGED);
+    let mut parsed = Vec::new();
+    for certificate in certificates(options, "cacertfile", path)? {
+        parsed.push(Certificate::parse(&certificate).ok_or_else(damaged)?);
+        roots.add(certificate).map_err(|_| damaged())?;
+    }
+    Ok((roots, parsed))
 }
 
 pub(crate) fn key(options: &Options, path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
@@ -63,7 +100,10 @@ pub(crate) fn key(options: &Options, path: &Path) -> Result<PrivateKeyDer<'stati
     let label = format!("-----BEGIN {ENCRYPTED}-----");
     if !text.windows(label.len()).any(|at| at == label.as_bytes()) {
         let found = PrivateKeyDer::from_pem_slice(&text);
-        return found.map_err(|_| wrong("there is no PEM private key in it"));
+        return found.map_err(|error| match matches!(error, pem::Error::NoItemsFound) {
+            true => wrong(&without(&text, "private key")),
+            false => wrong(&damaged(&error)),
+        });
     }
     let password = options.password.as_ref();
     let password = password.ok_or_else(|| {
@@ -74,7 +114,7 @@ pub(crate) fn key(options: &Options, path: &Path) -> Result<PrivateKeyDer<'stati
         .and_then(|key| key.decrypt(password))
         .map_err(|_| wrong(&format!("`{}.password` does not open it", options.key)))?;
     let key = PrivateKeyDer::try_from(decrypted.as_bytes().to_vec());
-    key.map_err(wrong)
+    key.map_err(|_| wrong("the key in it is damaged"))
 }
 
 /// The bytes of a PEM block with this label, which rustls does not know.
@@ -98,9 +138,7 @@ pub(crate) fn crls(
         let bytes = read(options, option, &path)?;
         if bytes.starts_with(b"-----") {
             for crl in CertificateRevocationListDer::pem_slice_iter(&bytes) {
-                let crl =
-                    crl.map_err(|error| options.wrong_file(option, &path, format!("{error:?}")))?;
-                all.push(crl);
+                all.push(crl.map_err(|error| options.wrong_file(option, &path, damaged(&error)))?);
             }
         } else {
             all.push(CertificateRevocationListDer::from(bytes));

@@ -21,7 +21,7 @@ pub use client::client_config;
 pub use context::{Context, Loaded};
 pub use failure::{Failure, Hello, Reason};
 pub use generate::{Names, generate};
-pub use options::{CrlCheck, Error, Options, VERSIONS, Verify, cipher_suites};
+pub use options::{CrlCheck, Error, Errors, Options, VERSIONS, Verify, cipher_suites};
 pub use session::{Agreed, Processed, Session};
 
 #[cfg(test)]

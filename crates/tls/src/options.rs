@@ -2,6 +2,7 @@
 
 use rustls::crypto::aws_lc_rs;
 use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// RabbitMQ's names of the versions there are, newest first.
@@ -109,21 +110,67 @@ impl Options {
     }
 
     pub(crate) fn wrong(&self, option: &str, why: impl ToString) -> Error {
-        Error { key: format!("{}.{option}", self.key), path: None, why: why.to_string() }
+        Error { key: format!("{}.{option}", self.key), file: None, why: why.to_string() }
     }
 
     pub(crate) fn wrong_file(&self, option: &str, path: &Path, why: impl ToString) -> Error {
-        Error { path: Some(path.to_owned()), ..self.wrong(option, why) }
+        let user = USERS.iter().find(|(key, _)| *key == self.key);
+        let user = user.map_or(self.key, |(_, user)| user);
+        let content = CONTENTS.iter().find(|(known, _)| *known == option);
+        let used =
+            content.map_or_else(String::new, |(_, content)| format!("{content} of {user}, "));
+        Error { file: Some((used, path.to_owned())), ..self.wrong(option, why) }
     }
 }
 
+/// The users of files, by the beginning of their keys.
+const USERS: [(&str, &str); 5] = [
+    ("ssl_options", "the AMQP and stream listeners"),
+    ("management.ssl", "the HTTP API"),
+    ("management.listener.ssl_opts", "the HTTP API"),
+    ("prometheus.ssl", "the metrics listener"),
+    ("log.syslog.ssl_options", "the connection to the syslog server"),
+];
+
+/// The contents of files, by the end of their keys.
+const CONTENTS: [(&str, &str); 4] = [
+    ("certfile", "certificate"),
+    ("keyfile", "private key"),
+    ("cacertfile", "CA certificates"),
+    ("crl_sources", "revocation lists"),
+];
+
 /// The reason why certificates, keys and settings make no listener. Displays as one line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{key}`{}: {why}", path.as_ref().map_or_else(String::new, |path| format!(" {}", path.display())))]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     key: String,
-    path: Option<PathBuf>,
+    /// The file and its use.
+    file: Option<(String, PathBuf)>,
     why: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, file, why } = self;
+        match file {
+            Some((used, path)) => write!(f, "{used}`{key}` {}: {why}", path.display()),
+            None => write!(f, "`{key}`: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// All reasons at once, at least one. Displays as one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Error::to_string).collect::<Vec<_>>().join("; "))]
+pub struct Errors(pub Vec<Error>);
+
+impl Errors {
+    /// The value; an error is noted.
+    pub(crate) fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+        result.map_err(|error| self.0.push(error)).ok()
+    }
 }
 
 /// OpenSSL's names of the cipher suites there are.

@@ -188,7 +188,7 @@ fn a_broken_replacement_leaves_what_there_was() {
     std::fs::write(dir.path().join("server_key.pem"), "nothing of use").unwrap();
     assert!(context.is_outdated());
     let told = context.reload().unwrap_err().to_string();
-    assert!(told.contains("there is no PEM private key in it"), "{told}");
+    assert!(told.contains("server_key.pem: it is not PEM"), "{told}");
     assert!(!context.is_outdated(), "it is told once");
     assert_eq!(serial(), before);
     write_certificates(dir.path());
@@ -198,4 +198,90 @@ fn a_broken_replacement_leaves_what_there_was() {
     context.count(Reason::NotTls);
     let counted: Vec<u64> = context.failures().map(|(_, n)| n).collect();
     assert_eq!(counted, [1, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn names_every_wrong_file_in_an_operators_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = write_certificates(dir.path());
+    let file = |name: &str| dir.path().join(name);
+    let read = |name: &str| std::fs::read(file(name)).unwrap();
+    let (certificate, key) = (read("server_certificate.pem"), read("server_key.pem"));
+    let der = rustls::pki_types::CertificateDer::from_pem_slice(&certificate).unwrap();
+    let half = |text: &[u8]| text[..text.len() / 2].to_vec();
+    let block = |body: &str| {
+        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n").into_bytes()
+    };
+    let cases: [(&[u8], &[u8], &[&str]); 7] = [
+        (
+            &certificate,
+            &read("client_key.pem"),
+            &["key.pem: the key does not belong to the certificate"],
+        ),
+        (
+            &key,
+            &certificate,
+            &[
+                "cert.pem: there is no certificate in it, but a private key",
+                "key.pem: there is no private key in it, but a certificate",
+            ],
+        ),
+        (
+            &half(&certificate),
+            &half(&key),
+            &[
+                "cert.pem: its PEM is damaged: a section has no END line",
+                "key.pem: its PEM is damaged: a section has no END line",
+            ],
+        ),
+        (b"nonsense", b"", &["cert.pem: it is not PEM", "key.pem: it is not PEM"]),
+        (&der, &key, &["cert.pem: it is DER, not PEM"]),
+        (&block("?"), &key, &["cert.pem: its PEM is damaged: a section is not base64"]),
+        (&block("AAAA"), &key, &["cert.pem: a certificate in it is damaged"]),
+    ];
+    std::fs::write(file("ca.pem"), "nothing").unwrap();
+    let wrong = Options {
+        identity: Some((file("cert.pem"), file("key.pem"))),
+        cacertfile: Some(file("ca.pem")),
+        by_name: vec![("/nowhere/cert.pem".into(), "/nowhere/key.pem".into())],
+        ..written
+    };
+    for (certificate, key, reasons) in cases {
+        std::fs::write(file("cert.pem"), certificate).unwrap();
+        std::fs::write(file("key.pem"), key).unwrap();
+        let told = Context::new(wrong.clone()).unwrap_err();
+        let told: Vec<String> = told.0.iter().map(ToString::to_string).collect();
+        let others = [
+            "private key of the AMQP and stream listeners, `ssl_options.keyfile` /nowhere/key.pem: \
+             cannot be read: No such file or directory",
+            "certificate of the AMQP and stream listeners, `ssl_options.certfile` \
+             /nowhere/cert.pem: cannot be read",
+            "CA certificates of the AMQP and stream listeners, `ssl_options.cacertfile` ",
+        ];
+        for reason in reasons.iter().chain(&others) {
+            let n_told = told.iter().filter(|line| line.contains(reason)).count();
+            assert_eq!(n_told, 1, "{reason}: {told:?}");
+        }
+        assert_eq!(told.len(), reasons.len() + others.len(), "{told:?}");
+    }
+}
+
+#[test]
+fn warns_of_expired_certificates() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = write_certificates(dir.path());
+    assert_eq!(Context::new(options.clone()).unwrap().current().warnings, []);
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let (certfile, keyfile) = (dir.path().join("old.pem"), dir.path().join("old_key.pem"));
+    std::fs::write(&certfile, params.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(&keyfile, key.serialize_pem()).unwrap();
+    options.cacertfile = Some(certfile.clone());
+    options.identity = Some((certfile, keyfile));
+    let warnings = Context::new(options).unwrap().current().warnings.clone();
+    let expired = "old.pem: the certificate expired at 2020-01-01T00:00:00Z";
+    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert!(told.len() == 2 && told.iter().all(|line| line.ends_with(expired)), "{told:?}");
 }

@@ -40,7 +40,7 @@ pub(super) struct Syslog {
 }
 
 impl Syslog {
-    pub(super) fn new(settings: SyslogSettings, host_name: String) -> Result<Self, tls::Error> {
+    pub(super) fn new(settings: SyslogSettings, host_name: String) -> Result<Self, tls::Errors> {
         let is_tls = settings.transport == Transport::Tls;
         let tls = is_tls.then(|| tls::client_config(&settings.tls)).transpose()?;
         Ok(Self { settings, host_name, way: Way::None(None), tls })

@@ -187,8 +187,11 @@ fn the_configuration_is_checked_without_a_start() {
     ));
     assert_eq!((code, out.as_str()), (Some(78), ""), "{err}");
     for told in [
-        "`ssl_options.certfile` /nowhere/cert.pem",
-        "`management.ssl.certfile`",
+        "certificate of the AMQP and stream listeners, `ssl_options.certfile` /nowhere/cert.pem: cannot be \
+         read: No such file or directory\n",
+        "private key of the AMQP and stream listeners, `ssl_options.keyfile` /nowhere/key.pem",
+        "certificate of the HTTP API, `management.ssl.certfile`",
+        "private key of the HTTP API, `management.ssl.keyfile`",
         "`management.ssl.ip = localhost` is no IP address",
         "cannot open the log",
         "queue 'q' in vhost 'a': there is no virtual host 'a'",
@@ -196,6 +199,22 @@ fn the_configuration_is_checked_without_a_start() {
     ] {
         assert!(err.contains(told), "{told}: {err}");
     }
+    // Beside errors of the configuration too.
+    let (_, _, err) = check("haertbeat = 5\nssl_options.certfile = /c\nssl_options.keyfile = /k\n");
+    assert!(
+        err.contains("haertbeat") && err.contains("/c: cannot") && err.contains("/k: cannot"),
+        "{err}"
+    );
+    let of_version_1 = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/tls/v1");
+    let (code, out, err) = check(&format!(
+        "ssl_options.certfile = {of_version_1}_certificate.pem\n\
+         ssl_options.keyfile = {of_version_1}_key.pem\n"
+    ));
+    assert_eq!((code, out.as_str()), (Some(0), "the configuration is valid\n"), "{err}");
+    assert!(
+        err.contains("warning: certificate of") && err.contains("'openssl x509 -req -in"),
+        "{err}"
+    );
     let mut left = entries(&home);
     left.sort_unstable();
     assert_eq!(left, ["a.conf", "definitions.json"]);

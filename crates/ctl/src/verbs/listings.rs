@@ -35,7 +35,7 @@ const CONNECTION: &str = "\
 const CHANNEL: &str = "\
     pid, connection, name, number, user, vhost, transactional, confirm, consumer_count, \
     messages_unacknowledged, messages_uncommitted, acks_uncommitted, messages_unconfirmed, \
-    oldest_unconfirmed_ms, prefetch_count";
+    oldest_unconfirmed_ms, prefetch_count, consumer_state";
 
 /// The columns of `list_bindings`.
 const BINDING: &str = "\
@@ -155,7 +155,8 @@ pub(super) const VERBS: &[Verb] = &[
             Form::Streamed,
             (
                 "queue_name:queue.name, channel_pid, consumer_tag, ack_required, \
-                    prefetch_count, active, activity_status, arguments",
+                    prefetch_count, active, activity_status, arguments, state, \
+                    messages_held_by_channel, oldest_held_seconds",
                 "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
                     arguments",
             ),

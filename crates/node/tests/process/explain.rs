@@ -214,6 +214,18 @@ fn a_queue_that_does_not_drain_says_why() {
     // It has held it for longer than it takes to look, and the queue has had one for longer still.
     let seconds = |of: &Value| of["oldest_held_seconds"].as_f64().unwrap();
     wait_until("its age is known", || seconds(&why()["consumers"][0]) > 1.0);
+    let listed = |verb, columns: &[&str]| {
+        api.0.ctl(&[&["-q", "--no-table-headers", verb], columns].concat())
+    };
+    let columns = ["queue_name", "messages_held_by_channel", "state", "oldest_held_seconds"];
+    let consumers = listed("list_consumers", &columns);
+    let held = consumers.trim_end().strip_prefix("stuck\t1\tat its prefetch limit\t");
+    assert!(held.is_some_and(|held| held.parse::<f64>().unwrap() > 1.0), "{consumers}");
+    assert_eq!(listed("list_channels", &["consumer_state"]), "at its prefetch limit\n");
+    for verb in ["list_consumers", "list_channels"] {
+        let usual = listed(verb, &[]);
+        assert!(!usual.contains("limit"), "not in the columns that are shown by default: {usual}");
+    }
     let age = || api.expect(200, "GET /queues/%2F", "")[0]["oldest_message_age_seconds"].as_f64();
     wait_until("the queue's age is known", || age().is_some_and(|age| age > 1.0));
     let listed = || api.0.ctl(&["-q", "list_queues", "name", "oldest_message_age_seconds"]);

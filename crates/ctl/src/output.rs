@@ -48,8 +48,8 @@ pub(crate) enum Answer {
     Wrapped(String),
     /// An object for JSON, shown as it is; only answered when JSON was asked for.
     Object(Value),
-    /// A value shown as an Erlang term unless JSON is asked for.
-    Term(Value),
+    /// Settings by application, shown as lines of `key = value`.
+    Settings(Value),
     /// A listing.
     Rows(Rows),
 }
@@ -147,8 +147,9 @@ pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
             Answer::Text(text) | Answer::Wrapped(text),
             Format::Default | Format::Table | Format::Csv | Format::Erlang,
         ) => format!("{text}\n"),
-        (Answer::Term(value), Format::Json) | (Answer::Object(value), _) => json::line(value),
-        (Answer::Term(value), _) => erlang::line(value),
+        (Answer::Settings(value), Format::Json) | (Answer::Object(value), _) => json::line(value),
+        (Answer::Settings(value), Format::Erlang) => erlang::line(value),
+        (Answer::Settings(value), _) => settings(value),
         (Answer::Rows(rows), Format::Json) => json::rows(rows),
         (Answer::Rows(rows), Format::Erlang) => erlang::rows(rows),
         (Answer::Rows(rows), Format::Csv) => csv::rows(rows),
@@ -158,6 +159,12 @@ pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
         }
         (Answer::Rows(rows), Format::Default | Format::Table) => table::rows(rows, style.headers),
     }
+}
+
+fn settings(applications: &Value) -> String {
+    let of_each = applications.as_object().into_iter().flat_map(Map::values);
+    let all = of_each.filter_map(Value::as_object).flatten();
+    all.map(|(key, value)| format!("{key} = {}\n", table::cell(value))).collect()
 }
 
 fn wrapped(node: &str, value: Option<&str>) -> Value {

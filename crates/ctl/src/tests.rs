@@ -648,6 +648,8 @@ fn terms_are_shown_to_those_who_ask() {
     assert_eq!(ran.output, "[[{user,<<\"ada\">>},{tags,[<<\"a\">>]}]]\n");
     let settings = json!({"ok": {"rabbit": {"heartbeat": "60"}}});
     let ran = told(&["-q", "environment"], &settings);
+    assert_eq!(ran.output, "heartbeat = 60\n");
+    let ran = told(&["-q", "environment", "--formatter", "erlang"], &settings);
     assert_eq!(ran.output, "[{rabbit,[{heartbeat,<<\"60\">>}]}]\n");
     let ran = told(&["-q", "environment", "--formatter", "json"], &settings);
     assert_eq!(ran.output, "{\"rabbit\":{\"heartbeat\":\"60\"}}\n");

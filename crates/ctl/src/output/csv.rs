@@ -9,7 +9,7 @@ pub(super) fn rows(rows: &Rows) -> String {
     }
     let mut text = line(rows.columns.iter().map(|&name| name.to_owned()));
     for row in &rows.rows {
-        let cells = row.iter().zip(&rows.columns).map(|(value, name)| table::cell(name, value));
+        let cells = row.iter().map(table::cell);
         text.push_str(&line(cells));
     }
     text

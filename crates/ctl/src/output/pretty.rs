@@ -6,9 +6,7 @@ pub(super) fn rows(rows: &Rows, bold: bool) -> String {
     if rows.rows.is_empty() {
         return String::new();
     }
-    let cells = |row: &Vec<serde_json::Value>| {
-        row.iter().zip(&rows.columns).map(|(value, name)| table::cell(name, value)).collect()
-    };
+    let cells = |row: &Vec<serde_json::Value>| row.iter().map(table::cell).collect();
     draw(&rows.columns, &rows.rows.iter().map(cells).collect::<Vec<Vec<String>>>(), bold)
 }
 

@@ -1,7 +1,8 @@
-//! Columns with tabs between them, values as RabbitMQ's tools write them.
+//! Columns with tabs between them, values as RabbitMQ's tools write them, but for maps: those are JSON. AMQP
+//! tables, such as arguments, are Erlang's lists of pairs, since scripts parse them.
 
 use super::{Form, Rows};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 pub(super) fn rows(rows: &Rows, headers: bool) -> String {
@@ -17,8 +18,7 @@ pub(super) fn rows(rows: &Rows, headers: bool) -> String {
         text.push('\n');
     }
     for row in &rows.rows {
-        let cells: Vec<String> =
-            row.iter().zip(&rows.columns).map(|(value, column)| cell(column, value)).collect();
+        let cells: Vec<String> = row.iter().map(cell).collect();
         text.push_str(&cells.join("\t"));
         text.push('\n');
     }
@@ -26,7 +26,7 @@ pub(super) fn rows(rows: &Rows, headers: bool) -> String {
 }
 
 /// One value.
-pub(super) fn cell(column: &str, value: &Value) -> String {
+pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Bool(flag) => flag.to_string(),
@@ -34,26 +34,14 @@ pub(super) fn cell(column: &str, value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) if is_table(items) => table(items),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(|item| cell(column, item)).collect();
+            let items: Vec<String> = items.iter().map(cell).collect();
             format!("[{}]", items.join(", "))
         }
-        // COMPAT: a policy's definition is a list of pairs to RabbitMQ, anything else a map.
-        Value::Object(map) if column == "effective_policy_definition" => pairs(map),
-        Value::Object(map) => {
-            let entries: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key} => {}", cell("", value))).collect();
-            format!("#{{{}}}", entries.join(", "))
-        }
+        Value::Object(_) => value.to_string(),
     }
 }
 
-fn pairs(map: &Map<String, Value>) -> String {
-    let pairs: Vec<String> =
-        map.iter().map(|(key, value)| format!("{{<<\"{key}\">>, {}}}", cell("", value))).collect();
-    format!("[{}]", pairs.join(", "))
-}
-
-/// AMQP tables come as lists of `[key, type, value]`, as RabbitMQ's JSON shows them.
+/// COMPAT: AMQP tables come as lists of `[key, type, value]`, as RabbitMQ's JSON shows them.
 fn is_table(items: &[Value]) -> bool {
     let is_field = |item: &Value| match item.as_array().map(Vec::as_slice) {
         Some([Value::String(_), Value::String(_), _]) => true,
@@ -88,13 +76,13 @@ fn typed(kind: &str, value: &Value) -> String {
                 .iter()
                 .map(|item| match item.as_array().map(Vec::as_slice) {
                     Some([Value::String(kind), value]) => typed(kind, value),
-                    Some(_) | None => cell("", item),
+                    Some(_) | None => cell(item),
                 })
                 .collect();
             format!("[{}]", items.join(","))
         }
         Value::Null => "undefined".to_owned(),
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => cell("", value),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => cell(value),
     }
 }
 

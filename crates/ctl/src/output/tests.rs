@@ -132,7 +132,7 @@ fn policy_definitions_and_maps() {
     let rows = Answer::Rows(Rows::of(columns, &sent, Form::Streamed));
     assert_eq!(
         written(&rows, Style { headers: false, ..style(Format::Default) }),
-        "[{<<\"max-length\">>, 10}, {<<\"overflow\">>, reject-publish}]\t\
-         #{description => d, tags => [a]}\n"
+        "{\"max-length\":10,\"overflow\":\"reject-publish\"}\t\
+         {\"description\":\"d\",\"tags\":[\"a\"]}\n"
     );
 }

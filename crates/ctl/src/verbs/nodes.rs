@@ -173,7 +173,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "environment",
         description: "Shows the effective configuration",
         banner: "Application environment of node {node} ...",
-        action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Term(answer))),
+        action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Settings(answer))),
         ..VERB
     },
     Verb {

@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use command_help::CommandHelp;
 use perf::Unreachable;
 
 use load::Tools;
@@ -47,7 +48,7 @@ const EXIT_UNREACHABLE: u8 = 3;
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     match options::parse(words.clone()) {
-        Ok(Request::Help) => show(options::HELP),
+        Ok(Request::Help) => show(&options::help()),
         Ok(Request::Version) => show(concat!("leveret bench ", env!("CARGO_PKG_VERSION"), "\n")),
         Ok(Request::List(names)) => show(&list::list(&names)),
         Ok(Request::Relay(floor)) => {
@@ -68,6 +69,11 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::from(EXIT_USAGE)
         }
     }
+}
+
+/// The tool with its options and scenarios.
+pub fn command_help() -> CommandHelp {
+    options::command_help()
 }
 
 fn tools(options: &Options) -> std::io::Result<Tools> {

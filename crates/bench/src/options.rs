@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use command_help::{ArgumentHelp, CommandHelp, OptionHelp};
 use perf::Uri;
 
 use crate::baseline::Floor;
@@ -77,29 +78,75 @@ impl TargetOption {
 const REPEATS: u32 = 3;
 const REPEATS_MAX: u32 = 1_000;
 
+/// The options, in the order of `--help`.
+const OPTIONS: &[OptionHelp] = &[
+    option("list", None, "list scenarios; with names: their rows, parameters and source"),
+    option(
+        "target",
+        Some("NAME=URI[,key=value...]"),
+        "a broker to measure; may be repeated (broker=amqp://localhost).\n\
+         pid=N: its process, found for a port of this machine\n\
+         version=1|2|both: x-queue-version of classic-queues\n\
+         ctl=COMMAND: its rabbitmqctl, for policies (sharding, conversions)\n\
+         stream=URI: where it speaks the stream protocol, for stream-chunks (port 5552)",
+    ),
+    option("baseline", Some("NAME"), "the target that ratios refer to (the first)"),
+    option("repeats", Some("N"), "measurements of each row on each target, in turns (3)"),
+    option("scale", Some("F"), "multiplies durations and message counts (1)"),
+    option("rows", Some("TEXT,..."), "only rows with one of these in their names"),
+    option("out", Some("DIR"), "write result.json and report.html there"),
+    option("disk", Some("DIR"), "where to time fdatasync, for hot-path and limit (.)"),
+    option(
+        "perf-test",
+        Some("COMMAND"),
+        "the command of RabbitMQ's PerfTest, which makes the loads of AMQP 0-9-1 then:\n\
+         'java -jar perf-test.jar'",
+    ),
+    option(
+        "stream-perf-test",
+        Some("COMMAND"),
+        "the same for the stream protocol and RabbitMQ's stream-perf-test",
+    ),
+    option("help", None, "show this help"),
+    option("version", None, "show the version"),
+];
+
+const fn option(long: &'static str, value: Option<&'static str>, help: &'static str) -> OptionHelp {
+    OptionHelp { long, short: None, value, help }
+}
+
+const USAGE: &str = "leveret bench [option ...] SCENARIO ...";
+
+/// The column of the descriptions in `--help`.
+const HELP_COLUMN: usize = 25;
+
 /// The text of `--help`.
-pub(crate) const HELP: &str = "\
-usage: leveret bench [option ...] SCENARIO ...
- --list                  list scenarios; with names: their rows, parameters and source
- --target NAME=URI[,pid=N][,version=1|2|both][,ctl=COMMAND][,stream=URI]
-                         a broker to measure; may be repeated (broker=amqp://localhost)
-                         pid: its process, found for a port of this machine
-                         version: x-queue-version of classic-queues
-                         ctl: its rabbitmqctl, for policies (sharding, conversions)
-                         stream: where it speaks the stream protocol, for stream-chunks (port 5552)
- --baseline NAME         the target that ratios refer to (the first)
- --repeats N             measurements of each row on each target, in turns (3)
- --scale F               multiplies durations and message counts (1)
- --rows TEXT,...         only rows with one of these in their names
- --out DIR               write result.json and report.html there
- --disk DIR              where to time fdatasync, for hot-path and limit (.)
- --perf-test COMMAND     the command of RabbitMQ's PerfTest, which makes the loads of AMQP 0-9-1 then:
-                         'java -jar perf-test.jar'
- --stream-perf-test COMMAND
-                         the same for the stream protocol and RabbitMQ's stream-perf-test
- --help, --version
-Exit codes: 0 success, 1 a measurement failed, 2 usage, 3 a target is unreachable.
-";
+pub(crate) fn help() -> String {
+    let lines = OPTIONS.iter().map(|option| {
+        let value = option.value.map_or_else(String::new, |value| format!(" {value}"));
+        let name = format!(" --{}{value}", option.long);
+        let indent = format!("\n{:HELP_COLUMN$}", "");
+        let help = option.help.replace('\n', &indent);
+        match name.len() < HELP_COLUMN {
+            true => format!("{name:HELP_COLUMN$}{help}\n"),
+            false => format!("{name}{indent}{help}\n"),
+        }
+    });
+    format!(
+        "usage: {USAGE}\n{}\
+         Exit codes: 0 success, 1 a measurement failed, 2 usage, 3 a target is unreachable.\n",
+        lines.collect::<String>()
+    )
+}
+
+/// The tool with its options and scenarios.
+pub(crate) fn command_help() -> CommandHelp {
+    let values = scenarios::ALL.iter().map(|known| known.name).collect();
+    let scenario = ArgumentHelp { name: "scenario", is_many: true, is_required: true, values };
+    let (options, arguments) = (OPTIONS.to_vec(), vec![scenario]);
+    let usage = Some(USAGE.to_owned());
+    CommandHelp { name: "bench", usage, options, arguments, ..CommandHelp::default() }
+}
 
 fn words_of(command: &str) -> Vec<String> {
     command.split_whitespace().map(str::to_owned).collect()

@@ -34,6 +34,7 @@ pub use data_dir::default_data_dir;
 pub use plugins::is_built_in as is_built_in_plugin;
 pub use run_dir::{Registration, RunningNode, register};
 
+use command_help::CommandHelp;
 use failure::{Failure, Invalid};
 use run::Terminal;
 use std::ffi::OsString;
@@ -61,6 +62,11 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// The tool with all its verbs and their options.
+pub fn command_help() -> CommandHelp {
+    usage::command_help(&Tool::new("leveret ctl", verbs::TABLES))
 }
 
 fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Result<(), Failure> {

@@ -1,5 +1,8 @@
 //! Splits a command line into words and options by the rules RabbitMQ's tools follow.
 
+mod meanings;
+
+pub(crate) use meanings::meaning;
 use std::collections::BTreeMap;
 
 /// The kind of an option's value.

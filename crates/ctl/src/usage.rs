@@ -1,8 +1,10 @@
 //! Help texts.
 
 use crate::failure::{Failure, code};
+use crate::options::{GLOBAL, Kind, Switch, meaning};
 use crate::output::{emphasised, shows_bold, title};
 use crate::verb::{Section, Tool, Verb};
+use command_help::{ArgumentHelp, CommandHelp, OptionHelp};
 use std::collections::BTreeMap;
 use stdx::words;
 
@@ -26,22 +28,98 @@ pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
         let titles: Vec<&str> = words(columns.known).map(title).collect();
         text.push_str(&format!("\nColumns: {}\n", titles.join(", ")));
     }
-    text.push_str(&format!("\n{}\n\n{OPTIONS}", heading("General Options")));
+    if !verb.switches.is_empty() {
+        text.push_str(&format!("\n{}\n\n{}", heading("Command Options"), lines(&own(verb))));
+    }
+    let general = lines(&general(Some(verb)));
+    text.push_str(&format!("\n{}\n\n{general}", heading("General Options")));
     text
 }
 
-/// The options of all verbs.
-const OPTIONS: &str = "\
- -?, --help              shows a command's help
-     --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; else the default, or that of the only node)
- -n, --node <node>       the node that is meant: no other does what is asked
- -p, --vhost <vhost>     the virtual host, for commands that work in one
- -t, --timeout <n>       seconds to wait for an answer
- -q, --quiet             no informational lines
- -s, --silent            no informational lines, no names of columns
-     --no-table-headers  no names of columns
-     --formatter <name>  table, csv, json or pretty_table
-";
+/// Options, one a line.
+fn lines(options: &[OptionHelp]) -> String {
+    let name = |option: &OptionHelp| {
+        let value = option.value.map_or_else(String::new, |value| format!(" <{value}>"));
+        format!("--{}{value}", option.long)
+    };
+    let lengths = options.iter().map(|option| name(option).chars().count());
+    let width = lengths.filter(|length| *length <= NAME_COLUMNS).max().unwrap_or_default();
+    let line = |option: &OptionHelp| {
+        let short = option.short.as_ref().map_or_else(String::new, |short| format!("-{short},"));
+        format!(" {short:<3} {:<width$}  {}\n", name(option), option.help)
+    };
+    options.iter().map(line).collect()
+}
+
+/// The options of all verbs, but for those that a verb has itself, or has no use for.
+fn general(verb: Option<&Verb>) -> Vec<OptionHelp> {
+    let is_general = |option: &&Switch| {
+        verb.is_none_or(|verb| {
+            let is_own = verb.switches.iter().any(|own| own.name == option.name);
+            !is_own && (verb.vhost || option.name != "vhost")
+        })
+    };
+    GLOBAL.iter().filter(is_general).map(|option| described("", "", option)).collect()
+}
+
+fn own(verb: &Verb) -> Vec<OptionHelp> {
+    verb.switches.iter().map(|option| described(verb.name(), verb.usage, option)).collect()
+}
+
+fn described(verb: &str, usage: &'static str, option: &Switch) -> OptionHelp {
+    let long = match option.name {
+        "table-headers" => "no-table-headers",
+        name => name,
+    };
+    let value = || value_name(usage, long).unwrap_or(long);
+    OptionHelp {
+        long,
+        short: option.short.map(String::from),
+        value: (option.kind != Kind::Flag).then(value),
+        help: meaning(verb, long),
+    }
+}
+
+/// The name of an option's value, as the usage has it.
+fn value_name(usage: &'static str, option: &str) -> Option<&'static str> {
+    usage.split("--").find_map(|part| {
+        let (between, rest) = part.strip_prefix(option)?.split_once('<')?;
+        let is_next = matches!(between.trim_end(), "" | "=") || between.starts_with("|-");
+        rest.split_once('>').filter(|_| is_next).map(|(name, _)| name)
+    })
+}
+
+/// The tool with all its verbs and their options.
+pub(crate) fn command_help(tool: &Tool) -> CommandHelp {
+    let verb_help = |verb: &'static Verb| CommandHelp {
+        name: verb.name(),
+        about: verb.description.to_owned(),
+        usage: Some(format!("{tool} {}", verb.usage)),
+        options: own(verb).into_iter().chain(general(Some(verb))).collect(),
+        arguments: arguments(tool, verb),
+        commands: Vec::new(),
+    };
+    let commands = tool.verbs().map(verb_help).collect();
+    let usage = Some(format!("{tool} [option ...] <command> [<argument> ...]"));
+    CommandHelp { name: "ctl", usage, options: general(None), commands, ..CommandHelp::default() }
+}
+
+fn arguments(tool: &Tool, verb: &Verb) -> Vec<ArgumentHelp> {
+    if let Some(columns) = verb.columns() {
+        let values = words(columns.known).map(title).collect();
+        return vec![ArgumentHelp { name: "column", is_many: true, is_required: false, values }];
+    }
+    let argument = |param: &&'static str| ArgumentHelp {
+        name: param.trim_end_matches(['?', '*']),
+        is_many: param.ends_with('*'),
+        is_required: !param.ends_with(['?', '*']),
+        values: match verb.name() {
+            "help" => tool.verbs().map(Verb::name).collect(),
+            _ => Vec::new(),
+        },
+    };
+    verb.params.iter().map(argument).collect()
+}
 
 /// Longer names reach into the column of descriptions.
 const NAME_COLUMNS: usize = 48;

@@ -33,6 +33,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use command_help::CommandHelp;
 use config::{Config, Format};
 use options::Usage;
 use report::RunError;
@@ -79,6 +80,12 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(config) => measure(&config),
         Err(usage) => refuse(&usage),
     }
+}
+
+/// The tool with its options.
+pub fn command_help() -> CommandHelp {
+    let commands = stream::commands();
+    CommandHelp { commands, ..options::command_help("leveret perf", "", options::OPTIONS) }
 }
 
 fn measure(config: &Config) -> ExitCode {

@@ -6,6 +6,8 @@ pub(crate) mod variables;
 
 use std::iter::Peekable;
 
+use command_help::{CommandHelp, OptionHelp};
+
 pub(crate) use table::{OPTIONS, Opt, Support, Values};
 
 /// An error of the command line.
@@ -176,6 +178,21 @@ pub(crate) fn help() -> String {
          Streams: leveret perf stream --help, leveret perf stream-fill --help.\n",
     );
     text
+}
+
+/// A tool with the options that do something.
+pub(crate) fn command_help(tool: &'static str, about: &str, table: &[Opt]) -> CommandHelp {
+    let name = tool.rsplit(' ').next().unwrap_or_default();
+    let supported = table.iter().filter(|opt| opt.support == Support::Yes);
+    let option = |&Opt { long, short, value, help, .. }: &Opt| OptionHelp {
+        long,
+        short: short.map(str::to_owned),
+        value,
+        help,
+    };
+    let options = supported.map(option).collect();
+    let (about, usage) = (about.to_owned(), Some(format!("{tool} [option ...]")));
+    CommandHelp { name, about, usage, options, ..CommandHelp::default() }
 }
 
 /// The options of a tool, one a line.

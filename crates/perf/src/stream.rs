@@ -21,3 +21,16 @@ mod worker;
 pub(crate) use fill::fill;
 pub(crate) use monitor::run;
 pub use one_by_one::OneByOne;
+
+use crate::options::command_help;
+use command_help::CommandHelp;
+
+/// The tools for streams, with their options.
+pub(crate) fn commands() -> Vec<CommandHelp> {
+    let load = "Generate load on streams, with the options of stream-perf-test";
+    let fill = "Create streams and fill them with chunks of an exact size";
+    vec![
+        command_help("leveret perf stream", load, options::OPTIONS),
+        command_help("leveret perf stream-fill", fill, options::FILL_OPTIONS),
+    ]
+}

@@ -103,7 +103,7 @@ fn load(options: &Options) -> Result<Loaded, Errors> {
     };
     let provider = Arc::new(provider);
     let mut warnings = Vec::new();
-    let identities = identities(options, &provider, &mut errors);
+    let identities = identities(options, &provider, (&mut errors, &mut warnings));
     let verifier = verifier(options, &provider, &mut warnings);
     let (Some(verifier), Some(versions), Some((identities, certificates)), true) =
         (errors.note(verifier), versions, identities, errors.0.is_empty())
@@ -127,9 +127,6 @@ fn load(options: &Options) -> Result<Loaded, Errors> {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    let own = certificates.iter();
-    let own = own.flat_map(|(path, certificate)| doubts(options, "certfile", path, certificate));
-    let warnings = own.chain(warnings).collect();
     Ok(Loaded { config: Arc::new(config), certificates, warnings })
 }
 
@@ -139,14 +136,18 @@ pub(crate) const NO_SUITE: &str = "no cipher suite of `ciphers` belongs to these
 fn doubts(options: &Options, option: &str, path: &Path, certificate: &Certificate) -> Vec<Error> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let is_past = |at_s: i64| u64::try_from(at_s).is_ok_and(|at_s| at_s <= now_s) || at_s < 0;
+    let subject = &certificate.subject;
     let (from, to) = certificate.validity.split_once(" - ").unwrap_or_default();
     let told = [
-        (is_past(certificate.not_after_s), format!("the certificate expired at {to}")),
-        (!is_past(certificate.not_before_s), format!("the certificate is not valid before {from}")),
+        (is_past(certificate.not_after_s), format!("the certificate of {subject} expired at {to}")),
+        (
+            !is_past(certificate.not_before_s),
+            format!("the certificate of {subject} is not valid before {from}"),
+        ),
         (
             certificate.version == 1 && option == "certfile",
             format!(
-                "X.509 version 1 certificate, which some clients reject; 'openssl x509 -req -in \
+                "the certificate of {subject} is X.509 version 1, which some clients reject; 'openssl x509 -req -in \
                  REQUEST.csr -CA CA.pem -CAkey CA_KEY.pem -CAcreateserial -days 365 -extfile \
                  <(echo subjectAltName=DNS:HOST) -out {}' creates one of version 3",
                 path.display()
@@ -179,13 +180,17 @@ impl ResolvesServerCert for Identities {
 fn identities(
     options: &Options,
     provider: &CryptoProvider,
-    errors: &mut Errors,
+    (errors, warnings): (&mut Errors, &mut Vec<Error>),
 ) -> Option<(Identities, Vec<(PathBuf, Certificate)>)> {
     let mut certificates = Vec::new();
     let mut read = |(certfile, keyfile): &(PathBuf, PathBuf)| {
         let chain = files::certificates(options, "certfile", certfile).and_then(|chain| {
-            let parsed = chain.first().and_then(|der| Certificate::parse(der));
+            let all: Vec<_> = chain.iter().map(|der| Certificate::parse(der)).collect();
+            for known in all.iter().flatten() {
+                warnings.extend(doubts(options, "certfile", certfile, known));
+            }
             let damaged = || options.wrong_file("certfile", certfile, files::DAMAGED);
+            let parsed = all.into_iter().next().flatten();
             Ok((chain, parsed.ok_or_else(damaged)?))
         });
         let (chain, key) = (errors.note(chain), errors.note(files::key(options, keyfile)));
@@ -252,6 +257,9 @@ fn verifier(
 ) -> Result<Option<Verifier>, Error> {
     let (check, crl_paths) = &options.crls;
     if options.verify == Verify::No {
+        // The file is not used, and yet nobody wants it wrong.
+        let path = options.cacertfile.as_ref();
+        warnings.extend(path.and_then(|path| files::roots(options, path).err()));
         return if *check == CrlCheck::No {
             Ok(None)
         } else {

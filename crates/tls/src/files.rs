@@ -81,7 +81,7 @@ pub(crate) fn roots(
     let damaged = || options.wrong_file("cacertfile", path, DAMAGED);
     let mut parsed = Vec::new();
     for certificate in certificates(options, "cacertfile", path)? {
-        parsed.push(Certificate::parse(&certificate).ok_or_else(damaged)?);
+        parsed.extend(Certificate::parse(&certificate));
         roots.add(certificate).map_err(|_| damaged())?;
     }
     Ok((roots, parsed))

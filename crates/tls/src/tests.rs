@@ -278,10 +278,18 @@ fn warns_of_expired_certificates() {
     let (certfile, keyfile) = (dir.path().join("old.pem"), dir.path().join("old_key.pem"));
     std::fs::write(&certfile, params.self_signed(&key).unwrap().pem()).unwrap();
     std::fs::write(&keyfile, key.serialize_pem()).unwrap();
+    let both = [&certfile, &dir.path().join("ca_certificate.pem")].map(std::fs::read);
+    std::fs::write(&certfile, both.map(Result::unwrap).concat()).unwrap();
     options.cacertfile = Some(certfile.clone());
     options.identity = Some((certfile, keyfile));
-    let warnings = Context::new(options).unwrap().current().warnings.clone();
-    let expired = "old.pem: the certificate expired at 2020-01-01T00:00:00Z";
+    let warnings = Context::new(options.clone()).unwrap().current().warnings.clone();
+    let expired =
+        "old.pem: the certificate of CN=rcgen self signed cert expired at 2020-01-01T00:00:00Z";
     let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert!(told.len() == 2 && told.iter().all(|line| line.ends_with(expired)), "{told:?}");
+    std::fs::write(dir.path().join("old.pem"), "nothing").unwrap();
+    let unused = Options { verify: Verify::No, ..write_certificates(dir.path()) };
+    let unused = Options { cacertfile: Some(dir.path().join("old.pem")), ..unused };
+    let told = Context::new(unused).unwrap().current().warnings.clone();
+    assert!(told.len() == 1 && told[0].to_string().ends_with("old.pem: it is not PEM"), "{told:?}");
 }

@@ -167,8 +167,8 @@ fn heaviest(connections: &Connections) -> Option<Arc<Connection>> {
 
 fn too_much(n_bytes: u64, bytes_max: u64) -> Error {
     let text = format!(
-        "{n_bytes} bytes of uncommitted, unfinished, unread or unacknowledged messages are more than the \
-         {bytes_max} bytes of memory that one connection may hold"
+        "{n_bytes} bytes of uncommitted, unfinished, unread or unacknowledged messages exceed the limit \
+         of {bytes_max} bytes per connection"
     );
     Error::new(ErrorKind::ResourceError, text)
 }
@@ -176,7 +176,7 @@ fn too_much(n_bytes: u64, bytes_max: u64) -> Error {
 fn too_much_together(n_bytes: u64, bytes_max: u64) -> Error {
     let text = format!(
         "connections hold more than {bytes_max} bytes of uncommitted, unfinished, unread or \
-         unacknowledged messages, and this one most of them: {n_bytes} bytes"
+         unacknowledged messages, this connection the most: {n_bytes} bytes"
     );
     Error::new(ErrorKind::ResourceError, text)
 }

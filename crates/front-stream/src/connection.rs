@@ -349,8 +349,8 @@ impl<'a> Reading<'a> {
             | Phase::Opening
             | Phase::Renewing
             | Phase::Ended => self.life.turn_away(match self.input {
-                [0x16, 3, ..] => "TLS on a port for connections without it".to_owned(),
-                [b'A', b'M', b'Q', b'P', ..] => "AMQP on a port for streams".to_owned(),
+                [0x16, 3, ..] => "TLS on a port without TLS".to_owned(),
+                [b'A', b'M', b'Q', b'P', ..] => "AMQP on a stream port".to_owned(),
                 _ => error.to_string(),
             }),
         }

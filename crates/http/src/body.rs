@@ -38,10 +38,10 @@ impl Incoming {
         let began = Instant::now();
         let next = poll_fn(|context| Pin::new(&mut self.body).poll_next(context));
         let Ok(read) = timeout(self.left, next).await else {
-            let text = "the body did not come in time";
+            let text = "the body did not arrive in time";
             return Err(Refusal::of_status(StatusCode::REQUEST_TIMEOUT, "request_timeout", text));
         };
-        let read = read.transpose().map_err(|_| Refusal::bad_request("the body is cut off"))?;
+        let read = read.transpose().map_err(|_| Refusal::bad_request("the body is incomplete"))?;
         self.left = self.left.saturating_sub(began.elapsed());
         self.n_bytes += read.as_ref().map_or(0, Bytes::len);
         if self.n_bytes >= PROGRESS_BYTES_MIN {
@@ -128,7 +128,7 @@ pub(crate) async fn whole(
         let Some(piece) = read else { break };
         let n_bytes = pieces.n_bytes + piece.len();
         if n_bytes > limits.bytes_max {
-            let text = format!("the body has more than {} bytes", limits.bytes_max);
+            let text = format!("the body is larger than {} bytes", limits.bytes_max);
             return Err(too_large(text));
         }
         let n_values = if limits.is_tree { count.note(&piece) } else { 0 };

@@ -216,13 +216,13 @@ impl Call {
 pub(crate) fn parsed(text: &[u8]) -> Result<Value, Refusal> {
     check_size(text)?;
     let value = serde_json::from_slice(text).map_err(|error| not_json(&error))?;
-    let text = || format!("more than {DEPTH_MAX} levels are in each other");
+    let text = || format!("nested more than {DEPTH_MAX} levels deep");
     if is_flat(&value, DEPTH_MAX) { Ok(value) } else { Err(Refusal::bad_request(text())) }
 }
 
 /// Refuses what would become too large a tree.
 fn check_size(text: &[u8]) -> Result<(), Refusal> {
-    let told = || format!("it has more than {JSON_VALUES_MAX} values");
+    let told = || format!("more than {JSON_VALUES_MAX} values");
     if JsonCount::is_small(text) { Ok(()) } else { Err(Refusal::bad_request(told())) }
 }
 

@@ -198,7 +198,7 @@ fn of((api, client): (&Api, IpAddr), refused: &Refused) -> Refusal {
     match refused {
         Refused::NotLoopback(_) => Refusal::not_authorised("User can only log in via localhost"),
         Refused::TooManyFailures(_) => {
-            let text = "too many logins from this address have failed";
+            let text = "too many failed logins from this address";
             Refusal::too_many(text)
         }
         refused => {

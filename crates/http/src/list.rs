@@ -305,12 +305,12 @@ pub fn shown(query: &str, rows: Vec<Value>) -> Result<String, String> {
 /// Those of `where`, each a text such as `messages>10`.
 fn conditions(query: &Query) -> Result<Vec<Condition>, Refusal> {
     let parsed = query.all("where").map(|text| {
-        let told = || Refusal::bad_request(format!("`{text}` is no condition on a column"));
+        let told = || Refusal::bad_request(format!("invalid column condition: `{text}`"));
         Condition::parse(text).ok_or_else(told)
     });
     let conditions: Vec<Condition> = parsed.collect::<Result<_, _>>()?;
     if conditions.len() > CONDITIONS_MAX {
-        let text = format!("there are more than {CONDITIONS_MAX} conditions");
+        let text = format!("more than {CONDITIONS_MAX} conditions");
         return Err(Refusal::bad_request(text));
     }
     Ok(conditions)
@@ -350,7 +350,8 @@ impl Filter {
             return Ok(Self::Contains(name.to_lowercase()));
         }
         if name.chars().count() > REGEX_CHARS_MAX {
-            let text = format!("the regular expression has more than {REGEX_CHARS_MAX} characters");
+            let text =
+                format!("the regular expression is longer than {REGEX_CHARS_MAX} characters");
             return Err(Refusal::bad_request(text));
         }
         let compiled = Pattern::perl_ignoring_case(name, &Limits::NAMES);
@@ -428,7 +429,7 @@ fn columns(query: &Query) -> Result<Option<Vec<Vec<String>>>, Refusal> {
     let Some(columns) = query.get("columns") else { return Ok(None) };
     let paths: Vec<Vec<String>> = columns.split(',').map(path_of).collect();
     if paths.len() > COLUMNS_MAX {
-        return Err(Refusal::bad_request(format!("there are more than {COLUMNS_MAX} columns")));
+        return Err(Refusal::bad_request(format!("more than {COLUMNS_MAX} columns")));
     }
     Ok(Some(paths))
 }

@@ -156,12 +156,12 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
             && topic.len() <= TOPIC_BYTES_MAX
     };
     if topics.is_empty() || topics.len() > TOPICS_MAX || !topics.iter().all(is_address) {
-        let text = format!("topics are 1 to {TOPICS_MAX} addresses below /api: /overview");
+        let text = format!("topics must be 1 to {TOPICS_MAX} paths below /api, such as /overview");
         return Err(Refusal::bad_request(text));
     }
     let place = api.turns.live.places.take(&asker)?;
     if caller.is_local() {
-        return Err(Refusal::unavailable("streams are for users, on the HTTP port"));
+        return Err(Refusal::unavailable("event streams require a user and the HTTP port"));
     }
     let (sender, frames) = mpsc::channel(FRAMES_MAX);
     let waiting_bytes = Arc::<AtomicUsize>::default();
@@ -269,7 +269,7 @@ async fn shown(
         Some((format!("{status} {told}"), refused(address, status, told)))
     };
     let Ok(Ok(response)) = answered.await else {
-        let text = "the node was too busy to look";
+        let text = "the node is too busy";
         return failed(StatusCode::SERVICE_UNAVAILABLE, json!({"reason": text}));
     };
     let (head, body) = response.into_parts();
@@ -280,7 +280,7 @@ async fn shown(
     match (head.status, body) {
         (StatusCode::NOT_MODIFIED, _) => None,
         (_, Err(())) => {
-            let text = "the answer is too long for a stream";
+            let text = "the response is too large for an event stream";
             failed(StatusCode::PAYLOAD_TOO_LARGE, json!({"reason": text}))
         }
         (StatusCode::OK, Ok(body)) => {

@@ -22,7 +22,7 @@ pub(crate) async fn begin(
 ) -> Result<Response, Refusal> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
-        return Err(Refusal::media_type("a form with `username` and `password` is expected"));
+        return Err(Refusal::media_type("expected a form with `username` and `password`"));
     }
     check_passwords(api, peer)?;
     let form = Query::parse(std::str::from_utf8(body).unwrap_or_default())?;

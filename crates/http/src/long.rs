@@ -259,7 +259,7 @@ impl Drop for LongTurn {
 }
 
 fn too_many() -> Refusal {
-    let text = "too many long answers are on their way: ask for a page, or later";
+    let text = "too many large responses in progress: request a page, or retry later";
     Refusal::too_many(text)
 }
 

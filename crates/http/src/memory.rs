@@ -203,8 +203,8 @@ impl Drop for Holding {
 }
 
 fn too_much() -> Refusal {
-    let text = "this user's requests and unread answers, or those of all users, hold too much memory, and \
-                this one most of it: ask for less at a time, or later";
+    let text = "requests and unread responses of this user, or of all users and mostly this one, use \
+                too much memory: request less at a time, or retry later";
     Refusal::too_many(text)
 }
 

@@ -69,7 +69,9 @@ pub(crate) fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Ref
         // COMPAT: forms and older tools send texts.
         Some(Value::String(text)) if text == "true" => Ok(true),
         Some(Value::String(text)) if text == "false" => Ok(false),
-        Some(other) => Err(Refusal::bad_request(format!("{field} is no boolean: {other}"))),
+        Some(other) => {
+            Err(Refusal::bad_request(format!("{field} must be true or false, not {other}")))
+        }
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn optional_text<'o>(
     match object.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(Refusal::bad_request(format!("{field} is no text: {other}"))),
+        Some(other) => Err(Refusal::bad_request(format!("{field} must be a string, not {other}"))),
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn check(headers: &HeaderMap, settings: &Settings) -> Result<(), Refu
     if origin.is_none_or(|origin| is_own(headers) == Some(true) || settings.allows(origin)) {
         return Ok(());
     }
-    Err(forbidden(format!("requests from pages of {} are not allowed", origin.unwrap_or_default())))
+    Err(forbidden(format!("requests from origin {} are not allowed", origin.unwrap_or_default())))
 }
 
 /// Refuses changes with a cookie, which browsers send by themselves, but for those of the node's own pages.
@@ -33,7 +33,7 @@ pub(crate) fn check_cookie(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_own(headers) == Some(true) {
         return Ok(());
     }
-    Err(forbidden("with a cookie only pages of this node may change something".to_owned()))
+    Err(forbidden("with a session cookie, only pages of this node may make changes".to_owned()))
 }
 
 fn forbidden(reason: String) -> Refusal {

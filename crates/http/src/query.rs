@@ -15,7 +15,8 @@ impl Query {
             let text = format!("the query has more than {PARAMETERS_MAX} parameters");
             return Err(Refusal::bad_request(text));
         }
-        let uri = format!("/?{text}").parse().map_err(|_| Refusal::bad_request("no query"))?;
+        let uri =
+            format!("/?{text}").parse().map_err(|_| Refusal::bad_request("malformed query"))?;
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri);
         let pairs = pairs.map_err(|rejection| Refusal::bad_request(rejection.to_string()))?.0;
         let is_replaced = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);

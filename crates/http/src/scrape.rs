@@ -138,10 +138,10 @@ fn queues(api: &Api, query: &Query, course: &Course) -> Result<Option<HashSet<Qu
     let mut patterns = query.all("queue");
     let Some(pattern) = patterns.next() else { return Ok(None) };
     if patterns.next().is_some() {
-        return Err(Refusal::bad_request("there is more than one `queue`"));
+        return Err(Refusal::bad_request("more than one `queue`"));
     }
     if pattern.chars().count() > QUEUE_REGEX_CHARS_MAX {
-        let text = format!("`queue` has more than {QUEUE_REGEX_CHARS_MAX} characters");
+        let text = format!("`queue` is longer than {QUEUE_REGEX_CHARS_MAX} characters");
         return Err(Refusal::bad_request(text));
     }
     let pattern = Pattern::perl(pattern, &Limits::NAMES);

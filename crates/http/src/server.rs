@@ -225,7 +225,7 @@ async fn answer(
         return Err(Refusal::unavailable("the node is stopping"));
     }
     if !negotiation::takes(&head.headers, ("application/*", "application/json")) {
-        let text = "answers are application/json";
+        let text = "responses are application/json";
         return Err(Refusal::of_status(StatusCode::NOT_ACCEPTABLE, "not_acceptable", text));
     }
     let query = Query::parse(head.uri.query().unwrap_or_default())?;

@@ -173,10 +173,10 @@ impl Settings {
     /// Why what is at a template may not be changed.
     pub(crate) fn restricts(&self, template: &str) -> Option<&'static str> {
         if self.restrictions.keeps_operator_policies && template.starts_with("/operator-policies") {
-            return Some("operator policies cannot be changed by HTTP here");
+            return Some("changing operator policies over HTTP is disabled");
         }
         let keeps = self.restrictions.keeps_members && template.starts_with("/queues/quorum");
-        keeps.then_some("members of quorum queues cannot be changed by HTTP here")
+        keeps.then_some("changing members of quorum queues over HTTP is disabled")
     }
 
     /// The headers that an answer has not set itself.

@@ -309,7 +309,7 @@ fn made(call: &Call, read: impl FnOnce(&Call) -> Outcome) -> Result<Made, Refusa
 /// The warnings as values of headers; how many more there are is the last.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let n_more = warnings.len().saturating_sub(WARNINGS_MAX);
-    let more = (n_more > 0).then(|| format!("and {n_more} more, which the log tells"));
+    let more = (n_more > 0).then(|| format!("and {n_more} more in the log"));
     let value = |text: &str| {
         let cut = text.get(..text.floor_char_boundary(WARNING_BYTES_MAX)).unwrap_or_default();
         HeaderValue::from_str(&cut.replace(|c: char| c.is_control() || !c.is_ascii(), "?")).ok()

@@ -78,10 +78,12 @@ impl Traces {
     fn add(&self, broker: &Broker, key: &Key, trace: Trace) -> Result<(), Refusal> {
         let mut traces = stdx::lock(&self.0);
         if traces.contains_key(key) {
-            return Err(Refusal::bad_request("there is such a trace already"));
+            return Err(Refusal::bad_request("the trace already exists"));
         }
         if traces.len() >= TRACES_MAX {
-            return Err(Refusal::bad_request(format!("there are {TRACES_MAX} traces already")));
+            return Err(Refusal::bad_request(format!(
+                "the limit of {TRACES_MAX} traces is reached"
+            )));
         }
         if !broker.firehose().start(&key.0, None) {
             return Err(Refusal::lacks("vhost_not_found"));
@@ -113,7 +115,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 pub(crate) async fn start(api: &Arc<Api>, user: &Caller, wanted: Wanted) -> Result<(), Refusal> {
     let Wanted { key, pattern, is_json, payload_bytes_max, settings } = wanted;
     if !is_name(&key.1) || key.1.len() > NAME_BYTES_MAX {
-        return Err(Refusal::bad_request("no file can have that name"));
+        return Err(Refusal::bad_request("invalid file name"));
     }
     let mut session = UserSession::open(api, user, &key.0).await?;
     let file = prepare(&mut session, api, (&key, pattern)).await;
@@ -172,8 +174,8 @@ async fn prepare(
     let (dir, name) = (api.management.node_info.trace_dir.clone(), format!("{name}.log"));
     let opened =
         spawn_blocking(move || open(&dir, &name)).await.map_err(|_| Refusal::internal())?;
-    let file = opened
-        .map_err(|error| Refusal::bad_request(format!("the file could not be opened: {error}")))?;
+    let file =
+        opened.map_err(|error| Refusal::bad_request(format!("cannot open the file: {error}")))?;
     Ok((queue, file))
 }
 
@@ -218,13 +220,13 @@ impl Tracer {
             return Ok(0);
         }
         if self.api.management.broker.alarms.is_on(Alarm::Disk) {
-            return Err("the disk is short of space".to_owned());
+            return Err("disk alarm".to_owned());
         }
         let (file, form, unix_ms) = (Arc::clone(&self.file), self.form, self.api.now().unix_ms);
         let n = all.len();
         let written = spawn_blocking(move || write(&file, form, &all, unix_ms)).await;
         let written = written.map_err(|error| error.to_string())?;
-        written.map(|()| n).map_err(|error| format!("its file: {error}"))
+        written.map(|()| n).map_err(|error| format!("cannot write the file: {error}"))
     }
 }
 
@@ -232,9 +234,7 @@ fn write(mut file: &File, form: Form, all: &[Box<Got>], unix_ms: u64) -> io::Res
     let mut text = Vec::new();
     all.iter().for_each(|got| form.write(&got.message.message(), unix_ms, &mut text));
     if file.metadata()?.len() + text.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!(
-            "it is full: it would have over {FILE_BYTES_MAX} bytes"
-        )));
+        return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));
     }
     file.write_all(&text)
 }

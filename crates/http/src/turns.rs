@@ -11,7 +11,7 @@ const SLICE_MS: u64 = 5;
 
 impl From<TooMany> for Refusal {
     fn from(TooMany: TooMany) -> Self {
-        Self::too_many("too many requests of this user, or of all, wait for their turn")
+        Self::too_many("too many queued requests of this user or of all users")
     }
 }
 
@@ -87,8 +87,8 @@ impl Places {
         let of_node = all.len();
         if of_user >= of_user_max || of_address >= of_address_max || of_node >= of_node_max {
             let text = format!(
-                "{of_user} {} of this user, {of_address} of its address and {of_node} of all are under way; \
-                 {of_user_max}, {of_address_max} and {of_node_max} may be",
+                "too many {}: this user has {of_user} of {of_user_max}, this address {of_address} \
+                 of {of_address_max}, the node {of_node} of {of_node_max}",
                 self.what
             );
             return Err(Refusal::too_many(text));

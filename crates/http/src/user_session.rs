@@ -57,7 +57,7 @@ pub(crate) struct UserSession {
 impl UserSession {
     pub(crate) async fn open(api: &Api, caller: &Caller, vhost: &str) -> Result<Self, Refusal> {
         if caller.is_local() {
-            return Err(Refusal::bad_request("this is done in the name of a user: ask as one"));
+            return Err(Refusal::bad_request("a user is required: log in over HTTP"));
         }
         let inbox = Arc::new(Inbox::default());
         let identity = Identity {
@@ -98,7 +98,7 @@ impl UserSession {
         match self.next().await? {
             Told::Confirmed(_, _, Confirmation::Ack) => Ok(!was_returned),
             Told::Confirmed(_, _, Confirmation::Nack) => {
-                Err(Refusal::bad_request("the message was refused by a queue"))
+                Err(Refusal::bad_request("the message was rejected by a queue"))
             }
             other @ (Told::Done | Told::Empty | Told::Got(_)) => unexpected(&other),
         }
@@ -197,7 +197,8 @@ impl Inbox {
         match tokio::time::timeout(ANSWER_TIMEOUT, next).await {
             Ok(told) => told,
             Err(_) => {
-                let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the broker did not answer");
+                let (status, text) =
+                    (StatusCode::SERVICE_UNAVAILABLE, "the broker did not respond");
                 Err(Refusal::of_status(status, "timeout", text))
             }
         }

@@ -239,7 +239,7 @@ pub enum MetaError {
         reason: String,
     },
     /// Only the space that is kept back is left on the disk.
-    #[error("no space is left on the disk for new definitions; deleting and consuming goes on")]
+    #[error("no disk space for new definitions; deleting and consuming still work")]
     NoSpace,
     /// The files of a new queue cannot be made.
     #[error("Cannot declare {queue}: {reason}")]

@@ -25,13 +25,13 @@ stdx::named! {
         /// It counts.
         InForce = "in force",
         /// It matches, and another one of a higher priority, or of the same and an earlier name, counts.
-        Outranked = "another policy that matches goes before it",
+        Outranked = "outranked by another matching policy",
         /// Its pattern does not match the name.
-        OtherNames = "its pattern does not match the name",
+        OtherNames = "the pattern does not match the name",
         /// It is for other kinds of object.
-        OtherKinds = "it is for other kinds of object",
+        OtherKinds = "applies to other object types",
         /// It has a setting that the queue's type does not know.
-        UnknownSetting = "it has a setting that queues of this type do not know",
+        UnknownSetting = "has a setting that this queue type does not support",
     }
 }
 

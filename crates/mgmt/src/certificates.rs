@@ -71,7 +71,7 @@ impl Management {
 /// Reads certificates again because an operator wants it.
 pub fn reload(management: &Management, _: &Request) -> Told {
     if management.tls.is_empty() {
-        return Err(ApiError::new(Kind::NotFound, "there is no TLS listener".to_owned()));
+        return Err(ApiError::new(Kind::NotFound, "no TLS listener".to_owned()));
     }
     // All of them are tried, whatever becomes of one.
     let tried = management.tls.iter().filter_map(|tls| reload_certificates(tls).err());

@@ -31,7 +31,7 @@ impl Course {
         if self.is_stopping.load(Ordering::Relaxed) {
             Some("the node is stopping")
         } else if self.is_gone.load(Ordering::Relaxed) {
-            Some("the client has gone")
+            Some("the client has disconnected")
         } else {
             None
         }

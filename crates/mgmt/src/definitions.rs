@@ -65,7 +65,7 @@ pub fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
 pub fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
     request.require("users")?;
     if !request.value("users").is_some_and(Value::is_array) {
-        return Err(ApiError::new(Kind::BadRequest, "users are no list"));
+        return Err(ApiError::new(Kind::BadRequest, "users must be a list"));
     }
     let known = request.names("users").into_iter().filter(|user| now.state.user(user).is_some());
     Ok(known.map(|user| Command::DeleteUser { user }).collect())
@@ -350,7 +350,7 @@ fn refused(is_policy: bool, error: MetaError) -> ApiError {
 /// Nobody may hear it but the log.
 fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptied) -> ApiError {
     let text = format!(
-        "{n_deleted} exchanges and queues of the virtual host '{vhost}' are deleted, {n_left} are left: {why}"
+        "deleted {n_deleted} exchanges and queues of virtual host '{vhost}', {n_left} remain: {why}"
     );
     tracing::warn!("{text}");
     ApiError::new(Kind::Ended, text)

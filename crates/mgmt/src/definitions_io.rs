@@ -72,7 +72,7 @@ pub async fn import_definitions(
         loop {
             if let Some(why) = course.end().filter(|_| steps.len() > 0) {
                 let n_made = n_steps - steps.len();
-                return Err((at, format!("{n_made} of {n_steps} changes are made: {why}")));
+                return Err((at, format!("{n_made} of {n_steps} changes applied: {why}")));
             }
             let batch: Vec<Step> = steps.by_ref().take(BATCH).collect();
             if batch.is_empty() {
@@ -114,7 +114,7 @@ fn plan(
     let rules = ImportRules { into: into.as_ref(), hashing, is_strict, importer, goes_on };
     let planned = definitions::import(state, document, rules, &mut fresh);
     planned.map_err(|error| match course.end() {
-        Some(why) => format!("0 changes are made: {why}"),
+        Some(why) => format!("no changes applied: {why}"),
         None => error.to_string(),
     })
 }

@@ -55,11 +55,11 @@ pub async fn cancel(management: &Management, request: &Request) -> Told {
 }
 
 fn no_delays() -> ApiError {
-    ApiError::new(Kind::NotFound, "there is no exchange of that name that delays messages")
+    ApiError::new(Kind::NotFound, "no delayed message exchange of this name")
 }
 
 fn lacking(kind: &str, name: &str, id: &str) -> ApiError {
-    ApiError::new(Kind::NotFound, format!("{kind} '{name}' delays no message {id}"))
+    ApiError::new(Kind::NotFound, format!("{kind} '{name}' has no delayed message {id}"))
 }
 
 /// The quorum queue of that name.
@@ -67,7 +67,7 @@ fn quorum_queue(management: &Management, vhost: &str, name: &str) -> Result<Queu
     let queue = management.broker.queue(vhost, name);
     queue
         .filter(|queue| matches!(queue, QueueRef::Quorum(_)))
-        .ok_or_else(|| ApiError::new(Kind::NotFound, "there is no quorum queue of that name"))
+        .ok_or_else(|| ApiError::new(Kind::NotFound, "no quorum queue of this name"))
 }
 
 /// Has a message that an exchange delays, or that waits in a queue to be tried again, or those that match a
@@ -80,7 +80,7 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
     };
     let invalid = |text: String| ApiError::new(Kind::BadRequest, text);
     let delay_ms = u32::try_from(request.integer("delay_ms")?.unwrap_or_default());
-    let delay_ms = delay_ms.map_err(|_| invalid(format!("delay_ms is 0 to {}", u32::MAX)))?;
+    let delay_ms = delay_ms.map_err(|_| invalid(format!("delay_ms must be 0 to {}", u32::MAX)))?;
     let id =
         request.optional("id").map(|id| id.parse::<u64>().map_err(|_| lacking(kind, name, id)));
     let id = id.transpose()?;
@@ -88,7 +88,7 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
     let filter = filter.map(|text| off_sockets(|| Filter::parse(text))).transpose();
     let filter = filter.map_err(|error| invalid(format!("filter, {error}")))?;
     if id.is_some() == filter.is_some() {
-        return Err(invalid("messages are named by an id, or by a filter".to_owned()));
+        return Err(invalid("an id or a filter is required".to_owned()));
     }
     let queue = match exchange {
         Some(name) => management.broker.operations().delayed_queue(&vhost, name),
@@ -136,5 +136,5 @@ fn is_match(filter: Option<&Filter>, at: &LookedAt<'_>) -> bool {
 }
 
 fn unreadable() -> ApiError {
-    ApiError::new(Kind::Refused, "the messages could not be read, or not be kept")
+    ApiError::new(Kind::Refused, "the messages could not be read or stored")
 }

@@ -43,7 +43,7 @@ impl Threshold {
         bytes
             .map(Self::Bytes)
             .or_else(|| share.map(Self::OfMemory))
-            .ok_or_else(|| ApiError::invalid("a limit is a number that is not negative"))
+            .ok_or_else(|| ApiError::invalid("a limit must be a number, 0 or more"))
     }
 }
 

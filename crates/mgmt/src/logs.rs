@@ -53,7 +53,7 @@ pub trait Log: std::fmt::Debug + Send + Sync {
 pub fn lines(management: &Management, request: &Request) -> Told {
     let least = request.optional_text("level")?.unwrap_or("debug");
     let least = LEVELS.iter().position(|level| *level == least).ok_or_else(|| {
-        ApiError::new(Kind::BadRequest, format!("level is one of {}", LEVELS.join(", ")))
+        ApiError::new(Kind::BadRequest, format!("level must be one of {}", LEVELS.join(", ")))
     })?;
     let log = &management.log;
     let Last { shown, first, next } =
@@ -88,7 +88,7 @@ pub(crate) fn last<T: Clone>(
     let natural = |field, default| {
         let number = request.integer(field)?.unwrap_or(default);
         u64::try_from(number)
-            .map_err(|_| ApiError::new(Kind::BadRequest, format!("{field} is below 0")))
+            .map_err(|_| ApiError::new(Kind::BadRequest, format!("{field} must not be negative")))
     };
     let (count, after) = (natural(name, SHOWN)?, natural("after", 0)?);
     let before = natural("before", i64::MAX)?;

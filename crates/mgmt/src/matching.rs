@@ -48,7 +48,7 @@ impl Matching {
             self.course.check()?;
             if processor_time().saturating_sub(self.began) > MATCHING_MAX {
                 let text = format!(
-                    "the regular expression takes more than {} ms of work for the names there are",
+                    "matching all names takes more than {} ms: simplify the regular expression",
                     MATCHING_MAX.as_millis()
                 );
                 return Err(ApiError::new(Kind::BadRequest, text));

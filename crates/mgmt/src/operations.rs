@@ -30,7 +30,7 @@ pub async fn purge_queue(management: &Management, vhost: &str, name: &str) -> To
 
 fn queue_refused(refused: QueueRefused) -> ApiError {
     match refused {
-        QueueRefused::NotFound => ApiError::new(Kind::NotFound, "there is no such queue"),
+        QueueRefused::NotFound => ApiError::new(Kind::NotFound, "the queue does not exist"),
         QueueRefused::InUse => ApiError::new(Kind::InUse, "the queue is in use"),
         QueueRefused::NotEmpty => ApiError::new(Kind::NotEmpty, "the queue is not empty"),
         QueueRefused::NotImplemented(text) => ApiError::new(Kind::Unsupported, text),
@@ -47,7 +47,7 @@ pub fn close_connection(management: &Management, request: &Request) -> Told {
     if id.is_some_and(|id| management.broker.operations().close_connection(id, reason)) {
         return Ok(Value::Null);
     }
-    Err(ApiError::new(Kind::NotFound, format!("there is no connection {named}")))
+    Err(ApiError::new(Kind::NotFound, format!("no connection {named}")))
 }
 
 /// Closes the connections to a virtual host, or all of them, or some.

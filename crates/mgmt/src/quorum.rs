@@ -190,7 +190,7 @@ pub async fn peek(management: &Management, request: &Request) -> Told {
     let position = request.text("position")?.parse::<usize>().ok();
     let nth = position
         .and_then(|position| position.checked_sub(1))
-        .ok_or_else(|| ApiError::new(Kind::BadRequest, "positions begin with 1"))?;
+        .ok_or_else(|| ApiError::new(Kind::BadRequest, "positions start at 1"))?;
     let message = QuorumInspection::of(&queue).peek(nth).await;
     let message = message.ok_or_else(|| {
         ApiError::invalid("Target queue does not have a message at that position")

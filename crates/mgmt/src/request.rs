@@ -55,7 +55,7 @@ impl Request {
     /// It is not.
     pub fn text(&self, field: &str) -> Result<&str, ApiError> {
         let text = self.require(field)?.as_str();
-        text.ok_or_else(|| ApiError::new(Kind::BadRequest, format!("{field} is no text")))
+        text.ok_or_else(|| ApiError::new(Kind::BadRequest, format!("{field} must be a string")))
     }
 
     /// A text, if it is there.
@@ -72,7 +72,7 @@ impl Request {
             (None | Some(Value::Null), _) => Ok(None),
             (Some(_), Some(number)) => Ok(Some(number)),
             (Some(_), None) => {
-                Err(ApiError::new(Kind::BadRequest, format!("{field} is no number")))
+                Err(ApiError::new(Kind::BadRequest, format!("{field} must be a number")))
             }
         }
     }
@@ -140,7 +140,7 @@ impl Request {
             Some(_) => false,
         };
         let tags = are_texts.then(|| self.names("tags"));
-        tags.ok_or_else(|| ApiError::new(Kind::BadRequest, "tags are no list of texts"))
+        tags.ok_or_else(|| ApiError::new(Kind::BadRequest, "tags must be a list of strings"))
     }
 
     pub(crate) fn names(&self, field: &str) -> Vec<Name> {

@@ -11,8 +11,9 @@ use std::io::Read as _;
 pub fn random<const N: usize>() -> Result<[u8; N], ApiError> {
     let mut bytes = [0; N];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map(|()| bytes)
-        .map_err(|error| ApiError::new(Kind::Invalid, format!("there is no randomness: {error}")))
+    read.map(|()| bytes).map_err(|error| {
+        ApiError::new(Kind::Invalid, format!("cannot get random numbers: {error}"))
+    })
 }
 
 /// A fresh salt.

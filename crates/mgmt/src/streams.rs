@@ -86,7 +86,9 @@ fn given_arguments(request: &Request) -> Result<Vec<(&str, String)>, ApiError> {
             Value::Number(number) => number.to_string(),
             Value::String(text) => text.clone(),
             Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                return Err(ApiError::invalid(format!("{key} is no number and no text: {value}")));
+                return Err(ApiError::invalid(format!(
+                    "{key} must be a number or a string, not {value}"
+                )));
             }
         };
         given.push((key.strip_prefix("x-").unwrap_or(key), value));
@@ -115,7 +117,7 @@ pub async fn accept_loss(management: &Management, request: &Request) -> Told {
     let stream = stream_of(management, request, "accept a loss of")?;
     let accepted = management.broker.operations().accept_stream_loss(&stream).await;
     let accepted = accepted.map_err(|error| ApiError::invalid(error.to_string()))?;
-    let lack = accepted.ok_or_else(|| ApiError::invalid("nothing of the stream is missing"))?;
+    let lack = accepted.ok_or_else(|| ApiError::invalid("the stream has no data loss"))?;
     Ok(json!({"messages": lack.n_messages, "damage": lack.what}))
 }
 
@@ -179,7 +181,7 @@ pub(crate) fn stream_of(
             let kind = other.def().kind.as_str();
             Err(ApiError::invalid(format!("Cannot {to_do} a {kind} queue")))
         }
-        None => Err(ApiError::new(Kind::NotFound, "there is no such stream")),
+        None => Err(ApiError::new(Kind::NotFound, "the stream does not exist")),
     }
 }
 

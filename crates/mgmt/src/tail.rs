@@ -22,7 +22,7 @@ pub async fn messages(management: &Management, request: &Request) -> Told {
     let stream = stream_of(management, request, "tail")?;
     let id = stream.id().0;
     if request.number("id").is_some_and(|known| known.cast_unsigned() != id) {
-        return Err(ApiError::new(Kind::NotFound, "the stream was deleted meanwhile"));
+        return Err(ApiError::new(Kind::NotFound, "the stream was deleted"));
     }
     let offset = [(ShortString::from_static("x-stream-offset"), offset(request))];
     let arguments: Table = offset.into_iter().collect();

@@ -476,7 +476,7 @@ impl Task {
         self.client.note_paused(now, read_state != ReadState::Yes);
         let stuck_until_ms = self.pace.stuck_until_ms(now, read_state == ReadState::Stuck);
         if stuck_until_ms <= now.monotonic_ms {
-            return Err(Disconnect::Dead("the client does not read its answers"));
+            return Err(Disconnect::Dead("the client does not read responses"));
         }
         if self.pace.is_idle() && self.writer.has_written() {
             self.pace.set_idle(false);

@@ -515,7 +515,7 @@ fn read(path: &Path) -> Result<Vec<ParsedLine>, ConfigError> {
         let file = File::open(&path).map(|file| file.take(erlang::FILE_BYTES_MAX + 1));
         let n = file.and_then(|mut file| file.read_to_string(&mut text)).and_then(|n| {
             let is_long = n as u64 > erlang::FILE_BYTES_MAX;
-            let why = format!("it is longer than {} bytes", erlang::FILE_BYTES_MAX);
+            let why = format!("longer than {} bytes", erlang::FILE_BYTES_MAX);
             if is_long { Err(std::io::Error::other(why)) } else { Ok(n) }
         });
         n.map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;

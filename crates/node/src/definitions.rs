@@ -78,7 +78,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let limit = DOCUMENT_BYTES_MAX as u64;
     let n = File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     if n > DOCUMENT_BYTES_MAX {
-        return Err(std::io::Error::other(format!("it is longer than {limit} bytes")));
+        return Err(std::io::Error::other(format!("longer than {limit} bytes")));
     }
     Ok(bytes)
 }

@@ -51,13 +51,13 @@ impl Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// The text is too long.
-    #[error("it is longer than {0} bytes")]
+    #[error("longer than {0} bytes")]
     TooLong(usize),
     /// The program would be too large.
-    #[error("it is too large once it is compiled")]
+    #[error("too large when compiled")]
     TooLarge,
     /// It takes too long to compile.
-    #[error("its classes of characters take too long to be compiled")]
+    #[error("its character classes take too long to compile")]
     TooDear,
     /// The text is no expression, or has what is not supported.
     #[error("{0}")]

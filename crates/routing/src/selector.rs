@@ -56,9 +56,9 @@ impl Selector {
 
 fn checked(text: &[u8]) -> Result<&str, Unusable> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(Unusable(format!("it is longer than {TEXT_BYTES_MAX} bytes")));
+        return Err(Unusable(format!("longer than {TEXT_BYTES_MAX} bytes")));
     }
-    std::str::from_utf8(text).map_err(|_| Unusable("it is not valid UTF-8".to_owned()))
+    std::str::from_utf8(text).map_err(|_| Unusable("invalid UTF-8".to_owned()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,7 +316,7 @@ impl Parts {
     fn one_more(&mut self) -> Result<(), Unusable> {
         self.0 += 1;
         if self.0 > PARTS_MAX {
-            return Err(Unusable(format!("it has more than {PARTS_MAX} parts")));
+            return Err(Unusable(format!("more than {PARTS_MAX} parts")));
         }
         Ok(())
     }

@@ -55,8 +55,8 @@ pub(crate) enum JoinRefused {
 impl fmt::Display for JoinRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::OtherPartition => "it consumes another partition",
-            Self::Full => "it is full, or there are too many",
+            Self::OtherPartition => "the group consumes another partition",
+            Self::Full => "the group is full, or there are too many groups",
         })
     }
 }

@@ -53,8 +53,8 @@ fn type_of(value: &ValueRef<'_>) -> &'static str {
 
 fn refuse(header: &str, found: &str) -> Error {
     let text = format!(
-        "invalid message: header '{header}' is {found}. A publisher that names itself sends \
-         '{PUBLISHER}', a string of 1 to {NAME_BYTES_MAX} bytes, and '{ID}', a number from 0 that rises"
+        "invalid message: header '{header}' is {found}. A named publisher sends '{PUBLISHER}', \
+         a string of 1 to {NAME_BYTES_MAX} bytes, and '{ID}', an increasing number from 0"
     );
     Error::new(ErrorKind::PreconditionFailed, text)
 }

@@ -95,7 +95,7 @@ impl BringingBack {
         let (head, mut lacking) = (&self.entry.head, Vec::new());
         if head.act == Act::Delete {
             let Some(definitions) = &self.definitions else {
-                return Err(UndoRefused::NoQueue("its definition cannot be read".to_owned()));
+                return Err(UndoRefused::NoQueue("unreadable definition".to_owned()));
             };
             let by = if by.is_empty() { BY_OPERATOR } else { by };
             // Its files are a stream's before it is there.
@@ -105,7 +105,7 @@ impl BringingBack {
                 match self.broker.changes().apply_durably(command, by).await {
                     Ok(Done::QueueExists(_)) if stream.is_some() => {
                         self.entry.set_stream(stream);
-                        let reason = "there is another stream of that name";
+                        let reason = "another stream of this name exists";
                         return Err(UndoRefused::NoQueue(reason.to_owned()));
                     }
                     Ok(_) => {}
@@ -124,7 +124,7 @@ impl BringingBack {
         let found = found.filter(is_of_kind);
         let queue = found.filter(|queue| queue.def().exclusive_owner.is_none());
         let queue =
-            queue.ok_or_else(|| UndoRefused::NoQueue("there is no such queue".to_owned()))?;
+            queue.ok_or_else(|| UndoRefused::NoQueue("the queue does not exist".to_owned()))?;
         queue.loaded().await;
         Ok((queue, lacking))
     }

@@ -232,7 +232,7 @@ fn a_jms_exchange_routes_by_selectors() {
         routing_key: short(""),
         arguments: table(&[("rabbitmq_jms_selector", "colour =".into())]),
     }));
-    let text = "cannot parse selector 'colour =': it ends where a value is expected";
+    let text = "cannot parse selector 'colour =': expected a value, found the end";
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
 }
 

@@ -89,9 +89,7 @@ impl Handshake {
             locked.put(|out| out.extend_from_slice(&ours));
             drop(locked);
             reading.life.failure = Some(match header {
-                ProtocolHeader::TlsClientHello => {
-                    "TLS on a port for connections without it".to_owned()
-                }
+                ProtocolHeader::TlsClientHello => "TLS on a port without TLS".to_owned(),
                 ProtocolHeader::Amqp(_) | ProtocolHeader::HttpGet | ProtocolHeader::Unknown(_) => {
                     format!("unsupported protocol header {header:?}")
                 }
@@ -201,7 +199,7 @@ impl Handshake {
         secure_ok: &ConnectionSecureOk<'_>,
     ) -> Result<Option<Step>, (Error, MethodId)> {
         let Some(login) = self.challenged.take() else {
-            return Err((unexpected("nothing was asked"), ConnectionSecureOk::ID));
+            return Err((unexpected("unexpected 'connection.secure-ok'"), ConnectionSecureOk::ID));
         };
         life.phase = Phase::Authenticating;
         let proof = sasl::parse_answer(secure_ok.response);

@@ -81,7 +81,7 @@ fn wrong_queries_are_told() {
         "invalid_pagination_parameters"
     );
     assert_eq!(error(&[("page", "9")]).reason, "Page out of range, page: 9 page size: 100, len: 1");
-    assert!(error(&[("page", "1"), ("where", "n")]).reason.contains("no condition"));
+    assert!(error(&[("page", "1"), ("where", "n")]).reason.contains("invalid column condition"));
     assert!(
         error(&[[("page", "1")].as_slice(), &[("where", "n=1"); 17]].concat())
             .reason

@@ -541,7 +541,7 @@ async fn definitions_go_out_and_come_in() {
     let answer = node.ask("POST /definitions/{vhost}", import(&broken)).await;
     assert_eq!(
         answer["reason"],
-        json!("queue 'q' in vhost 'gone': there is no virtual host 'gone'")
+        json!("queue 'q' in vhost 'gone': virtual host 'gone' does not exist")
     );
     assert_eq!(
         node.refused("GET /definitions/{vhost}", json!({"vhost": "new"})).await,

@@ -20,7 +20,7 @@ pub(crate) fn page(call: &Call) -> Outcome {
     let fields = fields(call)?;
     let limit = match number(&fields, "limit")?.unwrap_or(LIMIT) {
         limit @ 1..=LIMIT_MAX => usize::try_from(limit).unwrap_or(usize::MAX),
-        _ => return Err(Refusal::bad_request(format!("limit is 1 to {LIMIT_MAX}"))),
+        _ => return Err(Refusal::bad_request(format!("limit must be 1 to {LIMIT_MAX}"))),
     };
     let wanted = Wanted::with_beginnings(call, &fields)?;
     let (mut look, mut rows) = (wanted.look(u64::MAX), Rows::default());

@@ -73,7 +73,7 @@ async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
         import.lines.drain().await;
     }
     let (line, n_published) = (import.n_lines, import.report.n_published);
-    let reason = format!("line {line}: {}; {n_published} messages were published", refusal.reason);
+    let reason = format!("line {line}: {}; {n_published} messages published", refusal.reason);
     let mut answer = import.report.to_json();
     answer.extend([
         ("error".to_owned(), refusal.error.into()),
@@ -99,7 +99,7 @@ pub(super) fn publisher(call: &Call) -> Result<Caller, Refusal> {
     }
     let user = call.query.get("user").unwrap_or_default();
     let is_there = call.view().meta.users().get(user).is_some();
-    let text = || format!("name the user who publishes: there is no user '{user}'");
+    let text = || format!("`user` must name a user, and '{user}' does not exist");
     is_there.then(|| call.caller.in_the_name_of(user)).ok_or_else(|| Refusal::bad_request(text()))
 }
 
@@ -239,7 +239,7 @@ impl Lines<'_> {
             let end = self.came.iter().position(|byte| *byte == b'\n');
             let part = self.came.split_to(end.unwrap_or(self.came.len()));
             if self.line.len() + part.len() > self.bytes_max {
-                let text = format!("it has more than {} bytes", self.bytes_max);
+                let text = format!("longer than {} bytes", self.bytes_max);
                 let status = StatusCode::PAYLOAD_TOO_LARGE;
                 return Err(Refusal::of_status(status, "payload_too_large", text));
             }

@@ -58,7 +58,7 @@ fn put_text(fields: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 /// Reads a message. Fields that are not its own are passed over; all but the payload may be absent.
 pub(crate) fn parse_line(line: &[u8]) -> Result<Line, LineError> {
     let Value::Object(mut fields) = parsed(line)? else {
-        return Err(LineError("it is no object".to_owned()));
+        return Err(LineError("not an object".to_owned()));
     };
     let payload = payload(&mut fields)?;
     let routing_key = match in_base64(&fields, "routing_key_base64")? {
@@ -75,7 +75,7 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Line, LineError> {
             Some(Value::Object(object)) => properties_of(object)?.to_bytes(),
             None | Some(Value::Null) => Properties::default().to_bytes(),
             Some(Value::Array(list)) if list.is_empty() => Properties::default().to_bytes(),
-            Some(_) => return Err(LineError("properties is no object".to_owned())),
+            Some(_) => return Err(LineError("properties must be an object".to_owned())),
         },
     };
     Ok(Line { routing_key, properties, payload })
@@ -83,10 +83,10 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Line, LineError> {
 
 fn payload(fields: &mut Map<String, Value>) -> Result<Bytes, LineError> {
     if fields.get("payload_truncated") == Some(&Value::Bool(true)) {
-        return Err(LineError("its payload was cut off".to_owned()));
+        return Err(LineError("the payload is truncated".to_owned()));
     }
     let Some(Value::String(payload)) = fields.remove("payload") else {
-        return Err(LineError("payload is missing, or no text".to_owned()));
+        return Err(LineError("payload is missing or not a string".to_owned()));
     };
     match text(fields, "payload_encoding")? {
         None | Some("string") => Ok(payload.into()),
@@ -99,7 +99,7 @@ fn text<'f>(fields: &'f Map<String, Value>, name: &str) -> Result<Option<&'f str
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(LineError(format!("{name} is no text"))),
+        Some(_) => Err(LineError(format!("{name} must be a string"))),
     }
 }
 

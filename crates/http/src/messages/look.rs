@@ -48,7 +48,7 @@ impl Which {
             "delayed" => Self::Delayed,
             "all" => Self::All,
             other => {
-                let text = format!("which is ready, unacked, delayed or all, not '{other}'");
+                let text = format!("which must be ready, unacked, delayed or all, not '{other}'");
                 return Err(Refusal::bad_request(text));
             }
         })
@@ -80,7 +80,7 @@ pub(super) fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<u
         Some(Value::String(text)) => text.parse().ok(),
         Some(value) => value.as_u64(),
     };
-    let text = || Refusal::bad_request(format!("{name} is no number"));
+    let text = || Refusal::bad_request(format!("{name} must be a number, 0 or more"));
     found.map(Some).ok_or_else(text)
 }
 
@@ -100,7 +100,7 @@ impl Sight {
             MessageAccess::Full => false,
             MessageAccess::Headers => true,
             MessageAccess::None => {
-                let text = "management.message_access keeps messages from being looked at";
+                let text = "browsing is disabled by management.message_access";
                 return Err(Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", text));
             }
         };
@@ -180,8 +180,11 @@ impl Wanted {
 
 /// The place where a look begins. Positions are numbers, or texts such as `position:17`.
 fn from(value: Option<&Value>) -> Result<LookFrom, Refusal> {
-    let invalid =
-        || Refusal::bad_request("from is head, tail, or a number as position, before or timestamp");
+    let invalid = || {
+        Refusal::bad_request(
+            "from must be head, tail, or position, before or timestamp with a number",
+        )
+    };
     let of = |word: &str, number: u64| match word {
         "position" => Some(LookFrom::Position(number)),
         "before" => Some(LookFrom::Before(number)),

@@ -41,8 +41,8 @@ impl Target {
             }
             Some(Value::Object(to)) => to,
             _ => {
-                let text = "to is origin, or an object with a queue, or with an exchange and routing_key, \
-                            or with the uri of another broker, or both";
+                let text = "to must be origin, or an object with a queue, an exchange and routing_key, \
+                            or the uri of another broker with or without these";
                 return Err(Refusal::bad_request(text));
             }
         };
@@ -72,7 +72,7 @@ impl Target {
         if self.elsewhere.is_none() {
             return publisher(call);
         }
-        let text = "messages are sent to other brokers by policymakers and administrators";
+        let text = "only policymakers and administrators may move messages to another broker";
         let may = call.caller.may_reach_others();
         may.then(|| call.caller.clone()).ok_or_else(|| Refusal::not_authorised(text))
     }

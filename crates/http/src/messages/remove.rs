@@ -33,11 +33,11 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
     }
     match expected {
         None => {
-            let text = "expected is the number of messages that a dry run has told (dry_run)";
+            let text = "expected must be the number of messages that a dry run returned (dry_run)";
             return Err(Refusal::bad_request(text));
         }
         Some(expected) if n_matched > expected => {
-            let reason = format!("{n_matched} messages match by now, not {expected}");
+            let reason = format!("{n_matched} messages match, not {expected}");
             let conflict = json!({"error": "conflict", "reason": reason, "matched": n_matched});
             return Ok(Answer::Status(StatusCode::CONFLICT, conflict));
         }

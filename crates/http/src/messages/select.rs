@@ -43,7 +43,7 @@ impl Selection {
     /// As a request says: `select`, and `limit`.
     pub(super) fn of(call: &Call, fields: &Map<String, Value>) -> Result<Self, Refusal> {
         let invalid = || {
-            let text = "select is all, or an object with a filter or positions";
+            let text = "select must be all, or an object with a filter or positions";
             Refusal::bad_request(text)
         };
         let (mut inner, mut which) = (Map::new(), Which::Filtered);
@@ -63,7 +63,7 @@ impl Selection {
         let limit = number(fields, "limit")?.and_then(|limit| usize::try_from(limit).ok());
         let wanted = Wanted::of(call, &inner, None)?;
         if matches!(wanted.queue, QueueRef::Stream(_)) {
-            return Err(Refusal::bad_request("messages of a stream stay where they are"));
+            return Err(Refusal::bad_request("messages of a stream cannot be moved or removed"));
         }
         let (limit, course) = (limit.unwrap_or(usize::MAX), call.course.clone());
         Ok(Self { wanted, which, limit, course })
@@ -100,7 +100,7 @@ impl Selection {
             Which::At(positions) => self.named(positions, &mut pick)?,
         }
         if picked.len() > SELECTED_MAX {
-            let text = format!("more than {SELECTED_MAX} messages are selected: set a limit");
+            let text = format!("more than {SELECTED_MAX} messages selected: set a limit");
             return Err(Refusal::bad_request(text));
         }
         Ok((picked, rows.take(api, &self.wanted.queue)))

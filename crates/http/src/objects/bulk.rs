@@ -25,8 +25,8 @@ pub(super) fn is_confirmed(request: &Request, n: u64) -> Result<bool, Refusal> {
     }
     match request.number("expected") {
         Some(expected) if u64::try_from(expected) == Ok(n) => Ok(true),
-        Some(expected) => Err(Refusal::conflict(format!("{n} are there, not {expected}"))),
-        None => Err(Refusal::bad_request("expected is no number")),
+        Some(expected) => Err(Refusal::conflict(format!("{n} found, not {expected}"))),
+        None => Err(Refusal::bad_request("expected must be a number, 0 or more")),
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn is_confirmed(request: &Request, n: u64) -> Result<bool, Refusal> {
 fn are_confirmed(request: &Request, names: &[String]) -> Result<bool, Refusal> {
     let is_confirmed = is_confirmed(request, names.len() as u64)?;
     if is_confirmed && names.len() > OBJECTS_MAX {
-        let text = format!("{} match, and {OBJECTS_MAX} are done at a time", names.len());
+        let text = format!("{} match: at most {OBJECTS_MAX} are allowed at a time", names.len());
         return Err(Refusal::bad_request(text));
     }
     Ok(is_confirmed)
@@ -58,7 +58,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
     let how = match request.text("action")? {
         "purge" => Taking::Purge,
         "delete" => Taking::delete(&request),
-        _ => return Err(Refusal::bad_request("action is purge or delete")),
+        _ => return Err(Refusal::bad_request("action must be purge or delete")),
     };
     let asked = request.clone();
     let (names, figures) = call.beside(move |call| matching_queues(call, &asked, how)).await?;
@@ -135,7 +135,7 @@ pub(crate) async fn connections(call: &Call) -> Outcome {
     let request = call.request()?;
     let by = request.optional("by").unwrap_or("name");
     if !CONNECTION_COLUMNS.contains(&by) {
-        return Err(Refusal::bad_request(format!("by is one of {CONNECTION_COLUMNS:?}")));
+        return Err(Refusal::bad_request(format!("by must be one of {CONNECTION_COLUMNS:?}")));
     }
     let (by, asked) = (by.to_owned(), request.clone());
     let matching = move |call: &Call| clients::matching(call, &by, &pattern(&asked)?);

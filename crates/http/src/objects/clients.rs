@@ -169,7 +169,7 @@ fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
     check_client(call, is_it)?;
     let found = connections(call, is_it)?;
     found.into_iter().next().ok_or_else(|| {
-        ApiError { kind: Kind::NotFound, text: format!("there is no connection {name}") }.into()
+        ApiError { kind: Kind::NotFound, text: format!("no connection {name}") }.into()
     })
 }
 
@@ -227,7 +227,7 @@ pub(crate) async fn close_of_user(call: &Call) -> Outcome {
     match close_all(call, &found).await? {
         (_, None) => Ok(Answer::NoContent),
         (n_closed, Some(why)) => {
-            let text = format!("{n_closed} of {} connections are closed: {why}", found.len());
+            let text = format!("closed {n_closed} of {} connections: {why}", found.len());
             Err(Refusal::unavailable(text))
         }
     }
@@ -520,14 +520,15 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
         }
         check_user(call, &connection.identity.user)?;
         if connection.identity.is_of_streams() {
-            let text = "subscriptions of the stream protocol end with their connection";
+            let text =
+                "a consumer of the stream protocol cannot be cancelled: close its connection";
             return Err(Refusal::bad_request(text));
         }
         connection.cancel_consumer(one.channel, one.consumer_tag.clone());
         n_ended += 1;
     }
     if n_ended == 0 {
-        return Err(Refusal::lacks(format!("queue '{queue}' has no such consumer '{tag}'")));
+        return Err(Refusal::lacks(format!("queue '{queue}' has no consumer '{tag}'")));
     }
     Ok(Answer::NoContent)
 }

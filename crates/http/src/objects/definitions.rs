@@ -91,7 +91,7 @@ fn document(call: &Call) -> Result<&[u8], Refusal> {
     match kind {
         "application/json" => return Ok(&call.body),
         "multipart/form-data" => {}
-        _ => return Err(Refusal::media_type("a JSON document or a form is expected")),
+        _ => return Err(Refusal::media_type("expected a JSON document or a form")),
     }
     let (head, file) = part(&call.body, boundary, "file")
         .ok_or_else(|| Refusal::bad_request("the form has no file"))?;

@@ -58,7 +58,7 @@ fn standings(vhost: &Vhost, queue: &QueueDef, scope: PolicyScope) -> Value {
         {
             let (name, priority) = (spec.name.as_str(), spec.priority);
             put_field(&mut object, "outranked_by", json!(name));
-            let text = format!("policy '{name}' of priority {priority} goes before it");
+            let text = format!("outranked by policy '{name}' of priority {priority}");
             put_field(&mut object, "reason", json!(text));
         }
         object
@@ -105,11 +105,12 @@ pub(crate) fn permission(call: &Call) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?.name.clone();
     let kind = call.query.get("kind").unwrap_or("queue");
-    let kind = ResourceKind::of_name(kind)
-        .ok_or_else(|| Refusal::bad_request(format!("kind '{kind}' is no queue or exchange")))?;
+    let kind = ResourceKind::of_name(kind).ok_or_else(|| {
+        Refusal::bad_request(format!("kind must be queue or exchange, not '{kind}'"))
+    })?;
     let permission = call.query.get("operation").and_then(Permission::of_name);
-    let permission =
-        permission.ok_or_else(|| Refusal::bad_request("operation is configure, write or read"))?;
+    let permission = permission
+        .ok_or_else(|| Refusal::bad_request("operation must be configure, write or read"))?;
     let name = call.query.get("name").unwrap_or_default();
     let resource = Resource { kind, name: name.into(), vhost };
     let key = call.query.get("routing_key").map(str::as_bytes);
@@ -129,16 +130,16 @@ pub(crate) fn permission(call: &Call) -> Outcome {
 
 fn told(reason: &AccessReason) -> (&'static str, Option<&String>) {
     match reason {
-        AccessReason::NoUser => ("there is no such user", None),
+        AccessReason::NoUser => ("the user does not exist", None),
         AccessReason::NoPermissions => ("the user has no permissions in the virtual host", None),
         AccessReason::Pattern { pattern, matches: true } => {
-            ("the pattern of the operation matches the name", Some(pattern))
+            ("the permission's pattern matches the name", Some(pattern))
         }
         AccessReason::Pattern { pattern, matches: false } => {
-            ("the pattern of the operation does not match the name", Some(pattern))
+            ("the permission's pattern does not match the name", Some(pattern))
         }
         AccessReason::TopicRefused { pattern } => {
-            ("the pattern of topic permissions does not match the routing key", Some(pattern))
+            ("the topic permission's pattern does not match the routing key", Some(pattern))
         }
     }
 }
@@ -204,7 +205,7 @@ fn keys<'b>(key: &'b str, properties: Option<&'b Value>) -> Vec<&'b [u8]> {
 fn hold((exchange, forecast): (&Name, &Forecast), now_ms: u64) -> Value {
     let (fate, due_at) = match forecast {
         Forecast::GoesOn => ("routed", None),
-        Forecast::Dropped => ("dropped: a message with its id was here before", None),
+        Forecast::Dropped => ("dropped: a duplicate of an earlier message", None),
         Forecast::Delayed { delay_ms } => ("delayed", Some(now_ms + delay_ms)),
     };
     json!({"exchange": exchange.as_str(), "fate": fate, "due_at": due_at})
@@ -213,13 +214,13 @@ fn hold((exchange, forecast): (&Name, &Forecast), now_ms: u64) -> Value {
 fn outcome(trace: &Trace, held: &BTreeMap<Name, Forecast>) -> &'static str {
     let is_delayed = held.values().any(|it| *it != Forecast::Dropped);
     match trace.routed.outcome {
-        RouteOutcome::NoSuchExchange => "there is no such exchange",
+        RouteOutcome::NoSuchExchange => "the exchange does not exist",
         RouteOutcome::Internal => "the exchange is internal: clients may not publish to it",
         _ if trace.queues.is_empty() && is_delayed => "delayed by an exchange",
         _ if trace.queues.is_empty() && !held.is_empty() => "dropped by an exchange",
-        _ if trace.queues.is_empty() => "no queue: returned if mandatory, else dropped",
+        _ if trace.queues.is_empty() => "unroutable: returned if mandatory, else dropped",
         RouteOutcome::Routed | RouteOutcome::RoutedByHeaders => "routed",
-        RouteOutcome::RoutedByMessage => "routed, the next message perhaps elsewhere",
+        RouteOutcome::RoutedByMessage => "routed; the next message may be routed elsewhere",
     }
 }
 
@@ -246,9 +247,9 @@ fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
         || length.bytes_max.is_some_and(|most| super::queues::ready_bytes(&stat) >= most);
     let fate = match length.overflow {
         _ if !is_full => "stored",
-        Overflow::DropHead => "stored, and the oldest message goes: the queue is full",
-        Overflow::RejectPublish => "refused: the queue is full",
-        Overflow::RejectPublishDeadLetter => "refused and dead-lettered: the queue is full",
+        Overflow::DropHead => "stored, and the oldest message is dropped: the queue is full",
+        Overflow::RejectPublish => "rejected: the queue is full",
+        Overflow::RejectPublishDeadLetter => "rejected and dead-lettered: the queue is full",
     };
     json!({
         "name": def.name.as_str(),

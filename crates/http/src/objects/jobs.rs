@@ -39,7 +39,9 @@ pub(crate) async fn steer(call: &Call) -> Outcome {
         "running" => JobState::Running,
         "paused" => JobState::Paused,
         other => {
-            return Err(Refusal::bad_request(format!("state is running or paused, not '{other}'")));
+            return Err(Refusal::bad_request(format!(
+                "state must be running or paused, not '{other}'"
+            )));
         }
     };
     set(call, state)
@@ -55,5 +57,5 @@ fn set(call: &Call, state: JobState) -> Outcome {
     if job.set(state) {
         return Ok(Answer::Json(job.to_json()));
     }
-    Err(Refusal::bad_request("the job is over"))
+    Err(Refusal::bad_request("the job has ended"))
 }

@@ -112,7 +112,7 @@ pub(crate) async fn publish(call: &Call) -> Answered {
         Some(Value::Object(properties)) => properties,
         // COMPAT: no properties are an empty list.
         Some(Value::Array(properties)) if properties.is_empty() => &none,
-        _ => return Err(Refusal::bad_request("properties are no object")),
+        _ => return Err(Refusal::bad_request("properties must be an object")),
     };
     let mut encoded = Vec::new();
     properties_of(properties)?.encode(&mut encoded);
@@ -176,7 +176,8 @@ pub(crate) async fn get(call: &Call) -> Answered {
         Some(Value::String(text)) => text.parse().map(Some).map_err(|_| field.to_owned()),
         Some(value) => value.as_u64().map(Some).ok_or_else(|| field.to_owned()),
     };
-    let invalid = |field: String| Refusal::bad_request(format!("{field} is no number"));
+    let invalid =
+        |field: String| Refusal::bad_request(format!("{field} must be a number, 0 or more"));
     let count = number("count").map_err(invalid)?.unwrap_or(1).min(GET_MAX);
     let truncate = number("truncate").map_err(invalid)?;
     let in_base64 = match text(&body, "encoding")? {

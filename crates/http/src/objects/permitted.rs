@@ -13,7 +13,7 @@ pub(crate) fn queue(call: &Call, name: &str, permission: Permission) -> Result<Q
     let def = vhost.queue(name).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
     if queue.is_loading() {
-        return Err(Refusal::unavailable("the queue is still being read after the start"));
+        return Err(Refusal::unavailable("the queue is still being recovered"));
     }
     check(call, (&vhost.name, &queue.def().name), permission)?;
     Ok(queue)

@@ -21,8 +21,8 @@ const TOGETHER_MAX: usize = 1_024;
 /// Bytes that a message takes beside its body, more or less.
 const ENVELOPE_BYTES: u64 = 64;
 
-const REFUSED: &str = "the queue has refused it";
-const UNREADABLE: &str = "what was written down of it cannot be read";
+const REFUSED: &str = "rejected by the queue";
+const UNREADABLE: &str = "unreadable undo data";
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -118,10 +118,8 @@ pub(crate) async fn take_out(
     call.api.management.broker.operations().durable().await;
     if let Some(why) = call.course.end() {
         let n = taken.n_messages;
-        tracing::warn!(user = call.caller.user, "{n} messages were removed before the end: {why}");
-        return Err(Refusal::unavailable(format!(
-            "{n} messages were removed before the end: {why}"
-        )));
+        tracing::warn!(user = call.caller.user, "stopped after removing {n} messages: {why}");
+        return Err(Refusal::unavailable(format!("stopped after removing {n} messages: {why}")));
     }
     Ok(taken)
 }
@@ -233,7 +231,8 @@ pub(crate) async fn forget(call: &Call) -> Outcome {
     let entry = seen(call)?;
     check(call, &entry, None)?;
     if entry.head.by != call.caller.user && !call.caller.is_administrator() {
-        let text = "it is forgotten by who took the messages away, and by administrators";
+        let text =
+            "only the user who removed the messages, or an administrator, may delete undo data";
         return Err(Refusal::not_authorised(text));
     }
     let broker = Arc::clone(&call.api.management.broker);
@@ -246,7 +245,9 @@ pub(crate) async fn forget(call: &Call) -> Outcome {
 fn refused(why: UndoRefused) -> Refusal {
     match why {
         UndoRefused::NotFound => Refusal::not_found(),
-        UndoRefused::Busy => Refusal::conflict("it is being written or brought back".to_owned()),
+        UndoRefused::Busy => {
+            Refusal::conflict("the undo data is being written or restored".to_owned())
+        }
         UndoRefused::NoQueue(reason) => Refusal::conflict(reason),
     }
 }

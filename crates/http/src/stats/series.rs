@@ -241,7 +241,7 @@ impl Ranges {
     pub(crate) fn of(query: &Query) -> Result<Self, Refusal> {
         let number = |name: &str, what: &str| {
             let name = format!("{name}_{what}");
-            let wrong = |_| Refusal::bad_request(format!("{name} is no number"));
+            let wrong = |_| Refusal::bad_request(format!("{name} must be a number, 0 or more"));
             query.get(&name).map(|text| text.parse::<u32>().map_err(wrong)).transpose()
         };
         let range = |name| {
@@ -250,7 +250,7 @@ impl Ranges {
             };
             let range = Range { age_ms: u64::from(age) * 1_000, step_ms: u64::from(step) * 1_000 };
             if range.age_ms.checked_div(range.step_ms).is_none_or(|n| n > SAMPLES_MAX) {
-                let text = format!("{name}_age has more than {SAMPLES_MAX} times {name}_incr");
+                let text = format!("{name}_age must be at most {SAMPLES_MAX} times {name}_incr");
                 return Err(Refusal::bad_request(text));
             }
             Ok(Some(range))

@@ -140,7 +140,7 @@ pub fn import(
     if let Some(vhost) = rules.into
         && state.vhost(vhost).is_none()
     {
-        let error = ImportError::new(format!("vhost '{vhost}'"), "there is no such virtual host");
+        let error = ImportError::new(format!("vhost '{vhost}'"), "the virtual host does not exist");
         return Err(error.into());
     }
     let mut importer = Importer {
@@ -228,7 +228,7 @@ fn parts(document: &[u8]) -> Result<Parts<'_>, ImportError> {
     serde_json::from_slice(document).map_err(|error| {
         let reason = match error.classify() {
             Category::Data => "the document is not a JSON object".to_owned(),
-            Category::Io | Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
+            Category::Io | Category::Syntax | Category::Eof => format!("not JSON: {error}"),
         };
         ImportError::new("definitions", reason)
     })
@@ -243,13 +243,13 @@ fn object_of(list: &str, text: &RawValue) -> Result<Map<String, Value>, ImportEr
     let object: Value = serde_json::from_str(text.get())
         .map_err(|error| ImportError::new(list, error.to_string()))?;
     if !is_flat(&object, DEPTH_MAX) {
-        let text = format!("more than {DEPTH_MAX} levels are in each other");
+        let text = format!("nested more than {DEPTH_MAX} levels deep");
         return Err(ImportError::new(list, text));
     }
     if let Value::Object(object) = object {
         return Ok(object);
     }
-    Err(ImportError::new(list, format!("this is no object: {object}")))
+    Err(ImportError::new(list, format!("not an object: {object}")))
 }
 
 /// COMPAT: users exported by versions before 3.6 name no algorithm, and were hashed with MD5.
@@ -276,7 +276,7 @@ pub(super) struct Importer<'i> {
 }
 
 /// The reason when nobody wants a document any more.
-const ENDED: &str = "the import has ended before its end";
+const ENDED: &str = "the import was interrupted";
 /// Levels of lists and objects in an object of a document.
 const DEPTH_MAX: usize = 64;
 
@@ -292,7 +292,7 @@ impl Importer<'_> {
             let Some(objects) = document.known.get(list) else { continue };
             if self.rules.into.is_some() && !OF_ONE_VHOST.contains(&list) {
                 if objects.get() != "null" {
-                    self.warn(format!("{list} are left out: they are of no single virtual host"));
+                    self.warn(format!("skipped {list}: not part of a virtual host"));
                 }
                 continue;
             }
@@ -313,7 +313,7 @@ impl Importer<'_> {
                 return errors.add(ImportError::new(list, ENDED));
             }
             if read.is_err() {
-                errors.add(ImportError::new(list, "it is not a list"));
+                errors.add(ImportError::new(list, "not a list"));
             }
         }
         for step in limits {
@@ -346,7 +346,7 @@ impl Importer<'_> {
             if self.rules.is_strict {
                 return Err(ImportError::new(what, refused));
             }
-            self.warn(format!("{what}: left out: {refused}"));
+            self.warn(format!("{what}: skipped: {refused}"));
         }
         for warning in warnings {
             self.warn(format!("{what}: {warning}"));
@@ -388,7 +388,7 @@ impl Importer<'_> {
         let Some(missing) = missing.iter().find(|end| self.left_out.contains(*end)) else {
             return false;
         };
-        let warning = format!("{}: left out, as {missing} is", step.what);
+        let warning = format!("{}: skipped, as {missing} is", step.what);
         self.warn(warning);
         true
     }
@@ -399,7 +399,7 @@ impl Importer<'_> {
 
     fn warn_of_unknown_lists(&mut self, document: &Parts<'_>) {
         for key in &document.unknown {
-            self.warn(format!("`{key}` is not known and left out"));
+            self.warn(format!("skipped unknown `{key}`"));
         }
     }
 
@@ -408,8 +408,7 @@ impl Importer<'_> {
         let left = UNKNOWN_MAX.saturating_sub(self.unknown.len());
         let unknown = object.keys().filter(|key| !words(known).any(|known| known == *key));
         let unknown = unknown.take(left);
-        self.unknown
-            .extend(unknown.map(|key| format!("`{key}` of {list} is not known and left out")));
+        self.unknown.extend(unknown.map(|key| format!("skipped unknown `{key}` of {list}")));
     }
 }
 

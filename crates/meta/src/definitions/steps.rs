@@ -53,7 +53,7 @@ impl Wanted {
     /// An object that cannot be here, and its bindings neither.
     fn left_out(resource: &Resource, why: &str) -> Self {
         let what = resource.to_string();
-        let warnings = vec![format!("left out: {why}")];
+        let warnings = vec![format!("skipped: {why}")];
         Self { left_out: Some(what.clone()), what, warnings, ..Self::default() }
     }
 }
@@ -80,7 +80,7 @@ impl<'o> Fields<'o> {
     }
 
     fn taken<T: std::fmt::Display>(&self, field: &str, given: &Value, value: T) -> T {
-        self.coerced.borrow_mut().push(format!("`{field}` is {given}, and taken for {value}"));
+        self.coerced.borrow_mut().push(format!("`{field}` is {given}, read as {value}"));
         value
     }
 
@@ -91,7 +91,7 @@ impl<'o> Fields<'o> {
     fn optional(&self, field: &str) -> Result<Option<&'o str>, Reason> {
         self.get(field).map_or(Ok(None), |value| match value.as_str() {
             Some(text) => Ok(Some(text)),
-            None => Err(format!("`{field}` must be text, and is {value}")),
+            None => Err(format!("`{field}` must be a string, not {value}")),
         })
     }
 
@@ -112,7 +112,7 @@ impl<'o> Fields<'o> {
             Some("false") => Ok(self.taken(field, value, false)),
             _ => value
                 .as_bool()
-                .ok_or_else(|| format!("`{field}` must be true or false, and is {value}")),
+                .ok_or_else(|| format!("`{field}` must be true or false, not {value}")),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'o> Fields<'o> {
         match (value.as_i64(), whole) {
             (Some(number), _) => Ok(Some(number)),
             (None, Some(number)) => Ok(Some(self.taken(field, value, number))),
-            (None, None) => Err(format!("`{field}` must be a number: {value}")),
+            (None, None) => Err(format!("`{field}` must be a number, not {value}")),
         }
     }
 
@@ -145,7 +145,7 @@ impl<'o> Fields<'o> {
 
     /// A list of names, or one text with commas as older versions wrote it.
     fn names(&self, field: &str) -> Result<Vec<Name>, Reason> {
-        let wrong = |value: &Value| format!("`{field}` must be a list of names, and is {value}");
+        let wrong = |value: &Value| format!("`{field}` must be a list of names, not {value}");
         match self.get(field) {
             None => Ok(Vec::new()),
             Some(Value::String(text)) => {
@@ -170,10 +170,10 @@ impl<'o> Fields<'o> {
             None => return Ok(None),
             Some(Value::Array(none)) if none.is_empty() => return Ok(None),
             Some(Value::Object(limits)) => limits,
-            Some(other) => return Err(format!("limits must be an object, and are {other}")),
+            Some(other) => return Err(format!("limits must be an object, not {other}")),
         };
         if let Some(unknown) = limits.keys().find(|key| !names.contains(&key.as_str())) {
-            return Err(format!("there is no limit `{unknown}`"));
+            return Err(format!("unknown limit `{unknown}`"));
         }
         let mut found = [None; N];
         for (slot, name) in found.iter_mut().zip(names) {
@@ -235,12 +235,11 @@ fn vhost_of(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Name, Reason
     }
     let name = object.optional("vhost")?.map(Name::from);
     let name = name.ok_or_else(|| {
-        "it names no virtual host, as in a document about a single one: \
-         say into which virtual host that is to be imported"
+        "no virtual host, as in the definitions of one virtual host: import the document into a virtual host"
             .to_owned()
     })?;
     if importer.import.then.vhost(&name).is_none() {
-        return Err(format!("there is no virtual host '{name}'"));
+        return Err(format!("virtual host '{name}' does not exist"));
     }
     Ok(name)
 }
@@ -280,7 +279,7 @@ fn password(
     }
     let algorithm = match object.optional("hashing_algorithm")? {
         Some(name) => HashAlgorithm::of_name(name)
-            .ok_or_else(|| format!("the hashing algorithm `{name}` is not known"))?,
+            .ok_or_else(|| format!("unknown hashing algorithm `{name}`"))?,
         None if importer.hashes_are_old => HashAlgorithm::Md5,
         None => importer.rules.hashing,
     };
@@ -297,7 +296,7 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     let metadata = match object.get("metadata") {
         None => &empty,
         Some(Value::Object(metadata)) => metadata,
-        Some(other) => return Err(format!("`metadata` must be an object, and is {other}")),
+        Some(other) => return Err(format!("`metadata` must be an object, not {other}")),
     };
     let inner = object.within(metadata);
     let either = |field: &str| {
@@ -307,9 +306,7 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     // COMPAT: versions that keep no default write `undefined`.
     let kind = kind.filter(|kind| !matches!(*kind, "undefined" | ""));
     if let Some(kind) = kind.filter(|kind| QueueKind::of_name(kind).is_none()) {
-        wanted
-            .warnings
-            .push(format!("its default queue type `{kind}` is left out: there is no such type"));
+        wanted.warnings.push(format!("skipped its default queue type `{kind}`: unknown type"));
     }
     let metadata = VhostMetadata {
         description: either("description").optional("description")?.unwrap_or_default().to_owned(),
@@ -393,7 +390,7 @@ fn parameter(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Rea
     // COMPAT: as in RabbitMQ without the plugin that the parameter is for.
     let why = format!("component {component} not found");
     if OF_PLUGINS.contains(&component.as_str()) {
-        let warnings = vec![format!("left out: {why}")];
+        let warnings = vec![format!("skipped: {why}")];
         return Ok(Wanted { what, warnings, ..Wanted::default() });
     }
     Ok(Wanted::refused(what, why))
@@ -449,10 +446,10 @@ fn policy_in(
         return Ok(Wanted::refused(wanted.what, why));
     }
     for key in unknown.keys() {
-        wanted.warnings.push(format!("the setting `{key}` is left out: it is not known"));
+        wanted.warnings.push(format!("skipped unknown setting `{key}`"));
     }
     if known.is_empty() {
-        wanted.warnings.push("left out: no setting remains".to_owned());
+        wanted.warnings.push("skipped: no setting remains".to_owned());
         return Ok(wanted);
     }
     let not_a_number = |_| {
@@ -502,7 +499,7 @@ fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reas
     let kind = match parse_exchange_kind(object.text("type")?) {
         Ok(kind) => kind,
         Err(MetaError::UnknownExchangeType(kind)) => {
-            let why = format!("exchanges of type `{kind}` are not offered");
+            let why = format!("exchange type `{kind}` is not supported");
             let left_out = Some(resource.to_string());
             return Ok(Wanted { left_out, ..Wanted::refused(resource.to_string(), why) });
         }
@@ -532,7 +529,7 @@ fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reaso
     let destination = match kind {
         // COMPAT: such a queue is not imported, and one of that name is another client's.
         "queue" if is_reserved(&name) => {
-            let warnings = vec!["left out: the queue belongs to the broker".to_owned()];
+            let warnings = vec!["skipped: the queue belongs to the broker".to_owned()];
             return Ok(Wanted { what, warnings, ..Wanted::default() });
         }
         "queue" => DestinationName::Queue(name),

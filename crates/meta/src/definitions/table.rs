@@ -49,7 +49,7 @@ pub fn from_json(arguments: Option<&Json>) -> Result<Table, String> {
         None | Some(Json::Null) => Ok(Table::new()),
         Some(Json::Array(items)) if items.is_empty() => Ok(Table::new()),
         Some(arguments @ Json::Object(fields)) => {
-            let text = || format!("arguments have more than {DEPTH_MAX} levels in each other");
+            let text = || format!("arguments are nested more than {DEPTH_MAX} levels deep");
             if is_flat(arguments, DEPTH_MAX) { table(fields) } else { Err(text()) }
         }
         Some(other) => Err(format!("arguments must be an object: {other}")),

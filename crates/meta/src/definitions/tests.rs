@@ -78,9 +78,9 @@ fn a_document_of_3_8() {
     assert_eq!(mixed.spec.definition.value(), json!({"message-ttl": 60_000}));
     let told = |what: &str| warnings.iter().any(|warning| warning.contains(what));
     for what in [
-        "parameter 'move' of 'shovel' in vhost '/': left out: component shovel not found",
-        "policy 'ha' in vhost 'orders': left out: no setting remains",
-        "policy 'ha-short' in vhost 'orders': the setting `ha-mode` is left out",
+        "parameter 'move' of 'shovel' in vhost '/': skipped: component shovel not found",
+        "policy 'ha' in vhost 'orders': skipped: no setting remains",
+        "policy 'ha-short' in vhost 'orders': skipped unknown setting `ha-mode`",
     ] {
         assert!(told(what), "{what}: {warnings:#?}");
     }
@@ -171,7 +171,7 @@ fn passwords_are_hashed_as_the_node_is_told() {
 fn a_document_of_one_virtual_host_goes_into_any() {
     let document = parsed(include_str!("samples/4.3-one-vhost.json"));
     let (mut state, _) = imported(r#"{"vhosts": [{"name": "new"}]}"#);
-    assert!(refused(&state, &document).contains("names no virtual host"));
+    assert!(refused(&state, &document).contains("no virtual host"));
     assert_eq!(take(&mut state, &document, Some("new")), [""; 0]);
     let vhost = state.vhost("new").unwrap();
     assert_eq!(vhost.limits.max_queues, Some(9));
@@ -185,7 +185,7 @@ fn a_document_of_one_virtual_host_goes_into_any() {
         assert_eq!(copy[list], again[list], "{list}");
     }
     let error = planned(&state, &document, Some("nope")).unwrap_err().to_string();
-    assert_eq!(error, "vhost 'nope': there is no such virtual host");
+    assert_eq!(error, "vhost 'nope': the virtual host does not exist");
 }
 
 /// Existing objects are left as they are, and nothing is done twice.
@@ -225,7 +225,7 @@ fn unknown_keys_are_named_once() {
     let mut state = State::new();
     assert_eq!(
         take(&mut state, &document, None),
-        ["`burrows` is not known and left out", "`colour` of users is not known and left out"]
+        ["skipped unknown `burrows`", "skipped unknown `colour` of users"]
     );
     assert!(state.users().may_enter("a", "v"));
 }
@@ -279,14 +279,14 @@ fn what_can_only_mean_one_thing_is_taken_for_it_and_told() {
     let policy = state.vhost("/").unwrap().policies.get(PolicyScope::User, "p").unwrap();
     assert_eq!(policy.spec.priority, 2);
     for told in [
-        "user 'u': `max-connections` is \"3\", and taken for 3",
-        "user 'u': `max-channels` is 4.0, and taken for 4",
-        "queue 'ab' in vhost '/': `durable` is \"true\", and taken for true",
-        "queue 'c' in vhost '/': `x-queue-type` is \"undefined\", and taken for the default type",
-        "queue 'd' in vhost '/': `x-queue-type` is null, and taken for the default type",
-        "exchange 'x' in vhost '/': `internal` is \"false\", and taken for false",
-        "policy 'p' in vhost '/': `priority` is 2.0, and taken for 2",
-        "binding from exchange 'x' to queue 'amq.gen-2' in vhost '/': left out: the queue belongs to the broker",
+        "user 'u': `max-connections` is \"3\", read as 3",
+        "user 'u': `max-channels` is 4.0, read as 4",
+        "queue 'ab' in vhost '/': `durable` is \"true\", read as true",
+        "queue 'c' in vhost '/': `x-queue-type` is \"undefined\", read as the default type",
+        "queue 'd' in vhost '/': `x-queue-type` is null, read as the default type",
+        "exchange 'x' in vhost '/': `internal` is \"false\", read as false",
+        "policy 'p' in vhost '/': `priority` is 2.0, read as 2",
+        "binding from exchange 'x' to queue 'amq.gen-2' in vhost '/': skipped: the queue belongs to the broker",
     ] {
         assert!(warnings.iter().any(|it| it == told), "{told}: {warnings:#?}");
     }
@@ -337,7 +337,7 @@ fn what_rabbitmq_refuses_can_be_refused() {
     assert_eq!(
         lines,
         [
-            "exchange 'x' in vhost '/': exchanges of type `x-nonsense` are not offered",
+            "exchange 'x' in vhost '/': exchange type `x-nonsense` is not supported",
             "parameter 'n' of 'nonsense' in vhost '/': component nonsense not found",
             "policy 'ha' in vhost '/': ha-mode are not recognised policy settings",
         ]
@@ -391,15 +391,15 @@ fn who_cannot_be_is_named() {
         (
             "users",
             json!({"name": "x", "hashing_algorithm": "rot13"}),
-            "user 'x': the hashing algorithm `rot13` is not known",
+            "user 'x': unknown hashing algorithm `rot13`",
         ),
         (
             "users",
             json!({"name": "x", "limits": {"max-carrots": 1}}),
-            "user 'x': there is no limit `max-carrots`",
+            "user 'x': unknown limit `max-carrots`",
         ),
         ("users", json!({"tags": []}), "user: `name` is missing"),
-        ("users", json!("x"), "users: this is no object: \"x\""),
+        ("users", json!("x"), "users: not an object: \"x\""),
         (
             "vhosts",
             json!({"name": ""}),
@@ -408,7 +408,7 @@ fn who_cannot_be_is_named() {
         (
             "vhosts",
             json!({"name": "w", "metadata": 3}),
-            "vhost 'w': `metadata` must be an object, and is 3",
+            "vhost 'w': `metadata` must be an object, not 3",
         ),
         (
             "permissions",
@@ -454,12 +454,12 @@ fn what_cannot_be_is_named() {
             "parameters",
             json!({"vhost": "v", "component": "vhost-limits", "name": "limits",
                 "value": {"max-queues": "x"}}),
-            "parameter 'limits' in vhost 'v': `max-queues` must be a number: \"x\"",
+            "parameter 'limits' in vhost 'v': `max-queues` must be a number, not \"x\"",
         ),
         (
             "queues",
             json!({"vhost": "w", "name": "q"}),
-            "queue 'q' in vhost 'w': there is no virtual host 'w'",
+            "queue 'q' in vhost 'w': virtual host 'w' does not exist",
         ),
         (
             "queues",
@@ -470,7 +470,7 @@ fn what_cannot_be_is_named() {
         (
             "queues",
             json!({"vhost": "v", "name": "q", "durable": "yes"}),
-            "queue 'q' in vhost 'v': `durable` must be true or false, and is \"yes\"",
+            "queue 'q' in vhost 'v': `durable` must be true or false, not \"yes\"",
         ),
         (
             "exchanges",
@@ -491,7 +491,7 @@ fn what_cannot_be_is_named() {
     ]);
     let state = State::new();
     assert_eq!(refused(&state, &json!([])), "definitions: the document is not a JSON object");
-    assert_eq!(refused(&state, &json!({"users": 3})), "users: it is not a list");
+    assert_eq!(refused(&state, &json!({"users": 3})), "users: not a list");
 }
 
 #[test]

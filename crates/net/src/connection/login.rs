@@ -168,7 +168,7 @@ impl Task {
         let broker = Arc::clone(&self.server.broker);
         check_limits(&self.server, &self.front)?;
         let Some(logged_in) = self.entry.logged_in.take() else {
-            return Err(Error::new(ErrorKind::InternalError, "nobody has logged in"));
+            return Err(Error::new(ErrorKind::InternalError, "not authenticated"));
         };
         let identity = self.identity(logged_in, vhost);
         let (user, vhost) = (identity.user.clone(), identity.vhost.clone());

@@ -655,10 +655,10 @@ fn what_would_have_no_effect_is_refused() {
     let parameter = r#"{"vhost": "/", "component": "shovel", "name": "s", "value": {}}"#;
     let text = format!("{{\"policies\": [{policy}], \"parameters\": [{parameter}]}}");
     std::fs::write(file, text).unwrap();
-    let report = "Warning: parameter 's' of 'shovel' in vhost '/': left out: component shovel not \
+    let report = "Warning: parameter 's' of 'shovel' in vhost '/': skipped: component shovel not \
                   found\n\
-                  Warning: policy 'f' in vhost '/': the setting `federation-upstream` is left out: it \
-                  is not known";
+                  Warning: policy 'f' in vhost '/': skipped unknown setting \
+                  `federation-upstream`";
     let ran = node.ctl(&["-q", "import_definitions", "--strict", file]);
     assert_eq!((ran.code, ran.output.as_str(), ran.error.trim_end()), (1, "", report));
     assert_eq!(node.told(&["-q", "import_definitions", file]).trim_end(), report);

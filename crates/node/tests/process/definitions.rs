@@ -130,11 +130,11 @@ fn a_node_does_not_start_on_definitions_that_cannot_be() {
         |path: &Path| Node::try_start(&[&setting("load_definitions", path)]).err().unwrap();
     let told = failed(&path);
     assert!(
-        told.contains("queue 'q' in vhost 'nowhere': there is no virtual host 'nowhere'"),
+        told.contains("queue 'q' in vhost 'nowhere': virtual host 'nowhere' does not exist"),
         "{told}"
     );
     std::fs::write(&path, "{").unwrap();
-    assert!(failed(&path).contains("definitions.json: definitions: it is not JSON"));
+    assert!(failed(&path).contains("definitions.json: definitions: not JSON"));
     assert!(failed(&dir.path().join("gone")).contains("cannot read the definitions in"));
 }
 

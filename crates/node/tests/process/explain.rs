@@ -42,7 +42,7 @@ fn settings_have_their_origins_and_policies_their_reasons() {
         .map(|it| (it["name"].clone(), it["applies"].clone()))
         .collect();
     assert_eq!(applies, [(json!("short"), json!(true)), (json!("other"), json!(false))]);
-    assert_eq!(told["policies"][1]["reason"], "its pattern does not match the name");
+    assert_eq!(told["policies"][1]["reason"], "the pattern does not match the name");
     let listed = api.0.ctl(&["-q", "explain_queue", "q.one"]);
     assert!(listed.contains("max-length\t10\tpolicy\t50\t10\t\n"), "{listed}");
     api.expect(404, "GET /explain/queue/%2F/none", "");
@@ -115,8 +115,8 @@ fn the_way_of_a_message_is_told() {
         (&json!("full"), &json!("stored"))
     );
     assert!(publish("a.b", 1));
-    assert_eq!(told("a.b", 1)["queues"][0]["fate"], "refused: the queue is full");
-    assert!(told("a.b", 2)["outcome"].as_str().unwrap().starts_with("no queue"));
+    assert_eq!(told("a.b", 1)["queues"][0]["fate"], "rejected: the queue is full");
+    assert!(told("a.b", 2)["outcome"].as_str().unwrap().starts_with("unroutable"));
     assert!(!publish("a.b", 2));
     let spare = told("b", 1);
     assert_eq!(spare["steps"][0]["alternate_exchange"], "spare");
@@ -126,10 +126,10 @@ fn the_way_of_a_message_is_told() {
     let told = api.expect(200, "POST /explain/publish/%2F/first", other);
     assert_eq!(
         (&told["allowed"], &told["permission"]),
-        (&json!(false), &json!("there is no such user"))
+        (&json!(false), &json!("the user does not exist"))
     );
     let none = api.expect(200, "POST /explain/publish/%2F/none", r#"{"routing_key":""}"#);
-    assert_eq!(none["outcome"], "there is no such exchange");
+    assert_eq!(none["outcome"], "the exchange does not exist");
     api.expect(400, "POST /explain/publish/%2F/first", "{}");
 }
 

@@ -64,7 +64,7 @@ fn other_protocols_hear_which_one_is_spoken_here() {
         assert_eq!(client.rest(), amqp_0_9_1, "{hello:?}");
     }
     node.expect_logged(8, "refused: unsupported protocol header");
-    node.expect_logged(1, "refused: TLS on a port for connections without it");
+    node.expect_logged(1, "refused: TLS on a port without TLS");
     // COMPAT: 0-9 is taken for 0-9-1.
     let mut client = Client::raw(node.address());
     client.write(b"AMQP\x01\x01\0\x09");

@@ -387,23 +387,31 @@ fn bad_requests_are_told_what_is_wrong() {
         ),
         ("PUT /queues/%2F/x", "[1]", "body must be a JSON object"),
         ("PUT /queues/%2F/x", &deep, "more than 64 levels"),
-        ("PUT /queues/%2F/x", r#"{"durable": "maybe"}"#, "durable is no boolean"),
+        ("PUT /queues/%2F/x", r#"{"durable": "maybe"}"#, "durable must be true or false"),
         ("PUT /queues/%2F/x", r#"{"arguments": 5}"#, "arguments must be an object"),
         ("PUT /queues/%2F/%FF", "{}", "Invalid UTF-8"),
-        ("PUT /users/u", r#"{"password": 5, "tags": ""}"#, "password is no text"),
-        ("POST /users/bulk-delete", r#"{"users": 5}"#, "users are no list"),
+        ("PUT /users/u", r#"{"password": 5, "tags": ""}"#, "password must be a string"),
+        ("POST /users/bulk-delete", r#"{"users": 5}"#, "users must be a list"),
         (
             "PUT /policies/%2F/p",
             r#"{"pattern": "", "definition": {"max-length": 1}, "priority": "x"}"#,
-            "priority is no number",
+            "priority must be a number",
         ),
-        ("POST /bindings/%2F/e/amq.direct/q/q", r#"{"routing_key": 5}"#, "routing_key is no text"),
+        (
+            "POST /bindings/%2F/e/amq.direct/q/q",
+            r#"{"routing_key": 5}"#,
+            "routing_key must be a string",
+        ),
         (
             "POST /queues/%2F/q/get",
             r#"{"count": -1, "ackmode": "ack_requeue_true", "encoding": "auto"}"#,
-            "count is no number",
+            "count must be a number",
         ),
-        ("POST /exchanges/%2F/amq.default/publish", &properties("5"), "properties are no object"),
+        (
+            "POST /exchanges/%2F/amq.default/publish",
+            &properties("5"),
+            "properties must be an object",
+        ),
         (
             "POST /exchanges/%2F/amq.default/publish",
             &properties(r#"{"priority": 300}"#),
@@ -414,7 +422,7 @@ fn bad_requests_are_told_what_is_wrong() {
         ("GET /queues?page=2", "", "Page out of range"),
         ("GET /queues?page=1&page_size=501", "", "Invalid pagination parameters"),
         ("GET /queues?page=1&use_regex=true&name=(", "", "unclosed group"),
-        ("GET /queues?lengths_age=60&lengths_incr=0", "", "more than 1000 times"),
+        ("GET /queues?lengths_age=60&lengths_incr=0", "", "at most 1000 times"),
     ];
     for (request, body, reason) in bodies {
         let told = api.expect(400, request, body);

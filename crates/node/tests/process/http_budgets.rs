@@ -312,7 +312,7 @@ fn bulk_actions_end_when_nobody_waits_for_them() {
     // One is the bystander's.
     let n_left = n_queues(&api) - 1;
     assert!(n_left > 0);
-    api.0.expect_logged(1, "the client has gone");
+    api.0.expect_logged(1, "the client has disconnected");
     bystander.expect_no_wait("a bulk action");
     let socket = delete(n_left);
     let began = Instant::now();
@@ -326,7 +326,7 @@ fn bulk_actions_end_when_nobody_waits_for_them() {
 #[test]
 fn imports_of_definitions_end_when_nobody_waits_for_them() {
     const N: usize = 8_000;
-    const ENDED: &str = "changes are made: the client has gone";
+    const ENDED: &str = "changes applied: the client has disconnected";
     let api = Api::start();
     let at = api.0.http_address();
     let has_ended = || api.0.log().contains(ENDED);
@@ -354,7 +354,7 @@ fn imports_of_definitions_end_when_nobody_waits_for_them() {
 #[test]
 fn a_virtual_host_of_many_queues_is_deleted_beside_others() {
     const N: usize = 10_000;
-    const ENDED: &str = "are left: the client has gone";
+    const ENDED: &str = "remain: the client has disconnected";
     let mut api = Api::start();
     let queue = |n| json!({"name": format!("q{n}"), "durable": true});
     let exchange = |n| json!({"name": format!("x{n}"), "type": "fanout", "durable": true});
@@ -398,7 +398,7 @@ fn a_virtual_host_of_many_queues_is_deleted_beside_others() {
     let n = n_left(&api);
     let socket = delete(&api, n);
     api.0.end_well();
-    assert!(api.0.log().contains("are left: the node is stopping"), "how far it came is told");
+    assert!(api.0.log().contains("remain: the node is stopping"), "how far it came is told");
     drop(socket);
     api.0.start_again();
     let left = n_left(&api);

@@ -91,7 +91,7 @@ fn what_does_not_arrive_is_told() {
         format!("{}{}", lines(&[to("q"), to("q")]), "{\"payload\":7}\n{\"payload\":\"behind\"}\n");
     let told = api.expect(400, "POST /queues/%2F/q/import", &text);
     assert_eq!((&told["line"], &told["published"]), (&json!(3), &json!(2)));
-    assert_eq!(told["reason"], "line 3: payload is missing, or no text; 2 messages were published");
+    assert_eq!(told["reason"], "line 3: payload is missing or not a string; 2 messages published");
     let got = api.expect(200, "POST /queues/%2F/q/get", GET);
     assert_eq!(got.as_array().unwrap().len(), 4, "nothing behind it came");
 
@@ -121,6 +121,6 @@ fn the_tool_imports_files_in_the_name_of_a_user() {
         "{said}"
     );
     let said = api.0.ctl_refused(&["import_messages", "--user", "nobody", "q", file]);
-    assert!(said.contains("there is no user 'nobody'"), "{said}");
+    assert!(said.contains("'nobody' does not exist"), "{said}");
     assert_eq!(api.expect(200, "POST /queues/%2F/q/get", GET).as_array().unwrap().len(), 2);
 }

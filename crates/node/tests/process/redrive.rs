@@ -40,7 +40,7 @@ fn n_ready(api: &Api, queue: &str) -> u64 {
 fn redrive(api: &Api, wanted: &Value) -> Value {
     let begun = api.expect(202, "POST /queues/%2F/dead/redrive", &wanted.to_string());
     let job = format!("GET /jobs/{}", begun["job"]);
-    wait_until("the job is over", || api.expect(200, &job, "")["state"] != "running");
+    wait_until("the job has ended", || api.expect(200, &job, "")["state"] != "running");
     api.expect(200, &job, "")
 }
 
@@ -82,18 +82,12 @@ fn messages_that_find_no_place_stay() {
     let full = r#"{"arguments":{"x-max-length":10,"x-overflow":"reject-publish"}}"#;
     api.expect(201, "PUT /queues/%2F/full", full);
     let job = redrive(&api, &json!({"select": "all", "to": {"queue": "full"}, "limit": 30}));
-    assert_eq!(
-        (&job["done"], &job["stayed"]),
-        (&json!(10), &json!({"a queue has refused it": 20}))
-    );
+    assert_eq!((&job["done"], &job["stayed"]), (&json!(10), &json!({"rejected by a queue": 20})));
     let job = redrive(&api, &json!({"select": "all", "to": {"queue": "none"}, "limit": 3}));
-    assert_eq!(
-        (&job["done"], &job["stayed"]),
-        (&json!(0), &json!({"no queue is bound for it": 3}))
-    );
+    assert_eq!((&job["done"], &job["stayed"]), (&json!(0), &json!({"unroutable": 3})));
     let to = json!({"exchange": "none", "routing_key": "k"});
     let job = redrive(&api, &json!({"select": "all", "to": to, "limit": 3}));
-    assert_eq!(job["stayed"], json!({"there is no such exchange": 3}));
+    assert_eq!(job["stayed"], json!({"the exchange does not exist": 3}));
     assert_eq!(n_ready(&api, "dead"), N - 10);
     api.expect(400, "POST /queues/%2F/dead/redrive", r#"{"select":"all"}"#);
     api.expect(400, "POST /queues/%2F/dead/redrive", r#"{"select":"all","to":{"exchange":"x"}}"#);
@@ -178,18 +172,17 @@ fn messages_go_to_another_broker_and_leave_once_it_has_confirmed_them() {
     assert_eq!((&sent["state"], &sent["done"]), (&json!("done"), &json!(200)), "{sent}");
     assert!(!sent.to_string().contains("guest:guest@"), "{sent}");
     assert_eq!((n_ready(&here, "dead"), n_ready(&there, "there")), (N - 200, 200));
-    for (queue, reason) in [
-        ("none", "no queue is bound for it at the other broker"),
-        ("full", "the other broker has refused it"),
-    ] {
+    for (queue, reason) in
+        [("none", "unroutable on the other broker"), ("full", "rejected by the other broker")]
+    {
         assert_eq!(job(to(&uri("guest"), queue), 10)["stayed"], json!({reason: 10}));
     }
     let exchange = json!({"uri": uri("guest"), "exchange": "none", "routing_key": ""});
-    let stayed = json!({"the other broker has no such exchange": 10});
+    let stayed = json!({"the exchange does not exist on the other broker": 10});
     assert_eq!(job(exchange, 10)["stayed"], stayed);
     let refused = job(to(&uri("wrong"), "there"), 10);
     assert_eq!((&refused["state"], &refused["done"]), (&json!("failed"), &json!(0)), "{refused}");
-    assert_eq!(refused["stayed"], json!({"it was not sent": 10}));
+    assert_eq!(refused["stayed"], json!({"not sent": 10}));
     assert_eq!(n_ready(&here, "dead"), N - 200);
     let one = ["redrive_messages", "dead", "--all", "--limit", "1", "--to-queue", "there"];
     here.0.ctl(&[&one[..], &["--to-uri", &uri("guest")]].concat());

@@ -194,8 +194,8 @@ fn the_configuration_is_checked_without_a_start() {
         "private key of the HTTP API, `management.ssl.keyfile`",
         "`management.ssl.ip = localhost` is no IP address",
         "cannot open the log",
-        "queue 'q' in vhost 'a': there is no virtual host 'a'",
-        "queue 'r' in vhost 'b': there is no virtual host 'b'",
+        "queue 'q' in vhost 'a': virtual host 'a' does not exist",
+        "queue 'r' in vhost 'b': virtual host 'b' does not exist",
     ] {
         assert!(err.contains(told), "{told}: {err}");
     }

@@ -420,7 +420,7 @@ fn a_handshake_that_fails_is_told_in_words() {
         socket.write_all(&hello).unwrap();
         drop(socket.read_to_end(&mut Vec::new()));
     }
-    node.expect_logged(2, "refused: TLS on a port for connections without it");
+    node.expect_logged(2, "refused: TLS on a port without TLS");
     let identity = Some(certificates.client_identity());
     assert_eq!(
         Client::new(address, certificates.config(identity)).mechanisms(),

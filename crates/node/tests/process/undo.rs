@@ -59,7 +59,7 @@ fn undoable(api: &Api, request: &str) -> u64 {
 fn undo(api: &Api, id: u64) -> Value {
     let begun = api.expect(202, &format!("POST /undo/{id}"), "");
     let job = format!("GET /jobs/{}", begun["job"]);
-    wait_until("the job is over", || api.expect(200, &job, "")["state"] != "running");
+    wait_until("the job has ended", || api.expect(200, &job, "")["state"] != "running");
     let job = api.expect(200, &job, "");
     assert_eq!(job["state"], "done", "{job}");
     job
@@ -213,10 +213,7 @@ fn what_a_full_queue_refuses_can_be_brought_back_later() {
     let full = r#"{"pattern":"^q$","definition":{"max-length":100,"overflow":"reject-publish"}}"#;
     api.expect(201, "PUT /policies/%2F/full", full);
     let job = undo(&api, id);
-    assert_eq!(
-        (&job["done"], &job["stayed"]["the queue has refused it"]),
-        (&json!(100), &json!(200))
-    );
+    assert_eq!((&job["done"], &job["stayed"]["rejected by the queue"]), (&json!(100), &json!(200)));
     assert_eq!(api.expect(200, &format!("GET /undo/{id}"), "")["messages"], 200);
     api.expect(204, "DELETE /policies/%2F/full", "");
     assert_eq!(undo(&api, id)["done"], 200);
@@ -294,7 +291,7 @@ fn files_that_cannot_be_read_are_told() {
     assert_eq!((&shown(5)["messages"], &shown(5)["is_damaged"]), (&json!(0), &json!(true)));
     assert_eq!(n_ready(&api), 0);
     let job = undo(&api, 4);
-    assert_eq!(job["stayed"], json!({"what was written down of it cannot be read": 1}), "{job}");
+    assert_eq!(job["stayed"], json!({"unreadable undo data": 1}), "{job}");
     assert_eq!(api.expect(200, "GET /undo/4", "")["is_damaged"], true);
     assert_eq!(undo(&api, 5)["done"], 0);
     assert_eq!(undo(&api, 3)["done"], N);
@@ -434,7 +431,7 @@ fn a_deleted_stream_comes_back_as_it_was() {
         );
         api.expect(201, "PUT /queues/%2F/s", declare);
         let refused = api.expect(409, &format!("POST /undo/{id}"), "");
-        assert_eq!(refused["reason"], "there is another stream of that name");
+        assert_eq!(refused["reason"], "another stream of this name exists");
         let other = undoable(&api, "DELETE /queues/%2F/s");
         api.expect(204, &format!("DELETE /undo/{other}"), "");
         let job = undo(&api, id);

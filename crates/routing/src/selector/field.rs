@@ -78,7 +78,7 @@ pub(super) fn named(name: &str) -> Result<Expression, String> {
         Some(property(wanted).ok_or_else(|| one_of("property", wanted, &known))?)
     } else if let Some(wanted) = name.strip_prefix("x-death.") {
         let field = DEATH_FIELDS.iter().find(|known| **known == wanted);
-        let field = field.ok_or_else(|| one_of("part of x-death", wanted, &DEATH_FIELDS))?;
+        let field = field.ok_or_else(|| one_of("field of x-death", wanted, &DEATH_FIELDS))?;
         Some(Field::Death(field.as_bytes()))
     } else {
         match name {
@@ -94,5 +94,5 @@ pub(super) fn named(name: &str) -> Result<Expression, String> {
 }
 
 fn one_of(what: &str, wanted: &str, known: &[&str]) -> String {
-    format!("'{wanted}' is no {what}: {}", known.join(", "))
+    format!("unknown {what} '{wanted}', expected {}", known.join(", "))
 }

@@ -85,7 +85,7 @@ impl Filter {
     /// The text that stands at a place, and what is expected there; a text that is too long or too deep.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         if text.len() > TEXT_BYTES_MAX {
-            let reason = format!("it is longer than {TEXT_BYTES_MAX} bytes");
+            let reason = format!("longer than {TEXT_BYTES_MAX} bytes");
             return Err(FilterError { column: 1, reason });
         }
         let read = sql::filter(text).map_err(|refused| {

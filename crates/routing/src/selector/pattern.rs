@@ -33,7 +33,7 @@ impl Pattern {
 fn reason(error: PatternError) -> String {
     match error {
         PatternError::TooLarge => {
-            "the regular expression is too large; after (?-u) a \\w is one of ASCII, and small"
+            "the regular expression is too large; (?-u) limits \\w to ASCII and makes it smaller"
                 .to_owned()
         }
         PatternError::TooDear | PatternError::TooLong(_) | PatternError::Syntax(_) => {

@@ -106,7 +106,7 @@ fn token(first: char, rest: &str, is_filter: bool) -> Read<'_, Token> {
         Ok(word(rest, is_filter))
     } else {
         let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
-        let symbol = symbol.ok_or_else(|| (rest, format!("'{first}' is not expected")))?;
+        let symbol = symbol.ok_or_else(|| (rest, format!("unexpected '{first}'")))?;
         Ok((Token::Symbol(symbol), rest.get(symbol.len()..).unwrap_or_default()))
     }
 }
@@ -117,7 +117,7 @@ fn quoted(text: &str, quote: char) -> Read<'_, String> {
     let mut rest = text.get(1..).unwrap_or_default();
     loop {
         let Some((part, behind)) = rest.split_once(quote) else {
-            return Err((text, "a text does not end".to_owned()));
+            return Err((text, "unterminated string".to_owned()));
         };
         out.push_str(part);
         let Some(more) = behind.strip_prefix(quote) else { return Ok((out, behind)) };
@@ -138,7 +138,7 @@ fn number(text: &str) -> Read<'_, Token> {
         before = found;
     }
     let (number, rest) = text.split_at(end);
-    let bad = || (text, format!("'{number}' is no number"));
+    let bad = || (text, format!("invalid number '{number}'"));
     let lower = number.to_ascii_lowercase();
     let token = if let Some(hex) = lower.strip_prefix("0x") {
         Token::Integer(i64::from_str_radix(hex, 16).map_err(|_| bad())?)
@@ -176,7 +176,7 @@ fn path(text: &str) -> Read<'_, Token> {
 fn member(text: &str) -> Read<'_, Step> {
     let end = text.find(|it: char| !(it.is_alphanumeric() || it == '_')).unwrap_or(text.len());
     match text.split_at(end) {
-        ("", rest) => Err((rest, "the name of a member is expected".to_owned())),
+        ("", rest) => Err((rest, "expected a member name".to_owned())),
         (name, rest) => Ok((Step::Member(name.to_owned()), rest)),
     }
 }
@@ -190,13 +190,13 @@ fn in_brackets(text: &str) -> Read<'_, Step> {
         _ => {
             let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
             let (digits, rest) = text.split_at(end);
-            let expected = || (text, "a number or a name in quotes is expected".to_owned());
+            let expected = || (text, "expected a number or a quoted name".to_owned());
             (Step::Element(digits.parse().map_err(|_| expected())?), rest)
         }
     };
     match rest.strip_prefix(']') {
         Some(rest) => Ok((step, rest)),
-        None => Err((rest, "']' is expected".to_owned())),
+        None => Err((rest, "expected ']'".to_owned())),
     }
 }
 
@@ -263,9 +263,9 @@ impl<'t> Reader<'t> {
         self.refused(match self.tokens.get(self.at) {
             Some(Placed { at, end, .. }) => {
                 let found = self.text.get(*at..*end).unwrap_or_default();
-                format!("{found} stands where {what} is expected")
+                format!("expected {what}, found {found}")
             }
-            None => format!("it ends where {what} is expected"),
+            None => format!("expected {what}, found the end"),
         })
     }
 
@@ -368,7 +368,7 @@ impl<'t> Reader<'t> {
             Some(Token::Text(text)) if !is_negative => Literal::Text(text.as_bytes().into()),
             Some(Token::Integer(n)) => Literal::Integer(if is_negative { -*n } else { *n }),
             Some(Token::Float(n)) => Literal::Float(if is_negative { -*n } else { *n }),
-            _ => return Err(self.missing("a text or number")),
+            _ => return Err(self.missing("a string or number")),
         };
         self.at += 1;
         Ok(literal)
@@ -376,7 +376,7 @@ impl<'t> Reader<'t> {
 
     fn text(&mut self) -> Result<String, Refused> {
         let Some(Token::Text(text)) = self.peek().cloned() else {
-            return Err(self.missing("a text"));
+            return Err(self.missing("a string"));
         };
         self.at += 1;
         Ok(text)
@@ -403,7 +403,7 @@ impl<'t> Reader<'t> {
             extent.n_patterns
         });
         if n_patterns > PATTERNS_MAX {
-            let reason = format!("it has more than {PATTERNS_MAX} regular expressions");
+            let reason = format!("more than {PATTERNS_MAX} regular expressions");
             return Err(self.refused(reason));
         }
         let pattern = Pattern::new(&text, &mut self.patterns_us_left);

@@ -8,7 +8,7 @@ pub(super) fn parse(text: &str) -> Result<Expression, Unusable> {
     let term = reader.term()?;
     reader.take(".");
     if !reader.rest.trim_start().is_empty() {
-        return Err(Unusable("something follows the term".to_owned()));
+        return Err(Unusable("unexpected text after the term".to_owned()));
     }
     term.expression()
 }
@@ -35,7 +35,7 @@ impl Reader<'_> {
     }
 
     fn expect(&mut self, symbol: &str) -> Result<(), Unusable> {
-        if self.take(symbol) { Ok(()) } else { Err(Unusable(format!("'{symbol}' is missing"))) }
+        if self.take(symbol) { Ok(()) } else { Err(Unusable(format!("expected '{symbol}'"))) }
     }
 
     fn term(&mut self) -> Result<Term, Unusable> {
@@ -62,7 +62,7 @@ impl Reader<'_> {
             return number(word).map(Term::Literal);
         }
         if word.is_empty() {
-            return Err(Unusable("a term is missing".to_owned()));
+            return Err(Unusable("expected a term".to_owned()));
         }
         Ok(Term::Atom(word.to_owned()))
     }
@@ -94,7 +94,9 @@ impl Reader<'_> {
                     Term::Literal(Literal::Integer(n)) => u8::try_from(*n).ok(),
                     Term::Literal(_) | Term::Atom(_) | Term::Tuple(_) | Term::List(_) => None,
                 };
-                bytes.push(byte.ok_or_else(|| Unusable(format!("{term:?} is no byte")))?);
+                bytes.push(
+                    byte.ok_or_else(|| Unusable(format!("expected a byte, found {term:?}")))?,
+                );
             }
             return Ok(bytes);
         }
@@ -121,7 +123,7 @@ impl Reader<'_> {
                 other => out.push(other),
             }
         }
-        Err(Unusable("a text does not end".to_owned()))
+        Err(Unusable("unterminated string".to_owned()))
     }
 }
 
@@ -130,7 +132,7 @@ const fn is_plain(c: char) -> bool {
 }
 
 fn number(word: &str) -> Result<Literal, Unusable> {
-    let bad = |_| Unusable(format!("'{word}' is no number"));
+    let bad = |_| Unusable(format!("invalid number '{word}'"));
     if word.contains(['.', 'e', 'E']) {
         return word.parse().map(Literal::Float).map_err(|_| bad(()));
     }
@@ -144,43 +146,43 @@ impl Term {
             Self::Atom(atom) => match atom.as_str() {
                 "true" => Ok(Expression::Literal(Literal::Bool(true))),
                 "false" => Ok(Expression::Literal(Literal::Bool(false))),
-                _ => Err(Unusable(format!("'{atom}' is no condition"))),
+                _ => Err(Unusable(format!("expected a condition, found '{atom}'"))),
             },
             Self::Tuple(parts) => {
                 let mut parts = parts.into_iter();
                 let Some(Self::Atom(operator)) = parts.next() else {
-                    return Err(Unusable("an operator is missing".to_owned()));
+                    return Err(Unusable("expected an operator".to_owned()));
                 };
                 operation(&operator, parts.collect())
             }
-            Self::List(_) => Err(Unusable("a list is no condition".to_owned())),
+            Self::List(_) => Err(Unusable("expected a condition, found a list".to_owned())),
         }
     }
 
     fn literals(self) -> Result<Vec<Literal>, Unusable> {
         let Self::List(terms) = self else {
-            return Err(Unusable(format!("{self:?} is no list")));
+            return Err(Unusable(format!("expected a list, found {self:?}")));
         };
         terms.into_iter().map(Self::literal).collect()
     }
 
     fn literal(self) -> Result<Literal, Unusable> {
         let Self::Literal(literal) = self else {
-            return Err(Unusable(format!("{self:?} is no value")));
+            return Err(Unusable(format!("expected a value, found {self:?}")));
         };
         Ok(literal)
     }
 
     fn text(self) -> Result<Box<[u8]>, Unusable> {
         let Self::Literal(Literal::Text(text)) = self else {
-            return Err(Unusable(format!("{self:?} is no text")));
+            return Err(Unusable(format!("expected a string, found {self:?}")));
         };
         Ok(text)
     }
 }
 
 fn operation(operator: &str, operands: Vec<Term>) -> Result<Expression, Unusable> {
-    let unknown = || Unusable(format!("operator '{operator}' is not known"));
+    let unknown = || Unusable(format!("unknown operator '{operator}'"));
     let boxed = |term: Term| term.expression().map(Box::new);
     let n_operands = operands.len();
     if let Ok([only]) = <[Term; 1]>::try_from(operands.clone()) {
@@ -200,7 +202,7 @@ fn operation(operator: &str, operands: Vec<Term>) -> Result<Expression, Unusable
         return binary_operation(operator, left, right);
     }
     let Ok([value, first, second]) = <[Term; 3]>::try_from(operands) else {
-        return Err(Unusable(format!("operator '{operator}' has {n_operands} operands")));
+        return Err(Unusable(format!("operator '{operator}' with {n_operands} operands")));
     };
     match operator {
         "between" | "not_between" => between(operator, value, first, second),
@@ -218,7 +220,7 @@ fn binary_operation(operator: &str, left: Term, right: Term) -> Result<Expressio
     match (operator, right) {
         ("between" | "not_between", Term::Tuple(range)) => {
             let Ok([Term::Atom(_), low, high]) = <[Term; 3]>::try_from(range) else {
-                return Err(Unusable("a range is expected".to_owned()));
+                return Err(Unusable("expected a range".to_owned()));
             };
             between(operator, left, low, high)
         }
@@ -241,7 +243,7 @@ fn binary_operation(operator: &str, left: Term, right: Term) -> Result<Expressio
                 "-" => Expression::Calculate(Arithmetic::Subtract, both),
                 "*" => Expression::Calculate(Arithmetic::Multiply, both),
                 "/" => Expression::Calculate(Arithmetic::Divide, both),
-                _ => return Err(Unusable(format!("operator '{operator}' is not known"))),
+                _ => return Err(Unusable(format!("unknown operator '{operator}'"))),
             })
         }
     }

@@ -49,9 +49,9 @@ async fn the_last_lines_of_the_log_are_those_that_are_wanted() {
         assert_eq!(answer["next"], 6, "{wanted}");
     }
     for (wrong, reason) in [
-        (json!({"level": "loud"}), "level is one of error, warning, info, debug"),
-        (json!({"lines": "x"}), "lines is no number"),
-        (json!({"after": -1}), "after is below 0"),
+        (json!({"level": "loud"}), "level must be one of error, warning, info, debug"),
+        (json!({"lines": "x"}), "lines must be a number"),
+        (json!({"after": -1}), "after must not be negative"),
     ] {
         let answer = node.post("GET /leveret/log", wrong).await;
         assert!(answer.starts_with("HTTP/1.0 400") && answer.contains(reason), "{answer}");
@@ -99,7 +99,7 @@ async fn the_last_events_are_those_that_are_wanted() {
     }
     for (wrong, reason) in [
         (json!({"name": "#.#.#"}), "uses 3 '#' wildcards"),
-        (json!({"count": "x"}), "count is no number"),
+        (json!({"count": "x"}), "count must be a number"),
     ] {
         let answer = node.post("GET /leveret/events", wrong).await;
         assert!(answer.starts_with("HTTP/1.0 400") && answer.contains(reason), "{answer}");

@@ -92,6 +92,6 @@ async fn what_a_stream_is_asked_for_is_refused_where_it_cannot_be() {
     let none = json!({"vhost": "/", "name": "none"});
     assert_eq!(
         told("GET /leveret/streams/{vhost}/{name}/tracking", none).await,
-        "there is no such stream"
+        "the stream does not exist"
     );
 }

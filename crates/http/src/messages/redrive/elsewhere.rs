@@ -5,13 +5,13 @@ use message::MessageRef;
 use std::collections::BTreeMap;
 
 const CONNECTION_NAME: &str = "leveret redrive";
-const NO_EXCHANGE: &str = "the other broker has no such exchange";
-const NOT_ROUTED: &str = "no queue is bound for it at the other broker";
-const REFUSED: &str = "the other broker has refused it";
-const UNCONFIRMED: &str = "the other broker has not confirmed it: it may be at both places";
-const UNSENT: &str = "it was not sent";
-const OTHER_USER: &str = "its property user_id names another user than the URI";
-const DAMAGED: &str = "its properties cannot be read";
+const NO_EXCHANGE: &str = "the exchange does not exist on the other broker";
+const NOT_ROUTED: &str = "unroutable on the other broker";
+const REFUSED: &str = "rejected by the other broker";
+const UNCONFIRMED: &str = "not confirmed by the other broker: the message may be on both brokers";
+const UNSENT: &str = "not sent";
+const OTHER_USER: &str = "property user_id differs from the URI's user";
+const DAMAGED: &str = "unreadable properties";
 
 /// Another broker.
 pub(super) struct Elsewhere {

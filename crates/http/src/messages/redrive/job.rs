@@ -24,13 +24,13 @@ use tokio::time::sleep;
 const TOGETHER_MAX: usize = 256;
 const TOGETHER_BYTES: u64 = 8 << 20;
 
-pub(super) const NO_ORIGIN: &str = "it has not been dead-lettered: it has no origin";
-pub(super) const NO_EXCHANGE: &str = "there is no such exchange";
-const NOT_PERMITTED: &str = "the user may not publish there";
-const NOT_ROUTED: &str = "no queue is bound for it";
-const REFUSED: &str = "a queue has refused it";
-const GONE: &str = "it was taken, or is gone, meanwhile";
-const TAKEN: &str = "it was sent on, and taken by a consumer meanwhile: it is at both places";
+pub(super) const NO_ORIGIN: &str = "not dead-lettered: no origin";
+pub(super) const NO_EXCHANGE: &str = "the exchange does not exist";
+const NOT_PERMITTED: &str = "no permission to publish";
+const NOT_ROUTED: &str = "unroutable";
+const REFUSED: &str = "rejected by a queue";
+const GONE: &str = "consumed or removed meanwhile";
+const TAKEN: &str = "moved, but delivered to a consumer meanwhile: the message is in both places";
 
 /// Messages on their way.
 pub(super) struct Redrive {

@@ -193,7 +193,7 @@ fn definitions_are_not_dropped_in_silence() {
     });
     let answer = ask(address, "guest:guest", "POST /definitions", &document.to_string());
     assert_eq!(answer.status, 204, "{}", answer.text);
-    let told = "x-leveret-warning: parameter 's' of 'shovel' in vhost 'new': left out: component shovel not found";
+    let told = "x-leveret-warning: parameter 's' of 'shovel' in vhost 'new': skipped: component shovel not found";
     assert!(answer.head.contains(told), "{}", answer.head);
     let permissions = ask(address, "guest:guest", "GET /permissions/new/guest", "").body;
     assert_eq!(permissions["configure"], ".*");

@@ -8,98 +8,98 @@ const RULES: &str =
 const DASHBOARD: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/monitoring/leveret-dashboard.json");
 
-/// Name, condition, how long it holds before somebody is told, severity, what to do.
+/// Name, condition, time until it fires, severity, summary.
 const ALERTS: &[(&str, &str, &str, &str, &str)] = &[
     (
         "LeveretMemoryAlarm",
         "rabbitmq_alarms_memory_used_watermark == 1",
         "1m",
         "critical",
-        "Publishers wait: the node uses more memory than vm_memory_high_watermark allows. See `leveret ctl memory_breakdown`.",
+        "Publishers blocked: memory use exceeds vm_memory_high_watermark. See `leveret ctl memory_breakdown`.",
     ),
     (
         "LeveretDiskAlarm",
         "rabbitmq_alarms_free_disk_space_watermark == 1",
         "1m",
         "critical",
-        "Publishers wait: less disk space is free than disk_free_limit says.",
+        "Publishers blocked: free disk space is below disk_free_limit.",
     ),
     (
         "LeveretDescriptorAlarm",
         "rabbitmq_alarms_file_descriptor_limit == 1",
         "1m",
         "critical",
-        "File descriptors are short. Raise the limit of the service, or close connections.",
+        "New connections are refused: file descriptors are low. Raise the service's limit, or close connections.",
     ),
     (
         "LeveretDiskNearLimit",
         "rabbitmq_disk_space_available_bytes < 2 * rabbitmq_disk_space_available_limit_bytes",
         "10m",
         "warning",
-        "Little disk space is left until publishers have to wait.",
+        "Free disk space is below twice disk_free_limit. Publishers will be blocked at the limit.",
     ),
     (
         "LeveretMemoryNearLimit",
         "rabbitmq_process_resident_memory_bytes > 0.9 * rabbitmq_resident_memory_limit_bytes",
         "10m",
         "warning",
-        "Little memory is left until publishers have to wait.",
+        "Memory use exceeds 90 % of vm_memory_high_watermark. Publishers will be blocked at the limit.",
     ),
     (
         "LeveretSlowSyncs",
         "histogram_quantile(0.99, rate(leveret_wal_fsync_seconds_bucket[5m])) > 0.25",
         "10m",
         "warning",
-        "The disk takes long to sync, and confirms wait for it.",
+        "fsync takes more than 250 ms (p99) and delays publisher confirms.",
     ),
     (
         "LeveretMessagesLost",
         "increase(leveret_messages_lost_total[1h]) > 0",
         "0m",
         "critical",
-        "Messages could not be read from the disk. The log names them; see docs/troubleshooting.md.",
+        "Messages on disk are unreadable. The log has details; see docs/troubleshooting.md.",
     ),
     (
         "LeveretOldMessages",
         "leveret_queue_oldest_message_age_seconds > 3600",
         "10m",
         "warning",
-        "A message has waited for more than an hour. /metrics/detailed?family=leveret_queue_age names its queue.",
+        "A message has waited for over an hour. /metrics/detailed?family=leveret_queue_age shows its queue.",
     ),
     (
         "LeveretUnroutableMessages",
         "rate(rabbitmq_global_messages_unroutable_dropped_total[5m]) > 0",
         "10m",
         "warning",
-        "Messages are dropped because no queue is bound for them.",
+        "Unroutable messages are dropped: no binding matches.",
     ),
     (
         "LeveretConfirmTimeouts",
         "rate(leveret_confirm_timeouts_total[5m]) > 0",
         "10m",
         "warning",
-        "Publishes are refused because no consumer acknowledged them in time.",
+        "Publishes are rejected: no consumer acknowledged them before the confirm timeout.",
     ),
     (
         "LeveretLoginsFail",
         "rate(rabbitmq_auth_attempts_failed_total[5m]) > 1",
         "10m",
         "warning",
-        "More than one login a second fails: a client has a wrong password, or somebody guesses.",
+        "More than one failed login per second: a client has a wrong password, or passwords are being guessed.",
     ),
     (
         "LeveretConnectionChurn",
         "rate(rabbitmq_connections_opened_total[5m]) > 10",
         "10m",
         "warning",
-        "Clients connect anew all the time. Long-lived connections cost less.",
+        "More than 10 new connections per second. Use long-lived connections.",
     ),
     (
         "LeveretCertificateExpires",
         "leveret_certificate_not_after_seconds - time() < 14 * 86400",
         "1h",
         "warning",
-        "A certificate ends within two weeks.",
+        "A certificate expires within two weeks.",
     ),
 ];
 
@@ -132,21 +132,29 @@ const PANELS: &[(&str, &[Panel])] = &[
                     "global_messages_get_empty_total",
                 ],
             ),
-            ("In queues", "short", &["queue_messages_ready", "queue_messages_unacked"]),
+            ("Queued messages", "short", &["queue_messages_ready", "queue_messages_unacked"]),
             ("Oldest message", "s", &["leveret_queue_oldest_message_age_seconds"]),
-            ("Size of messages, p99", "bytes", &["message_size_bytes"]),
-            ("Waiting", "short", &["leveret_pending_confirms", "leveret_dead_letters_waiting"]),
+            ("Message size, p99", "bytes", &["message_size_bytes"]),
+            (
+                "Pending confirms and dead letters",
+                "short",
+                &["leveret_pending_confirms", "leveret_dead_letters_waiting"],
+            ),
         ],
     ),
     (
         "Clients",
         &[
             (
-                "Connected",
+                "Connections and channels",
                 "short",
                 &["connections", "channels", "global_consumers", "global_publishers"],
             ),
-            ("Coming and going", "ops", &["connections_opened_total", "channels_opened_total"]),
+            (
+                "Connections and channels opened",
+                "ops",
+                &["connections_opened_total", "channels_opened_total"],
+            ),
             ("Logins", "ops", &["auth_attempts_succeeded_total", "auth_attempts_failed_total"]),
             ("Queues", "short", &["queues"]),
         ],
@@ -154,9 +162,9 @@ const PANELS: &[(&str, &[Panel])] = &[
     (
         "Disk",
         &[
-            ("Syncs of the log, p99", "s", &["leveret_wal_fsync_seconds"]),
+            ("fsync time, p99", "s", &["leveret_wal_fsync_seconds"]),
             (
-                "Written",
+                "Bytes written",
                 "Bps",
                 &[
                     "leveret_wal_bytes_written_total",
@@ -164,10 +172,18 @@ const PANELS: &[(&str, &[Panel])] = &[
                     "io_write_bytes_total",
                 ],
             ),
-            ("The log", "bytes", &["leveret_wal_needed_bytes", "leveret_wal_unsynced_bytes"]),
-            ("Files", "bytes", &["leveret_page_file_bytes", "leveret_message_store_file_bytes"]),
-            ("Quorum queues: entries", "ops", &["raft_last_written_index", "raft_commit_index"]),
-            ("Space", "bytes", &["disk_space_available_bytes", "disk_space_available_limit_bytes"]),
+            ("Log size", "bytes", &["leveret_wal_needed_bytes", "leveret_wal_unsynced_bytes"]),
+            (
+                "Page and message store files",
+                "bytes",
+                &["leveret_page_file_bytes", "leveret_message_store_file_bytes"],
+            ),
+            ("Quorum queue log entries", "ops", &["raft_last_written_index", "raft_commit_index"]),
+            (
+                "Free disk space",
+                "bytes",
+                &["disk_space_available_bytes", "disk_space_available_limit_bytes"],
+            ),
         ],
     ),
     (

@@ -328,7 +328,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
     };
     let broker_pid: Option<u32> = optional(given, "broker-pid")?;
     if let Some(pid) = broker_pid.filter(|pid| process::usage(*pid).is_none()) {
-        return Err(Usage(format!("--broker-pid {pid}: there is no such process here")));
+        return Err(Usage(format!("--broker-pid {pid}: no such process")));
     }
     let time = seconds(given, "time", 0.0)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,5 +1,6 @@
-//! The glossary held against what people read: labels of the web UI, help texts of `leveret ctl`, and pages.
-//! Its last column lists words that have a better one in the first.
+//! The glossary held against what people read: labels of the web UI, help texts of `leveret ctl`, pages
+//! (also those generated from the help of configuration keys), and the product's log lines and errors. The
+//! glossary's last column lists words that have a better one in the first.
 
 use crate::repository::{files, read};
 
@@ -7,6 +8,9 @@ const GLOSSARY: &str = "docs/glossary.md";
 
 /// The web UI's sources.
 const UI: &str = "crates/ui/web/";
+
+/// The help texts of `leveret ctl`.
+const HELP: &str = "crates/ctl/src/verbs/";
 
 /// The words of the glossary's last column.
 #[derive(Debug, Default)]
@@ -24,12 +28,15 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     for file in files()?.iter().filter(|file| *file != GLOSSARY) {
         let Some(is_shown) = shown_lines(file) else { continue };
         let mut is_program = false;
-        for (at, line) in read(file)?.lines().enumerate() {
+        let text = read(file)?;
+        let lines = text.lines().take_while(|line| *line != "mod tests {");
+        for (at, line) in lines.enumerate() {
             is_program ^= line.trim_start().starts_with("```");
             if is_program || !is_shown(line) {
                 continue;
             }
             let found = banned.in_line(line).into_iter();
+            let found = found.filter(|word| word.contains(' ') || !is_code(file));
             problems.extend(found.map(|word| format!("{file}:{}: '{word}' ({GLOSSARY})", at + 1)));
         }
     }
@@ -43,11 +50,18 @@ fn shown_lines(file: &str) -> Option<fn(&str) -> bool> {
         return Some(|_| true);
     }
     let is_ui = file.starts_with(UI) && file.ends_with(".js");
-    let is_help = file.starts_with("crates/ctl/src/verbs/") && file.ends_with(".rs");
-    (is_ui || is_help).then_some(|line| {
+    let is_help = file.starts_with(HELP) && file.ends_with(".rs");
+    (is_ui || is_help || is_code(file)).then_some(|line| {
         let is_comment = line.trim_start().starts_with(['/', '*']);
         !is_comment && line.contains(['"', '\'', '`'])
     })
+}
+
+/// Whether a file has the product's log lines and errors. Single words of it are no labels.
+fn is_code(file: &str) -> bool {
+    let is_source = file.starts_with("crates/") && file.contains("/src/") && file.ends_with(".rs");
+    let is_other = file.starts_with("crates/xtask/") || file.starts_with(HELP);
+    is_source && !is_other && !file.contains("tests")
 }
 
 impl Banned {
@@ -98,6 +112,16 @@ mod tests {
         let banned = Banned::read(TABLE);
         assert_eq!(banned.labels, ["make", "of"]);
         assert_eq!(banned.phrases, ["make it"]);
+    }
+
+    #[test]
+    fn product_code_is_read_and_its_tests_are_not() {
+        assert!(is_code("crates/http/src/list.rs") && is_code("crates/node/src/main.rs"));
+        for file in ["crates/http/src/list/tests.rs", "crates/http/tests/it/main.rs", "docs/a.md"] {
+            assert!(!is_code(file), "{file}");
+        }
+        let is_shown = shown_lines("crates/http/src/list.rs").unwrap();
+        assert!(is_shown("tracing::warn!(\"make it\");") && !is_shown("// make it \"so\""));
     }
 
     #[test]

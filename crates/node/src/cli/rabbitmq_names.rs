@@ -60,7 +60,7 @@ fn meaning(name: &str, rest: &[OsString]) -> Called {
         ),
         _ => refused(
             EXIT_USAGE,
-            "there is no such tool; there are rabbitmqctl, rabbitmq-diagnostics, rabbitmq-plugins, \
+            "unknown tool; the tools are rabbitmqctl, rabbitmq-diagnostics, rabbitmq-plugins, \
              rabbitmq-queues, rabbitmq-server, rabbitmq-streams and rabbitmq-upgrade",
         ),
     }

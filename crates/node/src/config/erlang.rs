@@ -202,7 +202,7 @@ impl Terms<'_> {
     }
 
     fn term(&mut self, depth: usize) -> Result<Term, Reason> {
-        let depth = depth.checked_sub(1).ok_or("too many lists and tuples are in each other")?;
+        let depth = depth.checked_sub(1).ok_or("lists and tuples are nested too deeply")?;
         self.skip();
         let line = self.line;
         if self.take('[') {
@@ -283,7 +283,7 @@ impl Terms<'_> {
             let base = base.ok_or("a number has no such base")?;
             let digits = self.word(|c| c.is_ascii_alphanumeric());
             let value =
-                u64::from_str_radix(&digits, base).map_err(|_| "this is no number of its base")?;
+                u64::from_str_radix(&digits, base).map_err(|_| "invalid number in its base")?;
             number = value.to_string();
         } else if let Some(rest) = self
             .rest

@@ -82,7 +82,7 @@ function view(it) {
 }
 
 const list = (it) => h('div', { class: 'list', tabindex: 0, role: 'group', 'aria-label': 'The last messages' }, h('table', { class: 'rows browse tailed' },
-  h('thead', null, h('tr', null, ['Received', 'Exchange', 'Routing key', 'Size', 'Body'].map((head) => h('th', { scope: 'col', class: head === 'Body' ? 'num' : null }, head)))),
+  h('thead', null, h('tr', null, ['Received', 'Exchange', 'Routing key', 'Size', 'Body'].map((head) => h('th', { scope: 'col', class: head === 'Size' ? 'num' : null }, head)))),
   h('tbody', null, it.messages.slice(0, SHOWN_MAX).map((message) => rowOf(it, message)))));
 
 /** A row is made once, and again when it is opened or closed: what comes is put before those that are there. */
@@ -93,6 +93,6 @@ function rowOf(it, message) {
   message.row = h('tr', { key: message.n, class: isOpen ? 'selected' : null },
     h('td', null, h('button', { type: 'button', class: 'button quiet open', 'aria-expanded': String(isOpen), onclick: () => { it.open = message; redraw(); } }, time(message.came).slice(11))),
     h('td', { 'data-label': 'Exchange' }, name(message.exchange, '(AMQP default)')), h('td', { 'data-label': 'Routing key' }, name(message.routing_key, '(empty)')),
-    h('td', { class: 'num', 'data-label': 'Body' }, bytes(message.payload_bytes)), h('td', { class: 'preview', 'data-label': 'Beginning' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'));
+    h('td', { class: 'num', 'data-label': 'Size' }, bytes(message.payload_bytes)), h('td', { class: 'preview', 'data-label': 'Body' }, message.payload === undefined ? '(hidden)' : plain(preview(message)) || '(empty)'));
   return message.row;
 }

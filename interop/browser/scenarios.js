@@ -10,7 +10,7 @@ import { DEAD, HOSTILE } from './seed.js';
 /** Pages that must be right in each look. */
 export const PAGES = [
   '#/', '#/?range=60', '#/exchanges', '#/exchanges/%2F/orders', '#/exchanges/%2F/orders?tab=bindings', '#/exchanges/%2F/amq.default?tab=try', '#/connections', '#/channels', '#/vhosts', '#/users', '#/users/clerk',
-  '#/policies', '#/limits', '#/definitions', '#/log', '#/log?tab=events', '#/queues/%2F/paid?tab=tail', '#/parameters', '#/tracing', '#/reference?filter=jobs', '#/consumers', '#/delayed', '#/delayed/%2F/later', '#/exchanges/%2F/orders?tab=topology', '#/queues/%2F/failing?tab=topology', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
+  '#/policies', '#/limits', '#/definitions', '#/log', '#/log?tab=events', '#/queues/%2F/paid?tab=tail', '#/parameters', '#/tracing', '#/reference?filter=jobs', '#/consumers', '#/delayed', '#/delayed/%2F/later', '#/exchanges/%2F/orders?tab=topology', '#/queues/%2F/failing?tab=topology', '#/node', '#/node?tab=settings', '#/node?tab=flags', '#/queues?filter=work-00', '#/queues/%2F/paid', '#/queues/%2F/paid?tab=messages', '#/queues/%2F/events?tab=messages', '#/queues/%2F/buried?tab=dead', '#/queues/%2F/paid?tab=consumers', '#/queues/%2F/paid?tab=bindings', '#/queues/%2F/work-001?tab=settings', '#/queues/%2F/events',
 ];
 
 export async function logIn({ page, node }, hash = '', name = 'guest') {
@@ -623,6 +623,8 @@ export const SCENARIOS = [
     await told(page, 'restoring 3 messages');
     await page.click('summary[aria-label^=Jobs]');
     await page.waitForSelector('.popup.jobs >> text=done');
+    await go(it, '#/queues?filter=work-00');
+    await hasRows(page, 10);
     assert.deepEqual(await it.judged(), []);
     assert.equal((await node.ask('POST', '/queues/%2F/missed/browse', {})).data.messages.length, 3);
     await node.ask('DELETE', '/queues/%2F/missed');

@@ -108,6 +108,8 @@ fn load(options: &Options) -> Result<Loaded, Errors> {
     let (Some(verifier), Some(versions), Some((identities, certificates)), true) =
         (errors.note(verifier), versions, identities, errors.0.is_empty())
     else {
+        // Who mends the one mends the others.
+        errors.0.extend(warnings);
         return Err(errors);
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))

@@ -290,6 +290,8 @@ fn warns_of_expired_certificates() {
     std::fs::write(dir.path().join("old.pem"), "nothing").unwrap();
     let unused = Options { verify: Verify::No, ..write_certificates(dir.path()) };
     let unused = Options { cacertfile: Some(dir.path().join("old.pem")), ..unused };
-    let told = Context::new(unused).unwrap().current().warnings.clone();
+    let told = Context::new(unused.clone()).unwrap().current().warnings.clone();
     assert!(told.len() == 1 && told[0].to_string().ends_with("old.pem: it is not PEM"), "{told:?}");
+    let both = Context::new(Options { ciphers: vec!["none".to_owned()], ..unused }).unwrap_err();
+    assert!(both.0.len() == 2 && both.0[1] == told[0], "warnings come with errors: {both}");
 }

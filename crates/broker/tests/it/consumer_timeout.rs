@@ -129,7 +129,7 @@ fn who_acknowledges_in_time_stays_without_a_record() {
 
 /// One message that is left over is found among many that are acknowledged in time.
 #[test]
-fn the_one_that_is_forgotten_is_found() {
+fn one_unacknowledged_message_is_found_among_many() {
     MODES.into_iter().for_each(forgets_one);
 }
 

@@ -330,7 +330,7 @@ fn settlements_become_the_messages_they_settle() {
 
 /// The flag is read on both decoding paths: the fast one, and frame by frame.
 #[test]
-fn an_immediate_publish_is_handed_on_where_that_is_honoured() {
+fn an_immediate_publish_is_accepted_if_configured() {
     let settings = Settings { immediate: Immediate::Honour, ..Settings::default() };
     let mut talk = Talk::open(settings, &[1]);
     let method = BasicPublish { routing_key: b"k", immediate: true, ..BasicPublish::default() };

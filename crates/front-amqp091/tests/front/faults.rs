@@ -108,7 +108,7 @@ fn frames_where_they_do_not_belong() {
 }
 
 #[test]
-fn heartbeats_say_nothing() {
+fn heartbeats_have_no_effect() {
     assert_eq!(closed_by(&HEARTBEAT), [""; 0]);
 }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 use testing::client::{Client, HEADER, Login};
 #[test]
-fn a_wrong_password_is_told_only_to_clients_that_understand() {
+fn a_wrong_password_is_reported_with_the_capability() {
     let node = Node::start(&[]);
     let mut bystander = Client::guest(node.address());
     let started = Instant::now();
@@ -73,7 +73,7 @@ fn passwords_are_hashed_as_configured() {
 }
 
 #[test]
-fn a_login_may_be_asked_for_its_password() {
+fn a_login_may_send_its_password_in_a_second_step() {
     let node = Node::start(&["auth_mechanisms.1=RABBIT-CR-DEMO", "auth_mechanisms.2=AMQPLAIN"]);
     let introduce = |mechanism: &[u8], response: &[u8]| {
         let mut client = Client::raw(node.address());
@@ -133,7 +133,7 @@ fn malformed_and_foreign_plain_responses_are_held_in_silence() {
 const CAPABLE: &[u8] = b"\x0ccapabilitiesF\0\0\0\x1f\x1cauthentication_failure_closet\x01";
 
 #[test]
-fn a_virtual_host_that_is_not_there_is_no_place_to_be() {
+fn opening_a_missing_virtual_host_is_not_allowed() {
     let node = Node::start(&[]);
     let login = Login { vhost: "nope", ..Login::default() };
     let answer = Client::asking(node.address(), login).next().show();
@@ -404,7 +404,7 @@ fn permissions_are_patterns() {
 }
 
 #[test]
-fn a_virtual_host_takes_its_connections_along() {
+fn deleting_a_virtual_host_closes_its_connections() {
     let node = Node::start(&[]);
     node.ctl(&["add_vhost", "den"]);
     node.ctl(&["add_user", "ada", "x"]);

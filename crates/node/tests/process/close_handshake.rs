@@ -22,7 +22,7 @@ fn an_exclusive_queue_is_gone_before_close_ok() {
 }
 
 #[test]
-fn a_channel_number_begins_anew() {
+fn a_reused_channel_number_starts_anew() {
     let node = Node::start(&[]);
     let mut client = Client::guest(node.address());
     client.declare("q");
@@ -67,7 +67,7 @@ fn an_idle_connection_is_told_that_the_node_lives() {
 
 /// A publisher that an alarm holds is not listened to, so its silence says nothing.
 #[test]
-fn a_blocked_publisher_is_not_missed() {
+fn a_blocked_publisher_does_not_miss_heartbeats() {
     let node = Node::start(&["vm_memory_high_watermark.absolute=1048576"]);
     node.expect_logged(1, "memory resource limit alarm set");
     let login = Login { heartbeat_s: 1, ..Login::default() };
@@ -182,7 +182,7 @@ fn a_crowd_that_said_goodbye_and_stays_is_no_burden() {
 }
 
 #[test]
-fn a_client_is_told_why_it_is_thrown_out() {
+fn a_forced_close_carries_its_reason() {
     let node = Node::start(&[]);
     let mut client = Client::guest(node.address());
     node.ctl(&["close_all_connections", "maintenance"]);

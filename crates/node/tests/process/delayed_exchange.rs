@@ -48,7 +48,7 @@ fn delay_of(message: &Message) -> Option<i64> {
 
 /// Whatever kills the node, messages come in time, in order, from all bindings.
 #[test]
-fn delayed_messages_survive_what_kills_the_node() {
+fn delayed_messages_survive_crashes() {
     let mut node = Node::start(&[]);
     let mut client = Client::guest(node.address());
     assert_eq!(declare(&mut client, "x", "topic"), "exchange.declare-ok");

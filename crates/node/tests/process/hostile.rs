@@ -45,7 +45,7 @@ fn who_takes_too_long_to_shake_hands_is_dropped() {
 }
 
 #[test]
-fn other_protocols_hear_which_one_is_spoken_here() {
+fn other_protocol_headers_get_the_supported_version() {
     let node = Node::start(&[]);
     let amqp_0_9_1 = HEADER.as_slice();
     for hello in [
@@ -95,7 +95,7 @@ fn frames_that_are_too_large_are_refused_at_their_header() {
 }
 
 #[test]
-fn bytes_that_are_no_frames_are_frame_errors() {
+fn malformed_frames_are_frame_errors() {
     let node = Node::start(&[]);
     let mut wrong_end = frame_header(FrameKind::Method, 1, 4).to_vec();
     wrong_end.extend_from_slice(&[0, 20, 0, 10, 0xCD]);
@@ -151,7 +151,7 @@ fn channels_have_to_be_open_and_are_opened_once() {
 }
 
 #[test]
-fn a_channel_that_failed_passes_over_what_still_comes() {
+fn a_failed_channel_ignores_later_methods() {
     let node = Node::start(&[]);
     let mut client = Client::guest(node.address());
     let missing = ExchangeDeclare { exchange: b"nope", passive: true, ..Default::default() };
@@ -170,7 +170,7 @@ fn a_channel_that_failed_passes_over_what_still_comes() {
 }
 
 #[test]
-fn content_has_to_come_in_order() {
+fn content_frames_must_be_in_order() {
     let node = Node::start(&[]);
     let publish = || frames(&[(1, BasicPublish::default().into())]);
     let mut body = frame_header(FrameKind::Body, 1, 1).to_vec();

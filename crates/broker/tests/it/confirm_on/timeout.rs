@@ -38,7 +38,7 @@ impl Node {
 }
 
 #[test]
-fn what_nobody_has_taken_by_then_is_refused_and_gone() {
+fn a_confirm_timeout_removes_a_ready_message() {
     let large = "x".repeat(5_000);
     for mode in ["ack", "ack-direct"] {
         for kind in [Kind::Transient, Kind::Persistent] {
@@ -59,7 +59,7 @@ fn what_nobody_has_taken_by_then_is_refused_and_gone() {
 }
 
 #[test]
-fn what_a_consumer_holds_by_then_is_refused_and_stays_with_it() {
+fn a_confirm_timeout_keeps_an_unacked_message_with_its_consumer() {
     for mode in ["ack", "ack-direct"] {
         let mut node = bounded(mode, &[]);
         node.consumer.consume("q", false);
@@ -75,7 +75,7 @@ fn what_a_consumer_holds_by_then_is_refused_and_stays_with_it() {
 }
 
 #[test]
-fn what_comes_back_after_that_is_gone() {
+fn a_message_requeued_after_its_confirm_timeout_is_removed() {
     let gives_back: [fn(&mut Client); 4] = [
         // With ack-direct the channel fails, and gives back what it holds.
         |consumer| drop(consumer.settle(2, Outcome::Modified)),

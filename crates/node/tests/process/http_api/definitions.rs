@@ -133,7 +133,7 @@ fn void_values_show_as_undefined() {
 
 /// Go's and Terraform's clients always send the field `type`, empty if it was left open.
 #[test]
-fn a_queue_type_that_says_nothing_over_http_is_the_default_one() {
+fn an_empty_queue_type_over_http_is_the_default_type() {
     let node = Node::start(&HTTP);
     let asked = |request: &str, body: &str| ask(node.http_address(), "guest:guest", request, body);
     assert_eq!(asked("PUT /vhosts/quorums", r#"{"default_queue_type":"quorum"}"#).status, 201);

@@ -75,7 +75,7 @@ fn redeclaring_a_queue_compares_only_known_arguments() {
 
 /// Clients that leave the type to the virtual host say so with an empty text.
 #[test]
-fn a_queue_type_that_says_nothing_is_the_default_one() {
+fn an_empty_queue_type_is_the_default_type() {
     let node = Node::start(&[]);
     node.ctl(&["add_vhost", "quorums", "--default-queue-type", "quorum"]);
     node.ctl(&["set_permissions", "-p", "quorums", "guest", ".*", ".*", ".*"]);

@@ -330,7 +330,7 @@ fn a_higher_priority_takes_over_when_nothing_is_held() {
 
 /// COMPAT: nobody hears that a dead letter is refused which is sent once; a publisher does.
 #[test]
-fn dead_letters_sent_once_go_beyond_the_limit_of_a_full_quorum_queue() {
+fn at_most_once_dead_letters_exceed_the_limit_of_a_quorum_queue() {
     let node = Node::start(&[]);
     let mut script = Script::to(&node);
     let to = |target: &str| {
@@ -372,7 +372,7 @@ fn dead_letters_sent_once_go_beyond_the_limit_of_a_full_quorum_queue() {
 
 /// Once their target has room again, not minutes later.
 #[test]
-fn dead_letters_that_a_full_queue_refused_come_when_it_drains() {
+fn dead_letters_to_a_full_queue_are_retried_when_it_drains() {
     let node = Node::start(&[]);
     let mut script = Script::to(&node);
     for kind in ["classic", "quorum"] {

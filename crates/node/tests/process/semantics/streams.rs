@@ -135,7 +135,7 @@ fn offsets_and_filters_may_have_other_types() {
 }
 
 #[test]
-fn streams_are_refused_what_they_do_not_do() {
+fn unsupported_operations_on_streams_are_refused() {
     let node = Node::start(&[]);
     let mut script = script(&node);
     for (argument, value) in [
@@ -161,7 +161,7 @@ fn streams_are_refused_what_they_do_not_do() {
 }
 
 #[test]
-fn a_stream_confirms_at_once_what_another_queue_confirms_late() {
+fn a_publish_to_a_stream_and_a_queue_waits_for_each_confirm() {
     let node = Node::start(&[]);
     let (mut script, mut consumer) = (script(&node), Script::to(&node));
     script.queue("late", DURABLE, &[("x-confirm-on", text("ack"))]);

@@ -793,7 +793,7 @@ export const SCENARIOS = [
       assert.equal(await row('everything').locator('.tag.warn').count(), 0);
       assert.deepEqual(await it.judged(), []);
       await go(it, '#/queues/%2F/work-001?tab=settings');
-      await row('weak').locator("text=policy 'everything' of priority 7 goes before it").waitFor();
+      await row('weak').locator("text=outranked by policy 'everything' of priority 7").waitFor();
       await row('everything').locator('.tag.good >> text=in force').waitFor();
     } finally {
       for (const name of ['weak', 'weak-of-classic', 'other', 'everything']) await node.ask('DELETE', `/policies/%2F/${name}`);

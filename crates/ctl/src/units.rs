@@ -25,14 +25,37 @@ pub(crate) const UNITS: &[(&str, f64)] = &[
 pub(crate) fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
-    let number: u32 = number.parse().ok()?;
+    let number: u64 = number.parse().ok()?;
     let unit = if unit.is_empty() { "bytes" } else { unit };
     let (_, factor) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
-    let bytes = f64::from(number) * factor;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "it is whole and positive"
     )]
-    Some(bytes as u64)
+    number.checked_mul(*factor as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_or_are_bytes() {
+        let sizes = [
+            ("0", Some(0)),
+            ("15165638246", Some(15_165_638_246)),
+            ("500MB", Some(500_000_000)),
+            ("8GiB", Some(8 << 30)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551615kB", None),
+            ("", None),
+            ("-1", None),
+            ("1.5GB", None),
+            ("5 parsecs", None),
+        ];
+        for (text, expected) in sizes {
+            assert_eq!(bytes_of(text), expected, "{text}");
+        }
+    }
 }

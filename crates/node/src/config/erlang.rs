@@ -402,7 +402,7 @@ mod tests {
             ("[{a, <<\"b\">}].", 1, "`>>`"),
             ("[{a, 99#1}].", 1, "base"),
             ("[]. x", 1, "only comments"),
-            (&deep, 1, "too many"),
+            (&deep, 1, "nested too deeply"),
         ] {
             let told = read(text);
             assert!(

@@ -168,7 +168,7 @@ fn survives_full(node: &mut Node, volume: &Volume) {
         // What consumers took, and a start removed, left space enough to make the reserve again.
         assert!(node.data_dir().join("reserve").exists(), "declared while the reserve is in use");
     } else {
-        let refusal = "406 PRECONDITION_FAILED - no space is left on the disk";
+        let refusal = "406 PRECONDITION_FAILED - no disk space for new definitions";
         assert!(answer.contains(refusal), "{answer}");
     }
     client.open_channel(2);

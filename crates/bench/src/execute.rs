@@ -4,6 +4,7 @@ use perf::Client;
 
 use crate::broker::{Broker, Failure};
 use crate::churn;
+use crate::clients::{self, Peer};
 use crate::conversion::VersionPolicy;
 use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
@@ -90,6 +91,11 @@ impl<'b> Place<'b> {
                 let load = self.varied(load);
                 background.generators.push(load::start(self.tools, self.broker, &load)?);
                 return Ok(None);
+            }
+            Step::Client { row, load } => {
+                let stream_uri = self.broker.option.stream_uri();
+                let peer = Peer::of(self.broker, &stream_uri);
+                (Some(*row), clients::measure(&self.tools.clients, &peer, load, progress)?)
             }
             Step::Queues { row, prefix, n } => {
                 (*row, churn::declare_queues(self.broker, prefix, *n)?)

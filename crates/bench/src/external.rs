@@ -71,11 +71,16 @@ impl Output {
         }
         sent.or(received)?;
         self.seconds = number_after(line, "time ").or_else(|| number_after(line, ""))?;
+        // Streams have one latency, from publisher to consumer.
+        let latency = latency_after(line, "consumer latency: ")
+            .or_else(|| latency_after(line, "latency median/75th/95th/99th "));
         Some(json!({
             "type": "interval",
             "seconds": self.seconds,
             "sent_per_second": sent,
             "received_per_second": received,
+            "consumer_latency_us": latency,
+            "confirm_latency_us": latency_after(line, "confirm latency: "),
         }))
     }
 
@@ -105,6 +110,22 @@ impl Output {
     }
 }
 
+/// The latencies that come just after these words, in microseconds: median, 75th, 95th and 99th percentile
+/// last, then the unit.
+fn latency_after(line: &str, words: &str) -> Option<Value> {
+    let (_, rest) = line.split_once(words)?;
+    let (numbers, rest) = rest.split_once(' ')?;
+    let us = match rest.split_once(',').map_or(rest, |(unit, _)| unit) {
+        "µs" => 1.0,
+        "ms" => 1e3,
+        _ => return None,
+    };
+    let numbers: Option<Vec<f64>> = numbers.split('/').map(|it| it.parse().ok()).collect();
+    let numbers = numbers?;
+    let (median, p99) = (numbers.iter().rev().nth(3)?, numbers.last()?);
+    Some(json!({ "median": median * us, "p99": p99 * us }))
+}
+
 /// The number that comes just after these words.
 fn number_after(line: &str, words: &str) -> Option<f64> {
     let (_, rest) = line.split_once(words)?;
@@ -125,8 +146,10 @@ mod tests {
         let mut output = output("--consumers 1 --cmessages 1000");
         assert_eq!(output.line("id: test-151518-628, starting consumer #0"), None);
         let line = "id: test-151518-628, time 2.001 s, sent: 7 msg/s, received: 57160 msg/s, \
-            min/median/75th/95th/99th consumer latency: 0/0/0/0/0 µs";
+            min/median/75th/95th/99th consumer latency: 1/2/3/4/5 µs, confirm latency: 1/6/7/8/9 ms";
         let interval = output.line(line).unwrap();
+        assert_eq!(interval["consumer_latency_us"], json!({"median": 2.0, "p99": 5.0}));
+        assert_eq!(interval["confirm_latency_us"], json!({"median": 6000.0, "p99": 9000.0}));
         assert_eq!(interval["seconds"], 2.001);
         assert_eq!(interval["sent_per_second"], 7.0);
         assert_eq!(interval["received_per_second"], 57160.0);
@@ -142,8 +165,10 @@ mod tests {
     fn stream_perf_test_tells_intervals_and_a_summary() {
         let mut output = output("stream --producers 1 --no-latency");
         let line = "12, published 100 msg/s, confirmed 90 msg/s, consumed 80 msg/s, latency \
-            median/75th/95th/99th 0/0/0/0 ms, chunk size 16";
+            median/75th/95th/99th 1/2/3/4 ms, chunk size 16";
         let interval = output.line(line).unwrap();
+        assert_eq!(interval["consumer_latency_us"], json!({"median": 1000.0, "p99": 4000.0}));
+        assert_eq!(interval["confirm_latency_us"], Value::Null);
         assert_eq!(interval["seconds"], 12.0);
         assert_eq!(interval["received_per_second"], 80.0);
         let line = "Summary: published 50 msg/s, confirmed 50 msg/s, consumed 40 msg/s, latency";

@@ -5,6 +5,7 @@
 mod baseline;
 mod broker;
 mod churn;
+mod clients;
 mod conversion;
 mod execute;
 mod external;
@@ -33,6 +34,7 @@ use std::process::ExitCode;
 use command_help::CommandHelp;
 use perf::Unreachable;
 
+use clients::ClientCommands;
 use load::Tools;
 use options::{Options, Request, Usage};
 
@@ -79,7 +81,8 @@ pub fn command_help() -> CommandHelp {
 fn tools(options: &Options) -> std::io::Result<Tools> {
     let program = std::env::current_exe()?;
     let (perf, bench) = (vec!["perf".into()], vec!["bench".into()]);
-    Ok(Tools { program, perf, bench, external: options.external.clone() })
+    let clients = ClientCommands::find(options);
+    Ok(Tools { program, perf, bench, external: options.external.clone(), clients })
 }
 
 fn exit(end: anyhow::Result<bool>) -> ExitCode {

@@ -6,7 +6,7 @@ use crate::scenarios::{self, Settings};
 
 /// A line per scenario, or all about those named.
 pub(crate) fn list(names: &[String]) -> String {
-    let settings = Settings { scale: Scale(1.0) };
+    let settings = Settings { scale: Scale(1.0), seconds: None };
     if names.is_empty() {
         let plans = scenarios::ALL.iter().map(|known| (known.plan)(settings));
         return plans

@@ -12,13 +12,14 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::broker::{Broker, Failure};
+use crate::clients::ClientCommands;
 use crate::external::{self, ExternalTools, Output};
 use crate::measurement::{Measurement, Summary, join, point};
 use crate::plan::{Fill, Load, number};
 use crate::result::{Point, WrittenBy};
 
 /// The longest wait for a line of a generator, which sets up thousands of connections before its first.
-const SILENCE: Duration = Duration::from_secs(180);
+pub(crate) const SILENCE: Duration = Duration::from_secs(180);
 /// The longest time in which no message may move, seconds. Pauses of five minutes have been published.
 const STANDSTILL_SECONDS: f64 = 600.0;
 /// Points a measured course has at most, unless the generator is told otherwise.
@@ -29,6 +30,8 @@ const INTERVAL: [f64; 2] = [0.1, 1.0];
 const UNTIL_STILL: &str = "-ew";
 /// The generator's exit code for what it cannot be asked for.
 const EXIT_USAGE: i32 = 2;
+/// That of a client's program for what is not installed.
+const EXIT_LEFT_OUT: i32 = 77;
 /// The same for a broker that is not there, or no longer.
 const EXIT_UNREACHABLE: i32 = 3;
 
@@ -41,6 +44,7 @@ pub(crate) struct Tools {
     /// Words before the options of this tool.
     pub(crate) bench: Vec<OsString>,
     pub(crate) external: ExternalTools,
+    pub(crate) clients: ClientCommands,
 }
 
 impl Tools {
@@ -80,20 +84,29 @@ pub(crate) struct Generator {
 }
 
 /// A line of the generator with this number, or its end.
-type Line = (usize, Option<Value>);
+pub(crate) type Line = (usize, Option<Value>);
 
 impl Generator {
     fn start(
         tools: &Tools,
         broker: &Broker,
         load: &Load,
+        lines: (usize, Sender<Line>),
+    ) -> anyhow::Result<Self> {
+        let (command, is_ours) = tools.command(broker, load);
+        let of_others = (!is_ours).then(|| Output::of(load, broker.target.pid));
+        Self::spawn(command, of_others, lines)
+    }
+
+    /// Starts a command that prints our lines, or those of others.
+    pub(crate) fn spawn(
+        mut command: Command,
+        mut of_others: Option<Output>,
         (number, lines): (usize, Sender<Line>),
     ) -> anyhow::Result<Self> {
-        let (mut command, is_ours) = tools.command(broker, load);
         // What is measured is said by arguments alone.
         command.env("RABBITMQ_PERF_TEST_ENV_PREFIX", "LEVERET_BENCH_NONE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut of_others = (!is_ours).then(|| Output::of(load, broker.target.pid));
         let mut child = command.spawn().context("the load generator does not start")?;
         let stdout = child.stdout.take().context("no output")?;
         let mut stderr = child.stderr.take().context("no complaints")?;
@@ -121,7 +134,7 @@ impl Generator {
     }
 
     /// Waits for the end of one whose output has ended. `refusal` is what the broker has said.
-    fn finish(mut self, refusal: Option<String>) -> Result<(), Failure> {
+    pub(crate) fn finish(mut self, refusal: Option<String>) -> Result<(), Failure> {
         let status = self.child.wait().map_err(|error| Failure::Failed(error.to_string()))?;
         self.verdict(status, refusal)
     }
@@ -161,7 +174,7 @@ fn judge(code: Option<i32>, complaints: &str) -> Failure {
     let last = complaints.lines().last().unwrap_or_default();
     let last = last.strip_prefix("leveret perf: ").unwrap_or(last);
     match code {
-        Some(EXIT_USAGE) => Failure::NotOffered(last.to_owned()),
+        Some(EXIT_USAGE | EXIT_LEFT_OUT) => Failure::NotOffered(last.to_owned()),
         Some(_) if !last.is_empty() => Failure::Failed(last.to_owned()),
         Some(code) => Failure::Failed(format!("the load generator ends with code {code}")),
         None => Failure::Failed("the load generator was killed".to_owned()),

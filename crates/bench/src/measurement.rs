@@ -25,6 +25,11 @@ impl Measurement {
         self.values.insert(metric, value);
     }
 
+    /// One more figure, if it is known.
+    pub(crate) fn set_known(&mut self, metric: Metric, value: Option<f64>) {
+        self.values.extend(value.map(|value| (metric, value)));
+    }
+
     /// Microseconds of CPU time for each of `n`, if both are enough to tell.
     pub(crate) fn set_cpu(&mut self, metric: Metric, cpu_s: f64, n: f64) {
         if let Some(each) = ratio(cpu_s * 1e6, n).filter(|_| cpu_s >= CPU_S_MIN) {
@@ -176,9 +181,7 @@ impl Summary {
             (Metric::ChunksReadAhead, reads.map(|own| own.chunks_read_ahead)),
         ];
         for (metric, value) in optional {
-            if let Some(value) = value {
-                measurement.set(metric, value);
-            }
+            measurement.set_known(metric, value);
         }
         if let Some(cpu_s) = self.cpu_s {
             measurement.set_cpu(Metric::CpuPerMessage, cpu_s, self.messages);

@@ -46,6 +46,10 @@ pub(crate) struct Options {
     pub(crate) disk: PathBuf,
     /// RabbitMQ's load generators, where they are to be used instead of ours.
     pub(crate) external: ExternalTools,
+    /// The folder of the small programs with other clients.
+    pub(crate) clients: PathBuf,
+    /// Seconds that the clients' loads and those of latency are measured.
+    pub(crate) seconds: Option<f64>,
 }
 
 /// A broker to measure.
@@ -107,6 +111,12 @@ const OPTIONS: &[OptionHelp] = &[
         Some("COMMAND"),
         "the same for the stream protocol and RabbitMQ's stream-perf-test",
     ),
+    option(
+        "clients",
+        Some("DIR"),
+        "programs with amqp091-go, pika and amqplib, for real-clients (bench/clients)",
+    ),
+    option("seconds", Some("N"), "time of each row of real-clients and latency (5, 10)"),
     option("help", None, "show this help"),
     option("version", None, "show the version"),
 ];
@@ -167,6 +177,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
         out: None,
         disk: PathBuf::from("."),
         external: ExternalTools::default(),
+        clients: PathBuf::from("bench/clients"),
+        seconds: None,
     };
     let (mut is_list, mut baseline) = (false, None);
     while let Some(word) = words.next() {
@@ -189,7 +201,9 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
             "target" => options.targets.push(target(&value()?)?),
             "baseline" => baseline = Some(value()?),
             "repeats" => options.repeats = repeats(&value()?)?,
-            "scale" => options.scale = scale(&value()?)?,
+            "scale" => options.scale = positive("scale", &value()?)?,
+            "seconds" => options.seconds = Some(positive("seconds", &value()?)?),
+            "clients" => options.clients = value()?.into(),
             "rows" => options.rows.push(value()?),
             "out" => options.out = Some(value()?.into()),
             "disk" => options.disk = value()?.into(),
@@ -211,7 +225,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
 
 /// The texts that choose rows. Each has to: a slip of the pen is not to measure nothing.
 fn rows(options: &Options) -> Result<Vec<String>, Usage> {
-    let settings = Settings { scale: Scale(options.scale) };
+    let settings = Settings { scale: Scale(options.scale), seconds: options.seconds };
     let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
     let cases = known.flat_map(|known| (known.plan)(settings).cases);
     let names: Vec<String> = cases.flat_map(|case| case.rows).map(|row| row.name).collect();
@@ -263,9 +277,9 @@ fn repeats(text: &str) -> Result<u32, Usage> {
     repeats.ok_or_else(|| refuse("repeats", &format!("takes a number from 1 to {REPEATS_MAX}")))
 }
 
-fn scale(text: &str) -> Result<f64, Usage> {
-    let scale = text.parse().ok().filter(|scale: &f64| scale.is_finite() && *scale > 0.0);
-    scale.ok_or_else(|| refuse("scale", "takes a positive number"))
+fn positive(name: &str, text: &str) -> Result<f64, Usage> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| refuse(name, "takes a positive number"))
 }
 
 /// `NAME=URI[,key=value...]`.

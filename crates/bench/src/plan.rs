@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::churn::Kind;
+use crate::clients::ClientLoad;
 use crate::conversion;
 use crate::result::{Chart, ChartKind, Metric, Parameter, PublishedFigure};
 use crate::sharding::Shards;
@@ -90,6 +91,8 @@ pub(crate) enum Step {
     Load { row: Option<usize>, loads: Vec<Load> },
     /// A load generator that goes on until the case ends.
     Background(Load),
+    /// A load by a client that people have.
+    Client { row: usize, load: ClientLoad },
     /// Durable queues, declared one after the other.
     Queues { row: Option<usize>, prefix: &'static str, n: u32 },
     /// Connections with a channel, opened one after the other and kept until the case ends.
@@ -283,6 +286,11 @@ impl RowPlan {
         matches!(self.goal, Some(Goal::Syncs(_)))
     }
 
+    /// A case of this row alone, measured by a client.
+    pub(crate) fn client(self, load: ClientLoad) -> Case {
+        Case::of(self, vec![Step::Client { row: 0, load }])
+    }
+
     /// A case of this row alone, measured by one load generator.
     pub(crate) fn load(self, load: Load) -> Case {
         Case::of(self, vec![Step::Load { row: Some(0), loads: vec![load] }])
@@ -334,6 +342,7 @@ impl Step {
         match self {
             Self::Load { row, loads } if is_ours(*row) => Some(loads.iter().map(perf).collect()),
             Self::Background(load) => Some(vec![format!("{} &", perf(load))]),
+            Self::Client { row, load } if is_ours(Some(*row)) => Some(vec![load.shown()]),
             Self::Queues { row, prefix, n } if is_ours(*row) => {
                 Some(vec![format!("# declare the durable queues {prefix}1 to {prefix}{n}")])
             }
@@ -366,6 +375,7 @@ impl Step {
                 Some(vec![format!("leveret perf stream-fill --uris STREAM-URI {}", fill.options())])
             }
             Self::Load { .. }
+            | Self::Client { .. }
             | Self::Queues { .. }
             | Self::Convert { .. }
             | Self::Connections { .. }

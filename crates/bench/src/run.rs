@@ -8,12 +8,13 @@ use perf::Unreachable;
 
 use crate::baseline;
 use crate::broker::{Broker, Failure};
+use crate::clients;
 use crate::execute::Place;
 use crate::load::Tools;
 use crate::machine::{load, machine};
 use crate::measurement::Measurement;
 use crate::options::Options;
-use crate::plan::{Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Variants};
+use crate::plan::{Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Step, Variants};
 use crate::progress::{Now, Progress};
 use crate::report;
 use crate::result::{self, Cell, Column, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario};
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
         repeats: options.repeats,
         baseline: brokers.first().map(|broker| broker.target.name.clone()).unwrap_or_default(),
         machine: machine(),
-        warnings: warnings(load(), machine().n_cores, options.scale),
+        warnings: [warnings(load(), machine().n_cores, options.scale), uncounted(&plans)].concat(),
         targets: brokers.iter().map(|broker| broker.target.clone()).collect(),
         scenarios: Vec::new(),
     };
@@ -106,10 +107,20 @@ fn warnings(load: Option<f64>, n_cores: u32, scale: f64) -> Vec<String> {
     warnings
 }
 
+/// The figures that cannot be counted on this machine, though a plan has it.
+fn uncounted(plans: &[Plan]) -> Vec<String> {
+    let steps = plans.iter().flat_map(|plan| &plan.cases).flat_map(|case| &case.steps);
+    let mut clients = steps.filter(|step| matches!(step, Step::Client { .. }));
+    let is_uncounted = clients.next().is_some() && !clients::can_count_calls();
+    let why =
+        "System calls are not counted: perf stat -e raw_syscalls:sys_enter cannot be run here.";
+    is_uncounted.then(|| why.to_owned()).into_iter().collect()
+}
+
 /// The plans, and the names of the rows of each that `--rows` leaves out.
 fn plans(options: &Options) -> (Vec<Plan>, Vec<Vec<String>>) {
     let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
-    let settings = Settings { scale: Scale(options.scale) };
+    let settings = Settings { scale: Scale(options.scale), seconds: options.seconds };
     let mut plans: Vec<Plan> = known.map(|known| (known.plan)(settings)).collect();
     let left_out = plans.iter_mut().map(|plan| {
         let all = row_names(plan);

@@ -7,6 +7,7 @@ mod crowds;
 mod features;
 mod hot_path;
 mod load_drain;
+mod real_clients;
 mod sharding;
 mod stream_chunks;
 mod streams;
@@ -19,6 +20,8 @@ pub(crate) use confirm_on::{MODES, Mode};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) scale: Scale,
+    /// Seconds of a row, for scenarios whose time does not come from a source.
+    pub(crate) seconds: Option<f64>,
 }
 
 /// A scenario to choose.
@@ -34,6 +37,7 @@ const fn known(name: &'static str, plan: fn(Settings) -> Plan) -> Known {
 
 /// All of them, in the order of `--list`.
 pub(crate) const ALL: &[Known] = &[
+    known("real-clients", real_clients::real_clients),
     known("hot-path", hot_path::hot_path),
     known("limit", hot_path::limit),
     known("bystander", bystander::bystander),

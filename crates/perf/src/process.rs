@@ -58,6 +58,23 @@ pub(crate) fn usage_of(family: &[u32]) -> Option<Usage> {
     Some(total)
 }
 
+/// Context switches, voluntary or not, of all threads of a process and of those it started; those of threads
+/// that have ended are not seen any more. `None` if the process is gone.
+pub fn switches(pid: u32) -> Option<u64> {
+    let of = |pid: u32| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        let statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+        Some(statuses.map(|status| switches_in(&status)).sum::<u64>())
+    };
+    let others = family(pid).into_iter().skip(1).filter_map(of).sum::<u64>();
+    of(pid).map(|own| own + others)
+}
+
+fn switches_in(status: &str) -> u64 {
+    let lines = status.lines().filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
+    lines.filter_map(|(_, n)| n.trim().parse::<u64>().ok()).sum()
+}
+
 /// Lets this process open as many files as the system allows it.
 ///
 /// # Errors
@@ -139,6 +156,8 @@ mod tests {
         let stat = "7 (a) b) S 3 7 7 0 -1 4194560 100 0 0 0 150 50 25 25 20 0 1 0 5";
         assert_eq!(stat_fields(stat), Some((3, 2.5)));
         assert_eq!(stat_fields("7 (a"), None);
+        let status = "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t5\n";
+        assert_eq!(switches_in(status), 12);
         assert_eq!(rss_bytes("Name:\tx\nVmRSS:\t  2048 kB\n"), Some(2 * 1024 * 1024));
     }
 
@@ -158,7 +177,8 @@ mod tests {
         assert_eq!(listening_on(port), Some(std::process::id()));
         let own = usage(std::process::id()).unwrap();
         assert!(own.rss_bytes > 0 && own.written_bytes.is_some(), "{own:?}");
-        assert_eq!(usage(u32::MAX), None);
+        assert!(switches(std::process::id()).is_some_and(|n| n > 0));
+        assert_eq!((usage(u32::MAX), switches(u32::MAX)), (None, None));
     }
 
     #[test]

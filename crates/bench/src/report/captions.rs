@@ -20,9 +20,15 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
         Metric::LatencyMean => "mean latency",
         Metric::LatencyMedian => "median latency",
         Metric::LatencyP99 => "99th percentile latency",
+        Metric::LatencyP999 => "99.9th percentile latency",
+        Metric::LatencyMax => "longest latency",
         Metric::ConfirmMean => "mean confirm latency",
         Metric::ConfirmMedian => "median confirm latency",
         Metric::ConfirmP99 => "99th percentile confirm latency",
+        Metric::BystanderP99 => "99th percentile latency of the bystander",
+        Metric::BystanderMax => "longest latency of the bystander",
+        Metric::SwitchesPerMessage => "context switches per message",
+        Metric::CallsPerMessage => "system calls per message",
         Metric::OperationRate => "operations per second",
         Metric::OperationMedian => "median time per operation",
         Metric::OperationP99 => "99th percentile time per operation",
@@ -56,9 +62,15 @@ pub(crate) fn button(metric: Metric) -> &'static str {
         Metric::LatencyMean => "mean latency",
         Metric::LatencyMedian => "latency",
         Metric::LatencyP99 => "latency 99 %",
+        Metric::LatencyP999 => "latency 99.9 %",
+        Metric::LatencyMax => "longest latency",
         Metric::ConfirmMean => "mean confirm latency",
         Metric::ConfirmMedian => "confirm latency",
         Metric::ConfirmP99 => "confirm latency 99 %",
+        Metric::BystanderP99 => "bystander 99 %",
+        Metric::BystanderMax => "bystander longest",
+        Metric::SwitchesPerMessage => "switches",
+        Metric::CallsPerMessage => "system calls",
         Metric::OperationRate => "operations/s",
         Metric::OperationMedian => "operation time",
         Metric::OperationP99 => "operation time 99 %",
@@ -85,8 +97,15 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
         Metric::Memory | Metric::MemoryPeak | Metric::MemoryEach | Metric::WrittenEach => {
             "no process on this machine"
         }
-        Metric::LatencyMean | Metric::LatencyMedian | Metric::LatencyP99 | Metric::ReceiveRate => {
-            "nothing is consumed"
+        Metric::LatencyMean
+        | Metric::LatencyMedian
+        | Metric::LatencyP99
+        | Metric::LatencyP999
+        | Metric::LatencyMax
+        | Metric::ReceiveRate => "nothing is consumed",
+        Metric::BystanderP99 | Metric::BystanderMax => "no bystander",
+        Metric::SwitchesPerMessage | Metric::CallsPerMessage => {
+            "not to be counted on this machine, or of a load that ends"
         }
         Metric::ConfirmMean | Metric::ConfirmMedian | Metric::ConfirmP99 => "nothing is confirmed",
         Metric::SendRate => "nothing is published",

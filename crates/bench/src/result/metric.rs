@@ -34,12 +34,24 @@ pub enum Metric {
     LatencyMedian,
     /// The same, 99th percentile.
     LatencyP99,
+    /// The same, 99.9th percentile.
+    LatencyP999,
+    /// The same, the longest.
+    LatencyMax,
     /// Microseconds from publish to confirm: the mean.
     ConfirmMean,
     /// The same, the median.
     ConfirmMedian,
     /// The same, 99th percentile.
     ConfirmP99,
+    /// Latency of somebody who sends little meanwhile, 99th percentile.
+    BystanderP99,
+    /// The same, the longest.
+    BystanderMax,
+    /// Context switches of the broker's threads per message, voluntary or not.
+    SwitchesPerMessage,
+    /// System calls of the broker per message.
+    CallsPerMessage,
     /// Things done per second: connections opened, queues declared.
     OperationRate,
     /// Microseconds such a thing takes: the median.
@@ -72,7 +84,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 36] = [
         Self::Rate,
         Self::SendRate,
         Self::ReceiveRate,
@@ -86,9 +98,15 @@ impl Metric {
         Self::LatencyMean,
         Self::LatencyMedian,
         Self::LatencyP99,
+        Self::LatencyP999,
+        Self::LatencyMax,
         Self::ConfirmMean,
         Self::ConfirmMedian,
         Self::ConfirmP99,
+        Self::BystanderP99,
+        Self::BystanderMax,
+        Self::SwitchesPerMessage,
+        Self::CallsPerMessage,
         Self::OperationRate,
         Self::OperationMedian,
         Self::OperationP99,
@@ -121,9 +139,15 @@ impl Metric {
             Self::LatencyMean => "latency, mean",
             Self::LatencyMedian => "latency, median",
             Self::LatencyP99 => "latency, 99 %",
+            Self::LatencyP999 => "latency, 99.9 %",
+            Self::LatencyMax => "latency, longest",
             Self::ConfirmMean => "confirm latency, mean",
             Self::ConfirmMedian => "confirm latency, median",
             Self::ConfirmP99 => "confirm latency, 99 %",
+            Self::BystanderP99 => "bystander, 99 %",
+            Self::BystanderMax => "bystander, longest",
+            Self::SwitchesPerMessage => "context switches per message",
+            Self::CallsPerMessage => "system calls per message",
             Self::OperationRate => "operations",
             Self::OperationMedian => "operation, median",
             Self::OperationP99 => "operation, 99 %",
@@ -153,9 +177,13 @@ impl Metric {
             | Self::LatencyMean
             | Self::LatencyMedian
             | Self::LatencyP99
+            | Self::LatencyP999
+            | Self::LatencyMax
             | Self::ConfirmMean
             | Self::ConfirmMedian
             | Self::ConfirmP99
+            | Self::BystanderP99
+            | Self::BystanderMax
             | Self::OperationMedian
             | Self::OperationP99
             | Self::CpuPerOperation => Unit::Microseconds,
@@ -165,7 +193,9 @@ impl Metric {
             | Self::WrittenEach
             | Self::FileReadBytes => Unit::Bytes,
             Self::LongestPause | Self::Duration => Unit::Seconds,
-            Self::ChunkSize
+            Self::SwitchesPerMessage
+            | Self::CallsPerMessage
+            | Self::ChunkSize
             | Self::SocketWrites
             | Self::FileReads
             | Self::ChunksPerRead
@@ -176,6 +206,9 @@ impl Metric {
 
     /// Whether more is better, for colours and aims.
     pub fn is_higher_better(self) -> bool {
+        if matches!(self, Self::SwitchesPerMessage | Self::CallsPerMessage) {
+            return false;
+        }
         match self.unit() {
             Unit::PerSecond | Unit::BytesPerSecond | Unit::PerCpuSecond => true,
             Unit::Count | Unit::Times => true,
@@ -200,7 +233,13 @@ impl Metric {
             | Self::MemoryEach
             | Self::WrittenEach
             | Self::LatencyP99
+            | Self::LatencyP999
+            | Self::LatencyMax
             | Self::ConfirmP99
+            | Self::BystanderP99
+            | Self::BystanderMax
+            | Self::SwitchesPerMessage
+            | Self::CallsPerMessage
             | Self::OperationRate
             | Self::OperationMedian
             | Self::OperationP99

@@ -35,7 +35,7 @@ const CROWDS: &[(&str, &str, u32)] = &[
 ];
 
 /// The plan.
-pub(crate) fn bystander(Settings { scale }: Settings) -> Plan {
+pub(crate) fn bystander(Settings { scale, .. }: Settings) -> Plan {
     let calm = calm_cases(scale);
     let busy = busy_cases(scale);
     let names = |cases: &[Case]| -> Vec<String> {

@@ -99,7 +99,7 @@ impl Test {
 }
 
 /// The plan.
-pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
+pub(crate) fn classic_queues(Settings { scale, .. }: Settings) -> Plan {
     let tests = SIZES.iter().map(|&size| Test { scale, size });
     let cases: Vec<Case> =
         tests.flat_map(|test| blog(test).into_iter().chain(suite(test))).collect();

@@ -42,7 +42,7 @@ pub(crate) const MODES: &[Mode] = &[
 ];
 
 /// The plan.
-pub(crate) fn confirm_on(Settings { scale }: Settings) -> Plan {
+pub(crate) fn confirm_on(Settings { scale, .. }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let sweep: Vec<Case> = (1..=QUEUES_MAX).map(|n| case(n, seconds)).collect();
     let names: Vec<String> = (1..=QUEUES_MAX).map(row_name).collect();

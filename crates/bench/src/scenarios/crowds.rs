@@ -124,7 +124,7 @@ fn crowd_plan(
 }
 
 /// Declaring queues, what they weigh, and a pair beside them; then all of them in use.
-pub(crate) fn many_queues(Settings { scale }: Settings) -> Plan {
+pub(crate) fn many_queues(Settings { scale, .. }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let in_use = || QUEUES.numbers.iter().filter(|n| **n <= IN_USE_MAX);
     let name = |n: &u32| format!("{n} in use");
@@ -149,7 +149,7 @@ pub(crate) fn many_queues(Settings { scale }: Settings) -> Plan {
 }
 
 /// Opening connections, what they weigh, and a pair beside them; then many that say little.
-pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
+pub(crate) fn many_connections(Settings { scale, .. }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let slow = || CONNECTIONS.numbers.iter().filter(|n| (100..=IN_USE_MAX).contains(*n));
     let name = |n: &u32| format!("{n} slow pairs");
@@ -174,7 +174,7 @@ pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
 }
 
 /// Making and unmaking.
-pub(crate) fn churn(Settings { scale }: Settings) -> Plan {
+pub(crate) fn churn(Settings { scale, .. }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let case = |kind: Kind, n_clients: u32| {
         let clients = if n_clients == 1 { "client" } else { "clients" };

@@ -31,7 +31,7 @@ const ROWS: &[(&str, &str, f64)] = &[
 ];
 
 /// The plan.
-pub(crate) fn features(Settings { scale }: Settings) -> Plan {
+pub(crate) fn features(Settings { scale, .. }: Settings) -> Plan {
     let mut cases: Vec<Case> = ROWS
         .iter()
         .map(|(name, options, published)| {

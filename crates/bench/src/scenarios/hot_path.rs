@@ -139,7 +139,7 @@ fn names(cases: &[Case]) -> Vec<String> {
 }
 
 /// The nine rows.
-fn table(Settings { scale }: Settings) -> Vec<Case> {
+fn table(Settings { scale, .. }: Settings) -> Vec<Case> {
     let seconds = scale.seconds(SECONDS);
     let mut cases: Vec<Case> = ROWS.iter().map(|row| case(row, scale)).collect();
     let last = RowPlan::new("persistent, one at a time", Metric::ConfirmMedian)

@@ -15,7 +15,7 @@ const SHORT_QUEUE_SECONDS: f64 = 15.0;
 const QUEUE: &str = "bench-load-drain";
 
 /// The plan.
-pub(crate) fn load_drain(Settings { scale }: Settings) -> Plan {
+pub(crate) fn load_drain(Settings { scale, .. }: Settings) -> Plan {
     let mut backlogs = BACKLOGS.map(|n| scale.count(n)).to_vec();
     backlogs.dedup();
     let cases = backlogs.iter().map(|n| case(*n));

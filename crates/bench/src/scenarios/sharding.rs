@@ -35,7 +35,7 @@ const KINDS: &[Kind] = &[
 ];
 
 /// The plan.
-pub(crate) fn sharding(Settings { scale }: Settings) -> Plan {
+pub(crate) fn sharding(Settings { scale, .. }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let cases = KINDS.iter().flat_map(|kind| {
         let shards = SHARDS.iter().map(move |n| sharded(kind, *n, seconds));

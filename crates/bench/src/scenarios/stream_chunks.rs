@@ -85,7 +85,7 @@ const SIZES: &[(u32, &[Published])] = &[
 ];
 
 /// The plan.
-pub(crate) fn stream_chunks(Settings { scale }: Settings) -> Plan {
+pub(crate) fn stream_chunks(Settings { scale, .. }: Settings) -> Plan {
     let n = scale.count(MESSAGES);
     let of_size = |&(size, chunks): &(u32, &'static [Published])| {
         chunks.iter().map(move |published| case(size, published, n))

@@ -27,7 +27,7 @@ const LARGE: u32 = 500;
 const DELIVERED_LARGE: u32 = 1_012;
 
 /// The plan.
-pub(crate) fn streams(Settings { scale }: Settings) -> Plan {
+pub(crate) fn streams(Settings { scale, .. }: Settings) -> Plan {
     let floors = floors(scale);
     let tail = TAIL.map(|n| at_tail(n, scale));
     let ingress = INGRESS.map(|rate| caught_up(rate, scale));

@@ -33,7 +33,7 @@ const READ_OFF: &[(u32, u32, f64)] = &[
 const READ_OFF_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012, read off the chart";
 
 /// 1 -> 1 with ever larger messages.
-pub(crate) fn sizes(Settings { scale }: Settings) -> Plan {
+pub(crate) fn sizes(Settings { scale, .. }: Settings) -> Plan {
     let case = |&size: &u32| {
         RowPlan::new(format!("{size} B"), Metric::Rate)
             .number("size", size)
@@ -57,7 +57,7 @@ pub(crate) fn sizes(Settings { scale }: Settings) -> Plan {
 }
 
 /// n -> 0 with messages of several sizes.
-pub(crate) fn producers_x_sizes(Settings { scale }: Settings) -> Plan {
+pub(crate) fn producers_x_sizes(Settings { scale, .. }: Settings) -> Plan {
     let case = |size: u32, n: u32| {
         RowPlan::new(format!("{size} B, {n} producers"), Metric::Rate)
             .number("size", size)

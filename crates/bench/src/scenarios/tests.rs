@@ -5,7 +5,7 @@ use crate::plan::{Case, Goal, Step, Variants};
 use crate::result::{ChartKind, Metric};
 
 fn plan(name: &str, scale: f64) -> Plan {
-    let settings = Settings { scale: Scale(scale) };
+    let settings = Settings { scale: Scale(scale), seconds: None };
     (by_name(name).unwrap().plan)(settings)
 }
 
@@ -85,7 +85,9 @@ fn measured_steps_come_in_the_order_of_their_rows() {
                 | Step::Queues { row, .. }
                 | Step::Connections { row, .. }
                 | Step::Convert { row, .. } => *row,
-                Step::OneByOne { row, .. } | Step::Churn { row, .. } => Some(*row),
+                Step::OneByOne { row, .. } | Step::Churn { row, .. } | Step::Client { row, .. } => {
+                    Some(*row)
+                }
                 Step::Background(_) | Step::Shards(_) | Step::Fill(_) => None,
             })
             .collect();

@@ -7,6 +7,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use amqp091::content::encode_content;
@@ -18,6 +19,7 @@ use perf::process;
 use crate::load::Tools;
 use crate::measurement::Measurement;
 use crate::plan::{Baseline, BaselineKind};
+use crate::queueless::{self, Hub};
 use crate::result::Metric;
 use crate::stats::{median, ratio};
 
@@ -66,6 +68,8 @@ pub(crate) enum Floor {
     SendFile,
     /// Sends it a message for each frame of credit.
     Window,
+    /// Answers AMQP 0-9-1.
+    Amqp,
 }
 
 /// Runs that process, until its standard input ends.
@@ -84,14 +88,17 @@ pub(crate) fn serve(floor: Floor) -> io::Result<()> {
 
 /// Every connection is a client; where bytes are passed on, every second is the sink of the one before.
 fn accept(listener: &TcpListener, floor: Floor) {
+    let hub = Arc::new(Hub::default());
     let mut sockets = listener.incoming().map_while(Result::ok);
     while let Some(client) = sockets.next() {
         let sink = if floor == Floor::Pass { sockets.next() } else { None };
+        let hub = Arc::clone(&hub);
         std::thread::spawn(move || match floor {
             Floor::Pass | Floor::Drop => pass(client, sink),
             // An error is an end: the client sees it.
             Floor::SendFile => drop(give_file(client)),
             Floor::Window => drop(give_messages(client)),
+            Floor::Amqp => drop(queueless::serve(client, &hub)),
         });
     }
 }
@@ -132,13 +139,13 @@ fn pass(mut source: TcpStream, mut sink: Option<TcpStream>) {
 }
 
 /// The relay as a child process. It ends when this is dropped.
-struct Relay {
+pub(crate) struct Relay {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Relay {
-    fn start(tools: &Tools, what: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(tools: &Tools, what: &str) -> anyhow::Result<Self> {
         let mut command = Command::new(&tools.program);
         command.args(&tools.bench).args(["--relay", what]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -148,6 +155,10 @@ impl Relay {
         BufReader::new(stdout).read_line(&mut line)?;
         let port = line.trim().parse().context("the relay does not tell its port")?;
         Ok(Self { child, port })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn connect(&self) -> io::Result<TcpStream> {

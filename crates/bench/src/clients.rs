@@ -9,9 +9,10 @@ use std::sync::mpsc::{Receiver, channel};
 use perf::process::{self, Usage};
 use serde_json::Value;
 
+use crate::baseline::Relay;
 use crate::broker::{Broker, Failure};
 use crate::external::Output;
-use crate::load::{Generator, Line, SILENCE};
+use crate::load::{Generator, Line, SILENCE, Tools};
 use crate::measurement::{Measurement, Summary, point};
 use crate::plan::{Load, number};
 use crate::result::{Metric, Point};
@@ -226,6 +227,19 @@ pub(crate) fn measure(
     }
     drop(generator);
     Ok(measurement)
+}
+
+/// Has a client load a process that answers it without queues.
+pub(crate) fn measure_floor(
+    tools: &Tools,
+    load: &ClientLoad,
+    progress: &mut dyn FnMut(&Point),
+) -> Result<Measurement, Failure> {
+    let floor = Relay::start(tools, "amqp")?;
+    let uri = format!("amqp://127.0.0.1:{}", floor.port);
+    let pid = Some(floor.pid());
+    let peer = Peer { uri: &uri, stream_uri: None, pid, is_leveret: false };
+    measure(&tools.clients, &peer, load, progress)
 }
 
 /// The mean of the rates in the lines that have come.

@@ -9,8 +9,8 @@ use crate::conversion::VersionPolicy;
 use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
 use crate::one_by_one;
-use crate::plan::{Case, Load, RowPlan, Step};
-use crate::result::Point;
+use crate::plan::{Case, Load, RowPlan, Step, number};
+use crate::result::{Metric, Point};
 use crate::sharding::ShardedExchange;
 
 /// The broker and the tools that a case is run with.
@@ -67,7 +67,8 @@ impl<'b> Place<'b> {
     ) -> Result<(), Failure> {
         let mut background = Background::default();
         for step in &case.steps {
-            let measurement = self.step(step, &mut background, progress)?;
+            let first = found.first().and_then(|first| first.as_ref().ok());
+            let measurement = self.step(step, first, &mut background, progress)?;
             background.check()?;
             // Rows are measured in their order.
             found.extend(measurement.map(Ok));
@@ -75,10 +76,11 @@ impl<'b> Place<'b> {
         Ok(())
     }
 
-    /// Runs one step; its measurement, if the step is for a row.
+    /// Runs one step; its measurement, if the step is for a row. `first` is that of the case's first row.
     fn step(
         self,
         step: &Step,
+        first: Option<&Measurement>,
         background: &mut Background<'b>,
         progress: &mut dyn FnMut(&Point),
     ) -> Result<Option<Measurement>, Failure> {
@@ -91,6 +93,14 @@ impl<'b> Place<'b> {
                 let load = self.varied(load);
                 background.generators.push(load::start(self.tools, self.broker, &load)?);
                 return Ok(None);
+            }
+            Step::Share { row, percent, n_producers, load, bystander } => {
+                let most = first.and_then(|first| first.values.get(&Metric::Rate));
+                let rate = most.unwrap_or(&0.0) * f64::from(*percent) / 100.0;
+                let each = (rate / f64::from(*n_producers)).round().max(1.0);
+                let load = self.varied(load).with("-r", &number(each));
+                let loads = [load, bystander.clone()];
+                (Some(*row), load::run_beside(self.tools, self.broker, &loads, progress)?)
             }
             Step::Client { row, load } => {
                 let stream_uri = self.broker.option.stream_uri();

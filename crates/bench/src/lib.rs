@@ -18,6 +18,7 @@ mod options;
 mod own_count;
 mod plan;
 mod progress;
+mod queueless;
 pub mod report;
 pub mod result;
 mod run;

@@ -16,7 +16,7 @@ use crate::clients::ClientCommands;
 use crate::external::{self, ExternalTools, Output};
 use crate::measurement::{Measurement, Summary, join, point};
 use crate::plan::{Fill, Load, number};
-use crate::result::{Point, WrittenBy};
+use crate::result::{Metric, Point, WrittenBy};
 
 /// The longest wait for a line of a generator, which sets up thousands of connections before its first.
 pub(crate) const SILENCE: Duration = Duration::from_secs(180);
@@ -202,15 +202,14 @@ fn interval(load: &Load) -> f64 {
     seconds.map_or(default, |seconds| (seconds / POINTS).clamp(least, seconds.max(least)))
 }
 
-/// Runs generators until all have ended, and adds up what they found.
-pub(crate) fn run(
+/// Runs generators until all have ended.
+fn run_all(
     tools: &Tools,
     broker: &Broker,
     loads: &[Load],
     progress: &mut dyn FnMut(&Point),
-) -> Result<Measurement, Failure> {
+) -> Result<Course, Failure> {
     let (lines, news) = channel();
-    let counts_before = broker.own_counts();
     let started: anyhow::Result<Vec<Generator>> = loads
         .iter()
         .enumerate()
@@ -220,11 +219,44 @@ pub(crate) fn run(
     let generators = started?;
     let mut course = Course::new(loads.len());
     course.follow(&news, progress)?;
-    for (generator, refusal) in generators.into_iter().zip(course.refusals) {
-        generator.finish(refusal)?;
+    for (generator, refusal) in generators.into_iter().zip(&mut course.refusals) {
+        generator.finish(refusal.take())?;
     }
-    let nothing = || Failure::Failed("the load generator says nothing at its end".to_owned());
-    let mut sum = Summary::sum(&course.summaries).ok_or_else(nothing)?;
+    Ok(course)
+}
+
+fn nothing_said() -> Failure {
+    Failure::Failed("the load generator says nothing at its end".to_owned())
+}
+
+/// Runs a generator and one beside it; the measurement of the first, with latencies of the second.
+pub(crate) fn run_beside(
+    tools: &Tools,
+    broker: &Broker,
+    loads: &[Load; 2],
+    progress: &mut dyn FnMut(&Point),
+) -> Result<Measurement, Failure> {
+    let mut course = run_all(tools, broker, loads, progress)?;
+    let [load, beside] = course.summaries.as_slice() else { return Err(nothing_said()) };
+    let (load, beside) = (load.as_ref(), beside.as_ref().and_then(|it| it.latency));
+    let points = course.points.first_mut().map(std::mem::take).unwrap_or_default();
+    let mut measurement = load.ok_or_else(nothing_said)?.measurement(points);
+    measurement.set_known(Metric::BystanderP99, beside.map(|it| it.p99));
+    measurement.set_known(Metric::BystanderMax, beside.map(|it| it.max));
+    Ok(measurement)
+}
+
+/// Runs generators until all have ended, and adds up what they found.
+pub(crate) fn run(
+    tools: &Tools,
+    broker: &Broker,
+    loads: &[Load],
+    progress: &mut dyn FnMut(&Point),
+) -> Result<Measurement, Failure> {
+    let counts_before = broker.own_counts();
+    let course = run_all(tools, broker, loads, progress)?;
+    let summaries: Vec<Summary> = course.summaries.into_iter().flatten().collect();
+    let mut sum = Summary::sum(&summaries).ok_or_else(nothing_said)?;
     if broker.target.written_by == Some(WrittenBy::Broker) {
         let counts = broker.own_counts().zip(counts_before);
         sum.own = counts.map(|(after, before)| after.since(before));
@@ -294,7 +326,8 @@ pub(crate) fn start(tools: &Tools, broker: &Broker, load: &Load) -> Result<Gener
 /// The samples and summaries of load generators while they run.
 struct Course {
     points: Vec<Vec<Point>>,
-    summaries: Vec<Summary>,
+    /// One of each generator, at its end.
+    summaries: Vec<Option<Summary>>,
     /// The broker's refusal of each generator, if any.
     refusals: Vec<Option<String>>,
     n_running: usize,
@@ -306,7 +339,7 @@ impl Course {
     fn new(n: usize) -> Self {
         Self {
             points: vec![Vec::new(); n],
-            summaries: Vec::new(),
+            summaries: vec![None; n],
             refusals: vec![None; n],
             n_running: n,
             moved_at: 0.0,
@@ -341,7 +374,9 @@ impl Course {
             self.points.get_mut(number)?.push(point);
             return Some(point);
         }
-        self.summaries.extend(Summary::read(line));
+        if let Some(summary) = Summary::read(line) {
+            *self.summaries.get_mut(number)? = Some(summary);
+        }
         *self.refusals.get_mut(number)? = refusal(line);
         None
     }

@@ -44,14 +44,17 @@ pub(crate) struct Latency {
     pub(crate) mean: f64,
     pub(crate) median: f64,
     pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
 }
 
 impl Latency {
     /// From an object of the load generator; `None` if nothing was timed: even the slowest took no time.
     fn read(line: &Value, name: &str) -> Option<Self> {
         let of = |field: &str| line.get(name)?.get(field)?.as_f64();
-        of("max").filter(|max| *max > 0.0)?;
-        Some(Self { mean: of("mean")?, median: of("median")?, p99: of("p99")? })
+        let max = of("max").filter(|max| *max > 0.0)?;
+        let (mean, median, p99) = (of("mean")?, of("median")?, of("p99")?);
+        Some(Self { mean, median, p99, p999: of("p99_9").unwrap_or(max), max })
     }
 
     /// Between this and another, of which so large a share is.
@@ -61,6 +64,8 @@ impl Latency {
             mean: mix(self.mean, other.mean),
             median: mix(self.median, other.median),
             p99: mix(self.p99, other.p99),
+            p999: mix(self.p999, other.p999),
+            max: self.max.max(other.max),
         }
     }
 }
@@ -167,6 +172,8 @@ impl Summary {
             (Metric::LatencyMean, self.latency.map(|it| it.mean)),
             (Metric::LatencyMedian, self.latency.map(|it| it.median)),
             (Metric::LatencyP99, self.latency.map(|it| it.p99)),
+            (Metric::LatencyP999, self.latency.map(|it| it.p999)),
+            (Metric::LatencyMax, self.latency.map(|it| it.max)),
             (Metric::ConfirmMean, self.confirm.map(|it| it.mean)),
             (Metric::ConfirmMedian, self.confirm.map(|it| it.median)),
             (Metric::ConfirmP99, self.confirm.map(|it| it.p99)),
@@ -293,7 +300,7 @@ mod tests {
         let one = Summary::read(&line()).unwrap();
         let sum = Summary::sum(&[one.clone(), one]).unwrap();
         assert_eq!((sum.messages, sum.sent, sum.cpu_s), (1800.0, Some(2000.0), Some(0.09)));
-        let latency = Latency { mean: 6.0, median: 5.0, p99: 9.0 };
+        let latency = Latency { mean: 6.0, median: 5.0, p99: 9.0, p999: 10.0, max: 10.0 };
         assert_eq!((sum.seconds, sum.latency), (2.0, Some(latency)));
     }
 

@@ -268,7 +268,8 @@ fn relay(what: &str) -> Result<Request, Usage> {
         "drop" => Ok(Request::Relay(Floor::Drop)),
         "send-file" => Ok(Request::Relay(Floor::SendFile)),
         "window" => Ok(Request::Relay(Floor::Window)),
-        _ => Err(refuse("relay", "takes pass, drop, send-file or window")),
+        "amqp" => Ok(Request::Relay(Floor::Amqp)),
+        _ => Err(refuse("relay", "takes pass, drop, send-file, window or amqp")),
     }
 }
 

@@ -91,6 +91,9 @@ pub(crate) enum Step {
     Load { row: Option<usize>, loads: Vec<Load> },
     /// A load generator that goes on until the case ends.
     Background(Load),
+    /// A load generator at so much of the rate that the case's first row has found, and beside it somebody
+    /// who sends little.
+    Share { row: usize, percent: u32, n_producers: u32, load: Load, bystander: Load },
     /// A load by a client that people have.
     Client { row: usize, load: ClientLoad },
     /// Durable queues, declared one after the other.
@@ -321,6 +324,14 @@ impl Case {
         self
     }
 
+    /// The client's load, of a case that is nothing else.
+    pub(crate) fn client(&self) -> Option<&ClientLoad> {
+        match self.steps.as_slice() {
+            [Step::Client { load, .. }] => Some(load),
+            _ => None,
+        }
+    }
+
     /// The commands that repeat a row by hand.
     pub(crate) fn commands(&self, row: usize) -> Vec<String> {
         let configured = self.rows.get(row).and_then(|row| row.configured);
@@ -342,6 +353,10 @@ impl Step {
         match self {
             Self::Load { row, loads } if is_ours(*row) => Some(loads.iter().map(perf).collect()),
             Self::Background(load) => Some(vec![format!("{} &", perf(load))]),
+            Self::Share { row, percent, load, bystander, .. } if is_ours(Some(*row)) => {
+                let rate = format!("# with -r RATE: {percent} % of the first row's, by producer");
+                Some(vec![rate, format!("{} &", perf(bystander)), perf(load)])
+            }
             Self::Client { row, load } if is_ours(Some(*row)) => Some(vec![load.shown()]),
             Self::Queues { row, prefix, n } if is_ours(*row) => {
                 Some(vec![format!("# declare the durable queues {prefix}1 to {prefix}{n}")])
@@ -376,6 +391,7 @@ impl Step {
             }
             Self::Load { .. }
             | Self::Client { .. }
+            | Self::Share { .. }
             | Self::Queues { .. }
             | Self::Convert { .. }
             | Self::Connections { .. }

@@ -331,7 +331,12 @@ impl Bench<'_> {
     ) -> Vec<Result<Measurement, Failure>> {
         self.progress.update(now, None);
         let Some(broker) = site.broker else {
-            let found = self.baseline(case.baseline);
+            let found = match case.client() {
+                Some(load) => clients::measure_floor(self.tools, load, &mut |point| {
+                    self.progress.update(now, Some(point));
+                }),
+                None => self.baseline(case.baseline),
+            };
             return case.rows.iter().map(|_| found.clone()).collect();
         };
         let progress = &mut self.progress;

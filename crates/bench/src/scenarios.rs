@@ -6,6 +6,7 @@ mod confirm_on;
 mod crowds;
 mod features;
 mod hot_path;
+mod latency;
 mod load_drain;
 mod real_clients;
 mod sharding;
@@ -38,6 +39,7 @@ const fn known(name: &'static str, plan: fn(Settings) -> Plan) -> Known {
 /// All of them, in the order of `--list`.
 pub(crate) const ALL: &[Known] = &[
     known("real-clients", real_clients::real_clients),
+    known("latency", latency::latency),
     known("hot-path", hot_path::hot_path),
     known("limit", hot_path::limit),
     known("bystander", bystander::bystander),

@@ -6,8 +6,9 @@
 #[allow(dead_code, reason = "the load tool's own tests need more of it")]
 mod broker;
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use bench::result::{Metric, Outcome, Row, Run, SCHEMA};
 use broker::{Behaviour, Broker};
@@ -71,6 +72,26 @@ fn what_is_written_is_read_as_the_same() {
     let baseline = run.scenarios[0].columns.iter().position(|column| column.is_baseline).unwrap();
     let baseline = &row(&run, "1->1, 12 B").cells[baseline];
     assert!(baseline.figures[&Metric::Rate].median > 0.0, "{baseline:?}");
+}
+
+#[test]
+fn the_floor_delivers_and_confirms_everything_in_order_without_queues() {
+    let mut floor = Command::new(env!("CARGO_BIN_EXE_leveret-bench"));
+    let floor = floor.args(["--relay", "amqp"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut floor = floor.spawn().unwrap();
+    let mut port = String::new();
+    BufReader::new(floor.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let uri = format!("amqp://127.0.0.1:{}", port.trim());
+    let options = "-x 2 -y 2 -q 10 -c 10 -qp floor-%d -qpf 1 -qpt 2 -C 500 -D 500 --verify --json";
+    let output = tool(&format!("perf -h {uri} {options}"));
+    drop(floor.stdin.take());
+    assert!(floor.wait().unwrap().success(), "it ends with its input");
+    let (shown, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{complaints}");
+    let summary: serde_json::Value = serde_json::from_str(shown.lines().last().unwrap()).unwrap();
+    assert_eq!((&summary["received"], &summary["confirmed"]), (&1000.into(), &1000.into()));
+    let verify = &summary["verify"];
+    assert_eq!((&verify["lost"], &verify["duplicates"]), (&0.into(), &0.into()), "{verify}");
 }
 
 #[test]

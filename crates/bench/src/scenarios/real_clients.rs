@@ -90,6 +90,7 @@ pub(crate) fn real_clients(settings: Settings) -> Plan {
             bars("Messages per second", Metric::Rate),
         ],
         cases,
+        has_floor: true,
         ..Plan::default()
     }
 }

@@ -85,9 +85,10 @@ fn measured_steps_come_in_the_order_of_their_rows() {
                 | Step::Queues { row, .. }
                 | Step::Connections { row, .. }
                 | Step::Convert { row, .. } => *row,
-                Step::OneByOne { row, .. } | Step::Churn { row, .. } | Step::Client { row, .. } => {
-                    Some(*row)
-                }
+                Step::OneByOne { row, .. }
+                | Step::Churn { row, .. }
+                | Step::Share { row, .. }
+                | Step::Client { row, .. } => Some(*row),
                 Step::Background(_) | Step::Shards(_) | Step::Fill(_) => None,
             })
             .collect();
@@ -459,4 +460,41 @@ fn chosen_rows_bring_what_they_are_relative_to() {
     crate::run::keep_rows(&mut confirm_on, &["1 queue".to_owned(), "5 queues".to_owned()]);
     assert_eq!(names(&confirm_on), ["1 queue", "5 queues", "mean of more than 3 queues"]);
     assert_eq!((confirm_on.means[0].of.len(), confirm_on.means[0].n_all), (1, 27));
+}
+
+#[test]
+fn real_clients_are_timed_beside_a_floor_and_read_streams_to_their_end() {
+    let plan = plan("real-clients", 1.0);
+    assert!(plan.has_floor);
+    let lines = commands(&plan, "200 + 200 connections, persistent");
+    let options = "-x 200 -y 200 -r 20 -q 50 -c 10 -f persistent -ad false";
+    assert_eq!(
+        lines,
+        [format!("perf-test -h URI {options} -qp bench-real-%d -qpf 1 -qpt 200 -z 70")]
+    );
+    assert_eq!(
+        commands(&plan, "5,000/s"),
+        ["perf-test -h URI -x 1 -y 1 -q 50 -c 50 -r 5000 -z 70"]
+    );
+    let line = "bench/clients/run pika --uri URI --rate 5000 -z 70";
+    assert_eq!(commands(&plan, "pika, 5,000/s"), [line]);
+    let drain = commands(&plan, "drain of a quorum queue");
+    assert!(drain[0].contains("-C 2000000 -u bench-real -ad false -qq"), "{drain:?}");
+    assert!(drain[1].ends_with("-q 200 -p -u bench-real --cmessages 2000000"), "{drain:?}");
+    let of_client = plan.cases.iter().filter(|case| case.client().is_some()).count();
+    assert_eq!((of_client, plan.cases.len(), names(&plan).len()), (15, 22, 27));
+}
+
+#[test]
+fn latency_is_that_of_shares_of_the_maximum_beside_a_bystander() {
+    let plan = plan("latency", 1.0);
+    let rows = ["1 queue, 100 %", "1 queue, 20 %", "1 queue, 50 %", "1 queue, 80 %"];
+    assert_eq!(names(&plan)[..4], rows);
+    let lines = commands(&plan, "30 queues, 20 %");
+    let load = "-x 30 -y 30 -f persistent -q 200 -c 200 -ad false -qp bench-latency-%d -qpf 1 -qpt 30 -z 10";
+    assert_eq!((lines[0].as_str(), lines[3].as_str()), (load, load));
+    assert!(
+        lines[1].starts_with("# with -r RATE: 20 %") && lines[2].contains("-r 10 "),
+        "{lines:?}"
+    );
 }

@@ -50,9 +50,9 @@ fn main() -> ExitCode {
             drop(writeln!(std::io::stderr(), "{text}"));
             ExitCode::from(code)
         }
+        // Whoever reads them may stop before their end.
         Ok(Invocation::Completions(shell)) => {
-            manual::completions(shell);
-            ExitCode::SUCCESS
+            manual::completions(shell).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
         }
         Ok(Invocation::Manual(dir)) => write_manual(&dir),
         Err(error) => error.exit(),

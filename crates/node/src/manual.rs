@@ -1,6 +1,8 @@
 //! Completions for shells, and pages for man(1), made from the command line as clap knows it, and from what
 //! the tools say of theirs, which clap does not parse.
 
+mod shells;
+
 use std::path::Path;
 use std::{fs, io};
 
@@ -10,14 +12,31 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use command_help::{ArgumentHelp, CommandHelp, OptionHelp};
 
+/// The note of a short name of several letters, behind an option's help.
+const NOTE: &str = "(short: ";
+
 /// Writes the completions for a shell to standard output.
-pub(crate) fn completions(shell: Shell) {
-    write_completions(shell, &mut io::stdout());
+pub(crate) fn completions(shell: Shell) -> io::Result<()> {
+    write_completions(shell, &mut io::stdout())
 }
 
-fn write_completions(shell: Shell, output: &mut dyn io::Write) {
+fn write_completions(shell: Shell, output: &mut dyn io::Write) -> io::Result<()> {
     let mut command = command().subcommand(Command::new("help").about("Show a command's help"));
-    clap_complete::generate(shell, &mut command, "leveret", output);
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, "leveret", &mut text);
+    let mut short_names = shells::ShortNames::new();
+    let tools = [ctl::command_help(), perf::command_help(), bench::command_help()];
+    tools.iter().for_each(|tool| note_short_names("leveret", tool, &mut short_names));
+    let text = shells::improved(shell, &String::from_utf8_lossy(&text), &short_names);
+    output.write_all(text.as_bytes())
+}
+
+fn note_short_names(words: &str, help: &CommandHelp, all: &mut shells::ShortNames) {
+    let words = format!("{words}-{}", help.name);
+    help.commands.iter().for_each(|command| note_short_names(&words, command, all));
+    let short = |option: &OptionHelp| option.short.clone().filter(|short| short.len() > 1);
+    let names = help.options.iter().filter_map(|it| Some((it.long, short(it)?))).collect();
+    all.insert(words, names);
 }
 
 /// Writes a page for the program and each of its commands into a directory.
@@ -73,7 +92,7 @@ fn option(OptionHelp { long, short, value, help }: OptionHelp) -> Arg {
     let arg = match (letters.next(), letters.next()) {
         (None, _) => arg.help(help),
         (Some(letter), None) => arg.short(letter).help(help),
-        (Some(_), Some(_)) => arg.help(format!("{help} (short: -{short})")),
+        (Some(_), Some(_)) => arg.help(format!("{help} {NOTE}-{short})")),
     };
     match value {
         Some(value) => arg.value_name(value),
@@ -114,12 +133,51 @@ mod tests {
         command().debug_assert();
     }
 
+    fn completed(shell: Shell) -> String {
+        let mut text = Vec::new();
+        write_completions(shell, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn short_names_of_several_letters_are_completed() {
+        for (shell, expected) in [
+            (Shell::Fish, &["' -o qpf -r"][..]),
+            (Shell::Bash, &[" -qpf --queue-pattern-from ", "-qpf|--queue-pattern-from)"]),
+            (Shell::Zsh, &["'-qpf+[first number", "'--queue-pattern-from=[first number"]),
+        ] {
+            let text = completed(shell);
+            assert!(!text.contains(" -s ? "), "{shell}: a wildcard");
+            assert!(expected.iter().all(|it| text.contains(it)), "{shell}");
+            assert!(!text.contains("(short"), "{shell}: a note is left");
+        }
+    }
+
+    /// clap's takes 1.1 MB, most of it lists of commands.
+    #[test]
+    fn fish_completions_are_small_and_name_every_option() {
+        let (text, all) = (completed(Shell::Fish), all());
+        assert!(text.len() < 300_000, "{}", text.len());
+        for (words, help) in all {
+            for OptionHelp { long, .. } in &help.options {
+                assert!(text.contains(&format!(" -l {long} ")), "{words} --{long}");
+            }
+            for command in &help.commands {
+                assert!(
+                    text.contains(&format!("\"{}\"", command.name)),
+                    "{words} {}",
+                    command.name
+                );
+            }
+        }
+    }
+
     #[test]
     fn every_verb_and_option_has_its_page_and_completion() {
         let dir = tempfile::tempdir().unwrap();
         write_pages(dir.path()).unwrap();
         let mut bash = Vec::new();
-        write_completions(Shell::Bash, &mut bash);
+        write_completions(Shell::Bash, &mut bash).unwrap();
         let bash = String::from_utf8(bash).unwrap();
         let all = all();
         assert!(all.len() > 150, "{}", all.len());

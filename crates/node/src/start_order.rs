@@ -91,7 +91,7 @@ pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> (Vec<anyhow::Erro
     let listeners = &config.listeners;
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
     let shared = &listeners.tls.shared;
-    let shares = has_tls || shared.identity.is_some() || http::shares_certificates(config);
+    let shares = has_tls || shared.has_identity() || http::shares_certificates(config);
     let of_tls = shares.then_some(shared).into_iter().chain(http::own_tls(config));
     let (mut wrong, mut warnings) = (Vec::<anyhow::Error>::new(), Vec::new());
     for options in of_tls {

@@ -29,7 +29,7 @@ pub fn client_config(options: &Options) -> Result<Arc<ClientConfig>, Errors> {
     let roots = errors.note(roots);
     let identity = options.identity.as_ref().map(|(certfile, keyfile)| {
         let chain = errors.note(files::certificates(options, "certfile", certfile));
-        let key = errors.note(files::key(options, keyfile));
+        let key = errors.note(files::key(options, "keyfile", keyfile));
         (chain.unwrap_or_default(), key, (certfile, keyfile))
     });
     let (Some(cipher_suites), Some(versions), Some(roots), true) =
@@ -52,5 +52,5 @@ pub fn client_config(options: &Options) -> Result<Arc<ClientConfig>, Errors> {
     let config = builder.with_client_auth_cert(chain, key);
     config
         .map(Arc::new)
-        .map_err(|error| Errors(vec![not_a_pair(options, (certfile, keyfile), &error)]))
+        .map_err(|error| Errors(vec![not_a_pair(options, "", (certfile, keyfile), &error)]))
 }

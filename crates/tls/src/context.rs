@@ -147,7 +147,7 @@ fn doubts(options: &Options, option: &str, path: &Path, certificate: &Certificat
             format!("the certificate of {subject} is not valid before {from}"),
         ),
         (
-            certificate.version == 1 && option == "certfile",
+            certificate.version == 1 && option.ends_with("certfile") && option != "cacertfile",
             format!(
                 "the certificate of {subject} is X.509 version 1, which some clients reject; 'openssl x509 -req -in \
                  REQUEST.csr -CA CA.pem -CAkey CA_KEY.pem -CAcreateserial -days 365 -extfile \
@@ -185,33 +185,33 @@ fn identities(
     (errors, warnings): (&mut Errors, &mut Vec<Error>),
 ) -> Option<(Identities, Vec<(PathBuf, Certificate)>)> {
     let mut certificates = Vec::new();
-    let mut read = |(certfile, keyfile): &(PathBuf, PathBuf)| {
-        let chain = files::certificates(options, "certfile", certfile).and_then(|chain| {
+    // `sni` is the part of the keys that names an additional certificate.
+    let mut read = |sni: &str, (certfile, keyfile): &(PathBuf, PathBuf)| {
+        let [of_cert, of_key] = ["certfile", "keyfile"].map(|option| format!("{sni}{option}"));
+        let chain = files::certificates(options, &of_cert, certfile).and_then(|chain| {
             let all: Vec<_> = chain.iter().map(|der| Certificate::parse(der)).collect();
             for known in all.iter().flatten() {
-                warnings.extend(doubts(options, "certfile", certfile, known));
+                warnings.extend(doubts(options, &of_cert, certfile, known));
             }
-            let damaged = || options.wrong_file("certfile", certfile, files::DAMAGED);
+            let damaged = || options.wrong_file(&of_cert, certfile, files::DAMAGED);
             let parsed = all.into_iter().next().flatten();
             Ok((chain, parsed.ok_or_else(damaged)?))
         });
-        let (chain, key) = (errors.note(chain), errors.note(files::key(options, keyfile)));
+        let (chain, key) = (errors.note(chain), errors.note(files::key(options, &of_key, keyfile)));
         let ((chain, parsed), key) = (chain?, key?);
         let key = certified_key((chain, key), &parsed, provider)
-            .map_err(|error| not_a_pair(options, (certfile, keyfile), &error));
+            .map_err(|error| not_a_pair(options, sni, (certfile, keyfile), &error));
         let key = errors.note(key)?;
         let hosts: Vec<String> = parsed.hosts().map(str::to_ascii_lowercase).collect();
         certificates.push((certfile.clone(), parsed));
         Some((Arc::new(key), hosts))
     };
-    let usual = options.identity.as_ref().and_then(&mut read);
+    let usual = options.identity.clone().unwrap_or_default();
+    let usual = read("", &usual);
     let mut by_name = HashMap::new();
-    for (key, hosts) in options.by_name.iter().filter_map(read) {
+    let mut named = |(name, pair): (&String, _)| read(&format!("sni.{name}."), pair);
+    for (key, hosts) in options.by_name.iter().filter_map(&mut named) {
         by_name.extend(hosts.into_iter().map(|host| (host, Arc::clone(&key))));
-    }
-    if options.identity.is_none() {
-        let why = "certfile and keyfile have to be set for a TLS listener";
-        errors.0.push(options.wrong("certfile", why));
     }
     Some((Identities { usual: usual?.0, by_name }, certificates))
 }
@@ -219,18 +219,20 @@ fn identities(
 /// The reason why a certificate and a key make no identity.
 pub(crate) fn not_a_pair(
     options: &Options,
+    sni: &str,
     (certfile, keyfile): (&Path, &Path),
     error: &rustls::Error,
 ) -> Error {
     if let rustls::Error::InvalidCertificate(_) = error {
-        return options.wrong_file("certfile", certfile, files::DAMAGED);
+        return options.wrong_file(&format!("{sni}certfile"), certfile, files::DAMAGED);
     }
+    let option = format!("{sni}keyfile");
     if let rustls::Error::InconsistentKeys(_) = error {
         let why = format!("the key does not belong to the certificate {}", certfile.display());
-        return options.wrong_file("keyfile", keyfile, why);
+        return options.wrong_file(&option, keyfile, why);
     }
     let why = "the key is damaged, or of a kind that TLS does not use; RSA, ECDSA and Ed25519 are";
-    options.wrong_file("keyfile", keyfile, why)
+    options.wrong_file(&option, keyfile, why)
 }
 
 /// A certificate with its key. rustls cannot read one of version 1, but serves it.

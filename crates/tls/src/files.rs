@@ -25,6 +25,9 @@ fn read(options: &Options, option: &str, path: &Path) -> Result<Vec<u8>, Error> 
         let text = text.split(" (os error").next().unwrap_or_default();
         options.wrong_file(option, path, format!("cannot be read: {text}"))
     };
+    if path.as_os_str().is_empty() {
+        return Err(options.not_set(option));
+    }
     if fs::metadata(path).map_err(wrong)?.len() > FILE_BYTES_MAX {
         return Err(options.wrong_file(option, path, "it is too large"));
     }
@@ -87,9 +90,13 @@ pub(crate) fn roots(
     Ok((roots, parsed))
 }
 
-pub(crate) fn key(options: &Options, path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    let text = read(options, "keyfile", path)?;
-    let wrong = |why: &str| options.wrong_file("keyfile", path, why);
+pub(crate) fn key(
+    options: &Options,
+    option: &str,
+    path: &Path,
+) -> Result<PrivateKeyDer<'static>, Error> {
+    let text = read(options, option, path)?;
+    let wrong = |why: &str| options.wrong_file(option, path, why);
     if text.windows(10).any(|at| at == b"Proc-Type:") {
         return Err(wrong(
             "it is encrypted in a form of old; 'openssl pkcs8 -topk8 -v2 aes256' makes one that can be read",
@@ -172,7 +179,7 @@ type Stamp = (u64, u64, i64, i64);
 
 impl Stamps {
     pub(crate) fn of(options: &Options) -> Self {
-        let identities = options.identity.iter().chain(&options.by_name);
+        let identities = options.identity.iter().chain(options.by_name.values());
         let mut paths: Vec<PathBuf> =
             identities.flat_map(|(certificate, key)| [certificate.clone(), key.clone()]).collect();
         paths.extend(options.cacertfile.clone());

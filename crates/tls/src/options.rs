@@ -2,6 +2,7 @@
 
 use rustls::crypto::aws_lc_rs;
 use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -42,10 +43,12 @@ stdx::named! {
 pub struct Options {
     /// The beginning of their keys in the configuration.
     pub key: &'static str,
-    /// Certificate and key; the certificate's file may have its chain behind it.
+    /// Certificate and key; the certificate's file may have its chain behind it. The path of one that is not
+    /// set is empty.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Further ones, for clients that ask for a name that stands in one of these certificates.
-    pub by_name: Vec<(PathBuf, PathBuf)>,
+    /// Further ones, by their name in the configuration, for clients that ask for a name that stands in one of
+    /// these certificates.
+    pub by_name: BTreeMap<String, (PathBuf, PathBuf)>,
     /// The password of encrypted keys.
     pub password: Option<String>,
     /// Authorities whose clients are trusted.
@@ -113,10 +116,29 @@ impl Options {
         Error { key: format!("{}.{option}", self.key), file: None, why: why.to_string() }
     }
 
+    /// Whether there is a certificate with its key.
+    #[must_use]
+    pub fn has_identity(&self) -> bool {
+        let is_set = |(certfile, keyfile): &(PathBuf, PathBuf)| {
+            !certfile.as_os_str().is_empty() && !keyfile.as_os_str().is_empty()
+        };
+        self.identity.as_ref().is_some_and(is_set)
+    }
+
+    /// The error of a certificate without its key, and the other way round.
+    pub(crate) fn not_set(&self, option: &str) -> Error {
+        let user = self.user();
+        self.wrong(option, format!("not set; {user} must have a certificate and its private key"))
+    }
+
+    /// The user of the files.
+    fn user(&self) -> &'static str {
+        USERS.iter().find(|(key, _)| *key == self.key).map_or(self.key, |(_, user)| user)
+    }
+
     pub(crate) fn wrong_file(&self, option: &str, path: &Path, why: impl ToString) -> Error {
-        let user = USERS.iter().find(|(key, _)| *key == self.key);
-        let user = user.map_or(self.key, |(_, user)| user);
-        let content = CONTENTS.iter().find(|(known, _)| *known == option);
+        let user = self.user();
+        let content = CONTENTS.iter().find(|(known, _)| option.rsplit('.').next() == Some(*known));
         let used =
             content.map_or_else(String::new, |(_, content)| format!("{content} of {user}, "));
         Error { file: Some((used, path.to_owned())), ..self.wrong(option, why) }

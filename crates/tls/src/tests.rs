@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 fn write_certificates(dir: &Path) -> Options {
@@ -243,7 +243,7 @@ fn names_every_wrong_file_in_an_operators_words() {
     let wrong = Options {
         identity: Some((file("cert.pem"), file("key.pem"))),
         cacertfile: Some(file("ca.pem")),
-        by_name: vec![("/nowhere/cert.pem".into(), "/nowhere/key.pem".into())],
+        by_name: [("x".to_owned(), ("/nowhere/cert.pem".into(), "/nowhere/key.pem".into()))].into(),
         ..written
     };
     for (certificate, key, reasons) in cases {
@@ -252,9 +252,9 @@ fn names_every_wrong_file_in_an_operators_words() {
         let told = Context::new(wrong.clone()).unwrap_err();
         let told: Vec<String> = told.0.iter().map(ToString::to_string).collect();
         let others = [
-            "private key of the AMQP and stream listeners, `ssl_options.keyfile` /nowhere/key.pem: \
+            "private key of the AMQP and stream listeners, `ssl_options.sni.x.keyfile` /nowhere/key.pem: \
              cannot be read: No such file or directory",
-            "certificate of the AMQP and stream listeners, `ssl_options.certfile` \
+            "certificate of the AMQP and stream listeners, `ssl_options.sni.x.certfile` \
              /nowhere/cert.pem: cannot be read",
             "CA certificates of the AMQP and stream listeners, `ssl_options.cacertfile` ",
         ];
@@ -263,6 +263,35 @@ fn names_every_wrong_file_in_an_operators_words() {
             assert_eq!(n_told, 1, "{reason}: {told:?}");
         }
         assert_eq!(told.len(), reasons.len() + others.len(), "{told:?}");
+    }
+}
+
+#[test]
+fn names_the_missing_key_of_a_certificate_and_its_listener() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = write_certificates(dir.path());
+    let (certfile, keyfile) = written.identity.clone().unwrap();
+    let sni = |pair| [("x".to_owned(), pair)].into();
+    let with = |identity| Options { identity, ..written.clone() };
+    let of_http = Options { identity: None, ..Options::new("management.ssl") };
+    let amqp = "the AMQP and stream listeners";
+    let cases = [
+        (with(Some((certfile.clone(), PathBuf::new()))), &["`ssl_options.keyfile`"][..], amqp),
+        (with(Some((PathBuf::new(), keyfile))), &["`ssl_options.certfile`"], amqp),
+        (with(None), &["`ssl_options.certfile`", "`ssl_options.keyfile`"], amqp),
+        (of_http, &["`management.ssl.certfile`", "`management.ssl.keyfile`"], "the HTTP API"),
+        (
+            Options { by_name: sni((certfile, PathBuf::new())), ..written.clone() },
+            &["`ssl_options.sni.x.keyfile`"],
+            amqp,
+        ),
+    ];
+    for (options, missing, user) in cases {
+        let told = Context::new(options).unwrap_err().0;
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        let why =
+            |key| format!("{key}: not set; {user} must have a certificate and its private key");
+        assert_eq!(told, missing.iter().map(why).collect::<Vec<_>>());
     }
 }
 

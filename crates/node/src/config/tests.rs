@@ -299,7 +299,7 @@ fn tls_finds_its_fields() {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let tls = ::tls::Options {
         identity: Some(("/c".into(), "/k".into())),
-        by_name: vec![("/d".into(), "/e".into())],
+        by_name: [("x".to_owned(), ("/d".into(), "/e".into()))].into(),
         password: Some("p".to_owned()),
         cacertfile: Some("/a".into()),
         verify: ::tls::Verify::Always,

@@ -124,8 +124,11 @@ impl Keys {
         if self.verifies && options.verify == Verify::No {
             options.verify = Verify::IfShown;
         }
-        options.identity = self.certfile.zip(self.keyfile);
-        options.by_name = self.by_name.into_values().collect();
+        // The path of what is not set is empty.
+        let pair = (self.certfile, self.keyfile);
+        let is_set = pair.0.is_some() || pair.1.is_some();
+        options.identity = is_set.then(|| (pair.0.unwrap_or_default(), pair.1.unwrap_or_default()));
+        options.by_name = self.by_name;
         options.versions = self.versions.into_values().collect();
         options.ciphers = self.ciphers.into_values().collect();
         options.crls.1 = self.crl_paths.into_values().collect();

@@ -39,6 +39,8 @@ const OF_QUEUES: [(&str, Count); 8] = [
     ("redeliver", Count::Redelivered),
     ("ack", Count::Acked),
 ];
+/// The place of acknowledgements among those.
+const ACKED: usize = 7;
 /// The places of what a queue holds, behind those.
 const READY: usize = 8;
 const UNACKED: usize = 9;

@@ -35,7 +35,7 @@ const CONNECTION: &str = "\
 const CHANNEL: &str = "\
     pid, connection, name, number, user, vhost, transactional, confirm, consumer_count, \
     messages_unacknowledged, messages_uncommitted, acks_uncommitted, messages_unconfirmed, \
-    oldest_unconfirmed_ms, prefetch_count, consumer_state";
+    oldest_unconfirmed_ms, prefetch_count, consumer_state, oldest_held_seconds";
 
 /// The columns of `list_bindings`.
 const BINDING: &str = "\

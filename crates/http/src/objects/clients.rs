@@ -1,6 +1,6 @@
 //! Connections, channels and consumers. Who does not monitor sees its own.
 
-use super::consumer_states::ConsumerStates;
+use super::consumer_states::{ChannelState, ConsumerStates};
 use super::flows::Flows;
 use super::{put_field, vhosts};
 use crate::Api;
@@ -285,10 +285,8 @@ impl Row for ChannelRow {
                 put_given_name(&mut details, identity);
                 details
             }
-            "consumer_state" => {
-                let worst = self.states.of_channel((self.connection.id, self.channel));
-                json!(worst.map(|state| state.as_str()))
-            }
+            "consumer_state" => json!(self.state().map(|it| it.worst.as_str())),
+            "oldest_held_seconds" => json!(self.state().and_then(|it| it.held_seconds)),
             "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
             "consumer_details" if self.is_alone => {
                 let its = self.consumers();
@@ -323,6 +321,10 @@ impl Row for ChannelRow {
 }
 
 impl ChannelRow {
+    fn state(&self) -> Option<ChannelState> {
+        self.states.of_channel((self.connection.id, self.channel))
+    }
+
     fn consumers(&self) -> Vec<(QueueRef, ConsumerView)> {
         let mut consumers = self.api.management.broker.figures().consumers();
         consumers

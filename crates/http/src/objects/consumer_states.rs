@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A consumer at its limit hangs once it has settled nothing for so long.
+/// A consumer that holds messages hangs once it has settled nothing for so long.
 const HUNG_MS: u64 = 60_000;
 
 pub(super) type Channel = (ConnectionId, ChannelId);
@@ -23,7 +23,7 @@ stdx::named! {
         Full = "at its prefetch limit",
         Blocked = "blocked by an alarm: acknowledgements on its connection are not read",
         Unread = "client does not read its deliveries",
-        Hung = "hung: at its prefetch limit, and nothing settled for a minute and more",
+        Hung = "hung: holds messages, and has settled none for a minute and more",
     }
 }
 
@@ -46,6 +46,12 @@ impl Holdings {
         let (mut held, mut held_ms) = (BTreeMap::new(), BTreeMap::new());
         queue.count_held(&mut held);
         Diagnosis(queue).note_held_ms(api.now(), &mut held_ms);
+        // Streams have no record of when: what is held has been since the last delivery, at least.
+        let of_rest = held.keys().filter(|channel| !held_ms.contains_key(channel));
+        let of_rest: Vec<_> = of_rest
+            .filter_map(|channel| Some((*channel, api.stats.idle_ms(&(*channel, queue.id()))?)))
+            .collect();
+        held_ms.extend(of_rest);
         let mut rooms = BTreeMap::new();
         for one in consumers.filter(|one| one.ack_required) {
             let room = rooms.entry((one.connection, one.channel)).or_insert(Some(0));
@@ -62,6 +68,13 @@ impl Holdings {
             let connection = api.management.broker.connections.get(one.connection);
             connection.is_some_and(|it| it.blocked.load(Ordering::Relaxed))
         };
+        let is_hung = || {
+            one.ack_required
+                && is_hung(
+                    self.held_ms.get(&channel).copied(),
+                    api.stats.unsettled_ms(&(channel, self.queue)),
+                )
+        };
         let is_full = || {
             let room = self.rooms.get(&channel).copied().flatten();
             room.is_some_and(|room| room > 0 && self.held(channel) >= room)
@@ -69,11 +82,9 @@ impl Holdings {
         match one.waits_for {
             _ if one.activity == Activity::Waiting => State::InLine,
             _ if is_blocked() => State::Blocked,
+            _ if is_hung() => State::Hung,
             Some(WaitsFor::SharedLimit) => State::SharedLimit,
-            _ if is_full() => {
-                let unchanged_ms = api.stats.unchanged_ms(&(channel, self.queue));
-                full(self.held_ms.get(&channel).copied(), unchanged_ms)
-            }
+            _ if is_full() => State::Full,
             Some(WaitsFor::Client) => State::Unread,
             None => State::HasRoom,
         }
@@ -95,11 +106,10 @@ impl Holdings {
     }
 }
 
-/// The state of a consumer that holds all it may, by the age of the oldest of that, and how long it has been
-/// given and has settled nothing.
-fn full(held_ms: Option<u64>, unchanged_ms: Option<u64>) -> State {
+/// Whether a consumer hangs, by the age of the oldest message that it holds, and how long it has settled nothing.
+fn is_hung(held_ms: Option<u64>, unsettled_ms: Option<u64>) -> bool {
     let is_long = |ms: Option<u64>| ms.is_some_and(|ms| ms >= HUNG_MS);
-    if is_long(held_ms) && is_long(unchanged_ms) { State::Hung } else { State::Full }
+    is_long(held_ms) && is_long(unsettled_ms)
 }
 
 /// The states of consumers that a list asks for, worked out once for a queue, and not for queues that are not
@@ -107,7 +117,14 @@ fn full(held_ms: Option<u64>, unchanged_ms: Option<u64>) -> State {
 pub(super) struct ConsumerStates {
     pub(super) api: Arc<Api>,
     holdings: Mutex<BTreeMap<QueueId, Arc<Holdings>>>,
-    channels: OnceLock<BTreeMap<Channel, State>>,
+    channels: OnceLock<BTreeMap<Channel, ChannelState>>,
+}
+
+/// The worst state of a channel's consumers, and how long it has held its oldest message of their queues.
+#[derive(Clone, Copy)]
+pub(super) struct ChannelState {
+    pub(super) worst: State,
+    pub(super) held_seconds: Option<f64>,
 }
 
 impl ConsumerStates {
@@ -121,18 +138,22 @@ impl ConsumerStates {
         Arc::clone(stdx::lock(&self.holdings).entry(queue.id()).or_insert_with(make))
     }
 
-    /// The worst state of a channel's consumers.
-    pub(super) fn of_channel(&self, channel: Channel) -> Option<State> {
+    /// The state of a channel that has consumers.
+    pub(super) fn of_channel(&self, channel: Channel) -> Option<ChannelState> {
         let all = self.channels.get_or_init(|| {
-            let mut all = BTreeMap::new();
+            let mut all = BTreeMap::<Channel, ChannelState>::new();
             let consumers = self.api.management.broker.figures().consumers();
             for of_queue in consumers.chunk_by(|(one, _), (next, _)| one.id() == next.id()) {
                 let Some((queue, _)) = of_queue.first() else { continue };
                 let holdings = Holdings::of(&self.api, queue, of_queue.iter().map(|(_, one)| one));
                 for (_, one) in of_queue {
-                    let state = holdings.state(&self.api, one);
-                    let worst = all.entry((one.connection, one.channel)).or_insert(state);
-                    *worst = state.max(*worst);
+                    let channel = (one.connection, one.channel);
+                    let held_seconds = holdings.held_seconds(channel);
+                    let new = ChannelState { worst: holdings.state(&self.api, one), held_seconds };
+                    let state = all.entry(channel).or_insert(new);
+                    state.worst = state.worst.max(new.worst);
+                    let longest = [state.held_seconds, held_seconds].into_iter().flatten();
+                    state.held_seconds = longest.reduce(f64::max);
                 }
             }
             all
@@ -146,11 +167,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consumer_at_its_limit_hangs_when_nothing_is_settled() {
-        assert_eq!(full(Some(HUNG_MS), Some(HUNG_MS)), State::Hung);
+    fn consumer_hangs_when_it_holds_messages_and_settles_none() {
+        assert!(is_hung(Some(HUNG_MS), Some(HUNG_MS)));
         // Slow ones hold messages for as long, and settle one now and then.
-        assert_eq!(full(Some(10 * HUNG_MS), Some(HUNG_MS / 2)), State::Full);
-        assert_eq!(full(Some(HUNG_MS / 2), Some(HUNG_MS)), State::Full);
-        assert_eq!(full(Some(HUNG_MS), None), State::Full);
+        assert!(!is_hung(Some(10 * HUNG_MS), Some(HUNG_MS / 2)));
+        assert!(!is_hung(Some(HUNG_MS / 2), Some(HUNG_MS)));
+        assert!(!is_hung(Some(HUNG_MS), None));
+        assert!(!is_hung(None, Some(HUNG_MS)), "it holds nothing");
     }
 }

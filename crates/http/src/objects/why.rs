@@ -26,7 +26,7 @@ impl State {
                 "consumers' connections are blocked by an alarm: their acknowledgements are not read",
             ),
             Self::Full => Some("all consumers are at their prefetch limit"),
-            Self::Hung => Some("consumers hang: at their prefetch limit, and nothing settled"),
+            Self::Hung => Some("hung consumers hold messages and settle none"),
             Self::Unread => Some("consumers' clients do not read their deliveries"),
             Self::SharedLimit => Some("channels are at their shared prefetch limit"),
         }
@@ -166,7 +166,8 @@ fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'s
         let counts = match state {
             State::InLine | State::HasRoom | State::Blocked => true,
             State::Unread => are_stuck,
-            State::Full | State::Hung | State::SharedLimit => are_stuck && has_ready,
+            State::Full | State::SharedLimit => are_stuck && has_ready,
+            State::Hung => stat.n_unacked > 0 || are_stuck,
         };
         let reason = state.reason().filter(|_| counts && stat.n_ready + stat.n_unacked > 0);
         reason.into_iter().for_each(|reason| put(true, reason));

@@ -1,7 +1,7 @@
 //! Figures of two of a channel, an exchange and a queue over time.
 
 use super::series::{History, Moments, Ranges, SHORT};
-use super::{ChannelKey, OF_PUBLISHERS, OTHER_BYTES_MAX, Past, Stats, of_counts};
+use super::{ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, Past, Stats, of_counts};
 use broker::{ChannelCounters, Connection, Counts, ExchangeCounts};
 use meta::QueueId;
 use serde_json::{Map, Value};
@@ -66,8 +66,13 @@ fn of_publishes(counts: &ExchangeCounts, n_confirmed: Option<u64>) -> [u64; 4] {
 
 impl Stats {
     /// How long a channel was given nothing from a queue and has acknowledged nothing of it, milliseconds.
-    pub(crate) fn unchanged_ms(&self, key: &DeliveriesKey) -> Option<u64> {
-        stdx::lock(&self.looks).pairs.deliveries.unchanged_ms(key)
+    pub(crate) fn idle_ms(&self, key: &DeliveriesKey) -> Option<u64> {
+        stdx::lock(&self.looks).pairs.deliveries.unchanged_ms(key, 0..OF_QUEUES.len())
+    }
+
+    /// How long a channel has acknowledged nothing of a queue, milliseconds.
+    pub(crate) fn unsettled_ms(&self, key: &DeliveriesKey) -> Option<u64> {
+        stdx::lock(&self.looks).pairs.deliveries.unchanged_ms(key, ACKED..OF_QUEUES.len())
     }
 
     /// Messages that a channel has published to an exchange; without the confirms where they are not known.

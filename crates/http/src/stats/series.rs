@@ -82,9 +82,13 @@ impl<const N: usize> Series<N> {
         self.samples.get(n_before.checked_sub(1)?).map(|(_, figures)| *figures)
     }
 
-    /// How long nothing has changed, as far as that is known.
-    fn unchanged_ms(&self) -> Option<u64> {
-        self.samples.last().map(|(at_ms, _)| self.seen_ms.saturating_sub(*at_ms))
+    /// How long the figures at these places have not changed, as far as that is known.
+    fn unchanged_ms(&self, places: std::ops::Range<usize>) -> Option<u64> {
+        let (_, last) = self.samples.last()?;
+        let has_changed = |(_, it): &Sample<N>| it.get(places.clone()) != last.get(places.clone());
+        let since = self.samples.iter().rposition(has_changed).map_or(0, |idx| idx + 1);
+        let (at_ms, _) = self.samples.get(since)?;
+        Some(self.seen_ms.saturating_sub(*at_ms))
     }
 
     /// Forgets the oldest but so many.
@@ -211,9 +215,9 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
         self.series.get(key)?.at(moment_ms)
     }
 
-    /// How long nothing of one has changed, as far as that is known.
-    pub(super) fn unchanged_ms(&self, key: &K) -> Option<u64> {
-        self.series.get(key)?.unchanged_ms()
+    /// How long the figures of one at these places have not changed, as far as that is known.
+    pub(super) fn unchanged_ms(&self, key: &K, places: std::ops::Range<usize>) -> Option<u64> {
+        self.series.get(key)?.unchanged_ms(places)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {

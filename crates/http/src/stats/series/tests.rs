@@ -186,3 +186,18 @@ fn idle_figures_hold_their_value_until_they_change() {
     assert!(samples[..6].iter().all(|it| **it == 0), "{samples:?}");
     assert!(samples[6..].iter().all(|it| **it == 100), "{samples:?}");
 }
+
+#[test]
+fn figures_are_unchanged_since_their_own_last_change() {
+    let (mut history, mut moments) = (History::<u8, 2>::new(SHORT, 1 << 20), Moments::default());
+    for n in 0..=20 {
+        moments.advance(Now { monotonic_ms: n * 5_000, unix_ms: n * 5_000 });
+        // The first grows up to 90 s, the second up to 30 s.
+        history.look(7, [n.min(18), n.min(6)], &moments);
+    }
+    let unchanged_ms = |places| history.unchanged_ms(&7, places);
+    let found = [0..2, 0..1, 1..2].map(|places| unchanged_ms(places).unwrap());
+    // A sample counts from so much before its look.
+    assert_eq!(found, [10_000, 10_000, 70_000].map(|ms| ms + SLACK_MS));
+    assert_eq!(history.unchanged_ms(&8, 0..2), None);
+}

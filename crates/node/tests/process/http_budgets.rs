@@ -290,6 +290,23 @@ fn a_long_body_that_is_refused_at_once_sees_the_reason() {
     api.0.stop();
 }
 
+/// A client that goes on sending after its answer is closed in the end, however slowly it sends.
+#[test]
+fn a_client_that_sends_on_after_its_refusal_is_closed() {
+    let api = Api::start();
+    let mut socket = begin(api.0.http_address(), "nobody", "PUT /queues/%2F/q", Some(50_000_000));
+    let pause = socket.try_clone().unwrap();
+    pause.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut answer = Vec::new();
+    wait_until("the node closes the connection", || {
+        // Reads until there is nothing for now, so that the client sends a byte now and then.
+        let _is_nothing_there = (&pause).take(1_000).read_to_end(&mut answer);
+        socket.write_all(b"x").is_err()
+    });
+    assert!(answer.starts_with(b"HTTP/1.1 401"), "{}", String::from_utf8_lossy(&answer));
+    api.0.stop();
+}
+
 /// An action on very many ends when its client goes, and at a stop of the node, and tells how far it came.
 #[test]
 fn bulk_actions_end_when_nobody_waits_for_them() {

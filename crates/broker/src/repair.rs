@@ -303,9 +303,7 @@ impl Survey {
             let is_gone = |number: &u32| !there.is_some_and(|there| there.contains(number));
             for number in told.of(&dir).filter(is_gone) {
                 let name = BlobStore::name_of(&dir, number);
-                repair
-                    .damage
-                    .push(format!("{name} is missing: {BODIES_FILE} says that it is there"));
+                repair.damage.push(format!("{name} is missing: {BODIES_FILE} lists the file"));
                 repair.lost.push(format!("messages in vhost '{vhost}' whose bodies are in {name}"));
                 if !repair.set_aside.iter().any(|name| name == BODIES_FILE) {
                     repair.set_aside.push(BODIES_FILE.to_owned());

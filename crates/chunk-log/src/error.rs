@@ -21,7 +21,7 @@ pub enum ChunkLogError {
         reason: Refused,
     },
     /// A write or sync failed earlier: the log takes nothing more until it is opened anew.
-    #[error("{dir} failed earlier and accepts nothing more: {reason}")]
+    #[error("{dir} failed earlier and accepts no more writes: {reason}")]
     Failed {
         /// The stream's directory, relative to the disk's root.
         dir: String,
@@ -32,7 +32,7 @@ pub enum ChunkLogError {
     #[error("{}", .0.what)]
     Lost(Lack),
     /// The reader has to read from the device, and was told not to wait.
-    #[error("the data is not in memory")]
+    #[error("the data has not been read into memory")]
     WouldBlock,
 }
 
@@ -40,7 +40,7 @@ pub enum ChunkLogError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The headers are not those of the bytes.
-    #[error("chunks of {expected} bytes are announced, and {found} are there")]
+    #[error("the headers announce {expected} bytes of chunks, the data has {found}")]
     Length {
         /// By the headers.
         expected: u64,
@@ -48,7 +48,7 @@ pub enum Refused {
         found: u64,
     },
     /// A chunk does not follow on the one before.
-    #[error("a chunk begins at offset {found} where {expected} comes next")]
+    #[error("the chunk has offset {found}, expected {expected}")]
     Offset {
         /// The next offset.
         expected: u64,
@@ -56,7 +56,7 @@ pub enum Refused {
         found: u64,
     },
     /// A chunk of an epoch that is over.
-    #[error("a chunk of epoch {found} follows on one of epoch {last}")]
+    #[error("the chunk has epoch {found}, the one before has {last}")]
     Epoch {
         /// Of the last chunk.
         last: u64,
@@ -64,16 +64,16 @@ pub enum Refused {
         found: u64,
     },
     /// A chunk that takes no offset.
-    #[error("a chunk has no records")]
+    #[error("the chunk has no records")]
     NoRecords,
     /// A chunk without a seal, of which a start could not tell whether it is torn.
     #[error("the chunk at offset {0} has no seal")]
     NoSeal(u64),
     /// More chunks than a segment holds.
-    #[error("more chunks at once than a segment holds")]
+    #[error("one write has more chunks than a segment holds")]
     TooMuch,
     /// A cut of what is committed, which stays.
-    #[error("chunks from ordinal {0} on are to be cut off, which includes committed ones")]
+    #[error("cannot truncate at ordinal {0}: chunks from there on are committed")]
     Committed(u64),
 }
 

@@ -278,7 +278,7 @@ impl Index {
     }
 
     fn damaged(&self, n: u64) -> crate::ChunkLogError {
-        let what = "a record is damaged";
+        let what = "an index record is damaged";
         crate::ChunkLogError::corrupt(self.slot.name(), record_at(n), what)
     }
 }

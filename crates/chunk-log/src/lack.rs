@@ -36,7 +36,7 @@ pub(crate) fn find_lack(disk: &dyn Disk, id: u64, note: &StreamNote) -> Result<O
     let Some(first) = survey.faults.first() else { return Ok(None) };
     let what = match survey.faults.len() - 1 {
         0 => first.clone(),
-        n => format!("{first}; {n} more of its files are damaged or missing"),
+        n => format!("{first}; {n} more files of the stream are damaged or missing"),
     };
     let n_messages = note.next_offset.saturating_sub(note.first).saturating_sub(survey.n_covered);
     Ok(Some(Lack { what, n_messages }))
@@ -66,8 +66,7 @@ pub(crate) fn find_unnoted(disk: &dyn Disk, id: u64) -> Result<Option<Lack>> {
         if let Some(FileName::Segment(first)) = FileName::parse(&name)
             && identity_in(disk, id, first)? != 0
         {
-            let what =
-                format!("{STREAMS_FILE} is missing: whether all of {dir} is there is not known");
+            let what = format!("{STREAMS_FILE} is missing: cannot tell whether {dir} is complete");
             return Ok(Some(Lack { what, n_messages: 0 }));
         }
     }
@@ -108,7 +107,7 @@ impl Survey {
         let mut survey = Self::default();
         let told = || {
             format!(
-                "{STREAMS_FILE} says that it is there, and that the stream has offsets up to {}",
+                "{STREAMS_FILE} lists the file, and offsets of the stream below {}",
                 note.next_offset
             )
         };
@@ -199,18 +198,17 @@ impl Piece {
         let is_last = self.first == note.last;
         if is_last && self.len < note.position {
             return format!(
-                "the end of {name} is missing: {STREAMS_FILE} says that {} bytes were synced, up to offset {}, and {} \
-                 are there",
+                "the end of {name} is missing: {STREAMS_FILE} lists {} synced bytes, up to offset {}; {} are left",
                 note.position, note.next_offset, self.len
             );
         }
         if end.position == self.len {
             return format!(
-                "the end of {name} is missing: its index names chunks behind byte {}",
+                "the end of {name} is missing: the index lists chunks behind byte {}",
                 self.len
             );
         }
-        format!("{name} is damaged at byte {}, where a chunk was synced", end.position)
+        format!("{name}: the synced chunk at byte {} is damaged", end.position)
     }
 }
 

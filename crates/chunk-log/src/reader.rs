@@ -308,7 +308,7 @@ impl Reader {
         let next =
             behind.map(|(_, offset)| offset).or_else(|| self.view.0.state().after(self.segment));
         let n_messages = next.unwrap_or_else(|| self.view.next_offset()).checked_sub(first)?;
-        let what = "its header cannot be read";
+        let what = "the chunk's header cannot be read";
         let is_there = self.position < self.end && n_messages > 0;
         is_there.then_some(Damage { file, at, offset: Some(first), n_messages, what })
     }
@@ -343,15 +343,15 @@ impl Reader {
         }
         let range = self.buffer.get(self.position, header_bytes);
         let bytes = range.and_then(|range| self.buffer.bytes.get(range)?.first_chunk());
-        let Some(bytes) = bytes else { return Err(self.damaged("a chunk's header is cut off")) };
+        let Some(bytes) = bytes else { return Err(self.damaged("the chunk's header is cut off")) };
         let Ok(header) = ChunkHeader::decode(bytes) else {
             return Err(self.damaged("no chunk begins here"));
         };
         if header.chunk_id != self.next_offset || header.n_records == 0 {
-            return Err(self.damaged("a chunk has another offset than it must have"));
+            return Err(self.damaged("the chunk has an unexpected offset"));
         }
         if header.stored_bytes() > available {
-            return Err(self.damaged("a chunk is longer than what there is"));
+            return Err(self.damaged("the chunk is longer than the segment"));
         }
         Ok(header)
     }
@@ -392,7 +392,7 @@ impl Reader {
             self.fill(stored, stored, wait)?;
         }
         let Some(range) = self.buffer.get(self.position, stored) else {
-            return Err(self.damaged("a chunk is cut off"));
+            return Err(self.damaged("the chunk is cut off"));
         };
         if self.buffer.at < self.position {
             self.counts.chunks_read_ahead += 1;

@@ -380,7 +380,7 @@ impl Opened {
 
     fn recover(self, report: &mut Recovered) -> Result<SegmentEnd> {
         let Some(first) = self.first else {
-            let what = "neither its header nor that of its index can be read";
+            let what = "the headers of the segment and of its index are both damaged";
             return Err(ChunkLogError::corrupt(&self.chunks.name, 0, what));
         };
         let mut scan = Scan::new(Arc::clone(&self.chunks.file), &self.chunks.name, self.chunks.len);
@@ -467,7 +467,7 @@ impl Opened {
 
     fn lost(&self, end: &SegmentEnd) -> ChunkLogError {
         let (name, at) = (&self.chunks.name, end.position);
-        let what = format!("{name} is damaged at byte {at}, where a chunk was synced");
+        let what = format!("{name}: the synced chunk at byte {at} is damaged");
         let n_messages = self.next_noted.saturating_sub(end.next_offset);
         ChunkLogError::Lost(Lack { what, n_messages })
     }
@@ -514,7 +514,13 @@ impl Opened {
 /// A chunk with a wrong checksum.
 fn damaged(file: &str, at: u64, header: &ChunkHeader) -> Damage {
     let (offset, n_messages) = (Some(header.chunk_id), u64::from(header.n_records));
-    Damage { file: file.to_owned(), at, offset, n_messages, what: "its checksum is wrong" }
+    Damage {
+        file: file.to_owned(),
+        at,
+        offset,
+        n_messages,
+        what: "the chunk's checksum does not match",
+    }
 }
 
 /// The chunks that were met.

@@ -71,5 +71,5 @@ fn apply(tracking: &mut Tracking, scan: &mut Scan<'_>, position: u64) -> Result<
     }
     let chunk = Chunk { header, filter: &[], data: &data, trailer };
     let applied = tracking.apply(&chunk);
-    applied.map_err(|_| scan.damaged(position, "its tracking records are malformed"))
+    applied.map_err(|_| scan.damaged(position, "the chunk's tracking records are malformed"))
 }

@@ -142,7 +142,7 @@ impl Scrub {
         self.n += 1;
         if record.is_none() {
             let index = FileName::Index(self.segment).path(&self.view.0.dir);
-            self.damaged(&index, record_at(n), (None, 0), "a record is damaged");
+            self.damaged(&index, record_at(n), (None, 0), "an index record is damaged");
         }
         let name = scan.name().to_owned();
         let offset = record.map(|record| record.first_offset);
@@ -150,7 +150,7 @@ impl Scrub {
         let of_chunk = (offset, n_messages);
         let at = record.map_or(self.position, |record| record.position);
         if at != self.position && !self.is_lost {
-            self.damaged(&name, self.position, (None, 0), "chunks do not lie side by side");
+            self.damaged(&name, self.position, (None, 0), "a gap between chunks");
         }
         self.is_lost = false;
         let Some(header) = scan.header(at)? else {
@@ -160,9 +160,9 @@ impl Scrub {
             return Ok(());
         };
         if record.is_some_and(|record| record != IndexRecord::of(&header, at)) {
-            self.damaged(&name, at, of_chunk, "its header is not what the index says");
+            self.damaged(&name, at, of_chunk, "the chunk's header differs from the index");
         } else if !scan.is_whole(at, &header)? {
-            self.damaged(&name, at, of_chunk, "its checksum is wrong");
+            self.damaged(&name, at, of_chunk, "the chunk's checksum does not match");
         }
         self.found.n_chunks += 1;
         self.found.bytes += header.stored_bytes();

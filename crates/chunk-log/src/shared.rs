@@ -240,7 +240,7 @@ impl Shared {
             None => read_header(&chunks)?,
         };
         let Some(first) = first else {
-            let what = "neither its header nor that of its index can be read";
+            let what = "the headers of the segment and of its index are both damaged";
             return Err(ChunkLogError::corrupt(chunks.name(), 0, what));
         };
         if let Some(found) = self.state().segment(segment) {

@@ -38,8 +38,8 @@ pub enum LogError {
     },
     /// The log ends before entries that had been synced.
     #[error(
-        "the log ends in {file} at byte {offset} with entry {}; {told_by} says that it was synced up \
-         to entry {}: {} entries are lost",
+        "the log ends in {file} at byte {offset} with entry {}; {told_by} lists entry {} as synced: \
+         {} entries are lost",
         .upto.0, .synced.0, .synced.0.saturating_sub(.upto.0)
     )]
     CutOff {
@@ -79,7 +79,7 @@ pub enum LogError {
         file: String,
     },
     /// The caller could not make sense of a surviving entry.
-    #[error("entry {lsn:?} in {file} was refused: {reason}")]
+    #[error("cannot apply entry {} in {file}: {reason}", .lsn.0)]
     Refused {
         /// The segment file.
         file: String,

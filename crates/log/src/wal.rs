@@ -301,7 +301,7 @@ impl Shared {
     }
 
     fn poison_error(&self) -> LogError {
-        let reason = self.failure.get().cloned().unwrap_or_else(|| "it is closed".to_owned());
+        let reason = self.failure.get().cloned().unwrap_or_else(|| "the log is closed".to_owned());
         LogError::Poisoned { reason }
     }
 

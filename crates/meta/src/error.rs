@@ -223,7 +223,7 @@ pub enum MetaError {
     #[error(transparent)]
     Binding(#[from] BindingError),
     /// A name is empty or too long.
-    #[error("invalid {what} name: it must have 1 to {max} bytes")]
+    #[error("invalid {what} name: the length must be 1 to {max} bytes")]
     InvalidName {
         /// The kind of name.
         what: &'static str,

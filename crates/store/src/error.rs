@@ -19,7 +19,7 @@ pub enum StoreError {
         index: u64,
     },
     /// A write or sync failed earlier: nothing given to the store since its last sync is durable.
-    #[error("{dir} failed earlier and accepts nothing more: {reason}")]
+    #[error("{dir} failed earlier and accepts no more writes: {reason}")]
     Poisoned {
         /// The store's directory, relative to the disk's root.
         dir: String,

@@ -144,11 +144,11 @@ impl Cursor {
             StreamDamage(stream).tell_damage(&stream.view.damage_at(
                 offset,
                 n_messages,
-                "its checksum is wrong",
+                "the chunk's checksum does not match",
             )?);
             return Ok(Read::GoesOn);
         }
-        let data = chunk.data().ok_or_else(|| Damaged("its data is missing".to_owned()))?;
+        let data = chunk.data().ok_or_else(|| Damaged("the chunk's data is missing".to_owned()))?;
         self.chunk_timestamp_ms = chunk.header.timestamp_ms;
         self.messages.begin(chunk.header.chunk_id, chunk.header.n_entries, data);
         Ok(Read::GoesOn)

@@ -108,7 +108,9 @@ impl Messages {
                 Next::Message(offset, _) if offset < self.first_offset => {}
                 Next::Message(offset, place) => break (offset, place, in_sub_batch),
                 Next::SubBatch(run) if !in_sub_batch => self.sub_batch = run,
-                Next::SubBatch(_) => return Err(Damaged("a sub-batch in a sub-batch".to_owned())),
+                Next::SubBatch(_) => {
+                    return Err(Damaged("the chunk has a sub-batch inside a sub-batch".to_owned()));
+                }
                 Next::End => {
                     // Its memory may be the whole read-ahead of the stream.
                     *self = Self::from(self.first_offset, self.unpacked_bytes_max);

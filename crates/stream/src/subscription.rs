@@ -371,7 +371,7 @@ impl Subscription {
                 let from = usize::try_from(header.data_at())?;
                 let len = usize::try_from(u64::from(header.data_bytes) + u64::from(trailer_bytes))?;
                 if from + len > stored.len() {
-                    return Err(Damaged("it ends before it should".to_owned()));
+                    return Err(Damaged("the chunk is cut off".to_owned()));
                 }
                 stored.truncate(from + len);
                 stored.advance(from);

@@ -70,9 +70,8 @@ fn check_told(told: &ToldFiles, vhost: &str, files: &Files) -> Result<(), OpenEr
     let dir = message_store::bodies_dir_of(vhost);
     let lack = told.of(&dir).find(|number| !files.contains_key(number));
     lack.map_or(Ok(()), |number| {
-        let what = format!(
-            "{BODIES_FILE} says that it is there, with bodies of messages of vhost '{vhost}'"
-        );
+        let what =
+            format!("{BODIES_FILE} lists the file, with bodies of messages of vhost '{vhost}'");
         Err(missing(BlobStore::name_of(&dir, number), what))
     })
 }

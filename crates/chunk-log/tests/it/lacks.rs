@@ -214,7 +214,7 @@ fn a_flipped_chunk_that_was_synced_is_told_and_not_cut_off() {
     // Its header: what follows cannot be found any more.
     let header = file.len().unwrap() as usize - 54 - 48;
     assert!(disk.flip_bit(last, header, 0));
-    refused(&disk, "is damaged at byte", 1);
+    refused(&disk, "segment: the synced chunk at byte", 1);
 }
 
 /// Chunks that were written whole and not synced are cut off, and their messages are counted.
@@ -240,7 +240,7 @@ fn what_is_cut_off_says_how_many_messages_had_been_written() {
 fn the_table_itself_is_missed_and_an_older_directory_is_believed() {
     let (disk, _) = whole(true);
     disk.remove("leveret-streams").unwrap();
-    let told = "leveret-streams is missing: whether all of streams/7 is there";
+    let told = "leveret-streams is missing: cannot tell whether streams/7 is complete";
     let Err(ChunkLogError::Lost(lack)) = try_open(&disk) else { panic!("it is not missed") };
     assert!(lack.what.starts_with(told), "{}", lack.what);
     let older = MemoryDisk::new();

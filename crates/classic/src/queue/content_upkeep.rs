@@ -55,7 +55,7 @@ impl ContentUpkeep<'_> {
                 }
                 self.queue.bodies.release(arrived.bodies.iter().copied());
                 let positions: Vec<_> = arrived.lost.iter().map(|at| *at..at + 1).collect();
-                let reason = "they cannot be read, or their bodies".to_owned();
+                let reason = "the messages or their bodies cannot be read".to_owned();
                 let lost = Lost { positions, reason, dropped: Dropped::default() };
                 (!lost.positions.is_empty()).then_some(lost)
             }

@@ -284,11 +284,11 @@ impl Conversion {
                     return Ok(false);
                 }
                 CopyOutcome::Damaged { next } => {
-                    self.leave_behind(storage, "its image is damaged");
+                    self.leave_behind(storage, "the page's image is damaged");
                     self.next = next;
                 }
                 CopyOutcome::Read { blob, next, .. } if self.damaged == Some(blob) => {
-                    self.leave_behind(storage, "its image cannot be read");
+                    self.leave_behind(storage, "the page's image cannot be read");
                     self.next = next;
                 }
                 CopyOutcome::Read { blob, is_durable, .. } => {
@@ -328,7 +328,7 @@ impl Conversion {
         let Some(persistent) = persistent else {
             self.damaged = Some(page.blob);
             if is_damaged {
-                self.leave_behind(storage, "its image cannot be read");
+                self.leave_behind(storage, "the page's image cannot be read");
                 self.next = page.next;
             }
             return Ok(Logged::Part { copied: None });

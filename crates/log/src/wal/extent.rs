@@ -113,7 +113,7 @@ impl Told {
         }
         let counts = slots().filter(|(idx, _)| (*idx as u64) < N_TURNS).map(|(_, slot)| slot);
         let Some(Slot { turn, mut extent }) = counts.max_by_key(|slot| slot.turn) else {
-            let what = "neither of its two copies is whole";
+            let what = "both copies of the record are damaged";
             return Err(LogError::Corrupt { file: LOG_FILE.to_owned(), offset: 0, what });
         };
         let same = slots().filter(|(_, slot)| slot.extent.identity == extent.identity);

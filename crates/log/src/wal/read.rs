@@ -26,7 +26,7 @@ impl Wal {
                 Ok(())
             })?;
         }
-        let what = "an entry is not where it was appended, or its block is unreadable";
+        let what = "the entry is missing or its block is damaged";
         let offset = at.offset.into();
         taken.ok_or_else(|| LogError::Corrupt { file: file.name.clone(), offset, what })
     }

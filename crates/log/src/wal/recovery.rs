@@ -236,10 +236,8 @@ pub(super) fn check_presence(
         (Some(_), Some(_)) => return Ok(()),
         (_, _) => dir.to_owned(),
     };
-    let what = format!(
-        "{LOG_FILE} says that the log has segments {} to {}; is a volume not mounted?",
-        oldest.0, newest.0
-    );
+    let what =
+        format!("{LOG_FILE} lists segments {} to {}; is a volume not mounted?", oldest.0, newest.0);
     Err(LogError::Missing { file, what })
 }
 
@@ -271,7 +269,7 @@ impl Scan {
             return self.check_end(file).map(|_| false);
         };
         if self.next.is_some_and(|next| next.0 != header.first) {
-            let what = "entries are missing from here to the next segment";
+            let what = "entries between this segment and the next are missing";
             let (file, offset) = self.previous_end.take().unwrap_or_default();
             return Err(LogError::Corrupt { file, offset, what });
         }
@@ -319,11 +317,11 @@ impl Scan {
     fn check_identity(&self, header: &BlockHeader, file: &str) -> Result<()> {
         let file = file.to_owned();
         if self.told_identity.is_none() && header.is_told {
-            let what = "it says which segments the log in wal/ has".to_owned();
+            let what = "the file lists the segments of the log in wal/".to_owned();
             return Err(LogError::Missing { file: LOG_FILE.to_owned(), what });
         }
         if self.told_identity.or(self.salt).is_some_and(|identity| identity != header.salt) {
-            let what = "the segment belongs to another log than the others or leveret-log";
+            let what = "the segment belongs to another log than the other segments or leveret-log";
             return Err(LogError::Foreign { file, what });
         }
         Ok(())
@@ -344,7 +342,7 @@ impl Scan {
                 && self.salt.is_none_or(|salt| salt == header.salt)
                 && header.synced >= first_lost.0
             {
-                return Err(file.corrupt("a block is unreadable that had been synced"));
+                return Err(file.corrupt("a synced block is damaged"));
             }
             if let Some(header) = file.header_at(at)?
                 && self.salt.is_none_or(|salt| salt == header.salt)

@@ -473,7 +473,7 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     let (vhost, name) = (vhost_of(importer, object)?, object.resource_name("name")?);
     let resource = Resource::queue(&vhost, &name);
     if is_reserved(&name) || object.flag("exclusive", false)? {
-        return Ok(Wanted::left_out(&resource, "it belongs to a connection or to the broker"));
+        return Ok(Wanted::left_out(&resource, "exclusive and amq.* queues are not imported"));
     }
     let arguments = object.arguments()?;
     let command = Command::DeclareQueue(QueueDeclare {

@@ -403,7 +403,7 @@ fn who_cannot_be_is_named() {
         (
             "vhosts",
             json!({"name": ""}),
-            "vhost '': invalid vhost name: it must have 1 to 255 bytes",
+            "vhost '': invalid vhost name: the length must be 1 to 255 bytes",
         ),
         (
             "vhosts",

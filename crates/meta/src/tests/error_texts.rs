@@ -269,7 +269,7 @@ fn reserved_queue_names() {
     check(s, Command::DeclareQueue(queue("amq.gen-a")), AccessRefused, text);
     declare(s, QueueDeclare { named_by: NamedBy::Server, ..queue("amq.gen-a") });
     check(s, Command::DeclareQueue(queue("amq.gen-a")), AccessRefused, text);
-    let text = "invalid queue name: it must have 1 to 255 bytes";
+    let text = "invalid queue name: the length must be 1 to 255 bytes";
     check(s, Command::DeclareQueue(queue("")), PreconditionFailed, text);
     check(s, Command::DeclareQueue(queue(&"q".repeat(256))), PreconditionFailed, text);
 }

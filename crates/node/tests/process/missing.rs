@@ -146,7 +146,7 @@ fn the_end_of_a_journal_that_is_missing_is_told() {
         let node = Node::start_in(home);
         let told = format!(
             "confirmed messages may be lost, or acknowledged ones redelivered: the end of {} is missing: \
-             leveret-journals says that {n_bytes} bytes of blocks were synced, and 0 are there: {n_bytes} bytes",
+             leveret-journals lists {n_bytes} synced bytes of blocks, 0 are left: {n_bytes} bytes",
             journal.display()
         );
         node.expect_logged(1, &told);

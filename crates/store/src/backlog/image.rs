@@ -44,7 +44,7 @@ pub enum ImageError {
     #[error("the page's image is damaged")]
     Damaged,
     /// It is of another page than the one asked for.
-    #[error("the image is of another page")]
+    #[error("the image belongs to another page")]
     OtherPage,
 }
 

@@ -50,7 +50,7 @@ pub struct LiveMessage<'a> {
 /// A page note that cannot be: nothing is live, it overlaps what is there, or spans more than a page
 /// can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a page of the backlog does not follow the one before it")]
+#[error("a page of the backlog does not continue the page before")]
 pub struct RestoreError;
 
 /// The duties that many messages leave that went at once.

@@ -131,7 +131,7 @@ pub(super) fn checked_blob(
     let header = parse_header(record, file).ok_or("the blob's header is damaged")?;
     let blob = record.get(RECORD_HEADER_BYTES as usize..).unwrap_or_default();
     if header.index != index || header.bytes as usize != blob.len() {
-        return Err("another blob lies here");
+        return Err("the record holds another blob");
     }
     if header.crc != crc32c(blob) {
         return Err("the blob's checksum does not match");

@@ -406,10 +406,10 @@ impl<'a> Block<'a> {
         let parts = rest.split_at_checked(header.table_bytes());
         let (table, data) = parts.ok_or("the block is cut off")?;
         if crc32c(table) != header.table_crc {
-            return Err("the block's table does not match its checksum");
+            return Err("the checksum of the block's table does not match");
         }
         if data.len() != header.data_bytes as usize || crc32c(data) != header.data_crc {
-            return Err("the block's data does not match its checksum");
+            return Err("the checksum of the block's data does not match");
         }
         Ok(Self { base: header.base, table, data })
     }

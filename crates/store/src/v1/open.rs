@@ -265,9 +265,8 @@ fn measure(
     let damage = (missing > 0).then(|| {
         let file = if let [(name, _)] = &files[..] { name } else { any };
         let file = format!("the end of {file}");
-        let mut what = format!(
-            "{JOURNALS_FILE} says that {synced} bytes of blocks were synced, and {found} are there"
-        );
+        let mut what =
+            format!("{JOURNALS_FILE} lists {synced} synced bytes of blocks, {found} are left");
         if (2..=FILES_NAMED_MAX).contains(&files.len()) {
             let named = |(name, bytes): &(String, u64)| format!("{bytes} in {name}");
             let named: Vec<String> = files.iter().map(named).collect();

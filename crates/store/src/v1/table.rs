@@ -99,7 +99,7 @@ impl Promised {
         if self.journals.is_empty() && self.segments == 0 {
             return Ok(());
         }
-        let told = format!("{JOURNALS_FILE} says that it is there");
+        let told = format!("{JOURNALS_FILE} lists the file");
         let missing = |file: String, what| Err(LogError::Missing { file, what }.into());
         let Some(names) = list_if_there(disk, dir)? else {
             return missing(dir.to_owned(), told);
@@ -112,7 +112,7 @@ impl Promised {
         let n_segments = segments.len() as u64;
         if n_segments < self.segments {
             let what = format!(
-                "{JOURNALS_FILE} says that there are {} such files, and there are {n_segments}",
+                "{JOURNALS_FILE} lists {} of these files, the directory has {n_segments}",
                 self.segments
             );
             return missing(format!("a file {dir}/*.idx"), what);

@@ -46,8 +46,8 @@ pub struct Options {
     /// Certificate and key; the certificate's file may have its chain behind it. The path of one that is not
     /// set is empty.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Further ones, by their name in the configuration, for clients that ask for a name that stands in one of
-    /// these certificates.
+    /// Further ones, by their name in the configuration, for clients that ask for a name that stands in one
+    /// of these certificates.
     pub by_name: BTreeMap<String, (PathBuf, PathBuf)>,
     /// The password of encrypted keys.
     pub password: Option<String>,

@@ -106,7 +106,7 @@ impl Holdings {
     }
 }
 
-/// Whether a consumer hangs, by the age of the oldest message that it holds, and how long it has settled nothing.
+/// Whether a consumer hangs, by the age of the oldest message it holds, and the time since it settled one.
 fn is_hung(held_ms: Option<u64>, unsettled_ms: Option<u64>) -> bool {
     let is_long = |ms: Option<u64>| ms.is_some_and(|ms| ms >= HUNG_MS);
     is_long(held_ms) && is_long(unsettled_ms)

@@ -1,5 +1,5 @@
-//! Completions beyond those of clap: short names of several letters, which clap does not know, and fish's in a
-//! file that is small enough to load at once.
+//! Completions beyond those of clap: short names of several letters, which clap does not know, and a file for
+//! fish that is small enough to load at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,8 +11,8 @@ use super::NOTE;
 const BELOW: &str = "; and __fish_seen_subcommand_from ";
 const NOT_BELOW: &str = "; and not __fish_seen_subcommand_from ";
 
-/// Completions as clap writes them, improved. `short_names` are those of several letters, by the command's words
-/// (`leveret-perf`) and the long name.
+/// Completions as clap writes them, improved. `short_names` are those of several letters, by the command's
+/// words (`leveret-perf`) and the long name.
 pub(super) fn improved(shell: Shell, text: &str, short_names: &ShortNames) -> String {
     match shell {
         Shell::Fish => fish(text),

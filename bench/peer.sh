@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
-# RabbitMQ from a Debian package as a peer for `leveret bench`.
+# A peer for `leveret bench`: RabbitMQ from a Debian package, LavinMQ from a checkout; for figures of their own load
+# tools also NATS and Redis from PATH.
 #
 #   bench/peer.sh start [PORT] [--release 4|3] [--plugins NAME,...] [--set 'KEY = VALUE']...
 #                                install it if it is missing (as root), start a node of its own on
 #                                127.0.0.1:PORT (5673), print the --target option for `leveret bench`
+#   bench/peer.sh start [PORT] --broker lavinmq --checkout DIR
+#                                the same with LavinMQ: DIR/bin/lavinmq, which `shards build --release` makes there
+#                                if it is missing
+#   bench/peer.sh start [PORT] --broker nats|redis [--sync]
+#                                NATS with JetStream on file, Redis with an append-only file; --sync: each write is on
+#                                the disk before it is confirmed. Prints what their own load tools need
 #   bench/peer.sh stop [PORT]    stop it and its port mapper (epmd), and delete its data
 #
 # Release 4 is that of Debian's testing (4.3 in 2026), by debootstrap in a directory of its own, PEER_ROOT
@@ -24,12 +31,18 @@ command=${1:-}
 port=5673
 release=
 plugins=
+broker=rabbitmq
+checkout=
+sync=
 settings=()
 [ $# = 0 ] || shift
 while [ $# -gt 0 ]; do
     case $1 in
     --plugins) plugins=${2:?--plugins needs names} && shift ;;
     --plugins=*) plugins=${1#*=} ;;
+    --broker) broker=${2:?--broker needs a name} && shift ;;
+    --checkout) checkout=${2:?--checkout needs a folder} && shift ;;
+    --sync) sync=1 ;;
     --release) release=${2:?--release needs 4 or 3} && shift ;;
     --set) settings+=("${2:?--set needs a line}") && shift ;;
     *[!0-9]* | '') echo "peer.sh: '$1' is not understood" >&2 && exit 2 ;;
@@ -125,7 +138,56 @@ answers() {
     (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null
 }
 
+# LavinMQ, NATS or Redis, with its data in PEER_DIR/PORT.
+start_other() {
+    use_release 3
+    ! is_running || fail "it runs already (process $(cat "$pid_file"))"
+    ! answers || fail "something else listens on port $port"
+    local told program words
+    case $broker in
+    lavinmq)
+        program=${checkout:?lavinmq needs --checkout DIR}/bin/lavinmq
+        [ -x "$program" ] || (cd "$checkout" && shards build --release >&2) || fail "LavinMQ cannot be built in $checkout"
+        words=(--data-dir "$dir/data" --bind 127.0.0.1 --amqp-port "$port" --http-port $((port + 10000))
+            --mqtt-port $((port + 20000)) --metrics-http-port $((port + 25000)))
+        told="--target lavinmq=amqp://127.0.0.1:$port,pid="
+        ;;
+    nats)
+        program=$(command -v nats-server) || fail "nats-server is not on PATH"
+        words=(--config "$dir/nats.conf")
+        told="nats -s nats://127.0.0.1:$port bench ... # process "
+        ;;
+    redis)
+        program=$(command -v redis-server) || fail "redis-server is not on PATH"
+        words=(--bind 127.0.0.1 --port "$port" --dir "$dir/data" --save '' --appendonly yes
+            --appendfsync "$([ -n "$sync" ] && echo always || echo everysec)")
+        told="redis-benchmark -p $port ... # process "
+        ;;
+    *) fail "there is no broker '$broker'" ;;
+    esac
+    mkdir -p "$dir/data"
+    echo "$broker" >"$dir/broker"
+    printf 'listen: 127.0.0.1:%s\njetstream { store_dir: "%s"%s }\n' "$port" "$dir/data" \
+        "${sync:+, sync_interval: always}" >"$dir/nats.conf"
+    setsid nohup "$program" "${words[@]}" >"$dir/start.log" 2>&1 </dev/null &
+    echo $! >"$pid_file"
+    for _ in $(seq 300); do
+        if answers; then
+            echo "$told$(cat "$pid_file")"
+            return
+        fi
+        is_running || break
+        sleep 0.1
+    done
+    cat "$dir/start.log" >&2
+    fail "it does not start; see $dir/start.log"
+}
+
 start() {
+    if [ "$broker" != rabbitmq ]; then
+        start_other
+        return
+    fi
     install_release
     ! is_running || fail "it runs already (process $(cat "$pid_file"))"
     ! answers || fail "something else listens on port $port"
@@ -177,7 +239,7 @@ stop() {
     kill "$pid"
     for _ in $(seq 600); do
         if ! kill -0 "$pid" 2>/dev/null; then
-            within epmd -kill >/dev/null || fail "epmd on port $ERL_EPMD_PORT does not end"
+            [ -e "$dir/broker" ] || within epmd -kill >/dev/null || fail "epmd on port $ERL_EPMD_PORT does not end"
             rm -rf "$dir"
             return
         fi

@@ -122,7 +122,8 @@ fn latency_after(line: &str, words: &str) -> Option<Value> {
     };
     let numbers: Option<Vec<f64>> = numbers.split('/').map(|it| it.parse().ok()).collect();
     let numbers = numbers?;
-    let (median, p99) = (numbers.iter().rev().nth(3)?, numbers.last()?);
+    // Zero is of lines without a message.
+    let (median, p99) = (numbers.iter().rev().nth(3)?, numbers.last().filter(|p99| **p99 > 0.0)?);
     Some(json!({ "median": median * us, "p99": p99 * us }))
 }
 

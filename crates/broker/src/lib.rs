@@ -53,7 +53,7 @@ pub use crate::queue_ref::{Diagnosis, QueueRef};
 pub use crate::recovery::{Found, OpenError, Steppers, StreamsStepper};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
-pub use crate::session::{Hold, Session, Stop};
+pub use crate::session::{Hold, Session, Stop, n_settles_spare};
 pub use crate::spans::{ClockNs, Span, SpanKind, Spans, TraceContext};
 pub use crate::taps::Tapped;
 pub use crate::top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};

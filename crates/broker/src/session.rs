@@ -58,6 +58,13 @@ const WORK_PER_REQUEST: usize = WORK_MAX / 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop;
 
+/// Deliveries whose settlement may be heard late without a consumer of the session running dry: a quarter of
+/// the number that the one with the lowest prefetch limit may hold.
+#[must_use]
+pub fn n_settles_spare(session: &Session) -> u32 {
+    session.client.channels.prefetch_min() / 4
+}
+
 /// A client connection's side of the broker.
 pub struct Session {
     client: Client,

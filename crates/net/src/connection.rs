@@ -23,8 +23,8 @@ use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use crate::socket::{SocketReader, SocketWriter};
 use admission::Place;
 use alarm::Alarm;
-use broker::{Hold, Interrupt, Session, TlsPeer};
-use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step, Tick};
+use broker::{Hold, Interrupt, Session, TlsPeer, n_settles_spare};
+use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, ReadCounts, Step, Tick};
 use input::Input;
 use login::Entry;
 use pace::Pace;
@@ -279,6 +279,17 @@ async fn catch_panics<F: Future<Output = Disconnect>>(
     .await
 }
 
+/// Counts what the client asks for.
+fn count(requests: &[Request], counts: &mut ReadCounts) {
+    for request in requests {
+        match request {
+            Request::Publish(_) => counts.n_publishes += 1,
+            Request::Settle(_) => counts.n_settles += 1,
+            Request::Append(_) | Request::Credit(_) | Request::Control(_) => counts.is_other = true,
+        }
+    }
+}
+
 impl Task {
     fn new(
         (from_peer, to_peer): (SocketReader, SocketWriter),
@@ -378,7 +389,7 @@ impl Task {
     /// Works off the `n_read` bytes that were read, or what was left of earlier ones if that is 0.
     async fn work_off_and_commit(&mut self, n_read: usize) -> Result<(), Disconnect> {
         self.client.count_received(n_read);
-        let mut worked_off = self.work_off().await;
+        let mut worked_off = self.work_off(n_read).await;
         let (mut n_all, mut n) = (n_read, n_read);
         while worked_off.is_ok()
             && n >= BULK_BYTES
@@ -393,7 +404,7 @@ impl Task {
             };
             n_all += n;
             self.client.count_received(n);
-            worked_off = self.work_off().await;
+            worked_off = self.work_off(n).await;
         }
         self.wake_others();
         self.commit_here(if n_read == 0 { BULK_BYTES } else { n_all });
@@ -429,7 +440,9 @@ impl Task {
 
     /// Sleeps until there is something to do.
     async fn wait(&mut self, read_state: ReadState) -> io::Result<Wakeup> {
-        let Self { client: Client { session, .. }, writer, input, interrupt, alarm, .. } = self;
+        let Self {
+            client: Client { session, .. }, writer, input, interrupt, alarm, server, ..
+        } = self;
         let is_held = read_state == ReadState::Held;
         let mut released = pin!(async {
             match session {
@@ -444,13 +457,15 @@ impl Task {
                 wakeup.goes_on = true;
                 is_ready = true;
             } else if read_state == ReadState::Yes
-                && let Poll::Ready(result) = input.poll_read(cx)
+                && let Poll::Ready(result) = input.poll(cx, server, writer.take_read_due())
             {
                 match result {
                     Ok(n) => wakeup.n_read = Some(n),
                     Err(error) => return Poll::Ready(Err(error)),
                 }
                 is_ready = true;
+            } else if read_state != ReadState::Yes {
+                input.hold_gathered();
             }
             if let Some(future) = interrupt
                 && let Poll::Ready(reason) = future.as_mut().poll(cx)
@@ -514,14 +529,16 @@ impl Task {
 
     /// Has the broker work off everything in the input that is whole, or what the client asks for until
     /// too many answers wait to be written: the rest is left until they are.
-    async fn work_off(&mut self) -> Result<(), Disconnect> {
+    async fn work_off(&mut self, n_read: usize) -> Result<(), Disconnect> {
         let now = self.server.clock.now();
         let mut at = 0;
         let mut acknowledges = true;
+        let mut counts = ReadCounts { n_bytes: n_read, ..ReadCounts::default() };
         let wanted = loop {
             let input = self.input.bytes().get(at..).unwrap_or_default();
             let progress = self.front.read(now, input, &mut self.requests);
             acknowledges &= matches!(self.requests.first(), None | Some(Request::Settle(_)));
+            count(&self.requests, &mut counts);
             if !self.client.submit(input, &mut self.requests).await {
                 self.let_go().await;
             }
@@ -538,6 +555,11 @@ impl Task {
             }
         };
         self.record_activity(now, acknowledges);
+        if n_read > 0 && self.client.session.is_some() {
+            let session = self.client.session.as_ref();
+            self.input.note_read(now, counts, || session.map_or(0, n_settles_spare));
+            self.writer.wake_to_read_after(self.input.n_writes_to_read());
+        }
         self.input
             .consume(at, wanted)
             .map_err(|input::TooLarge| Disconnect::Dropped("a frame is too large"))

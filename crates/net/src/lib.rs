@@ -11,6 +11,7 @@ mod front;
 mod listener;
 mod peer_lines;
 mod proxy;
+mod read_clock;
 mod server;
 mod socket;
 mod timers;

@@ -3,6 +3,7 @@
 use crate::activity::ClientActivity;
 use crate::clock::Clock;
 use crate::peer_lines::{PeerLines, Source, Verdict};
+use crate::read_clock::ReadClock;
 use crate::timers::Timers;
 use admission::{Admission, Places};
 use auth::{Authenticator, LoginThrottle};
@@ -51,6 +52,7 @@ pub struct Server {
     pub(crate) settings: ServerSettings,
     pub(crate) clock: Clock,
     pub(crate) timers: Timers,
+    pub(crate) read_clock: Arc<ReadClock>,
     pub(crate) activity: ClientActivity,
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) n_tasks: watch::Sender<usize>,
@@ -109,6 +111,7 @@ impl Server {
             strangers,
             settings,
             clock,
+            read_clock: ReadClock::start(&timers),
             timers,
             activity: ClientActivity::default(),
             stopping: watch::Sender::new(false),

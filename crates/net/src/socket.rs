@@ -1,17 +1,20 @@
 //! A client's socket in two halves, and what is asked of them. Whatever lies between the system's socket and
 //! the protocol, such as TLS, is a further arm of [`SocketReader`] and [`SocketWriter`].
 
+mod low_water;
 mod tls;
 
 pub(crate) use tls::handshake;
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use session::FileBytes;
 use socket2::SockRef;
 use tls::TlsSocket;
@@ -51,6 +54,31 @@ impl SocketReader {
         match self {
             Self::Plain(half) => Pin::new(half).poll_read(cx, space),
             Self::Tls(it) => it.poll_read(cx, space),
+        }
+    }
+
+    /// Has the socket become readable once so many bytes are there, and not before; 0 for any.
+    pub(crate) fn set_low_water(&self, bytes: u64) {
+        if let Self::Plain(half) = self {
+            let bytes = bytes.max(1).try_into().unwrap_or(i32::MAX);
+            // Where the system knows nothing of it, the socket is readable sooner.
+            let _is_unknown = low_water::set(half.as_ref().as_fd(), bytes).is_err();
+        }
+    }
+
+    /// Whether the socket can be left to gather input.
+    pub(crate) const fn can_gather(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    /// Reads what is there, however little; an error of the kind `WouldBlock` if there is nothing.
+    pub(crate) fn read_gathered(&self, space: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(half) => {
+                let (n, _) = rustix::net::recv(half.as_ref(), space, RecvFlags::DONTWAIT)?;
+                Ok(n)
+            }
+            Self::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 

@@ -48,6 +48,11 @@ impl Timers {
         tokio::time::interval(period)
     }
 
+    /// Runs a future on the thread.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.0.clock.spawn(future);
+    }
+
     /// Waits for the moment.
     pub(crate) fn sleep_until(&self, moment: Instant) -> Sleep {
         let _context = self.0.clock.enter();

@@ -120,6 +120,18 @@ impl Channels {
         self.get(channel).is_some_and(|channel| channel.tx.is_some())
     }
 
+    /// The lowest prefetch limit of any channel: the largest number if none has one, 0 if one is limited as a
+    /// whole.
+    pub(super) fn prefetch_min(&self) -> u32 {
+        let channels = self.slots.iter().flatten();
+        let limits = channels.map(|channel| match (&channel.limit, channel.prefetch_count) {
+            (Some(_), _) => 0,
+            (None, 0) => u32::MAX,
+            (None, limit) => u32::from(limit),
+        });
+        limits.min().unwrap_or(0)
+    }
+
     /// The prefetch limit of the channel's consumers to come.
     pub(super) fn prefetch(&self, channel: ChannelId) -> Option<u32> {
         let limit = self.get(channel).map_or(0, |channel| channel.prefetch_count);

@@ -1,9 +1,15 @@
 //! The input read and not yet consumed. An idle connection holds no buffer: threads keep one at hand
 //! and lend it to whichever of their connections has something to read.
 
+use crate::read_clock::Gathering;
+use crate::server::Server;
 use crate::socket::SocketReader;
+use edge::{ReadCounts, ReadPace};
 use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use stdx::Now;
 use tokio::io::ReadBuf;
 
 /// One read takes as much as this at first, ...
@@ -58,19 +64,71 @@ pub(super) struct Input {
     size: usize,
     /// Whether the input at hand may be worked off without anything being read.
     is_left: bool,
+    /// Of a client that does something.
+    gathers: Option<Box<Gathers>>,
+}
+
+/// A client's input that may gather before it is read.
+#[derive(Debug, Default)]
+struct Gathers {
+    pace: ReadPace,
+    /// Bytes that have to be there before the socket is readable, as the system was told; 0 for any.
+    low_water_bytes: u64,
+    /// While that is not 0.
+    gathering: Option<Arc<Gathering>>,
 }
 
 /// A unit that has to be seen whole is larger than any that is accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooLarge;
 
+impl Gathers {
+    /// Whether the clock, which watches from now on, has said that enough time has passed.
+    fn is_due(&mut self, cx: &Context<'_>, server: &Server) -> bool {
+        if self.low_water_bytes == 0 {
+            return false;
+        }
+        self.gathering.get_or_insert_with(|| server.read_clock.gather(cx.waker())).take_due()
+    }
+
+    /// Input is not due for a while.
+    fn hold(&self) {
+        if let Some(gathering) = &self.gathering {
+            gathering.wait_for(self.pace.n_ticks());
+        }
+    }
+
+    /// Tells the system, unless the number is much the same as before.
+    fn set_low_water(&mut self, socket: &SocketReader) {
+        let (bytes, before) = (self.pace.low_water_bytes(), self.low_water_bytes);
+        if bytes == 0 {
+            self.gathering = None;
+        }
+        if bytes.abs_diff(before) > before / 4 || (bytes == 0 && before > 0) {
+            self.low_water_bytes = bytes;
+            socket.set_low_water(bytes);
+        }
+    }
+}
+
 impl Input {
     pub(super) const fn new(socket: SocketReader) -> Self {
-        Self { socket, buffer: Vec::new(), len: 0, rest: Vec::new(), size: 0, is_left: false }
+        Self {
+            socket,
+            buffer: Vec::new(),
+            len: 0,
+            rest: Vec::new(),
+            size: 0,
+            is_left: false,
+            gathers: None,
+        }
     }
 
     /// The socket, without what was read.
     pub(super) fn into_socket(self) -> SocketReader {
+        if self.gathers.is_some_and(|gathers| gathers.low_water_bytes > 0) {
+            self.socket.set_low_water(0);
+        }
         self.socket
     }
 
@@ -80,7 +138,7 @@ impl Input {
     }
 
     /// Reads once. Returns the number of bytes; 0 at the end of the stream.
-    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.borrow();
         let Some(space) = self.buffer.get_mut(self.len..) else { return Poll::Pending };
         let n_space = space.len();
@@ -100,6 +158,76 @@ impl Input {
             self.size = READ_BYTES;
         }
         Poll::Ready(result.map(|()| n))
+    }
+
+    /// Reads once, when the socket is readable, or when what has gathered is due or wanted.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        server: &Server,
+        is_wanted: bool,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(result) = self.poll_read(cx) {
+            return Poll::Ready(result);
+        }
+        let Some(gathers) = &mut self.gathers else { return Poll::Pending };
+        let is_due = gathers.is_due(cx, server);
+        let is_wanted = is_wanted && gathers.low_water_bytes > 0;
+        if !is_due && !is_wanted {
+            return Poll::Pending;
+        }
+        let result = self.read_gathered();
+        if let Some(gathers) = &mut self.gathers {
+            if is_due {
+                gathers.pace.was_due(server.clock.now(), result.is_ready());
+                gathers.set_low_water(&self.socket);
+            }
+            gathers.hold();
+        }
+        result
+    }
+
+    fn read_gathered(&mut self) -> Poll<io::Result<usize>> {
+        self.borrow();
+        let Some(space) = self.buffer.get_mut(self.len..) else { return Poll::Pending };
+        let result = self.socket.read_gathered(space);
+        match &result {
+            Ok(n) => self.len += n,
+            Err(_) if self.len <= REST_BYTES_MAX => self.put_back(0),
+            Err(_) => {}
+        }
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            result => Poll::Ready(result),
+        }
+    }
+
+    /// Input that has gathered is not due for a while: none is to be read now.
+    pub(super) fn hold_gathered(&self) {
+        if let Some(gathers) = &self.gathers {
+            gathers.hold();
+        }
+    }
+
+    /// The number of writes after which settlements that gather are to be read; 0 for none.
+    pub(super) fn n_writes_to_read(&self) -> u32 {
+        self.gathers.as_ref().map_or(0, |gathers| gathers.pace.n_writes_to_read())
+    }
+
+    /// Notes the contents of a read: the time that the next one may wait for depends on it.
+    pub(super) fn note_read(
+        &mut self,
+        now: Now,
+        counts: ReadCounts,
+        n_settles_spare: impl FnOnce() -> u32,
+    ) {
+        let is_idle = self.gathers.is_none() && counts.n_publishes + counts.n_settles == 0;
+        if self.socket.can_gather() && !is_idle {
+            let gathers = self.gathers.get_or_insert_default();
+            gathers.pace.read(now, counts, n_settles_spare);
+            gathers.set_low_water(&self.socket);
+            gathers.hold();
+        }
     }
 
     /// Keeps the input that is not consumed now, to be worked off before more is read.
@@ -142,6 +270,7 @@ impl Input {
     pub(super) fn trim(&mut self) {
         self.rest.shrink_to_fit();
         self.size = READ_BYTES;
+        self.gathers = self.gathers.take().filter(|gathers| gathers.low_water_bytes > 0);
     }
 
     fn borrow(&mut self) {

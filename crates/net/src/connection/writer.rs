@@ -15,7 +15,7 @@ use crate::socket::SocketWriter;
 use edge::{TaskOutbox, WriteBatch};
 use session::{Error, LinkId};
 use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -44,6 +44,8 @@ pub(super) struct Writer {
     has_written: AtomicBool,
     /// Whether another thread wrote something since [`Writer::take_written_inline`].
     has_written_inline: AtomicBool,
+    /// Writes by other threads until the task is woken to read what has gathered, and one more; 0 for never.
+    n_writes_to_read: AtomicU32,
     stats: OnceLock<Arc<broker::Connection>>,
 }
 
@@ -102,6 +104,7 @@ impl Writer {
             found_batch_taken: AtomicBool::new(false),
             has_written: AtomicBool::new(false),
             has_written_inline: AtomicBool::new(false),
+            n_writes_to_read: AtomicU32::new(0),
             stats: OnceLock::new(),
         })
     }
@@ -194,6 +197,32 @@ impl Writer {
             && self.has_written_inline.swap(false, Ordering::Relaxed)
     }
 
+    /// Wakes the task after so many writes by other threads; never for 0.
+    pub(super) fn wake_to_read_after(&self, n_writes: u32) {
+        let n = if n_writes == 0 { 0 } else { n_writes + 1 };
+        if n != 0 || self.n_writes_to_read.load(Ordering::Relaxed) != 0 {
+            self.n_writes_to_read.store(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there were so many writes; once.
+    pub(super) fn take_read_due(&self) -> bool {
+        let is_due = self.n_writes_to_read.load(Ordering::Relaxed) == 1;
+        if is_due {
+            self.n_writes_to_read.store(0, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// Another thread wrote: true when the task is to read.
+    fn count_to_read(&self) -> bool {
+        let n = self.n_writes_to_read.load(Ordering::Relaxed);
+        if n > 1 {
+            self.n_writes_to_read.store(n - 1, Ordering::Relaxed);
+        }
+        n == 2
+    }
+
     /// Gives back memory: the connection has nothing to do.
     pub(super) fn trim(&self) {
         if let Some(mut batch) = self.try_batch() {
@@ -237,7 +266,7 @@ impl Writer {
             if !is_done {
                 return true;
             }
-            is_first |= is_idle;
+            is_first |= is_idle | self.count_to_read();
         }
         true
     }

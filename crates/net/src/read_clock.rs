@@ -1,0 +1,91 @@
+//! The bound of the time that a client's input gathers: a tick that wakes the connections whose input was not
+//! read since the tick before. It runs only while some connection's input gathers, and costs one wake-up of a
+//! thread for all of them, while each of them is read for its own reasons.
+
+use crate::timers::Timers;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The time between two ticks: input gathers for as long as two of them take, at most.
+const TICK: Duration = Duration::from_millis(1);
+
+/// The connections whose input gathers.
+#[derive(Debug, Default)]
+pub(crate) struct ReadClock {
+    gathering: Mutex<Vec<Arc<Gathering>>>,
+    has_begun: Notify,
+}
+
+/// A connection whose input gathers, for as long as it holds this.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    /// Ticks until it is due.
+    n_ticks_left: AtomicU8,
+    is_due: AtomicBool,
+    task: Waker,
+}
+
+impl ReadClock {
+    /// A clock that ticks on this thread.
+    pub(crate) fn start(timers: &Timers) -> Arc<Self> {
+        let this = Arc::new(Self::default());
+        let clock = Arc::clone(&this);
+        timers.spawn(async move {
+            loop {
+                clock.has_begun.notified().await;
+                while clock.tick() {
+                    tokio::time::sleep(TICK).await;
+                }
+            }
+        });
+        this
+    }
+
+    /// The input of a task gathers from now on.
+    pub(crate) fn gather(&self, task: &Waker) -> Arc<Gathering> {
+        let gathering = Arc::new(Gathering {
+            n_ticks_left: AtomicU8::new(1),
+            is_due: AtomicBool::new(false),
+            task: task.clone(),
+        });
+        let mut all = stdx::lock(&self.gathering);
+        all.push(Arc::clone(&gathering));
+        if all.len() == 1 {
+            self.has_begun.notify_one();
+        }
+        gathering
+    }
+
+    /// Wakes those that were not read for so many ticks as they may wait. False if no input gathers.
+    fn tick(&self) -> bool {
+        let mut all = stdx::lock(&self.gathering);
+        all.retain(|gathering| Arc::strong_count(gathering) > 1);
+        for gathering in &*all {
+            gathering.tick();
+        }
+        !all.is_empty()
+    }
+}
+
+impl Gathering {
+    /// Input is not due before so many ticks after the next one.
+    pub(crate) fn wait_for(&self, n_ticks: u8) {
+        self.n_ticks_left.store(n_ticks, Ordering::Relaxed);
+    }
+
+    /// Whether the connection is to be read now, however little has gathered; once.
+    pub(crate) fn take_due(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::Relaxed)
+    }
+
+    fn tick(&self) {
+        match self.n_ticks_left.load(Ordering::Relaxed) {
+            0 if !self.is_due.swap(true, Ordering::Relaxed) => self.task.wake_by_ref(),
+            0 => {}
+            n => self.n_ticks_left.store(n - 1, Ordering::Relaxed),
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! consumers receive and what the broker's process uses are read together. Knows where the clients are, and
 //! how they are called. Never which loads there are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -114,41 +114,31 @@ impl ClientLoad {
     }
 
     fn command(&self, clients: &ClientCommands, peer: &Peer<'_>) -> Result<Command, Failure> {
-        let missing = |name: &str, option: &str, variable: &str| {
-            let why = format!("{name} is not found: see --{option}, {variable}");
-            Failure::NotOffered(why)
-        };
-        let run = clients.programs.join("run").display().to_string();
-        let (words, uri) = match self.client {
-            Client::PerfTest => (clients.perf_test.clone(), ["-h", peer.uri]),
-            Client::StreamPerfTest => {
-                let uri = peer.stream_uri.ok_or_else(no_streams)?;
-                (clients.stream_perf_test.clone(), ["--uris", uri])
+        let run = clients.programs.join("run");
+        let (words, uri, missing) = match self.client {
+            Client::PerfTest => {
+                let missing = "PerfTest is not found: see --perf-test, LEVERET_PERF_TEST";
+                (clients.perf_test.clone(), ["-h", peer.uri], missing)
             }
-            Client::Program(name) => (vec![run, name.to_owned()], ["--uri", peer.uri]),
+            Client::StreamPerfTest => {
+                let missing = "stream-perf-test is not found: see --stream-perf-test, \
+                    LEVERET_STREAM_PERF_TEST";
+                let uri = ["--uris", peer.stream_uri.unwrap_or_default()];
+                (clients.stream_perf_test.clone(), uri, missing)
+            }
+            Client::Program(name) => {
+                let words = vec![run.display().to_string(), name.to_owned()];
+                let words = if run.is_file() { words } else { Vec::new() };
+                (words, ["--uri", peer.uri], "the programs are not found: see --clients")
+            }
         };
-        let Some((program, words)) = words.split_first() else {
-            return Err(match self.client {
-                Client::StreamPerfTest => {
-                    missing("stream-perf-test", "stream-perf-test", "LEVERET_STREAM_PERF_TEST")
-                }
-                Client::PerfTest | Client::Program(_) => {
-                    missing("PerfTest", "perf-test", "LEVERET_PERF_TEST")
-                }
-            });
-        };
-        if matches!(self.client, Client::Program(_)) && !Path::new(program).is_file() {
-            return Err(Failure::NotOffered(format!("there is no {program}: see --clients")));
-        }
+        let missing = || Failure::NotOffered(missing.to_owned());
+        let (program, words) = words.split_first().ok_or_else(missing)?;
         let mut command = Command::new(program);
         command.args(words).args(uri).args(self.options.split_whitespace());
         command.args(self.time().into_iter().flat_map(|time| ["-z".to_owned(), time]));
         Ok(command)
     }
-}
-
-fn no_streams() -> Failure {
-    Failure::NotOffered("there is no stream protocol".to_owned())
 }
 
 /// The loaded side: a broker, or the process that stands for the machine itself.

@@ -67,6 +67,10 @@ impl<'b> Place<'b> {
     ) -> Result<(), Failure> {
         let mut background = Background::default();
         for step in &case.steps {
+            if matches!(step, Step::Share { .. }) {
+                // Messages of the row before would be old ones.
+                self.broker.delete_queues(&case.queues)?;
+            }
             let first = found.first().and_then(|first| first.as_ref().ok());
             let measurement = self.step(step, first, &mut background, progress)?;
             background.check()?;

@@ -154,9 +154,10 @@ impl Session {
         self.client.turn.commits_here()
     }
 
-    /// Commits the log; **blocks** for a sync of a fast disk. Slow ones are left to the log's thread.
-    pub fn commit_here(&mut self) {
-        self.client.turn.commit_here();
+    /// Commits the log; **blocks** for a sync of a fast disk, within `blocking`, which calls it. Slow disks,
+    /// and commits while another is on its way, are left to the log's thread.
+    pub fn commit_here(&mut self, blocking: impl FnOnce(&dyn Fn())) {
+        self.client.turn.commit_here(blocking);
     }
 
     /// Connections that were given something and sleep, or are about to be given something.

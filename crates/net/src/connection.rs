@@ -602,11 +602,10 @@ impl Task {
         let is_only_active_client = n_read < BULK_BYTES
             && id.is_some_and(|id| self.server.activity.is_only_active_client(id, now_ms));
         if let Some(session) = &mut self.client.session {
-            if is_only_active_client {
-                session.commit_here();
-            } else {
-                tokio::task::block_in_place(|| session.commit_here());
-            }
+            session.commit_here(|commit| match is_only_active_client {
+                true => commit(),
+                false => tokio::task::block_in_place(commit),
+            });
         }
     }
 

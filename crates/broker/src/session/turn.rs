@@ -91,10 +91,10 @@ impl Turn {
         self.committer == CommitBy::Caller
     }
 
-    /// Commits the log, if that is this session's; blocks for a sync.
-    pub(super) fn commit_here(&mut self) {
+    /// Commits the log, if that is this session's; blocks for a sync, within `blocking`.
+    pub(super) fn commit_here(&mut self, blocking: impl FnOnce(&dyn Fn())) {
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.services.storage.wal.commit_here();
+            self.services.storage.wal.commit_here(blocking);
         }
     }
 

@@ -75,21 +75,23 @@ async function names(page) {
 /** Goes on once a list shows so many rows. */
 const hasRows = (page, n) => page.waitForFunction((count) => document.querySelectorAll('table.rows tbody tr').length === count && !document.querySelector('.ghost'), n);
 
-/** Opens pages, and looks at each in every theme and on a phone. */
+/** Rules of axe that a theme may break where another does not. */
+const OF_THEMES = ['color-contrast', 'link-in-text-block', 'target-size', 'scrollable-region-focusable'];
+
+/** Opens pages, and looks at each in every theme and on a phone. All rules are judged wide in light, and narrow in dark or contrast in turn. */
 async function openPages(it, hashes) {
   const { page } = it;
   const isWide = () => page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
   await logIn(it);
-  for (const hash of hashes) {
+  for (const [at, hash] of hashes.entries()) {
     await go(it, hash);
     await page.waitForFunction(() => !document.querySelector('.ghost') && document.querySelector('.card, .rows, .why, .lead, main .live'));
-    for (const theme of ['light', 'dark', 'contrast']) {
+    for (const theme of at % 2 === 0 ? ['light', 'dark', 'contrast'] : ['light', 'contrast', 'dark']) {
       await page.evaluate((id) => /** @type {HTMLElement} */ (document.querySelector(`input[name=theme][value=${id}]`)).click(), theme);
       await page.waitForFunction((id) => document.documentElement.dataset.theme === id, theme);
-      assert.deepEqual(await it.judged(), [], `${hash} ${theme}`);
+      assert.deepEqual(await it.judged(theme === 'light' ? [] : OF_THEMES), [], `${hash} ${theme}`);
     }
     assert.equal(await isWide(), false, `${hash} is wider than the window`);
-    await page.evaluate(() => /** @type {HTMLElement} */ (document.querySelector('input[name=theme][value=light]')).click());
     await page.setViewportSize({ width: 320, height: 640 });
     assert.deepEqual(await it.judged(), [], `${hash} narrow`);
     assert.equal(await isWide(), false, `${hash} is wider than a phone`);

@@ -5,7 +5,7 @@ use amqp091::method::{BasicAck, BasicConsume, BasicGet, BasicPublish, QueueDecla
 use amqp091::{ShortString, Table, TableRef, Value};
 use front_amqp091::Settings;
 use std::time::{Duration, Instant};
-use testing::client::Client;
+use testing::client::{Client, DEADLINE};
 
 /// Long enough for input to gather.
 const FLOOD: Duration = Duration::from_millis(60);
@@ -106,11 +106,13 @@ async fn acknowledgements_count_though_their_consumer_vanishes_after_them() {
         pause();
         consumer.say(1, BasicAck { delivery_tag: tag, multiple: false });
     }
-    // Nobody tells the broker to hurry.
     consumer.close();
-    while site.server.n_connections() > 1 {
-        tokio::task::yield_now().await;
-    }
+    let gone = async {
+        while site.server.n_connections() > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.expect("the consumer is left behind");
     let get = BasicGet { queue: b"q", ..BasicGet::default() };
     assert_eq!(publisher.ask(1, get), "basic.get-empty");
 }

@@ -555,9 +555,10 @@ impl Task {
             }
         };
         self.record_activity(now, acknowledges);
-        if n_read > 0 && self.client.session.is_some() {
-            let session = self.client.session.as_ref();
-            self.input.note_read(now, counts, || session.map_or(0, n_settles_spare));
+        if n_read > 0
+            && let Some(session) = &self.client.session
+        {
+            self.input.note_read(now, counts, || n_settles_spare(session));
             self.writer.wake_to_read_after(self.input.n_writes_to_read());
         }
         self.input

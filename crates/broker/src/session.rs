@@ -58,11 +58,12 @@ const WORK_PER_REQUEST: usize = WORK_MAX / 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop;
 
-/// Deliveries whose settlement may be heard late without a consumer of the session running dry: a quarter of
-/// the number that the one with the lowest prefetch limit may hold.
+/// Deliveries whose settlement may be heard late without a consumer of the session running dry: an eighth of
+/// the number that the one with the lowest prefetch limit may hold. With a quarter, consumers that share their
+/// processors with publishers fall behind.
 #[must_use]
 pub fn n_settles_spare(session: &Session) -> u32 {
-    session.client.channels.prefetch_min() / 4
+    session.client.channels.prefetch_min() / 8
 }
 
 /// A client connection's side of the broker.
@@ -147,17 +148,16 @@ impl Session {
     }
 
     /// Whether one publish waits for nothing but the disk, so that its confirm comes soonest if the
-    /// connection commits it itself: then [`Session::commit_here`] must be called before the caller
-    /// waits.
+    /// connection commits it itself: then [`Session::commit`] must be called before the caller waits.
     #[must_use]
     pub fn commits_here(&self) -> bool {
         self.client.turn.commits_here()
     }
 
-    /// Commits the log; **blocks** for a sync of a fast disk, within `blocking`, which calls it. Slow disks,
-    /// and commits while another is on its way, are left to the log's thread.
-    pub fn commit_here(&mut self, blocking: impl FnOnce(&dyn Fn())) {
-        self.client.turn.commit_here(blocking);
+    /// Commits the log: `here`, which **blocks** for a sync of a fast disk, or on the log's thread. Slow
+    /// disks, and commits while another is on its way, are left to that thread in any case.
+    pub fn commit(&mut self, here: bool) {
+        self.client.turn.commit(here);
     }
 
     /// Connections that were given something and sleep, or are about to be given something.

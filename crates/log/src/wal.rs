@@ -452,12 +452,10 @@ impl Wal {
 
     /// Commits what somebody waits for on this thread, which saves two changes of threads, and so
     /// about half of what a single publish waits for on a fast disk. **Blocks for a write and a
-    /// sync**, within `blocking`, which calls it. Where others commit already or syncs take long, it
-    /// leaves the work to the commit thread and returns at once.
-    pub fn commit_here(&self, blocking: impl FnOnce(&dyn Fn())) {
-        if commit::can_commit_here(&self.shared, &self.committer) {
-            blocking(&|| commit::commit_here(&self.shared, &self.committer));
-        }
+    /// sync**. Where others commit already or syncs take long, it leaves the work to the commit thread
+    /// and returns at once.
+    pub fn commit_here(&self) {
+        commit::commit_here(&self.shared, &self.committer);
         self.shared.wake_if_needed(self.shared.state());
     }
 

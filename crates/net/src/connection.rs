@@ -407,7 +407,7 @@ impl Task {
             worked_off = self.work_off(n).await;
         }
         self.wake_others();
-        self.commit_here(if n_read == 0 { BULK_BYTES } else { n_all });
+        self.commit(if n_read == 0 { BULK_BYTES } else { n_all });
         worked_off
     }
 
@@ -571,7 +571,7 @@ impl Task {
         let Some(session) = &mut self.client.session else { return };
         let released = session.release_hold().await;
         self.wake_others();
-        self.commit_here(BULK_BYTES);
+        self.commit(BULK_BYTES);
         if released.is_err() {
             self.let_go().await;
         }
@@ -588,25 +588,20 @@ impl Task {
         }
     }
 
-    /// A single publish that waits for the disk is committed by this very thread: its confirm is
-    /// written with what is flushed next. Others, if there are any, go on meanwhile: without them this
-    /// thread's place is not given to another, and who comes during the sync waits for its end, or
-    /// for the next tick of the node's clock, which wakes another thread.
-    fn commit_here(&mut self, n_read: usize) {
+    /// A single publish that waits for the disk is committed by this very thread if its client has the node
+    /// to itself: who comes meanwhile waits for the sync, or for the next tick of the node's clock. Beside
+    /// others the log's thread commits, for as many of them as wait.
+    fn commit(&mut self, n_read: usize) {
         if !self.client.session.as_ref().is_some_and(Session::commits_here) {
             return;
         }
         let now_ms = self.server.clock.now().monotonic_ms;
         let id = self.client.stats.as_ref().map(|stats| stats.id.0);
-        // Nobody waits for this thread meanwhile: no other client, nor a consumer that was given so much that
-        // its own task has to write it.
+        // A consumer that was given so much that its own task has to write it would wait as well.
         let is_only_active_client = n_read < BULK_BYTES
             && id.is_some_and(|id| self.server.activity.is_only_active_client(id, now_ms));
         if let Some(session) = &mut self.client.session {
-            session.commit_here(|commit| match is_only_active_client {
-                true => commit(),
-                false => tokio::task::block_in_place(commit),
-            });
+            session.commit(is_only_active_client);
         }
     }
 

@@ -44,10 +44,10 @@ impl ReadClock {
         this
     }
 
-    /// The input of a task gathers from now on.
-    pub(crate) fn gather(&self, task: &Waker) -> Arc<Gathering> {
+    /// The input of a task gathers from now on, and is not due before so many ticks after the next one.
+    pub(crate) fn gather(&self, task: &Waker, n_ticks: u8) -> Arc<Gathering> {
         let gathering = Arc::new(Gathering {
-            n_ticks_left: AtomicU8::new(1),
+            n_ticks_left: AtomicU8::new(n_ticks),
             is_due: AtomicBool::new(false),
             task: task.clone(),
         });

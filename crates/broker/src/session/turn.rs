@@ -91,19 +91,20 @@ impl Turn {
         self.committer == CommitBy::Caller
     }
 
-    /// Commits the log, if that is this session's; blocks for a sync, within `blocking`.
-    pub(super) fn commit_here(&mut self, blocking: impl FnOnce(&dyn Fn())) {
+    /// Commits the log, if that is this session's: `here`, which blocks for a sync, or on the log's thread.
+    pub(super) fn commit(&mut self, here: bool) {
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.services.storage.wal.commit_here(blocking);
+            match here {
+                true => self.services.storage.wal.commit_here(),
+                false => self.services.storage.wal.commit_soon(),
+            }
         }
     }
 
     /// Done before something is waited for: nobody else is to wait for that too.
     pub(super) fn before_waiting(&mut self) {
         self.wake();
-        if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.services.storage.wal.commit_soon();
-        }
+        self.commit(false);
     }
 
     /// A message was routed alone: so many keys and queues, and steps of selectors.

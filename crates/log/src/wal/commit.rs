@@ -1,7 +1,7 @@
 //! One commit: swap, write, sync, tell. And the thread that commits.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,10 @@ pub(super) fn run(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
 
 /// Commits on the caller's thread, if that is wanted, nobody commits just now, and the disk is fast.
 pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
-    let Some(mut committer) = free_committer(shared, committer) else { return };
+    let Ok(mut committer) = committer.try_lock() else { return };
+    if committer.sync_time > shared.options.sync_here_max {
+        return;
+    }
     // What may have to wait for space or for a file to be opened is left to the commit thread.
     let may_wait = || shared.state().opens_files(committer.files.current());
     if shared.is_thrifty() || may_wait() {
@@ -58,19 +61,6 @@ pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
         // The log says itself that it failed.
         let _failed = committer.commit(need).is_err();
     }
-}
-
-/// Whether nobody commits, on a disk that is fast.
-pub(super) fn can_commit_here(shared: &Shared, committer: &Mutex<Committer>) -> bool {
-    free_committer(shared, committer).is_some()
-}
-
-fn free_committer<'a>(
-    shared: &Shared,
-    committer: &'a Mutex<Committer>,
-) -> Option<MutexGuard<'a, Committer>> {
-    let committer = committer.try_lock().ok()?;
-    (committer.sync_time <= shared.options.sync_here_max).then_some(committer)
 }
 
 impl Shared {

@@ -173,7 +173,7 @@ impl Model {
             }
             Work::CommitHere => {
                 node.wal.watch_here(Arc::clone(&self.told) as Arc<dyn CommitListener>);
-                node.wal.commit_here(|commit| commit());
+                node.wal.commit_here();
             }
             Work::Settle(nth) => {
                 let needed = self.needed();

@@ -42,7 +42,7 @@ impl Session {
         match (watch, here) {
             (true, true) => {
                 wal.watch_here(Arc::clone(self) as Arc<dyn CommitListener>);
-                wal.commit_here(|commit| commit());
+                wal.commit_here();
             }
             (true, false) => wal.watch(Arc::clone(self) as Arc<dyn CommitListener>),
             (false, _) => {}

@@ -88,7 +88,9 @@ impl Gathers {
         if self.low_water_bytes == 0 {
             return false;
         }
-        self.gathering.get_or_insert_with(|| server.read_clock.gather(cx.waker())).take_due()
+        let n_ticks = self.pace.n_ticks();
+        let gather = || server.read_clock.gather(cx.waker(), n_ticks);
+        self.gathering.get_or_insert_with(gather).take_due()
     }
 
     /// Input is not due for a while.

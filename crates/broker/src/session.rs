@@ -59,11 +59,11 @@ const WORK_PER_REQUEST: usize = WORK_MAX / 128;
 pub struct Stop;
 
 /// Deliveries whose settlement may be heard late without a consumer of the session running dry: an eighth of
-/// the number that the one with the lowest prefetch limit may hold. With a quarter, consumers that share their
-/// processors with publishers fall behind.
+/// the number that the one with the lowest prefetch limit may hold; none where channels are limited as a
+/// whole. With a quarter, consumers that share their processors with publishers fall behind.
 #[must_use]
 pub fn n_settles_spare(session: &Session) -> u32 {
-    session.client.channels.prefetch_min() / 8
+    if session.client.channels.has_limit() { 0 } else { session.links.prefetch_min() / 8 }
 }
 
 /// A client connection's side of the broker.

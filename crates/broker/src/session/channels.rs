@@ -120,16 +120,9 @@ impl Channels {
         self.get(channel).is_some_and(|channel| channel.tx.is_some())
     }
 
-    /// The lowest prefetch limit of any channel: the largest number if none has one, 0 if one is limited as a
-    /// whole.
-    pub(super) fn prefetch_min(&self) -> u32 {
-        let channels = self.slots.iter().flatten();
-        let limits = channels.map(|channel| match (&channel.limit, channel.prefetch_count) {
-            (Some(_), _) => 0,
-            (None, 0) => u32::MAX,
-            (None, limit) => u32::from(limit),
-        });
-        limits.min().unwrap_or(0)
+    /// Whether a channel is limited as a whole.
+    pub(super) fn has_limit(&self) -> bool {
+        self.slots.iter().flatten().any(|channel| channel.limit.is_some())
     }
 
     /// The prefetch limit of the channel's consumers to come.

@@ -75,6 +75,7 @@ impl Links {
             },
         );
         self.insert(link, consumer, tally);
+        self.note_prefetch(link, checkout.prefetch);
         if let Some(channel) = client.channels.get_mut(channel) {
             let before = channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
@@ -190,6 +191,7 @@ impl Links {
             (&queue, consumer_tag),
             |facts| facts,
         );
+        self.note_prefetch(id, None);
         if is_idle {
             self.forget(&mut client.channels, id);
         }

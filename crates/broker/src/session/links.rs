@@ -21,8 +21,16 @@ pub(super) const SETTLES_AT_ONCE: usize = 4096;
 /// The links of all channels.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    links: HashMap<LinkId, (LinkRef, Arc<Tally>)>,
+    links: HashMap<LinkId, Entry>,
     last: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    link: LinkRef,
+    tally: Arc<Tally>,
+    /// The prefetch limit of a consumer that acknowledges; the largest number without one.
+    prefetch: u32,
 }
 
 impl Links {
@@ -32,24 +40,36 @@ impl Links {
     }
 
     pub(super) fn get(&self, id: LinkId) -> Option<&LinkRef> {
-        self.links.get(&id).map(|(link, _)| link)
+        self.links.get(&id).map(|entry| &entry.link)
     }
 
     /// A link, and where its channel counts what goes over it.
-    pub(super) fn counted(&self, id: LinkId) -> Option<&(LinkRef, Arc<Tally>)> {
-        self.links.get(&id)
+    pub(super) fn counted(&self, id: LinkId) -> Option<(&LinkRef, &Arc<Tally>)> {
+        self.links.get(&id).map(|entry| (&entry.link, &entry.tally))
     }
 
     pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut LinkRef> {
-        self.links.get_mut(&id).map(|(link, _)| link)
+        self.links.get_mut(&id).map(|entry| &mut entry.link)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&LinkId, &LinkRef)> {
-        self.links.iter().map(|(id, (link, _))| (id, link))
+        self.links.iter().map(|(id, entry)| (id, &entry.link))
     }
 
     pub(super) fn insert(&mut self, id: LinkId, link: LinkRef, tally: Arc<Tally>) {
-        self.links.insert(id, (link, tally));
+        self.links.insert(id, Entry { link, tally, prefetch: u32::MAX });
+    }
+
+    /// The lowest prefetch limit of any consumer that acknowledges; the largest number if none has one.
+    pub(super) fn prefetch_min(&self) -> u32 {
+        self.links.values().map(|entry| entry.prefetch).min().unwrap_or(u32::MAX)
+    }
+
+    /// Notes the prefetch limit of a consumer, or that it is given nothing any more.
+    pub(super) fn note_prefetch(&mut self, id: LinkId, prefetch: Option<u32>) {
+        if let Some(entry) = self.links.get_mut(&id).filter(|entry| !entry.link.is_no_ack()) {
+            entry.prefetch = prefetch.unwrap_or(u32::MAX);
+        }
     }
 
     /// Requests after this one may not be heard, if its channel or the connection ends, and is
@@ -67,7 +87,7 @@ impl Links {
 
     /// Nothing is held on a link any more, and nothing will be.
     pub(super) fn forget(&mut self, channels: &mut Channels, id: LinkId) {
-        let Some((link, _)) = self.links.remove(&id) else { return };
+        let Some(Entry { link, .. }) = self.links.remove(&id) else { return };
         let Some(channel) = channels.get_mut(link.channel()) else { return };
         channel.links.remove(&id);
         let gets = (link.def().id, link.is_no_ack());
@@ -91,11 +111,13 @@ impl Links {
 
     /// COMPAT: `global` limits each consumer, as RabbitMQ 4.3 has it, but those that are there
     /// already too: Celery raises its limit in this way while tasks wait for their time.
-    pub(super) fn set_prefetch_of_consumers(&self, channels: &Channels, channel: ChannelId) {
+    pub(super) fn set_prefetch_of_consumers(&mut self, channels: &Channels, channel: ChannelId) {
         let prefetch = channels.prefetch(channel);
-        let links = channels.get(channel).into_iter().flat_map(|open| &open.links);
-        for link in links.filter_map(|id| self.get(*id)).filter(|link| link.is_active()) {
-            link.set_prefetch(prefetch);
+        for id in channels.get(channel).into_iter().flat_map(|open| &open.links) {
+            if let Some(link) = self.get(*id).filter(|link| link.is_active()) {
+                link.set_prefetch(prefetch);
+                self.note_prefetch(*id, prefetch);
+            }
         }
     }
 
@@ -143,7 +165,8 @@ impl Links {
             }
         }
         let ids = closed.links.iter();
-        let mut links: Vec<LinkRef> = ids.filter_map(|id| Some(self.links.remove(id)?.0)).collect();
+        let mut links: Vec<LinkRef> =
+            ids.filter_map(|id| Some(self.links.remove(id)?.link)).collect();
         links.sort_by_key(|link| link.def().id);
         for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
             let consumers = of_queue.iter().map(|link| (link, HashSet::new()));

@@ -1,9 +1,9 @@
 //! The broker without a protocol: rules of delivery, confirms and recovery, over a disk in memory.
 
 use crate::client::{Client, Kind, block_on, short, start, start_limited};
-use broker::Hold;
+use broker::{Hold, n_settles_spare};
 use message::Properties;
-use session::{ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, Table, Value};
+use session::{Attachment, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
 use testing::MemoryDisk;
@@ -437,6 +437,41 @@ fn raising_the_global_prefetch_lets_a_waiting_consumer_go_on() {
     assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
     let raise = Op::SetPrefetch { prefetch_count: 2, global: true };
     assert_eq!(client.ask(raise), ["deliver b", "done"]);
+}
+
+/// A quarter of the lowest limit that a consumer has, whatever its channel's limit for further ones is.
+#[test]
+fn settlements_may_be_late_as_far_as_each_consumer_has_room() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    let limit = |prefetch_count, global| Op::SetPrefetch { prefetch_count, global };
+    let mut spare_after = |op| {
+        client.ask(op);
+        n_settles_spare(client.session())
+    };
+    let consume = |consumer_tag, no_ack| {
+        let (queue, consumer_tag) = (short("q"), short(consumer_tag));
+        let (exclusive, arguments) = (false, Table::default());
+        Op::Attach(Attachment { queue, consumer_tag, no_ack, exclusive, arguments })
+    };
+    let cancel = |tag| Op::Detach { consumer_tag: short(tag) };
+    for (op, expected) in [
+        (limit(8, false), u32::MAX / 4),
+        (consume("a", false), 2),
+        (limit(100, false), 2),
+        (consume("b", false), 2),
+        (limit(4, false), 2),
+        (consume("c", true), 2),
+        (cancel("a"), 25),
+        (limit(40, true), 10),
+        (limit(0, true), u32::MAX / 4),
+        (limit(12, true), 3),
+        (Op::CloseChannel, u32::MAX / 4),
+    ] {
+        let after = format!("{op:?}");
+        assert_eq!(spare_after(op), expected, "{after}");
+    }
 }
 
 #[test]

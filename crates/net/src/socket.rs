@@ -59,26 +59,25 @@ impl SocketReader {
 
     /// Has the socket become readable once so many bytes are there, and not before; 0 for any.
     pub(crate) fn set_low_water(&self, bytes: u64) {
-        if let Self::Plain(half) = self {
-            let bytes = bytes.max(1).try_into().unwrap_or(i32::MAX);
-            // Where the system knows nothing of it, the socket is readable sooner.
-            let _is_unknown = low_water::set(half.as_ref().as_fd(), bytes).is_err();
-        }
-    }
-
-    /// Whether the socket can be left to gather input.
-    pub(crate) const fn can_gather(&self) -> bool {
-        matches!(self, Self::Plain(_))
+        let socket = match self {
+            Self::Plain(half) => half.as_ref(),
+            // The system counts encrypted bytes, which are a few more.
+            Self::Tls(it) => &it.socket,
+        };
+        let bytes = bytes.max(1).try_into().unwrap_or(i32::MAX);
+        // Where the system knows nothing of it, the socket is readable sooner.
+        let _is_unknown = low_water::set(socket.as_fd(), bytes).is_err();
     }
 
     /// Reads what is there, however little; an error of the kind `WouldBlock` if there is nothing.
     pub(crate) fn read_gathered(&self, space: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(half) => {
-                let (n, _) = rustix::net::recv(half.as_ref(), space, RecvFlags::DONTWAIT)?;
-                Ok(n)
+            Self::Plain(half) => recv(half.as_ref(), space),
+            Self::Tls(it) => {
+                let mut space = ReadBuf::new(space);
+                it.read_gathered(&mut space)?;
+                Ok(space.filled().len())
             }
-            Self::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -179,6 +178,12 @@ impl SocketWriter {
             Self::Tls(_) => {}
         }
     }
+}
+
+/// Reads what is there, whether the runtime knows of it or not.
+fn recv(socket: &TcpStream, space: &mut [u8]) -> io::Result<usize> {
+    let (n, _) = rustix::net::recv(socket, space, RecvFlags::DONTWAIT)?;
+    Ok(n)
 }
 
 /// Whether the system knows no way to send from this file.

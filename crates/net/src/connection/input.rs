@@ -224,7 +224,7 @@ impl Input {
         n_settles_spare: impl FnOnce() -> u32,
     ) {
         let is_idle = self.gathers.is_none() && counts.n_publishes + counts.n_settles == 0;
-        if self.socket.can_gather() && !is_idle {
+        if !is_idle {
             let gathers = self.gathers.get_or_insert_default();
             gathers.pace.read(now, counts, n_settles_spare);
             gathers.set_low_water(&self.socket);

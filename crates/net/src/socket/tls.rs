@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use admission::Admission;
 use rustls::ServerConfig;
 use tls::{Agreed, Failure, Hello, Processed, Reason, Session};
-use tokio::io::ReadBuf;
+use tokio::io::{Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Bytes that are read at least, if there are as many.
@@ -77,7 +77,7 @@ pub(crate) async fn handshake(
         // In the turn: as long as this task waits for its thread no further one does.
         tokio::task::yield_now().await;
         let n_max = HANDSHAKE_BYTES_MAX - state.received.len();
-        let read = state.read(&socket, n_max, None, &mut hello);
+        let read = state.read(|free| try_read(&socket, free), n_max, None, &mut hello);
         drop(turn);
         let is_silent = hello.is_none();
         let hello = hello.unwrap_or_default();
@@ -116,39 +116,52 @@ impl TlsSocket {
         space: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut state = stdx::lock(&self.state);
-        loop {
-            let n = state.plain.len().min(space.remaining());
-            if n > 0 {
-                space.put_slice(state.plain.get(..n).unwrap_or_default());
-                state.plain.drain(..n);
-                if state.plain.is_empty() {
-                    state.plain = Vec::new();
-                }
-            }
-            if !space.filled().is_empty() || state.is_ended {
-                return Poll::Ready(Ok(()));
-            }
+        while !state.take_plain(space) {
             ready!(self.socket.poll_read_ready(cx))?;
-            // Little more comes out than goes in.
-            let n_max = space.remaining().max(READ_BYTES_MIN);
-            match state.read(&self.socket, n_max, Some(space), &mut Some(Hello::default())) {
-                Ok(Some(processed)) => state.is_ended = processed.is_ended,
-                Ok(None) => state.is_ended = true,
-                Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(ReadError::Io(error)) => return Poll::Ready(Err(error)),
-                Err(ReadError::Tls(error)) => {
-                    let _is_told = state.flush(&self.socket).is_ok();
-                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
-                }
-            }
-            if state.received.len() > RECEIVED_BYTES_MAX {
-                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
-            }
-            // Answers of the session's own; what does not go out now goes before what is written next.
-            if !state.unsent.is_empty() {
-                let _is_out = state.flush(&self.socket).is_ok();
+            match self.decrypt(&mut state, space, |free| try_read(&self.socket, free)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => read?,
             }
         }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once, whether the socket is readable or not; an error of the kind `WouldBlock` if no record is
+    /// whole.
+    pub(super) fn read_gathered(&self, space: &mut ReadBuf<'_>) -> io::Result<()> {
+        let mut state = stdx::lock(&self.state);
+        while !state.take_plain(space) {
+            self.decrypt(&mut state, space, |free| super::recv(&self.socket, free))?;
+        }
+        Ok(())
+    }
+
+    /// Decrypts what comes in one piece.
+    fn decrypt(
+        &self,
+        state: &mut State,
+        space: &mut ReadBuf<'_>,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        // Little more comes out than goes in.
+        let n_max = space.remaining().max(READ_BYTES_MIN);
+        match state.read(read, n_max, Some(space), &mut Some(Hello::default())) {
+            Ok(Some(processed)) => state.is_ended = processed.is_ended,
+            Ok(None) => state.is_ended = true,
+            Err(ReadError::Io(error)) => return Err(error),
+            Err(ReadError::Tls(error)) => {
+                let _is_told = state.flush(&self.socket).is_ok();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+        if state.received.len() > RECEIVED_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        // Answers of the session's own; what does not go out now goes before what is written next.
+        if !state.unsent.is_empty() {
+            let _is_out = state.flush(&self.socket).is_ok();
+        }
+        Ok(())
     }
 
     /// Writes what there is room for; an error of the kind `WouldBlock` when there is none.
@@ -166,7 +179,8 @@ impl TlsSocket {
     /// be told the same.
     pub(super) fn drop_some(&self) -> io::Result<usize> {
         let mut state = stdx::lock(&self.state);
-        let read = state.read(&self.socket, READ_BYTES_MIN, None, &mut Some(Hello::default()));
+        let read = |free: &mut [u8]| try_read(&self.socket, free);
+        let read = state.read(read, READ_BYTES_MIN, None, &mut Some(Hello::default()));
         state.plain = Vec::new();
         match read {
             Ok(Some(Processed { is_ended: true, .. }) | None) => Ok(0),
@@ -192,6 +206,19 @@ impl Drop for TlsSocket {
     }
 }
 
+/// Reads once from a socket that is readable. It is not any more once it has given less than it might have.
+fn try_read(socket: &TcpStream, free: &mut [u8]) -> io::Result<usize> {
+    let mut n_last = 0;
+    let read = socket.try_io(Interest::READABLE, || match super::recv(socket, free)? {
+        n if n == 0 || n == free.len() => Ok(n),
+        n => {
+            n_last = n;
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    });
+    if n_last > 0 { Ok(n_last) } else { read }
+}
+
 /// The reason why nothing was read.
 enum ReadError {
     Io(io::Error),
@@ -211,11 +238,24 @@ impl State {
         }
     }
 
+    /// Moves decrypted bytes to where there is room. Whether there is anything to be told, be it the end.
+    fn take_plain(&mut self, space: &mut ReadBuf<'_>) -> bool {
+        let n = self.plain.len().min(space.remaining());
+        if n > 0 {
+            space.put_slice(self.plain.get(..n).unwrap_or_default());
+            self.plain.drain(..n);
+            if self.plain.is_empty() {
+                self.plain = Vec::new();
+            }
+        }
+        !space.filled().is_empty() || self.is_ended
+    }
+
     /// Reads `n_max` bytes at most and works off all that is whole, into `space` as far as there is room.
     /// `None` at the end of the stream. `hello` is set by the first bytes.
     fn read(
         &mut self,
-        socket: &TcpStream,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
         n_max: usize,
         mut space: Option<&mut ReadBuf<'_>>,
         hello: &mut Option<Hello>,
@@ -228,7 +268,7 @@ impl State {
             let (kept, free) = buffer.split_at_mut(n_kept);
             kept.copy_from_slice(&self.received);
             let free = free.get_mut(..n_max).unwrap_or_default();
-            let n = socket.try_read(free).map_err(ReadError::Io)?;
+            let n = read(free).map_err(ReadError::Io)?;
             if n == 0 {
                 return Ok(None);
             }

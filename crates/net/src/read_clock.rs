@@ -74,6 +74,7 @@ impl Gathering {
     /// Input is not due before so many ticks after the next one.
     pub(crate) fn wait_for(&self, n_ticks: u8) {
         self.n_ticks_left.store(n_ticks, Ordering::Relaxed);
+        self.is_due.store(false, Ordering::Relaxed);
     }
 
     /// Whether the connection is to be read now, however little has gathered; once.
@@ -87,5 +88,26 @@ impl Gathering {
             0 => {}
             n => self.n_ticks_left.store(n - 1, Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadClock;
+    use std::task::Waker;
+
+    #[test]
+    fn input_is_due_once_and_not_when_it_was_read_after_the_tick() {
+        let clock = ReadClock::default();
+        let gathering = clock.gather(Waker::noop(), 1);
+        assert!(clock.tick() && !gathering.take_due());
+        assert!(clock.tick() && gathering.take_due() && !gathering.take_due());
+        assert!(clock.tick());
+        gathering.wait_for(1);
+        assert!(!gathering.take_due(), "it was read meanwhile");
+        assert!(clock.tick() && !gathering.take_due());
+        assert!(clock.tick() && gathering.take_due());
+        drop(gathering);
+        assert!(!clock.tick());
     }
 }

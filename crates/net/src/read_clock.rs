@@ -59,6 +59,12 @@ impl ReadClock {
         gathering
     }
 
+    /// Connections whose input gathers.
+    pub(crate) fn n_gathering(&self) -> usize {
+        let all = stdx::lock(&self.gathering);
+        all.iter().filter(|gathering| Arc::strong_count(gathering) > 1).count()
+    }
+
     /// Wakes those that were not read for so many ticks as they may wait. False if no input gathers.
     fn tick(&self) -> bool {
         let mut all = stdx::lock(&self.gathering);
@@ -107,7 +113,9 @@ mod tests {
         assert!(!gathering.take_due(), "it was read meanwhile");
         assert!(clock.tick() && !gathering.take_due());
         assert!(clock.tick() && gathering.take_due());
+        assert_eq!(clock.n_gathering(), 1);
         drop(gathering);
+        assert_eq!(clock.n_gathering(), 0);
         assert!(!clock.tick());
     }
 }

@@ -145,6 +145,11 @@ impl Server {
         *self.n_tasks.borrow()
     }
 
+    /// The number of connections that are left to send more before they are read.
+    pub fn n_gathering(&self) -> usize {
+        self.read_clock.n_gathering()
+    }
+
     /// Stops accepting, tells every client that the node shuts down, and waits until they are gone
     /// or the time is up.
     pub async fn stop(&self, at_most: Duration) {

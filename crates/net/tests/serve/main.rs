@@ -7,9 +7,13 @@ mod idle;
 #[cfg(test)]
 mod proxied;
 #[cfg(test)]
+mod rhythms;
+#[cfg(test)]
 mod site;
 #[cfg(test)]
 mod stream_session;
+#[cfg(test)]
+mod tunnel;
 #[cfg(test)]
 #[cfg(debug_assertions)]
 mod walk;

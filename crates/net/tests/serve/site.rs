@@ -38,19 +38,31 @@ impl Site {
 
     /// With settings of its sockets other than those of most tests.
     pub(crate) fn start_with(front: Settings, change: impl FnOnce(&mut ServerSettings)) -> Self {
+        Self::start_over(None, front, change)
+    }
+
+    /// As [`Self::start_with`], over TLS if there are certificates.
+    pub(crate) fn start_over(
+        tls: Option<Arc<tls::Context>>,
+        front: Settings,
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Self {
         let nodes = NODES.read().unwrap_or_else(PoisonError::into_inner);
-        Self::start_in(Process::Shared { _nodes: nodes }, front, change)
+        let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), tls };
+        Self::start_in(Process::Shared { _nodes: nodes }, service, change)
     }
 
     /// With no other node in the process.
     pub(crate) fn start_alone() -> Self {
         let nodes = NODES.write().unwrap_or_else(PoisonError::into_inner);
-        Self::start_in(Process::Alone { _nodes: nodes }, Settings::default(), |_settings| {})
+        let protocol = Protocol::Amqp091(Arc::new(Settings::default()));
+        let service = Service { protocol, tls: None };
+        Self::start_in(Process::Alone { _nodes: nodes }, service, |_settings| {})
     }
 
     fn start_in(
         process: Process,
-        front: Settings,
+        service: Service,
         change: impl FnOnce(&mut ServerSettings),
     ) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
@@ -65,7 +77,6 @@ impl Site {
             });
         });
         let one = ListenAddress::One("127.0.0.1:0".parse().unwrap());
-        let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), tls: None };
         let listener = Listener::bind(one, 128, service).unwrap();
         let address = listener.address;
         let rules = Rules { loopback_users: vec!["guest".to_owned()], anonymous: None };

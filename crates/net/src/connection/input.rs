@@ -204,10 +204,10 @@ impl Input {
         }
     }
 
-    /// Input that has gathered is not due for a while: none is to be read now.
-    pub(super) fn hold_gathered(&self) {
-        if let Some(gathers) = &self.gathers {
-            gathers.hold();
+    /// Input that has gathered is not due: none is to be read now, maybe for long, and no clock has to tick.
+    pub(super) fn hold_gathered(&mut self) {
+        if let Some(gathers) = &mut self.gathers {
+            gathers.gathering = None;
         }
     }
 

@@ -15,6 +15,8 @@ use testing::client::{Client, DEADLINE, Login};
 const N_MESSAGES: u64 = 4_000;
 /// Publishes that are written together.
 const N_TOGETHER: u64 = 2;
+/// Publishes of more bytes than ever gather.
+const N_BLOCKED: u64 = 100;
 /// Clients are tried at so many paces, each with a longer gap between its writes, ...
 const N_PACES: u128 = 8;
 const GAP: Duration = Duration::from_micros(10);
@@ -191,14 +193,19 @@ async fn messages_arrive_and_are_settled_in_every_rhythm() {
     }
 }
 
+fn wait_until_none_gathers(site: &Site) {
+    let begin = Instant::now();
+    while site.server.n_gathering() > 0 {
+        assert!(begin.elapsed() < DEADLINE, "input gathers for ever");
+        thread::yield_now();
+    }
+}
+
 /// Publishes what goes to no queue, at one pace after the other, until the node finds it to be one at which
 /// input gathers.
 fn publish_until_it_gathers(site: &Site, publisher: &mut Client) {
+    wait_until_none_gathers(site);
     let begin = Instant::now();
-    while site.server.n_gathering() > 0 {
-        assert!(begin.elapsed() < DEADLINE, "the input of another client gathers for ever");
-        thread::yield_now();
-    }
     let mut n_written = 0;
     while site.server.n_gathering() == 0 {
         assert!(n_written < N_WRITES_MAX, "nothing gathers");
@@ -250,7 +257,7 @@ async fn publishes_that_gather_arrive_whatever_comes_after_them() {
     }
 }
 
-/// Publishes from before the alarm gather, and those that come during it wait for its end.
+/// Nothing ticks during an alarm for a publisher whose publishes gathered before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn publishes_that_gather_wait_for_the_end_of_an_alarm() {
     let (site, address) = site(Way::Plain);
@@ -261,14 +268,16 @@ async fn publishes_that_gather_wait_for_the_end_of_an_alarm() {
     for _ in 0..3 {
         publish_until_it_gathers(&site, &mut publisher);
         site.broker.alarms.set(Alarm::Memory, true);
-        publisher.put_publish("q", false, b"the last");
+        // More than has to be there before they are read.
+        for _ in 0..N_BLOCKED {
+            publisher.put_publish("q", false, b"while it is blocked");
+        }
         publisher.flush();
         assert!(publisher.next().show().starts_with("connection.blocked"));
-        publisher.put_publish("q", false, b"while it is blocked");
-        publisher.flush();
+        wait_until_none_gathers(&site);
         site.broker.alarms.set(Alarm::Memory, false);
-        for body in [&b"the last"[..], b"while it is blocked"] {
-            assert_eq!(consumer.message().unwrap().body, body);
+        for _ in 0..N_BLOCKED {
+            assert_eq!(consumer.message().unwrap().body, b"while it is blocked");
         }
         assert_eq!(publisher.next().show(), "connection.unblocked");
     }

@@ -23,7 +23,7 @@ const CALM_MIN_MS: u64 = 4;
 /// ... and for up to so many if that happens soon, again and again: it may be waiting for an answer.
 const CALM_MAX_MS: u64 = 2048;
 /// That is not soon: a client that has sent for so many milliseconds may just have paused.
-const SOON_MS: u64 = 8;
+const SOON_MS: u64 = 16;
 
 /// The contents of one read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

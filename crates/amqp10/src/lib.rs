@@ -16,7 +16,7 @@ pub use encode::{Items, put_described, put_list, put_map};
 pub use error::DecodeError;
 pub use message::{
     Body, Header, MessageRef, Section, Sections, put_application_properties,
-    put_message_annotations,
+    put_message_annotations, sole_data,
 };
 pub use properties::{Group, Properties};
 pub use value::{ArrayRef, DEPTH_MAX, DescribedRef, Descriptor, ListRef, MapRef, ValueRef};

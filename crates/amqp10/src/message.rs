@@ -10,7 +10,7 @@ use crate::code;
 use crate::encode::{Items, put_described, put_list, put_map};
 use crate::error::DecodeError;
 use crate::properties::Properties;
-use crate::reader::Reader;
+use crate::reader::{Reader, Width};
 use crate::value::{DEPTH_MAX, Descriptor, ListRef, MapRef, ValueRef};
 
 const HEADER: u64 = 0x70;
@@ -19,6 +19,8 @@ const MESSAGE_ANNOTATIONS: u64 = 0x72;
 const PROPERTIES: u64 = 0x73;
 const APPLICATION_PROPERTIES: u64 = 0x74;
 const DATA: u64 = 0x75;
+/// The same as one byte.
+const DATA_SMALL: u8 = 0x75;
 const SEQUENCE: u64 = 0x76;
 const VALUE: u64 = 0x77;
 const FOOTER: u64 = 0x78;
@@ -90,7 +92,7 @@ impl Header {
 }
 
 fn none(value: ValueRef<'_>) -> Result<(), DecodeError> {
-    if value == ValueRef::Null { Ok(()) } else { Err(DecodeError::FieldType) }
+    if matches!(value, ValueRef::Null) { Ok(()) } else { Err(DecodeError::FieldType) }
 }
 
 fn byte(value: ValueRef<'_>) -> Result<Option<u8>, DecodeError> {
@@ -229,6 +231,23 @@ impl<'a> Iterator for Sections<'a> {
         }
         Some(section)
     }
+}
+
+/// The bytes of an opaque body in one section, in the form that nearly all peers write, if that is all.
+#[inline]
+#[must_use]
+pub fn sole_data(sections: &[u8]) -> Option<&[u8]> {
+    let [code::DESCRIBED, code::U64_SMALL, DATA_SMALL, code, bytes @ ..] = sections else {
+        return None;
+    };
+    let width = match *code {
+        code::BINARY8 => Width::One,
+        code::BINARY32 => Width::Four,
+        _ => return None,
+    };
+    let mut reader = Reader(bytes);
+    let bytes = reader.counted(width).ok()?;
+    reader.is_empty().then_some(bytes)
 }
 
 /// A message's body, and the sections that it consists of.

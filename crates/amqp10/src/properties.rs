@@ -50,7 +50,7 @@ impl<'a> Properties<'a> {
     /// [`DecodeError::FieldType`] if a field has another type than it is defined with.
     pub fn from_list(list: ListRef<'a>) -> Result<Self, DecodeError> {
         let mut fields = list.iter();
-        let mut next = || fields.next().filter(|value| *value != ValueRef::Null);
+        let mut next = || fields.next().filter(|value| !matches!(value, ValueRef::Null));
         Ok(Self {
             message_id: next().map(message_id).transpose()?,
             user_id: next().map(binary).transpose()?,

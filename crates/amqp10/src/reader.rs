@@ -14,35 +14,42 @@ pub(crate) enum Width {
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    #[inline]
     pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(DecodeError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or(DecodeError::Truncated)?;
         self.0 = tail;
         Ok(*head)
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array().map(u8::from_be_bytes)
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_be_bytes)
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// A length or count.
+    #[inline]
     pub(crate) fn length(&mut self, width: Width) -> Result<usize, DecodeError> {
         match width {
             Width::One => self.u8().map(usize::from),
@@ -51,12 +58,14 @@ impl<'a> Reader<'a> {
     }
 
     /// A length, then that many bytes.
+    #[inline]
     pub(crate) fn counted(&mut self, width: Width) -> Result<&'a [u8], DecodeError> {
         let n = self.length(width)?;
         self.bytes(n)
     }
 
     /// The bytes read of `self` since it was `before`.
+    #[inline]
     pub(crate) fn read_since(&self, before: Self) -> &'a [u8] {
         let n = before.0.len().saturating_sub(self.0.len());
         before.0.get(..n).unwrap_or_default()

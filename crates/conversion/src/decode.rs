@@ -3,6 +3,7 @@
 use crate::annotations::{self, Annotated, short, text};
 use crate::deaths;
 use crate::encode::TYPE_AMQP10;
+use crate::head::LastHead;
 use crate::ids::{NO_TEXT, decimal, id_header, id_text, reply_queue};
 use crate::values::{put_entry, seconds};
 use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
@@ -23,37 +24,60 @@ pub struct Origin<'a> {
     pub offset: u64,
 }
 
+/// The memory of conversions of a stream's messages, one after the other.
+#[derive(Debug, Default)]
+pub struct DecodeBuffer {
+    /// Properties of the last message, and its body if it is in several parts.
+    out: Vec<u8>,
+    head: LastHead,
+}
+
 /// The message that `stored` is to a consumer of AMQP 0-9-1, as RabbitMQ 4 delivers it from a stream.
-/// Properties are written into `scratch`, and the body too if it is in several parts; all else is borrowed.
+/// Properties are written into the buffer, and the body too if it is in several parts; all else is borrowed.
 ///
 /// COMPAT: bytes that are no message of AMQP 1.0, which stream clients may publish, are the body of a message
 /// without properties; RabbitMQ fails.
+#[inline]
 #[must_use]
 pub fn decode_amqp10<'a>(
     stored: &'a [u8],
     origin: Origin<'a>,
-    scratch: &'a mut Vec<u8>,
+    buffer: &'a mut DecodeBuffer,
 ) -> MessageRef<'a> {
-    scratch.clear();
+    match buffer.head.body_behind(stored) {
+        Some(body) => buffer.head.message(body, (origin.stream, origin.offset), &mut buffer.out),
+        None => convert(stored, origin, buffer),
+    }
+}
+
+fn convert<'a>(
+    stored: &'a [u8],
+    origin: Origin<'a>,
+    DecodeBuffer { out, head }: &'a mut DecodeBuffer,
+) -> MessageRef<'a> {
+    out.clear();
     let stored = Stored::read(stored).unwrap_or_else(|| Stored::bytes(stored));
     let annotated = Annotated::read(stored.annotations);
     let delivery_mode = stored.delivery_mode(&annotated);
-    stored.put_properties(&annotated, delivery_mode, origin.offset, scratch);
-    let properties_bytes = scratch.len();
+    let offset_at = stored.put_properties(&annotated, delivery_mode, origin.offset, out);
+    let properties_bytes = out.len();
     if let StoredBody::Parts(sections) = stored.body {
-        amqp10::Body::Data(sections).data().for_each(|part| scratch.extend_from_slice(part));
+        amqp10::Body::Data(sections).data().for_each(|part| out.extend_from_slice(part));
     }
-    let (properties, joined) = scratch.split_at(properties_bytes);
+    let persistent = delivery_mode == Some(DELIVERY_MODE_PERSISTENT);
+    let exchange = annotated.exchange.unwrap_or_default();
+    head.remember(stored.head, (exchange, annotated.routing_key), (offset_at, persistent));
+    let (properties, joined) = out.split_at(properties_bytes);
     let body = match stored.body {
         StoredBody::Data(bytes) | StoredBody::Sections(bytes) => bytes,
         StoredBody::Parts(_) => joined,
     };
     MessageRef {
-        exchange: annotated.exchange.unwrap_or_default(),
+        exchange,
         routing_key: annotated.routing_key.unwrap_or(origin.stream),
         properties,
         body: Body::Borrowed(body),
-        persistent: delivery_mode == Some(DELIVERY_MODE_PERSISTENT),
+        persistent,
         annotations: Annotations::NONE,
     }
 }
@@ -65,6 +89,8 @@ struct Stored<'a> {
     annotations: MapRef<'a>,
     properties: Properties<'a>,
     application_properties: MapRef<'a>,
+    /// All sections in front of the body, if that is opaque, in one section, and the last.
+    head: Option<&'a [u8]>,
     body: StoredBody<'a>,
 }
 
@@ -85,6 +111,7 @@ impl<'a> Stored<'a> {
             annotations: MapRef::EMPTY,
             properties: Properties::default(),
             application_properties: MapRef::EMPTY,
+            head: None,
             body: StoredBody::Data(body),
         }
     }
@@ -103,7 +130,11 @@ impl<'a> Stored<'a> {
                 Section::Properties(properties) => found.properties = properties,
                 Section::ApplicationProperties(map) => found.application_properties = map,
                 Section::Data(bytes) => match body_begin {
-                    None => (found.body, body_begin) = (StoredBody::Data(bytes), Some(here)),
+                    None => {
+                        (found.body, body_begin) = (StoredBody::Data(bytes), Some(here));
+                        found.head =
+                            amqp10::sole_data(here).and_then(|_| stored.strip_suffix(here));
+                    }
                     Some(begin) => found.body = StoredBody::Parts(begin),
                 },
                 Section::Sequence(_) | Section::Value(_) => {
@@ -123,20 +154,24 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// Appends the properties; with the place of the offset.
     fn put_properties(
         &self,
         annotated: &Annotated<'_>,
         delivery_mode: Option<u8>,
         offset: u64,
         out: &mut Vec<u8>,
-    ) {
+    ) -> usize {
         let Self { header, properties, .. } = self;
-        let mut room = NO_TEXT;
+        let (mut room, mut offset_at) = (NO_TEXT, 0);
         let or = |text: Option<&'a str>, other| text.map(ValueRef::Str).and_then(short).or(other);
         let mut writer = PropertiesWriter::new(out);
         writer.content_type(or(properties.content_type, annotated.other.content_type));
         writer.content_encoding(or(properties.content_encoding, annotated.other.content_encoding));
-        writer.headers(|out| self.put_headers(annotated.has_headers, offset, out));
+        writer.headers(|out| {
+            self.put_headers(annotated.has_headers, offset, out);
+            offset_at = out.len() - size_of_val(&offset);
+        });
         writer.delivery_mode(delivery_mode);
         writer.priority(header.priority.or(annotated.priority));
         let correlation_id = id_text(properties.correlation_id, &mut room);
@@ -154,6 +189,7 @@ impl<'a> Stored<'a> {
         writer.user_id(properties.user_id.filter(|id| is_user_id(id)));
         writer.app_id(or(properties.group.id, annotated.other.app_id));
         writer.finish();
+        offset_at
     }
 
     /// Appends the headers. COMPAT: RabbitMQ sorts them by name; here those that begin with `x-` are last,

@@ -19,8 +19,9 @@ mod annotations;
 mod deaths;
 mod decode;
 mod encode;
+mod head;
 mod ids;
 mod values;
 
-pub use decode::{Origin, decode_amqp10};
+pub use decode::{DecodeBuffer, Origin, decode_amqp10};
 pub use encode::{encode_amqp10, stream_filter_value};

@@ -6,7 +6,7 @@ use crate::messages::{Damaged, Messages};
 use crate::source::{Lent, Source};
 use crate::stream::{Stream, check_open};
 use chunk_log::{ChunkLogError, Next, ReaderOptions, Start};
-use conversion::{Origin, decode_amqp10};
+use conversion::{DecodeBuffer, Origin, decode_amqp10};
 use message::MessageRef;
 use meta::Name;
 use session::{Delivery, LinkId, Position, Room, Sink, Table};
@@ -18,8 +18,8 @@ pub(crate) struct Cursor {
     messages: Messages,
     /// The name of the stream.
     stream: Name,
-    /// Properties of the message that is delivered.
-    scratch: Vec<u8>,
+    /// The conversion of the message that is delivered.
+    converted: DecodeBuffer,
     /// The time of the chunk.
     chunk_timestamp_ms: i64,
 }
@@ -86,7 +86,13 @@ impl Cursor {
         let messages = Messages::from(first_offset, unpacked_bytes_max);
         let stream = stream.def().name.clone();
         let source = Source::new(Some(reader));
-        Ok(Self { source, messages, stream, scratch: Vec::new(), chunk_timestamp_ms: 0 })
+        Ok(Self {
+            source,
+            messages,
+            stream,
+            converted: DecodeBuffer::default(),
+            chunk_timestamp_ms: 0,
+        })
     }
 
     /// The next message of the chunk.
@@ -94,7 +100,7 @@ impl Cursor {
     pub(crate) fn next(&mut self) -> Result<Option<StreamMessage<'_>>, Damaged> {
         let Some((offset, message)) = self.messages.next()? else { return Ok(None) };
         let origin = Origin { stream: self.stream.as_bytes(), offset };
-        let message = decode_amqp10(message, origin, &mut self.scratch);
+        let message = decode_amqp10(message, origin, &mut self.converted);
         Ok(Some(StreamMessage { offset, chunk_timestamp_ms: self.chunk_timestamp_ms, message }))
     }
 

@@ -210,14 +210,31 @@ pub(crate) fn validate(value: &ValueRef<'_>, levels: usize) -> Result<(), Decode
 fn validate_items(list: &ListRef<'_>, levels: usize) -> Result<(), DecodeError> {
     let mut reader = Reader(list.items);
     for _ in 0..list.n_items {
-        if !skip_short_text(&mut reader)? {
+        if !skip_plain(&mut reader)? {
             ValueRef::read_valid(&mut reader, levels)?;
         }
     }
     if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
 }
 
-/// Skips a short string or symbol, which most items are; `false` if the next item is another.
+/// Skips a value that holds no others, as most items do not; `false` if the next item may be another.
+#[inline]
+fn skip_plain(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    let [code, rest @ ..] = reader.0 else { return Ok(false) };
+    let n_bytes = match *code {
+        code::NULL | code::TRUE | code::FALSE | code::U32_ZERO | code::U64_ZERO => 0,
+        code::U8 | code::U32_SMALL | code::U64_SMALL | code::I32_SMALL | code::I64_SMALL => 1,
+        code::U32 | code::I32 => 4,
+        code::U64 | code::I64 | code::TIMESTAMP => 8,
+        code::UUID => 16,
+        _ => return skip_short_text(reader),
+    };
+    let (_, rest) = rest.split_at_checked(n_bytes).ok_or(DecodeError::Truncated)?;
+    *reader = Reader(rest);
+    Ok(true)
+}
+
+/// Skips a short string or symbol; `false` if the next item is another.
 #[inline]
 fn skip_short_text(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
     let [code @ (code::STR8 | code::SYMBOL8), n, rest @ ..] = reader.0 else { return Ok(false) };

@@ -9,7 +9,7 @@ use super::links::Links;
 use super::turn::Turn;
 use crate::alarms::Alarm;
 use crate::queue_ref::QueueRef;
-use conversion::{Origin, decode_amqp10};
+use conversion::{DecodeBuffer, Origin, decode_amqp10};
 use message::MessageRef;
 use meta::{Name, Permission};
 use session::{
@@ -481,11 +481,12 @@ fn began_ns(client: &Client) -> u64 {
 #[cold]
 fn trace_append(client: &Client, stream: &Stream, what: (&Append, &[u8]), began_ns: u64) {
     let Some(spans) = client.access.broker.timers.tracing.spans() else { return };
-    let (name, stored_ns, mut scratch) = (stream.def().name.as_bytes(), spans.now_ns(), Vec::new());
+    let (name, stored_ns) = (stream.def().name.as_bytes(), spans.now_ns());
+    let mut converted = DecodeBuffer::default();
     for (_, entry) in published(what.0, what.1) {
         let Entry::Message(stored) = entry else { continue };
         let origin = Origin { stream: name, offset: 0 };
-        let message = decode_amqp10(stored, origin, &mut scratch);
+        let message = decode_amqp10(stored, origin, &mut converted);
         spans.appended(&MessageRef { exchange: name, ..message }, (began_ns, stored_ns));
     }
 }

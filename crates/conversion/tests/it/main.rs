@@ -3,9 +3,10 @@
 mod fuzz;
 mod known;
 mod round_trip;
+mod sequence;
 
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
-use conversion::{Origin, decode_amqp10, encode_amqp10};
+use conversion::{DecodeBuffer, Origin, decode_amqp10, encode_amqp10};
 use message::{Annotations, Body, MessageRef};
 
 const STREAM: &[u8] = b"stream";
@@ -38,6 +39,7 @@ fn stored(message: &MessageRef<'_>) -> Vec<u8> {
 }
 
 /// Exchange, routing key, properties and body of a stored message as it is delivered.
+#[derive(Debug, PartialEq)]
 struct Delivered {
     exchange: Vec<u8>,
     routing_key: Vec<u8>,
@@ -46,9 +48,12 @@ struct Delivered {
 }
 
 fn delivered(stored: &[u8]) -> Delivered {
-    let mut scratch = b"of the message before".to_vec();
-    let origin = Origin { stream: STREAM, offset: OFFSET };
-    let message = decode_amqp10(stored, origin, &mut scratch);
+    delivered_after(&mut DecodeBuffer::default(), stored, OFFSET)
+}
+
+fn delivered_after(buffer: &mut DecodeBuffer, stored: &[u8], offset: u64) -> Delivered {
+    let origin = Origin { stream: STREAM, offset };
+    let message = decode_amqp10(stored, origin, buffer);
     let properties = PropertiesRef::parse(message.properties).expect("well formed properties");
     assert_eq!(message.persistent, properties.is_persistent());
     Delivered {

@@ -1,0 +1,75 @@
+//! The sections in front of the body of the message that was converted last, with what they became. The
+//! messages of a stream are alike as a rule: the same sections are not taken apart again.
+
+use message::{Annotations, Body, MessageRef};
+
+/// More bytes are not remembered.
+const HEAD_BYTES_MAX: usize = 1024;
+
+/// The sections, and all of their message but for body and offset.
+#[derive(Debug, Default)]
+pub(crate) struct LastHead {
+    is_known: bool,
+    stored: Vec<u8>,
+    /// The exchange, and the routing key if there is one.
+    names: Vec<u8>,
+    exchange_bytes: usize,
+    has_routing_key: bool,
+    /// The place of the offset in the properties.
+    offset_at: usize,
+    persistent: bool,
+}
+
+impl LastHead {
+    /// Remembers the sections of a message, or nothing for `None`.
+    pub(crate) fn remember(
+        &mut self,
+        stored: Option<&[u8]>,
+        (exchange, routing_key): (&[u8], Option<&[u8]>),
+        (offset_at, persistent): (usize, bool),
+    ) {
+        let stored = stored.filter(|stored| stored.len() <= HEAD_BYTES_MAX);
+        self.is_known = stored.is_some();
+        let Some(stored) = stored else { return };
+        self.stored.clear();
+        self.stored.extend_from_slice(stored);
+        self.names.clear();
+        self.names.extend_from_slice(exchange);
+        self.names.extend_from_slice(routing_key.unwrap_or_default());
+        self.exchange_bytes = exchange.len();
+        self.has_routing_key = routing_key.is_some();
+        self.offset_at = offset_at;
+        self.persistent = persistent;
+    }
+
+    /// The body of a message that has the same sections in front of it, and none behind.
+    #[inline]
+    pub(crate) fn body_behind<'a>(&self, stored: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.is_known {
+            return None;
+        }
+        amqp10::sole_data(stored.strip_prefix(&*self.stored)?)
+    }
+
+    /// The message with another body and offset; `properties` are those of the last one.
+    #[inline]
+    pub(crate) fn message<'a>(
+        &'a self,
+        body: &'a [u8],
+        (stream, offset): (&'a [u8], u64),
+        properties: &'a mut Vec<u8>,
+    ) -> MessageRef<'a> {
+        if let Some(at) = properties.get_mut(self.offset_at..).and_then(<[u8]>::first_chunk_mut) {
+            *at = offset.to_be_bytes();
+        }
+        let (exchange, routing_key) = self.names.split_at(self.exchange_bytes);
+        MessageRef {
+            exchange,
+            routing_key: if self.has_routing_key { routing_key } else { stream },
+            properties,
+            body: Body::Borrowed(body),
+            persistent: self.persistent,
+            annotations: Annotations::NONE,
+        }
+    }
+}

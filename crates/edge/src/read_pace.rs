@@ -22,8 +22,11 @@ const WRITES_TO_READ_MAX: u32 = 32;
 const CALM_MIN_MS: u64 = 4;
 /// ... and for up to so many if that happens soon, again and again: it may be waiting for an answer.
 const CALM_MAX_MS: u64 = 2048;
-/// That is not soon: a client that has sent for so many milliseconds may just have paused.
+/// That is not soon: a client that has sent for so many milliseconds may just have paused, ...
 const SOON_MS: u64 = 16;
+/// ... and one that was read so often meanwhile has, as one does to collect its memory: its input goes on to
+/// gather.
+const PAUSED_READS_MIN: u64 = 8;
 
 /// The contents of one read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +54,10 @@ pub struct ReadPace {
     calm_until_ms: u64,
     /// The length of the next calm.
     calm_ms: u64,
-    /// Something gathers since then.
+    /// Something gathers since then, or the clock had the client read then, ...
     since_ms: u64,
+    /// ... and there were so many reads since.
+    n_reads: u64,
 }
 
 /// The reads since a moment.
@@ -73,6 +78,7 @@ impl Default for ReadPace {
             calm_until_ms: 0,
             calm_ms: CALM_MIN_MS,
             since_ms: 0,
+            n_reads: 0,
         }
     }
 }
@@ -106,6 +112,7 @@ impl ReadPace {
             return;
         }
         self.window.add(counts);
+        self.n_reads += 1;
         let elapsed_ms = now_ms - self.window.begin_ms;
         if elapsed_ms < WINDOW_MS {
             return;
@@ -134,7 +141,7 @@ impl ReadPace {
         let gathers = window.is_often(elapsed_ms)
             && (self.low_water_bytes > 0 || window.is_in_small_pieces(elapsed_ms, bytes));
         if gathers && self.low_water_bytes == 0 {
-            self.since_ms = now_ms;
+            (self.since_ms, self.n_reads) = (now_ms, 0);
         }
         self.low_water_bytes = if gathers { bytes } else { 0 };
     }
@@ -146,11 +153,16 @@ impl ReadPace {
             self.read_at_once(now_ms, 0);
             return;
         }
-        self.calm_ms = match now_ms - self.since_ms < SOON_MS {
+        let is_soon = now_ms - self.since_ms < SOON_MS;
+        self.calm_ms = match is_soon {
             true => (self.calm_ms * 2).min(CALM_MAX_MS),
             false => (self.calm_ms / 2).max(CALM_MIN_MS),
         };
-        self.read_at_once(now_ms, self.calm_ms);
+        if is_soon || self.n_reads < PAUSED_READS_MIN {
+            self.read_at_once(now_ms, self.calm_ms);
+        } else {
+            (self.since_ms, self.n_reads) = (now_ms, 0);
+        }
     }
 
     fn read_at_once(&mut self, now_ms: u64, calm_ms: u64) {

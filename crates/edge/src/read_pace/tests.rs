@@ -168,15 +168,45 @@ fn a_client_that_waits_for_each_answer_is_read_at_once() {
     }
 }
 
-#[test]
-fn a_method_that_is_answered_ends_the_gathering() {
-    let mut pace = ReadPace::default();
-    let mut us = 0;
+/// The pace of a client whose input has just begun to gather, and the time.
+fn gathering() -> (ReadPace, u64) {
+    let (mut pace, mut us) = (ReadPace::default(), 0);
     while pace.low_water_bytes() == 0 {
         us += 10;
         pace.read(now(us), FAST.counts(3), || 0);
         assert!(us < 100_000, "{pace:?}");
     }
+    (pace, us)
+}
+
+#[test]
+fn input_of_a_client_that_has_paused_goes_on_to_gather() {
+    let (mut pace, mut us) = gathering();
+    for _ in 0..20 {
+        us += 1_000;
+        pace.read(now(us), FAST.counts(100), || 0);
+    }
+    pace.was_due(now(us + 2_000), true);
+    assert!(pace.low_water_bytes() > 0, "{pace:?}");
+    // It sends no more than a few at a time, as one does that waits for an answer.
+    pace.read(now(us + 2_000), FAST.counts(100), || 0);
+    pace.was_due(now(us + 20_000), true);
+    assert_eq!(pace.low_water_bytes(), 0, "{pace:?}");
+}
+
+#[test]
+fn a_client_that_pauses_again_and_again_is_read_at_once() {
+    let (mut pace, us) = gathering();
+    for _ in 0..20 {
+        pace.read(now(us), FAST.counts(100), || 0);
+    }
+    pace.was_due(now(us + 2_000), true);
+    assert_eq!(pace.low_water_bytes(), 0, "{pace:?}");
+}
+
+#[test]
+fn a_method_that_is_answered_ends_the_gathering() {
+    let (mut pace, us) = gathering();
     pace.read(now(us), ReadCounts { is_other: true, ..FAST.counts(1) }, || 0);
     assert_eq!(pace.low_water_bytes(), 0);
 }

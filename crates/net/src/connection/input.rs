@@ -88,9 +88,8 @@ impl Gathers {
         if self.low_water_bytes == 0 {
             return false;
         }
-        let n_ticks = self.pace.n_ticks();
-        let gather = || server.read_clock.gather(cx.waker(), n_ticks);
-        self.gathering.get_or_insert_with(gather).take_due()
+        let begin = || server.read_clock.gather(cx.waker(), self.pace.n_ticks());
+        self.gathering.get_or_insert_with(begin).take_due()
     }
 
     /// Input is not due for a while.

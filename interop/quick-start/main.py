@@ -71,8 +71,8 @@ def java(_):
 
 
 def rust(_):
-    built("rust", "cargo", "build", "--quiet", "--locked", "--target-dir", "target", "--example", "quick_start")
-    return [INTEROP / "rust/target/debug/examples/quick_start"], {}
+    built("rust", "bash", "-ec", ". ./build.sh; build_rust --example quick_start")
+    return [INTEROP / "rust" / os.environ.get("CARGO_TARGET_DIR", "../../target") / "debug/examples/quick_start"], {}
 
 
 def php(directory):

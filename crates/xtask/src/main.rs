@@ -2,6 +2,7 @@
 //! Knows files, cargo and git. Never what the other crates do.
 //! Start reading at [`main`], then `steps`.
 
+mod beside;
 mod clients;
 mod deny;
 mod dist;

@@ -1,39 +1,59 @@
 //! The steps of `check` and `test`. Every step runs, also after a failure, and the last line sums up:
 //! `N passed, N failed`, a step without tests of its own counting as one.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::Context as _;
 
+use crate::beside::Beside;
 use crate::{clients, deny, dist, instructions, quotes, repository, tidy};
 
 /// Lines of a failed step that are printed once more.
 const LAST_LINES: usize = 12;
 
+/// Test threads per processor: most tests wait more than they compute.
+const THREADS_PER_PROCESSOR: usize = 2;
+
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
     let mut sum = Sum::default();
-    cargo_steps(&mut sum);
+    sources(&mut sum);
+    tests(&mut sum);
     sum.close()
 }
 
 /// All of `check`, then the interop suites. Whether all passed.
 pub(crate) fn test() -> bool {
     let mut sum = Sum::default();
-    let binary = dist::is_for_this_machine().then(|| Beside::start(&["dist", "--host"]));
-    cargo_steps(&mut sum);
+    let binary = dist::is_for_this_machine().then(|| Beside::task("dist", &["--host"]));
+    sources(&mut sum);
+    // Only now: some of it takes cargo's lock, for which the build of the tests would have to wait.
+    let suites = Beside::preparing_suites();
+    tests(&mut sum);
     let binary = published_binary(&mut sum, binary);
-    match instructions::obstacle() {
-        Some(obstacle) if !is_ci() => sum.counts.left_out.push(format!("left out: {obstacle}")),
-        Some(obstacle) => sum.step("instructions", || anyhow::bail!(obstacle)),
-        None => sum.step("instructions", instructions::check),
-    }
+    sum.step("preparation", || suites?.finish());
+    let counting = instructions_beside(&mut sum);
     interop(&mut sum, &binary);
+    if let Some(counting) = counting {
+        sum.step("instructions", || counting?.finish());
+    }
     sum.close()
+}
+
+/// The count of instructions, begun: what runs beside it does not change it. None where nothing can count.
+fn instructions_beside(sum: &mut Sum) -> Option<anyhow::Result<Beside>> {
+    match instructions::obstacle() {
+        Some(obstacle) if !is_ci() => {
+            sum.counts.left_out.push(format!("left out: {obstacle}"));
+            None
+        }
+        Some(obstacle) => Some(Err(anyhow::anyhow!(obstacle))),
+        None => Some(Beside::task("instructions", &[])),
+    }
 }
 
 /// Writes what pages show of other files.
@@ -82,15 +102,25 @@ fn write_help(option: &str, path: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {path}"))
 }
 
-fn cargo_steps(sum: &mut Sum) {
+/// The steps before the tests, with the build of what these run.
+fn sources(sum: &mut Sum) {
     sum.step("format", || run(cargo(&["fmt", "--all", "--check"])));
-    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let all = ["--workspace", "--all-targets", "--locked"];
+    let lints = [&["clippy"], all.as_slice(), &["--", "-D", "warnings"]].concat();
     sum.step("lints", || run(cargo(&lints)));
     sum.step("links", || run(links()));
     sum.step("tidiness", || tidy::all().map(|problems| print_problems(&problems)));
     sum.step("dependencies", || deny::problems().map(|problems| print_problems(&problems)));
-    let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
-    sum.tests("tests", cargo(&tests), cargo_counts);
+    sum.step("build", || run(cargo(&[&["build"], all.as_slice()].concat())));
+}
+
+fn tests(sum: &mut Sum) {
+    let mut tests = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        tests.env("RUST_TEST_THREADS", (THREADS_PER_PROCESSOR * n_processors).to_string());
+    }
+    sum.tests("tests", tests, cargo_counts);
 }
 
 /// Every link in doc comments leads somewhere.
@@ -109,34 +139,6 @@ fn interop(sum: &mut Sum, binary: &Path) {
         suites.env("INTEROP_STRICT", "1").env("INTEROP_JOBS", "2");
     }
     sum.tests("interop", suites, interop_counts);
-}
-
-/// A task of this program beside its others, with the processor's time that they leave. The binary for
-/// publishing takes long to build, and tests wait for much.
-struct Beside {
-    child: Child,
-    output: File,
-}
-
-impl Beside {
-    fn start(task: &[&str]) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(repository::target())?;
-        let mut file = File::options();
-        file.create(true).truncate(true).read(true).write(true);
-        let output = file.open(repository::target().join("beside.log"))?;
-        let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(std::env::current_exe()?).args(task);
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
-        Ok(Self { child: command.spawn().context("cannot run nice")?, output })
-    }
-
-    /// Waits for the end, and prints the output. Whether the task succeeded.
-    fn finish(mut self) -> anyhow::Result<bool> {
-        let status = self.child.wait()?;
-        self.output.rewind()?;
-        std::io::copy(&mut self.output, &mut std::io::stdout())?;
-        Ok(status.success())
-    }
 }
 
 /// Sums lines like `test result: ok. 32 passed; 0 failed; 0 ignored; ...`. An ignored test counts as

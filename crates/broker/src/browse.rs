@@ -1,5 +1,5 @@
-//! Messages of a queue of any type, one after the other, for who only looks at them: nothing changes for it,
-//! and it waits for the disk. Never who may look.
+//! Browsing of the messages of a queue of any type, one after the other: nothing changes for the queue, and
+//! the caller waits for the disk. Permissions are checked elsewhere.
 
 use crate::queue_ref::QueueRef;
 use classic::{Looker, PagedQueue, See, Seen};
@@ -14,29 +14,29 @@ use std::sync::Arc;
 use store::backlog::Toward;
 use stream::{Inspection, Stream, Tail};
 
-/// Messages of a stream that are looked at in one step, ...
+/// Messages of a stream that one step browses.
 const STREAM_STEP: u64 = 64;
-/// ... and the bytes of them that are kept at once, but for the last, when the last are first.
+/// Bytes of messages that a step toward earlier ones keeps at once, unless a single message has more.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// The place where a look begins.
+/// The place where browsing begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookFrom {
-    /// A position, and later ones.
+    /// A position: browsing goes on toward later ones.
     Position(u64),
-    /// Earlier ones than a position, the last first.
+    /// The message before a position: browsing goes on toward earlier ones.
     Before(u64),
-    /// The first message whose time, in Unix milliseconds, is not before: in a stream its chunk's, elsewhere
-    /// what its publisher said (the property `timestamp`); of those from a position on.
+    /// The first message at or behind a position whose time is not before `since_ms`: in a stream the time of
+    /// its chunk, elsewhere the property `timestamp` that its publisher set.
     TimeMs {
-        /// The time.
+        /// The time in Unix milliseconds.
         since_ms: u64,
         /// The position.
         position: u64,
     },
 }
 
-/// A message that was looked at.
+/// A message that is browsed.
 #[derive(Clone, Copy, Debug)]
 pub struct LookedAt<'a> {
     /// The message, and where it stands. In a stream its position is its offset.
@@ -45,10 +45,10 @@ pub struct LookedAt<'a> {
     pub chunk_timestamp_ms: Option<i64>,
 }
 
-/// Takes messages one after the other, until it has enough.
+/// A function that takes messages one after the other, until it has enough.
 pub type LookAt<'s> = dyn FnMut(&LookedAt<'_>) -> ControlFlow<()> + 's;
 
-/// A look through the messages of a queue, in the order of their positions.
+/// A browser of the messages of a queue, in the order of their positions.
 #[derive(Debug)]
 pub struct Browser {
     source: Source,
@@ -63,7 +63,7 @@ enum Source {
 }
 
 impl Browser {
-    /// A look that begins there.
+    /// Makes a browser that begins at `from`.
     #[must_use]
     pub fn new(queue: &QueueRef, from: LookFrom) -> Self {
         let paged = |queue: Arc<dyn PagedQueue>| Source::Paged(queue, Box::default());
@@ -80,7 +80,7 @@ impl Browser {
         Self { source, toward, since_ms }
     }
 
-    /// The place where the look goes on.
+    /// The place where browsing goes on.
     pub const fn place(&self) -> LookFrom {
         match (self.since_ms, self.toward) {
             (Some(since_ms), Toward::Later(position)) => LookFrom::TimeMs { since_ms, position },
@@ -89,7 +89,7 @@ impl Browser {
         }
     }
 
-    /// Shows the next messages, a page of them at most. False when there are no more.
+    /// Shows the next messages, a page of them at most; returns false when there are no more.
     ///
     /// # Errors
     /// The disk's, or what is wrong with a stream.
@@ -146,7 +146,7 @@ pub fn end_of(queue: &QueueRef) -> Result<u64, String> {
     Ok(end)
 }
 
-/// Who holds the messages at these positions, as far as there is a record of it.
+/// The holders of the messages at these positions, as far as the queue has a record of them.
 #[must_use]
 pub fn holders(queue: &QueueRef, positions: &BTreeSet<u64>) -> Vec<Holder> {
     match queue {
@@ -161,7 +161,7 @@ fn opened(stream: &Stream, offset: Value) -> Result<Tail, String> {
     Tail::open(stream, &Table::from_iter(offset))
 }
 
-/// The next messages of a stream. Returns the offset behind them, and whether there may be more.
+/// Shows the next messages of a stream; returns the offset behind them, and whether there may be more.
 fn later(
     stream: &Stream,
     tail: &mut Option<Box<Tail>>,
@@ -192,8 +192,8 @@ fn later(
     Ok((tail.next_offset(), true))
 }
 
-/// The messages of a stream before an offset, the last first. Returns the offset of what was shown last; none
-/// if there are no such messages.
+/// Shows the messages of a stream before an offset, the last first; returns the offset of the message that
+/// was shown last, or `None` if there are no such messages.
 fn earlier(stream: &Stream, end: u64, see: &mut LookAt<'_>) -> Result<Option<u64>, String> {
     let figures = Inspection::of(stream).figures();
     let first = u64::try_from(figures.first_offset).unwrap_or(u64::MAX);

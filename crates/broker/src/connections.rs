@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use stdx::{Histogram, HistogramCounts, count};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-/// Who a connection belongs to and where it comes from.
+/// The user of a connection, its addresses, and its limits agreed on with the client.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     /// Authenticated user.
@@ -35,31 +35,31 @@ pub struct Identity {
     pub host: String,
     /// Local port.
     pub port: u16,
-    /// For example `{0,9,1}`.
+    /// The protocol, for example `{0,9,1}`.
     pub protocol: &'static str,
-    /// How it has shown who it is.
+    /// The client's way of logging in.
     pub login: Login,
     /// Limits agreed on with the client.
     pub negotiated: session::Negotiated,
-    /// The properties the client gave of itself.
+    /// The properties that the client gave of itself.
     pub client_properties: session::Table,
-    /// When it connected, in milliseconds since 1970.
+    /// The time of connecting, in milliseconds since 1970.
     pub connected_at_ms: u64,
 }
 
-/// The way a client has shown who it is.
+/// The way in which a client has logged in.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
     /// SASL mechanism.
     pub mechanism: String,
-    /// The encryption of its connection, if there is any.
+    /// The encryption of the connection, if there is any.
     pub tls: Option<Arc<TlsPeer>>,
 }
 
 /// The encryption of a connection, in RabbitMQ's words.
 #[derive(Clone, Debug, Default)]
 pub struct TlsPeer {
-    /// For example `tlsv1.3`.
+    /// The version, for example `tlsv1.3`.
     pub version: String,
     /// The exchange of keys.
     pub key_exchange: String,
@@ -76,16 +76,16 @@ pub struct PeerCertificate {
     pub subject: String,
     /// Issuer.
     pub issuer: String,
-    /// From when to when it is valid.
+    /// The period for which the certificate is valid.
     pub validity: String,
     /// Serial number, hexadecimal.
     pub serial: String,
-    /// The part of it that is the name of its user.
+    /// The part of the certificate that names its user.
     pub user: Option<String>,
 }
 
 impl Identity {
-    /// Whether its client uses the stream protocol.
+    /// Whether the client uses the stream protocol.
     pub fn is_of_streams(&self) -> bool {
         self.protocol == "stream"
     }
@@ -94,11 +94,11 @@ impl Identity {
 /// A connection, shared between its task and listings.
 #[derive(Debug)]
 pub struct Connection {
-    /// Its id.
+    /// The connection's id.
     pub id: ConnectionId,
-    /// Who and where.
+    /// The user and the addresses.
     pub identity: Identity,
-    /// Its channels.
+    /// The open channels.
     pub channels: Mutex<BTreeMap<ChannelId, Arc<ChannelCounters>>>,
     /// Traffic read from the socket.
     pub received: Traffic,
@@ -106,7 +106,7 @@ pub struct Connection {
     pub sent: Traffic,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
-    /// Until when it was not listened to, in monotonic milliseconds; `u64::MAX` while it is not.
+    /// Until when the connection was not read, in monotonic milliseconds; `u64::MAX` while it is not read.
     pub paused_until_ms: AtomicU64,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     pub(crate) held: Held,
@@ -119,11 +119,11 @@ pub struct Connection {
 struct Interrupts {
     close: Option<String>,
     fail: Option<Error>,
-    /// Channels that hold messages for longer than so many milliseconds.
+    /// Channels that hold messages for too long, with the timeout in milliseconds.
     overdue: BTreeMap<ChannelId, u64>,
-    /// The permissions of its user have changed.
+    /// Whether the permissions of the connection's user have changed.
     rights_changed: bool,
-    /// Consumers that an operator ends.
+    /// Consumers that an operator cancels.
     cancelled: BTreeSet<(ChannelId, ShortString)>,
 }
 
@@ -145,12 +145,12 @@ impl Interrupts {
     }
 }
 
-/// Traffic one way over a socket.
+/// Traffic in one direction over a socket.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Bytes.
     pub bytes: AtomicU64,
-    /// Reads or writes they took.
+    /// Reads or writes that the bytes took.
     pub n_calls: AtomicU64,
 }
 
@@ -162,8 +162,8 @@ impl Traffic {
     }
 }
 
-/// The interrupt a connection's task is to obey although its client asks for nothing, by
-/// [`Session::obey`](crate::Session::obey).
+/// A request to a connection's task that does not come from its client;
+/// [`Session::obey`](crate::Session::obey) carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// The connection is closed with 320, for this reason.
@@ -178,34 +178,34 @@ pub enum Interrupt {
     CancelConsumer(ChannelId, ShortString),
 }
 
-/// Sizes of messages by which they are counted, bytes. COMPAT: RabbitMQ's.
+/// Upper bounds of message sizes by which messages are counted, in bytes. COMPAT: RabbitMQ's.
 pub const MESSAGE_SIZES: [u64; 9] =
     [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000, u64::MAX];
 
 /// Counts of what clients have published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishTotals {
-    /// Messages.
+    /// Messages published.
     pub n_published: u64,
-    /// They by [`MESSAGE_SIZES`].
+    /// Messages published, by [`MESSAGE_SIZES`].
     pub sizes: HistogramCounts<9>,
-    /// Those of channels with confirms.
+    /// Messages published on channels with confirms.
     pub n_confirming: u64,
-    /// Those that were answered.
+    /// Messages published on channels with confirms, and confirmed or refused by now.
     pub n_answered: u64,
-    /// Messages that went back because no queue took them.
+    /// Messages that were returned because no queue took them.
     pub n_returned: u64,
-    /// Messages that no queue took, and that nobody wanted back.
+    /// Messages that no queue took, and that were not mandatory.
     pub n_dropped: u64,
 }
 
 impl PublishTotals {
-    /// Messages that went to a queue, or to who waited for a direct reply.
+    /// Messages that went to a queue, or to a consumer of direct replies.
     pub const fn n_routed(&self) -> u64 {
         self.n_published.saturating_sub(self.n_returned + self.n_dropped)
     }
 
-    /// Both together.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.n_published += other.n_published;
         self.sizes.add(&other.sizes);
@@ -223,12 +223,12 @@ impl ChannelCounters {
         self.published.note(&MESSAGE_SIZES, n_bytes);
     }
 
-    /// A message went to no queue, and back to its publisher if it was mandatory.
+    /// Counts a message that went to no queue, and whether it was returned.
     pub(crate) fn note_unroutable(&self, is_returned: bool) {
         count(if is_returned { &self.n_returned } else { &self.n_dropped }, 1);
     }
 
-    /// Counts of what was published by now, with so many publishes waiting for confirms.
+    /// The counts of what the channel has published, while `n_unconfirmed` publishes wait for confirms.
     #[must_use]
     pub fn totals(&self, n_unconfirmed: u64) -> PublishTotals {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -249,7 +249,7 @@ impl ChannelCounters {
 /// A channel's figures.
 #[derive(Debug, Default)]
 pub struct ChannelCounters {
-    /// One that no other channel of its connection has had.
+    /// A number that no other channel of the connection has had.
     pub(crate) serial: u64,
     /// Consumers.
     pub n_consumers: AtomicU32,
@@ -261,13 +261,13 @@ pub struct ChannelCounters {
     pub transactional: AtomicBool,
     /// Publishes received, by [`MESSAGE_SIZES`].
     pub published: Histogram<9>,
-    /// Messages that went back because no queue took them.
+    /// Messages that were returned because no queue took them.
     pub n_returned: AtomicU64,
-    /// Messages that no queue took, and that nobody wanted back.
+    /// Messages that no queue took, and that were not mandatory.
     pub n_dropped: AtomicU64,
     /// Publishes by exchange and queue.
     pub by_route: ByRoute,
-    /// Messages it was given, and has acknowledged, by queue.
+    /// Messages delivered to the channel, and acknowledged by it, by queue.
     pub deliveries: Deliveries,
     /// Publishes waiting for `tx.commit`.
     pub n_uncommitted: AtomicU64,
@@ -301,7 +301,7 @@ impl Connection {
         }
     }
 
-    /// Asks the connection's task to close it for this.
+    /// Asks the connection's task to close the connection with this error. The first error counts.
     pub(crate) fn fail(&self, error: Error) {
         self.interrupt(|it| {
             it.fail.get_or_insert(error);
@@ -313,21 +313,21 @@ impl Connection {
         self.kick.notify_one();
     }
 
-    /// Bytes of memory it has the node keep beside its queues: transactions, messages of which a part is
-    /// missing, what it does not read.
+    /// Bytes of memory that the connection occupies beside queues: transactions, messages of which a part is
+    /// missing, deliveries that its client does not read, and the list of its unacked messages.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.held.bytes()
     }
 
-    /// A channel holds a message for longer than `timeout_ms`.
+    /// Asks the connection's task to fail a channel that holds a message for longer than `timeout_ms`.
     pub(crate) fn note_overdue(&self, channel: ChannelId, timeout_ms: u64) {
         self.interrupt(|it| {
             it.overdue.entry(channel).or_insert(timeout_ms);
         });
     }
 
-    /// The channels that hold messages for too long, and how long would not be.
+    /// Takes the channels that hold messages for too long, with the timeout in milliseconds.
     pub(crate) fn take_overdue(&self) -> BTreeMap<ChannelId, u64> {
         std::mem::take(&mut stdx::lock(&self.interrupts).overdue)
     }
@@ -337,24 +337,24 @@ impl Connection {
         self.confirms.get().map_or(0, |confirms| confirms.n_waiting(channel))
     }
 
-    /// Whether anything was published on the channels it has now.
+    /// Whether anything was published on the channels that are open now.
     pub fn has_published(&self) -> bool {
         let channels = stdx::lock(&self.channels);
         channels.values().any(|channel| channel.published.counts().n() > 0)
     }
 
-    /// Bytes that it has received and sent.
+    /// Bytes received and sent.
     #[must_use]
     pub fn bytes(&self) -> [u64; 2] {
         [&self.received, &self.sent].map(|it| it.bytes.load(Ordering::Relaxed))
     }
 
-    /// Reads of its socket, and writes.
+    /// Reads and writes of the socket.
     fn calls(&self) -> [u64; 2] {
         [&self.received, &self.sent].map(|it| it.n_calls.load(Ordering::Relaxed))
     }
 
-    /// The number of its channels.
+    /// The number of open channels.
     pub fn n_channels(&self) -> usize {
         stdx::lock(&self.channels).len()
     }
@@ -365,10 +365,10 @@ fn add_bytes(bytes: &mut BTreeMap<String, [u64; 2]>, connection: &Connection) {
     sums.iter_mut().zip(connection.bytes()).for_each(|(sum, more)| *sum += more);
 }
 
-/// Clients whose own threads wait for the disk at a time. Threads are left for others, who come in by them.
+/// Clients that may block a thread for the disk at a time; other threads stay free for other clients.
 const AT_THE_DISK_MAX: usize = 64;
 
-/// Turns of clients whose own threads wait for the disk.
+/// Turns of clients to block a thread for the disk.
 #[derive(Debug)]
 struct DiskTurns(Semaphore);
 
@@ -384,25 +384,24 @@ pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     last_id: AtomicU64,
     n_channels_opened: AtomicU64,
-    /// Whether the node is in maintenance: nobody is to use it until an operator says so.
+    /// Whether the node is in maintenance: no client is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
     disk_turns: DiskTurns,
-    /// Reads of the sockets of those that are gone, and writes.
+    /// Reads and writes of the sockets of closed connections.
     calls_before: [AtomicU64; 2],
-    /// Bytes that those received and sent, by virtual host.
+    /// Bytes received and sent on closed connections, by virtual host.
     bytes_before: Mutex<BTreeMap<String, [u64; 2]>>,
-    /// Counts of what channels that are gone have published, by virtual host.
+    /// Counts of what closed channels have published, by virtual host.
     ended: Mutex<BTreeMap<String, (PublishTotals, Published)>>,
 }
 
 impl Connections {
-    /// A turn to wait for the disk on one's own thread, until it is dropped.
+    /// Waits for a turn to block the thread for the disk; the turn lasts until the permit is dropped.
     pub(crate) async fn disk_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.disk_turns.0.acquire().await.ok()
     }
 
-    /// Adds one; ids are never used again, also not after a restart of the node when
-    /// `first_id` rises from start to start.
+    /// Adds a connection, with an id that no other connection has had since the node started.
     pub(crate) fn open(&self, identity: Identity) -> Arc<Connection> {
         let id = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         let connection = Arc::new(Connection {
@@ -422,7 +421,7 @@ impl Connections {
         connection
     }
 
-    /// Takes a channel off the lists; what it has published stays counted.
+    /// Removes a closed channel; its publishes stay counted.
     pub(crate) fn end_channel(&self, connection: &Connection, channel: ChannelId) {
         let n_unconfirmed = connection.n_unconfirmed(channel);
         let mut ended = stdx::lock(&self.ended);
@@ -471,8 +470,8 @@ impl Connections {
         }
     }
 
-    /// Messages published since the node started, by virtual host, and there by exchange and queue; of
-    /// channels that are gone, what is left when `is_there` has been asked for exchanges and pairs.
+    /// Messages published since the node started, by virtual host, and there by exchange and queue. Exchanges
+    /// and pairs that `is_there` denies are left out, and forgotten if their channels are closed.
     #[must_use]
     pub(crate) fn published_by_route(
         &self,
@@ -507,7 +506,7 @@ impl Connections {
         bytes
     }
 
-    /// Reads of sockets since the start, and writes.
+    /// Reads and writes of sockets since the node started.
     pub fn calls(&self) -> [u64; 2] {
         let by_id = stdx::lock(&self.by_id);
         let mut sums = self.calls_before.each_ref().map(|it| it.load(Ordering::Relaxed));
@@ -517,38 +516,38 @@ impl Connections {
         sums
     }
 
-    /// All of them, oldest first.
+    /// All connections, oldest first.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Connection>> {
         stdx::lock(&self.by_id).values().cloned().collect()
     }
 
-    /// Asks those connections to close with 320.
+    /// Asks the connections that `which` accepts to close with 320.
     pub(crate) fn kick_where(&self, reason: &str, which: impl Fn(&Identity) -> bool) {
         let list = self.list();
         let concerned = list.iter().filter(|connection| which(&connection.identity));
         concerned.for_each(|connection| connection.kick(reason));
     }
 
-    /// Has those of a user give up what it may not have any more.
+    /// Has the connections of a user give up what the user may not have any more.
     pub(crate) fn review_rights(&self, user: &str) {
         for connection in self.list().iter().filter(|one| one.identity.user == user) {
             connection.interrupt(|it| it.rights_changed = true);
         }
     }
 
-    /// One of them.
+    /// The connection with this id, if it is open.
     #[must_use]
     pub fn get(&self, id: ConnectionId) -> Option<Arc<Connection>> {
         stdx::lock(&self.by_id).get(&id).cloned()
     }
 
-    /// How many there are.
+    /// The number of open connections.
     pub fn len(&self) -> usize {
         stdx::lock(&self.by_id).len()
     }
 
-    /// Whether there are none.
+    /// Whether no connection is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

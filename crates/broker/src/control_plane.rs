@@ -63,12 +63,12 @@ impl View {
         self.queues.values()
     }
 
-    /// The classic ones among them, for background work.
+    /// The classic queues, for background work.
     pub fn classic_queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         self.queues.values().filter_map(QueueRef::as_classic)
     }
 
-    /// Its quorum queues.
+    /// The quorum queues.
     pub fn quorum_queues(&self) -> impl Iterator<Item = &Arc<QuorumQueue>> {
         self.queues.values().filter_map(|queue| match queue {
             QueueRef::Quorum(queue) => Some(queue),
@@ -99,17 +99,17 @@ impl View {
 pub(crate) struct Definitions {
     pub(crate) meta: State,
     pub(crate) queues: imbl::OrdMap<QueueId, QueueRef>,
-    /// Streams that are to be among the queues once they are logged.
+    /// New streams, which join `queues` once their declarations are logged.
     new_streams: Vec<Arc<Stream>>,
-    /// Streams whose files were made before they are declared, which is now.
+    /// Streams whose files were made before the declarations that are in progress, by virtual host and name.
     premade: BTreeMap<(Name, Name), Arc<Stream>>,
     pub(crate) log: CommandLog,
-    /// Deletions that go in slices, and are not logged yet.
+    /// Deletions whose bindings are removed in slices, and that are not logged yet.
     pub(crate) n_unbinding: usize,
 }
 
 impl Definitions {
-    /// Definitions and queues that were recovered.
+    /// Takes definitions and queues that were recovered.
     pub(crate) const fn new(
         meta: State,
         queues: imbl::OrdMap<QueueId, QueueRef>,
@@ -126,21 +126,21 @@ impl Definitions {
     }
 }
 
-/// Commands that were carried out, with what came of them: one that was asked for, and others made for it.
+/// Commands that were carried out, with their outcomes: the requested ones, and others made for them.
 pub(crate) type Made<'c> = Vec<(Cow<'c, Command>, Outcome)>;
 
 /// A change of definitions that was made, and what is still to follow from it.
 #[derive(Debug)]
 pub(crate) struct Changed<'c> {
-    /// First what was asked for, then what shards need for it.
+    /// The commands that were asked for, then those that shards need for them.
     pub(crate) made: Made<'c>,
     /// Queues that are gone from the definitions, and still have their messages.
     pub(crate) gone: Vec<QueueRef>,
-    /// In the order in which they are to be carried out.
+    /// The effects, in the order in which they are to be carried out.
     pub(crate) effects: Vec<Effect>,
     /// Exchanges whose shards are still to follow.
     pub(crate) to_reshard: Vec<Resharding>,
-    /// Durable when the log is so up to here.
+    /// The change is durable when the log is so up to here.
     pub(crate) upto: Lsn,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Changed<'c> {
 pub(crate) struct QueueChurn {
     pub(crate) n_created: AtomicU64,
     pub(crate) n_deleted: AtomicU64,
-    /// Declarations by clients, of what was there too.
+    /// Declarations by clients, also of queues that existed.
     pub(crate) n_declared: AtomicU64,
     /// Counts of what went through queues that are gone, by virtual host and type.
     pub(crate) ended: Mutex<BTreeMap<(String, QueueKind), Counts>>,
@@ -182,14 +182,14 @@ pub(crate) struct ControlPlane {
     pub(crate) streams: StreamService,
     exchanges: Arc<Exchanges>,
     limits: NodeLimits,
-    /// The node's name in those of shards.
+    /// The node's name, as the names of shards have it.
     node: String,
-    /// The form of queues that neither their arguments nor a policy say anything about.
+    /// The version of queues for which neither arguments nor a policy name one.
     default_version: QueueVersion,
     definitions: Mutex<Definitions>,
-    /// One snapshot at a time, and never an older over a newer one.
+    /// Held while a snapshot is written, so that an older one never replaces a newer one.
     snapshotting: Mutex<()>,
-    /// One stream at a time is opened without what is missing of it.
+    /// Held while a stream is opened without its missing data: one stream at a time.
     accepting: Mutex<()>,
     view: Mutex<Arc<View>>,
     epoch: AtomicU64,
@@ -225,7 +225,7 @@ impl ControlPlane {
         }
     }
 
-    /// Everything as of now.
+    /// The newest view.
     pub(crate) fn view(&self) -> Arc<View> {
         Arc::clone(&stdx::lock(&self.view))
     }
@@ -283,7 +283,7 @@ impl ControlPlane {
             Ok(())
         };
         let applied: Result<(), MetaError> = apply_all();
-        // Nobody asks for these any more.
+        // No command has declared these.
         let unused = std::mem::take(&mut definitions.premade);
         unused.values().for_each(|stream| self.streams.unmake(stream));
         if let Err(error) = applied {
@@ -354,7 +354,7 @@ impl ControlPlane {
         if made.iter().any(|(_, outcome)| !is_nothing(&outcome.done)) {
             self.publish(definitions);
         }
-        // Behind it: nobody counts a queue twice who looks at what is gone before what is there.
+        // Deletions count once the view lacks the queues, so that no listing counts a queue twice.
         self.churn.note_ended(&gone);
         for (command, outcome) in &made {
             effects::of_outcome(command, outcome, &mut effects);
@@ -380,18 +380,18 @@ impl ControlPlane {
         result.map(|()| effects)
     }
 
-    /// Refuses what would make definitions longer while only the reserve is left. What is there may be
-    /// declared again.
+    /// Refuses a command that would make definitions longer while only the reserve of disk space is left.
+    /// Objects that exist may be declared again.
     fn check_space(&self, definitions: &Definitions, command: &Command) -> Result<(), MetaError> {
         if !self.storage().is_reserve_used() || !command.adds() {
             return Ok(());
         }
-        // On a copy, which costs next to nothing.
+        // The command is tried on a copy, which costs next to nothing.
         let outcome = definitions.meta.clone().apply(self.storage().time.ticked(), command)?;
         if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
-    /// Logs what was changed as one unit, and makes the queues that are new.
+    /// Logs changes as one unit, and makes the new queues.
     fn log(&self, definitions: &mut Definitions, made: &Made<'_>) -> Vec<QueueRef> {
         let new: Vec<(&Arc<QueueDef>, QueueVersion)> = made
             .iter()
@@ -432,7 +432,7 @@ impl ControlPlane {
         if has_version { meta.wanted_version(def, self.default_version) } else { QueueVersion::V2 }
     }
 
-    /// Makes a classic queue whose version was logged in the same breath.
+    /// Makes a classic queue whose version was logged with its declaration.
     fn new_classic(
         &self,
         meta: &State,
@@ -443,7 +443,7 @@ impl ControlPlane {
         let (settings, services) = (meta.queue_settings(def), &self.services);
         let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
         if let Some(appended) = appended.filter(|_| version == QueueVersion::V1) {
-            // The command beside it keeps the segment until then.
+            // The command logged with the version has kept the segment until now.
             self.storage().wal.retain(appended.at.segment, Owner(def.id.0), 1);
             queue.files_version.note_logged(appended.at.segment);
             services.make_files(Arc::clone(&queue));
@@ -482,8 +482,8 @@ impl ControlPlane {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// Takes a slice of the bindings out that a command is about to remove with what it deletes; none if they
-    /// are few. The first slice begins the [`Unbinding`].
+    /// Removes a slice of the bindings of what a command is about to delete; none if they are few. The first
+    /// slice begins the [`Unbinding`].
     pub(crate) fn unbind_slice<'p>(
         &'p self,
         command: &Command,
@@ -521,8 +521,8 @@ impl ControlPlane {
     }
 }
 
-/// A deletion whose bindings go in slices. Until it is logged, or refused, or nobody is left who would do so,
-/// definitions are not written down.
+/// A deletion whose bindings are removed in slices. No snapshot of definitions is written until the deletion
+/// is logged, refused or given up.
 #[derive(Debug)]
 pub(crate) struct Unbinding<'p>(&'p ControlPlane);
 
@@ -532,7 +532,7 @@ impl Drop for Unbinding<'_> {
     }
 }
 
-/// Opens a stream that is closed without what is missing of it: what that is; none if nothing is.
+/// Opens a stream without the data that it lacks; returns what it lacks, or `None` if it lacks nothing.
 ///
 /// # Errors
 /// The disk's. It waits for the disk.

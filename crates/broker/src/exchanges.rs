@@ -1,4 +1,4 @@
-//! Exchanges that do more with a message than route it, and what they keep for that.
+//! Exchanges that do more with a message than route it, and the state they keep for that.
 //!
 //! Most exchanges are not here: routing asks for a [`WatchedExchange`] only where definitions say so.
 
@@ -20,16 +20,17 @@ use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed,
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Memory that one exchange's history takes at most, and one exchange's names of messages it has seen ...
+/// Bytes that one exchange's history may take, and as many for its names of messages seen.
 const EXCHANGE_BYTES_MAX: usize = 64 << 20;
-/// ... and those of all exchanges together: each has an equal share.
+/// Bytes that the histories of all exchanges may take together, and as many for the names of messages seen;
+/// each exchange has an equal share.
 const ALL_EXCHANGES_BYTES_MAX: usize = 256 << 20;
 
 /// An exchange that is asked about each message that comes to it.
 #[derive(Debug)]
 pub(crate) struct WatchedExchange {
     settings: ExchangeSettings,
-    /// Memory it may take; the same for all.
+    /// Bytes that the history may take, and as many for `seen`; the number is the same for all exchanges.
     bytes_max: Arc<AtomicUsize>,
     history: Arc<Mutex<History>>,
     seen: Arc<Mutex<Window>>,
@@ -39,24 +40,24 @@ pub(crate) struct WatchedExchange {
 /// The fate of a message at a watched exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is routed.
+    /// The message is routed.
     GoesOn,
-    /// It was here before.
+    /// The message is dropped: the exchange has seen it before.
     Dropped,
-    /// It waits in the exchange's own queue.
+    /// The message waits in the exchange's own queue.
     Delayed,
 }
 
 /// The fate that a message would have at an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forecast {
-    /// It is routed.
+    /// The message is routed.
     GoesOn,
-    /// It was here before.
+    /// The message is dropped: the exchange has seen it before.
     Dropped,
-    /// It waits for so long, and is routed then.
+    /// The message is delayed, and routed then.
     Delayed {
-        /// In milliseconds.
+        /// The delay in milliseconds.
         delay_ms: u64,
     },
 }
@@ -72,7 +73,7 @@ impl WatchedExchange {
         }
     }
 
-    /// The same with other settings.
+    /// Returns the exchange with other settings and the same state.
     fn with(&self, settings: ExchangeSettings) -> Self {
         Self {
             settings,
@@ -87,31 +88,31 @@ impl WatchedExchange {
         self.settings.history.is_some() || self.settings.deduplication.is_some()
     }
 
-    /// Forgets the oldest of what takes more than it may.
+    /// Forgets the oldest messages and names beyond the memory that the exchange may take.
     fn shrink(&self) {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         stdx::lock(&self.history).shrink(usize::MAX, bytes_max);
         stdx::lock(&self.seen).shrink(usize::MAX, bytes_max);
     }
 
-    /// Whether it remembers this message once it is routed.
+    /// Whether the exchange keeps this message in its history once the message is routed.
     pub(crate) fn remembers(&self, message: &Message<'_>) -> bool {
         self.settings.history.is_some() && !history::is_excluded(message.headers)
     }
 
-    /// Keeps a message for those who are bound later.
+    /// Adds a message to the history, for destinations that are bound later.
     pub(crate) fn remember(&self, message: &MessageRef<'_>) {
         let Some(length) = self.settings.history else { return };
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         stdx::lock(&self.history).add(message, length, bytes_max);
     }
 
-    /// Whether it tells messages from those it has seen.
+    /// Whether the exchange drops messages that it has seen before.
     pub(crate) const fn deduplicates(&self) -> bool {
         self.settings.deduplication.is_some()
     }
 
-    /// The fate of a client's message; it counts as seen from now on.
+    /// Decides the fate of a message, which counts as seen from now on.
     pub(crate) fn fate(&self, message: &Message<'_>, now_ms: u64) -> Admission {
         if let Some(rules) = &self.settings.deduplication {
             let limits = (rules, self.bytes_max.load(Ordering::Relaxed));
@@ -125,7 +126,7 @@ impl WatchedExchange {
         Admission::GoesOn
     }
 
-    /// The fate that a client's message would have, and for how long it would be delayed.
+    /// Returns the fate that a message would have, and its delay; the message does not count as seen.
     pub(crate) fn forecast(&self, message: &Message<'_>, now_ms: u64) -> Forecast {
         let knows = |rules| stdx::lock(&self.seen).knows(message.headers, rules, now_ms);
         match delay_ms_of(message.headers).filter(|_| self.settings.delays) {
@@ -135,14 +136,14 @@ impl WatchedExchange {
         }
     }
 
-    /// Takes back that a message counts as seen: it has gone nowhere and will come again.
+    /// Takes back that a message counts as seen, since the message will come again.
     pub(crate) fn forget(&self, headers: Option<TableRef<'_>>) {
         if let Some(rules) = &self.settings.deduplication {
             stdx::lock(&self.seen).forget(headers, rules);
         }
     }
 
-    /// The history that newly bound destinations are given, if it keeps one.
+    /// The history that newly bound destinations are given; `None` for an exchange without a history.
     pub(crate) fn history(&self) -> Option<Vec<OwnedMessage>> {
         self.settings.history.map(|_| stdx::lock(&self.history).all())
     }
@@ -154,7 +155,7 @@ type OfVhost = imbl::OrdMap<Name, Arc<WatchedExchange>>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatefulExchanges {
     by_vhost: imbl::OrdMap<Name, OfVhost>,
-    /// Those that keep something.
+    /// The number of exchanges that keep a history or names.
     n_keeping: usize,
 }
 
@@ -169,7 +170,7 @@ impl StatefulExchanges {
         delaying.map(|(vhost, name, _)| (vhost, name))
     }
 
-    /// All by virtual host and name.
+    /// All watched exchanges, with virtual host and name.
     fn all(&self) -> impl Iterator<Item = (&Name, &Name, &WatchedExchange)> {
         self.by_vhost.iter().flat_map(|(vhost, exchanges)| {
             exchanges.iter().map(move |(name, exchange)| (vhost, name, &**exchange))
@@ -194,27 +195,27 @@ impl StatefulExchanges {
 /// Exchanges that may have begun to delay messages.
 #[derive(Debug)]
 pub(crate) enum NewlyDelaying {
-    /// The one of that name in a virtual host.
+    /// The exchange with this virtual host and name.
     One(Name, Name),
-    /// Any.
+    /// Any exchange.
     Any,
 }
 
-/// The watched exchanges as definitions change.
+/// The node's watched exchanges, which follow the changes of definitions.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
     watched: Mutex<Arc<StatefulExchanges>>,
-    /// Memory that each may take.
+    /// Bytes that the history of each exchange may take, and as many for its names.
     bytes_max: Arc<AtomicUsize>,
     saving: Mutex<Saving>,
-    /// When names of seen messages are written next, by the monotonic clock.
+    /// When names of seen messages are written next, in monotonic milliseconds.
     save_at_ms: AtomicU64,
-    /// Held by whoever attaches a consumer to a shard.
+    /// Held while a shard is chosen and a consumer attached to it.
     attaching: Mutex<()>,
 }
 
 impl Exchanges {
-    /// Those of these definitions.
+    /// Makes the watched exchanges of these definitions.
     pub(crate) fn of(meta: &State) -> Self {
         let exchanges = Self::default();
         exchanges.review(meta);
@@ -225,12 +226,12 @@ impl Exchanges {
         Arc::clone(&stdx::lock(&self.watched))
     }
 
-    /// Waits for one's turn to choose a shard and attach a consumer to it.
+    /// Waits for the caller's turn to choose a shard and attach a consumer to it.
     pub(crate) fn attach_to_shard(&self) -> MutexGuard<'_, ()> {
         stdx::lock(&self.attaching)
     }
 
-    /// Makes them what the definitions say. What exchanges keep, they keep.
+    /// Makes the watched exchanges what the definitions say; exchanges that stay keep their state.
     pub(crate) fn review(&self, meta: &State) {
         let mut now = stdx::lock(&self.watched);
         let mut watched = StatefulExchanges::default();
@@ -252,7 +253,7 @@ impl Exchanges {
         *now = Arc::new(watched);
     }
 
-    /// Gives each exchange its share of memory, which halves now and then: all of them are looked at then.
+    /// Sets each exchange's share of memory; when the share shrinks, all exchanges shrink to it.
     fn share_memory(&self, watched: &StatefulExchanges) {
         let n = watched.n_keeping.next_power_of_two();
         let share = (ALL_EXCHANGES_BYTES_MAX / n).min(EXCHANGE_BYTES_MAX);
@@ -261,7 +262,7 @@ impl Exchanges {
         }
     }
 
-    /// An exchange is new, or several are gone.
+    /// Adds a new exchange, and removes those that were deleted.
     fn change(&self, created: Option<(&Name, &Name, ExchangeSettings)>, removed: &[Removed]) {
         let mut now = stdx::lock(&self.watched);
         let watched = Arc::make_mut(&mut now);
@@ -277,7 +278,7 @@ impl Exchanges {
         self.share_memory(watched);
     }
 
-    /// Follows a change of definitions; returns which may delay messages now that did not.
+    /// Follows a change of definitions; returns the exchanges that may delay messages now and did not before.
     pub(crate) fn follow(
         &self,
         meta: &State,

@@ -29,7 +29,7 @@ pub const FILE_KINDS: &[FileKind] = &[
 /// Messages and places in files that could not be read since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Of classic and quorum queues; its messages are those of streams too.
+    /// Losses of classic and quorum queues; the lost messages include those of streams.
     pub of_queues: classic::Losses,
     /// Bytes at the ends of streams' segments that were cut off.
     pub stream_cut_off_bytes: u64,
@@ -48,7 +48,7 @@ pub struct QueueTotals {
     pub n_unacked: u64,
     /// Attached consumers.
     pub n_consumers: u64,
-    /// Bytes of both, envelopes included.
+    /// Bytes of ready and unacked messages, envelopes included.
     pub message_bytes: u64,
     /// Publishes that are to be confirmed once they are consumed.
     pub n_pending_confirms: u64,

@@ -1,9 +1,9 @@
-//! Memory that clients have the node use beside queues: transactions that are not committed,
-//! messages of which a part is missing, what they do not read, the list of what they do not acknowledge. A
-//! connection may hold a share of what the node may use, all of them together another: who holds most loses
-//! its connection before the memory alarm makes others wait. Told once for each turn of a connection's task
-//! that changes something, and of what is not acknowledged with the broker's tick; must never know what it is
-//! that is held. Unacknowledged messages themselves are their queue's, which pages them out.
+//! Memory that clients occupy in the node beside queues: transactions that are not committed, messages of
+//! which a part is missing, deliveries that the client does not read, and the list of its unacked messages. A
+//! connection may hold one share of the memory that the node may use, and all connections together another:
+//! the connection that holds most is closed before the memory alarm blocks publishers. The task of a
+//! connection reports a change of its memory once per turn; unacked messages are counted with the broker's
+//! tick. Unacked messages themselves belong to their queue, which pages them out.
 
 use crate::connections::{Connection, Connections, Held};
 use meta::ConnectionId;
@@ -12,27 +12,27 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Of the memory that the node may use a connection may hold one part in so many, ...
+/// A connection may hold one in so many parts of the memory that the node may use.
 const CONNECTION_PART: u64 = 4;
-/// ... and all connections together one in so many.
+/// All connections together may hold one in so many parts of the memory that the node may use.
 const ALL_PART: u64 = 2;
-/// However little the node may use, a connection may hold this much, so that a watermark of 0 stops
-/// publishers and fails none of them; all connections together twice as much.
+/// Bytes that a connection may hold however little memory the node may use, so that a watermark of 0 blocks
+/// publishers and closes no connection; all connections together may hold twice as much.
 const CONNECTION_BYTES_MIN: u64 = 32 * 1024 * 1024;
-/// Bytes that stay in memory of an unacknowledged message wherever that is: its tag, link and position in the
+/// Bytes in memory for an unacked message, wherever the message itself is: its tag, link and position in the
 /// client's outbox, and the position again in the queue.
 const UNACKED_BYTES: u64 = 4 * size_of::<u64>() as u64;
 
-/// The memory that all connections hold, and may.
+/// The memory that all connections hold, and the limits of it.
 #[derive(Debug)]
 pub(crate) struct Holdings {
     all_bytes: AtomicU64,
-    /// The part of it that requests hold which are no connection's.
+    /// The part of `all_bytes` that is held by requests without a connection.
     request_bytes: AtomicU64,
     node_bytes_max: AtomicU64,
-    /// Messages that connections had not acknowledged at the last look.
+    /// Unacked messages by connection, as counted last.
     n_unacked: Mutex<BTreeMap<ConnectionId, u64>>,
-    /// When unacked messages are looked at next, by time that passes.
+    /// When unacked messages are counted next, in monotonic milliseconds.
     next_look_ms: AtomicU64,
 }
 
@@ -50,17 +50,17 @@ impl Default for Holdings {
 }
 
 impl Holdings {
-    /// The node may use this much memory.
+    /// Sets how many bytes of memory the node may use.
     pub(crate) fn set_node_bytes_max(&self, n_bytes: u64) {
         self.node_bytes_max.store(n_bytes, Ordering::Relaxed);
     }
 
-    /// Whether unacked messages are to be looked at.
+    /// Whether unacked messages are to be counted now.
     pub(crate) fn is_look_due(&self, now_ms: u64) -> bool {
         now_ms >= self.next_look_ms.load(Ordering::Relaxed)
     }
 
-    /// They are looked at next at `at_ms`.
+    /// Has unacked messages counted next at `at_ms`.
     pub(crate) fn set_next_look(&self, at_ms: u64) {
         self.next_look_ms.store(at_ms, Ordering::Relaxed);
     }
@@ -75,10 +75,10 @@ impl Holdings {
         (node_bytes_max / ALL_PART).max(2 * CONNECTION_BYTES_MIN)
     }
 
-    /// A connection holds so much now, beside what it has not acknowledged.
+    /// Notes how many bytes a connection holds now, beside its unacked messages.
     ///
     /// # Errors
-    /// That is too much. If it is others that hold too much, they are told.
+    /// The connection holds too much. If other connections hold too much, those are failed instead.
     pub(crate) fn note(
         &self,
         connection: &Connection,
@@ -92,7 +92,7 @@ impl Holdings {
         self.weigh(connection, connections)
     }
 
-    /// Connections have not acknowledged so many messages, and others none.
+    /// Notes the unacked messages of connections; a connection that is not named has none.
     pub(crate) fn note_unacked(
         &self,
         n_unacked: BTreeMap<ConnectionId, u64>,
@@ -136,18 +136,18 @@ impl Holdings {
         Ok(())
     }
 
-    /// A connection is over.
+    /// Counts the memory of a closed connection no more.
     pub(crate) fn forget(&self, connection: &Connection) {
         self.refuse(&connection.held);
     }
 
-    /// Its memory counts no more. How much that was.
+    /// Counts a connection's memory no more; returns how many bytes that were.
     fn refuse(&self, held: &Held) -> u64 {
         held.is_refused.store(true, Ordering::Relaxed);
         self.change(&held.told_bytes, 0) + self.change(&held.unacked_bytes, 0)
     }
 
-    /// Requests that belong to no connection hold so much now.
+    /// Notes how many bytes requests without a connection hold now.
     pub(crate) fn note_requests(&self, n_bytes: u64) {
         self.change(&self.request_bytes, n_bytes);
     }
@@ -207,7 +207,7 @@ mod tests {
         let error = holdings.note(&connection, 100 * MIB + 1, &connections).unwrap_err();
         assert_eq!(error.kind, ErrorKind::ResourceError);
         assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 0);
-        // Nothing is told twice.
+        // A refused connection gets no second error.
         holdings.note(&connection, 200 * MIB, &connections).unwrap();
         holdings.forget(&connection);
         assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 0);

@@ -12,27 +12,27 @@ const ROUTED_BY: &str = "x-routed-by";
 /// The fate of a value that the publisher has set itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It is replaced.
+    /// The publisher's value is replaced.
     Yes,
-    /// It stays.
+    /// The publisher's value stays.
     No,
 }
 
 /// Headers that are written into each message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interceptors {
-    /// When it came: the header `timestamp_in_ms`, and the property `timestamp` in seconds.
+    /// The time of publishing: the header `timestamp_in_ms`, and the property `timestamp` in seconds.
     pub timestamp: Option<Overwrite>,
     /// The header `x-routed-by`, with the node's name.
     pub routing_node: Option<Overwrite>,
-    /// When it was delivered, in milliseconds: the header `x-opt-rabbitmq-sent-time`.
+    /// The time of delivery, in milliseconds: the header `x-opt-rabbitmq-sent-time`.
     pub sent_time: bool,
     /// The share of messages without a trace that begin one: the header `traceparent`, in 65536ths.
     pub new_traces: u32,
 }
 
 impl Interceptors {
-    /// Whether there is anything to write as messages are published.
+    /// Whether any header is written as messages are published.
     pub const fn any_incoming(&self) -> bool {
         self.timestamp.is_some() || self.routing_node.is_some() || self.new_traces > 0
     }
@@ -42,7 +42,7 @@ impl Interceptors {
         self.new_traces > 0 && random() % 65_536 < u64::from(self.new_traces)
     }
 
-    /// The properties with what is to be written; none if they cannot be read.
+    /// Returns the properties with the headers written; `None` if the properties cannot be read.
     pub(crate) fn apply(
         &self,
         properties: &[u8],

@@ -1,6 +1,6 @@
-//! The broker's entries in the node's log. Whom an entry is about, its owner, says
-//! what its kind means: 0 is the definitions, the greatest number the node itself, any other a queue by
-//! its id. An unknown kind is an error: it was written by a newer version.
+//! The broker's entries in the node's log. The owner of an entry, which it is about, says what the entry's
+//! kind means: 0 is the definitions, the greatest number the node itself, any other a queue by its id. An
+//! unknown kind is an error: a newer version wrote the entry.
 //!
 //! Entries of format 5 and before have no owner in their header: the id of a queue stands in front of the
 //! payload, and kinds of the definitions and the node are other ones than a queue's.
@@ -37,7 +37,7 @@ pub(crate) fn parse<'a>(entry: &log::Entry<'a>) -> Result<Entry<'a>, RecordError
     }
 }
 
-/// Whom an entry is about, and the payload as entries with owners have it.
+/// Returns the owner of an entry, and the payload in the form of entries with owners.
 pub(crate) fn owned<'a>(entry: &log::Entry<'a>) -> Result<(Owner, &'a [u8]), RecordError> {
     if let Some(owner) = entry.owner {
         return Ok((owner, entry.payload));
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(seen, ["stopped [(7, 10), (8, 0)]", "unused [(7, 900)]", "stopped []"]);
     }
 
-    /// As nodes of format 5 and before wrote them.
+    /// Nodes of format 5 and before wrote entries without owners.
     #[test]
     fn entries_without_owners_are_read() {
         let at = log::EntryAddress::default();

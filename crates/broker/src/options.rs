@@ -25,13 +25,13 @@ pub struct BrokerOptions {
 /// How messages are kept that operators take away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoOptions {
-    /// How long they can be brought back, in milliseconds; 0 is not at all.
+    /// How long messages can be brought back, in milliseconds; 0 is not at all.
     pub window_ms: u64,
-    /// Bytes of all of them together, ...
+    /// Bytes that all undo entries may take together.
     pub bytes_max: u64,
-    /// ... and the part of the free disk that they may take.
+    /// The part of the free disk space that undo entries may take, in percent.
     pub free_percent_max: u64,
-    /// Bytes that are written together, but for the last message.
+    /// Bytes of messages that are written together; the last message may exceed them.
     pub portion_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl From<StorageOptions> for BrokerOptions {
 /// Limits of this node; `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Of definitions.
+    /// The limits of definitions.
     pub definitions: NodeLimits,
     /// Channels of all connections.
     pub channels: Option<u64>,
@@ -65,9 +65,9 @@ pub struct Limits {
     pub channel_prefetch: bool,
     /// With `channel_prefetch`: a new channel is limited to `default_prefetch` as a whole, too.
     pub channel_has_default_prefetch: bool,
-    /// How long a message of a classic queue may wait for its acknowledgement, in milliseconds, ...
+    /// How long a message of a classic queue may wait for its acknowledgement, in milliseconds.
     pub consumer_timeout_ms: Option<u64>,
-    /// ... and one of a quorum queue.
+    /// How long a message of a quorum queue may wait for its acknowledgement, in milliseconds.
     pub quorum_timeout_ms: Option<u64>,
     /// The node's name in texts.
     pub node: String,

@@ -42,12 +42,12 @@ pub enum QueueRef {
 }
 
 impl QueueRef {
-    /// Its definition.
+    /// The queue's definition.
     pub fn def(&self) -> &Arc<QueueDef> {
         each!(self, queue => queue.def())
     }
 
-    /// Its id.
+    /// The queue's id.
     #[must_use]
     pub fn id(&self) -> QueueId {
         self.def().id
@@ -62,8 +62,8 @@ impl QueueRef {
         }
     }
 
-    /// Puts messages in, in order. Returns what must be durable before those of them that are persistent
-    /// may be confirmed. A deleted queue takes them silently.
+    /// Puts messages into the queue, in order; returns what must be durable before the persistent ones may be
+    /// confirmed. A deleted queue takes messages silently.
     pub(crate) fn publish(
         &self,
         publishes: Publishes<'_, '_>,
@@ -77,7 +77,7 @@ impl QueueRef {
         }
     }
 
-    /// The event that its publishes are confirmed upon.
+    /// The event upon which the queue's publishes are confirmed.
     #[must_use]
     pub fn confirm_on(&self) -> ConfirmOn {
         match self {
@@ -87,7 +87,7 @@ impl QueueRef {
         }
     }
 
-    /// Whether it is still being read after a start: its clients wait until it is.
+    /// Whether the queue is still being read after a start: its clients wait for the end of that.
     pub fn is_loading(&self) -> bool {
         match self {
             Self::Classic(queue) => queue.is_loading(),
@@ -125,14 +125,14 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.attach(attach).map(LinkRef::Classic),
             Self::Quorum(queue) => queue.attach(attach).map(LinkRef::Quorum),
-            // Where it begins is looked up on the disk: others go on meanwhile.
+            // The consumer's start is looked up on the disk: other tasks go on meanwhile.
             Self::Stream(stream) => {
                 tokio::task::block_in_place(|| stream.attach(attach)).map(LinkRef::Stream)
             }
         }
     }
 
-    /// Attaches something that only takes what it asks for (`basic.get`).
+    /// Attaches a link that gets only the messages it asks for (`basic.get`).
     pub(crate) fn attach_passive(
         &self,
         owner: Owner,
@@ -148,7 +148,7 @@ impl QueueRef {
         }
     }
 
-    /// It was declared again, which counts as use (`x-expires`).
+    /// Notes that the queue was declared again, which counts as use (`x-expires`).
     pub(crate) fn touch(&self) {
         match self {
             Self::Classic(queue) => queue.touch(),
@@ -157,7 +157,7 @@ impl QueueRef {
         }
     }
 
-    /// Takes the settings that definitions give it, unless it has those of a later epoch of theirs.
+    /// Takes the settings that definitions give the queue, unless it has those of a later epoch.
     pub(crate) fn set_settings(&self, meta: &State, epoch: u64) {
         match self {
             Self::Classic(queue) => queue.set_settings(&meta.queue_settings(queue.def()), epoch),
@@ -188,13 +188,13 @@ impl QueueRef {
         each!(self, queue => queue.delete())
     }
 
-    /// Its figures as of the last operation.
+    /// The queue's figures as of the last operation.
     #[must_use]
     pub fn stat(&self) -> QueueStat {
         each!(self, queue => queue.stat())
     }
 
-    /// Its consumers.
+    /// The queue's consumers.
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerView> {
         match self {
@@ -204,7 +204,7 @@ impl QueueRef {
         }
     }
 
-    /// Publishes that wait for its consumers.
+    /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending_confirms(&self) -> PendingConfirms {
         match self {
@@ -214,7 +214,7 @@ impl QueueRef {
         }
     }
 
-    /// The property `timestamp` of the message that it gives out next; none while that is not in memory.
+    /// The property `timestamp` of the queue's next message; `None` while the message is not in memory.
     #[must_use]
     pub fn head_timestamp(&self) -> Option<u64> {
         match self {
@@ -233,7 +233,7 @@ impl QueueRef {
         }
     }
 
-    /// When the first publish of this publisher came that waits for consumers.
+    /// When this publisher's first publish came that still waits for consumers.
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         match self {
             Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
@@ -242,7 +242,7 @@ impl QueueRef {
         }
     }
 
-    /// Moves what it has in that segment of the log to the log's end.
+    /// Moves the queue's entries in `segment` of the log to the log's end.
     pub(crate) fn relocate(&self, segment: SegmentId) {
         match self {
             Self::Classic(queue) => queue.upkeep().relocate(segment),
@@ -251,7 +251,7 @@ impl QueueRef {
         }
     }
 
-    /// The channels that hold a message of it for too long.
+    /// The channels that hold a message of the queue for too long.
     pub(crate) fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
         match self {
             Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
@@ -261,7 +261,7 @@ impl QueueRef {
         }
     }
 
-    /// Whether it is deleted, or about to be.
+    /// Whether the queue is deleted, or about to be.
     pub(crate) fn is_deleted(&self) -> bool {
         each!(self, queue => queue.is_deleted())
     }
@@ -293,7 +293,7 @@ impl Diagnosis<'_> {
         }
     }
 
-    /// Messages that came back and wait to be tried again.
+    /// Messages that came back and wait for their redelivery.
     #[must_use]
     pub fn n_delayed(self) -> u64 {
         match self.0 {
@@ -312,7 +312,7 @@ pub(crate) enum LinkRef {
 }
 
 impl LinkRef {
-    /// Its queue. Not for what is done for each message.
+    /// The link's queue. Not to be called for each message.
     pub(crate) fn queue(&self) -> QueueRef {
         match self {
             Self::Classic(consumer) => QueueRef::Classic(Arc::clone(&consumer.queue)),
@@ -321,7 +321,7 @@ impl LinkRef {
         }
     }
 
-    /// The definition of its queue.
+    /// The definition of the link's queue.
     pub(crate) fn def(&self) -> &Arc<QueueDef> {
         match self {
             Self::Classic(consumer) => consumer.queue.def(),
@@ -330,7 +330,7 @@ impl LinkRef {
         }
     }
 
-    /// Its channel.
+    /// The channel that the link belongs to.
     pub(crate) fn channel(&self) -> ChannelId {
         match self {
             Self::Classic(consumer) => consumer.channel,
@@ -339,7 +339,7 @@ impl LinkRef {
         }
     }
 
-    /// Whether being delivered to it settles a message.
+    /// Whether a delivery over the link settles the message.
     pub(crate) fn is_no_ack(&self) -> bool {
         match self {
             Self::Classic(consumer) => consumer.is_no_ack(),
@@ -348,17 +348,17 @@ impl LinkRef {
         }
     }
 
-    /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
+    /// Whether the link gets deliveries: it is neither cancelled nor one for `basic.get`.
     pub(crate) fn is_active(&self) -> bool {
         each!(self, consumer => consumer.is_active())
     }
 
-    /// Whether both are of one queue.
+    /// Whether both links are at one queue.
     pub(crate) fn is_at_queue_of(&self, other: &Self) -> bool {
         self.def().id == other.def().id
     }
 
-    /// Gives the next message to an outbox, if there is one and it is in memory.
+    /// Gives the queue's next message to an outbox, if there is a message and it is in memory.
     pub(crate) fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
         match self {
             Self::Classic(consumer) => consumer.get(taker),
@@ -367,7 +367,7 @@ impl LinkRef {
         }
     }
 
-    /// Resolves when the next message is in memory, or there is none.
+    /// Resolves when the queue's next message is in memory, or the queue has no message.
     pub(crate) async fn next_in_memory(&self) {
         match self {
             Self::Classic(consumer) => consumer.next_in_memory().await,
@@ -376,13 +376,13 @@ impl LinkRef {
         }
     }
 
-    /// Works off what it says about messages it was given. Unknown ones are passed over.
+    /// Settles messages that were delivered over the link; unknown positions are passed over.
     pub(crate) fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
         each!(self, consumer => consumer.settle(settles, wakes))
     }
 
-    /// Messages that its client has settled, and a transaction not yet: a queue that keeps no record of
-    /// what it holds takes note of them.
+    /// Tells a queue that keeps no record of the link's unacked messages that these are among them: the
+    /// client has settled them, but the settlement has not been carried out.
     pub(crate) fn record(&self, positions: impl Iterator<Item = u64>) {
         match self {
             Self::Classic(consumer) => consumer.record(positions),
@@ -390,22 +390,23 @@ impl LinkRef {
         }
     }
 
-    /// Ends its deliveries; what it holds stays held. `told` runs after the last delivery.
+    /// Ends the link's deliveries; its unacked messages stay with it. `told` runs after the last delivery.
     pub(crate) fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
         each!(self, consumer => consumer.cancel(told))
     }
 
-    /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
+    /// Detaches the link if it gets no deliveries any more and has no unacked messages; returns whether it
+    /// did.
     pub(crate) fn detach_idle(&self) -> bool {
         each!(self, consumer => consumer.detach_idle())
     }
 
-    /// Changes its prefetch limit.
+    /// Changes the link's prefetch limit.
     pub(crate) fn set_prefetch(&self, prefetch: Option<u32>) {
         each!(self, consumer => consumer.set_prefetch(prefetch))
     }
 
-    /// From now on it is one of those that share `limit`.
+    /// Makes the link one of those that share `limit`.
     pub(crate) fn limit(&self, limit: &Arc<ChannelLimit>) {
         match self {
             Self::Classic(consumer) => consumer.limit(limit),
@@ -413,7 +414,7 @@ impl LinkRef {
         }
     }
 
-    /// The limit that it shares has room again.
+    /// Resumes deliveries, since the limit that the link shares has room again.
     pub(crate) fn resume_limited(&self) {
         match self {
             Self::Classic(consumer) => consumer.resume_limited(),
@@ -421,13 +422,12 @@ impl LinkRef {
         }
     }
 
-    /// Its connection can take deliveries again.
+    /// Resumes deliveries, since the link's connection can take them again.
     pub(crate) fn resume(&self) {
         each!(self, consumer => consumer.resume())
     }
 
-    /// It is about to give messages back in several parts: nobody is given anything until what is returned
-    /// is dropped.
+    /// Begins to give messages back in several parts: the queue delivers nothing until the guard is dropped.
     pub(crate) fn begin_return(&self) -> ReturningRef {
         match self {
             Self::Classic(consumer) => {
@@ -438,12 +438,13 @@ impl LinkRef {
     }
 }
 
-/// Messages that come back to a queue in several parts: nobody is given anything by it until this is dropped.
+/// A guard while messages come back to a queue in several parts: the queue delivers nothing until it is
+/// dropped.
 pub(crate) enum ReturningRef {
     Classic {
         _until_dropped: Returning,
     },
-    /// Nothing comes back to a stream, and what comes back to a quorum queue is first in line anyway.
+    /// No guard is needed: a stream gets no messages back, and a quorum queue puts them first in line anyway.
     Nobody,
 }
 
@@ -456,7 +457,7 @@ pub(crate) enum ReleaseRef {
 }
 
 impl ReleaseRef {
-    /// These consumers, all of one queue, with the positions that each keeps; `None` without any.
+    /// Collects consumers of one queue, with the positions that each keeps; `None` without consumers.
     pub(crate) fn of<'l>(links: impl Iterator<Item = (&'l LinkRef, HashSet<u64>)>) -> Option<Self> {
         let (mut classic, mut of_quorum, mut of_stream) = (Vec::new(), Vec::new(), Vec::new());
         for (link, kept) in links {
@@ -471,7 +472,7 @@ impl ReleaseRef {
         classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream))
     }
 
-    /// How many consumers these are.
+    /// The number of consumers.
     pub(crate) fn n_consumers(&self) -> usize {
         each!(self, release => release.n_consumers())
     }
@@ -484,8 +485,8 @@ impl ReleaseRef {
         }
     }
 
-    /// Ends the deliveries of the last `n` consumers, and takes those away that hold nothing; `None` when
-    /// all were retired.
+    /// Ends the deliveries of the last `n` consumers, and detaches those without unacked messages; `None`
+    /// when all consumers were retired.
     pub(crate) fn retire(&mut self, n: usize) -> Option<AfterDetach> {
         each!(self, release => release.retire(n))
     }
@@ -498,7 +499,7 @@ impl ReleaseRef {
         }
     }
 
-    /// Everything the consumers hold goes back, but for what each keeps; they stay attached.
+    /// Requeues everything that the consumers hold, except what each keeps; the consumers stay attached.
     pub(crate) fn requeue_all(self) {
         match self {
             Self::Classic(release) => release.requeue_all(),
@@ -507,7 +508,7 @@ impl ReleaseRef {
         }
     }
 
-    /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
+    /// Detaches the consumers and gives back what they hold, before another consumer gets any of it.
     pub(crate) fn detach(self) -> AfterDetach {
         each!(self, release => release.detach())
     }
@@ -517,7 +518,7 @@ impl ReleaseRef {
 mod tests {
     use super::*;
 
-    /// Sessions keep one for each consumer.
+    /// Sessions keep a `LinkRef` for each consumer.
     #[test]
     fn a_link_is_small() {
         assert!(size_of::<LinkRef>() <= 16, "{}", size_of::<LinkRef>());

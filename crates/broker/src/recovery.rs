@@ -40,28 +40,28 @@ use stream::StreamService;
 /// Classic queues that are to be read once the broker runs.
 #[derive(Default)]
 struct ReadLater {
-    /// Those of version 1, with the first position that nobody was given.
+    /// Queues of version 1, with the first position that was never delivered if the node had stopped cleanly.
     v1: Vec<(Arc<Queue>, Option<u64>)>,
     pages: Vec<PageScan>,
-    /// The log says what versions queues have when it is durable up to here.
+    /// The log says durably which versions queues have when it is durable up to here.
     versions_upto: Option<Lsn>,
 }
 
-/// The content of the log, entry by entry.
+/// The state that the snapshot and the log's entries, one after the other, lead to.
 #[derive(Debug)]
 struct Replay {
     meta: State,
-    /// Commands up to this one are in the snapshot.
+    /// The serial number of the last command in the snapshot.
     covered: u64,
     serial: u64,
     contents: Contents,
     versions: Versions,
-    /// Where commands lie that no snapshot covers.
+    /// The segments of the commands that no snapshot covers.
     commands: Vec<SegmentId>,
-    /// The cursors of a clean stop, while nothing came after it.
+    /// The cursors of a clean stop, unless another entry came after it.
     cursors: Option<HashMap<u64, u64>>,
-    /// For how many milliseconds queues had not been used before the last clean stop: that one, if there are
-    /// cursors.
+    /// Milliseconds for which queues had not been used before the last clean stop, by id of queue; valid if
+    /// `cursors` is there.
     unused: HashMap<u64, u64>,
     /// Bytes at the end of the log that cannot be read.
     cut_off_bytes: u64,
@@ -83,9 +83,9 @@ pub enum OpenError {
     /// The machine of a quorum queue, or its commands, in the log.
     #[error("quorum queue {queue} cannot be restored: {reason}; is it of a newer version?")]
     Machine {
-        /// Its id.
+        /// The queue's id.
         queue: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The system gives no threads.
@@ -96,7 +96,7 @@ pub enum OpenError {
     Definitions {
         /// The file.
         file: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -160,7 +160,7 @@ impl Broker {
     }
 }
 
-/// Data that was read and fits together. Nothing was touched for that.
+/// Data that was read and fits together. Reading has changed nothing.
 #[derive(Debug)]
 pub struct Found {
     replay: Replay,
@@ -168,7 +168,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads the definitions and the log, and looks whether everything is there that they name.
+    /// Reads the definitions and the log, and checks that all data that they name is there.
     ///
     /// # Errors
     /// The disk's, or data that is damaged, missing or of a newer version.
@@ -190,12 +190,12 @@ impl Found {
         &self.replay.meta
     }
 
-    /// The node whose data it is.
+    /// The node that the data belongs to.
     pub const fn node(&self) -> log::NodeId {
         self.log.node
     }
 
-    /// Says what is cut off the log as never finished.
+    /// Warns of the unreadable end that is cut off the log.
     fn tell_of_tail(&self) {
         let Some(Tail { file, offset, bytes, upto, synced }) = self.log.tail() else { return };
         let known = match synced {
@@ -233,18 +233,18 @@ impl Found {
     }
 }
 
-/// The work that threads do otherwise.
+/// The work of the broker's threads, for a caller that does it step by step.
 #[derive(Debug)]
 pub struct Steppers {
-    /// Commits.
+    /// Commits of the log.
     pub log: log::Stepper,
-    /// Backlogs that leave memory and come back.
+    /// The paging of queues' content out of memory and back.
     pub pager: PagerStepper,
-    /// Queues of version 1.
+    /// The work of queues of version 1.
     pub v1: ClassicV1Stepper,
     /// Alarms of queues, and dead letters.
     pub rules: QueueTimersStepper,
-    /// Streams that are written and synced.
+    /// Writes and syncs of streams.
     pub streams: StreamsStepper,
 }
 
@@ -253,7 +253,7 @@ pub struct Steppers {
 pub struct StreamsStepper(Arc<Broker>);
 
 impl StreamsStepper {
-    /// Does one thing; false if there is none.
+    /// Does one piece of work; returns false if there is none.
     #[must_use]
     pub fn step(&self) -> bool {
         self.0.control_plane.streams.step()
@@ -278,8 +278,8 @@ fn parts_before_log(
     (parts, timers)
 }
 
-/// Puts everything in its place. Also returns what must be durable before anybody is given a
-/// message: that the cursors of the last stop are no longer so, and which version files have.
+/// Assembles the broker. Also returns up to where the log must be durable before any message is delivered: it
+/// says then that the last stop's cursors are void, and which version queues' files have.
 fn finish(
     replay: Replay,
     (parts, timers): (ClassicParts, Arc<QueueTimers>),
@@ -308,7 +308,7 @@ fn finish(
 }
 
 impl Replay {
-    /// Also says whether there is a snapshot, and with which stamp.
+    /// Reads the snapshot of definitions; also returns its stamp, `None` without a snapshot.
     fn from_snapshot(disk: &dyn Disk) -> Result<(Self, Option<Option<Stamp>>), OpenError> {
         let snapshot = log::read_stamped(disk, DEFINITIONS_FILE)?;
         let stamp = snapshot.as_ref().map(|(stamp, _)| *stamp);
@@ -385,8 +385,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Also returns up to where the log must be durable before definitions are written anew, which will not
-    /// say any more which version the files of queues have.
+    /// Makes the definitions and their queues. Also returns up to where the log must be durable before
+    /// definitions are written anew: these will no longer say which version the files of queues have.
     fn into_definitions(
         mut self,
         classic: &ClassicService,
@@ -434,7 +434,7 @@ impl Replay {
         self.restore_last_use(queue);
         match version {
             QueueVersion::V1 => {
-                // What the log has is left from a conversion that did not come to its end.
+                // The log's messages are left from a conversion that did not come to its end.
                 self.contents.drain(queue.id().0, |_| ());
                 later.v1.push((Arc::clone(queue), self.cursor_of(queue.id())));
             }
@@ -444,7 +444,8 @@ impl Replay {
         later.versions_upto = upto.max(later.versions_upto);
     }
 
-    /// Has the log keep what it says of the version of a queue's files; or say it, if only definitions did.
+    /// Has the log keep its entry about the version of a queue's files; or appends one if only definitions
+    /// had it.
     fn restore_version(&self, queue: &Queue, wal: &Wal) -> Option<Lsn> {
         let id = queue.id();
         if let Some(segment) = self.versions.segment_of(id) {
@@ -456,12 +457,13 @@ impl Replay {
             .then(|| queue.files_version.log(wal, QueueVersion::V1))
     }
 
-    /// The first position that nobody was given before a clean stop.
+    /// The first position that was never delivered, if the node had stopped cleanly.
     fn cursor_of(&self, QueueId(id): QueueId) -> Option<u64> {
         self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied())
     }
 
-    /// Time goes on for a queue that nobody used before a clean stop; after a crash it begins anew.
+    /// Restores for how long a queue had not been used before a clean stop; after a crash that time begins
+    /// anew.
     fn restore_last_use(&self, queue: &Queue) {
         if self.cursors.is_some()
             && let Some(unused_ms) = self.unused.get(&queue.id().0)
@@ -489,7 +491,7 @@ impl Replay {
         queue
     }
 
-    /// Puts what is left of a queue in it. Returns one past the highest position that was ever seen.
+    /// Fills a queue with its messages and pages; returns one past the highest position that was ever seen.
     fn fill(
         &mut self,
         id: u64,
@@ -524,7 +526,7 @@ impl Replay {
         next
     }
 
-    /// Fills a queue. What is to be read for that is left for later.
+    /// Fills a classic queue; returns the pages that are to be read later for that.
     fn restore(&mut self, queue: &Queue, storage: &Storage) -> Option<PageScan> {
         let QueueId(id) = queue.id();
         let mut retained = SegmentCounts::default();
@@ -543,7 +545,7 @@ impl Replay {
     }
 }
 
-/// Puts a message back in, with a reference to its body if that is stored.
+/// Puts a message back into its queue, with a reference to its body if the body is stored apart.
 fn restore_message(
     restoring: &mut impl Restoring,
     logged: &Logged<'_>,
@@ -570,7 +572,7 @@ fn restore_message(
     Ok(())
 }
 
-/// Definitions, the last change they have, and the queues that they say to have version 1.
+/// Reads definitions, the serial number of their last change, and the queues that they give version 1.
 pub(crate) fn read_definitions(bytes: &[u8]) -> Result<(State, u64, Vec<QueueId>), String> {
     let mut reader = Reader::new(bytes);
     let serial = reader.u64().map_err(|error| error.to_string())?;

@@ -122,7 +122,7 @@ struct Survey {
     covered: u64,
     /// Changes that are missing, or cannot be made without those.
     n_changes_lost: u64,
-    /// Of the log that the definitions were written beside.
+    /// The stamp of the log that the definitions were written beside.
     stamp: Option<Stamp>,
     gaps: Gaps,
     in_pages: InPages,
@@ -146,7 +146,7 @@ struct Gaps {
     last: Lsn,
     n: u64,
     n_missing: u64,
-    /// By queue: behind its last message, and in front of which gap that was.
+    /// By queue, the position behind its last message, and the gap that the message was in front of.
     next: BTreeMap<u64, (u64, u64)>,
     /// By queue: positions that were given in a gap.
     positions: BTreeMap<u64, u64>,

@@ -1,8 +1,8 @@
-//! One client connection inside the broker: works off its requests, in order.
+//! A session: one client connection inside the broker, which carries out the client's requests in order.
 //!
-//! Publishes and settlements of one read are gathered and put into the queues together; anything
-//! else first flushes what was gathered. A refused request closes its channel or the connection, as
-//! its kind says; requests of a channel that is gone are passed over.
+//! Publishes and settlements of one read are gathered and put into the queues together; any other request
+//! first flushes what was gathered. A refused request closes its channel or the connection, as the kind of
+//! its error says; requests on a closed channel are passed over.
 
 mod access;
 mod blocked;
@@ -48,19 +48,19 @@ use streams::Streams;
 use transactions::Transactions;
 use turn::Turn;
 
-/// Steps of a slice (`broker::slices`) that it takes to release a channel that has nothing.
+/// Steps of a slice (`broker::slices`) that it costs to release an empty channel.
 const CHANNEL_STEPS: usize = 8;
-/// The cost of a request that is no message, at the least: of a flood of them, others have their turn after
-/// so many that the cheapest take a millisecond.
+/// The least cost of a request that is no message: other tasks have their turn after so many such requests
+/// that the cheapest take a millisecond.
 const WORK_PER_REQUEST: usize = WORK_MAX / 128;
 
-/// The connection is to be closed once what is in its outbox has been written.
+/// The connection is to be closed once its outbox has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop;
 
-/// Deliveries whose settlement may be heard late without a consumer of the session running dry: an eighth of
-/// the number that the one with the lowest prefetch limit may hold; none where channels are limited as a
-/// whole. With a quarter, consumers that share their processors with publishers fall behind.
+/// Settlements that may be heard late without a consumer of the session running dry: an eighth of the lowest
+/// prefetch limit of its consumers; 0 where channels are limited as a whole. With a quarter, consumers that
+/// share their processors with publishers fall behind.
 #[must_use]
 pub fn n_settles_spare(session: &Session) -> u32 {
     if session.client.channels.has_limit() { 0 } else { session.links.prefetch_min() / 8 }
@@ -74,7 +74,7 @@ pub struct Session {
     settling: Settling,
     transactions: Transactions,
     streams: Streams,
-    /// Published during an alarm: nothing more is done until it clears.
+    /// The requests that are held back since a publish met an alarm, until the alarm clears.
     hold: Option<BlockedRequests>,
     ended: bool,
 }
@@ -130,11 +130,11 @@ impl Session {
         &self.client.access.connection
     }
 
-    /// Works off the requests of one read, whose spans lie in `input`, and empties the list. Who was
-    /// given something is woken by [`Session::wake`]: once for several portions of one read.
+    /// Carries out the requests of one read, whose spans lie in `input`, and empties the list. Connections
+    /// that were given something are woken by [`Session::wake`], once for several portions of one read.
     ///
     /// # Errors
-    /// [`Stop`] when the connection is over: what it is told is in the outbox.
+    /// [`Stop`] when the connection is over: the last events for its client are in the outbox.
     pub async fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) -> Result<(), Stop> {
         if let Some(hold) = &mut self.hold {
             hold.keep(input, requests.drain(..));
@@ -160,14 +160,14 @@ impl Session {
         self.client.turn.commit(here);
     }
 
-    /// Connections that were given something and sleep, or are about to be given something.
+    /// The number of connections that were given something and sleep, or are about to be given something.
     pub fn n_to_wake(&self) -> usize {
         self.client.turn.n_to_wake()
     }
 
     /// Wakes the connections that were given something. To be called before the caller waits for anything.
-    /// Returns whether the connection should not be read for a moment: it publishes faster than consumers
-    /// take, so that they lack the processor more than it does.
+    /// Returns whether the connection should not be read for a moment: its client publishes faster than
+    /// consumers take, so that they lack the processor more than the client does.
     pub fn wake(&mut self) -> bool {
         stdx::walk::step("wake");
         self.client.turn.wake();
@@ -193,7 +193,7 @@ impl Session {
                 }
                 Request::Publish(publish) => {
                     if publish.inspect && publish.immediate {
-                        // Who can be given it depends on what comes before it.
+                        // The consumers that can take an immediate message depend on the requests before it.
                         self.flush_before(index, input, requests).await;
                     }
                     let (client, publishing) = (&mut self.client, &mut self.publishing);
@@ -245,13 +245,13 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Session::flush`], before a request that what comes after it may not survive.
+    /// Flushes as [`Session::flush`] does, before a request that later ones of the read may not survive.
     async fn flush_before(&mut self, index: usize, input: &[u8], requests: &[Request]) {
         self.links.record_unheard(requests, index);
         self.flush(input, requests).await;
     }
 
-    /// Puts what was gathered into queues, and tells them what was settled.
+    /// Puts the gathered publishes into their queues, then carries out the gathered settlements.
     async fn flush(&mut self, input: &[u8], requests: &[Request]) {
         if self.publishing.is_any_loading() {
             Box::pin(self.publishing.until_loaded(&mut self.client.turn)).await;
@@ -261,13 +261,14 @@ impl Session {
         self.settling.flush(&mut self.client, &mut self.links).await;
         if let Some((channel, error)) = self.settling.take_refused() {
             self.client.turn.before_waiting();
-            // It closes a channel, never the connection.
+            // The error closes a channel, never the connection.
             let _stops = Box::pin(self.fail(channel, None, error)).await;
         }
     }
 
-    /// Deliveries that nobody acknowledges have been written to the client: they are settled, whatever
-    /// it asks beside, and the list is emptied. Who is told of it is woken by [`Session::wake`].
+    /// Settles deliveries without acknowledgement that have been written to the client, also while requests
+    /// are held back, and empties the list. Connections that are given something by that are woken by
+    /// [`Session::wake`].
     pub fn settle_written(&mut self, settles: &mut Vec<Settle>) {
         if !self.ended {
             self.settling.append(settles);
@@ -276,13 +277,13 @@ impl Session {
         settles.clear();
     }
 
-    /// Deliveries on these links may go on: the client has read.
+    /// Resumes deliveries on these links, since the client has read.
     pub fn resume(&self, links: &[LinkId]) {
         self.streams.resume(links);
         self.links.resume(&self.client, links);
     }
 
-    /// The client has logged in again, as the same user.
+    /// Renews the login of the client, which has logged in again as the same user.
     ///
     /// # Errors
     /// The virtual host is not open to the user any more.
@@ -292,7 +293,7 @@ impl Session {
         limits::check_entry(&self.client.access.view, user, vhost)
     }
 
-    /// Does what an interrupt asks for. Whether the connection goes on.
+    /// Does what an interrupt asks for; returns whether the connection goes on.
     pub async fn obey(&mut self, interrupt: Interrupt) -> bool {
         match interrupt {
             Interrupt::Close(reason) => {
@@ -332,11 +333,11 @@ impl Session {
         }
     }
 
-    /// Beside transactions the client has the node keep so many bytes that are in no queue. To be told in
-    /// each turn of the connection's task, and told cheaply while nothing changes.
+    /// Notes how many bytes the client occupies in the node beside queues and transactions. The connection's
+    /// task calls this in each turn, cheaply while nothing changes.
     ///
     /// # Errors
-    /// That is too much: then [`Interrupt::Fail`] is to be obeyed, with it.
+    /// The client occupies too much: the caller obeys [`Interrupt::Fail`] with this error.
     pub fn note_held(&self, n_bytes: u64) -> Result<(), Error> {
         let n_bytes = n_bytes + self.transactions.uncommitted_bytes();
         let (broker, connection) = (&self.client.access.broker, self.connection());
@@ -346,7 +347,7 @@ impl Session {
         broker.holdings.note(connection, n_bytes, &broker.connections)
     }
 
-    /// Closes the channels that hold messages for too long; those go back to their queues.
+    /// Closes the channels that hold messages for too long; the messages go back to their queues.
     ///
     /// COMPAT: RabbitMQ's text.
     async fn fail_overdue(&mut self) {
@@ -361,13 +362,14 @@ impl Session {
                 channel.0
             );
             let error = Error::new(ErrorKind::PreconditionFailed, text);
-            // It closes a channel, never the connection.
+            // The error closes a channel, never the connection.
             let _stops = self.fail(channel, None, error).await;
         }
         self.wake();
     }
 
-    /// Gives back everything the connection holds. To be called at the end, whatever ended it.
+    /// Gives back everything the connection holds. To be called when the connection ends, for whatever
+    /// reason.
     pub async fn close(mut self) {
         self.give_everything_back().await;
     }
@@ -425,8 +427,8 @@ impl Session {
         Ok(())
     }
 
-    /// Gives back what a channel holds: its consumers go, unsettled messages return to their
-    /// queues, confirms on their way are dropped.
+    /// Releases a closed channel: its consumers go, its unacked messages return to their queues, and its
+    /// confirms on their way are dropped.
     async fn release_channel(&mut self, id: ChannelId) {
         self.client.end_replies(id);
         let Some(closed) = self.client.channels.close(id) else { return };
@@ -439,7 +441,7 @@ impl Session {
         }
     }
 
-    /// Does what a control request asks for; of a flood of them others have their turn now and then.
+    /// Does what a control request asks for; other tasks have their turn between many such requests.
     async fn control(&mut self, control: &Control) -> Result<(), Stop> {
         self.client.turn.before_waiting();
         let channel = control.channel;
@@ -475,11 +477,11 @@ impl Session {
     }
 }
 
-/// How a control request went.
+/// The result of a control request.
 enum Handled {
-    /// It succeeded; the answer carries nothing.
+    /// The request succeeded; the answer carries nothing.
     Done,
-    /// It succeeded and was answered.
+    /// The request succeeded and was answered.
     Answered,
     /// The connection is over.
     Closed,

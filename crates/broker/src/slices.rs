@@ -1,34 +1,34 @@
-//! Work for one client may concern very many things: it is done in slices, and after
-//! each others have their turn. Knows amounts of work. Never what the work is, or what time it is.
+//! Slices of work: work for one client may concern very many objects, so other tasks have their turn after
+//! each slice. Slices know amounts of work, neither what the work is nor what time it is.
 
-/// Steps of a slice: consumers taken away, queues or bindings deleted. One lock is held for no more.
+/// Steps of a slice, such as a consumer taken away, or a queue or binding deleted. No lock is held for more.
 pub(crate) const SLICE: usize = 512;
-/// Work of a slice, a millisecond or two: messages put into queues or taken out, or as much as they.
+/// Work of a slice, a millisecond or two, in units that each cost as much as a message put into a queue.
 pub(crate) const WORK_MAX: usize = 16 * 1024;
-/// The cost of a step.
+/// The cost of a step, in units of work.
 const WORK_PER_STEP: usize = WORK_MAX / SLICE;
 
-/// Counts work.
+/// A count of the work done since other tasks had their turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slices {
     work: usize,
 }
 
 impl Slices {
-    /// So much was done.
+    /// Counts `work` units as done.
     #[inline]
     pub(crate) const fn note(&mut self, work: usize) {
         self.work = self.work.saturating_add(work);
     }
 
-    /// Whether it is time to let others go on.
+    /// Whether it is time for other tasks to have their turn.
     #[inline]
     pub(crate) const fn is_over(self) -> bool {
         self.work >= WORK_MAX
     }
 
-    /// So many steps were done: after a slice of them other tasks have their turn. No lock may be
-    /// held here.
+    /// Counts `n_steps` steps as done; after a slice of them other tasks have their turn. The caller must
+    /// hold no lock.
     pub(crate) async fn did(&mut self, n_steps: usize) {
         self.note(n_steps.saturating_mul(WORK_PER_STEP));
         if self.is_over() {
@@ -36,13 +36,13 @@ impl Slices {
         }
     }
 
-    /// Lets others go on.
+    /// Lets other tasks have their turn, and begins a new slice.
     pub(crate) async fn give_way(&mut self) {
         *self = Self::default();
         tokio::task::yield_now().await;
     }
 
-    /// Drops what may be very many.
+    /// Drops a list of any length in slices.
     pub(crate) async fn drop_all<T>(&mut self, mut all: Vec<T>) {
         while all.len() > WORK_MAX {
             all.truncate(all.len() - WORK_MAX);

@@ -13,14 +13,14 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Spans that wait; more are dropped.
+/// Spans that wait for the collector; more are dropped.
 const WAITING_MAX: usize = 8 * 1024;
-/// Deliveries whose settlement is waited for; more are not.
+/// Deliveries whose settlement gets a span; more deliveries get none for it.
 const UNSETTLED_MAX: usize = 64 * 1024;
 
 /// The header that says which trace a message belongs to: <https://www.w3.org/TR/trace-context/>.
 pub(crate) const TRACEPARENT: &str = "traceparent";
-/// Its bit that says that the trace is recorded.
+/// The flag of `traceparent` that says that the trace is recorded.
 const SAMPLED: u8 = 1;
 
 /// The part of a trace that a message belongs to.
@@ -43,22 +43,22 @@ pub enum SpanKind {
     Consumer,
 }
 
-/// Something that was done with a message.
+/// An operation on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The operation, by the conventions for messaging.
     pub operation: &'static str,
     /// The exchange or queue.
     pub destination: String,
-    /// Its kind.
+    /// The span's kind.
     pub kind: SpanKind,
-    /// Its number.
+    /// The span's id.
     pub id: u64,
     /// The span that it is a part of.
     pub parent: TraceContext,
-    /// From when to when, in nanoseconds since 1970.
+    /// The beginning and the end, in nanoseconds since 1970.
     pub span_ns: (u64, u64),
-    /// More about it.
+    /// The span's attributes, by name.
     pub attributes: Vec<(&'static str, String)>,
 }
 
@@ -72,7 +72,7 @@ pub type ClockNs = Box<dyn Fn() -> u64 + Send + Sync>;
 pub struct Spans {
     now_ns: ClockNs,
     waiting: Mutex<Vec<Span>>,
-    /// Messages that connections hold, with the channels that they were given to.
+    /// Unacked messages that belong to a recorded trace, with the channel that each was delivered to.
     unsettled: Mutex<HashMap<Held, (ChannelId, TraceContext)>>,
     last_id: AtomicU64,
     n_dropped: AtomicU64,
@@ -85,25 +85,25 @@ impl fmt::Debug for Spans {
 }
 
 impl Spans {
-    /// None yet; `random` is where their numbers begin.
+    /// Starts without spans; their ids are made from numbers that rise from `random`.
     pub(crate) fn new(now_ns: ClockNs, random: u64) -> Self {
         let (waiting, unsettled) = (Mutex::default(), Mutex::default());
         let (last_id, n_dropped) = (AtomicU64::new(random), AtomicU64::new(0));
         Self { now_ns, waiting, unsettled, last_id, n_dropped }
     }
 
-    /// Those that wait, which are not told again.
+    /// Takes the spans that wait for the collector.
     #[must_use]
     pub fn take(&self) -> Vec<Span> {
         std::mem::take(&mut stdx::lock(&self.waiting))
     }
 
-    /// Spans that were dropped since the start.
+    /// The number of spans dropped since the node started.
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped.load(Ordering::Relaxed)
     }
 
-    /// Spans that could not be sent on.
+    /// Counts spans that could not be sent to the collector.
     pub fn note_dropped(&self, n: u64) {
         self.n_dropped.fetch_add(n, Ordering::Relaxed);
     }
@@ -113,7 +113,7 @@ impl Spans {
     }
 
     fn put(&self, mut span: Span) -> u64 {
-        // Numbers are spread over all there are; 0 is none.
+        // The multiplication spreads ids over 64 bits; no span has the id 0.
         let number = self.last_id.fetch_add(1, Ordering::Relaxed);
         span.id = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let id = span.id;
@@ -127,8 +127,8 @@ impl Spans {
         id
     }
 
-    /// A message was published: it was looked at from the first of these times on, routed by the second, and
-    /// in its queues by the third.
+    /// Makes the spans of a published message. The times are when the session began with the message, when
+    /// its queues were found, and when the message was in its queues.
     pub(crate) fn published(
         &self,
         message: &MessageRef<'_>,
@@ -143,14 +143,14 @@ impl Spans {
         self.put(Span { span_ns: (routed, stored), ..part });
     }
 
-    /// A message was appended to the stream that it names as its exchange, between these times.
+    /// Makes the spans of a message that was appended to a stream, which the message names as its exchange.
     pub(crate) fn appended(&self, message: &MessageRef<'_>, span_ns: (u64, u64)) {
         if let Some(part) = self.publish(message, span_ns) {
             self.put(part);
         }
     }
 
-    /// Makes the span of a publish; returns the one of its storing.
+    /// Records the span of a publish; returns the span of the storing, which is not recorded yet.
     fn publish(&self, message: &MessageRef<'_>, span_ns: (u64, u64)) -> Option<Span> {
         let parent = context_of(message)?;
         let key = String::from_utf8_lossy(message.routing_key).into_owned();
@@ -173,7 +173,7 @@ impl Spans {
         Some(Span { parent: TraceContext { span_id, ..parent }, ..part })
     }
 
-    /// A message was given to a consumer; `position` is the one that is settled, if that is to be done.
+    /// Records a delivery to a consumer; `position` is that of a message that the consumer is to settle.
     #[cold]
     pub(crate) fn delivered(
         &self,
@@ -199,14 +199,14 @@ impl Spans {
         }
     }
 
-    /// A channel is gone, or with none all of its connection: what it has not settled it never will.
+    /// Forgets the unacked messages of a closed channel, or without a channel those of a closed connection.
     pub(crate) fn forget(&self, connection: ConnectionId, channel: Option<ChannelId>) {
         stdx::lock(&self.unsettled).retain(|(of, _, _), (by, _)| {
             *of != connection || channel.is_some_and(|channel| channel != *by)
         });
     }
 
-    /// Messages of a queue were settled.
+    /// Records the settlement of messages of a queue.
     #[cold]
     pub(crate) fn settled(&self, connection: ConnectionId, queue: &QueueDef, settles: &[Settle]) {
         for settle in settles {
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// However many are given to those who go without settling, there is room for others.
+    /// Closed connections and channels make room for the deliveries of others.
     #[test]
     fn who_goes_leaves_nothing() {
         let spans = Spans::new(Box::new(|| 7), 3);

@@ -1,16 +1,16 @@
-//! Taps: copies of messages as they come to a queue or an exchange, for who watches them.
+//! Taps: copies of messages as they come to a queue or an exchange, for operators who watch them.
 //!
-//! While there are none, they cost nothing beside the look at the flag that traces have. With some, nobody
-//! who publishes waits: what a tap has no room for is counted and left out.
+//! Without taps, a publish costs nothing beside a look at the flag of traces. With taps, publishers do not
+//! wait: messages that a tap has no room for are counted and left out.
 
 use message::{MessageRef, OwnedMessage};
 use meta::{Name, QueueId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Messages that wait for who watches, ...
+/// Messages that a tap keeps until they are taken.
 const CAUGHT_MAX: usize = 1_024;
-/// ... and their bytes, but for the last.
+/// Bytes of messages that a tap keeps until they are taken; the last message may exceed them.
 const CAUGHT_BYTES_MAX: usize = 4 << 20;
 
 /// The place where messages are watched as they come.
@@ -35,7 +35,7 @@ pub(crate) struct Flow {
 }
 
 impl Taps {
-    /// Opens or closes some.
+    /// Opens or closes taps.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<Arc<Flow>>)) {
         let mut open = stdx::lock(&self.0);
         let mut taps = open.to_vec();
@@ -53,7 +53,7 @@ impl Flow {
         Self { of, caught: Mutex::default(), n_missed: AtomicU64::new(0) }
     }
 
-    /// Copies a message.
+    /// Copies a message, or counts it as missed.
     pub(crate) fn add(&self, message: &MessageRef<'_>) {
         let Ok(mut caught) = self.caught.try_lock() else { return self.miss() };
         let (messages, n_bytes) = &mut *caught;
@@ -69,7 +69,7 @@ impl Flow {
         self.n_missed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the messages that have come since, and how many beside them were left out.
+    /// Takes the messages that came since the last call, and how many beside these were left out.
     pub(crate) fn take(&self) -> (Vec<OwnedMessage>, u64) {
         let (messages, _) = std::mem::take(&mut *stdx::lock(&self.caught));
         (messages, self.n_missed.swap(0, Ordering::Relaxed))

@@ -1,6 +1,5 @@
 //! The times at which queues are to be called, and what queues and the broker ask of the thread of rules:
-//! dead letters to send, settings to review, messages of the broker's own. Never how any of it is done: see
-//! `rules`.
+//! dead letters to send, settings to review, messages of the broker's own. The work itself is in `rules`.
 
 mod agenda;
 mod internal_message;
@@ -26,25 +25,25 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stdx::TimeScale;
 
-/// Publishers wait while letters that are in no queue take more than this.
+/// Bytes of dead letters that are in no queue, beyond which publishers wait.
 const LETTER_BYTES_MAX: u64 = 8 << 20;
 
-/// Messages of the broker's own that wait to be published take at most this.
+/// Bytes that the broker's own messages may take while they wait to be published.
 const NOTICE_BYTES_MAX: usize = 8 << 20;
 
-/// The work of queues' rules, by time and as it is asked for. Its excess are letters that are in no queue.
+/// The work of queues' rules, by time and as it is asked for. The inbox's excess is letters that are in no
+/// queue.
 #[derive(Debug)]
 pub(crate) struct QueueTimers {
     inbox: Inbox<Requests>,
-    /// Of messages of the broker's own that wait.
+    /// Bytes of the broker's own messages that wait to be published.
     notice_bytes: AtomicUsize,
     n_notices_dropped: AtomicUsize,
     pub(crate) tracing: Tracing,
 }
 
 impl QueueTimers {
-    /// Nothing to be done. When its thread panics that is a `failure`: rules that nobody keeps would fill
-    /// queues without a word.
+    /// Starts without work. A panic of the thread is a `failure`: without rules, queues would fill silently.
     pub(crate) fn new(failure: &Poison) -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::new(LETTER_BYTES_MAX, failure),
@@ -54,7 +53,7 @@ impl QueueTimers {
         })
     }
 
-    /// Starts the thread that does it.
+    /// Starts the thread of rules.
     ///
     /// # Errors
     /// The system's.
@@ -66,7 +65,7 @@ impl QueueTimers {
         self.inbox.spawn("rules", move || drop(to_end.inbox.end()), run)
     }
 
-    /// Waits for something to do; none when there will be nothing any more.
+    /// Waits for the next task; `None` when there will be no more.
     pub(crate) fn wait(&self, services: &Weak<Services>) -> Option<Task> {
         self.inbox.wait(|requests, _| match services.upgrade() {
             Some(services) => requests.next(&services.storage),
@@ -74,32 +73,32 @@ impl QueueTimers {
         })
     }
 
-    /// The next thing to do; none if there is nothing for now.
+    /// Takes the next task; `None` if there is none for now.
     pub(crate) fn step(&self, storage: &Storage) -> Option<Task> {
         self.inbox.step(|requests| requests.next(storage))
     }
 
-    /// The time has changed, or something else that work waits for.
+    /// Wakes the thread, since the time or something else that its work waits for has changed.
     pub(crate) fn look_again(&self) {
         self.inbox.add(|_| ());
     }
 
-    /// Has these queues look again at what policies ask for.
+    /// Has these queues take the settings that policies ask for.
     pub(crate) fn review(&self, queues: impl Iterator<Item = QueueRef>) {
         self.inbox.add(|requests| requests.to_review.extend(queues));
     }
 
-    /// A queue's letters go to one that is being read after a start: they wait for that.
+    /// Has a queue's letters wait for a target queue that is still being read after a start.
     pub(crate) fn defer(&self, queue: Arc<dyn RuledQueue>) {
         self.inbox.add(|requests| requests.deferred.push(queue));
     }
 
-    /// A queue's letters wait for space on the disk.
+    /// Has a queue's letters wait for space on the disk.
     pub(crate) fn wait_for_space(&self, queue: Arc<dyn RuledQueue>) {
         self.inbox.add(|requests| requests.without_space.push(queue));
     }
 
-    /// These letters of a queue are where they should be once this is durable.
+    /// Settles letters that a queue has sent, once `awaited` says that they are durable where they went.
     pub(crate) fn settle_when_durable(
         self: &Arc<Self>,
         storage: &Storage,
@@ -116,7 +115,7 @@ impl QueueTimers {
         self.inbox.add(|requests| requests.settling.push((queue, sent, awaited)));
     }
 
-    /// Of letters that are in no queue these are left; `sent_bytes` are gone.
+    /// Puts back the letters in no queue that are left; `sent_bytes` of letters are gone.
     pub(crate) fn put_back(&self, left: RejectedDeadLetters, sent_bytes: usize) {
         if !left.letters.is_empty() {
             self.inbox.add(|requests| requests.undelivered.push_front(left));
@@ -139,7 +138,7 @@ impl QueueTimers {
         self.inbox.add(|requests| requests.notices.push_back(message));
     }
 
-    /// A message of so many bytes has been published.
+    /// Notes that a message of the broker's own with so many bytes has been published.
     pub(crate) fn note_published(&self, bytes: usize) {
         let left = self.notice_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
         if left == 0 {
@@ -150,7 +149,7 @@ impl QueueTimers {
         }
     }
 
-    /// Does nothing any more, and lets nobody wait.
+    /// Ends all work; publishers do not wait for it any more.
     pub(crate) fn stop(&self) {
         self.inbox.stop();
     }
@@ -206,7 +205,7 @@ impl QueueHost for QueueTimers {
     }
 }
 
-/// Tells the thread of rules that something it waits for may be durable.
+/// A listener that wakes the thread of rules when something that the thread waits for may be durable.
 struct WakeOnDurable {
     timers: Arc<QueueTimers>,
     upto: Lsn,

@@ -1,4 +1,4 @@
-//! Who weighs most on a node that runs short of something: for logs and operators, never for decisions.
+//! The heaviest users of a node that runs short of something: for logs and operators, never for decisions.
 
 use crate::connections::Connection;
 use crate::figures::Figures;
@@ -21,27 +21,27 @@ pub struct Heaviest {
     pub connections: Vec<HeavyConnection>,
 }
 
-/// A queue and what it holds.
+/// A queue, and how much it holds.
 #[derive(Debug)]
 pub struct HeavyQueue {
     /// The queue.
     pub queue: QueueRef,
     /// Ready and unacked messages.
     pub n_messages: u64,
-    /// Their bytes, in memory or on disk.
+    /// Bytes of these messages, in memory or on disk.
     pub message_bytes: u64,
 }
 
-/// A connection and what came from it.
+/// A connection, and how much it holds and has sent.
 #[derive(Debug)]
 pub struct HeavyConnection {
     /// The connection.
     pub connection: Arc<Connection>,
-    /// Bytes of memory that it has the node keep beside its queues.
+    /// Bytes of memory that the connection occupies beside queues.
     pub held_bytes: u64,
-    /// Messages it was given and has not settled.
+    /// Messages delivered to the connection and not settled.
     pub n_unacked: u64,
-    /// Bytes read from its socket since it was opened.
+    /// Bytes read from the connection's socket since it was opened.
     pub received_bytes: u64,
 }
 

@@ -1,5 +1,5 @@
-//! All that can be brought back of what operators have purged, deleted or removed: an entry of each act,
-//! until it is too old or its room is needed. Never how messages go and come.
+//! Undo entries: one for each purge, deletion or removal of messages by an operator, kept until the entry is
+//! too old or its room is needed. How messages are taken away and brought back is in `undoing`.
 
 mod entry;
 
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use stream::StreamService;
 
-/// Entries at a time.
+/// Entries that are kept at a time.
 const ENTRIES_MAX: usize = 10_000;
 
-/// The places of files.
+/// The places of the files of undo entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UndoFiles<'f> {
-    /// Of entries, ...
+    /// The disk with the files of entries.
     pub(crate) disk: &'f dyn Disk,
-    /// ... and of the deleted streams that they name.
+    /// The service with the files of deleted streams that entries name.
     pub(crate) streams: &'f StreamService,
 }
 
-/// The entries.
+/// The undo entries of the node.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
     pub(crate) options: UndoOptions,
@@ -34,9 +34,9 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// Those that an earlier life has left, but those without anything that can be read, and those of
-    /// streams that are defined, or that another one has: a crash came before their deletion, or after they
-    /// were brought back.
+    /// Reads the entries that an earlier run of the node left. Unreadable entries are removed, and so are
+    /// entries of a stream that has no files, is defined, or has another entry: the node crashed before the
+    /// stream's deletion, or after the stream was brought back.
     pub(crate) fn open(
         files: UndoFiles<'_>,
         options: UndoOptions,
@@ -63,7 +63,8 @@ impl Undo {
         Self { options, entries: Mutex::new(entries), last_id: AtomicU64::new(last_id) }
     }
 
-    /// The number of a new entry: about the time, and higher than those before.
+    /// Returns the id of a new entry: the Unix time in milliseconds, or more, to be higher than the ids
+    /// before.
     pub(crate) fn next_id(&self, unix_ms: u64) -> u64 {
         let next = |last: u64| unix_ms.max(last.saturating_add(1));
         let last =
@@ -83,7 +84,7 @@ impl Undo {
         entries.values().any(|entry| entry.stream().is_some_and(|stream| stream.id == id))
     }
 
-    /// Takes a new entry; false if another one has its stream already.
+    /// Inserts a new entry; returns false if another entry has its stream already.
     pub(crate) fn insert(&self, entry: &Arc<Entry>) -> bool {
         let id = |entry: &Entry| entry.stream().map(|stream| stream.id);
         let mut entries = stdx::lock(&self.entries);
@@ -94,7 +95,7 @@ impl Undo {
         !is_twice
     }
 
-    /// Removes what is there for too long.
+    /// Removes the entries whose time is over.
     pub(crate) fn expire(&self, files: UndoFiles<'_>, unix_ms: u64) {
         let is_over = |entry: &Entry| entry.head.until_ms <= unix_ms && !entry.is_busy();
         let mut entries = stdx::lock(&self.entries);
@@ -103,8 +104,8 @@ impl Undo {
         }
     }
 
-    /// Removes the oldest entries but `kept`, until there is room for more bytes of `bytes_max`; false if
-    /// there is not.
+    /// Removes the oldest entries, except `kept`, until `more` bytes fit within `bytes_max`; returns false if
+    /// they do not fit.
     pub(crate) fn make_room(
         &self,
         files: UndoFiles<'_>,
@@ -131,7 +132,7 @@ impl Undo {
         true
     }
 
-    /// Forgets one of them; false if it is not there, or busy.
+    /// Removes an entry; returns false if the entry does not exist or is busy.
     pub(crate) fn forget(&self, files: UndoFiles<'_>, id: u64) -> bool {
         let mut entries = stdx::lock(&self.entries);
         if entries.get(&id).is_none_or(|entry| entry.is_busy()) {
@@ -142,7 +143,8 @@ impl Undo {
 }
 
 impl UndoFiles<'_> {
-    /// Removes an entry for good, then the files of its stream: none is there with a part of these.
+    /// Removes an entry for good, then the files of its stream: no entry is left with only a part of the
+    /// files.
     fn remove(self, entry: &Entry) {
         remove(self.disk, entry.id);
         let Some(KeptStream { id, .. }) = entry.stream() else { return };

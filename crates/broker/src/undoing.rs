@@ -1,9 +1,10 @@
-//! Purging, deleting and removing so that it can be undone, and undoing it. Never who may do so.
+//! Purging queues, deleting queues and removing messages so that this can be undone, and undoing it.
+//! Permissions are checked elsewhere.
 //!
 //! ```text
 //! look at messages -> write them down, sync -> take away exactly these -> the next ones
 //! ```
-//! So there is no moment at which a message is nowhere.
+//! At each moment, a message is therefore in its queue or written down.
 
 mod bringing_back;
 mod keeping;
@@ -21,18 +22,18 @@ use log::Disk;
 /// The bounds within which messages that are taken away next can be brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoOffer {
-    /// How long.
+    /// How long messages can be brought back, in milliseconds.
     pub window_ms: u64,
-    /// How many bytes.
+    /// Bytes that can be brought back.
     pub bytes_max: u64,
 }
 
-/// All that can be brought back, as operators see and use it.
+/// The undo entries as operators see and use them.
 #[derive(Clone, Copy, Debug)]
 pub struct UndoEntries<'b>(&'b Broker);
 
 impl<'b> Operations<'b> {
-    /// All that can be brought back.
+    /// The undo entries.
     #[must_use]
     pub const fn undo(self) -> UndoEntries<'b> {
         UndoEntries(self.0)
@@ -52,7 +53,7 @@ impl<'b> UndoEntries<'b> {
         self.0.classic.storage().time.unix_ms()
     }
 
-    /// The part of messages taken away next that can be brought back; none if nothing can.
+    /// The bounds within which messages that are taken away next can be brought back; `None` if they cannot.
     #[must_use]
     pub fn offer(&self) -> Option<UndoOffer> {
         let options = self.0.undo.options;
@@ -65,7 +66,8 @@ impl<'b> UndoEntries<'b> {
         Some(UndoOffer { window_ms: options.window_ms, bytes_max })
     }
 
-    /// The stream, if it is one that can be brought back when it is deleted now. It waits for the disk.
+    /// The stream that can be brought back if the queue is deleted now; `None` if it cannot, or is no stream.
+    /// The caller waits for the disk.
     #[must_use]
     pub fn kept_stream(&self, queue: &QueueRef) -> Option<KeptStream> {
         let (QueueRef::Stream(stream), Some(offer)) = (queue, self.offer()) else { return None };
@@ -73,7 +75,7 @@ impl<'b> UndoEntries<'b> {
         Some(KeptStream { id: stream.id().0, bytes, n_messages: stream.stat().n_ready })
     }
 
-    /// All of them, the last first.
+    /// All entries that can be brought back or are busy, the last first.
     #[must_use]
     pub fn all(&self) -> Vec<UndoEntry> {
         let unix_ms = self.unix_ms();
@@ -82,7 +84,7 @@ impl<'b> UndoEntries<'b> {
         shown.filter(|it| it.head.until_ms > unix_ms || it.busy != Busy::No).collect()
     }
 
-    /// Forgets one of them; false if it is not there, or busy. It waits for the disk.
+    /// Removes an entry; returns false if the entry does not exist or is busy. The caller waits for the disk.
     #[must_use]
     pub fn forget(&self, id: u64) -> bool {
         self.0.undo.forget(self.files(), id)

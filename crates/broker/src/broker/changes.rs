@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Why a change of definitions is not reported as done.
 #[derive(Debug)]
 pub(crate) enum ChangeError {
-    /// The definitions refuse it: nothing has changed.
+    /// The definitions refuse the change: nothing has changed.
     Refused(MetaError),
-    /// It will never be durable.
+    /// The log has failed: the change will never be durable.
     LogFailed,
 }
 
@@ -33,14 +33,14 @@ impl From<LogFailed> for ChangeError {
     }
 }
 
-/// Who has done what nobody asked for, as RabbitMQ names it ...
+/// The user that events name for changes that the broker makes unasked, as RabbitMQ has it.
 const BY_ITSELF: &str = "rmq-internal";
-/// ... and what was asked for by the command line.
+/// The user that events name for changes by operators, as RabbitMQ has it for the command line.
 pub(crate) const BY_OPERATOR: &str = "rmq-cli";
-/// COMPAT: who makes shards.
+/// COMPAT: the user that events name for changes of shards.
 const BY_SHARDING: &str = "rmq-sharding";
 
-/// Queues whose settings a change of policies changes before it is answered; more take it in slices.
+/// Queues that get the settings of changed policies before the change is answered; more get them in slices.
 const RULES_AT_ONCE_MAX: usize = 256;
 
 /// Changes of the broker's definitions.
@@ -51,7 +51,7 @@ impl Changes<'_> {
     /// As [`Broker::apply_definition`] for many changes in order, which become durable together.
     ///
     /// # Errors
-    /// Which of them is refused, and why; those before it are in effect then.
+    /// The index of the refused command, and the reason; the commands before it are in effect then.
     pub async fn apply_all<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
@@ -78,21 +78,22 @@ impl Changes<'_> {
     /// Makes the first definitions of a new data directory: all of them or, after a crash, none.
     ///
     /// # Errors
-    /// One of the commands is refused; those before it are in effect then.
+    /// A command is refused; the commands before it are in effect then.
     pub async fn apply_first(&self, commands: &[Command]) -> Result<(), MetaError> {
         self.carry_out(self.0.control_plane.submit_first(commands)?);
         self.durable(self.0.control_plane.logged_upto()).await;
         Ok(())
     }
 
-    /// Resolves when the log is durable up to there; never when it fails: the node is on its way down.
+    /// Resolves when the log is durable up to `upto`; never when the log fails, since the node is going down
+    /// then.
     pub(crate) async fn durable(&self, upto: Lsn) {
         if confirm::durable(&self.0.classic.storage().wal, upto).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// As [`Broker::apply_definition`], for those who must go on when the log has failed; `by` is the user
+    /// As [`Broker::apply_definition`], for callers that must go on when the log has failed; `by` is the user
     /// that events name.
     pub(crate) async fn apply_durably(
         &self,
@@ -104,7 +105,7 @@ impl Changes<'_> {
         Ok(done)
     }
 
-    /// The same, durable when the log is so up to what is returned.
+    /// Applies a command in slices; the change is durable when the log is so up to the returned place.
     pub(super) async fn apply_in_slices(
         &self,
         command: &Command,
@@ -135,13 +136,13 @@ impl Changes<'_> {
         plan: impl Fn(&State) -> Result<Vec<Command>, E>,
     ) -> Result<Result<(), E>, LogFailed> {
         let (mut slices, mut unbinding) = (Slices::default(), Vec::new());
-        // Whatever is wrong with it is found again.
+        // An error of `plan` comes again when the changes are submitted.
         let planned = plan(&self.0.view().meta).unwrap_or_default();
         for command in &planned {
             unbinding.extend(self.unbind_in_slices(command, by, &mut slices).await);
         }
         let changed = match self.make_streams(&planned, &mut slices).await {
-            // Of what was taken out in slices another plan would know nothing.
+            // Another plan would not know of bindings that were removed in slices.
             Ok(streams) if !unbinding.is_empty() => {
                 self.0.control_plane.submit_together(|_| Ok(planned), streams)
             }
@@ -175,8 +176,8 @@ impl Changes<'_> {
         Ok(streams)
     }
 
-    /// Changes definitions and publishes the new view. Durable when the log is so up to what is
-    /// returned.
+    /// Changes definitions and publishes the new view; the change is durable when the log is so up to the
+    /// returned place.
     pub(crate) fn apply(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
         let mut changed = self.0.control_plane.submit(command)?;
         for queue in std::mem::take(&mut changed.gone) {
@@ -186,7 +187,7 @@ impl Changes<'_> {
         Ok((done, self.reshard_all(left).unwrap_or(upto)))
     }
 
-    /// Ends a queue whose deletion is logged up to there.
+    /// Ends a queue whose deletion is logged up to `upto`.
     fn end(&self, queue: &QueueRef, upto: Lsn) {
         queue.delete();
         if let QueueRef::Stream(stream) = queue
@@ -196,9 +197,9 @@ impl Changes<'_> {
         }
     }
 
-    /// Tells of a change and carries out what follows from it; `by` is the user that events name for the
-    /// first `n_asked`, those that were asked for. Also returns the exchanges whose shards are still to
-    /// follow.
+    /// Sends the events of a change and carries out its effects; `by` is the user that events name for the
+    /// first `n_asked` commands, those that were asked for. Also returns the exchanges whose shards are still
+    /// to follow.
     fn after_change(
         &self,
         changed: Changed<'_>,
@@ -218,8 +219,8 @@ impl Changes<'_> {
         (done, upto, to_reshard)
     }
 
-    /// Gives some of these exchanges their shards. Returns up to where the log must be durable for that, and
-    /// those that are left.
+    /// Gives some of these exchanges their shards. Also returns up to where the log must be durable for that,
+    /// and the exchanges that are left.
     fn reshard(&self, left: Vec<Resharding>) -> (Done, Lsn, Vec<Resharding>) {
         let mut changed = self.0.control_plane.reshard(left);
         for queue in std::mem::take(&mut changed.gone) {
@@ -267,8 +268,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Has queues take what changed policies ask for: at once, or, if they are many, in slices while
-    /// everything goes on.
+    /// Has queues take the settings of changed policies: at once, or in slices if the queues are many.
     fn review_settings(&self, queues: Vec<QueueRef>) {
         if queues.len() <= RULES_AT_ONCE_MAX {
             queues.iter().for_each(|queue| self.review_rules(queue));
@@ -277,13 +277,13 @@ impl Changes<'_> {
         }
     }
 
-    /// Has a queue take what it is asked to be now.
+    /// Has a queue take its present settings.
     pub(crate) fn review_rules(&self, queue: &QueueRef) {
         let view = self.0.view();
         queue.set_settings(&view.meta, view.epoch);
     }
 
-    /// Gives a virtual host that was created just now what new ones get.
+    /// Applies the defaults of new virtual hosts to one that was just created.
     fn apply_vhost_defaults(&self, vhost: &Name) {
         for command in self.0.start.options.vhost_defaults.commands(&self.0.view().meta, vhost) {
             if let Err(error) = self.apply(&command) {
@@ -294,7 +294,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Gives each delaying exchange a queue of its own; it goes with the exchange.
+    /// Declares the missing queues of delaying exchanges; such a queue goes with its exchange.
     pub(super) fn keep_delayed_queues(&self, of: &NewlyDelaying) {
         let view = self.0.view();
         match of {
@@ -328,7 +328,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Whether there was something to be deleted.
+    /// Carries out a deletion; returns whether there was something to delete.
     async fn drop_definition(&self, command: Command) -> bool {
         match self.apply_durably(&command, BY_ITSELF).await {
             Ok(done) => done != Done::Nothing,
@@ -339,9 +339,9 @@ impl Changes<'_> {
         }
     }
 
-    /// Takes the bindings of what a command is about to delete out in slices, until there are few.
-    /// If there were many, the result is to be kept until the command has been carried out. A node that ends
-    /// before that finds all of them in its log.
+    /// Removes in slices the bindings of what a command is about to delete, until few are left. If there were
+    /// many, the caller keeps the result until the command has been carried out. A node that ends before that
+    /// finds all bindings in its log.
     async fn unbind_in_slices(
         &self,
         command: &Command,

@@ -1,28 +1,28 @@
-//! The deletion of what is in a virtual host, before it goes itself: one command that took very many queues
-//! along would keep everybody else from the definitions.
+//! The deletion of the content of a virtual host before the virtual host itself: a single command that
+//! deleted very many queues would keep everybody else from the definitions.
 
 use super::changes::{BY_OPERATOR, Changes};
 use crate::slices::{SLICE, Slices};
 use meta::{Command, Name, Vhost};
 
-/// How far the deletion of a virtual host came that has ended before its end.
+/// The progress of a virtual host's deletion that was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfEmptied {
-    /// Exchanges and queues that are gone.
+    /// Exchanges and queues that were deleted.
     pub n_deleted: usize,
-    /// Those that are left.
+    /// Exchanges and queues that are left.
     pub n_left: usize,
     /// The reason.
     pub why: &'static str,
 }
 
 impl Changes<'_> {
-    /// Deletes the exchanges and queues of a virtual host until few are left, which its own deletion takes
-    /// along; nothing if it may not be deleted. Its connections are closed first. What was done stays done
-    /// when `end` gives a reason to end: the rest can be deleted later.
+    /// Deletes the exchanges and queues of a virtual host until few are left, which the virtual host's own
+    /// deletion removes; nothing if the virtual host is protected. Its connections are closed first.
+    /// Deletions stay done when `end` gives a reason to stop: the rest can be deleted later.
     ///
     /// # Errors
-    /// How far it came until then.
+    /// The progress until `end` gave a reason to stop.
     pub async fn empty_vhost(
         &self,
         name: &Name,
@@ -44,7 +44,7 @@ impl Changes<'_> {
                 if let Some(why) = end() {
                     return Err(HalfEmptied { n_deleted, n_left: n_all - n, why });
                 }
-                // It may be gone meanwhile.
+                // The exchange or queue may be gone meanwhile.
                 if self.apply_in_slices(command, BY_OPERATOR, &mut slices).await.is_ok() {
                     n_deleted += 1;
                 }
@@ -57,7 +57,8 @@ impl Changes<'_> {
     }
 }
 
-/// The deletions of all that is in a virtual host: of exchanges first, which have shards made anew.
+/// Lists the deletions of a virtual host's content: exchanges first, since they would make deleted shards
+/// anew.
 fn deletions(vhost: &Vhost) -> Vec<Command> {
     let exchange = |name: &Name| Command::DeleteExchange {
         vhost: vhost.name.clone(),

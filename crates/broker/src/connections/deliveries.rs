@@ -1,4 +1,4 @@
-//! Counts of what channels are given, by queue.
+//! Counts of the messages delivered to channels, by queue.
 
 use meta::QueueId;
 use queue_type::{Counts, Tally};
@@ -8,22 +8,22 @@ use std::sync::{Arc, Mutex};
 /// Queues that one channel keeps counts of though it has neither consumers nor messages there.
 const UNUSED_MAX: usize = 512;
 
-/// Messages that one channel is given, and acknowledges.
+/// Counts of the messages that one channel is given and acknowledges.
 #[derive(Debug, Default)]
 pub struct Deliveries(Mutex<ByQueue>);
 
 #[derive(Debug, Default)]
 struct ByQueue {
-    /// Without a queue, direct replies.
+    /// Counts by queue, and those of direct replies without a queue.
     known: BTreeMap<Option<QueueId>, Arc<Tally>>,
-    /// Queues that are not kept any more.
+    /// Counts of queues that are not kept any more.
     gone: Counts,
     /// Queues that were in use at the last look.
     n_used: usize,
 }
 
 impl Deliveries {
-    /// Where it is counted what comes from a queue, or, without one, as direct replies.
+    /// The counts of the deliveries from a queue, or without one of direct replies.
     pub(crate) fn tally(&self, queue: Option<QueueId>) -> Arc<Tally> {
         let mut by_queue = stdx::lock(&self.0);
         let ByQueue { known, gone, n_used } = &mut *by_queue;
@@ -40,7 +40,7 @@ impl Deliveries {
         Arc::clone(known.entry(queue).or_default())
     }
 
-    /// All of it.
+    /// The counts of all deliveries.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let by_queue = stdx::lock(&self.0);
@@ -49,7 +49,7 @@ impl Deliveries {
         sums
     }
 
-    /// By queue; those that are gone among them.
+    /// The counts by queue; some of the queues may be deleted by now.
     #[must_use]
     pub fn by_queue(&self) -> Vec<(QueueId, Counts)> {
         let by_queue = stdx::lock(&self.0);

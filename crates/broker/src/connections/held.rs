@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Held {
     pub(crate) told_bytes: AtomicU64,
     pub(crate) unacked_bytes: AtomicU64,
-    /// It is to go: what it holds does not count any more.
+    /// Whether the connection is to be closed: its memory does not count any more.
     pub(crate) is_refused: AtomicBool,
 }
 
@@ -16,7 +16,7 @@ impl Held {
         self.told_bytes() + self.unacked_bytes.load(Ordering::Relaxed)
     }
 
-    /// Its bytes as of the last turn of its task that changed it.
+    /// Bytes beside unacked messages, as the connection's task noted them last.
     pub(crate) fn told_bytes(&self) -> u64 {
         self.told_bytes.load(Ordering::Relaxed)
     }

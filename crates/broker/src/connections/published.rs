@@ -1,5 +1,5 @@
 //! Counts of what channels have published, by exchange and queue. A channel's session counts the messages of
-//! each route that it remembers; which exchange and queues that is stands beside.
+//! each route that it remembers; the route's exchange and queues stand beside the counts.
 
 use super::ChannelCounters;
 use meta::QueueId;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::count;
 
-/// Exchanges, and pairs of exchange and queue, of one channel whose messages stay counted though no route
-/// that is remembered has them.
+/// Exchanges, and as many pairs of exchange and queue, that stay counted for one channel although it
+/// remembers no route with them.
 const GONE_MAX: usize = 512;
-/// Those of a virtual host, of channels that are gone.
+/// Exchanges, and as many pairs, that stay counted for a virtual host after their channels are closed.
 pub(super) const ENDED_MAX: usize = 10_000;
 /// Routes of a channel that are kept, whether they are in use or not.
 const UNUSED_MAX: usize = 64;
 
-/// Messages of one channel that go one way. Only the channel's own session writes them.
+/// Counts of one channel's messages on one route. Only the channel's own session writes them.
 #[derive(Debug, Default)]
 pub(crate) struct RouteTally {
     n_published: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct RouteTally {
 }
 
 impl RouteTally {
-    /// Counts a message; of one that went to no queue, whether it went back.
+    /// Counts a message; `lost` says of a message that went to no queue whether it was returned.
     #[inline]
     pub(crate) fn note(&self, lost: Option<bool>) {
         count(&self.n_published, 1);
@@ -47,11 +47,11 @@ impl RouteTally {
 /// Messages that came to an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeCounts {
-    /// All of them.
+    /// Messages published to the exchange.
     pub n_published: u64,
-    /// Those that went back because no queue took them.
+    /// Messages that were returned because no queue took them.
     pub n_returned: u64,
-    /// Those that no queue took, and that nobody wanted back.
+    /// Messages that no queue took, and that were not mandatory.
     pub n_dropped: u64,
     /// Copies that went to queues.
     pub n_copies: u64,
@@ -78,14 +78,14 @@ impl ExchangeCounts {
 /// headers have them, are in no pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// By the name of the exchange.
+    /// Counts by the name of the exchange.
     pub exchanges: BTreeMap<Box<[u8]>, ExchangeCounts>,
     /// Messages that went from an exchange to a queue.
     pub pairs: BTreeMap<(Box<[u8]>, QueueId), u64>,
 }
 
 impl Published {
-    /// Adds others, but no more than `max` exchanges, and as many pairs.
+    /// Adds other counts, for up to `max` exchanges and as many pairs.
     pub fn add(&mut self, other: &Self, max: usize) {
         for (exchange, counts) in &other.exchanges {
             if let Some(sum) = entry(&mut self.exchanges, exchange, max) {
@@ -99,7 +99,7 @@ impl Published {
         }
     }
 
-    /// Forgets what is not there any more: exchanges, and pairs of one and a queue.
+    /// Forgets exchanges, and pairs of exchange and queue, that do not exist any more.
     pub(super) fn retain(&mut self, is_there: impl Fn(&[u8], Option<QueueId>) -> bool) {
         self.exchanges.retain(|exchange, _| is_there(exchange, None));
         self.pairs.retain(|(exchange, queue), _| is_there(exchange, Some(*queue)));
@@ -119,8 +119,8 @@ impl Published {
 }
 
 impl ChannelCounters {
-    /// Messages that the channel has published to each exchange, with so many waiting for confirms. How many
-    /// were confirmed is known where that is one exchange alone.
+    /// Messages that the channel has published, by exchange, while `n_unconfirmed` publishes wait for
+    /// confirms. The number of confirmed ones is known only if all went to one exchange.
     #[must_use]
     pub fn by_exchange(&self, n_unconfirmed: u64) -> Vec<(Box<[u8]>, ExchangeCounts, Option<u64>)> {
         let exchanges = self.by_route.published().exchanges;
@@ -149,14 +149,14 @@ pub struct ByRoute(Mutex<Routes>);
 #[derive(Debug, Default)]
 struct Routes {
     known: BTreeMap<Target, Arc<RouteTally>>,
-    /// Routes that nobody remembers.
+    /// Counts of routes that the session remembers no more.
     gone: Published,
     /// Routes that were in use at the last look.
     n_used: usize,
 }
 
 impl ByRoute {
-    /// Where messages to an exchange are counted that go to these queues.
+    /// The counts of the messages that go from an exchange to these queues.
     pub(crate) fn tally(&self, exchange: &[u8], queues: SmallVec<[QueueId; 1]>) -> Arc<RouteTally> {
         let mut routes = stdx::lock(&self.0);
         let Routes { known, gone, n_used } = &mut *routes;

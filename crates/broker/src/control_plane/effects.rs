@@ -5,28 +5,28 @@ use crate::exchanges::NewlyDelaying;
 use crate::queue_ref::QueueRef;
 use meta::{BindingSpec, Command, Done, Name, Outcome, Removed, State};
 
-/// Something to be done after a change.
+/// A task that follows from a change of definitions.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Queues may have to be stored in another form.
+    /// Queues may have to be stored in another version.
     ReviewVersions,
-    /// These queues may have other settings.
+    /// The settings of these queues may have changed.
     ReviewSettings(Vec<QueueRef>),
     /// Connections to a virtual host that is gone are closed.
     CloseConnectionsTo(Name),
     /// Connections of a user that is gone are closed.
     CloseConnectionsOf(Name),
-    /// Connections of a user whose permissions changed may have more than it is allowed.
+    /// Connections of a user whose permissions changed may have more than the user is allowed.
     ReviewRightsOf(Name),
     /// Exchanges that delay messages may lack their queues.
     KeepDelayedQueues(NewlyDelaying),
     /// A new binding may have missed messages that its exchange remembers.
     GiveHistory(BindingSpec),
-    /// A new virtual host gets what new ones get.
+    /// A new virtual host gets the defaults of new virtual hosts.
     ApplyVhostDefaults(Name),
 }
 
-/// Adds what follows from a change of policies.
+/// Adds the effects of a change of policies.
 pub(super) fn of_policy(definitions: &Definitions, command: &Command, effects: &mut Vec<Effect>) {
     let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
         return;
@@ -36,7 +36,7 @@ pub(super) fn of_policy(definitions: &Definitions, command: &Command, effects: &
     effects.push(Effect::ReviewSettings(queues.collect()));
 }
 
-/// Adds what follows from any change.
+/// Adds the effects of any change.
 pub(super) fn of_outcome(command: &Command, outcome: &Outcome, effects: &mut Vec<Effect>) {
     for removed in &outcome.removed {
         match removed {
@@ -56,7 +56,7 @@ pub(super) fn of_outcome(command: &Command, outcome: &Outcome, effects: &mut Vec
     }
 }
 
-/// Whether a command is about the policies of a virtual host that say which form queues have.
+/// Whether a command concerns the policies of a virtual host that say which version queues have.
 pub(super) fn any_version_policy(meta: &State, command: &Command) -> bool {
     let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
         return false;

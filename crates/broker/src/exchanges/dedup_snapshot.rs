@@ -1,10 +1,9 @@
-//! Messages that deduplicating exchanges have seen, on disk: none whose own place on disk a crash could undo,
-//! since it would be dropped when it came again.
+//! The names of messages that deduplicating exchanges have seen, on disk. A name is there only if a crash
+//! cannot undo its message, which would otherwise be dropped when it came again.
 //!
-//! Who publishes holds the present [`DedupBarrier`] from before exchanges take note of its messages until
-//! they are in their queues, and leaves there what must be durable for them. A save copies the names, begins
-//! another `DedupBarrier`, and writes the copy once nobody holds the one before and what it asks for is
-//! durable.
+//! A publisher holds the present [`DedupBarrier`] from before exchanges take note of its messages until these
+//! are in their queues, and leaves there what must be durable for them. A save copies the names, begins
+//! another `DedupBarrier`, and writes the copy once nobody holds the one before and its token is durable.
 
 use super::dedup_window::{self, Window};
 use super::{Exchanges, StatefulExchanges};
@@ -16,16 +15,17 @@ use stdx::record::{Reader, RecordError, put_str};
 
 /// The file that holds what deduplicating exchanges have seen, in the data directory.
 const SEEN_FILE: &str = "deduplication.snapshot";
-/// How often it is written at most, in milliseconds, and longer by one for so many bytes.
+/// The least pause between two snapshots, in milliseconds.
 const SEEN_EVERY_MS: u64 = 2_000;
+/// Bytes written that lengthen the pause after a snapshot by a millisecond.
 const SEEN_BYTES_PER_MS: u64 = 4_096;
 
-/// The ends that must be durable before what exchanges note meanwhile may be on disk.
+/// A token for what must be durable before the names that exchanges note meanwhile may be on disk.
 #[derive(Debug, Default)]
 pub(crate) struct DedupBarrier(Mutex<DurabilityToken>);
 
 impl DedupBarrier {
-    /// Messages are in their queues, and safe when this is durable.
+    /// Notes that messages are in their queues, and safe when `awaited` is durable.
     pub(crate) fn placed(&self, awaited: &DurabilityToken) {
         stdx::lock(&self.0).add(awaited.clone());
     }
@@ -33,7 +33,7 @@ impl DedupBarrier {
 
 #[derive(Debug, Default)]
 pub(super) struct Saving {
-    /// For those who publish now.
+    /// The barrier for publishers as of now.
     present: Arc<DedupBarrier>,
     copied: Option<Copied>,
 }
@@ -42,22 +42,22 @@ pub(super) struct Saving {
 #[derive(Debug)]
 struct Copied {
     bytes: Vec<u8>,
-    /// The tokens of those who had them noted.
+    /// The barrier of the publishers whose messages were noted.
     noted: Arc<DedupBarrier>,
 }
 
 /// The outcome of a save.
 enum Saved {
-    /// It is all on disk.
+    /// No names are written: all of them are on disk.
     Nothing,
-    /// Not everything is durable yet that has to be.
+    /// No names are written: a message is not durable yet.
     NotYet,
-    /// So many bytes are written.
+    /// The names are written, in so many bytes.
     Written(usize),
 }
 
 impl Exchanges {
-    /// To be held while messages are noted and put into their queues.
+    /// The barrier that is held while messages are noted and put into their queues.
     pub(crate) fn noted(&self) -> Arc<DedupBarrier> {
         Arc::clone(&stdx::lock(&self.saving).present)
     }
@@ -71,8 +71,8 @@ impl Exchanges {
         Ok(())
     }
 
-    /// Writes what deduplicating exchanges have seen, if that is not on disk yet. Nobody publishes any
-    /// more, and what is to survive is durable.
+    /// Writes what deduplicating exchanges have seen, if that is not on disk yet. The caller sees to it that
+    /// nobody publishes any more, and that all that is to survive is durable.
     pub(crate) fn save_seen_at_end(&self, disk: &dyn Disk) -> Result<(), LogError> {
         let unwritten = stdx::lock(&self.saving).copied.take().map(|copied| copied.bytes);
         match self.copy_seen().or(unwritten) {
@@ -81,12 +81,12 @@ impl Exchanges {
         }
     }
 
-    /// Writes what deduplicating exchanges have seen, as far as it may be.
+    /// Writes what deduplicating exchanges have seen, if the messages are durable.
     fn save_seen(&self, disk: &dyn Disk, wal: &Wal) -> Result<Saved, LogError> {
         if stdx::lock(&self.saving).copied.is_none() {
             let Some(bytes) = self.copy_seen() else { return Ok(Saved::Nothing) };
-            // Who has had anything noted that was copied holds this one; what is noted from here on is held
-            // by the next.
+            // Publishers whose noted names were copied hold this barrier; those of names noted from here on
+            // hold the next.
             let mut saving = stdx::lock(&self.saving);
             let noted = std::mem::take(&mut saving.present);
             saving.copied = Some(Copied { bytes, noted });
@@ -99,7 +99,7 @@ impl Exchanges {
             wal.commit_soon();
             return Ok(Saved::NotYet);
         }
-        // Who publishes does not wait for the disk.
+        // Publishers must not wait for the disk.
         drop(saving);
         if let Err(error) = log::write_snapshot(disk, SEEN_FILE, &copied.bytes) {
             stdx::lock(&self.saving).copied = Some(copied);
@@ -108,7 +108,7 @@ impl Exchanges {
         Ok(Saved::Written(copied.bytes.len()))
     }
 
-    /// All names, if there are others than when they were copied last.
+    /// Copies all names, if they have changed since the last copy.
     fn copy_seen(&self) -> Option<Vec<u8>> {
         let watched = self.now();
         let deduplicating = || watched.all().filter(|(_, _, exchange)| exchange.deduplicates());
@@ -125,7 +125,7 @@ impl Exchanges {
     }
 }
 
-/// Virtual host, exchange and names, again and again.
+/// Reads a snapshot: virtual host, exchange and names, for each exchange.
 fn read_seen(reader: &mut Reader<'_>, watched: &StatefulExchanges) -> Result<(), RecordError> {
     while !reader.is_empty() {
         let (vhost, name) = (reader.str()?.to_owned(), reader.str()?.to_owned());
@@ -139,8 +139,8 @@ fn read_seen(reader: &mut Reader<'_>, watched: &StatefulExchanges) -> Result<(),
 }
 
 impl Exchanges {
-    /// Writes what deduplicating exchanges have seen, now and then: after a crash they do not know
-    /// the messages of the last seconds.
+    /// Writes what deduplicating exchanges have seen, at intervals: after a crash, exchanges do not know the
+    /// messages of the last seconds.
     pub(crate) fn save_seen_at_times(&self, disk: &dyn Disk, wal: &Wal, now_ms: u64) {
         if now_ms < self.save_at_ms.load(Ordering::Relaxed) {
             return;

@@ -1,4 +1,4 @@
-//! Names of the last messages, to tell those that come again.
+//! The names of the last messages, by which duplicates are known.
 
 use amqp091::{TableRef, ValueRef};
 use meta::Deduplication;
@@ -6,31 +6,31 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use stdx::record::{Reader, RecordError, put_bytes, put_u32, put_u64};
 
-/// Longer names are not remembered: their messages are never told from new ones.
+/// The longest name that is remembered, in bytes: messages with longer names always count as new.
 const NAME_BYTES_MAX: usize = 1024;
 /// Memory a name takes besides its own bytes, more or less.
 const ENTRY_BYTES: usize = 80;
-/// Names that are written before those who publish have their turn.
+/// Names that are encoded before publishers have their turn.
 const NAMES_AT_ONCE: usize = 2_048;
-/// A message's own time for which it is known, in milliseconds.
+/// The header in which a message says for how many milliseconds it is known.
 const OWN_TTL: &[u8] = b"x-cache-ttl";
 
-/// Names and until when they are known, oldest first.
+/// Names, and until when they are known, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// No hash map: of very many names it would move all of them at once, while publishers wait.
+    /// A tree, since a hash map would move all of very many names at once, while publishers wait.
     until_ms: BTreeMap<Arc<[u8]>, u64>,
     order: VecDeque<Arc<[u8]>>,
     /// Names that were forgotten, the oldest first each time.
     n_gone: u64,
     /// Memory that the names take.
     bytes: usize,
-    /// Since it was written last.
+    /// Whether names have changed since they were written last.
     is_changed: bool,
 }
 
 impl Window {
-    /// Whether a message was here before; takes note of a new one. One without a name is new.
+    /// Whether a message was seen before; takes note of a new one. A message without a name is new.
     pub(super) fn has_seen(
         &mut self,
         headers: Option<TableRef<'_>>,
@@ -48,7 +48,7 @@ impl Window {
         is_known
     }
 
-    /// Whether a message was here before, which is not noted.
+    /// Whether a message was seen before; takes no note of it.
     pub(super) fn knows(
         &self,
         headers: Option<TableRef<'_>>,
@@ -59,12 +59,12 @@ impl Window {
         name.is_some_and(|name| self.until_ms.get(&*name).is_some_and(|known| *known > now_ms))
     }
 
-    /// Does as if a message had not been here.
+    /// Forgets that a message was seen.
     pub(super) fn forget(&mut self, headers: Option<TableRef<'_>>, rules: &Deduplication) {
         let Some(name) = headers.and_then(|headers| name_in(headers, rules)) else { return };
         if self.until_ms.remove(name.as_slice()).is_some() {
             self.is_changed = true;
-            // It is one of the latest: it was noted just now.
+            // The name is one of the latest: it was noted just now.
             if let Some(at) = self.order.iter().rposition(|known| **known == *name) {
                 self.order.remove(at);
                 self.bytes -= name.len() + ENTRY_BYTES;
@@ -103,7 +103,7 @@ impl Window {
         self.is_changed
     }
 
-    /// Writes some more names with their times. Returns whether there are more to come.
+    /// Encodes some more names with their times; returns whether there are more to come.
     fn encode_some(&mut self, copy: &mut WindowCopy) -> bool {
         if copy.n_before == 0 {
             self.is_changed = false;
@@ -120,7 +120,7 @@ impl Window {
         at.saturating_add(NAMES_AT_ONCE) < self.order.len()
     }
 
-    /// Reads what was written.
+    /// Reads names in the form in which they were encoded.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         let mut window = Self::default();
         for _ in 0..reader.u32()? {
@@ -135,15 +135,15 @@ impl Window {
 /// A copy of names that is being made.
 #[derive(Debug, Default)]
 struct WindowCopy {
-    /// Names that were ever noted before those to come.
+    /// The number of names ever noted before those that are still to be encoded.
     n_before: u64,
     /// Names in the copy.
     n: u32,
     piece: Vec<u8>,
 }
 
-/// Writes all names: how many, then each with its time. Those who publish have their turn meanwhile: what
-/// they note is in the copy, or is not.
+/// Encodes all names: their number, then each with its time. Publishers have their turn meanwhile: the names
+/// that they note may be in the copy or not.
 pub(super) fn encode(window: &Mutex<Window>, out: &mut Vec<u8>) {
     let (mut copy, at) = (WindowCopy::default(), out.len());
     put_u32(out, 0);

@@ -1,5 +1,5 @@
-//! The confirms of a batch: which publishes queues answer that wait for their consumers, and what those wait
-//! for that the producer answers.
+//! The confirms of a batch: which publishes are answered by queues that wait for their consumers, and what
+//! the answers of the producer wait for.
 
 use super::batch::{Batch, PendingPublish, Source};
 use confirm::{AnsweringQueues, DurabilityToken};
@@ -10,12 +10,12 @@ use session::Confirmation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmAfter {
     Nothing,
-    /// It is a refusal: one of the queues was full.
+    /// The answer is a refusal: a queue did not take the message.
     Refused,
     ForLog,
     /// The journals of queues of version 1, and perhaps the log.
     MultiSync,
-    /// There is none: a queue answers that waits for its consumers.
+    /// The producer does not answer: queues do that wait for their consumers.
     ForConsumers,
 }
 
@@ -33,7 +33,7 @@ impl PendingPublish {
 }
 
 impl Batch {
-    /// Says, before any queue can answer, how many will.
+    /// Counts, before any queue can answer, how many queues answer each publish, and tells the publishers.
     #[inline(never)]
     pub(super) fn count_answering<S: Source>(&mut self, source: &S) {
         let groups = self.groups.all().iter().map(|group| (group.on_consume, &*group.items));
@@ -56,8 +56,9 @@ impl Batch {
         }
     }
 
-    /// Answers publishes that more have a part in than the producer: for queues that did not take them, and
-    /// for the producer if that need not wait. Those whose publishers waited before are answered at last.
+    /// Answers publishes that queues answer beside the producer: for queues that did not take the message,
+    /// and for the producer if its answer need not wait. Publishes of a source with `IS_AWAITED` are all
+    /// answered here.
     #[cold]
     pub(crate) fn answer_parts<S: Source>(&self, source: &S, wal: &Wal, awaited: &DurabilityToken) {
         let has_parts = |one: &&PendingPublish| one.answering.any() || S::IS_AWAITED;
@@ -72,7 +73,8 @@ impl Batch {
                 ConfirmAfter::ForLog | ConfirmAfter::MultiSync if S::IS_AWAITED => {
                     publisher.answer_when_durable(wal, awaited, one.sequence);
                 }
-                // Runs of numbers wait for the disk.
+                // Runs of sequence numbers wait for the disk in the session; queues answer after their
+                // consumers.
                 ConfirmAfter::ForLog | ConfirmAfter::MultiSync | ConfirmAfter::ForConsumers => {}
             }
         }

@@ -19,43 +19,43 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use store::backlog::SharedBody;
 
-/// Messages that are told to a queue at once: bounds how long its lock is held, and the scratch list.
+/// Messages that a queue takes at once: bounds how long its lock is held, and the scratch list.
 const PORTION_MESSAGES: usize = 1_024;
 
-/// Of the messages that are put into queues at a stretch, each queue counts for so many.
+/// The cost of a queue when messages are put into queues at a stretch, in messages.
 const PUTS_PER_QUEUE: usize = 15;
 
 /// The messages of a batch, where their producer has them.
 pub(crate) trait Source {
-    /// The publishers wait already for what the producer answers: the messages were in queues that confirm
+    /// Whether publishers wait already for the producer's answer: the messages come from queues that confirm
     /// once a consumer has had them.
     const IS_AWAITED: bool = false;
 
     /// The message that the producer knows by this index.
     fn message(&self, index: u32) -> MessageRef<'_>;
 
-    /// Who waits for a publish that has a number.
+    /// The publisher that waits for a publish, if the publish has a number.
     fn publisher(&self, publish: &PendingPublish) -> Option<&Arc<Publisher>>;
 }
 
 /// A publish that passed its checks.
 #[derive(Debug)]
 pub(crate) struct PendingPublish {
-    /// Its index among the producer's messages.
+    /// The index of the message among the producer's.
     pub(crate) index: u32,
-    /// Where a client published it.
+    /// The channel that a client published on.
     pub(crate) channel: ChannelId,
-    /// Its number on a confirming channel; 0 elsewhere.
+    /// The publish's number on a confirming channel; 0 elsewhere.
     pub(crate) sequence: u64,
-    /// Persistent, and some of its queues are durable.
+    /// Whether a queue keeps the message durably: a durable queue if it is persistent, or one that keeps all.
     pub(crate) logged: bool,
-    /// Some of its queues keep it in a journal of their own.
+    /// Whether a queue keeps the message in a journal of its own.
     pub(crate) apart: bool,
-    /// One of its queues is full and did not take it.
+    /// Whether the producer refuses the publish: a queue did not take it, or a dead letter has no queue.
     pub(crate) refused: bool,
-    /// Who of its queues answers for itself.
+    /// The queues that answer the publish themselves.
     pub(crate) answering: AnsweringQueues,
-    /// Differences from the message as its producer has it.
+    /// The differences from the message that the producer has, if there are any.
     pub(crate) changed: Option<Box<MessageOverrides>>,
 }
 
@@ -79,17 +79,18 @@ impl PendingPublish {
 #[derive(Debug, Default)]
 pub(crate) struct MessageOverrides {
     pub(crate) properties: Option<Bytes>,
-    /// Those for queues of delaying exchanges, where they are others: with the keys to be hidden.
+    /// The properties for queues of delaying exchanges, where they differ: with the keys that the others
+    /// hide.
     pub(crate) properties_held_back: Option<Bytes>,
     pub(crate) body: Option<Bytes>,
-    /// Where the body is stored once for several queues.
+    /// The place where the body is stored once for several queues.
     pub(crate) home: Option<Arc<BodyHome>>,
-    /// The place it has by its publisher's name; queues know what comes again by it.
+    /// The publisher's name and the message's number, by which queues know a message that comes again.
     pub(crate) named: Option<Named>,
 }
 
 impl MessageOverrides {
-    /// None if nothing is changed.
+    /// Boxes the overrides; `None` if nothing is changed.
     #[inline]
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
         // Taken apart, so that the compiler sees that there is nothing to be dropped without a change.
@@ -106,10 +107,10 @@ impl MessageOverrides {
     }
 }
 
-/// How far the messages of a batch are in their queues, and what has come of it.
+/// The progress of putting a batch into its queues, and the results so far.
 #[derive(Debug, Default)]
 struct Putting {
-    /// The group that is next, and how many of its items are in already.
+    /// The group that comes next, and how many of its items are in the queue already.
     group: usize,
     n_items: usize,
     awaited: DurabilityToken,
@@ -125,31 +126,31 @@ pub(crate) struct Batch {
     pub(super) pending: Vec<PendingPublish>,
     pub(super) groups: Groups,
     pub(crate) any: Any,
-    /// How far putting in has come.
+    /// The progress of putting the batch into its queues.
     putting: Putting,
-    /// Scratch: messages as one queue is told of them.
+    /// Scratch: the messages that a queue takes at once.
     incoming: Vec<Incoming<'static>>,
     /// Refused messages that are dead-lettered.
     undelivered: Vec<RejectedDeadLetters>,
     /// Messages that a queue did not take, with the number of its group.
     not_taken: Vec<(usize, u32)>,
-    /// Held while exchanges have noted what is not in its queues yet.
+    /// Held while exchanges have noted messages that are not in their queues yet.
     noted: Option<Arc<DedupBarrier>>,
 }
 
-/// Messages that one queue is told of at once.
+/// The messages that a queue takes at once.
 struct Portion<'b> {
     queue: &'b QueueRef,
     on_consume: bool,
-    /// It is the queue of a delaying exchange.
+    /// Whether the queue is that of a delaying exchange.
     holds_back: bool,
     items: &'b [u32],
-    /// Nothing else of the batch goes there.
+    /// Whether no more messages of the batch go to the queue.
     is_last: bool,
 }
 
 impl Batch {
-    /// One whose queues all keep what they get as usual: nobody waits for consumers.
+    /// Makes a batch whose queues keep messages as usual: none of them waits for its consumers.
     pub(crate) fn kept_at_once() -> Self {
         Self { groups: Groups::kept_at_once(), ..Self::default() }
     }
@@ -162,12 +163,12 @@ impl Batch {
         &self.pending
     }
 
-    /// One of the publishes has an expiration.
+    /// Notes that a publish of the batch has an expiration.
     pub(crate) const fn note_expiring(&mut self) {
         self.any.expiring = true;
     }
 
-    /// An exchange is about to take note of a message.
+    /// Takes the barrier, since an exchange is about to take note of a message.
     pub(crate) fn hold(&mut self, exchanges: &Exchanges) {
         self.noted.get_or_insert_with(|| exchanges.noted());
     }
@@ -208,8 +209,8 @@ impl Batch {
         item
     }
 
-    /// Puts everything into its queues, or as much as may be done at a stretch: none then, and it is
-    /// to be called again. Returns what must be durable before what is persistent may be confirmed.
+    /// Puts the batch into its queues, or as much as may be done at a stretch: returns `None` then, and is to
+    /// be called again. The token says what must be durable before persistent messages may be confirmed.
     pub(crate) fn put_in<S: Source>(
         &mut self,
         source: &S,
@@ -240,7 +241,7 @@ impl Batch {
         Some(self.note_put(putting))
     }
 
-    /// Puts everything into its queues, for who need not take turns; the same is returned.
+    /// Puts the batch into its queues at a stretch, however large it is; returns the token of `put_in`.
     pub(crate) fn put_all_in<S: Source>(
         &mut self,
         source: &S,
@@ -264,7 +265,7 @@ impl Batch {
         Some(Portion { queue, on_consume: group.on_consume, holds_back, items, is_last })
     }
 
-    /// A message as a queue is told of it.
+    /// A message in the form in which the portion's queue takes it.
     #[inline]
     fn incoming<'a, S: Source>(
         &'a self,
@@ -289,7 +290,7 @@ impl Batch {
         incoming
     }
 
-    /// Everything is in its queues.
+    /// Notes the results of a batch that is in its queues.
     fn note_put(&mut self, putting: Putting) -> DurabilityToken {
         let Putting { awaited, not_taken, apart, .. } = putting;
         for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
@@ -311,7 +312,7 @@ impl Batch {
         awaited
     }
 
-    /// Notes messages as refused, each by the producer or by the queue, whoever answers it.
+    /// Notes messages as refused: by the queue where the queue answers itself, by the producer elsewhere.
     #[cold]
     fn note_not_taken(&mut self, not_taken: &[(usize, u32)]) {
         let groups = self.groups.all();
@@ -346,8 +347,8 @@ impl Batch {
         }
     }
 
-    /// Copies the messages, which are in their queues, to taps, if any are open. What comes from its exchange
-    /// for a second time is new to queues alone: no virtual host is named then.
+    /// Copies the messages, which are in their queues, to open taps. `vhost` is `None` for messages that
+    /// their exchange has routed before: only taps of queues get these.
     #[inline]
     pub(crate) fn show<S: Source>(&self, tracing: &Tracing, vhost: Option<&str>, source: &S) {
         if let Some(taps) = tracing.taps() {
@@ -408,7 +409,7 @@ impl Batch {
 }
 
 impl Putting {
-    /// Puts messages into a queue. Those that it did not take and that are dead-lettered are returned.
+    /// Puts messages into a queue; returns those that it did not take and that are dead-lettered.
     fn put(
         &mut self,
         any: Any,
@@ -438,7 +439,7 @@ impl Putting {
 }
 
 impl PendingPublish {
-    /// The message with what differs from it as its producer has it, and where its body is stored.
+    /// The message with its overrides, and the place where its body is stored.
     #[inline]
     fn message<'a, S: Source>(
         &'a self,
@@ -455,12 +456,12 @@ impl PendingPublish {
         (message, changed.home.as_ref())
     }
 
-    /// The message becomes as the queue of a delaying exchange is to have it.
+    /// Gives a message the properties that the queue of a delaying exchange is to have.
     fn hold_back<'a>(&'a self, incoming: &mut Incoming<'a>) {
         let changed = self.changed.as_ref();
         if let Some(properties) = changed.and_then(|it| it.properties_held_back.as_deref()) {
             incoming.message.properties = properties;
-            // The other queues share theirs.
+            // A home with properties has those of the other queues.
             incoming.home = incoming.home.filter(|home| home.properties().is_none());
         }
     }

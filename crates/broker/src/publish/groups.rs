@@ -12,13 +12,13 @@ pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Group {
     queue: Option<QueueRef>,
-    /// It confirms once a consumer has had a message.
+    /// Whether the queue confirms once a consumer has had a message.
     pub(super) on_consume: bool,
     pub(super) items: Vec<u32>,
 }
 
 impl Group {
-    /// None in a group of an older batch.
+    /// The queue; `None` in a group of an older batch.
     pub(super) const fn queue(&self) -> Option<&QueueRef> {
         self.queue.as_ref()
     }
@@ -37,15 +37,15 @@ pub(crate) struct BatchGroups {
 pub(super) struct Groups {
     /// Rises from batch to batch: tells remembered groups of older batches apart.
     batch: u64,
-    /// Those of the batch, and behind them others whose memory is kept.
+    /// The groups of the batch, and behind them others whose memory is kept.
     all: Vec<Group>,
     n: usize,
     by_queue: HashMap<QueueId, u32>,
-    /// Some of the queues are still being read after a start.
+    /// Whether some of the queues are still being read after a start.
     any_loading: bool,
-    /// Some of the queues confirm once a consumer has had a message.
+    /// Whether some of the queues confirm once a consumer has had a message.
     any_on_consume: bool,
-    /// Nobody waits for consumers, whatever the queues say.
+    /// Whether no queue waits for its consumers, whatever the queues say.
     are_kept_at_once: bool,
 }
 
@@ -54,7 +54,7 @@ impl Groups {
         Self { are_kept_at_once: true, ..Self::default() }
     }
 
-    /// Adds a message to the groups of these queues, which were perhaps found before.
+    /// Adds a message to the groups of these queues; `remembered` has the groups found before in this batch.
     #[inline]
     pub(super) fn add_remembered(
         &mut self,

@@ -39,7 +39,7 @@ pub(crate) const fn is_shared(body_bytes: usize, n_queues: usize) -> bool {
     }
 }
 
-/// That copy, if it is worth one.
+/// A copy of the body that its queues share, if the body is worth one.
 pub(crate) fn shared_body(body: Body<'_>, n_queues: usize) -> Option<Bytes> {
     match body {
         Body::Borrowed(bytes) if is_shared(bytes.len(), n_queues) => {

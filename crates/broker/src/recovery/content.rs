@@ -15,7 +15,7 @@ use stdx::record::RecordError;
 use store::backlog::PageNote;
 
 const CHUNK_BYTES: usize = 1 << 20;
-/// Items of a queue from which on dead ones are cleared away.
+/// The number of a queue's items from which on items that are gone are cleared away.
 const COMPACT_FROM_ITEMS: usize = 4_096;
 /// Length of an item that is gone.
 const GONE: u32 = u32::MAX;
@@ -33,7 +33,7 @@ struct Item {
     position: u64,
     segment: SegmentId,
     place: Place,
-    /// Its body is stored elsewhere: the record is a reference.
+    /// Whether the body is stored elsewhere: the record is a reference to it.
     is_reference: bool,
 }
 
@@ -93,21 +93,21 @@ fn to_u32(value: usize) -> u32 {
     u32::try_from(value).expect("chunks and records are far below 4 GiB")
 }
 
-/// One queue's messages.
+/// The messages of one queue.
 #[derive(Debug, Default)]
 struct OfQueue {
-    /// In rising order of position.
+    /// Messages in rising order of position.
     items: Vec<Item>,
     n_gone: usize,
     /// Messages that were moved to the log's end and came after ones with higher positions.
     moved: BTreeMap<u64, Item>,
     /// Page images by first position, and where the log's note about each lies.
     pages: BTreeMap<u64, (SegmentId, PageNote)>,
-    /// How often messages came back.
+    /// Counts of how often messages came back.
     returns: RecoveredDeliveryCounts,
-    /// One past the highest position seen.
+    /// The position behind the highest one seen.
     next_position: u64,
-    /// Of a quorum queue.
+    /// The machine, for a quorum queue.
     machine: Option<Box<LoggedMachine>>,
 }
 
@@ -125,7 +125,7 @@ impl OfQueue {
     fn take(&mut self, records: &mut Records, segment: SegmentId, logged: &Logged<'_>) {
         let Logged { position, record, is_reference } = *logged;
         self.next_position = self.next_position.max(position + 1);
-        // What a page is said to have may be logged again by itself: that counts.
+        // A message that a page has may be logged again by itself: the log's entry counts.
         let last_page = self.pages.last_key_value().and_then(|(_, (_, note))| note.live.last());
         if last_page.is_some_and(|range| position < range.end) {
             self.forget_paged(&(position..position + 1));
@@ -135,7 +135,7 @@ impl OfQueue {
             self.items.push(Item { position, segment, place, is_reference });
             return;
         }
-        // A copy made to free its segment.
+        // The record is a copy, made to free its segment.
         let known = match self.index_of(position) {
             Some(index) => self.items.get_mut(index).filter(|item| item.place.len != GONE),
             None => self.moved.get_mut(&position),
@@ -178,7 +178,7 @@ impl OfQueue {
         }
     }
 
-    /// Messages are in a page image from here on.
+    /// Notes that messages are in a page image from now on.
     fn page(&mut self, records: &mut Records, segment: SegmentId, note: PageNote) {
         self.pages.remove(&note.first);
         for range in &note.live {
@@ -239,7 +239,7 @@ fn subtract(live: &mut Vec<Range<u64>>, range: &Range<u64>) {
 pub(super) struct Logged<'a> {
     pub(super) position: u64,
     pub(super) record: &'a [u8],
-    /// The record says where the body is stored.
+    /// Whether the record says where the body is stored.
     pub(super) is_reference: bool,
 }
 
@@ -304,21 +304,21 @@ impl Contents {
         }
     }
 
-    /// A message is in the queue.
+    /// Notes that a message is in the queue.
     fn message(&mut self, segment: SegmentId, queue: u64, logged: &Logged<'_>) {
         if let Some((queue, records)) = self.queue(queue, true) {
             queue.take(records, segment, logged);
         }
     }
 
-    /// Messages of the queue are in a page image.
+    /// Notes that messages of the queue are in a page image.
     fn paged(&mut self, segment: SegmentId, queue: u64, note: PageNote) {
         if let Some((queue, records)) = self.queue(queue, true) {
             queue.page(records, segment, note);
         }
     }
 
-    /// Messages of the queue came back so often; if `anew`, no others did.
+    /// Notes how often messages of the queue came back; if `anew`, no others did.
     fn returned(
         &mut self,
         segment: SegmentId,
@@ -340,9 +340,9 @@ impl Contents {
         }
     }
 
-    /// Makes the machines of quorum queues that are there, once the log is read, and forgets the messages
-    /// that are gone by their commands. Of one that was deleted not everything need be in the log any more.
-    /// The error names the queue.
+    /// Makes the machines of quorum queues that exist, once the log is read, and forgets the messages that
+    /// are gone by their commands. The log need not have everything of a deleted queue any more. The error
+    /// names the queue.
     pub(super) fn restore_machines(&mut self, meta: &State) -> Result<(), (u64, RecordError)> {
         let is_there = |id: u64| meta.queue_by_id(QueueId(id)).is_some();
         for (id, index) in self.index.iter().filter(|(id, _)| is_there(**id)) {
@@ -361,13 +361,14 @@ impl Contents {
         queue.and_then(|(queue, _)| queue.machine.take()).map(|it| *it).unwrap_or_default()
     }
 
-    /// How often messages of the queue came back that may be there. To be asked before what is left.
+    /// Takes the counts of how often messages came back that may be in the queue. To be called before
+    /// `drain`.
     pub(super) fn take_returns(&mut self, queue: u64) -> RecoveredDeliveryCounts {
         let queue = self.queue(queue, false);
         queue.map(|(queue, _)| std::mem::take(&mut queue.returns)).unwrap_or_default()
     }
 
-    /// These messages are gone from the queue.
+    /// Forgets messages that are gone from the queue.
     fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for position in positions {
@@ -378,7 +379,7 @@ impl Contents {
         }
     }
 
-    /// These ranges are gone from the queue.
+    /// Forgets ranges of messages that are gone from the queue.
     fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for range in ranges {
@@ -389,7 +390,7 @@ impl Contents {
         }
     }
 
-    /// Whether one of a queue's pages is such.
+    /// Whether `is_such` holds for one of a queue's pages.
     pub(super) fn any_page(&self, queue: u64, is_such: impl Fn(&PageNote) -> bool) -> bool {
         self.pages(queue).any(is_such)
     }
@@ -409,8 +410,8 @@ impl Contents {
         left.map(|item| self.records.get(item.place))
     }
 
-    /// Shows what is left in a queue, in rising order of position, and forgets it. Returns one past
-    /// the highest position that was ever seen.
+    /// Shows what is left in a queue, in rising order of position, and forgets it; returns the position
+    /// behind the highest one ever seen.
     pub(super) fn drain(&mut self, queue: u64, mut visit: impl FnMut(Left<'_>)) -> u64 {
         let Some(index) = self.index.get(&queue) else { return 0 };
         let Some(queue) = self.queues.get_mut(*index) else { return 0 };

@@ -1,7 +1,7 @@
 //! A message when it is dead-lettered: its headers, its keys, and where it may not go.
 //!
-//! A message that was dead-lettered before says so in its annotations; the headers of others that
-//! look like it are a client's, and count for nothing.
+//! Annotations say whether a message was dead-lettered before; without that, headers that say so come from a
+//! client and count for nothing.
 
 use crate::exchanges::delay::Released;
 use crate::sender_selected::{self, CC};
@@ -30,14 +30,14 @@ pub(super) struct DeadLetterEnvelope {
     pub(super) keys: Vec<Vec<u8>>,
     /// Queue and reason of each death; none for a message that was only held back.
     deaths: Vec<(Vec<u8>, Vec<u8>)>,
-    /// It does not die: it goes on as what it was.
+    /// Whether the message goes on as it was, instead of being dead-lettered.
     pub(super) is_released: bool,
 }
 
 impl DeadLetterEnvelope {
     pub(super) fn new(message: &MessageRef<'_>, death: &Death<'_>, to: &DeadLetterTo) -> Self {
         let view = message.view();
-        // What cannot be read was not from a client.
+        // Properties that cannot be read are not from a client.
         let mut properties = view.to_properties().unwrap_or_default();
         let mut headers = properties.headers.take().unwrap_or_default();
         let before = deaths_before(message, &headers);
@@ -50,13 +50,13 @@ impl DeadLetterEnvelope {
         Self { properties: properties.to_bytes(), keys, deaths: names(&table), is_released: false }
     }
 
-    /// A message that was held back.
+    /// Makes the envelope of a message that a delaying exchange held back.
     pub(super) fn released(message: &MessageRef<'_>) -> Self {
         let Released { properties, keys } = Released::new(message.properties, message.routing_key);
         Self { properties, keys, deaths: Vec::new(), is_released: true }
     }
 
-    /// A message that is sent on as it is, by its own key alone.
+    /// Makes the envelope of a message that is sent on as it is, by its own key alone.
     pub(super) fn sent_on(message: &MessageRef<'_>) -> Self {
         let (properties, keys) = (message.properties.to_vec(), vec![message.routing_key.to_vec()]);
         Self { properties, keys, deaths: Vec::new(), is_released: true }

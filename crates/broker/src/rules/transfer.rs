@@ -1,5 +1,4 @@
-//! Letters on their way: routed as what the broker itself publishes, and put into their queues in
-//! batches.
+//! Dead letters on their way: routed as messages of the broker itself, and put into their queues in batches.
 
 use super::dead_letter::{DeadLetterEnvelope, Death};
 use super::sent_on::Fate;
@@ -21,10 +20,10 @@ use std::sync::Arc;
 
 /// The outcome of sending letters.
 pub(super) enum Sent {
-    /// The first so many are in their queues, and safe when this is durable; some queues may have refused
-    /// theirs.
+    /// The first `n_letters` letters are in their queues, and safe when `awaited` is durable; some queues may
+    /// have refused theirs.
     Done { n_letters: usize, awaited: DurabilityToken, undelivered: Vec<RejectedDeadLetters> },
-    /// One of the queues is still being read after a start. None was sent.
+    /// No letter was sent: one of the queues is still being read after a start.
     NotYet,
 }
 
@@ -53,8 +52,8 @@ pub(super) fn send(
     Sent::Done { n_letters, awaited, undelivered: batch.take_undelivered() }
 }
 
-/// Sends awaited letters of a queue, each to the queues that have yet to take it. None if one of these is
-/// still being read after a start.
+/// Sends awaited letters of a queue, each to the queues that have yet to take it. Returns `None` if one of
+/// these queues is still being read after a start.
 pub(super) fn send_awaited(
     broker: &Broker,
     from: &QueueDef,
@@ -92,15 +91,15 @@ pub(super) fn send_awaited(
 
 /// Messages that were sent on, or the first of them.
 pub(super) struct SentOn {
-    /// It has to be durable before those that have arrived may be gone where they were.
+    /// The token that must be durable before messages that have arrived may leave their old queue.
     pub(super) durable: DurabilityToken,
     pub(super) fates: Vec<Fate>,
-    /// Those who wait for messages that no queue took, by position.
+    /// The confirms of messages that did not arrive and had one queue at most, by position.
     pub(super) left_with: Vec<(u64, Confirm)>,
 }
 
-/// Sends messages of a queue on to the exchange that all of them name, or as many as take their turn. None
-/// was sent if a queue is returned: it is still being read after a start.
+/// Sends messages of a queue on to the exchange that all of them name, or as many as take their turn. An
+/// `Err` has a queue that is still being read after a start: no message was sent.
 pub(super) fn send_on(
     broker: &Broker,
     from: &QueueDef,
@@ -137,22 +136,22 @@ pub(super) fn send_on(
     Ok(SentOn { durable, fates, left_with })
 }
 
-/// Letters and where they go.
+/// Dead letters on their way to one target, and the progress of sending them.
 struct DeadLetterPublish<'a> {
     to: &'a DeadLetterTo,
     letters: &'a [DeadLetter],
     awaited: Option<&'a AwaitedLetters>,
-    /// For each awaited letter.
+    /// The result for each awaited letter.
     tried: Vec<TriedLetter>,
-    /// For each publish of an awaited letter.
+    /// The queue of each publish of an awaited letter.
     sent_to: Vec<QueueId>,
-    /// They do not die: an operator sends them on.
+    /// Whether an operator sends the messages on, so that none of them is dead-lettered.
     is_sent_on: bool,
-    /// For each letter that is sent.
+    /// The envelope of each letter that is sent.
     redirected: Vec<DeadLetterEnvelope>,
-    /// The queues of each that is sent on.
+    /// The number of queues of each message that is sent on.
     n_queues: Vec<usize>,
-    /// Letters, and exchanges that they count as seen by since they were routed.
+    /// Letters, by index, with the exchanges that noted them as seen when they were routed.
     seen_by: Vec<(usize, Arc<WatchedExchange>)>,
 }
 
@@ -204,7 +203,7 @@ impl<'a> DeadLetterPublish<'a> {
             }
             let death = Death { queue: &from.name, reason: letter.reason, unix_ms };
             let message = letter.message();
-            // What a delaying exchange held back goes on as it was.
+            // A message that a delaying exchange held back goes on as it was.
             let redirected = match from.delays_for() {
                 _ if self.is_sent_on => DeadLetterEnvelope::sent_on(&message),
                 Some(_) => DeadLetterEnvelope::released(&message),
@@ -247,7 +246,8 @@ impl<'a> DeadLetterPublish<'a> {
         }
     }
 
-    /// Shows them to who watches. What a delaying exchange held back was shown when it came there.
+    /// Shows the letters to taps. Messages that a delaying exchange held back were shown when they came
+    /// there.
     fn show(&self, broker: &Broker, from: &QueueDef, batch: &Batch) {
         let vhost = from.delays_for().is_none().then_some(&*from.vhost);
         batch.show(&broker.timers.tracing, vhost, self);
@@ -267,14 +267,14 @@ impl<'a> DeadLetterPublish<'a> {
             awaited.refused_by.contains(&id) || (awaited.full.contains(&id) && is_full(meta, queue))
         };
         let (held_back, sent): (Vec<_>, Vec<_>) = left.partition(is_held_back);
-        // Where some have it, those that are left may have gone.
+        // A letter that some queues took is not lost: its other queues may have been deleted.
         let lost_at = (queues.is_empty() && taken_by.is_empty()).then_some(LostAt::Route);
         let refused_by = held_back.iter().map(|queue| queue.id()).collect();
         self.tried.push(TriedLetter { number, taken_by, refused_by, lost_at });
         sent
     }
 
-    /// Letters were sent nowhere, or not to all of their queues, and come again.
+    /// Takes back that exchanges have seen the letters that come again, since not all their queues took them.
     fn take_back(&self, comes_again: impl Fn(usize) -> bool) {
         for (at, exchange) in self.seen_by.iter().filter(|(at, _)| comes_again(*at)) {
             if let Some(redirected) = self.redirected.get(*at) {
@@ -284,15 +284,15 @@ impl<'a> DeadLetterPublish<'a> {
     }
 }
 
-/// Whether a queue that has refused a message still has as many as it may have. Its bytes are not looked at:
-/// where they are limited it is tried.
+/// Whether a queue that refused a message still has as many messages as it may have. A limit in bytes is not
+/// checked: a queue with such a limit is tried.
 fn is_full(meta: &State, queue: &QueueRef) -> bool {
     let length = meta.queue_settings(queue.def()).length;
     let refuses = length.overflow != Overflow::DropHead;
     length.messages_max.is_some_and(|max| refuses && queue.stat().n_ready >= max)
 }
 
-/// The message that a letter is where it goes.
+/// The message that a letter becomes where it goes.
 fn message_to<'m>(
     letter: &'m DeadLetter,
     to: &'m DeadLetterTo,
@@ -332,7 +332,7 @@ fn find_queues(
     let mut delaying = Vec::new();
     let watch = |exchange: &Name| {
         let Some(met) = view.exchanges.get(&from.vhost, exchange) else { return Passage::Open };
-        // What comes from its own queue was seen, and held back, already.
+        // A message from the exchange's own queue was seen, and held back, already.
         if met.delayed_queue != from.name {
             match met.fate(&seen, unix_ms) {
                 Admission::Dropped => return Passage::Closed,

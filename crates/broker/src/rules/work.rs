@@ -11,9 +11,9 @@ use meta::Command;
 use queue_type::{AfterDetach, RejectedDeadLetters, SentLetters};
 use std::sync::{Arc, Weak};
 
-/// Letters of one queue before another has its turn ...
+/// Letters of one queue that are sent before another queue has its turn.
 const LETTERS_PER_TURN: usize = 256;
-/// ... and their bytes, more or less.
+/// Bytes of letters of one queue, roughly, that are sent before another queue has its turn.
 const LETTER_BYTES_PER_TURN: usize = 1 << 20;
 
 /// Starts the thread.

@@ -1,5 +1,5 @@
-//! Connections that are not listened to: they published during an alarm, or the node has more to write than
-//! it may. What an alarm meets first is kept with all that was read after it; nothing of it has happened.
+//! Connections that are not read: they published during an alarm, or the node has more to write than it may.
+//! The request that meets an alarm is kept with all that were read after it; none of them has had an effect.
 
 use super::client::Client;
 use super::transactions::owned;
@@ -8,18 +8,18 @@ use crate::alarms::Alarms;
 use session::{Event, Request};
 use std::sync::atomic::Ordering;
 
-/// Requests to be carried out once the alarms have cleared. Not more than one read brings, since nothing is
-/// read meanwhile.
+/// Requests to be carried out once the alarms have cleared. They are no more than one read brings, since
+/// nothing is read meanwhile.
 #[derive(Debug)]
 pub(super) struct BlockedRequests {
     kept: Vec<Request>,
-    /// The first is for a stream as such, which fewer alarms are about.
+    /// Whether the first request appends to a stream over the stream protocol, which fewer alarms block.
     is_of_streams: bool,
 }
 
 impl BlockedRequests {
-    /// A publish has met an alarm: it is to be kept with what comes after it, and the client is told
-    /// (RabbitMQ: `connection.blocked` comes with the first publish, not before).
+    /// Begins to keep requests, since the first has met an alarm, and tells the client (RabbitMQ:
+    /// `connection.blocked` comes with the first publish, not before).
     pub(super) fn begin(client: &Client, first: Option<&Request>) -> Self {
         client.access.connection.blocked.store(true, Ordering::Relaxed);
         // The alarm may have cleared since it was met: then the hold ends as soon as it is looked at.
@@ -29,7 +29,7 @@ impl BlockedRequests {
         Self { kept: Vec::new(), is_of_streams }
     }
 
-    /// Whether the alarms that they wait for have cleared.
+    /// Whether the alarms that the requests wait for have cleared.
     fn may_go_on(&self, alarms: &Alarms) -> bool {
         if self.is_of_streams { !alarms.stops_streams() } else { !alarms.any() }
     }
@@ -46,7 +46,7 @@ impl BlockedRequests {
 /// A reason not to read a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// There is none.
+    /// No reason: the connection may be read.
     None,
     /// The log, the pager, the queues of version 1 or streams have more to write than they may: connections
     /// that bring much wait.
@@ -83,7 +83,8 @@ impl Session {
         broker.control_plane.streams.capacity().await;
     }
 
-    /// Ends the hold of an alarm that has cleared: tells the client, and does what was kept.
+    /// Ends the hold of an alarm that has cleared: tells the client, and carries out the requests that were
+    /// kept.
     ///
     /// # Errors
     /// As [`Session::submit`].

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of publishes a transaction may gather before it is committed, what it takes to keep them included.
 pub(super) const TX_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Places in queues that the publishes of a transaction may take, each for each queue it goes to.
+/// Places in queues that the publishes of a transaction may take: one for each publish and queue.
 pub(super) const TX_PLACES_MAX: usize = 16 * 1024 * 1024;
 /// Acknowledgements a transaction may gather before it is committed.
 pub(super) const TX_SETTLES_MAX: usize = 4 * 1024 * 1024;
@@ -21,13 +21,13 @@ pub(super) const TX_SETTLES_MAX: usize = 4 * 1024 * 1024;
 pub(crate) struct Channel {
     /// Number of the last publish since confirms were selected; `None` without confirms.
     pub(super) last_sequence: Option<u64>,
-    /// As queues know it; `None` without confirms.
+    /// The channel as queues know it; `None` without confirms.
     pub(super) publisher: Option<Arc<Publisher>>,
     /// Publishes and settlements that wait for `tx.commit`; `None` when the channel is not transactional.
     pub(super) tx: Option<Box<Tx>>,
     /// Prefetch limit of consumers to come; 0 for none.
     pub(super) prefetch_count: u16,
-    /// The number of messages its consumers may hold together, where clients are let have such a limit.
+    /// The limit on messages that its consumers may hold together, where clients may set one.
     pub(super) limit: Option<Arc<ChannelLimit>>,
     /// The queue an empty name stands for.
     pub(super) last_queue: Option<ShortString>,
@@ -38,7 +38,7 @@ pub(crate) struct Channel {
     pub(super) gets: HashMap<(QueueId, bool), LinkId>,
     /// Its consumer of direct replies.
     pub(super) replies: Option<ReplyConsumer>,
-    /// It was said that selectors take too many steps for its messages.
+    /// Whether the log has a warning that selectors take too many steps for the channel's messages.
     pub(super) told_of_selectors: bool,
     pub(super) counters: Arc<ChannelCounters>,
 }
@@ -61,12 +61,12 @@ pub(crate) struct Tx {
 }
 
 impl Tx {
-    /// Memory that it takes.
+    /// Bytes of memory that the transaction takes.
     pub(super) const fn held_bytes(&self) -> u64 {
         (self.publish_bytes + self.settles.len() * size_of::<Settle>()) as u64
     }
 
-    /// The positions it settles, by the link they were delivered on.
+    /// The positions that the transaction settles, by the link they were delivered on.
     pub(super) fn settled_by_link(&self) -> HashMap<LinkId, HashSet<u64>> {
         let mut settled: HashMap<LinkId, HashSet<u64>> = HashMap::new();
         for settle in &self.settles {

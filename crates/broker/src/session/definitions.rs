@@ -14,7 +14,7 @@ use session::{
     QueueBinding, QueueDeclaration, ShortString, Table,
 };
 
-/// A queue that somebody deletes while it is declared is declared anew so many times.
+/// How often a queue is declared anew that is deleted while it is declared.
 const DECLARE_TRIES_MAX: usize = 8;
 
 /// A name as definitions keep it. Names that are no UTF-8 cannot exist.
@@ -107,7 +107,7 @@ impl<'c> DefinitionRequests<'c> {
         self.change(Command::DeleteExchange { vhost, name, if_unused }).await
     }
 
-    /// `command` binds or unbinds.
+    /// Binds or unbinds an exchange, as `command` says.
     pub(super) async fn bind_exchange(
         &mut self,
         binding: &ExchangeBinding,
@@ -173,7 +173,7 @@ impl<'c> DefinitionRequests<'c> {
         self.change(Command::Unbind(spec)).await
     }
 
-    /// `what` is the word for it in refusals.
+    /// Makes the binding of a request; `what` is the request's word in refusals.
     fn queue_binding(
         &self,
         channel: ChannelId,
@@ -235,8 +235,8 @@ impl<'c> DefinitionRequests<'c> {
         })
     }
 
-    /// Declares a queue: its name, and the queue, unless somebody has deleted it since.
-    /// COMPAT: its client is not told that.
+    /// Declares a queue; returns its name, and the queue unless it has been deleted since.
+    /// COMPAT: the client is not told of that deletion.
     async fn declare_or_find(
         &mut self,
         channel: ChannelId,
@@ -285,14 +285,14 @@ impl<'c> DefinitionRequests<'c> {
             if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
                 return Ok((name, Some(queue)));
             }
-            // It was there already, but its last consumer has just gone and it goes too: the
-            // client gets a new one.
+            // The queue existed already, but it goes with its last consumer, which has just gone: the client
+            // gets a new one.
             self.client.access.broker.changes().drop_queue(queue.id()).await;
         }
         Ok((name, None))
     }
 
-    /// Dead-lettering reads from the queue and writes to the exchange.
+    /// Checks the permissions for dead-lettering: to read from the queue, and to write to the exchange.
     fn require_dead_letter_access(&self, name: &Name, arguments: &Table) -> Result<(), Error> {
         let exchange = arguments.get(b"x-dead-letter-exchange").and_then(|value| value.as_str());
         let Some(exchange) = exchange else { return Ok(()) };

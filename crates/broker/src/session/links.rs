@@ -29,7 +29,7 @@ pub(super) struct Links {
 struct Entry {
     link: LinkRef,
     tally: Arc<Tally>,
-    /// The prefetch limit of a consumer that acknowledges; the largest number without one.
+    /// The prefetch limit of a consumer that acknowledges; `u32::MAX` without one.
     prefetch: u32,
 }
 
@@ -60,21 +60,21 @@ impl Links {
         self.links.insert(id, Entry { link, tally, prefetch: u32::MAX });
     }
 
-    /// The lowest prefetch limit of any consumer that acknowledges; the largest number if none has one.
+    /// The lowest prefetch limit of all consumers that acknowledge; `u32::MAX` without one.
     pub(super) fn prefetch_min(&self) -> u32 {
         self.links.values().map(|entry| entry.prefetch).min().unwrap_or(u32::MAX)
     }
 
-    /// Notes the prefetch limit of a consumer, or that it is given nothing any more.
+    /// Notes the prefetch limit of a consumer; `None` if it has none, or gets no deliveries any more.
     pub(super) fn note_prefetch(&mut self, id: LinkId, prefetch: Option<u32>) {
         if let Some(entry) = self.links.get_mut(&id).filter(|entry| !entry.link.is_no_ack()) {
             entry.prefetch = prefetch.unwrap_or(u32::MAX);
         }
     }
 
-    /// Requests after this one may not be heard, if its channel or the connection ends, and is
-    /// unknown to the client's outbox all the same: queues that keep no record of what a consumer holds
-    /// now have one of what it is settled there.
+    /// Records which deliveries the requests from `index` on settle: they may not be carried out, if their
+    /// channel or the connection ends, and the client's outbox does not know these deliveries any more.
+    /// Queues that keep no record of a link's unacked messages learn of them here.
     pub(super) fn record_unheard(&self, requests: &[Request], index: usize) {
         for request in requests.get(index..).unwrap_or_default() {
             if let Request::Settle(settle) = request
@@ -85,7 +85,7 @@ impl Links {
         }
     }
 
-    /// Nothing is held on a link any more, and nothing will be.
+    /// Removes a link that has no unacked messages and gets no deliveries any more.
     pub(super) fn forget(&mut self, channels: &mut Channels, id: LinkId) {
         let Some(Entry { link, .. }) = self.links.remove(&id) else { return };
         let Some(channel) = channels.get_mut(link.channel()) else { return };
@@ -96,7 +96,7 @@ impl Links {
         }
     }
 
-    /// Deliveries on these links may go on: the client has read.
+    /// Resumes deliveries on these links, since the client has read.
     pub(super) fn resume(&self, client: &Client, links: &[LinkId]) {
         for id in links {
             match self.get(*id) {
@@ -109,8 +109,8 @@ impl Links {
         }
     }
 
-    /// COMPAT: `global` limits each consumer, as RabbitMQ 4.3 has it, but those that are there
-    /// already too: Celery raises its limit in this way while tasks wait for their time.
+    /// COMPAT: `global` limits each consumer, as in RabbitMQ 4.3, and also those that exist already: Celery
+    /// raises its limit in this way while tasks wait for their time.
     pub(super) fn set_prefetch_of_consumers(&mut self, channels: &Channels, channel: ChannelId) {
         let prefetch = channels.prefetch(channel);
         for id in channels.get(channel).into_iter().flat_map(|open| &open.links) {
@@ -121,8 +121,8 @@ impl Links {
         }
     }
 
-    /// Everything unsettled on the channel goes back to its queues, but for what its transaction
-    /// has settled already. COMPAT: the answer goes ahead of what comes again.
+    /// Requeues the unacked messages of a channel, except those that its transaction has settled already.
+    /// COMPAT: the answer goes ahead of the redeliveries.
     pub(super) async fn recover(
         &mut self,
         client: &mut Client,
@@ -132,7 +132,7 @@ impl Links {
         let answered = client.turn.answer(Event::Done { channel, origin })?;
         let Some(open) = client.channels.get(channel) else { return Ok(answered) };
         let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
-        // What nobody acknowledges is on its way.
+        // Deliveries without acknowledgement are on their way and do not come back.
         let links = open.links.iter().filter_map(|id| Some((*id, self.get(*id)?)));
         let mut links: Vec<_> = links.filter(|(_, link)| !link.is_no_ack()).collect();
         links.sort_by_key(|(_, link)| link.def().id);
@@ -149,8 +149,7 @@ impl Links {
         Ok(answered)
     }
 
-    /// Gives back what a closed channel holds: its consumers go, unsettled messages return to their
-    /// queues.
+    /// Releases the links of a closed channel: its consumers go, its unacked messages return to their queues.
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.get(*link) {
@@ -181,8 +180,8 @@ impl Links {
     }
 }
 
-/// Takes the consumers of one channel and one queue away. What they hold comes back together; of
-/// very many, those that hold nothing go before, in slices.
+/// Detaches the consumers of one channel at one queue. Their unacked messages come back together; of very
+/// many consumers, those without unacked messages go before, in slices.
 async fn detach(turn: &mut Turn, mut release: ReleaseRef) -> AfterDetach {
     let mut after = AfterDetach::Stays;
     if release.n_consumers() > SLICE {
@@ -199,8 +198,8 @@ async fn detach(turn: &mut Turn, mut release: ReleaseRef) -> AfterDetach {
     after.or(release.detach())
 }
 
-/// Has consumers give back in slices what they hold, if it is very much, but for what is to be kept
-/// of each. Nobody is given any of it before the release has come to its end.
+/// Has consumers give back in slices what they hold, if it is very much, except what each keeps. No consumer
+/// gets any of it before the release has come to its end.
 async fn give_back_many(turn: &mut Turn, release: &mut ReleaseRef, how: Return) {
     if !release.is_of_more_than(SETTLES_AT_ONCE) {
         return;

@@ -30,11 +30,11 @@ use std::sync::Arc;
 pub(super) struct Publishing {
     router: Router,
     batch: Batch,
-    /// The bodies of its virtual host.
+    /// The store of message bodies of the client's virtual host.
     bodies: Arc<BodyStore>,
     /// Headers that are written into each message.
     interceptors: Option<Interceptors>,
-    /// Its messages pile up while consumers take them as fast as they can.
+    /// Whether the client's messages pile up while consumers take them as fast as they can.
     is_ahead: bool,
     /// When the first message of the batch that may have spans was looked at, nanoseconds since 1970; 0 for
     /// none yet.
@@ -60,7 +60,7 @@ impl Publishing {
         self.router.refresh(access);
     }
 
-    /// Whether its messages piled up since this was asked last.
+    /// Whether the client's messages have piled up since the last call.
     pub(super) const fn take_is_ahead(&mut self) -> bool {
         std::mem::replace(&mut self.is_ahead, false)
     }
@@ -70,7 +70,7 @@ impl Publishing {
         self.batch.reserve(n);
     }
 
-    /// Forgets what was gathered, or is in its queues.
+    /// Empties the batch, whether it is in its queues or not.
     pub(super) fn clear(&mut self) {
         self.batch.clear();
     }
@@ -80,7 +80,7 @@ impl Publishing {
         self.batch.loading().is_some()
     }
 
-    /// Waits for them.
+    /// Waits until the batch's queues have been read after a start.
     pub(super) async fn until_loaded(&mut self, turn: &mut Turn) {
         turn.before_waiting();
         while let Some(queue) = self.batch.loading() {
@@ -123,7 +123,7 @@ impl Publishing {
         Ok(())
     }
 
-    /// Checks a publish that waits for `tx.commit`, when it is checked again for what has changed by then.
+    /// Checks a publish when a transaction takes it; `tx.commit` checks again, for what has changed by then.
     pub(super) fn check(
         &mut self,
         client: &Client,
@@ -195,8 +195,7 @@ impl Publishing {
         }
     }
 
-    /// Delivers a direct reply. One that nobody waits for is dropped, or returned if it is
-    /// mandatory.
+    /// Delivers a direct reply. A reply that nobody waits for is dropped, or returned if it is mandatory.
     fn reply(
         &mut self,
         client: &mut Client,
@@ -272,7 +271,7 @@ impl Publishing {
         let seen = self.router.seen_by_exchanges(&keys, message.view());
         let from = (publish.channel, message.exchange);
         self.router.route_alone(client, &mut self.batch, from, &Message { headers, ..seen });
-        // They are needed when it goes on.
+        // The keys that are hidden are needed when the message goes on after its delay.
         let properties_held_back = (hides_keys && self.router.is_held_back()).then(|| {
             let changed = properties.as_deref().unwrap_or(message.properties);
             Bytes::from(message::View::of(changed).with_headers(headers))
@@ -288,7 +287,7 @@ impl Publishing {
         Ok(())
     }
 
-    /// The headers that the broker writes into a message, with its properties.
+    /// The message's properties with the headers that the broker writes into them.
     fn intercepted(&self, access: &Access, properties: &[u8]) -> Option<Bytes> {
         let unix_ms = || access.broker.classic.storage().time.unix_ms();
         let interceptors = self.interceptors?;
@@ -300,8 +299,8 @@ impl Publishing {
         interceptors.apply(properties, unix_ms(), &access.broker.limits().node, trace)
     }
 
-    /// Adds a publish to the batch if it goes where all messages with its key go; takes `properties`
-    /// then.
+    /// Adds a publish to the batch if it goes where all messages with its key go, and takes `properties`
+    /// then; returns whether it was added.
     fn gather_by_key(
         &mut self,
         client: &mut Client,
@@ -376,8 +375,8 @@ impl Publishing {
         self.batch.add(numbered.pending(logged, changed.boxed()), queues);
     }
 
-    /// Leaves an immediate message the queues that have a consumer for it now, or returns it. Where it
-    /// is delayed, it is too early to say.
+    /// Leaves an immediate message the queues that have a consumer for it now, or returns the message. A
+    /// queue that delays it stays, since it is too early to say.
     fn keep_immediate(&mut self, turn: &Turn, channel: ChannelId, message: MessageRef<'_>) {
         let Route { queues, n_durable: n, absorbed, .. } = &mut self.router.alone;
         queues.retain(|queue| queue.def().is_internal() || queue.takes_at_once());
@@ -412,7 +411,8 @@ impl Publishing {
                 Some(awaited) => break awaited,
                 None => {
                     Box::pin(client.turn.give_way()).await;
-                    // What is more than may be in memory all others would have to wait for.
+                    // All others would have to wait for messages beyond what memory may hold, so this session
+                    // waits.
                     let services = &client.access.broker.classic.services;
                     Box::pin(services.capacity()).await;
                 }
@@ -463,7 +463,7 @@ impl Publishing {
         if pending.iter().all(|one| one.sequence == 0) {
             return;
         }
-        // Publishes that others have a part in are told one by one, unless the disk answers for them.
+        // Publishes that queues answer too are answered one by one, unless they wait for the disk.
         let of_runs = |one: &PendingPublish| {
             let after = one.confirm_after(&awaited);
             let is_told = matches!(after, ConfirmAfter::Nothing | ConfirmAfter::Refused);
@@ -517,7 +517,7 @@ fn inspected<'m>(access: &Access, message: &MessageRef<'m>) -> Result<Inspected<
         .map_err(|error| first_refusal(access, message, error))
 }
 
-/// COMPAT: what is wrong with the exchange is told before what is wrong with the message.
+/// COMPAT: an error of the exchange is told before one of the message.
 fn first_refusal(access: &Access, message: &MessageRef<'_>, error: Error) -> Error {
     access.check_publish(message.exchange, &[message.routing_key]).err().unwrap_or(error)
 }
@@ -527,14 +527,14 @@ fn first_refusal(access: &Access, message: &MessageRef<'_>, error: Error) -> Err
 struct Numbered<'a> {
     index: usize,
     publish: &'a Publish,
-    /// 0 where nothing is confirmed.
+    /// The number on a confirming channel; 0 elsewhere.
     sequence: u64,
     /// The serial number of its channel.
     serial: u64,
 }
 
 impl Numbered<'_> {
-    /// It passed its checks.
+    /// Makes the pending publish of one that passed its checks.
     #[inline]
     fn pending(self, logged: bool, changed: Option<Box<MessageOverrides>>) -> PendingPublish {
         let (channel, sequence) = (self.publish.channel, self.sequence);
@@ -555,7 +555,7 @@ impl Channel {
     }
 }
 
-/// Counts a publish where its channel counts what goes by the route, and whether it went to no queue.
+/// Counts a publish for its channel and route, and whether it went to no queue.
 #[inline]
 fn count<'m>(
     route: &mut Route,
@@ -570,7 +570,7 @@ fn count<'m>(
     }
 }
 
-/// The time, if there are spans.
+/// The time in nanoseconds since 1970; 0 without spans.
 #[cold]
 fn now_ns(client: &Client) -> u64 {
     let spans = client.access.broker.timers.tracing.spans();

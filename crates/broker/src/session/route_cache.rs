@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// Routes kept per session; past this the memory is cleared and fills anew.
 const ROUTES_MAX: usize = 1_024;
 
-/// Changes of definitions after which routes are forgotten that were not used since as many before.
+/// Half the changes of definitions between two clean-ups; each forgets the routes not used since the last.
 const UNUSED_EPOCHS_MAX: u64 = 1_024;
 
-/// Channels that a route has at hand where to count their messages.
+/// Channels whose counts a route has at hand.
 const TALLIES_MAX: usize = 32;
 
 /// The definitions that a route was worked out from, which tell whether it holds after a change of others.
@@ -26,7 +26,7 @@ pub(crate) enum RouteBasis {
     Epoch,
     /// The queue of the key's name: the route is the default exchange's.
     QueueName,
-    /// One exchange.
+    /// A single exchange, in this version.
     Exchange(ExchangeVersion),
 }
 
@@ -37,20 +37,20 @@ pub(crate) struct Route {
     pub(crate) queues: SmallVec<[QueueRef; 1]>,
     /// How many of them are durable: those log a persistent message.
     pub(crate) n_durable: usize,
-    /// It holds for messages without headers: with them it may be another.
+    /// Whether headers count: the route holds for messages without headers, and with them may be another.
     pub(crate) by_headers: bool,
-    /// An exchange on the way has kept the message, or dropped it as one of before: it is not
-    /// unroutable, even without a queue.
+    /// Whether an exchange on the way has kept the message, or dropped it as seen before: the message is not
+    /// unroutable then, even without a queue.
     pub(crate) absorbed: bool,
     pub(crate) basis: RouteBasis,
-    /// Where its messages are counted, by the serial number of their channel.
+    /// Counts of the route's messages, by the serial number of their channel.
     tallies: Vec<(u64, Arc<RouteTally>)>,
-    /// The reason against remembering it.
+    /// The reason against remembering the route, if there is one.
     pub(crate) special: Option<Uncacheable>,
 }
 
 impl Route {
-    /// Where messages of a channel are counted, which `open` finds.
+    /// The counts of a channel's messages on this route; `open` finds them the first time.
     #[inline]
     pub(crate) fn tally(
         &mut self,
@@ -82,7 +82,7 @@ pub(crate) enum Uncacheable {
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     pub(crate) route: Route,
-    /// The newest definitions that it is known to hold for.
+    /// The newest epoch of definitions that the route is known to hold for.
     epoch: u64,
     pub(crate) groups: BatchGroups,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Remembered {
 #[derive(Debug, Default)]
 pub(crate) struct RouteCache {
     epoch: u64,
-    /// Routes that were not used since these definitions are to be forgotten next.
+    /// The epoch of definitions since which a route must have been used to outlive the next clean-up.
     unused_since: u64,
     by_name: HashMap<Box<[u8]>, usize>,
     entries: Vec<Remembered>,
@@ -106,7 +106,7 @@ impl RouteCache {
         self.epoch
     }
 
-    /// Definitions have changed: what is remembered is to be confirmed or replaced before it is used.
+    /// Notes a change of definitions: routes are to be confirmed or replaced before they are used again.
     pub(crate) fn enter_epoch(&mut self, epoch: u64) {
         if epoch >= self.unused_since + 2 * UNUSED_EPOCHS_MAX {
             self.forget_unused();
@@ -196,7 +196,8 @@ impl RouteCache {
         self.last_key.extend_from_slice(key);
     }
 
-    /// Exchange names are at most 255 bytes, so one length byte keeps the two apart.
+    /// Writes exchange and key to `scratch`; the length of the exchange's name, at most 255, keeps them
+    /// apart.
     fn name(&mut self, exchange: &[u8], key: &[u8]) {
         self.scratch.clear();
         self.scratch.push(u8::try_from(exchange.len()).unwrap_or(u8::MAX));

@@ -1,4 +1,4 @@
-//! Requests of clients that use streams as such. A refusal is the request's alone: nothing is closed for it.
+//! Requests of clients of the stream protocol. A refused request closes neither channel nor connection.
 
 mod definitions;
 mod super_streams;
@@ -44,9 +44,9 @@ const PER_CONNECTION_MAX: usize = 256;
 pub(super) struct Streams {
     publishers: BTreeMap<PublisherId, StreamPublisher>,
     subscriptions: BTreeMap<SubscriptionId, Arc<Subscription>>,
-    /// Those that have appended, which is yet to be written.
+    /// Publishers with appended messages that are yet to be written.
     appended: Vec<PublisherId>,
-    /// Those that were given credit, and have not read on since.
+    /// Subscriptions that were given credit, and have not read on since.
     credited: Vec<SubscriptionId>,
 }
 
@@ -129,7 +129,7 @@ impl Streams {
         let known = self.subscriptions.get(&credit.subscription);
         if let Some(subscription) = known.filter(|it| !it.is_gone()) {
             if !subscription.add_credit(credit.n_chunks) {
-                // COMPAT: who is not active keeps it all the same.
+                // COMPAT: a subscription that is not active keeps the credit all the same.
                 refuse_credit(client, credit, StreamRefusal::PreconditionFailed);
             } else if self.credited.last() != Some(&credit.subscription) {
                 self.credited.push(credit.subscription);
@@ -139,13 +139,13 @@ impl Streams {
         refuse_credit(client, credit, StreamRefusal::SubscriptionIdDoesNotExist);
     }
 
-    /// Deliveries on these links may go on; others are passed over.
+    /// Resumes deliveries on these links, as far as they are subscriptions'.
     pub(super) fn resume(&self, links: &[LinkId]) {
         let of_links = self.subscriptions.values().filter(|it| links.contains(&it.link()));
         of_links.for_each(Subscription::resume);
     }
 
-    /// Has written what was appended.
+    /// Has the appended messages written.
     #[inline]
     pub(super) fn write_appended(&mut self, client: &mut Client) {
         for id in self.appended.drain(..) {
@@ -155,7 +155,7 @@ impl Streams {
         }
     }
 
-    /// Has those read on that were given credit.
+    /// Has the subscriptions read on that were given credit.
     #[inline]
     pub(super) fn resume_credited(&mut self) {
         for id in self.credited.drain(..) {
@@ -165,8 +165,9 @@ impl Streams {
         }
     }
 
-    /// Takes away what the client's user may not have any more. COMPAT: of a stream that it may only read or
-    /// only write from now on, both. RabbitMQ looks again when new credentials come, not at new permissions.
+    /// Takes away what the client's user may not have any more. COMPAT: publishers and subscriptions of a
+    /// stream go together, also if the user has lost one permission only. RabbitMQ checks when new
+    /// credentials come, not when permissions change.
     pub(super) fn review_rights(&mut self, client: &Client) {
         let written = self.publishers.values().map(|it| (Permission::Write, &it.stream));
         let read = self.subscriptions.values().map(|it| (Permission::Read, &it.stream));
@@ -197,7 +198,7 @@ impl Streams {
         }
     }
 
-    /// The client was told that they are gone, with their stream.
+    /// Forgets publishers and subscriptions whose stream is gone, of which the client was told.
     fn forget_gone(&mut self) {
         self.publishers.retain(|_, publisher| !publisher.is_gone());
         for (_, gone) in self.subscriptions.extract_if(.., |_, it| it.is_gone()) {
@@ -425,7 +426,7 @@ impl StreamRequests<'_> {
     }
 }
 
-/// Whether it may have to look up places on the disk.
+/// Whether a request may have to look up places on the disk.
 const fn looks_up(op: &StreamOp) -> bool {
     matches!(
         op,
@@ -469,7 +470,7 @@ fn published<'a>(
     })
 }
 
-/// The time, if there are spans; 0 if there are none.
+/// The time in nanoseconds since 1970; 0 without spans.
 #[inline]
 fn began_ns(client: &Client) -> u64 {
     let tracing = &client.access.broker.timers.tracing;

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use session::{ChannelId, Content, Error, ErrorKind, OwnedContent, Publish, Request, Settle, Span};
 use std::sync::atomic::Ordering;
 
-/// Bytes that keeping a publish takes beside its own, about.
+/// Bytes that a kept publish takes beside its own, roughly.
 const KEPT_PUBLISH_BYTES: usize = size_of::<Request>() + size_of::<OwnedContent>() + 64;
 
 /// The refusal of a transaction that gathers more than it may.
@@ -26,7 +26,7 @@ fn not_transactional() -> Error {
 /// The transactions of a client's channels.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    /// Bytes that they hold.
+    /// Bytes that all transactions hold.
     uncommitted_bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl Transactions {
         self.uncommitted_bytes
     }
 
-    /// A channel is closed: what its transaction gathered is forgotten.
+    /// Forgets the transaction of a closed channel.
     pub(super) fn forget(&mut self, closed: &Channel) {
         let uncommitted_bytes = closed.tx.as_deref().map_or(0, Tx::held_bytes);
         self.uncommitted_bytes = self.uncommitted_bytes.saturating_sub(uncommitted_bytes);
@@ -44,7 +44,7 @@ impl Transactions {
     /// Keeps a copy of a publish until the commit.
     ///
     /// # Errors
-    /// It is refused, or too much: the connection is to end then.
+    /// The publish is refused, or the transaction becomes too large, which ends the connection.
     pub(super) fn keep_publish(
         &mut self,
         client: &mut Client,
@@ -71,7 +71,7 @@ impl Transactions {
     /// Keeps an acknowledgement until the commit.
     ///
     /// # Errors
-    /// That is too much: the connection is to end.
+    /// The transaction becomes too large: the connection is to end.
     pub(super) fn keep_settle(
         &mut self,
         channel: &mut Channel,
@@ -87,8 +87,8 @@ impl Transactions {
         Ok(())
     }
 
-    /// Puts what was kept into the queues, unroutable messages being returned first, and answers
-    /// when what is persistent is durable.
+    /// Commits a transaction: returns unroutable messages, puts the publishes into their queues, carries out
+    /// the settlements, and answers when persistent messages are durable.
     pub(super) async fn commit(
         &mut self,
         client: &mut Client,
@@ -103,7 +103,7 @@ impl Transactions {
                 && let Err(error) = publishing.prepare(client, index, publish, &[])
             {
                 publishing.clear();
-                // What it has settled goes back with the channel, which fails.
+                // Messages that the transaction has settled go back with the channel, which fails.
                 if let Some(channel) = client.channels.get_mut(channel) {
                     self.uncommitted_bytes += tx.held_bytes();
                     channel.tx = Some(tx);
@@ -132,7 +132,7 @@ impl Transactions {
         Ok(Handled::Done)
     }
 
-    /// Forgets what was kept. Messages whose acknowledgements are forgotten stay with the client.
+    /// Rolls a transaction back. Messages whose acknowledgements are forgotten stay with the client.
     pub(super) async fn roll_back(
         &mut self,
         client: &mut Client,

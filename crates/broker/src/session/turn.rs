@@ -22,10 +22,10 @@ pub(super) struct Turn {
     services: Arc<Services>,
     /// Connections that were given something and sleep.
     wakes: Wakes,
-    /// Who is to commit what a publish waits for.
+    /// Whether the log's thread or this session is to commit what publishes wait for.
     committer: CommitBy,
     slices: Slices,
-    /// Queues that messages were gathered for.
+    /// Queues that messages were gathered for, each counted for each message.
     n_places: usize,
 }
 
@@ -41,13 +41,13 @@ impl Turn {
         }
     }
 
-    /// Puts something into the client's outbox. The caller is the connection's own task, which
-    /// empties the outbox anyway before it sleeps: nobody needs to be woken.
+    /// Puts events into the client's outbox. The caller is the connection's own task, which empties the
+    /// outbox anyway before it sleeps: nobody needs to be woken.
     pub(super) fn tell(&self, mut fill: impl FnMut(&mut dyn Sink)) {
         let _own_task = self.outbox.batch(&mut fill);
     }
 
-    /// Gives a message back to who published it.
+    /// Returns a message to its publisher.
     pub(super) fn return_message(
         &self,
         channel: ChannelId,
@@ -67,12 +67,12 @@ impl Turn {
         Ok(Handled::Answered)
     }
 
-    /// The list of those who are given something.
+    /// The connections that are given something and sleep.
     pub(super) const fn wakes(&mut self) -> &mut Wakes {
         &mut self.wakes
     }
 
-    /// Connections that were given something and sleep, or are about to be given something.
+    /// The number of connections that were given something and sleep, or are about to be given something.
     pub(super) fn n_to_wake(&self) -> usize {
         self.wakes.n_connections()
     }
@@ -82,7 +82,8 @@ impl Turn {
         wake_all(&mut self.wakes);
     }
 
-    /// This one is to commit what waits for the log.
+    /// Notes that `committer` is to commit what waits for the log; this session prevails over the log's
+    /// thread.
     pub(super) fn commit_by(&mut self, committer: CommitBy) {
         self.committer = self.committer.max(committer);
     }
@@ -91,7 +92,7 @@ impl Turn {
         self.committer == CommitBy::Caller
     }
 
-    /// Commits the log, if that is this session's: `here`, which blocks for a sync, or on the log's thread.
+    /// Commits the log if the session is to do so: `here`, which blocks for a sync, or on the log's thread.
     pub(super) fn commit(&mut self, here: bool) {
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
             match here {
@@ -101,49 +102,50 @@ impl Turn {
         }
     }
 
-    /// Done before something is waited for: nobody else is to wait for that too.
+    /// Wakes connections and commits the log before the session waits: others must not wait with it.
     pub(super) fn before_waiting(&mut self) {
         self.wake();
         self.commit(false);
     }
 
-    /// A message was routed alone: so many keys and queues, and steps of selectors.
+    /// Counts the work for a message that was routed alone: its keys and queues, and steps of selectors.
     pub(super) const fn note_routed(&mut self, n_places: usize, n_steps: usize) {
         self.slices.note(n_places.saturating_mul(WORK_PER_QUEUE) + n_steps / STEPS_PER_WORK);
     }
 
-    /// A message with a body of so many bytes was gathered for so many queues.
+    /// Counts the work for a message with a body of `body_bytes` that was gathered for `n_queues`.
     #[inline]
     pub(super) const fn note_gathered(&mut self, n_queues: usize, body_bytes: usize) {
         self.slices.note(n_queues.saturating_mul(1 + body_bytes / BYTES_PER_WORK));
         self.n_places = self.n_places.saturating_add(n_queues);
     }
 
-    /// The queues that messages were gathered for, each counted for each message, since this was asked last.
+    /// Takes the number of queues that messages were gathered for since the last call, each counted for each
+    /// message.
     pub(super) const fn take_places(&mut self) -> usize {
         std::mem::replace(&mut self.n_places, 0)
     }
 
-    /// Whether it is time to let others go on.
+    /// Whether it is time for other tasks to go on.
     #[inline]
     pub(super) const fn is_over(&self) -> bool {
         self.slices.is_over()
     }
 
-    /// The same once so much more was done.
+    /// Counts `work` as done; returns whether it is time for other tasks to go on.
     #[inline]
     pub(super) const fn is_over_after(&mut self, work: usize) -> bool {
         self.slices.note(work);
         self.slices.is_over()
     }
 
-    /// Lets others go on. Who was given something is woken before.
+    /// Wakes the connections that were given something, and lets other tasks go on.
     pub(super) async fn give_way(&mut self) {
         self.before_waiting();
         self.slices.give_way().await;
     }
 
-    /// So much was done: others have their turn if it is time.
+    /// Counts `work` as done; other tasks have their turn if it is time.
     pub(super) async fn did(&mut self, work: usize) {
         self.slices.note(work);
         if self.slices.is_over() {
@@ -151,12 +153,12 @@ impl Turn {
         }
     }
 
-    /// So many steps of a large piece of work were done, as [`Slices::did`].
+    /// Counts steps of a large piece of work as done, as [`Slices::did`] does.
     pub(super) async fn did_steps(&mut self, n_steps: usize) {
         self.slices.did(n_steps).await;
     }
 
-    /// Drops what may be very many.
+    /// Drops a list of any length in slices.
     pub(super) async fn drop_all<T>(&mut self, all: Vec<T>) {
         self.slices.drop_all(all).await;
     }

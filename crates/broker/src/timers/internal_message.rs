@@ -44,13 +44,13 @@ impl InternalMessage {
         Self::Publish { vhost: Name::from(vhost), message: OwnedMessage::new(&message) }
     }
 
-    /// Whether it tells of an event, and not of a message, whose copy it would be.
+    /// Whether the message tells of an event, instead of being the copy of a message.
     pub(super) fn is_event(&self) -> bool {
         let Self::Publish { message, .. } = self else { return false };
         message.message().exchange == EVENT_EXCHANGE.as_bytes()
     }
 
-    /// Bytes it takes.
+    /// Bytes of memory that the message takes.
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
             Self::Publish { message, .. } => message.size_bytes() + size_of::<Self>(),

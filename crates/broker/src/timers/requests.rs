@@ -11,40 +11,40 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::TimeScale;
 
-/// Queues that look at policies before others have their turn.
+/// Queues that take their settings before other work has its turn.
 const REVIEWS_PER_TURN: usize = 32;
 
-/// Everything that is to be done.
+/// The work that is to be done.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     pub(super) agenda: Agenda,
     /// Queues with dead letters to be sent.
     pub(super) asked: VecDeque<Arc<dyn RuledQueue>>,
-    /// Letters of messages that are in no queue: their publishers' queue was full.
+    /// Letters of messages that are in no queue: the queue that they were published to was full.
     pub(super) undelivered: VecDeque<RejectedDeadLetters>,
-    /// Queues whose letters are to be durable where they arrived before they leave.
+    /// Queues with letters that leave once they are durable where they were sent.
     pub(super) settling: Vec<(Arc<dyn RuledQueue>, SentLetters, DurabilityToken)>,
-    /// Queues whose letters go to one that is being read after a start.
+    /// Queues whose letters go to a queue that is still being read after a start.
     pub(super) deferred: Vec<Arc<dyn RuledQueue>>,
     /// Queues whose letters wait for space on the disk.
     pub(super) without_space: Vec<Arc<dyn RuledQueue>>,
-    /// Queues that policies may ask to be different.
+    /// Queues whose settings policies may change.
     pub(super) to_review: VecDeque<QueueRef>,
     /// Messages of the broker's own; everything else comes first.
     pub(super) notices: VecDeque<InternalMessage>,
 }
 
-/// Something to do without the inbox's lock.
+/// A piece of work that is done without the inbox's lock.
 pub(crate) enum Task {
-    /// Its time has come.
+    /// The time that a queue has set has come, by this time scale.
     OnTime(Arc<dyn RuledQueue>, TimeScale),
-    /// Its letters are durable where they arrived.
+    /// The letters that a queue has sent are durable where they went.
     Settled(Arc<dyn RuledQueue>, SentLetters),
-    /// It has dead letters to send.
+    /// The queue has dead letters to send.
     Letters(Arc<dyn RuledQueue>),
-    /// Letters that are in no queue.
+    /// The letters are in no queue.
     RejectedDeadLetters(RejectedDeadLetters),
-    /// Settings may have changed.
+    /// The settings of these queues may have changed.
     Review(Vec<QueueRef>),
     /// A message of the broker's own.
     InternalMessage(InternalMessage),
@@ -53,7 +53,7 @@ pub(crate) enum Task {
 impl Pending for Requests {}
 
 impl Requests {
-    /// The next thing to do.
+    /// Takes the next task, or says for how long to wait for it.
     pub(super) fn next(&mut self, storage: &Storage) -> Next<Task> {
         if let Some(task) = self.due(storage) {
             return Next::Do(task);

@@ -1,4 +1,5 @@
-//! Whose messages are traced, and copies of those that were given to somebody. Never what is told of them.
+//! The traces that are on, and copies of traced messages that were delivered. Trace messages are made
+//! elsewhere.
 
 use crate::spans::Spans;
 use crate::taps::{Flow, Taps};
@@ -12,12 +13,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// The exchange that copies go to.
 pub(crate) const EXCHANGE: &str = "amq.rabbitmq.trace";
 
-/// Bits of who looks on: traces and spans, ...
+/// The bit of traces and spans.
 const TRACES: u8 = 1;
-/// ... and taps, which are not told of deliveries.
+/// The bit of taps, which are not told of deliveries.
 const TAPS: u8 = 2;
 
-/// Whose messages are traced.
+/// The users whose messages are traced.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
     Everybody,
@@ -44,13 +45,13 @@ impl Who {
 }
 
 impl Tracing {
-    /// Whether anybody looks at what is published: cheap to ask.
+    /// Whether traces, spans or taps are on; cheap to ask.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.on.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether anything is traced: as cheap.
+    /// Whether traces or spans are on; cheap to ask.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.on.load(Ordering::Relaxed) & TRACES != 0
@@ -90,7 +91,7 @@ impl Tracing {
         self.spans.get()
     }
 
-    /// Whose messages are traced in a virtual host.
+    /// The users whose messages are traced in a virtual host, if any are.
     pub(crate) fn of(&self, vhost: &str) -> Option<Arc<Who>> {
         if !self.is_any() {
             return None;
@@ -135,7 +136,7 @@ impl Tracing {
         self.set(TRACES, true);
     }
 
-    /// Ends that.
+    /// Ends the trace of a virtual host, or of a user in it.
     pub(crate) fn stop(&self, vhost: &str, user: Option<&str>) {
         let mut by_vhost = stdx::lock(&self.by_vhost);
         let is_over = match (by_vhost.get_mut(vhost).map(Arc::make_mut), user) {
@@ -153,7 +154,7 @@ impl Tracing {
     }
 }
 
-/// A message that was given to somebody.
+/// A message that was delivered to a channel.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     pub(crate) queue: Arc<QueueDef>,
@@ -161,27 +162,27 @@ pub(crate) struct Delivered {
     channel: ChannelId,
     redelivered: bool,
     message: OwnedMessage,
-    /// Whose messages were traced then.
+    /// The users whose messages were traced at that time.
     traced: Arc<Who>,
 }
 
 impl Delivered {
-    /// Bytes it takes.
+    /// Bytes of memory that the copy takes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.message.size_bytes() + size_of::<Self>()
     }
 
-    /// Who got it, by connection and channel.
+    /// The connection and channel that the message was delivered to.
     pub(crate) const fn to(&self) -> (ConnectionId, ChannelId) {
         (self.connection, self.channel)
     }
 
-    /// Whether messages of this user were traced then.
+    /// Whether messages of this user were traced at that time.
     pub(crate) fn covers(&self, user: &str) -> bool {
         self.traced.covers(user)
     }
 
-    /// The message, and whether it was delivered before.
+    /// The message, and whether it had been delivered before.
     pub(crate) fn message(&self) -> (MessageRef<'_>, bool) {
         (self.message.message(), self.redelivered)
     }

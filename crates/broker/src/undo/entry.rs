@@ -17,9 +17,9 @@
 //!                 not, or no longer, to be brought back
 //! 4     whole     messages u64 that were taken away and are not here
 //! ```
-//! A portion is synced before its messages are taken away. So after a crash, wherever it comes, each message
-//! is in its queue or here, or in both. The files of a deleted stream stay where they are: while its id is
-//! defined they are the stream's, otherwise this entry's.
+//! A portion is synced before its messages are taken away. After a crash at any time, each message is
+//! therefore in its queue, in the entry, or in both. The files of a deleted stream stay where they are: while
+//! its id is defined they are the stream's, otherwise the entry's.
 
 use log::{Disk, DiskFile, IoContext as _, LogError, OpenMode, crc32c};
 use message::{MessageRef, OwnedMessage, parse_record};
@@ -32,10 +32,10 @@ use stream::Stream;
 /// The directory of the files.
 pub(crate) const DIR: &str = "undo";
 const VERSION: u8 = 1;
-/// With a stream.
+/// The version of an entry with a stream.
 const VERSION_OF_STREAM: u8 = 2;
 const HEADER_BYTES: usize = 9;
-/// Bytes of a record that are read, but for portions.
+/// Bytes that a record may have to be read; portions may have more.
 const READ_BYTES_MAX: usize = 64 << 20;
 
 const HEAD: u8 = 1;
@@ -51,12 +51,12 @@ stdx::named! {
         Purge = "purge",
         /// The queue was deleted.
         Delete = "delete",
-        /// Messages were picked.
+        /// Picked messages were removed.
         Remove = "remove",
     }
 }
 
-/// Who took what away where, and how long it is kept.
+/// The act of an entry, its user and queue, and for how long the entry is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The virtual host.
@@ -67,22 +67,22 @@ pub struct Head {
     pub act: Act,
     /// The user; empty for an operator of the machine.
     pub by: String,
-    /// When it began, in Unix milliseconds, ...
+    /// When the act began, in Unix milliseconds.
     pub at_ms: u64,
-    /// ... and until when it can be undone.
+    /// Until when the act can be undone, in Unix milliseconds.
     pub until_ms: u64,
-    /// The stream, if it is one that was deleted.
+    /// The stream, if the act deleted one.
     pub stream: Option<KeptStream>,
 }
 
-/// A deleted stream whose files stay in the directory of its id; figures are those of the deletion's begin.
+/// A deleted stream whose files stay in the directory of its id; figures are as of the deletion's begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptStream {
-    /// Its id.
+    /// The stream's id.
     pub id: u64,
-    /// Bytes of its segments.
+    /// Bytes of the stream's segments.
     pub bytes: u64,
-    /// Messages in it.
+    /// Messages in the stream.
     pub n_messages: u64,
 }
 
@@ -172,7 +172,7 @@ fn put_at(bytes: &mut [u8], at: usize, number: u32) {
 struct Portion {
     at: u64,
     n: u64,
-    /// The messages that are not to be brought back; none if these are all.
+    /// Positions of the messages that are not to be brought back; `None` if these are all.
     out: Option<BTreeSet<u64>>,
 }
 
@@ -185,12 +185,12 @@ impl Portion {
 /// The work that an entry is busy with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Busy {
-    /// Nothing.
+    /// No work: the entry is idle.
     #[default]
     No,
-    /// It is being written.
+    /// The entry is being written.
     Taking,
-    /// It is being brought back.
+    /// The entry is being brought back.
     BringingBack,
 }
 
@@ -199,17 +199,17 @@ pub enum Busy {
 struct Contents {
     end: u64,
     portions: Vec<Portion>,
-    /// Messages that were taken away and are not here, if all of it came to its end.
+    /// Messages that were taken away and are not in the entry; `None` unless the act came to its end.
     n_left_out: Option<u64>,
     is_damaged: bool,
     busy: Busy,
-    /// The stream whose files are this entry's, ...
+    /// The stream whose files are this entry's.
     stream: Option<KeptStream>,
-    /// ... and itself while somebody may write into them.
+    /// The deleted stream, while publishers may still write into its files.
     unended: Option<Arc<Stream>>,
 }
 
-/// All that was taken away at once.
+/// An entry: all that one act took away.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
@@ -220,28 +220,28 @@ pub(crate) struct Entry {
 /// An entry as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoEntry {
-    /// Its number.
+    /// The entry's id.
     pub id: u64,
-    /// Who did what where.
+    /// The act, its user and queue.
     pub head: Head,
     /// Messages that can be brought back.
     pub n_messages: u64,
-    /// Messages that were taken away and cannot; none if a crash came in between: then the others may be in
-    /// their queue still.
+    /// Messages that were taken away and cannot be brought back; `None` if a crash interrupted the act, so
+    /// that messages may still be in their queue.
     pub n_left_out: Option<u64>,
-    /// Bytes on disk.
+    /// Bytes that the entry takes on disk.
     pub bytes: u64,
-    /// A part of the file cannot be read.
+    /// Whether a part of the file cannot be read.
     pub is_damaged: bool,
-    /// The work that it is busy with.
+    /// The work that the entry is busy with.
     pub busy: Busy,
 }
 
 impl UndoEntry {
-    /// The entry in a file, and how many of its messages can be read.
+    /// Reads the entry in a file; also returns how many of its messages can be read.
     ///
     /// # Errors
-    /// The disk's; it has no beginning.
+    /// The disk's, or the file has no head.
     pub fn read(disk: &dyn Disk, id: u64) -> Result<(Self, usize)> {
         let entry = Entry::open(disk, id)?;
         let file = disk.open(&name_of(id), OpenMode::Existing).context("open", &name_of(id))?;
@@ -277,7 +277,7 @@ impl Entry {
         Ok((entry, file))
     }
 
-    /// Reads what there is; of portions only how many messages they have.
+    /// Reads an entry from its file; of portions only how many messages they have.
     pub(crate) fn open(disk: &dyn Disk, id: u64) -> Result<Self> {
         let name = name_of(id);
         let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
@@ -325,13 +325,13 @@ impl Entry {
         stdx::lock(&self.contents).stream
     }
 
-    /// Says whose files they are: this entry's, or those of a stream that is there.
+    /// Notes that the files of `stream` are this entry's; `None` if they are those of a stream that exists.
     pub(crate) fn set_stream(&self, stream: Option<KeptStream>) {
         stdx::lock(&self.contents).stream = stream;
     }
 
-    /// Has nobody write into the files of its stream any more, `stream` if that was just deleted; false
-    /// while somebody does. It waits for the disk.
+    /// Ends writing into the files of the entry's stream, which is `stream` if it was just deleted; returns
+    /// false while somebody still writes. The caller waits for the disk.
     pub(crate) fn end_writing(&self, stream: Option<Arc<Stream>>) -> bool {
         let stream = stream.or_else(|| stdx::lock(&self.contents).unended.take());
         let unended = stream.filter(|stream| !stream::end_writing(stream));
@@ -344,7 +344,7 @@ impl Entry {
         stdx::lock(&self.contents).busy != Busy::No
     }
 
-    /// Cuts the part of a file off that cannot be read, so that records can be appended.
+    /// Cuts off the part of the file that cannot be read, so that records can be appended.
     pub(crate) fn mend(&self, file: &dyn DiskFile) -> Result<()> {
         let (end, is_damaged) = {
             let contents = stdx::lock(&self.contents);
@@ -353,7 +353,7 @@ impl Entry {
         if is_damaged { file.set_len(end).context("cut", &name_of(self.id)) } else { Ok(()) }
     }
 
-    /// Begins or ends something; false if it is busy with something already.
+    /// Begins or ends work on the entry; returns false if the entry is busy with something already.
     pub(crate) fn set_busy(&self, busy: Busy) -> bool {
         let mut contents = stdx::lock(&self.contents);
         let may = busy == Busy::No || contents.busy == Busy::No;
@@ -361,7 +361,7 @@ impl Entry {
         may
     }
 
-    /// Writes a portion down, durably; its number.
+    /// Writes a portion down durably; returns its number.
     pub(crate) fn put(&self, file: &dyn DiskFile, portion: &PortionRecord) -> Result<u32> {
         let at = self.append(file, PORTION, &portion.payload)?;
         file.sync_data().context("sync", &name_of(self.id))?;
@@ -386,7 +386,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Notes that all was taken away, of which so many messages are not here.
+    /// Notes that the act came to its end, and that `n_left_out` of its messages are not in the entry.
     pub(crate) fn end(&self, file: &dyn DiskFile, n_left_out: u64) -> Result<()> {
         self.append(file, WHOLE, &n_left_out.to_le_bytes())?;
         stdx::lock(&self.contents).n_left_out = Some(n_left_out);
@@ -411,8 +411,8 @@ impl Entry {
         numbered.filter(|(_, it)| it.n_left() > 0).map(|(number, _)| number).collect()
     }
 
-    /// The messages of a portion that are to be brought back; none if it cannot be read, which is told from
-    /// then on.
+    /// The messages of a portion that are to be brought back; `None` if the portion cannot be read, which is
+    /// noted as damage.
     pub(crate) fn messages(
         &self,
         file: &dyn DiskFile,
@@ -430,7 +430,7 @@ impl Entry {
         found
     }
 
-    /// Appends a record; where it is.
+    /// Appends a record; returns its place in the file.
     fn append(&self, file: &dyn DiskFile, kind: u8, payload: &[u8]) -> Result<u64> {
         let mut record = vec![0; HEADER_BYTES];
         record.extend_from_slice(payload);
@@ -443,7 +443,7 @@ impl Entry {
         put_at(&mut record, 4, crc);
         let at = stdx::lock(&self.contents).end;
         if let Err(error) = file.write_at(at, &record) {
-            // The part that is there would be taken for a tear.
+            // A partly written record would be taken for one that a crash has torn.
             file.set_len(at).ok();
             return Err(error).context("write", &name_of(self.id));
         }
@@ -457,7 +457,7 @@ impl Contents {
         self.end.saturating_add(self.stream.map_or(0, |stream| stream.bytes))
     }
 
-    /// Takes note of the next record; its length, or none if it cannot be read.
+    /// Takes note of the next record; returns its length, or `None` if the record cannot be read.
     fn note(&mut self, file: &dyn DiskFile, length: u64) -> Option<u64> {
         let (n, kind) = header(file, self.end)?;
         let bytes = (HEADER_BYTES + n) as u64;
@@ -465,7 +465,7 @@ impl Contents {
         if ends_at > length {
             return None;
         }
-        // A crash tears the last one.
+        // A crash may have torn the last record, so all of it is read.
         if ends_at == length {
             read(file, (self.end, length))?;
         }
@@ -505,7 +505,7 @@ impl Contents {
     }
 }
 
-/// Length of the payload, and kind, of the record there.
+/// Returns the payload's length and the kind of the record at `at`.
 fn header(file: &dyn DiskFile, at: u64) -> Option<(usize, u8)> {
     let mut header = [0; HEADER_BYTES];
     let n = file.read_at(at, &mut header).ok()?;
@@ -514,7 +514,7 @@ fn header(file: &dyn DiskFile, at: u64) -> Option<(usize, u8)> {
     (n == HEADER_BYTES).then_some((usize::try_from(length).ok()?, kind))
 }
 
-/// The record there, if it is whole and ends in time.
+/// Returns the kind and payload of the record at `at`, if it is intact and ends by `end`.
 fn read(file: &dyn DiskFile, (at, end): (u64, u64)) -> Option<(u8, Vec<u8>)> {
     let (n, kind) = header(file, at)?;
     let ends_at = at.checked_add((HEADER_BYTES + n) as u64)?;

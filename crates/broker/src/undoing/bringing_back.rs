@@ -1,5 +1,5 @@
-//! Bringing back what was taken away: a portion at a time is put into the queue, and then noted as there. So
-//! a crash in between leaves no message out; those of one portion may come twice.
+//! Bringing back what was taken away: a portion at a time is put into the queue, and then noted as there. A
+//! crash in between loses no message; those of one portion may come back twice.
 
 use crate::broker::{BY_OPERATOR, Broker, ChangeError};
 use crate::publish::ForOneQueue;
@@ -11,14 +11,14 @@ use meta::{Command, Done};
 use queue_type::{Wakes, wake_all};
 use std::sync::Arc;
 
-/// Why something is not brought back.
+/// The reason why an entry is not brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UndoRefused {
-    /// There is no such entry, or no longer.
+    /// The entry does not exist, or no longer.
     NotFound,
-    /// It is being written or brought back already.
+    /// The entry is being written or brought back already.
     Busy,
-    /// There is no queue to bring it back to, for this reason.
+    /// The messages have no queue to go to, for this reason.
     NoQueue(String),
 }
 
@@ -40,10 +40,10 @@ fn anew(message: &OwnedMessage) -> MessageRef<'_> {
 }
 
 impl BringingBack {
-    /// Begins. It waits for the disk.
+    /// Begins to bring an entry back. The caller waits for the disk.
     ///
     /// # Errors
-    /// It is not there, or busy.
+    /// The entry does not exist, or is busy.
     pub fn begin(broker: &Arc<Broker>, id: u64) -> Result<Self, UndoRefused> {
         let undo = broker.operations().undo();
         let unix_ms = undo.unix_ms();
@@ -74,23 +74,23 @@ impl BringingBack {
         }
     }
 
-    /// The entry as it is.
+    /// The entry in its present state.
     #[must_use]
     pub fn shown(&self) -> UndoEntry {
         self.entry.shown()
     }
 
-    /// The numbers of the portions that are left.
+    /// The numbers of the portions that are left to be brought back.
     #[must_use]
     pub fn portions(&self) -> Vec<u32> {
         self.entry.portions()
     }
 
-    /// The queue that the messages go to: one that was deleted is made again, in the name of a user, a stream
-    /// with its messages. Returns also why some of its bindings are not.
+    /// Finds the queue that the messages go to. A deleted queue is made again in the name of a user, a stream
+    /// with its messages. Also returns why some of its bindings could not be made.
     ///
     /// # Errors
-    /// There is none, or another one of that name.
+    /// The queue does not exist, or is another one of that name.
     pub async fn queue(&self, by: &str) -> Result<(QueueRef, Vec<String>), UndoRefused> {
         let (head, mut lacking) = (&self.entry.head, Vec::new());
         if head.act == Act::Delete {
@@ -98,7 +98,7 @@ impl BringingBack {
                 return Err(UndoRefused::NoQueue("unreadable definition".to_owned()));
             };
             let by = if by.is_empty() { BY_OPERATOR } else { by };
-            // Its files are a stream's before it is there.
+            // The files must be the stream's before the stream is there.
             let stream = self.entry.stream();
             self.entry.set_stream(None);
             for (nth, command) in definitions.iter().enumerate() {
@@ -129,17 +129,17 @@ impl BringingBack {
         Ok((queue, lacking))
     }
 
-    /// The messages of a portion with the positions that they had; none if it cannot be read. It waits for
-    /// the disk.
+    /// The messages of a portion with the positions that they had; `None` if the portion cannot be read. The
+    /// caller waits for the disk.
     #[must_use]
     pub fn messages(&self, number: u32) -> Option<Vec<(u64, OwnedMessage)>> {
         self.entry.messages(&*self.file, number)
     }
 
-    /// Puts messages into their queue, durably where they are. Returns the positions of those that it took.
+    /// Puts messages into their queue and waits for durability; returns the positions of those that it took.
     ///
     /// # Errors
-    /// The queue is gone: nothing is there.
+    /// The queue is deleted: none of the messages is there.
     pub async fn put(
         &self,
         queue: &QueueRef,
@@ -163,7 +163,8 @@ impl BringingBack {
         Ok(taken)
     }
 
-    /// Notes that messages of a portion are back: those at these positions, or all. It waits for the disk.
+    /// Notes that messages of a portion are back: those at these positions, or all. The caller waits for the
+    /// disk.
     ///
     /// # Errors
     /// The disk's.
@@ -172,7 +173,7 @@ impl BringingBack {
         self.file.sync_data().context("sync", &name_of(self.entry.id))
     }
 
-    /// The queue is there: the entry is forgotten if nothing is left of it. It waits for the disk.
+    /// Ends the work: the entry is removed if nothing is left of it. The caller waits for the disk.
     pub fn end(self) {
         let UndoEntry { id, n_messages, is_damaged, head, .. } = self.entry.shown();
         let broker = Arc::clone(&self.broker);

@@ -19,11 +19,11 @@ const BINDINGS_MAX: usize = 10_000;
 /// The messages that are taken away.
 #[derive(Clone, Debug)]
 pub enum Taking {
-    /// All that no consumer holds.
+    /// All messages that no consumer holds.
     Purge,
-    /// All of them: the queue is to be deleted.
+    /// All messages: the queue is to be deleted.
     Delete,
-    /// The ready ones among these, told with position and size of the body, rising.
+    /// The ready messages among these, by position and size of the body, in rising order.
     Remove(Vec<(u64, u64)>),
 }
 
@@ -32,11 +32,11 @@ pub enum Taking {
 pub struct TakenAway {
     /// How many messages.
     pub n_messages: u64,
-    /// Where they can be brought back from.
+    /// The entry that they can be brought back from, if there is one.
     pub undo: Option<UndoEntry>,
 }
 
-/// Messages of a queue on their way out. All of it waits for the disk.
+/// The taking away of a queue's messages, which are kept for undo. Its methods wait for the disk.
 #[derive(Debug)]
 pub struct Keeping {
     broker: Arc<Broker>,
@@ -44,9 +44,9 @@ pub struct Keeping {
     taking: Taking,
     by: String,
     browser: Browser,
-    /// Those before are taken away, or stay.
+    /// The position before which all messages are taken away, or stay.
     done_upto: u64,
-    /// Messages from here on came later.
+    /// The position from which on messages came too late to be taken.
     end: u64,
     open: Option<(Arc<Entry>, Box<dyn DiskFile>)>,
     bytes_max: u64,
@@ -63,7 +63,7 @@ struct Portion {
 }
 
 impl Keeping {
-    /// Begins to take messages away, in the name of a user. Nothing is gone by this.
+    /// Begins to take messages away, in the name of a user. No message is gone yet.
     #[must_use]
     pub fn begin(broker: &Arc<Broker>, queue: &QueueRef, taking: Taking, by: &str) -> Self {
         let undo = broker.operations().undo();
@@ -99,7 +99,7 @@ impl Keeping {
         keeping
     }
 
-    /// Takes the messages of a queue away that stays, for as long as it `goes_on`.
+    /// Takes the messages away from a queue that stays, for as long as `goes_on` says so.
     #[must_use]
     pub fn take(mut self, goes_on: &dyn Fn() -> bool) -> TakenAway {
         let (mut n_messages, mut is_stopped) = (0, !goes_on());
@@ -122,8 +122,8 @@ impl Keeping {
         TakenAway { n_messages, undo: self.end(n_left_out) }
     }
 
-    /// Writes the messages of a queue down that is to be deleted, those that were not before, for as long as
-    /// it `goes_on`.
+    /// Writes down the messages of a queue that is to be deleted, those that were not before, for as long as
+    /// `goes_on` says so.
     pub fn keep(&mut self, goes_on: &dyn Fn() -> bool) {
         while goes_on()
             && let Some(portion) = self.next_portion()
@@ -133,7 +133,7 @@ impl Keeping {
         }
     }
 
-    /// Ends what has taken so many messages away.
+    /// Ends a deletion that has taken `n_messages` away; returns the entry, if there is one.
     #[must_use]
     pub fn end_delete(mut self, n_messages: u64) -> Option<UndoEntry> {
         if let (QueueRef::Stream(stream), Some((entry, _))) = (&self.queue, &self.open) {
@@ -148,7 +148,7 @@ impl Keeping {
         self.end(n_left_out)
     }
 
-    /// Forgets what was written down.
+    /// Removes the entry with what was written down.
     pub fn take_back(mut self) {
         self.forget();
     }
@@ -174,7 +174,7 @@ impl Keeping {
         Some(entry.shown())
     }
 
-    /// Notes that nothing more is written down, if something went wrong.
+    /// Notes that no more messages are written down, if something went wrong.
     fn or_full<T>(&mut self, done: Result<T, LogError>) -> Option<T> {
         done.inspect_err(|error| {
             tracing::warn!(
@@ -234,7 +234,7 @@ impl Keeping {
         is_room
     }
 
-    /// Writes a portion down; its number, or none if there is no room for it.
+    /// Writes a portion down; returns its number, or `None` if there is no room for it.
     fn put(&mut self, portion: &Portion) -> Result<Option<u32>, LogError> {
         if self.open.is_none() {
             self.open(None)?;
@@ -248,7 +248,7 @@ impl Keeping {
         Ok(number)
     }
 
-    /// The next messages; none if there are no more, or no more are kept.
+    /// Reads the next portion; `None` if there are no more messages, or no more are written down.
     fn next_portion(&mut self) -> Option<Portion> {
         let mut portion = Portion { record: PortionRecord::new(), ready: Vec::new(), n_delayed: 0 };
         let mut goes_on = !self.is_full;
@@ -279,7 +279,7 @@ impl Keeping {
         }
     }
 
-    /// Looks at a page of messages; whether there may be more.
+    /// Reads a page of messages into the portion; returns whether there may be more.
     fn look(&mut self, portion: &mut Portion) -> Result<bool, String> {
         let Self { broker, taking, browser, end, n_delayed, .. } = self;
         let bytes = broker.undo.options.portion_bytes;
@@ -313,7 +313,7 @@ impl Keeping {
         messages.chunks(TOGETHER_MAX).map(remove).sum()
     }
 
-    /// Takes away what could not be written down, and what waits to be tried again; returns how many.
+    /// Takes away messages that could not be written down, and delayed ones; returns how many.
     fn take_plainly(&self) -> u64 {
         match &self.taking {
             Taking::Purge if self.is_full || self.n_delayed > 0 => self.queue.purge().unwrap_or(0),
@@ -348,7 +348,7 @@ fn definitions(broker: &Broker, queue: &QueueRef) -> Vec<Command> {
         auto_delete: def.auto_delete,
         exclusive_owner: None,
         arguments: def.arguments.clone(),
-        // Its files are those of its id.
+        // A stream's files are those of its id.
         id: matches!(queue, QueueRef::Stream(_)).then_some(def.id),
     };
     let destination = Destination::Queue(def.id);

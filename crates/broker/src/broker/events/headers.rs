@@ -19,7 +19,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct EventHeaders {
     bytes: Vec<u8>,
-    /// Those that listeners are told alone, and nobody later: passwords may stand in them.
+    /// Headers for listeners alone, which are not kept: passwords may stand in them.
     unkept: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl EventHeaders {
         self
     }
 
-    /// COMPAT: as listings name processes, so that tools bring both together.
+    /// COMPAT: the name of a process as in listings, so that tools can match both.
     pub(super) fn pid(
         self,
         name: &'static str,
@@ -95,14 +95,14 @@ impl EventHeaders {
         self.text("user_who_performed_action", user)
     }
 
-    /// All of them, as listeners are told them.
+    /// All headers, in the form in which listeners get them.
     pub(super) fn told(&self, in_ms: i64) -> Table {
         let bytes = [&self.bytes[..], &self.unkept[..]].concat();
         let told = Self { bytes, unkept: Vec::new() }.number("timestamp_in_ms", in_ms);
         table(&told.bytes)
     }
 
-    /// Those that are kept.
+    /// The encoded headers that are kept.
     pub(super) fn kept(mut self) -> Arc<[u8]> {
         let kept = Arc::from(&*self.bytes);
         if self.bytes.capacity() <= BUFFER_BYTES_MAX {
@@ -132,7 +132,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The headers that it is published with, but for the time, and for values of parameters.
+    /// The headers that the event is published with, except for the time and values of parameters.
     #[must_use]
     pub fn headers(&self) -> Table {
         table(&self.headers)

@@ -16,7 +16,8 @@ use std::sync::Arc;
 pub(super) struct SuperStreams<'r, 'c>(pub(super) &'r mut StreamRequests<'c>);
 
 impl SuperStreams<'_, '_> {
-    /// COMPAT: writing to the exchange is asked for, and to each stream that is found.
+    /// Finds the streams of a routing key. COMPAT: permission to write is needed for the exchange and each
+    /// stream.
     pub(super) fn route(
         &self,
         origin: MethodTag,
@@ -68,7 +69,7 @@ impl SuperStreams<'_, '_> {
         Ok(meta::partitions(bound).cloned().collect())
     }
 
-    /// All of it is made, or nothing.
+    /// Creates the exchange and its streams, or nothing.
     pub(super) async fn create(&mut self, wanted: &SuperStream) -> Result<Handled, StreamRefusal> {
         let SuperStream { name, partitions, binding_keys, arguments } = wanted;
         let most = self.0.client.access.broker.limits().super_stream_partitions;
@@ -100,7 +101,7 @@ impl SuperStreams<'_, '_> {
         self.require_management(super_stream, &names).await?;
         let found = names.iter().filter_map(|it| self.0.find_stream(it).ok());
         let left: Vec<Left> = found.filter_map(|it| self.0.leave(&it)).collect();
-        // What was bound since then is another's, perhaps.
+        // A stream that was bound since then may be another user's.
         let allowed: HashSet<QueueId> = partitions.iter().map(|it| it.id).collect();
         let plan = |state: &State, vhost: &Vhost| {
             let mut commands = meta::delete_super_stream(vhost, state.queues(), super_stream)?;
@@ -117,7 +118,7 @@ impl SuperStreams<'_, '_> {
         deleted.map(|()| self.0.tell_deleted(origin, &left))
     }
 
-    /// Makes the changes that are planned for the definitions as they are then, together.
+    /// Makes the changes of `plan` together, which is asked for the definitions as they are then.
     async fn change(
         &mut self,
         what: &str,
@@ -142,7 +143,7 @@ impl SuperStreams<'_, '_> {
         }
     }
 
-    /// COMPAT: the permissions that RabbitMQ asks for, all before anything is made or deleted.
+    /// COMPAT: the permissions that RabbitMQ asks for; all are checked before anything is made or deleted.
     async fn require_management(
         &mut self,
         name: &str,

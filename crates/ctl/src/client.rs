@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request over the node's control socket.
+//! An HTTP/1.0 request to the node over its control socket, and the answer.
 
 use crate::control_socket::{connect, socket_path};
 use crate::failure::{Failure, code};
@@ -9,19 +9,19 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// No answer is longer than this.
+/// Longest answer that is read, bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// No head of an answer is longer.
+/// Longest head of an answer, bytes.
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
-/// Names the node that is meant; any other refuses.
+/// Header that names the node that is meant; any other node refuses the request.
 const NODE_HEADER: &str = "leveret-node";
 /// The kind of the error for another node's name; its text is the name of the node that is there.
 const OTHER_NODE: &str = "other_node";
 
-/// Asks whether the node has started, or only for an answer.
+/// Route that tells whether the node has started; also asked to see whether it answers at all.
 pub(crate) const STATE: &str = "GET /leveret/state";
-/// A field that is the body by itself.
+/// Field of a request that becomes the whole body.
 pub(crate) const DOCUMENT: &str = "document";
 
 /// A connection to the node, good for one request.
@@ -36,20 +36,20 @@ pub(crate) struct Client {
 pub(crate) enum Unanswered {
     /// The node could not be reached, or went away.
     Io(io::Error),
-    /// The answer is not one.
+    /// The answer cannot be understood.
     Garbled,
     /// The node refused: a kind that programs look at, and a text for people.
     Refused { kind: String, text: String },
 }
 
 impl Client {
-    /// Connects. `timeout` is for every wait from here on.
+    /// Connects to the node of `address`; `timeout` is the longest wait of each read and write.
     pub(crate) fn connect(address: &NodeAddress, timeout: Option<Duration>) -> io::Result<Self> {
         let stream = connect(&address.data_dir)?;
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
-        // Nothing that would end the header's line.
+        // Control characters are left out: a line break would end the header.
         let name = || address.node.chars().filter(|c| !c.is_control()).collect();
         Ok(Self { stream, node: address.is_named.then(name) })
     }
@@ -88,7 +88,7 @@ impl Client {
         Ok(())
     }
 
-    /// A node that refuses a request need not read all of it: then its answer says why.
+    /// Sends a request. A node that refuses it need not read all of it: then the answer says why.
     fn send(&mut self, question: &Question) -> Result<(), Unanswered> {
         let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
         let Question { method, address, body } = question;
@@ -115,8 +115,8 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// By a route, `PUT /permissions/{vhost}/{user}`, whose parts are taken from the fields, or left out. The
-    /// other fields are its query, or its body if it has one.
+    /// Makes a request by a route, `PUT /permissions/{vhost}/{user}`, whose parts are taken from the fields,
+    /// or left out. The other fields are the query, or the body if the method has one.
     pub(crate) fn new(
         route: &'static str,
         mut fields: Map<String, Value>,
@@ -150,7 +150,7 @@ impl Question {
     }
 }
 
-/// A field as text: what lists have is joined by commas.
+/// A field as text: the items of a list are joined by commas.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -159,7 +159,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// As part of an address.
+/// Percent-encodes a text for an address, apart from commas.
 fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
@@ -170,7 +170,8 @@ fn encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// A parameter of an address. It never begins like a word of the template, which it might be taken for.
+/// Percent-encodes a parameter of an address, always with its first character: no parameter is taken for a
+/// word of the template.
 fn parameter(text: &str) -> String {
     let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
     let first: String = first.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -208,7 +209,7 @@ fn answering(wanted: &NodeAddress, file: &RunFile) -> Option<NodeAddress> {
     }
     let timeout = Some(Duration::from_secs(1));
     let client = Client::connect(&address, timeout).ok()?;
-    // Nobody else of this machine is told what an operator says.
+    // An operator's request goes to no node of an untrusted user.
     let peer = rustix::net::sockopt::socket_peercred(&client.stream).map(|peer| peer.uid.as_raw());
     let state =
         Question { method: "GET", address: "/api/leveret/state".to_owned(), body: String::new() };
@@ -242,8 +243,8 @@ pub(crate) fn running(address: &NodeAddress) -> String {
     }
 }
 
-/// As [`understand`], with the rest of an answer. Behind an answer to a request that was not read to its end
-/// the connection is reset.
+/// Takes an answer apart as [`understand`] does, with the rest of it. The connection is reset behind an
+/// answer to a request that was not read to its end.
 fn understand_all(mut answer: Vec<u8>, rest: impl Read) -> Result<Value, Unanswered> {
     match rest.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
         Err(error) if answer.is_empty() || error.kind() != ErrorKind::ConnectionReset => {

@@ -112,7 +112,7 @@ fn write_private(path: &str, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// COMPAT: what is left out does not fail an import, as with RabbitMQ; unless that is asked for.
+/// Answers after an import. COMPAT: parts that were left out do not fail it, unless `--strict` asks for that.
 pub(crate) fn imported(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
     let warnings: Vec<&str> = texts(&answer, "warnings").collect();
     let is_failure = invocation.flag("strict") && !warnings.is_empty();

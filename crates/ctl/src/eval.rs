@@ -86,7 +86,7 @@ fn taken_apart(expression: &str) -> Option<(String, Vec<String>)> {
     Some((shape, texts))
 }
 
-/// COMPAT: tools look for `refused` or `ok` at the beginning.
+/// Checks a user's password. COMPAT: tools look for `refused` or `ok` at the beginning.
 fn check_password(invocation: &Invocation, texts: &[String]) -> Result<String, Failure> {
     let [user, password] = texts else {
         return Err(Failure::error(code::USAGE, "two texts are expected"));
@@ -106,7 +106,7 @@ fn check_password(invocation: &Invocation, texts: &[String]) -> Result<String, F
     }
 }
 
-/// COMPAT: suites of tests set what makes RabbitMQ faster to test. Settings stay those of the configuration.
+/// Accepts a setting without effect. COMPAT: test suites set what makes RabbitMQ faster to test.
 fn set_environment(invocation: &Invocation, _: &[String]) -> Result<String, Failure> {
     run::ask(invocation, STATE, Map::new())?;
     Ok("ok".to_owned())

@@ -27,12 +27,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// With the line `Error:` above the text, RabbitMQ's usual form.
+    /// A failure with the line `Error:` above the text, RabbitMQ's usual form.
     pub(crate) fn error(code: u8, text: impl AsRef<str>) -> Self {
         Self { code, text: Some(format!("Error:\n{}", text.as_ref())) }
     }
 
-    /// With the text alone.
+    /// A failure with the text alone.
     pub(crate) fn bare(code: u8, text: impl Into<String>) -> Self {
         Self { code, text: Some(text.into()) }
     }

@@ -56,7 +56,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(text) = failure.text {
-                // Nothing can be done about a standard error that is closed.
+                // A closed standard error is ignored: the exit code still tells of the failure.
                 drop(writeln!(std::io::stderr(), "{text}"));
             }
             ExitCode::from(failure.code)
@@ -92,7 +92,7 @@ fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Res
     run::execute(&mut invocation, terminal)
 }
 
-/// `messages browse` is `browse_messages`, and so on.
+/// Joins `messages` and the word behind it into a verb: `messages browse` is `browse_messages`.
 fn in_one_word(mut given: Vec<String>) -> Vec<String> {
     let first = given.iter().position(|word| !word.starts_with('-'));
     if let Some(first) = first.filter(|at| given.get(*at).is_some_and(|word| word == "messages"))

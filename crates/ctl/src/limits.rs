@@ -39,7 +39,7 @@ pub(crate) fn check(invocation: &Invocation) -> Result<(), Invalid> {
     request(invocation, &kind_of(invocation)).map(drop)
 }
 
-/// Tells the node.
+/// Sets the limit on the node.
 pub(crate) fn set(invocation: &Invocation) -> Result<Answer, Failure> {
     let kind = kind_of(invocation);
     let request = request(invocation, &kind).unwrap_or_default();

@@ -58,7 +58,7 @@ pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
     })
 }
 
-/// COMPAT: what clients see of a node whose application is stopped: nothing, until it is started again.
+/// Stops listeners and connections. COMPAT: clients see a stopped application until it is started again.
 pub(crate) fn stop_app(invocation: &Invocation) -> Result<Answer, Failure> {
     run::ask(invocation, "DELETE /leveret/listeners", Map::new())?;
     let why = [(
@@ -96,7 +96,7 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// Whether the node has started. `Err` when it cannot be reached at all.
 pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
-    // It may have begun to run since the tool was started.
+    // A node may have started since the tool did, so the address is looked up again.
     let address = client::found(invocation.address.clone());
     let client = Client::connect(&address, invocation.timeout).map_err(Unanswered::Io)?;
     let state = client.ask(&Question::new(STATE, Map::new(), invocation))?;
@@ -116,7 +116,7 @@ pub(crate) fn await_startup(invocation: &Invocation) -> Result<Answer, Failure> 
     }
 }
 
-/// A node that has started is a cluster of one.
+/// Waits for the start of the node, which is a cluster of one.
 pub(crate) fn await_online_nodes(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.param("count") != "1" {
         return Err(Failure::error(code::SOFTWARE, "this node is not in a cluster"));
@@ -146,7 +146,7 @@ pub(crate) fn wait(invocation: &Invocation) -> Result<Answer, Failure> {
     }
 }
 
-/// Asks the node to stop; the id of its process.
+/// Asks the node to stop; returns its process id.
 fn ask_to_stop(invocation: &Invocation) -> Result<u32, Failure> {
     let answer = run::ask(invocation, "POST /leveret/stop", Map::new())?;
     let pid = answer.get("pid").and_then(Value::as_u64);
@@ -168,7 +168,7 @@ fn await_end(invocation: &Invocation, pid: u32) -> Result<(), Failure> {
 
 fn is_alive(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
-    // A process that was not waited for by its parent is as good as gone.
+    // A zombie, for which its parent has not waited, counts as ended.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let is_zombie = stat.is_ok_and(|stat| {
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
@@ -259,7 +259,7 @@ pub(crate) fn check_port_connectivity(
     render::failed(invocation, &object, Failure::error(code::UNAVAILABLE, text))
 }
 
-/// Connects to the address that is listened on, or to the given one.
+/// Whether a listener accepts a connection, at its own address or at the given one.
 fn takes_connections(listener: &Value, address: Option<&str>, timeout: Duration) -> bool {
     let interface = text(listener, "interface").trim_start_matches('[').trim_end_matches(']');
     let host = address.unwrap_or(match interface {

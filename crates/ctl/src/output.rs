@@ -20,13 +20,13 @@ stdx::named! {
         Csv = "csv",
         Json = "json",
         PrettyTable = "pretty_table",
-        /// Terms.
+        /// Erlang terms.
         Erlang = "erlang",
     }
 }
 
 impl Format {
-    /// Whether programs read it, so that no informational line may come before.
+    /// Whether programs read the format, so that no informational line may precede the output.
     pub(crate) const fn is_for_machines(self) -> bool {
         match self {
             Self::Csv | Self::Json => true,
@@ -40,7 +40,7 @@ impl Format {
 pub(crate) enum Answer {
     /// Success without output.
     Done,
-    /// Nothing is printed in any format.
+    /// No output in any format.
     Silent,
     /// A sentence.
     Text(String),
@@ -65,9 +65,9 @@ pub(crate) struct Rows {
 /// The form of a listing when no format is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// COMPAT: RabbitMQ's tools print an empty line for an empty listing that came in one piece, ...
+    /// A listing in one piece. COMPAT: RabbitMQ's tools print an empty line for an empty one.
     Whole,
-    /// ... and nothing for one that came as a stream.
+    /// A listing that comes as a stream. COMPAT: RabbitMQ's tools print nothing for an empty one.
     Streamed,
     /// A table in a box.
     Pretty,
@@ -83,7 +83,7 @@ impl Rows {
         Self { columns: columns.iter().map(|column| title(column)).collect(), rows, form }
     }
 
-    /// The same with columns that have commas between them.
+    /// Makes a listing as [`Self::new`] does, of columns with commas between them.
     pub(crate) fn of(columns: &'static str, objects: &Value, form: Form) -> Self {
         Self::new(&words(columns).collect::<Vec<_>>(), objects, form)
     }
@@ -126,7 +126,7 @@ pub(crate) struct Style<'a> {
     pub(crate) node: &'a str,
 }
 
-/// The answer as it is printed, each line ended; empty when nothing is.
+/// Formats an answer for printing, each line ended; empty if nothing is printed.
 pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
     match (answer, style.format) {
         (Answer::Silent, _) => String::new(),
@@ -180,7 +180,7 @@ pub(crate) fn shows_bold() -> bool {
     !cfg!(test) && std::io::stdout().is_terminal()
 }
 
-/// Bold where the terminal can.
+/// Makes a text bold if `bold`.
 pub(crate) fn emphasised(text: &str, bold: bool) -> String {
     if bold { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }

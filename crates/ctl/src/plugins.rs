@@ -264,7 +264,7 @@ fn plugins_are<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// COMPAT: all other letters become small.
+/// A text with a capital at its beginning. COMPAT: all other letters become small.
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());

@@ -15,7 +15,7 @@ use stdx::date_time;
 const LINES: i64 = 50;
 /// Lines or events that are asked for at once: all that the node keeps.
 const ALL: u64 = 2_000;
-/// Who follows asks so often.
+/// Interval at which a command that follows asks for new lines or events.
 const POLL: Duration = Duration::from_millis(500);
 
 /// The log or the events, as they are asked for and shown.
@@ -23,7 +23,7 @@ struct Source {
     route: &'static str,
     /// The field of the answer that has them.
     items: &'static str,
-    /// The field of the request that says how many are wanted.
+    /// The field of the request that gives the number of lines or events.
     count: &'static str,
     shown: fn(&Value) -> String,
 }
@@ -33,12 +33,12 @@ const LOG: Source =
 const EVENTS: Source =
     Source { route: "GET /leveret/events", items: "events", count: "count", shown: object };
 
-/// Lines that are wanted.
+/// The number of lines that the operator wants.
 pub(crate) fn n_lines(invocation: &Invocation) -> i64 {
     invocation.number("number").unwrap_or(LINES)
 }
 
-/// The last lines of the log.
+/// Answers with the last lines of the log.
 pub(crate) fn log_tail(invocation: &Invocation) -> Result<Answer, Failure> {
     let wanted = (LOG.count.to_owned(), n_lines(invocation).into());
     let answer = run::ask(invocation, LOG.route, Map::from_iter([wanted]))?;
@@ -46,7 +46,7 @@ pub(crate) fn log_tail(invocation: &Invocation) -> Result<Answer, Failure> {
     Ok(Answer::Text(lines.join("\n")))
 }
 
-/// Lines of the log as they come.
+/// Prints lines of the log as they come.
 pub(crate) fn log_tail_stream(
     invocation: &Invocation,
     output: &mut dyn Write,
@@ -54,9 +54,9 @@ pub(crate) fn log_tail_stream(
     follow(invocation, (&LOG, |_| true), output)
 }
 
-/// Events as they come, an object a line.
+/// Prints events as they come, an object a line.
 pub(crate) fn event_stream(invocation: &Invocation, output: &mut dyn Write) -> Result<(), Failure> {
-    // COMPAT: a regular expression, not the key of a binding.
+    // COMPAT: the pattern is a regular expression, not a binding key.
     let pattern =
         pattern(invocation).map_err(|error| Failure::error(code::USAGE, error.to_string()))?;
     let is_wanted = |event: &Value| pattern.is_match(text(event, "event"));
@@ -67,7 +67,7 @@ fn pattern(invocation: &Invocation) -> Result<Regex, regex::Error> {
     Regex::new(invocation.text("pattern").unwrap_or_default())
 }
 
-/// Shows what comes and is wanted until the time is over, the node goes or the output is closed.
+/// Prints what comes and is wanted until the time is over, the node goes or the output is closed.
 fn follow(
     invocation: &Invocation,
     (source, is_wanted): (&Source, impl Fn(&Value) -> bool),
@@ -94,7 +94,7 @@ fn follow(
         if written.and_then(|()| output.flush()).is_err() || left == Some(Duration::ZERO) {
             return Ok(());
         }
-        // A node that was started anew counts from 1 again.
+        // The next number is the answer's, since a restarted node counts from 1 again.
         next = number(&answer, "next");
     }
 }

@@ -8,12 +8,12 @@ use crate::{run, run_with};
 use serde_json::{Map, Value};
 use stdx::words;
 
-/// Of the node.
+/// Verbs whose output the report has of the node.
 const OF_NODE: &str = "\
     status, cluster_status, environment, list_connections, list_channels, list_users, \
     list_global_parameters";
 
-/// Of each virtual host.
+/// Verbs whose output the report has of each virtual host.
 const OF_VHOST: &str = "\
     list_queues, list_exchanges, list_bindings, list_permissions, list_policies, \
     list_operator_policies, list_parameters";

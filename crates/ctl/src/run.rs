@@ -42,7 +42,7 @@ pub(crate) fn execute(
     };
     print(terminal, &banner(invocation));
     read_input(invocation, terminal)?;
-    // Where the node has a dry run of its own, that is asked for.
+    // A verb that declares `--dry-run` passes it to the node.
     let is_asked = invocation.verb.switches.iter().any(|switch| switch.name == DRY_RUN);
     if invocation.flag(DRY_RUN) && !is_asked {
         return Ok(());
@@ -67,7 +67,8 @@ pub(crate) fn execute(
     Ok(())
 }
 
-/// COMPAT: where RabbitMQ's tools list piece by piece, a virtual host that does not exist is empty.
+/// An answer, or none for a virtual host that does not exist. COMPAT: RabbitMQ's tools list nothing of it
+/// where they list piece by piece.
 fn or_empty(
     invocation: &Invocation,
     answer: Result<Value, Unanswered>,

@@ -24,12 +24,12 @@ const NAME: &str = "leveret";
 const SYSTEM: &str = "/run/leveret";
 /// Directories of users who are logged in.
 const USERS: &str = "/run/user";
-/// Others may see which nodes run, as they may see processes; nobody else may say so.
+/// Mode of the run directory: all users may see which nodes run, but only the owner may register one.
 const MODE: u32 = 0o755;
 /// Permissions of group and others to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const EXTENSION: &str = "json";
-/// No file is longer.
+/// Longest file that is read, bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 /// Files of one directory that are read, and directories of other users that are looked into.
 const FILES_MAX: usize = 1024;
@@ -83,7 +83,7 @@ pub fn register(node: &RunningNode) -> io::Result<Registration> {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // It may have been removed by hand.
+        // The file may have been removed by hand.
         drop(std::fs::remove_file(&self.0));
     }
 }
@@ -135,7 +135,7 @@ fn own() -> Option<PathBuf> {
         let dirs = std::env::var_os(name)?;
         std::env::split_paths(&dirs).next().filter(|dir| dir.is_absolute() && is_own(dir))
     };
-    // Some other service's shell has a directory too.
+    // `RUNTIME_DIRECTORY` may be that of another service, inherited by a shell.
     let is_ours = |dir: &PathBuf| dir.file_name() == Some(OsStr::new(NAME));
     let of_service = || given("RUNTIME_DIRECTORY").filter(is_ours);
     let of_session = || given("XDG_RUNTIME_DIR").map(|dir| made(dir.join(NAME)));
@@ -146,13 +146,13 @@ fn own() -> Option<PathBuf> {
     own(of_service()).or_else(|| own(of_session())).or_else(of_system).or_else(|| own(temporary()))
 }
 
-/// A directory that is not there already has the right mode; what is there is looked at by the caller.
+/// Makes a directory with the right mode; the caller checks one that exists.
 fn made(dir: PathBuf) -> PathBuf {
     drop(DirBuilder::new().mode(MODE).create(&dir));
     dir
 }
 
-/// The properties of a directory, no link, in which only its owner makes files.
+/// The properties of a directory, no link, in which only its owner can create files.
 fn private(dir: &Path) -> Option<Metadata> {
     let found = std::fs::symlink_metadata(dir).ok()?;
     (found.is_dir() && found.mode() & WRITABLE_BY_OTHERS == 0).then_some(found)
@@ -194,7 +194,7 @@ fn read(path: &Path) -> Option<RunFile> {
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     let told: Value = serde_json::from_str(&text).ok()?;
-    // Nothing that would write over a terminal.
+    // Control characters could write over a terminal.
     let field = |name| told.get(name)?.as_str().filter(|it| !it.contains(char::is_control));
     let node = RunningNode {
         name: field("node")?.to_owned(),

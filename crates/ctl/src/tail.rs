@@ -10,11 +10,11 @@ use std::time::Duration;
 
 /// Asks for a page of messages.
 const ROUTE: &str = "GET /leveret/streams/{vhost}/{name}/messages";
-/// Who follows a stream that has nothing new asks so often.
+/// Interval at which a command that follows asks a stream that has nothing new.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Prints messages until there are no more of them, or as many as are wanted. Without `--follow` it ends
-/// where the stream ended when it began. Output that is closed ends it.
+/// Prints messages until the stream has no more, or as many as are wanted. Without `--follow` the last one is
+/// the stream's last when the command began. A closed output ends the command.
 pub(crate) fn tail(invocation: &Invocation, output: &mut dyn Write) -> Result<(), Failure> {
     let mut request = invocation.request()?;
     let mut left = invocation.number("count").map(i64::unsigned_abs);

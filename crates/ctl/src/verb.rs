@@ -1,4 +1,4 @@
-//! Declarations of verbs: one gives its parsing, its validation, its banner and its help.
+//! Declarations of verbs: a declaration gives the verb's parsing, validation, banner and help.
 
 mod invocation;
 mod tool;
@@ -39,9 +39,9 @@ stdx::named! {
 /// The columns of a listing, as [`Rows`](crate::output::Rows) takes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
-    /// Those that can be chosen, by words in the place of parameters; none where they cannot.
+    /// Columns that parameters can choose; empty if none can be chosen.
     pub(crate) known: &'static str,
-    /// Those that are shown when none are named.
+    /// Columns shown when the command line names none.
     pub(crate) shown: &'static str,
 }
 
@@ -50,16 +50,16 @@ pub(crate) struct Columns {
 pub(crate) enum Action {
     /// Ask the node by this route, as [`Question`](crate::client::Question) takes it, and show nothing.
     Do(&'static str),
-    /// The same, and then show a sentence. `{name}` stands for a field of the answer, and for what it does in
-    /// banners.
+    /// Ask the node by this route, and then show a sentence. `{name}` in it stands for a field of the answer,
+    /// or for a value as in [`Verb::banner`].
     Say(&'static str, &'static str),
     /// Ask the node by this route and show its answer.
     Ask(&'static str, Render),
     /// Ask the node by this route; the answer is a listing.
     List(&'static str, Listing),
-    /// Prints what comes as it comes.
+    /// Print lines as they come.
     Follow(fn(&Invocation, &mut dyn Write) -> Result<(), Failure>),
-    /// Done here, or with more than one request.
+    /// Run a function that sends no request or more than one.
     Offline(fn(&Invocation) -> Result<Answer, Failure>),
 }
 
@@ -68,37 +68,37 @@ pub(crate) enum Action {
 pub(crate) struct Listing {
     pub(crate) columns: Columns,
     pub(crate) form: Form,
-    /// Whether there are names of columns when nothing is said about them.
+    /// Whether the names of the columns are shown by default.
     pub(crate) headers: bool,
 }
 
-/// Looks at what the arguments mean together.
+/// Validates the arguments together.
 pub(crate) type Check = fn(&Invocation) -> Result<(), Invalid>;
 
-/// Turns what the node said into what is shown.
+/// Makes the answer to show of what the node answered.
 pub(crate) type Render = fn(&Invocation, Value) -> Result<Answer, Failure>;
 
-/// One verb.
+/// The declaration of a verb.
 #[derive(Clone, Copy)]
 pub(crate) struct Verb {
     pub(crate) section: Section,
-    /// As shown by help, without the tool and the general options: first the verb's name.
+    /// The usage line of the help, without the tool and the general options; it begins with the verb's name.
     pub(crate) usage: &'static str,
     pub(crate) description: &'static str,
     /// Positional parameters in order: `name`, `name?` (optional), `name*` (all that follow).
     pub(crate) params: &'static [&'static str],
     pub(crate) switches: &'static [Switch],
-    /// Whether `--vhost` means something to it.
+    /// Whether the verb takes `--vhost`.
     pub(crate) vhost: bool,
-    /// Read before the node is asked.
+    /// Text that is read before the node is asked.
     pub(crate) input: Option<Input>,
     pub(crate) check: Option<Check>,
-    /// `None`: no limit unless `--timeout` says so. Milliseconds.
+    /// Default of `--timeout`, milliseconds; `None` for no limit.
     pub(crate) timeout_ms: Option<u64>,
     /// The lines printed before the answer. `{name}` stands for a parameter or one of `vhost`, `node`,
     /// `priority`.
     pub(crate) banner: &'static str,
-    /// The same where a template does not do.
+    /// The banner as a function, where a template is not enough.
     pub(crate) banner_of: Option<fn(&Invocation) -> String>,
     pub(crate) action: Action,
 }

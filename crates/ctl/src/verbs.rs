@@ -23,7 +23,7 @@ mod vhosts;
 use crate::output::Form;
 use crate::verb::{Action, Columns, Listing, Verb};
 
-/// All of them.
+/// All tables of verbs.
 pub(crate) const TABLES: &[&[Verb]] = &[
     nodes::VERBS,
     users::VERBS,
@@ -46,7 +46,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     upgrade::VERBS,
 ];
 
-/// A listing whose columns can be chosen: those there are, and those that are shown otherwise.
+/// A listing whose columns can be chosen: the known ones, and those shown when none is named.
 const fn choice(
     endpoint: &'static str,
     form: Form,
@@ -60,7 +60,7 @@ const fn table(endpoint: &'static str, columns: &'static str, form: Form) -> Act
     choice(endpoint, form, ("", columns))
 }
 
-/// One in one piece.
+/// A listing that comes in one piece.
 const fn list(endpoint: &'static str, columns: &'static str) -> Action {
     table(endpoint, columns, Form::Whole)
 }

@@ -11,14 +11,14 @@ use axum::{Extension, Router};
 use std::sync::Arc;
 use stdx::{Civil, Now};
 
-/// The target of its lines.
+/// The target of the log's lines.
 pub const ACCESS: &str = "http_access";
 
 /// The user who has asked; empty if that is not known.
 #[derive(Clone, Default)]
 pub(crate) struct Asker(pub(crate) String);
 
-/// The same router, with its requests told to the log if that is wanted.
+/// Logs the requests to a router, if that is wanted.
 pub(crate) fn logged(api: &Arc<Api>, router: Router) -> Router {
     if !api.settings.logs_access {
         return router;

@@ -79,7 +79,7 @@ impl Pieces {
                     }
                     last.extend_from_slice(&piece);
                 }
-                // Not the piece itself, which may hold on to more than its bytes.
+                // The piece is copied, since it may hold on to more memory than its bytes.
                 _ => self.blocks.push(piece.to_vec()),
             }
         }

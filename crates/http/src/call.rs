@@ -1,4 +1,4 @@
-//! One request, as handlers see it, and what they make of it.
+//! A request as handlers see it, and the answer that they make.
 
 use crate::Api;
 use crate::caller::Caller;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// Levels of lists and objects in each other.
+/// Deepest nesting of lists and objects.
 const DEPTH_MAX: usize = 64;
 
 /// A request that was let in.
@@ -29,7 +29,7 @@ const DEPTH_MAX: usize = 64;
 pub(crate) struct Call {
     pub(crate) api: Arc<Api>,
     pub(crate) caller: Caller,
-    /// The path of its address, as it came.
+    /// The path of the request's address, as it came.
     pub(crate) path: String,
     /// Parameters of the template, as the address has them.
     pub(crate) params: Vec<(String, String)>,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
 
 /// Takes a piece of what is written; says whether more is wanted.
 pub(crate) type Take<'t> = dyn FnMut(Bytes) -> bool + 't;
-/// Writes what is long.
+/// Writes a long answer, piece by piece.
 pub(crate) type Write = Box<dyn FnOnce(&mut Take<'_>) + Send>;
 
 /// The end of a handler.
@@ -52,9 +52,9 @@ pub(crate) type Outcome = Result<Answer, Refusal>;
 /// An answer.
 pub(crate) enum Answer {
     Json(Value),
-    /// The same, with another status.
+    /// JSON with another status than 200.
     Status(StatusCode, Value),
-    /// One after the other, written as they are made.
+    /// A list of objects, written as they are made.
     Rows(Rows),
     Text(String),
     /// JSON as text.
@@ -66,21 +66,21 @@ pub(crate) enum Answer {
         write: Write,
     },
     NoContent,
-    /// It is done, but for what the warnings say; with the place of what is to be shown then.
+    /// The change is made, apart from what the warnings name; `place` is the page to show next.
     Warned {
         warnings: Vec<String>,
         place: Option<String>,
     },
-    /// Messages were taken away that can be brought back by this number.
+    /// Messages were taken away; this number brings them back.
     Undoable(u64),
-    /// The cookie goes.
+    /// The user is logged out; this header removes the cookie.
     LoggedOut(String),
-    /// Nothing was there before; where it is.
+    /// The object is new; its address, if the answer names it.
     Created(Option<String>),
 }
 
 impl Call {
-    /// Who asks, as turns know it.
+    /// The user and the network that the request takes turns for.
     pub(crate) fn asker(&self) -> TurnKey {
         TurnKey {
             user: self.caller.user.clone(),
@@ -108,7 +108,7 @@ impl Call {
         Slices::new(Arc::clone(&self.api.turns.slices), self.asker())
     }
 
-    /// Waits until the next of many steps may be done; the reason if there is to be none.
+    /// Waits until the next of many steps may be done; fails with the reason if the request is to end.
     pub(crate) async fn next_step(&self, slices: &mut Slices) -> Result<(), String> {
         if let Some(why) = self.course.end() {
             return Err(why.to_owned());
@@ -172,7 +172,7 @@ impl Call {
         Ok(self.with(self.object()?))
     }
 
-    /// Those of the address and of the query.
+    /// The fields of the address and of the query.
     pub(crate) fn address(&self) -> Request {
         self.with(Map::new())
     }
@@ -196,17 +196,17 @@ impl Call {
         if self.is_typed() { mgmt::typed_table(table) } else { table_to_json(table) }
     }
 
-    /// One object, with the columns that the request wants.
+    /// Answers with an object, with the columns that the request wants.
     pub(crate) fn one<R: Row>(&self, row: &R) -> Outcome {
         Ok(Answer::Json(Listing::of(&self.query)?.shown(row)))
     }
 
-    /// A list of objects, as the request wants it shown.
+    /// Answers with a list of objects, as the request wants it shown.
     pub(crate) fn list<R: Row + Send + Sync + 'static>(&self, rows: Vec<R>) -> Outcome {
         self.list_of(rows)
     }
 
-    /// The same of rows that are made when they are looked at.
+    /// Answers with a list of objects that are made when they are looked at.
     pub(crate) fn list_of(&self, rows: impl RowSet) -> Outcome {
         Listing::of(&self.query)?.during(&self.course).rows(rows).map(Answer::Rows)
     }
@@ -220,13 +220,13 @@ pub(crate) fn parsed(text: &[u8]) -> Result<Value, Refusal> {
     if is_flat(&value, DEPTH_MAX) { Ok(value) } else { Err(Refusal::bad_request(text())) }
 }
 
-/// Refuses what would become too large a tree.
+/// Refuses JSON that would become too large a tree.
 fn check_size(text: &[u8]) -> Result<(), Refusal> {
     let told = || format!("more than {JSON_VALUES_MAX} values");
     if JsonCount::is_small(text) { Ok(()) } else { Err(Refusal::bad_request(told())) }
 }
 
-/// COMPAT: the code comes first, the place after it.
+/// The refusal of a text that is no JSON. COMPAT: the code comes first, the place after it.
 fn not_json(error: &serde_json::Error) -> Refusal {
     Refusal::bad_request(format!("not_json: {error}"))
 }

@@ -1,5 +1,5 @@
-//! Who asks: name and password of each request, or a cookie, and what the user's tags allow.
-//! Definitions are looked at anew for each request: what was taken from a user counts from the next on.
+//! The caller of a request, by name and password or by a cookie, and what the user's tags allow. Definitions
+//! are looked at anew for each request: what was taken from a user counts from the next on.
 
 use crate::Api;
 use crate::connection::{Peer, PeerLine};
@@ -22,7 +22,7 @@ pub(crate) struct Caller {
     pub(crate) user: String,
     pub(crate) tags: Vec<String>,
     pub(crate) peer: Peer,
-    /// It, for the log of changes.
+    /// The user as the log of changes names it.
     pub(crate) operator: Operator,
 }
 
@@ -30,13 +30,13 @@ stdx::named! {
     /// The least that a request needs.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Needs {
-        /// Nothing, not even to show who it is.
+        /// No right, and no login.
         Nothing = "nothing",
         /// Any tag at all that lets a user in here.
         Management = "management",
-        /// That, and some permission in the virtual host of the address.
+        /// A tag as for `Management`, and some permission in the virtual host of the address.
         Vhost = "management, virtual host",
-        /// The same for tag `policymaker`.
+        /// The tag `policymaker`, and some permission in the virtual host of the address.
         Policymaker = "policymaker, virtual host",
         Monitoring = "monitoring",
         Administrator = "administrator",
@@ -49,7 +49,7 @@ impl Caller {
         Self { user: String::new(), tags: vec!["administrator".to_owned()], peer, operator }
     }
 
-    /// Somebody who need not show who it is.
+    /// A caller who need not log in.
     pub(crate) fn stranger(peer: Peer) -> Self {
         let operator = Operator::User(String::new(), peer.address.ip());
         Self { user: String::new(), tags: Vec::new(), peer, operator }
@@ -62,7 +62,7 @@ impl Caller {
         Self { user, tags, peer, operator }
     }
 
-    /// The same, for what is done as a user.
+    /// The caller as a user in whose name something is done, without tags.
     pub(crate) fn in_the_name_of(&self, user: &str) -> Self {
         let operator = Operator::User(user.to_owned(), self.peer.address.ip());
         Self { user: user.to_owned(), tags: Vec::new(), peer: self.peer, operator }
@@ -72,7 +72,7 @@ impl Caller {
         matches!(self.operator, Operator::Local(..))
     }
 
-    /// Whether the node may connect to others as the user says.
+    /// Whether the node may connect to other brokers as the user says.
     pub(crate) fn may_reach_others(&self) -> bool {
         self.has(&["administrator", "policymaker"])
     }
@@ -85,12 +85,12 @@ impl Caller {
         self.has(&["administrator"])
     }
 
-    /// Whether it sees what others do.
+    /// Whether the user sees what others do.
     pub(crate) fn is_monitor(&self) -> bool {
         self.has(&["administrator", "monitoring"])
     }
 
-    /// Whether it sees what is in a virtual host. COMPAT: who monitors lists all of them.
+    /// Whether the user sees what is in a virtual host. COMPAT: who monitors lists all of them.
     pub(crate) fn sees(&self, state: &State, vhost: &str) -> bool {
         self.is_monitor() || state.users().may_enter(&self.user, vhost)
     }
@@ -138,7 +138,7 @@ impl Caller {
     }
 }
 
-/// Finds out who asks.
+/// Finds the caller of a request.
 pub(crate) async fn caller(
     api: &Api,
     headers: &HeaderMap,
@@ -155,7 +155,7 @@ pub(crate) async fn caller(
     if changes {
         origins::check_cookie(headers)?;
     }
-    // Who it is was shown before.
+    // The user has shown a password for the cookie, and needs none here.
     let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(&user)));
     let known = api.management.authenticator.login(credentials, from, &view.meta).await;
     let from = (api, peer.address.ip());
@@ -174,7 +174,7 @@ pub(crate) fn check_passwords(api: &Api, peer: Peer) -> Result<(), Refusal> {
     Err(Refusal::not_authorised(text))
 }
 
-/// Looks at a name and a password, in turn with others who guess.
+/// Checks a name and a password, in turn with others who guess.
 pub(crate) async fn log_in(
     api: &Api,
     (username, password): (&[u8], &[u8]),

@@ -63,7 +63,7 @@ pub type IsTold = Arc<dyn Fn(IpAddr, PeerLine) -> bool + Send + Sync>;
 pub struct Entrance {
     /// The sockets.
     pub listeners: Vec<Listener>,
-    /// Which lines of the log are written.
+    /// Decides whether a line of the log that a client has caused is written.
     pub is_told: IsTold,
     /// The bounds of all listeners of the node.
     pub admission: Arc<Admission>,
@@ -78,11 +78,11 @@ impl fmt::Debug for Entrance {
 /// A socket that is listened on.
 #[derive(Debug)]
 pub struct Listener {
-    /// Itself.
+    /// The socket.
     pub socket: TcpListener,
-    /// Certificates, if it wants TLS.
+    /// Certificates, if the listener wants TLS.
     pub tls: Option<Arc<tls::Context>>,
-    /// Limits of its connections.
+    /// Limits of the listener's connections.
     pub limits: Limits,
 }
 
@@ -123,7 +123,8 @@ impl Shared {
 
 /// A connection, as its requests know it.
 pub(crate) struct Guest {
-    /// Its places among strangers, of the node and of its listener, until somebody has logged in on it.
+    /// The connection's places among strangers, of the node and of its listener, until somebody has logged
+    /// in.
     places: Mutex<Option<[Place; 2]>>,
     n_requests: AtomicU64,
     flow: Arc<Flow>,
@@ -138,12 +139,12 @@ impl Guest {
         })
     }
 
-    /// Somebody has logged in: the connection is no stranger's any more.
+    /// Notes that somebody has logged in: the connection is no stranger's any more.
     fn log_in(&self) {
         stdx::lock(&self.places).take();
     }
 
-    /// The same for the connection that a request came by, if it has any.
+    /// Notes a login on the connection that a request came by, if it came by any.
     pub(crate) fn log_in_by(extensions: &Extensions) {
         let guest = extensions.get::<Arc<Self>>();
         guest.inspect(|guest| guest.log_in());
@@ -163,7 +164,7 @@ impl Guest {
     }
 }
 
-/// Accepts connections to all of them for ever.
+/// Accepts connections to all listeners for ever.
 pub(crate) async fn accept(entrance: Entrance, router: Router) {
     let Entrance { listeners, is_told, admission } = entrance;
     let shared = Shared::new(router, is_told, admission);
@@ -253,7 +254,7 @@ async fn serve_one(
     }
 }
 
-/// Agrees on keys; `None` if the client goes away without a word.
+/// Makes the TLS handshake; `None` if the client goes away without a word.
 async fn agree(
     (socket, heard): (TcpStream, impl FnOnce(TcpStream) -> Impatient),
     tls: &tls::Context,
@@ -298,7 +299,8 @@ where
             request.headers_mut().remove(header::ACCEPT_ENCODING);
         }
         async move {
-            // Whoever asks for much in one go gets an answer in a turn, and only so many as are read.
+            // A client that sends many requests at once gets each answer in a turn, and no more than it
+            // reads.
             yield_now().await;
             guest.flow.room().await;
             let has_host = host::is_clear(&request);

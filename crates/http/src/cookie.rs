@@ -18,13 +18,13 @@ pub(crate) struct Logins(Mutex<HashMap<String, Login>>);
 
 struct Login {
     user: String,
-    /// As it was then.
+    /// The hash of the user's password at the login.
     password: PasswordHash,
     ends_ms: u64,
 }
 
 impl Logins {
-    /// The number of a new one, from now on and for so long.
+    /// Begins a login, which ends after `ms`; returns the number for its cookie.
     pub(crate) fn begin(&self, user: &User, (now_ms, ms): (u64, u64)) -> Result<String, ApiError> {
         let number: String = mgmt::random::<32>()?.iter().map(|it| format!("{it:02x}")).collect();
         let (name, password) = (user.name.to_string(), user.password.clone());
@@ -41,7 +41,7 @@ impl Logins {
         Ok(number)
     }
 
-    /// The user of a request's cookie, if that counts.
+    /// The user of a request's cookie, if the login lasts and the password is still the same.
     pub(crate) fn user(&self, headers: &HeaderMap, state: &State, now_ms: u64) -> Option<String> {
         let logins = stdx::lock(&self.0);
         let login = logins.get(number(headers)?).filter(|login| login.ends_ms > now_ms)?;
@@ -49,7 +49,7 @@ impl Logins {
         (user.password == login.password).then(|| login.user.clone())
     }
 
-    /// Ends that of a request's cookie.
+    /// Ends the login of a request's cookie.
     pub(crate) fn end(&self, headers: &HeaderMap) {
         if let Some(number) = number(headers) {
             stdx::lock(&self.0).remove(number);

@@ -3,8 +3,8 @@
 use axum::http::uri::Authority;
 use axum::http::{Request, Version, header};
 
-/// Whether a request says so in one way: one `Host` if it is of HTTP/1.1, at most one otherwise, the same as
-/// in an address that has a host itself.
+/// Whether a request names its host in one way: by one `Host` if it is of HTTP/1.1, by at most one otherwise,
+/// which is the same as in an address that has a host itself.
 ///
 /// COMPAT: other requests are answered with 400 and nothing else, and the connection is closed.
 pub(crate) fn is_clear<B>(request: &Request<B>) -> bool {

@@ -56,9 +56,9 @@ struct Progress {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) id: u64,
-    /// Who began it.
+    /// The user who began the job.
     user: String,
-    /// The request, as those are told who ask for the job.
+    /// The request, as shown with the job.
     what: Value,
     n_total: u64,
     progress: Mutex<Progress>,
@@ -108,7 +108,7 @@ impl Job {
         }
     }
 
-    /// Changes its state, unless it is over; whether it is so now.
+    /// Changes the job's state unless the job is over; returns whether the state is that one now.
     pub(crate) fn set(&self, state: JobState) -> bool {
         let mut progress = stdx::lock(&self.progress);
         if progress.state.is_over() {
@@ -120,7 +120,7 @@ impl Job {
         true
     }
 
-    /// Resolves when it may go on; false if it is to end.
+    /// Resolves when the job may go on; false if it is to end.
     pub(crate) async fn goes_on(&self) -> bool {
         loop {
             let changed = self.changed.notified();
@@ -135,7 +135,7 @@ impl Job {
         }
     }
 
-    /// The same. Like any publisher it waits while an alarm is on.
+    /// Resolves when the job may publish, for which it also waits like any publisher while an alarm is on.
     pub(crate) async fn may_publish(&self, broker: &Broker) -> bool {
         while self.goes_on().await {
             if !broker.alarms.any() {
@@ -182,19 +182,19 @@ impl Jobs {
         job
     }
 
-    /// Ends all that are under way: the node stops.
+    /// Ends all jobs that are under way, since the node stops.
     pub(crate) fn end(&self) {
         for job in self.all() {
             job.set(JobState::Failed("the node is stopping".to_owned()));
         }
     }
 
-    /// All of them, the last first.
+    /// All jobs, the last first.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         stdx::lock(&self.0).values().rev().map(Arc::clone).collect()
     }
 
-    /// One of them.
+    /// The job of an id.
     pub(crate) fn get(&self, id: &str) -> Result<Arc<Job>, Refusal> {
         let found =
             id.parse().ok().and_then(|id: u64| stdx::lock(&self.0).get(&id).map(Arc::clone));

@@ -37,7 +37,7 @@ const AHEAD_MAX: usize = 10_000;
 
 /// The rows of a list, by their places.
 pub(crate) trait RowSet: Send + Sync + 'static {
-    /// One of them.
+    /// The type of a row.
     type Row<'t>: Row;
 
     fn len(&self) -> usize;
@@ -57,12 +57,12 @@ impl<R: Row + Send + Sync + 'static> RowSet for Vec<R> {
     }
 }
 
-/// One row of a list.
+/// A row of a list.
 pub(crate) trait Row {
-    /// Its columns, in the order in which they are shown.
+    /// The row's columns, in the order in which they are shown.
     fn columns(&self) -> impl Iterator<Item = &'static str>;
 
-    /// The value of one; none if it is left out of this row.
+    /// The value of a column; `None` if this row leaves the column out.
     fn value(&self, column: &str) -> Option<Value>;
 
     /// The name that filters look at.
@@ -70,7 +70,7 @@ pub(crate) trait Row {
         Cow::Borrowed("")
     }
 
-    /// All of it.
+    /// The row with all its columns.
     fn object(&self) -> Value {
         let field = |column: &'static str| Some((column.to_owned(), self.value(column)?));
         Value::Object(self.columns().filter_map(field).collect())
@@ -119,7 +119,7 @@ pub(crate) struct Rows {
     pub(crate) head: String,
     pub(crate) items: Box<dyn Iterator<Item = Value> + Send>,
     pub(crate) tail: String,
-    /// Whether it is so short that it is answered in one piece.
+    /// Whether the list is so short that it is answered in one piece.
     pub(crate) is_page: bool,
 }
 
@@ -128,14 +128,14 @@ pub(crate) struct Rows {
 pub(crate) struct Arrangement {
     n_total: usize,
     n_filtered: usize,
-    /// As far as they are in order.
+    /// The places of the wanted rows, as far as they are in order.
     places: Vec<usize>,
-    /// Why there are none.
+    /// The reason why no rows are shown.
     refusal: Option<Refusal>,
 }
 
 impl Arrangement {
-    /// Whether it goes as far as a listing needs.
+    /// Whether the arrangement goes as far as a listing needs.
     pub(crate) fn reaches(&self, listing: &Listing) -> bool {
         self.places.len() >= listing.end().min(self.n_filtered)
     }
@@ -144,12 +144,12 @@ impl Arrangement {
 /// A query's wishes of a list.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// Number and size.
+    /// The number and the size of the page.
     page: Option<(usize, usize)>,
     filter: Filter,
-    /// All of which a row fulfils.
+    /// Conditions, all of which a row fulfils.
     conditions: Vec<Condition>,
-    /// Each as a path.
+    /// The columns, each as a path.
     columns: Option<Vec<Vec<String>>>,
     sort: Option<Vec<String>>,
     reverse: bool,
@@ -178,7 +178,7 @@ impl Listing {
         })
     }
 
-    /// The same, for as long as a request is under way.
+    /// Makes the listing end with the course of its request.
     pub(crate) fn during(self, course: &Course) -> Self {
         Self { course: course.clone(), ..self }
     }
@@ -226,7 +226,7 @@ impl Listing {
         Ok(Arrangement { n_total, n_filtered, places, refusal: None })
     }
 
-    /// Refuses to go on, now and then, when nobody waits for it any more.
+    /// Fails when nobody waits for the list any more; checked every [`SLICE`] rows.
     fn check(&self, at: usize) -> Result<(), Refusal> {
         if at.is_multiple_of(SLICE) { Ok(self.course.check()?) } else { Ok(()) }
     }
@@ -302,7 +302,7 @@ pub fn shown(query: &str, rows: Vec<Value>) -> Result<String, String> {
     Ok(format!("{head}{}{tail}", items.join(",")))
 }
 
-/// Those of `where`, each a text such as `messages>10`.
+/// The conditions of the query's `where`, each a text such as `messages>10`.
 fn conditions(query: &Query) -> Result<Vec<Condition>, Refusal> {
     let parsed = query.all("where").map(|text| {
         let told = || Refusal::bad_request(format!("invalid column condition: `{text}`"));
@@ -470,7 +470,7 @@ fn column(columns: &[impl AsRef<[String]>], name: &str, value: Value) -> Option<
     }
 }
 
-/// COMPAT: an object that has none of the columns is an empty list.
+/// The row as it is shown. COMPAT: an object that has none of the columns is an empty list.
 fn shown_row(row: Value) -> Value {
     if row.as_object().is_some_and(Map::is_empty) { json!([]) } else { row }
 }

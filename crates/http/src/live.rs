@@ -27,15 +27,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-/// Streams at a time.
+/// Most streams at a time.
 const STREAMS: PlaceLimits = PlaceLimits { of_user_max: 64, of_address_max: 150, of_node_max: 200 };
 /// Looks at a time, of all users and of one: the others wait, and are made the less often.
 const LOOKS: (usize, usize) = (4, 2);
 /// Addresses that a stream watches.
 const TOPICS_MAX: usize = 32;
-/// Longest address.
+/// Longest address of a topic, bytes.
 const TOPIC_BYTES_MAX: usize = 4 * 1024;
-/// Longest answer that is sent.
+/// Longest answer that is sent, bytes.
 const FRAME_BYTES_MAX: usize = 2 << 20;
 /// Frames that wait for a client, and their bytes, but for the last.
 const FRAMES_MAX: usize = 64;
@@ -89,11 +89,11 @@ impl Live {
     }
 }
 
-/// One of those who watch a topic.
+/// A client that watches a topic.
 #[derive(Clone)]
 struct Watcher {
     client: Arc<Client>,
-    /// The version that was sent to it.
+    /// The version of the answer that was sent to the client.
     sent: u64,
 }
 
@@ -220,7 +220,7 @@ async fn look_on(api: Arc<Api>, topic: Topic) {
     }
 }
 
-/// Those who watch a topic and still may. If there are none it is over.
+/// The clients that watch a topic and still may. The topic ends when none is left.
 async fn watchers(api: &Api, topic: &Topic) -> Vec<Watcher> {
     let all = stdx::lock(&api.turns.live.topics).get(topic).cloned().unwrap_or_default();
     let mut gone = Vec::new();

@@ -17,26 +17,26 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Long answers on their way out at a time, but for those of operators of this machine.
 pub(crate) const LONG_MAX: usize = 32;
-/// Those of one user, or of strangers of one address.
+/// Most long answers to a user, or to strangers of one address.
 const OF_ONE_MAX: usize = 2;
-/// Those of all users of one address, or of all strangers.
+/// Most long answers to all users of one address, or to all strangers.
 const OF_MANY_MAX: usize = LONG_MAX / 4;
-/// Those of operators of this machine.
+/// Most long answers to operators of this machine.
 pub(crate) const OF_OPERATORS_MAX: usize = 8;
 /// Requests that wait for a turn, of one user, of strangers of one address, or of operators.
 const WAITING_MAX: usize = 64;
-/// All of them that wait.
+/// Requests that wait for a turn, of all strangers, or of all others.
 const WAITING_ALL_MAX: usize = 512;
-/// Time that they wait.
+/// Longest wait for a turn.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time for which a stranger may stand still and have its turn to itself.
 const GRACE: Duration = Duration::from_secs(2);
 /// Time that a stranger has its turn to itself although it goes on.
 const AGE_MAX: Duration = Duration::from_secs(30);
-/// Interval at which those that wait look whether it is over.
+/// Interval at which a waiting request tries to begin.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Those whom an answer is for.
+/// The recipients of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// An operator of this machine.
@@ -46,7 +46,7 @@ pub(crate) enum Audience {
 }
 
 impl Audience {
-    /// Where they ask from.
+    /// The network that the recipient asks from.
     pub(crate) const fn network(&self) -> IpAddr {
         match self {
             Self::Operator => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -65,7 +65,7 @@ impl Audience {
         Self::Stranger(network(peer.address.ip()))
     }
 
-    /// Whether it is the same one.
+    /// Whether both are the same user, strangers of the same address, or operators.
     fn is_one(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::User(user, _), Self::User(other, _)) => user == other,
@@ -73,25 +73,25 @@ impl Audience {
         }
     }
 
-    /// Whether they share what many have together.
+    /// Whether the recipient shares the turns of all strangers.
     const fn is_stranger(&self) -> bool {
         matches!(self, Self::Stranger(_))
     }
 }
 
-/// One that has a turn, or waits for it.
+/// An answer that has a turn, or waits for one.
 #[derive(Debug)]
 struct Entry {
     number: u64,
     audience: Audience,
-    /// Since when it has its turn.
+    /// The time at which the turn began; `None` while the answer waits.
     begun: Option<Instant>,
-    /// Since when it stands still.
+    /// The time since which the client has taken nothing.
     progress: Instant,
     lost: Arc<Notify>,
 }
 
-/// All of them, oldest first.
+/// All answers that have a turn or wait for one, oldest first.
 #[derive(Debug)]
 struct Entries {
     next: u64,
@@ -132,8 +132,8 @@ impl Entries {
         }
     }
 
-    /// Begins the answer if it may; a stranger's if it is the newest that waits, in the place of one that is
-    /// in its way. `None` if it has given up for another.
+    /// Begins the answer if it may: a stranger's if it is the newest that waits, in the place of an answer
+    /// that is in its way. `None` if the answer has given up for another.
     fn begin(&mut self, number: u64) -> Option<bool> {
         let audience = self.all.iter().find(|entry| entry.number == number)?.audience.clone();
         if audience.is_stranger() {
@@ -152,8 +152,8 @@ impl Entries {
         Some(has_room)
     }
 
-    /// Takes its turn from the stranger that has stood still for longest, or else has had one for longest, if
-    /// that is in the way of another.
+    /// Takes the turn from the stranger that has stood still for longest, or else has had one for longest, if
+    /// that is in the way of the given audience.
     fn displace(&mut self, audience: &Audience) {
         if self.has_room(audience) {
             return;
@@ -190,7 +190,7 @@ pub(crate) struct LongTurns {
     freed: Notify,
 }
 
-/// One of them, until it is dropped.
+/// A turn of a long answer, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct LongTurn {
     turns: Arc<LongTurns>,
@@ -245,7 +245,7 @@ impl LongTurn {
         Arc::clone(&self.lost)
     }
 
-    /// Its client has taken something.
+    /// Notes that the client has taken something.
     pub(crate) fn note_progress(&self) {
         stdx::lock(&self.turns.entries).note_progress(self.number);
     }

@@ -52,7 +52,7 @@ enum HeldContent {
     Working,
     /// The rest of an answer.
     Answer(Bytes),
-    /// The same of an answer to a change, which may be the only copy of what was taken away.
+    /// The rest of an answer to a change: it may be the only copy of messages that were taken away.
     Taken(Bytes),
 }
 
@@ -79,7 +79,7 @@ impl Memory {
     /// An answer as a body that counts for its user.
     ///
     /// # Errors
-    /// There is no room for it; never if what it answers `is_done`.
+    /// There is no room for the answer; never if the change that it answers `is_done`.
     fn answer(
         self: &Arc<Self>,
         user: &str,
@@ -131,8 +131,8 @@ impl HeldByRequest {
         by_user
     }
 
-    /// The heaviest request of the heaviest user that holds more than `of_user_max`, or of whoever is the
-    /// heaviest if all hold more than `of_all_max`. What cannot be taken back stays.
+    /// The heaviest request of the heaviest user, if that user holds more than `of_user_max`, or all users
+    /// more than `of_all_max`. Requests that are worked on, and answers to changes, are left out.
     fn heaviest(&self, of_user_max: u64, of_all_max: u64) -> Option<u64> {
         let by_user = self.by_user();
         let (user, n_bytes) = by_user.into_iter().max_by_key(|(_, n_bytes)| *n_bytes)?;
@@ -148,10 +148,10 @@ impl HeldByRequest {
 }
 
 impl Holding {
-    /// It holds so much now.
+    /// Notes how many bytes the request holds now.
     ///
     /// # Errors
-    /// That is too much. If it is others that hold too much, they are told.
+    /// The request was given up as too heavy. Other requests that are given up are told.
     pub(crate) fn note(&self, n_bytes: u64) -> Result<(), Refusal> {
         let (of_user_max, of_all_max) = self.memory.bytes_max();
         let mut held = stdx::lock(&self.memory.held);
@@ -170,25 +170,25 @@ impl Holding {
         if is_refused { Err(too_much()) } else { Ok(()) }
     }
 
-    /// Resolves if it has to go.
+    /// Resolves if the request has to be given up.
     pub(crate) async fn refused(&self) -> Refusal {
         self.refused.notified().await;
         too_much()
     }
 
-    /// All of it has come: it is worked on.
+    /// Notes that the whole body has come, and is worked on.
     pub(crate) fn complete(&self) {
         if let Some(its) = stdx::lock(&self.memory.held).of.get_mut(&self.id) {
             its.content = HeldContent::Working;
         }
     }
 
-    /// The next piece of an answer; `None` if it had to go.
+    /// The next piece of an answer; `None` if the answer was given up.
     fn next_piece(&self) -> Option<Bytes> {
         let mut held = stdx::lock(&self.memory.held);
         let content = &mut held.of.get_mut(&self.id)?.content;
         let (HeldContent::Answer(rest) | HeldContent::Taken(rest)) = content else { return None };
-        // A copy: the rest may have to go before it is sent.
+        // The piece is a copy, since the rest may be given up before the piece is sent.
         let piece = rest.split_to(rest.len().min(PIECE_BYTES));
         Some(Bytes::copy_from_slice(&piece))
     }
@@ -241,8 +241,8 @@ impl HttpBody for AnswerBody {
     }
 }
 
-/// An answer as it goes out to a user: a long one counts until it has been read. One to what `is_done` by now
-/// is never refused.
+/// Counts an answer to a user: a long one counts until it has been read. The answer to a change that
+/// `is_done` is never refused.
 pub(crate) async fn counted(
     memory: &Arc<Memory>,
     user: &str,
@@ -254,7 +254,7 @@ pub(crate) async fn counted(
         return Ok(response);
     }
     let (head, body) = response.into_parts();
-    // It is there already.
+    // The whole body is in memory already.
     let bytes = to_bytes(body, usize::MAX).await.map_err(|_| Refusal::internal())?;
     Ok(Response::from_parts(head, Body::new(memory.answer(user, bytes, is_done)?)))
 }

@@ -22,8 +22,8 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Answers shorter than this are not compressed, bytes.
 const COMPRESSED_MIN_BYTES: u64 = 1_024;
 
-/// The same routes, whose answers go out in pieces and compressed where that is worth it; never events, which
-/// are to be there at once.
+/// Has the answers of routes sent in pieces, and compressed where that is worth it. Events are never
+/// compressed: they must arrive at once.
 pub(crate) fn sent(router: Router) -> Router {
     let is_long = SizeAbove::new(COMPRESSED_MIN_BYTES);
     let compressed = CompressionLayer::new().compress_when(is_long.and(NotForContentType::SSE));
@@ -113,7 +113,7 @@ pub(crate) async fn tagged(asked: &HeaderMap, response: Response) -> Response {
     let tag = match head.headers.remove(header::ETAG) {
         Some(tag) => tag.to_str().unwrap_or_default().to_owned(),
         None if is_whole => {
-            // It is there already.
+            // The whole body is in memory already.
             let Ok(bytes) = to_bytes(body, usize::MAX).await else {
                 return StatusCode::INTERNAL_SERVER_ERROR.into_response();
             };

@@ -40,7 +40,7 @@ fn forbidden(reason: String) -> Refusal {
     Refusal::of_status(StatusCode::FORBIDDEN, "forbidden", reason)
 }
 
-/// Tells a browser that the page may ask.
+/// Adds the headers that tell a browser that a page may send requests here.
 pub(crate) fn fill(
     headers: &mut HeaderMap,
     settings: &Settings,

@@ -1,13 +1,13 @@
-//! Things that took long to find out, shared by all who ask the same a moment later. Small ones are found out
-//! each time: how long one is shared follows from what it took.
+//! Values that took long to work out, shared by all who ask the same a moment later. Values that took little
+//! are worked out each time: how long a value is shared follows from what it took.
 
 use crate::Clock;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-/// Most that are shared at a time.
+/// Most values that are shared at a time.
 const KEPT_MAX: usize = 8;
-/// Longest time that one is shared, milliseconds.
+/// Longest time that a value is shared, milliseconds.
 pub(crate) const SHARED_MAX_MS: u64 = 1_000;
 /// All who ask the same over and over take this part of one processor together.
 const LOAD_PART: u64 = 64;
@@ -42,7 +42,7 @@ impl<K: PartialEq, V: ?Sized> Recent<K, V> {
         value
     }
 
-    /// The same, if it can be made.
+    /// Gets the value as `get` does, or the error of making it.
     pub(crate) fn try_get<E>(
         &self,
         (clock, key): (Option<&Clock>, K),
@@ -68,7 +68,7 @@ impl<K: PartialEq, V: ?Sized> Recent<K, V> {
         Ok(value)
     }
 
-    /// Lets go of what was made too long ago.
+    /// Drops the values whose time is over.
     pub(crate) fn forget(&self, now_ms: u64) {
         stdx::lock(&self.0).retain(|kept| now_ms < kept.until_ms);
     }

@@ -30,14 +30,14 @@ impl Refusal {
         Self::bad_request(format!("{name:.32}... is longer than 255 bytes"))
     }
 
-    /// COMPAT: the names of what lacks, as a list of Erlang's.
+    /// A request without fields that are required. COMPAT: their names come as a list of Erlang's.
     pub(crate) fn key_missing(keys: &[&str]) -> Self {
         let lacking: Vec<String> =
             keys.iter().map(|key| format!("{{key_missing,{key}}}")).collect();
         Self::bad_request(format!("[{}]", lacking.join(",")))
     }
 
-    /// Something that a change needs is not there.
+    /// An object that a change needs does not exist.
     pub(crate) fn lacks(reason: impl Into<String>) -> Self {
         Self::of_status(StatusCode::NOT_FOUND, "not_found", reason)
     }
@@ -48,7 +48,7 @@ impl Refusal {
         Self::of_status(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", text)
     }
 
-    /// COMPAT: too few rights are 401 too, spelled otherwise than a wrong password.
+    /// A request with too few rights. COMPAT: the status is 401 as for a wrong password, spelled otherwise.
     pub(crate) fn not_authorised(reason: impl Into<String>) -> Self {
         Self::of_status(StatusCode::UNAUTHORIZED, "not_authorised", reason)
     }
@@ -62,12 +62,12 @@ impl Refusal {
         Self::of_status(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", reason)
     }
 
-    /// Somebody asks for more than is done for one, or for all, at a time.
+    /// A request beyond the limits of its user, or of the node.
     pub(crate) fn too_many(reason: impl Into<String>) -> Self {
         Self::of_status(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", reason)
     }
 
-    /// Something is otherwise by now than the request says.
+    /// The present state differs from what the request expects.
     pub(crate) fn conflict(text: String) -> Self {
         let refusal = Self::from(ApiError { kind: Kind::Invalid, text });
         Self { status: StatusCode::CONFLICT, error: "conflict", ..refusal }
@@ -78,7 +78,7 @@ impl Refusal {
         Self::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", reason)
     }
 
-    /// Nobody has said who asks. An empty reason: browsers ask, others are told by the header.
+    /// A request without a login. The reason is empty: browsers ask for one, other clients see the header.
     pub(crate) fn unauthorized() -> Self {
         Self::of_status(StatusCode::UNAUTHORIZED, "not_authorized", "")
     }
@@ -95,7 +95,7 @@ impl Refusal {
         Self { status, error, reason: reason.into(), column: None, told: None }
     }
 
-    /// As users are told, or operators of this machine.
+    /// The refusal's body: as users are told, or as operators of this machine are.
     pub(crate) fn to_json(&self, is_local: bool) -> Value {
         match &self.told {
             Some(ApiError { kind, text }) if is_local => {

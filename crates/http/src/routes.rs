@@ -24,7 +24,7 @@ use mgmt::Define;
 use run::{Ask, Later};
 use std::pin::Pin;
 
-/// One line of the table.
+/// Row of the table of routes.
 pub(crate) struct Route {
     pub(crate) method: Method,
     /// The address below `/api`.
@@ -38,23 +38,23 @@ pub(crate) struct Route {
 /// How a request is answered.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// From what is there, beside the threads that serve sockets.
+    /// Answers from what is there, beside the threads that serve sockets.
     Read(fn(&Call) -> Outcome),
-    /// By changing something, which the log tells.
+    /// Changes something, which is logged.
     Change(for<'c> fn(&'c Call) -> Work<'c>),
-    /// By who asks.
+    /// Logs in the caller with a cookie.
     LogIn,
-    /// The same, but that the log does not tell.
+    /// Changes something, which is not logged.
     Quiet(for<'c> fn(&'c Call) -> Work<'c>),
-    /// Over and over, as it changes.
+    /// Answers over and over, as the answer changes.
     Follow(fn(Call) -> Result<Response, Refusal>),
-    /// By what a long body says, while it comes in.
+    /// Works through a long body while it comes in.
     Upload(for<'c> fn(&'c Call, Body) -> Work<'c>),
-    /// By a change of definitions.
+    /// Changes definitions.
     Define(Define),
-    /// By the node.
+    /// Answers what the node says or does at once.
     Ask(Ask),
-    /// By the node, after a while.
+    /// Answers what the node says or does after a while.
     Later(Later),
 }
 
@@ -106,7 +106,7 @@ const LONG: [&str; 22] = [
     "PUT /vhosts/{vhost}",
 ];
 
-/// Those that look through messages one by one, or go on after the request.
+/// Changes that look through messages one by one, or go on after the request.
 const JOBS: [&str; 6] = [
     "POST /leveret/streams/{vhost}/{name}/scrub",
     "POST /queues/{vhost}/{name}/redrive",
@@ -117,7 +117,7 @@ const JOBS: [&str; 6] = [
 ];
 
 impl Route {
-    /// The most that a request by it can cost.
+    /// The most that a request by the route can cost.
     pub(crate) fn cost(&self) -> Cost {
         let is_look = ["/search", "/export", "/tail"].iter().any(|it| self.template.ends_with(it));
         let is_user = self.template.ends_with("/username/{user}");
@@ -142,7 +142,7 @@ impl Route {
         }
     }
 
-    /// Whether anybody may read it, without a login.
+    /// Whether anybody may read the route's answers, without a login.
     pub(crate) fn is_open(&self) -> bool {
         self.needs == Needs::Nothing && self.method == Method::GET
     }
@@ -151,7 +151,7 @@ impl Route {
         name.split_once(' ') == Some((self.method.as_str(), self.template))
     }
 
-    /// Whether its body is a document of definitions, which is read object by object.
+    /// Whether the route's body is a document of definitions, which is read object by object.
     pub(crate) fn is_document(&self) -> bool {
         let is_about =
             self.template.contains("/definitions") || self.template == "/all-configuration";

@@ -32,7 +32,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
                    Extension(audience): Extension<Audience>,
                    Path(kind): Path<String>,
                    query: RawQuery| async move {
-        // It may have an expression to compile, and names to match with it.
+        // A scrape may have an expression to compile, and names to match with it.
         let source = Arc::clone(&api);
         let (course, _waiting) = Course::begin(&api.turns.is_stopping);
         match api.turns.prepared(move || scrape(&source, &kind, query, &course)).await {
@@ -54,7 +54,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Lets in who may ask, and takes text.
+/// Lets in clients that may scrape, and that accept text.
 async fn admit(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
@@ -101,7 +101,7 @@ async fn written(api: &Arc<Api>, audience: Audience, scrape: Scrape) -> Response
             is_whole = take(text.into());
             is_whole
         });
-        // One that is begun anew is counted then.
+        // A text that is cut off here is written anew in another turn, and counted then.
         if is_whole {
             let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             scrape.note(&source.history.scrapes, micros, n_bytes);

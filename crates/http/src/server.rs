@@ -35,11 +35,11 @@ use tokio::time::MissedTickBehavior;
 
 /// Interval of looks at the figures of the node and its virtual hosts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// One of so many looks is at all objects.
+/// The number of looks of which one is at all objects.
 const OBJECTS_EVERY: u64 = 5;
 /// Time after which a request may be tried again that was one too many, seconds.
 const RETRY_AFTER_S: &str = "5";
-/// Names the node that an operator means.
+/// The header that names the node that an operator means.
 const NODE_HEADER: &str = "leveret-node";
 
 /// Serves the HTTP API until `until` resolves.
@@ -63,7 +63,7 @@ pub struct Socketless {
 }
 
 impl Socketless {
-    /// The same routes that [`serve`] answers.
+    /// Makes the routes that [`serve`] answers.
     #[must_use]
     pub fn new(api: &Arc<Api>, admission: Arc<Admission>) -> Self {
         let (router, answers) = whole(api);
@@ -112,7 +112,7 @@ async fn look_often(api: &Arc<Api>) {
     }
 }
 
-/// All routes, with addresses that begin so.
+/// All routes, with `prefix` before their addresses.
 pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
     let mut router = Router::new().without_v07_checks();
     let prefix = prefix.replace('{', "{{").replace('}', "}}");
@@ -169,7 +169,7 @@ async fn respond(
     response.extensions_mut().insert(asker);
     let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
-    // A page that asks for names and passwords itself; a browser would ask beside it.
+    // A page with this header asks for name and password itself; the browser would ask too.
     if asked.contains_key("x-requested-with") {
         headers.remove(header::WWW_AUTHENTICATE);
     }
@@ -249,7 +249,7 @@ async fn answer(
     if caller.is_local() {
         check_node(&head.headers, &api.management.node_info.name)?;
     }
-    // Until it is answered, or nobody waits for the answer any more.
+    // The course ends when the request is answered, or nobody waits for the answer any more.
     let (course, _waiting) = Course::begin(&api.turns.is_stopping);
     let (path, headers) = (head.uri.path().to_owned(), head.headers);
     let call = Call { api, caller, path, params, query, headers, body, course, holding };
@@ -291,7 +291,7 @@ fn named(template: &str, params: &RawPathParams, query: &Query) -> Vec<(String, 
     params.iter().map(of).collect()
 }
 
-/// Refuses what is meant for a node of another name.
+/// Refuses a request that is meant for a node of another name.
 fn check_node(headers: &HeaderMap, own: &str) -> Result<(), Refusal> {
     let meant = headers.get(NODE_HEADER).map(HeaderValue::as_bytes);
     let is_it = |meant| std::str::from_utf8(meant).is_ok_and(|it| mgmt::is_same_node(it, own));

@@ -9,13 +9,13 @@ use std::time::Duration;
 pub struct Settings {
     /// Longest body of a request.
     pub body_bytes_max: usize,
-    /// Those of what Prometheus asks for.
+    /// Settings of the endpoints of Prometheus.
     pub metrics: MetricsSettings,
-    /// That of the web UI, and the beginning of all addresses.
+    /// The look of the web UI, and the beginning of all addresses.
     pub look: ui::Look,
     /// Places whose pages may ask, beside the node's own; `*` are all.
     pub origins: Vec<String>,
-    /// Time that browsers may remember that, seconds.
+    /// Time that browsers may remember `origins`, seconds.
     pub origins_age_s: u64,
     /// Whether answers say which methods their address has.
     pub shows_allowed: bool,
@@ -23,7 +23,7 @@ pub struct Settings {
     pub login_ms: u64,
     /// Whether lists of queues are without figures.
     pub is_plain: bool,
-    /// Whether they have their messages' all the same.
+    /// Whether lists without figures still have the numbers of messages.
     pub has_totals: bool,
     /// Refused changes.
     pub restrictions: Restrictions,
@@ -38,39 +38,39 @@ pub struct Settings {
 pub struct MetricsSettings {
     /// The address of the figures.
     pub path: String,
-    /// Whether they name objects without being asked to.
+    /// Whether the figures name objects without being asked to.
     pub is_per_object: bool,
     /// Whether a user's name and password are needed.
     pub needs_login: bool,
 }
 
 stdx::named! {
-    /// How much of messages users may look at.
+    /// The parts of messages that users may look at.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum MessageAccess {
-        /// All of it.
+        /// The whole message.
         #[default]
         Full = "full",
-        /// All but bodies.
+        /// The message without its body.
         Headers = "headers",
-        /// Nothing.
+        /// No message at all.
         None = "none",
     }
 }
 
-/// Refusals of what a user may do elsewhere.
+/// Refusals of requests that the API would serve otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the configuration")]
 pub struct Restrictions {
-    /// Operator policies stay as they are.
+    /// Whether operator policies cannot be changed.
     pub keeps_operator_policies: bool,
-    /// Nobody logs in with a name and a password.
+    /// Whether logins with a name and a password are refused.
     pub refuses_passwords: bool,
-    /// Members of quorum queues do.
+    /// Whether members of quorum queues cannot be changed.
     pub keeps_members: bool,
-    /// Definitions are taken from files with the right name alone.
+    /// Whether definitions are taken only from files with the right name.
     pub needs_json_files: bool,
-    /// Messages are shown so far.
+    /// The parts of messages that are shown.
     pub message_access: MessageAccess,
 }
 
@@ -83,7 +83,8 @@ pub struct Limits {
     pub requests_max: u64,
     /// Time that a client has to agree on keys, and to send the head of a request, milliseconds.
     pub request_timeout_ms: u64,
-    /// Time that it has to send the rest of one, and may read nothing while it is answered, milliseconds.
+    /// Time that a client has to send the rest of a request, and may read nothing of its answer,
+    /// milliseconds.
     pub idle_timeout_ms: u64,
     /// Whether answers are compressed.
     pub compresses: bool,
@@ -157,7 +158,7 @@ impl Settings {
         }
     }
 
-    /// Tells browsers to come with TLS, unless something else is set: there is no other way.
+    /// Tells browsers to use TLS only, unless that header is set already: no listener is without.
     pub fn expect_tls(&mut self) {
         let policy = HeaderValue::from_static("max-age=31536000");
         self.headers.entry(header::STRICT_TRANSPORT_SECURITY).or_insert(policy);
@@ -170,7 +171,7 @@ impl Settings {
         self.look.prefix = format!("{slash}{prefix}");
     }
 
-    /// Why what is at a template may not be changed.
+    /// The reason why what is at a template may not be changed, if that is so.
     pub(crate) fn restricts(&self, template: &str) -> Option<&'static str> {
         if self.restrictions.keeps_operator_policies && template.starts_with("/operator-policies") {
             return Some("changing operator policies over HTTP is disabled");
@@ -188,7 +189,7 @@ impl Settings {
         }
     }
 
-    /// Whether pages of that place may ask here.
+    /// Whether pages of an origin may send requests to the API.
     pub(crate) fn allows(&self, origin: &str) -> bool {
         origin != "null" && self.origins.iter().any(|allowed| allowed == "*" || allowed == origin)
     }

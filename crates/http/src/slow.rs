@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 
 /// Bytes that a client has to take while its answer waits for as long as its patience says.
 const TAKEN_BYTES_MIN: usize = 16 * 1024;
-/// Looks within that time: the system wakes a writer only once a good part of its buffer is free.
+/// Number of looks within that time: the system wakes a writer only once much of its buffer is free.
 const LOOKS: u32 = 10;
 /// Bytes that the system holds of answers of a connection (`SO_SNDBUF`, which Linux doubles).
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
@@ -29,8 +29,8 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes that are read at a time then.
 const LINGER_READ_BYTES: usize = 16 * 1024;
 
-/// With an answer: notified when it has to make room for another. Its connection ends then, whether the
-/// client reads or not.
+/// Mark of a response that may have to make room for another, which is notified then. The connection ends
+/// whether the client reads or not.
 #[derive(Clone)]
 pub(crate) struct Cut(pub(crate) Arc<Notify>);
 

@@ -196,7 +196,7 @@ impl<const N: usize> Past<'_, N> {
         self.put_deliveries(object, counts, 1);
     }
 
-    /// Puts those of what queues gave, and was acknowledged.
+    /// Puts the counts of deliveries and acknowledgements.
     fn put_deliveries(&self, object: &mut Map<String, Value>, counts: &[u64], first: usize) {
         let names = OF_QUEUES.iter().skip(1).map(|(name, _)| *name);
         self.put_all(object, names.zip(counts.iter().copied().skip(first)), first);
@@ -221,7 +221,7 @@ impl Past<'_, 17> {
     fn message_stats(&self) -> Value {
         let (mut stats, now) = (Map::new(), self.now());
         self.put_counts(&mut stats, &now);
-        // What clients published, rather than what came to queues.
+        // Counts of what clients published replace those of what came to queues.
         let published = now.into_iter().take(RECEIVED).skip(PUBLISHED);
         self.put_all(&mut stats, OF_PUBLISHERS.into_iter().zip(published), PUBLISHED);
         Value::Object(stats)
@@ -256,7 +256,7 @@ impl Stats {
         wants_all.then(|| looks.look_at_objects(&management.broker, now))
     }
 
-    /// Whether it is a queue that was ever used.
+    /// Whether a queue was ever used.
     pub(crate) fn knows(&self, queue: QueueId) -> bool {
         stdx::lock(&self.looks).known.has(queue)
     }
@@ -276,7 +276,7 @@ impl Stats {
         past.details(places.map_or(0..0, |(_, places)| places))
     }
 
-    /// None for a queue that nothing was done to.
+    /// The `message_stats` of a queue; `None` if nothing was done to it.
     pub(crate) fn of_queue(
         &self,
         queue: QueueId,
@@ -307,7 +307,7 @@ impl Stats {
         Past { moments, at, range: ranges.data_rates }.details(place..place + 1)
     }
 
-    /// None for a channel that nothing was done on.
+    /// The `message_stats` of a channel; `None` if nothing was done on it.
     pub(crate) fn of_channel(
         &self,
         connection: &Connection,
@@ -327,7 +327,8 @@ impl Stats {
         Some(Value::Object(object))
     }
 
-    /// None for an exchange that nothing was published to; `key` has the figures as they are now.
+    /// The `message_stats` of an exchange; `None` if nothing was published to it. `key` has the present
+    /// figures.
     pub(crate) fn of_exchange(
         &self,
         (key, now): (&ExchangeKey, &ExchangeCounts),
@@ -358,7 +359,7 @@ impl Stats {
         object
     }
 
-    /// Those of all virtual hosts together that are wanted.
+    /// The figures of the wanted virtual hosts together, as fields.
     pub(crate) fn overview(
         &self,
         wanted: impl Fn(&str) -> bool,

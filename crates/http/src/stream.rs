@@ -50,7 +50,7 @@ const WAITING: (usize, usize) = (4_096, 512);
 const SEARCHES: PlaceLimits = PlaceLimits { of_user_max: 4, of_address_max: 12, of_node_max: 16 };
 /// Uploads at a time.
 const UPLOADS: PlaceLimits = PlaceLimits { of_user_max: 8, of_address_max: 48, of_node_max: 64 };
-/// Threads for what waits or takes long, of the runtime (`max_blocking_threads` of tokio).
+/// Threads of the runtime for what waits or takes long (`max_blocking_threads` of tokio).
 const BLOCKING_THREADS: usize = 512;
 /// The most of them that requests hold at a time, whatever their clients do. The lines are those of answers
 /// that wait for a client that reads; of looks through messages and their answers; of reads,
@@ -66,7 +66,7 @@ const _: () = assert!(HELD_THREADS_MAX <= BLOCKING_THREADS / 2);
 const SCRAPES_MAX: usize = 2;
 /// A scrape that is longer is a long answer, bytes.
 const SHORT_BYTES_MAX: usize = 256 * 1024;
-/// Shorter ones that their clients have not read: a new one takes the place of the oldest.
+/// Short scrapes that their clients have not read: a new one takes the place of the oldest.
 const SHORT_UNREAD_MAX: u64 = 256;
 /// The type of answers that go on for as long as something happens.
 const EVENTS: &str = "text/event-stream";
@@ -119,7 +119,7 @@ pub(crate) struct Turns {
     /// Work that goes on after its request.
     pub(crate) jobs: Jobs,
     pub(crate) live: Live,
-    /// Which lines of the log that strangers cause are written; all of them until the API is served.
+    /// Decides which log lines that strangers cause are written; all are written until the API is served.
     pub(crate) is_told: OnceLock<IsTold>,
 }
 
@@ -217,7 +217,8 @@ impl Turns {
         let write = Arc::new(write);
         let again = Arc::clone(&write);
         let scrapes = Arc::clone(&self.scrapes.begun);
-        // On a task of its own: a connection that waits for its turn on a thread holds no turn of these.
+        // The scrape begins on a task of its own: a connection that waits for its own turn must not hold this
+        // one.
         let mut begun = JoinSet::new();
         begun.spawn(async move {
             let _turn = scrapes.acquire_owned().await;
@@ -234,7 +235,7 @@ impl Turns {
             return Err(Refusal::internal());
         };
         if is_long {
-            // Who waits for a turn holds no thread meanwhile: it is begun anew.
+            // A scrape that waits for a turn holds no thread: the text is written anew.
             drop(reader);
             let turn = self.long.take(audience).await?;
             reader = Reader::of(begin(move |take| again(take)), Some(Turn::Long(turn)));
@@ -249,7 +250,7 @@ impl Turns {
 fn begin(write: impl FnOnce(&mut Take<'_>) + Send + 'static) -> mpsc::Receiver<Bytes> {
     let (writer, reader) = mpsc::channel(PIECES_MAX);
     spawn_blocking(move || {
-        // Nothing asks whether there is still somebody who reads.
+        // An empty piece asks whether anybody still reads.
         write(&mut |piece| match piece.is_empty() {
             true => !writer.is_closed(),
             false => writer.blocking_send(piece).is_ok(),
@@ -387,7 +388,7 @@ impl Pieces {
         self.tail.is_none()
     }
 
-    /// The next; empty at the end.
+    /// The next piece; empty at the end.
     fn next_piece(&mut self) -> String {
         let mut text = self.before.take().unwrap_or_default();
         while text.len() < PIECE_BYTES {
@@ -409,7 +410,7 @@ impl Pieces {
 struct List {
     first: Option<String>,
     next: Next,
-    /// Each piece is made in turn.
+    /// Turns to read, and who takes them: each piece is made in a turn.
     reads: (Arc<FairTurns>, TurnKey),
     #[expect(dead_code, reason = "held as long as the list")]
     turn: LongTurn,
@@ -458,7 +459,7 @@ impl Stream for List {
                 self.next = Next::Rests(pieces);
                 Poll::Ready(Some(Ok(Bytes::from(piece))))
             }
-            // It is cut off: there is no turn for it, or the runtime ends.
+            // The list is cut off: its next piece gets no turn, or the runtime ends.
             Poll::Ready(Ok(None) | Err(_)) => Poll::Ready(Some(Err(io::ErrorKind::Other.into()))),
         }
     }

@@ -49,13 +49,13 @@ pub(crate) struct Traces(Mutex<BTreeMap<Key, Trace>>);
 
 #[derive(Debug)]
 struct Trace {
-    /// As who began it has said, without a password.
+    /// The settings that the user gave, without a password.
     settings: Map<String, Value>,
     stopped: Arc<Notify>,
 }
 
 impl Traces {
-    /// All of them, with what each was begun with.
+    /// All traces, with the settings of each.
     pub(crate) fn all(&self) -> Vec<(Key, Map<String, Value>)> {
         let traces = stdx::lock(&self.0);
         traces.iter().map(|(key, trace)| (key.clone(), trace.settings.clone())).collect()
@@ -93,13 +93,13 @@ impl Traces {
     }
 }
 
-/// The wishes of who begins a trace.
+/// The request to begin a trace.
 pub(crate) struct Wanted {
     pub(crate) key: Key,
     pub(crate) pattern: ShortString,
     pub(crate) is_json: bool,
     pub(crate) payload_bytes_max: usize,
-    /// As they are shown.
+    /// The settings as they are shown.
     pub(crate) settings: Map<String, Value>,
 }
 
@@ -206,7 +206,7 @@ impl Tracer {
         }
     }
 
-    /// Writes down some messages; how many.
+    /// Writes down some messages; returns how many.
     async fn write_portion(&mut self) -> Result<usize, String> {
         let (mut all, mut n_bytes) = (Vec::new(), 0);
         while all.len() < PORTION_MAX && n_bytes < PORTION_BYTES_MAX {

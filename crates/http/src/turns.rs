@@ -56,14 +56,14 @@ pub(crate) struct PlaceLimits {
 /// Places of what goes on for long: whoever finds none is refused at once.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// The name of what has them, in the plural.
+    /// The work that has the places, in the plural.
     what: &'static str,
     limits: PlaceLimits,
-    /// Those who have them.
+    /// The user and network of each place that is taken.
     taken: Mutex<Vec<TurnKey>>,
 }
 
-/// One of them, until it is dropped.
+/// A place, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -75,10 +75,10 @@ impl Places {
         Arc::new(Self { what, limits, taken: Mutex::default() })
     }
 
-    /// Takes one.
+    /// Takes a place.
     ///
     /// # Errors
-    /// There is none.
+    /// The user, the address or the node has as many as it may.
     pub(crate) fn take(self: &Arc<Self>, asker: &TurnKey) -> Result<Place, Refusal> {
         let PlaceLimits { of_user_max, of_address_max, of_node_max } = self.limits;
         let mut all = stdx::lock(&self.taken);

@@ -146,7 +146,7 @@ impl UserSession {
     }
 
     async fn submit(&mut self, input: &[u8], request: Request) {
-        // Why it stops, if it does, stands in the inbox.
+        // The inbox has the reason if the session stops.
         let _stops = self.session.submit(input, &mut vec![request]).await;
         self.session.wake();
     }

@@ -23,7 +23,7 @@ const TOOLS: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\
     <p>RabbitMQ's <code>rabbitmqadmin</code> asks the <a href=\"../api/index.html\">HTTP API</a>: its \
     binaries are at <a href=\"https://github.com/rabbitmq/rabbitmqadmin-ng/releases\">\
     github.com/rabbitmq/rabbitmqadmin-ng</a>.</p>\n</html>\n";
-/// For files whose address is never one of others.
+/// The caching of files whose address is never that of another version.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
 /// COMPAT: addresses of RabbitMQ's pages, and the pages that stand for them here.

@@ -1,16 +1,16 @@
-//! How long the oldest message of each queue has waited. No queue notes when a message came: looks at how
-//! many have come so far, one every few seconds, tell between which two looks the oldest did.
+//! Ages of the oldest message of each queue. No queue notes when a message came: looks at how many have come
+//! so far, one every few seconds, tell between which two looks the oldest did.
 
 use meta::QueueId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use stdx::Now;
 
-/// Looks at a queue that are remembered: of the older ones then every second is forgotten, which is still
-/// near enough for as old a message.
+/// Most looks at a queue that are remembered. Beyond that every second of the older ones is forgotten: the
+/// rest is near enough for a message as old.
 const LOOKS_MAX: usize = 32;
 
-/// Looks at queues that have messages.
+/// The looks at each queue that has messages.
 #[derive(Debug, Default)]
 pub struct Ages(Mutex<HashMap<QueueId, Looks>>);
 
@@ -21,7 +21,7 @@ struct Looks(VecDeque<(u64, u64)>);
 impl Looks {
     /// A look at a queue that has changed since the one at `before_ms`.
     fn look(&mut self, (before_ms, now_ms): (u64, u64), n_come: u64, n_messages: u64) {
-        // Until then it had not.
+        // The count of the last look held until `before_ms`.
         if let Some((at_ms, n_come)) = self.0.back().copied().filter(|(at, _)| *at < before_ms) {
             debug_assert!(at_ms < now_ms);
             self.0.push_back((before_ms, n_come));
@@ -69,14 +69,14 @@ impl Ages {
         }
     }
 
-    /// Of each queue that had messages at the last look, in seconds.
+    /// The age of the oldest message of each queue that had messages at the last look, seconds.
     #[must_use]
     pub fn seconds(&self, now: Now) -> HashMap<QueueId, f64> {
         let looks = stdx::lock(&self.0);
         looks.iter().map(|(id, looks)| (*id, looks.age_seconds(now))).collect()
     }
 
-    /// Of one queue, if it had messages then.
+    /// The age of a queue's oldest message, if the queue had messages at the last look, seconds.
     #[must_use]
     pub fn seconds_of(&self, queue: QueueId, now: Now) -> Option<f64> {
         Some(stdx::lock(&self.0).get(&queue)?.age_seconds(now))

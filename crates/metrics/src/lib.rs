@@ -37,7 +37,7 @@ pub const QUEUE_REGEX_CHARS_MAX: usize = 2_000;
 pub struct History {
     /// How long messages have waited.
     pub ages: Ages,
-    /// The scrapes there were.
+    /// Durations and lengths of the scrapes since the start.
     pub scrapes: Scrapes,
 }
 
@@ -48,7 +48,7 @@ pub struct Source<'s> {
     pub management: &'s Management,
     /// The throttle of logins, which counts them.
     pub throttle: &'s LoginThrottle,
-    /// Figures of before.
+    /// Figures of earlier scrapes.
     pub history: &'s History,
     /// The time.
     pub now: Now,
@@ -59,15 +59,15 @@ pub struct Source<'s> {
 pub enum Scrape {
     /// Figures of the node; no object is named.
     Aggregated,
-    /// The same, and figures of each object.
+    /// Figures of the node and of each object.
     PerObject,
     /// The families of figures of each object that are wanted.
     Detailed {
-        /// By RabbitMQ's names; unknown ones are passed over.
+        /// RabbitMQ's names of the families; unknown names are passed over.
         families: Vec<String>,
-        /// Those wanted; none for all.
+        /// Virtual hosts whose figures are wanted; empty for all.
         vhosts: Vec<String>,
-        /// The queues wanted; none for all.
+        /// Queues whose figures are wanted; `None` for all.
         queues: Option<HashSet<QueueId>>,
     },
     /// Memory by its use.
@@ -90,7 +90,7 @@ impl Scrape {
                 table::certificates(&mut writer, management);
             }
             Self::PerObject => {
-                // Of figures that objects have those are told.
+                // Figures that each object has are left out of the node's.
                 table::node(&mut writer, &snapshot, |name| !objects::have(name));
                 table::deaths(&mut writer, management.broker.figures().deaths());
                 table::certificates(&mut writer, management);
@@ -108,7 +108,7 @@ impl Scrape {
         writer.end();
     }
 
-    /// Counts this one, which took so long and came to so many bytes.
+    /// Counts the scrape, with its duration and the length of its text.
     pub fn note(&self, scrapes: &Scrapes, micros: u64, n_bytes: u64) {
         scrapes.note(self.registry(), micros, n_bytes);
     }

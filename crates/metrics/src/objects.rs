@@ -49,7 +49,7 @@ const QUEUE_AGE: &str = "leveret_queue_age";
 /// A figure of a connection.
 type OfConnection = fn(&Connection) -> u64;
 
-/// One row of connections.
+/// Row of connections' figures: name, type, value, meaning.
 type ConnectionRow = (&'static str, Kind, OfConnection, &'static str);
 
 /// A figure of a channel.
@@ -155,7 +155,7 @@ impl Selection<'_> {
     fn write_queues(&self, writer: &mut Writer<'_>, management: &Management) {
         let view = management.broker.view();
         let is_wanted = |queue: &&QueueRef| self.wants_queue(queue.def());
-        // Consumers come with either family, once.
+        // The number of consumers is a row of both families: it is written once.
         let is_counted_twice =
             |family: &str| family == "queue_consumer_count" && self.wants("queue_metrics");
         for (family, rows) in QUEUES {

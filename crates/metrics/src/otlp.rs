@@ -43,7 +43,7 @@ impl Otlp {
         });
     }
 
-    /// Everything that was gathered.
+    /// Ends the gathering; returns all metrics.
     pub(crate) fn end(mut self) -> Vec<Value> {
         self.finish();
         self.metrics

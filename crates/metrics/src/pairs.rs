@@ -10,17 +10,17 @@ use mgmt::Management;
 use session::ChannelId;
 use std::sync::Arc;
 
-/// The families.
+/// Names of the families of exchanges, and of pairs of channels, queues and exchanges.
 pub(crate) const CHANNEL_EXCHANGES: &str = "channel_exchange_metrics";
 pub(crate) const CHANNEL_QUEUES: &str = "channel_queue_metrics";
 pub(crate) const QUEUE_EXCHANGES: &str = "queue_exchange_metrics";
 pub(crate) const CHANNEL_QUEUE_EXCHANGES: &str = "channel_queue_exchange_metrics";
 pub(crate) const EXCHANGES: &str = "exchange_metrics";
 
-/// Messages that came to an exchange, and how much of it was confirmed, where that is known.
+/// Counts of the messages published to an exchange, and the number of confirmed ones where that is known.
 type Came = (ExchangeCounts, Option<u64>);
 
-/// One row of exchanges.
+/// Row of exchanges' figures: name, type, value, meaning.
 pub(crate) type ExchangeRow = (&'static str, Kind, fn(&Came) -> Option<u64>, &'static str);
 
 /// Messages that channels have published to each exchange.
@@ -38,23 +38,23 @@ pub(crate) const EXCHANGE_ROWS: &[ExchangeRow] = rows! {
     Counter exchange_messages_unroutable_dropped_total |it| Some(it.0.n_dropped) => "Messages dropped as unroutable";
 };
 
-/// Messages that went from exchanges to queues: name and meaning.
+/// The figure of messages routed from exchanges to queues: name and meaning.
 pub(crate) const QUEUE_EXCHANGE: (&str, &str) =
     ("queue_exchange_messages_published_total", "Messages routed from an exchange to a queue");
-/// The same, by channel.
+/// The figure of messages routed from exchanges to queues, by channel: name and meaning.
 pub(crate) const CHANNEL_QUEUE_EXCHANGE: (&str, &str) = (
     "queue_messages_published_total",
     "Messages a channel published to a queue through an exchange",
 );
 
-/// Whether there are figures of that name of two.
+/// Whether a figure of exchanges or of pairs has the name.
 pub(crate) fn have(name: &str) -> bool {
     let of_exchanges = PUBLISHED_ROWS.iter().chain(EXCHANGE_ROWS).map(|row| row.0);
     let names = of_exchanges.chain(DELIVERED_ROWS.iter().map(|row| row.0));
     names.chain([QUEUE_EXCHANGE.0, CHANNEL_QUEUE_EXCHANGE.0]).any(|it| it == name)
 }
 
-/// One channel.
+/// Channel whose figures are written: its connection, id and counters.
 type OfChannel<'a> = (&'a Connection, ChannelId, &'a ChannelCounters);
 
 fn each_channel(management: &Management, mut each: impl FnMut(&str, OfChannel<'_>)) {

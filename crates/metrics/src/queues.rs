@@ -7,7 +7,7 @@ use broker::{Count, QueueStat};
 /// A figure of a queue.
 type OfQueue = fn(&QueueStat) -> u64;
 
-/// One row: name, type, value, meaning.
+/// Row of queues' figures: name, type, value, meaning.
 pub(crate) type QueueRow = (&'static str, Kind, OfQueue, &'static str);
 
 const QUEUE_COARSE: &[QueueRow] = rows! {
@@ -35,7 +35,7 @@ const QUEUE_DELIVERY: &[QueueRow] = rows! {
     Counter queue_messages_acked_total |it| it.counts.of(Count::Acked) => "Messages acknowledged";
 };
 
-/// Of all queues together this figure is told by their types.
+/// Messages enqueued by queue. For all queues together this figure is written by queue type instead.
 const QUEUE_PUBLISHED: &[QueueRow] = rows! {
     Counter leveret_queue_messages_published_total |it| it.counts.of(Count::Published) => "Messages enqueued";
 };

@@ -32,7 +32,7 @@ impl Scrapes {
         known.map(|(_, it)| it)
     }
 
-    /// Counts one that took so long and came to so many bytes.
+    /// Counts a scrape of an endpoint, with its duration and the length of its text.
     pub(crate) fn note(&self, registry: &str, micros: u64, n_bytes: u64) {
         if let Some(it) = self.of(registry) {
             it.n.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Scrapes {
         }
     }
 
-    /// Those of the endpoint that is scraped.
+    /// Writes the durations and lengths of an endpoint's scrapes.
     pub(crate) fn write(&self, writer: &mut Writer<'_>, registry: &str) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Some(it) = self.of(registry) else { return };

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 /// The families and objects that are wanted.
 pub(crate) struct Selection<'s> {
     pub(crate) families: &'s [String],
-    /// None for all.
+    /// Virtual hosts whose figures are wanted; empty for all.
     pub(crate) vhosts: &'s [String],
     pub(crate) queues: Option<&'s HashSet<QueueId>>,
 }

@@ -50,7 +50,7 @@ pub(crate) struct Channels {
     pub(crate) n_unconfirmed: u64,
     pub(crate) n_uncommitted: u64,
     pub(crate) n_uncommitted_acks: u64,
-    /// The limits of all, which is of use where they are alike.
+    /// Sum of the channels' prefetch limits for new consumers; useful where all have the same limit.
     pub(crate) prefetch: u64,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Queues {
 /// Messages in memory and on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
-    /// Bytes of messages in memory, and as many as they may take.
+    /// Bytes of messages in memory.
     pub(crate) message_bytes: u64,
     /// Files of pages, those that survive a restart and those that do not.
     pub(crate) pages: BlobStats,
@@ -160,12 +160,12 @@ impl Clients {
 }
 
 impl Queues {
-    /// Counts of messages that went through those of a type.
+    /// Counts of messages that went through the queues of a type.
     pub(crate) fn of(&self, kind: QueueKind) -> Counts {
         self.counts.get(&kind).copied().unwrap_or_default()
     }
 
-    /// They as if they were one.
+    /// Figures of all queues together, in the form of one queue's.
     pub(crate) fn stat(&self) -> QueueStat {
         QueueStat {
             n_ready: self.all.n_ready,

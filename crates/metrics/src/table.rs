@@ -15,20 +15,20 @@ use stdx::words;
 /// A figure of the node: its value may be unknown.
 type Of = fn(&Snapshot) -> Option<u64>;
 
-/// One row: name, type, value, meaning.
+/// Row of the node's figures: name, type, value, meaning.
 pub(crate) type Row = (&'static str, Kind, Of, &'static str);
 
-/// One row of figures that there are for each of [`PROTOCOLS`].
+/// Row of figures that have a value for each of [`PROTOCOLS`].
 pub(crate) type ProtocolRow =
     (&'static str, Kind, fn(&Snapshot) -> [Option<u64>; PROTOCOLS.len()], &'static str);
 
-/// One row of logins.
+/// Row of logins' figures: name, type, value, meaning.
 pub(crate) type LoginRow = (&'static str, Kind, fn(&Attempts) -> u64, &'static str);
 
-/// One row of a quorum queue's log.
+/// Row of figures of quorum queues' log entries: name, type, value, meaning.
 pub(crate) type QuorumRow = (&'static str, Kind, fn(&LogFigures) -> u64, &'static str);
 
-/// One row of what went through queues.
+/// Row of counts of messages that went through queues: name, type, value, meaning.
 pub(crate) type CountRow = (&'static str, Kind, fn(&Counts) -> u64, &'static str);
 
 use Kind::{Counter, Gauge, Histogram, Untyped};
@@ -186,7 +186,7 @@ const DELIVERED: &str = "global_messages_delivered_total";
 /// The meaning of [`STREAM_ERRORS`].
 pub(crate) const STREAM_ERROR: &str = "Errors sent to stream clients";
 
-/// COMPAT: modules of RabbitMQ.
+/// COMPAT: the modules of RabbitMQ that stand for types of queues.
 const TYPES: [(QueueKind, &str); 3] = [
     (QueueKind::Classic, "rabbit_classic_queue"),
     (QueueKind::Quorum, "rabbit_quorum_queue"),
@@ -249,17 +249,17 @@ pub(crate) const LOGIN_SOURCES: &[LoginRow] = rows! {
     Counter auth_attempts_detailed_failed_total |it| it.n_failed => "Failed login attempts";
 };
 
-/// Distributions: name and meaning.
+/// The distribution of message sizes: name and meaning.
 pub(crate) const MESSAGE_SIZE: (&str, &str) =
     ("message_size_bytes", "Sizes of messages received from publishers");
-/// As [`MESSAGE_SIZE`].
+/// The distribution of the durations of log fsyncs: name and meaning.
 pub(crate) const SYNC_TIME: (&str, &str) = ("leveret_wal_fsync_seconds", "Duration of log fsyncs");
 
 /// The figure of certificates: name and meaning.
 pub(crate) const CERTIFICATES: (&str, &str) =
     ("leveret_certificate_not_after_seconds", "Expiry of a certificate, seconds since 1970");
 
-/// Who this is: dashboards join everything with it.
+/// Writes the names and versions of node and cluster, which dashboards join all other figures with.
 pub(crate) fn identity(writer: &mut Writer<'_>, management: &Management, endpoint: &str) {
     let (node_info, view) = (&management.node_info, management.broker.view());
     let parameter = |name| view.meta.global_parameters().get(name).map(Json::value);
@@ -405,7 +405,8 @@ pub(crate) fn deaths(writer: &mut Writer<'_>, deaths: &Deaths) {
     for (name, reason, help) in DEATHS {
         let mut metric = writer.begin(name, Counter, help);
         for (kind, to, strategy) in STRATEGIES {
-            // What is sent at least once is never too much: the queue refuses what comes.
+            // At-least-once dead-lettering rejects publishes to a full queue, so no message is dropped over
+            // the limit.
             if reason != Reason::MaxLen || to != DeadLetters::AtLeastOnce {
                 let labels = [("queue_type", module(kind)), ("dead_letter_strategy", strategy)];
                 metric.value(&labels, deaths.n(kind, to, reason));

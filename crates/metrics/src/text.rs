@@ -14,7 +14,7 @@ const START_TIME: &str = "process_start_time_seconds";
 
 /// Writes figures, and hands them on in pieces.
 pub(crate) struct Writer<'w> {
-    /// Before the name of each figure.
+    /// The prefix of the figures' names.
     prefix: &'static str,
     text: String,
     take: &'w mut dyn FnMut(String) -> bool,
@@ -37,12 +37,12 @@ impl<'w> Writer<'w> {
         Self { prefix, text: String::new(), take, is_wanted: true, otlp: Some(otlp) }
     }
 
-    /// Those that were gathered.
+    /// Returns the figures gathered for OTLP; empty without OTLP.
     pub(crate) fn gathered(self) -> Vec<Value> {
         self.otlp.map(Otlp::end).unwrap_or_default()
     }
 
-    /// Begins a figure. Names with a prefix of their own have it.
+    /// Begins a figure; the prefix is left out before a name that has its own.
     pub(crate) fn begin(&mut self, name: &'static str, kind: Kind, help: &str) -> Metric<'_, 'w> {
         let prefix = match name.split('_').next() {
             Some("rabbitmq" | "leveret" | "telemetry") => "",

@@ -21,15 +21,15 @@ stdx::named! {
         OtherNode = "other_node",
         /// A user of that name exists.
         UserExists = "user_exists",
-        /// There is no such user.
+        /// The user does not exist.
         NoSuchUser = "no_such_user",
-        /// There is no such virtual host.
+        /// The virtual host does not exist.
         NoSuchVhost = "no_such_vhost",
         /// The virtual host is protected from deletion.
         VhostProtected = "vhost_protected",
-        /// A queue or connection.
+        /// The queue or connection does not exist.
         NotFound = "not_found",
-        /// There is no such parameter, policy or limit.
+        /// The parameter, policy or limit does not exist.
         ParameterNotFound = "parameter_not_found",
         /// A queue has messages.
         NotEmpty = "not_empty",
@@ -39,13 +39,13 @@ stdx::named! {
         Locked = "locked",
         /// A value that this version does not offer.
         Unsupported = "unsupported",
-        /// There may not be more.
+        /// A limit allows no more of these objects.
         Limit = "limit",
         /// Name and password do not belong together.
         Refused = "refused",
         /// A value that is not allowed.
         Invalid = "invalid",
-        /// It has ended before its end: whoever wanted it has gone, or the node is stopping.
+        /// The request ended before its work was done: its client has disconnected, or the node is stopping.
         Ended = "ended",
     }
 }
@@ -72,7 +72,7 @@ impl From<MetaError> for ApiError {
                 Self::new(Kind::NotFound, error.to_string())
             }
             MetaError::ItemNotFound(_) => Self::new(Kind::ParameterNotFound, error.to_string()),
-            // COMPAT: the tool's exit code for it is that of a wrong use.
+            // COMPAT: RabbitMQ's tool exits as after a wrong use.
             MetaError::VhostLimit { .. } => Self::new(Kind::Limit, error.to_string()),
             MetaError::InUse(_) => Self::new(Kind::InUse, error.to_string()),
             MetaError::Locked(_) => Self::new(Kind::Locked, error.to_string()),

@@ -12,7 +12,7 @@ const OBJECT_FIELDS: &str = "\
     component, action, pattern, expected, apply_to, priority, pid, id, level, bytes, of_memory, \
     global, tags";
 
-/// Who changes something.
+/// The operator who makes a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// A process of this machine, by the control socket: its user's number and its own, as far as known.

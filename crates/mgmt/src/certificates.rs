@@ -73,7 +73,7 @@ pub fn reload(management: &Management, _: &Request) -> Told {
     if management.tls.is_empty() {
         return Err(ApiError::new(Kind::NotFound, "no TLS listener".to_owned()));
     }
-    // All of them are tried, whatever becomes of one.
+    // Every certificate is tried, also after one that fails.
     let tried = management.tls.iter().filter_map(|tls| reload_certificates(tls).err());
     let failed: Vec<String> = tried.map(|error| error.to_string()).collect();
     if failed.is_empty() {

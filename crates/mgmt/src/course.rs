@@ -1,5 +1,5 @@
-//! The course of a request: whether anybody waits for its answer, and whether the node goes on. What takes
-//! long looks at it after each slice, and ends.
+//! The course of a request: whether anybody waits for its answer, and whether the node goes on. Long work
+//! checks the course after each slice, and ends with it.
 
 use crate::api_error::{ApiError, Kind};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ pub struct Course {
     is_stopping: Arc<AtomicBool>,
 }
 
-/// Whoever waits for the answer: gone once this is dropped.
+/// The client's wait for an answer: dropping this says that the client has disconnected.
 #[derive(Debug)]
 pub struct Waiting(Arc<AtomicBool>);
 
 impl Course {
-    /// Of a request that begins now.
+    /// Begins the course of a request.
     #[must_use]
     pub fn begin(is_stopping: &Arc<AtomicBool>) -> (Self, Waiting) {
         let is_gone = Arc::<AtomicBool>::default();
@@ -25,7 +25,7 @@ impl Course {
         (Self { is_gone, is_stopping: Arc::clone(is_stopping) }, waiting)
     }
 
-    /// The reason why it is to end, if it is.
+    /// The reason why the work is to end, if it is.
     #[must_use]
     pub fn end(&self) -> Option<&'static str> {
         if self.is_stopping.load(Ordering::Relaxed) {
@@ -37,10 +37,10 @@ impl Course {
         }
     }
 
-    /// Refuses to go on when it is to end.
+    /// Fails when the work is to end.
     ///
     /// # Errors
-    /// It is.
+    /// The client has disconnected, or the node is stopping.
     pub fn check(&self) -> Result<(), ApiError> {
         self.end().map_or(Ok(()), |why| Err(ApiError::new(Kind::Ended, why)))
     }

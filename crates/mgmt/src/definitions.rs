@@ -26,9 +26,9 @@ pub struct Present<'s> {
     pub state: &'s State,
     /// The hash of new passwords.
     pub hashing: HashAlgorithm,
-    /// Fresh randomness for one.
+    /// The salt of the hash of a new password.
     pub salt: Salt,
-    /// The rule for them.
+    /// The rule that new passwords must meet.
     pub rule: &'s PasswordRule,
 }
 
@@ -61,7 +61,7 @@ pub fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::DeleteUser { user: request.user()? }])
 }
 
-/// COMPAT: who is gone already is no error.
+/// Deletes users. COMPAT: a user that does not exist is no error.
 pub fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
     request.require("users")?;
     if !request.value("users").is_some_and(Value::is_array) {
@@ -100,7 +100,7 @@ pub fn put_user(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 impl Present<'_> {
-    /// The password of a request, or what it gives as its hash: nothing can be told from that.
+    /// The hash of a request's password, or the hash that the request gives, unchecked by the rule.
     fn password(&self, request: &Request) -> Result<PasswordHash, ApiError> {
         let password = request.text("password")?;
         if request.flag("pre_hashed_password") {
@@ -138,7 +138,7 @@ pub fn set_permissions(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![permissions(request, request.vhost()?)?])
 }
 
-/// The same in every virtual host.
+/// Says what a user may do in every virtual host that exists.
 pub fn set_permissions_globally(now: &Present<'_>, request: &Request) -> Commands {
     let user = request.user()?;
     if now.state.user(&user).is_none() {
@@ -171,7 +171,7 @@ pub fn set_topic_permissions(now: &Present<'_>, request: &Request) -> Commands {
     }])
 }
 
-/// Removes that, of an exchange or of all.
+/// Removes a user's topic permissions for an exchange, or for all exchanges.
 pub fn clear_topic_permissions(_: &Present<'_>, request: &Request) -> Commands {
     let exchange = request.optional("exchange").map(Name::from);
     let (user, vhost) = (request.user()?, request.vhost()?);
@@ -188,7 +188,7 @@ pub fn add_vhost(now: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::CreateVhost { vhost, metadata }])
 }
 
-/// Makes or changes a virtual host. COMPAT: who makes it may use it.
+/// Makes or changes a virtual host. COMPAT: the user who makes a virtual host gets all permissions in it.
 pub fn put_vhost(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
     if now.state.vhost(&vhost).is_some() {
@@ -219,7 +219,7 @@ pub fn protect_vhost(now: &Present<'_>, request: &Request) -> Commands {
     protection(now, request, true)
 }
 
-/// Lets it be deleted.
+/// Lets a virtual host be deleted again.
 pub fn unprotect_vhost(now: &Present<'_>, request: &Request) -> Commands {
     protection(now, request, false)
 }
@@ -239,7 +239,7 @@ fn amended(mut metadata: VhostMetadata, request: &Request) -> Result<VhostMetada
     }
     let kind = request.optional("default_queue_type");
     let kind = kind.or_else(|| request.optional("defaultqueuetype"));
-    // COMPAT: who reads it from a node that has no default writes it back so.
+    // COMPAT: a node without a default answers `undefined`, which scripts send back.
     if let Some(kind) = kind.filter(|kind| *kind != "undefined") {
         if QueueKind::of_name(kind).is_none() {
             let text = format!("Unsupported default queue type: {kind} is not a valid queue type");
@@ -325,7 +325,7 @@ pub fn set_cluster_name(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::SetGlobalParameter { name: Name::from(meta::CLUSTER_NAME), value }])
 }
 
-/// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted.
+/// The JSON of a field. COMPAT: RabbitMQ keeps the value and writes it anew, names sorted.
 fn json(request: &Request, field: &str) -> Result<Json, ApiError> {
     Ok(Json::parse(&request.require(field)?.to_string())?)
 }
@@ -347,7 +347,7 @@ fn refused(is_policy: bool, error: MetaError) -> ApiError {
     }
 }
 
-/// Nobody may hear it but the log.
+/// The error of a virtual host that was emptied in part; logged, since its client may have disconnected.
 fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptied) -> ApiError {
     let text = format!(
         "deleted {n_deleted} exchanges and queues of virtual host '{vhost}', {n_left} remain: {why}"
@@ -357,7 +357,7 @@ fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptie
 }
 
 impl Management {
-    /// Makes a change. One of very many things goes in slices, and ends with the request's course.
+    /// Makes a change. The deletion of a virtual host goes in slices, and ends with the request's course.
     ///
     /// # Errors
     /// Why it is refused, or how far it came.
@@ -406,8 +406,8 @@ impl Management {
     }
 }
 
-/// Refuses expressions beyond the budget for those that are set now. Stored ones, and those of documents that
-/// were taken once, have another.
+/// Refuses regular expressions beyond the budget for those set now. Stored expressions, and those of
+/// documents that were imported, have another budget.
 fn check_patterns(command: &Command) -> Result<(), MetaError> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others set no expressions")]
     let patterns: &[&str] = match command {

@@ -29,18 +29,18 @@ pub struct Imported {
 pub struct ImportOptions<'a> {
     /// The virtual host for a document of a single one.
     pub into: Option<&'a str>,
-    /// Does nothing when the same was imported last.
+    /// Whether documents equal to those imported last are skipped.
     pub skip_if_unchanged: bool,
     /// The hash of passwords that the documents have as they are.
     pub hashing: HashAlgorithm,
-    /// Refuses what RabbitMQ refuses, where it would be left out otherwise.
+    /// Whether parts that RabbitMQ refuses are errors, instead of left out with a warning.
     pub is_strict: bool,
     /// The user who gets all permissions in virtual hosts that are made.
     pub importer: Option<&'a str>,
 }
 
-/// Imports documents, one after the other. Each is imported as a whole or, when something in it cannot
-/// be, not at all; but its `course` is looked at now and then.
+/// Imports documents, one after the other. A document with an invalid part is not imported at all. The end of
+/// `course` stops the import between two batches of changes.
 ///
 /// # Errors
 /// Which document (by its place in the list) cannot be imported, and why, naming the objects, a line each; or
@@ -67,7 +67,7 @@ pub async fn import_definitions(
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
         let n_steps = steps.len();
-        // What has been done is let go: the node remembers it.
+        // Applied changes are dropped batch by batch, since the node's state has their content.
         let mut steps = steps.into_iter();
         loop {
             if let Some(why) = course.end().filter(|_| steps.len() > 0) {
@@ -100,7 +100,7 @@ fn plan(
     // COMPAT: an empty file defines nothing.
     let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
     let document = if document.trim_ascii().is_empty() { b"{}" } else { document };
-    // Asked for before: there is no way to say in the middle that there is no randomness.
+    // The first salt is taken here: a lack of randomness cannot be reported in the middle of an import.
     let mut next_salt = salt().map_err(|api_error| api_error.text)?;
     let mut fresh = || {
         let fresh = next_salt;
@@ -166,7 +166,7 @@ pub fn export<T>(
 /// The changes that an import of a document would make, in order, each by the object that asks for it.
 ///
 /// # Errors
-/// Why it cannot be imported.
+/// The reason why the document cannot be imported.
 pub fn foretell(
     management: &Management,
     document: &[u8],
@@ -181,7 +181,7 @@ pub fn foretell(
 /// Imports a document.
 ///
 /// # Errors
-/// Why it cannot be.
+/// The reason why the document cannot be imported.
 pub async fn import(
     management: &Management,
     document: &[u8],

@@ -70,8 +70,8 @@ fn quorum_queue(management: &Management, vhost: &str, name: &str) -> Result<Queu
         .ok_or_else(|| ApiError::new(Kind::NotFound, "no quorum queue of this name"))
 }
 
-/// Has a message that an exchange delays, or that waits in a queue to be tried again, or those that match a
-/// filter, go on `delay_ms` from now; at once without it.
+/// Reschedules a delayed message of an exchange or of a queue, or those that match a filter: they go on
+/// `delay_ms` from now, or at once without it.
 pub async fn reschedule(management: &Management, request: &Request) -> Told {
     let (vhost, exchange) = (request.vhost()?, request.optional("exchange"));
     let (kind, name) = match exchange {

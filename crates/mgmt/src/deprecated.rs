@@ -13,7 +13,7 @@ stdx::named! {
     }
 }
 
-/// As in RabbitMQ 4.3, by name.
+/// Deprecated features of RabbitMQ 4.3: name, phase and the application that provides the feature.
 const FEATURES: [(&str, Phase, &str); 8] = [
     ("amqp_address_v1", Phase::Denied, "rabbit"),
     ("amqp_filter_set_bug", Phase::Denied, "rabbit"),
@@ -25,7 +25,7 @@ const FEATURES: [(&str, Phase, &str); 8] = [
     ("transient_nonexcl_queues", Phase::Permitted, "rabbit"),
 ];
 
-/// All of them, or with `used` those in use.
+/// Lists all deprecated features, or with `used` those in use.
 pub fn list(management: &Management, request: &Request) -> Told {
     if request.flag("used") {
         return list_used(management, request);
@@ -33,7 +33,7 @@ pub fn list(management: &Management, request: &Request) -> Told {
     Ok(FEATURES.iter().map(|feature| row(management, feature)).collect())
 }
 
-/// Those in use.
+/// Lists the deprecated features in use.
 pub fn list_used(management: &Management, _: &Request) -> Told {
     let used = FEATURES.iter().filter(|(name, ..)| is_used(management, name));
     Ok(used.map(|feature| row(management, feature)).collect())

@@ -21,7 +21,7 @@ impl Default for Threshold {
 }
 
 impl Threshold {
-    /// In bytes, on a machine with so much memory.
+    /// The threshold in bytes, on a machine with so much memory.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -63,7 +63,7 @@ pub trait Resources: std::fmt::Debug + Send + Sync {
     /// The limits in force.
     fn limits(&self) -> &ResourceLimits;
 
-    /// Looks at them at once, and sets or clears the alarms.
+    /// Looks at memory, disk and descriptors now, and sets or clears the alarms.
     fn look(&self, broker: &Broker);
 
     /// The file descriptors by now.

@@ -9,13 +9,14 @@ pub use queues::queue_value;
 use meta::ConnectionId;
 use session::ChannelId;
 
-/// COMPAT: processes of Erlang have ids like `<node.1700000000.123.0>`, which tools pass back.
+/// The process id of a connection. COMPAT: Erlang's processes have ids like `<node.1700000000.123.0>`, which
+/// tools pass back.
 #[must_use]
 pub fn connection_pid(node: &str, id: ConnectionId) -> String {
     format!("<{node}.1.{}.0>", id.0)
 }
 
-/// The same of a channel.
+/// The process id of a channel, in the same form as [`connection_pid`].
 #[must_use]
 pub fn channel_pid(node: &str, id: ConnectionId, channel: ChannelId) -> String {
     format!("<{node}.2.{}.{}>", id.0, channel.0)
@@ -25,7 +26,7 @@ fn queue_pid(node: &str, id: meta::QueueId) -> String {
     format!("<{node}.3.{}.0>", id.0)
 }
 
-/// The connection of such a process id.
+/// The connection of a process id that [`connection_pid`] has made.
 #[must_use]
 pub fn connection_of_pid(pid: &str) -> Option<ConnectionId> {
     let inner = pid.strip_prefix('<')?.strip_suffix('>')?;

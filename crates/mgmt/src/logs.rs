@@ -16,13 +16,13 @@ const SHOWN_MAX: usize = 2_000;
 /// A line of the log.
 #[derive(Clone, Debug)]
 pub struct LogLine {
-    /// Its time, milliseconds since 1970.
+    /// The line's time, milliseconds since 1970.
     pub unix_ms: u64,
-    /// RabbitMQ's name of its level.
+    /// RabbitMQ's name of the line's level.
     pub level: &'static str,
-    /// RabbitMQ's name of its category.
+    /// RabbitMQ's name of the line's category.
     pub category: &'static str,
-    /// Its text, on one line.
+    /// The line's text, on one line.
     pub text: Arc<str>,
 }
 
@@ -41,7 +41,7 @@ pub trait Log: std::fmt::Debug + Send + Sync {
     /// Lines that were dropped because too many waited to be written.
     fn n_dropped(&self) -> u64;
 
-    /// Its last lines, wherever they went.
+    /// The last lines of the log, wherever they were written.
     fn last_lines(&self) -> &Ring<LogLine>;
 
     /// RabbitMQ's name of the least level that is logged.

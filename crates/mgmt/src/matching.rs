@@ -29,7 +29,7 @@ impl Default for Matching {
 }
 
 impl Matching {
-    /// For somebody who may go meanwhile.
+    /// Begins the matching of a request, which ends with its course.
     #[must_use]
     pub fn during(course: &Course) -> Self {
         Self { began: processor_time(), steps_left: SLICE_STEPS, course: course.clone() }

@@ -65,7 +65,7 @@ fn heaviest(management: &Management) -> Value {
     })
 }
 
-/// How it is.
+/// The node's status.
 pub fn status(management: &Management, _: &Request) -> Told {
     let (node_info, limits) = (&management.node_info, management.resources.limits());
     let view = management.broker.view();
@@ -158,7 +158,7 @@ fn is_in_maintenance(management: &Management) -> bool {
     management.broker.connections.in_maintenance.load(Ordering::Relaxed)
 }
 
-/// How its cluster is, which it is all of.
+/// The status of the cluster, which is this node alone.
 pub fn cluster_status(management: &Management, _: &Request) -> Told {
     let maintenance = if is_in_maintenance(management) {
         "marked for maintenance"
@@ -219,7 +219,7 @@ pub fn environment(management: &Management, _: &Request) -> Told {
     Ok(json!({"rabbit": settings}))
 }
 
-/// COMPAT: names that tools look for; what they stand for is always there.
+/// COMPAT: names of features that tools look for; the features are always there.
 const FEATURE_FLAGS: &str = "\
     classic_queue_type_delivery_support, direct_exchange_routing_v2, feature_flags_v2, \
     implicit_default_bindings, listener_records_in_ets, maintenance_mode_status, user_limits, \

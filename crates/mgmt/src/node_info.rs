@@ -9,7 +9,7 @@ use std::time::Instant;
 /// The node's facts that do not change while it runs.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
-    /// For example `rabbit@host`.
+    /// The node's name, for example `rabbit@host`.
     pub name: String,
     /// The id of its cluster, which stays with the data directory.
     pub cluster_id: String,
@@ -35,12 +35,12 @@ pub struct NodeInfo {
     pub started: Instant,
 }
 
-/// One address that is listened on.
+/// An address that the node listens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerInfo {
-    /// RabbitMQ's word, for example `amqp`.
+    /// RabbitMQ's name of the protocol, for example `amqp`.
     pub protocol: &'static str,
-    /// RabbitMQ's description, for example `AMQP 0-9-1`.
+    /// RabbitMQ's description of the protocol, for example `AMQP 0-9-1`.
     pub purpose: &'static str,
     /// Address and port.
     pub address: SocketAddr,

@@ -11,7 +11,7 @@ use meta::MetaError;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
-/// Drops a queue.
+/// Deletes a queue.
 pub async fn delete_queue(
     management: &Management,
     vhost: &str,
@@ -59,7 +59,7 @@ pub fn close_connections(management: &Management, request: &Request) -> Told {
     Ok(json!({"closed": close(management, reason, limit, is_wanted)}))
 }
 
-/// Asks up to `limit` connections to close; how many.
+/// Asks up to `limit` connections to close; returns how many.
 fn close(
     management: &Management,
     reason: &str,
@@ -73,19 +73,19 @@ fn close(
         .count()
 }
 
-/// Has publishers wait above so much used memory.
+/// Sets the used memory above which publishers are blocked.
 pub fn set_memory_high(management: &Management, request: &Request) -> Told {
     management.resources.limits().set_memory_high(request)?;
     Ok(look_at_resources(management))
 }
 
-/// Has publishers wait below so much free disk.
+/// Sets the free disk space below which publishers are blocked.
 pub fn set_disk_free(management: &Management, request: &Request) -> Told {
     management.resources.limits().set_disk_free(request)?;
     Ok(look_at_resources(management))
 }
 
-/// Whoever changes a limit sees at once what comes of it.
+/// Checks memory and disk now, so that a changed limit takes effect at once.
 fn look_at_resources(management: &Management) -> Value {
     management.resources.look(&management.broker);
     Value::Null
@@ -106,8 +106,8 @@ fn suspend(management: &Management, suspended: bool) -> Value {
     Value::Null
 }
 
-/// Puts the node into maintenance: it takes no new connections, and asks those there are to leave. COMPAT:
-/// clients of streams are told by metadata that nobody leads theirs.
+/// Puts the node into maintenance mode: new connections are rejected, and connected clients are asked to
+/// leave. COMPAT: clients of the stream protocol stay; metadata tells them that no node leads their streams.
 pub fn drain(management: &Management, _: &Request) -> Told {
     management.broker.connections.in_maintenance.store(true, Ordering::Relaxed);
     suspend(management, true);
@@ -123,18 +123,18 @@ pub fn revive(management: &Management, _: &Request) -> Told {
     Ok(suspend(management, false))
 }
 
-/// Stops the node; the number of its process.
+/// Stops the node; returns the id of its process.
 pub fn stop(management: &Management, _: &Request) -> Told {
     management.stop.notify_one();
     Ok(json!({"pid": std::process::id()}))
 }
 
-/// Has what goes through a virtual host, or what a user does there, traced.
+/// Starts tracing a virtual host, or a user in it.
 pub fn trace_on(management: &Management, request: &Request) -> Told {
     trace(management, request, Firehose::start)
 }
 
-/// Ends that.
+/// Stops tracing a virtual host, or a user in it.
 pub fn trace_off(management: &Management, request: &Request) -> Told {
     trace(management, request, Firehose::stop)
 }
@@ -151,7 +151,7 @@ fn trace<'m>(
     Err(MetaError::VhostNotFound(vhost).into())
 }
 
-/// Restarts a virtual host: it is up as long as the node is.
+/// Restarts a virtual host. Nothing is done to one that exists: it is up as long as the node is.
 pub fn restart_vhost(management: &Management, request: &Request) -> Told {
     let (vhost, view, node) = (request.vhost()?, management.broker.view(), request.text("node")?);
     if !is_same_node(node, &management.node_info.name) {

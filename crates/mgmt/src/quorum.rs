@@ -32,7 +32,7 @@ pub fn grow_to_count(_: &Management, request: &Request) -> Told {
     patterns(request).map(|_| json!([]))
 }
 
-/// Has a queue's state written down, so that its log can be let go.
+/// Writes a checkpoint of a queue, after which its log can be reclaimed.
 pub fn reclaim_memory(management: &Management, request: &Request) -> Told {
     let queue =
         inspected(management, request, "This operation is not applicable to classic queues")?;
@@ -72,7 +72,7 @@ pub fn shrink(management: &Management, request: &Request) -> Told {
     Ok(quorum_queues(management, request)?.iter().map(row).collect())
 }
 
-/// Has the state of queues written down.
+/// Writes checkpoints of queues.
 pub fn force_checkpoint(management: &Management, request: &Request) -> Told {
     let queues = quorum_queues(management, request)?;
     let is_shown = !request.flag("errors_only");

@@ -15,13 +15,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// With these.
+    /// Makes a request of fields.
     #[must_use]
     pub fn of(fields: Map<String, Value>) -> Self {
         Self { fields, course: Course::default() }
     }
 
-    /// The same for somebody who may go before the answer.
+    /// Makes the request end with `course`, so that its client may disconnect before the answer.
     #[must_use]
     pub fn during(self, course: &Course) -> Self {
         Self { course: course.clone(), ..self }
@@ -30,7 +30,7 @@ impl Request {
     /// A field that must be there. COMPAT: RabbitMQ's words.
     ///
     /// # Errors
-    /// It is not.
+    /// The field is missing.
     pub fn require(&self, field: &str) -> Result<&Value, ApiError> {
         self.require_all(&[field])?;
         Ok(self.value(field).unwrap_or(&Value::Null))
@@ -39,7 +39,7 @@ impl Request {
     /// Fields that must be there: those that lack are named. COMPAT: RabbitMQ's words.
     ///
     /// # Errors
-    /// They are not.
+    /// Fields are missing.
     pub fn require_all(&self, fields: &[&str]) -> Result<(), ApiError> {
         let lacking = fields.iter().filter(|field| self.value(field).is_none());
         let lacking: Vec<String> = lacking.map(|it| format!("{{key_missing,{it}}}")).collect();
@@ -52,7 +52,7 @@ impl Request {
     /// A text that must be there.
     ///
     /// # Errors
-    /// It is not.
+    /// The field is missing, or no text.
     pub fn text(&self, field: &str) -> Result<&str, ApiError> {
         let text = self.require(field)?.as_str();
         text.ok_or_else(|| ApiError::new(Kind::BadRequest, format!("{field} must be a string")))
@@ -90,7 +90,7 @@ impl Request {
     /// A name that must be there.
     ///
     /// # Errors
-    /// It is not.
+    /// The field is missing, or no text.
     pub fn name(&self, field: &str) -> Result<Name, ApiError> {
         self.text(field).map(Name::from)
     }
@@ -103,7 +103,7 @@ impl Request {
         self.name("user")
     }
 
-    /// Absent means no.
+    /// A flag; absent means no.
     #[must_use]
     pub fn flag(&self, field: &str) -> bool {
         self.optional_flag(field).unwrap_or_default()

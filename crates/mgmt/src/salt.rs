@@ -19,7 +19,7 @@ pub fn random<const N: usize>() -> Result<[u8; N], ApiError> {
 /// A fresh salt.
 ///
 /// # Errors
-/// As [`random`].
+/// The system's source of randomness fails, as with [`random`].
 pub fn salt() -> Result<Salt, ApiError> {
     random()
 }

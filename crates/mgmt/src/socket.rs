@@ -36,7 +36,7 @@ impl ControlSocket {
     /// left from a node that died, and is replaced.
     ///
     /// # Errors
-    /// Something that is not a socket is in the way, or the system's.
+    /// A file that is not a socket is in the way, or the system refuses.
     pub fn bind(data_dir: &Path) -> io::Result<Self> {
         // Tools in another directory find it by its whole path.
         let data_dir = &data_dir.canonicalize()?;

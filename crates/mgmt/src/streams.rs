@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 /// The most partitions that are counted out, whatever the node's limit is.
 const PARTITIONS_MAX: u64 = 100_000;
 
-/// Has who publishes to a stream and consumes it look for it again.
+/// Restarts a stream: its publishers and consumers look for it again.
 pub fn restart(management: &Management, request: &Request) -> Told {
     Inspection::of(&*stream_of(management, request, "restart")?).restart();
     Ok(Value::from(management.node_info.name.as_str()))
@@ -112,7 +112,7 @@ fn refused(error: SuperStreamError) -> ApiError {
     }
 }
 
-/// Has a stream that is closed go on without what is missing of it.
+/// Opens a stream that is closed because data is missing, without that data.
 pub async fn accept_loss(management: &Management, request: &Request) -> Told {
     let stream = stream_of(management, request, "accept a loss of")?;
     let accepted = management.broker.operations().accept_stream_loss(&stream).await;
@@ -287,7 +287,7 @@ pub fn tracking(management: &Management, request: &Request) -> Told {
     Ok(Inspection::of(&stream).tracked().iter().map(row).collect())
 }
 
-/// How a stream is, or with `tracking` what it tracks.
+/// The status of a stream, or with `tracking` what it tracks.
 pub fn status(management: &Management, request: &Request) -> Told {
     if request.flag("tracking") {
         return tracking(management, request);
@@ -307,8 +307,8 @@ pub fn status(management: &Management, request: &Request) -> Told {
     }]))
 }
 
-/// How what decides about streams is. COMPAT: RabbitMQ has a Raft group for its streams. Here the node
-/// decides alone, and its log is that of its definitions, whose changes are counted.
+/// The status of the stream coordinator. COMPAT: RabbitMQ has a Raft group for its streams. Here the node
+/// decides alone, and the index is the number of changes of its definitions.
 pub fn coordinator(management: &Management, _: &Request) -> Told {
     let last = management.broker.view().epoch;
     Ok(json!([{

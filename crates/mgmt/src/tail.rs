@@ -12,9 +12,9 @@ use session::{ShortString, Table, Value as Field};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// A page ends with the message that has it reach so many bytes of bodies and properties, ...
+/// Bytes of bodies and properties that end a page: the message that reaches them is its last.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// ... or is this one.
+/// Most messages of a page.
 const PAGE_MESSAGES_MAX: u64 = 1_000;
 
 /// The next messages. They are read on a thread that may wait.

@@ -23,7 +23,7 @@ pub(crate) enum Invocation {
     Repair(RepairArgs),
     /// Run one of the tools.
     Tool(Tool),
-    /// Nothing: an exit code, and a text for people.
+    /// Exit with a code, and a text for people.
     Refused(u8, String),
     /// Print completions.
     Completions(Shell),
@@ -152,7 +152,7 @@ impl ServerArgs {
     }
 }
 
-/// By a variable that is not empty, or where a node keeps its data by default.
+/// The data directory that an environment variable names, or a node's default.
 fn default_data_dir() -> PathBuf {
     let variables = &environment::of_process;
     environment::data_dir(variables, &environment::node_name(variables))

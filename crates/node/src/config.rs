@@ -62,14 +62,14 @@ pub(crate) struct Config {
 pub(crate) struct Listeners {
     /// Plain TCP, in the order of their names.
     pub(crate) tcp: Vec<ListenAddress>,
-    /// The same for the stream protocol; `None` where nothing was said: then the usual port, if it is free.
+    /// Plain TCP of the stream protocol; `None` where no key is set: then the usual port, if it is free.
     pub(crate) stream: Option<Vec<ListenAddress>>,
-    /// With TLS, likewise.
+    /// TLS, in the order of their names.
     pub(crate) ssl: Vec<ListenAddress>,
     /// The stream protocol with TLS.
     pub(crate) stream_ssl: Vec<ListenAddress>,
     pub(crate) tls: TlsOptions,
-    /// The time to agree on keys.
+    /// Longest TLS handshake, milliseconds.
     pub(crate) tls_handshake_timeout_ms: u64,
     /// Connections the kernel may hold before they are accepted.
     pub(crate) backlog: u32,
@@ -97,15 +97,15 @@ pub(crate) struct Http {
     pub(crate) undo_window_s: u64,
 }
 
-/// The listeners of one of them.
+/// The listeners of the HTTP API, or of Prometheus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HttpListeners {
     pub(crate) is_enabled: bool,
     pub(crate) tcp: HttpAddress,
     pub(crate) ssl: HttpAddress,
-    /// The one of the keys `management.listener`, which are older than the others.
+    /// The address of the keys `management.listener`, which are older than the others.
     pub(crate) older: HttpAddress,
-    /// Whether that one has TLS; `None` if nothing was said.
+    /// Whether the listener of the older keys has TLS; `None` if no key says so.
     pub(crate) older_has_tls: Option<bool>,
 }
 
@@ -117,24 +117,24 @@ pub(crate) struct HttpAddress {
     pub(crate) limits: http::Limits,
 }
 
-/// Limits of one connection, and the number of connections.
+/// Limits of a connection, and the number of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
-    /// From accept to the end of the handshake; `None` waits for ever.
+    /// Time from accept to the end of the handshake; `None` waits for ever.
     pub(crate) handshake_timeout_ms: Option<u64>,
-    /// Suggested to clients, seconds; 0 is none.
+    /// Heartbeat suggested to clients, seconds; 0 is none.
     pub(crate) heartbeat_s: u16,
-    /// Bytes, negotiated down by clients; 0 is no limit.
+    /// Largest frame, bytes, negotiated down by clients; 0 is no limit.
     pub(crate) frame_max: u32,
-    /// Bytes, until tuning is over.
+    /// Largest frame until tuning is over, bytes.
     pub(crate) initial_frame_max: u32,
     /// Channels per connection, negotiated down by clients; 0 is no limit.
     pub(crate) channel_max: u16,
-    /// Bytes of a message body.
+    /// Longest message body, bytes.
     pub(crate) max_message_size: u64,
     /// Connections to this node; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
-    /// The same by the key of listeners.
+    /// Connections to this node, by `ranch_connection_max`; `None` is no limit.
     pub(crate) accepted_max: Option<u64>,
     /// The treatment of AMQP 0-9-1 publishes with `immediate`.
     pub(crate) immediate: Immediate,
@@ -144,7 +144,7 @@ pub(crate) struct ConnectionLimits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeLimits {
     pub(crate) channels: Option<u64>,
-    /// Of one channel.
+    /// Consumers of a channel.
     pub(crate) consumers: Option<u64>,
     pub(crate) vhosts: Option<u64>,
     pub(crate) queues: Option<u64>,
@@ -152,9 +152,9 @@ pub(crate) struct NodeLimits {
     pub(crate) queue_types: NodeQueueTypes,
     /// Unacknowledged deliveries of a consumer whose channel has set no limit; 0 is no limit.
     pub(crate) default_prefetch: u16,
-    /// A channel's consumers together have no more than that either.
+    /// Whether the default prefetch also limits all consumers of a channel together.
     pub(crate) channel_has_default_prefetch: bool,
-    /// Exchanges of the type `x-local-random` cannot be declared.
+    /// Whether exchanges of the type `x-local-random` are refused.
     pub(crate) no_local_random: bool,
     /// Whether deprecated features may be used, by name; the others as by default.
     pub(crate) permits: BTreeMap<String, bool>,
@@ -177,7 +177,7 @@ pub(crate) struct Access {
     pub(crate) hashing: HashAlgorithm,
     /// The part of a certificate that is a user's name.
     pub(crate) cert_login: LoginFrom,
-    /// Attempts to log in are counted by address and user.
+    /// Whether attempts to log in are counted by address and user.
     pub(crate) track_auth_attempt_source: bool,
 }
 
@@ -234,7 +234,7 @@ pub(crate) struct FirstStart {
 pub(crate) struct DefinitionsSource {
     /// A file, or a directory of files.
     pub(crate) path: PathBuf,
-    /// Whether to leave it when the same was imported last.
+    /// Whether the import is skipped when the same definitions were imported last.
     pub(crate) skip_if_unchanged: bool,
 }
 
@@ -243,13 +243,13 @@ pub(crate) struct DefinitionsSource {
 pub(crate) struct Messages {
     /// Time a delivery may wait for its acknowledgement, milliseconds, or for ever; `None` is as by default.
     pub(crate) consumer_timeout_ms: Option<Option<u64>>,
-    /// The virtual host in which events are told.
+    /// The virtual host of the exchange that events are published to.
     pub(crate) event_vhost: Option<String>,
     /// Whether a time stamp replaces that of the publisher; `None` writes no time stamp.
     pub(crate) timestamp: Option<bool>,
     /// Whether the header with the node's name replaces that of the publisher; `None` writes no header.
     pub(crate) routing_node: Option<bool>,
-    /// The time is written into each message that is delivered.
+    /// Whether the time is written into each delivered message.
     pub(crate) sent_time: bool,
     pub(crate) otel: Otel,
 }
@@ -257,7 +257,7 @@ pub(crate) struct Messages {
 /// The collector of OpenTelemetry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Otel {
-    /// None sends nothing.
+    /// The collector's address; `None` sends nothing.
     pub(crate) endpoint: Option<String>,
     pub(crate) interval_s: u64,
     /// The share of messages without a trace that begin one.
@@ -278,7 +278,7 @@ pub(crate) struct Streams {
     /// Told to clients as the host and port to connect to; this machine's name and that of the listener when
     /// absent.
     pub(crate) advertised: (Option<String>, Option<u16>),
-    /// The same for clients over TLS; the host of the others when absent.
+    /// Told to clients over TLS as the host and port to connect to; the host of other clients when absent.
     pub(crate) advertised_tls: (Option<String>, Option<u16>),
     /// Connections of this protocol; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
@@ -290,9 +290,9 @@ pub(crate) struct Streams {
     pub(crate) durability: Durability,
     /// Whether consumers read ahead.
     pub(crate) read_ahead: bool,
-    /// Bytes they read after a chunk that fits in there; as much as pays if `None`.
+    /// Bytes that are read ahead after a smaller chunk; `None` chooses them automatically.
     pub(crate) read_ahead_limit: Option<u32>,
-    /// Each stream is read once in so long, to find what is damaged; 0: never.
+    /// Interval at which each stream is read to find damage, seconds; 0 for never.
     pub(crate) scrub_interval_s: u64,
 }
 
@@ -347,7 +347,7 @@ pub(crate) enum ConfigError {
     /// Settings that cannot be had together.
     #[error("{0}")]
     Contradiction(&'static str),
-    /// COMPAT: what RabbitMQ's image says, on one line.
+    /// Variables that keep a node from starting. COMPAT: RabbitMQ's image says so, here on one line.
     #[error(
         "{0} set but deprecated: deprecated environment variables detected. Please use a \
          configuration file instead"
@@ -369,9 +369,9 @@ pub(crate) enum Warning {
     NotBuilt { place: Place, key: String },
     /// RabbitMQ has this key, and here there is nothing to set.
     NoEffect { place: Place, key: String, why: &'static str },
-    /// Of two ways to say one thing the absolute one counts.
+    /// An absolute and a relative limit are set: the absolute one counts.
     BothThresholds(&'static str),
-    /// A variable that says nothing here.
+    /// An environment variable without an effect.
     Environment(String),
 }
 
@@ -398,17 +398,17 @@ pub(crate) struct Checked {
     /// The configuration, from the settings without an error.
     pub(crate) config: Config,
     pub(crate) warnings: Vec<Warning>,
-    /// None if a node can use it.
+    /// Errors, empty if a node can use the configuration.
     pub(crate) errors: Vec<ConfigError>,
 }
 
 /// The sources of a configuration. Of several settings of one key the last counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'s> {
-    /// In order; a directory stands for its `*.conf` files, sorted.
+    /// Files in their order; a directory stands for its `*.conf` files, sorted.
     pub(crate) files: &'s [PathBuf],
     pub(crate) environment: &'s Environment,
-    /// In the form `key=value`.
+    /// Settings in the form `key=value`.
     pub(crate) arguments: &'s [String],
 }
 
@@ -418,7 +418,7 @@ pub(crate) fn load(sources: Sources<'_>) -> Result<(Config, Vec<Warning>), Confi
     errors.into_iter().next().map_or(Ok((config, warnings)), Err)
 }
 
-/// As [`load`], with all errors at once: those of the text first.
+/// Reads the configuration as [`load`] does, with all errors at once: those of the text first.
 pub(crate) fn check(sources: Sources<'_>) -> Checked {
     let Sources { files, environment, arguments } = sources;
     let mut errors: Vec<ConfigError> = retired(environment).into_iter().collect();
@@ -453,7 +453,7 @@ pub(crate) fn check(sources: Sources<'_>) -> Checked {
     checked
 }
 
-/// COMPAT: a list of terms stands in the place of the one that a file of lines has, whole.
+/// Drops lists of lines that terms replace. COMPAT: a list of terms replaces the whole list of lines.
 fn drop_replaced(settings: &mut Vec<Setting>, terms: &[Setting]) {
     const LISTS: [&[&str]; 6] = [
         &["listeners", "tcp"],

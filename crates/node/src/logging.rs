@@ -57,9 +57,9 @@ struct Shared {
     levels: RwLock<Levels>,
     /// The places that are the console, a bit each.
     console: u8,
-    /// The place of requests by HTTP: they go nowhere else, and nothing else goes there.
+    /// The place of requests by HTTP, which go to no other; no other line goes there.
     access: u8,
-    /// Memory, for lines that go anywhere else but there.
+    /// The place in memory, for lines that go to any place but that of requests.
     memory: u8,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
     let mut levels: Vec<_> = places.iter().map(|(place, _)| place.level).collect();
     let memory = 1 << places.len();
     if memory - 1 == access {
-        // There is no other place to have its level from.
+        // Memory has the lines of the other places; without any, it has the levels of the categories.
         levels.push(None);
     }
     let kept = Arc::new(Ring::new(KEPT_LINES_MAX, KEPT_BYTES_MAX));
@@ -148,12 +148,12 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
     Ok(Log { shared, lowest, files, lines, kept })
 }
 
-/// The files that could not be opened, and sockets; none is made by this.
+/// The errors of files and of a syslog server that the log could not use; nothing is created.
 pub(crate) fn check(logging: &Logging, data_dir: &Path) -> Vec<anyhow::Error> {
     let files = logging.file.iter().map(|(path, _)| path).chain(&logging.access);
     let cannot_be_written = |path: &PathBuf| {
         let path = data_dir.join(path);
-        // What is not there yet is made in the nearest directory that is.
+        // A missing file or directory is created in the nearest directory that exists.
         let nearest = path.ancestors().find(|it| it.exists())?;
         let needed =
             Access::WRITE_OK | if nearest.is_dir() { Access::EXEC_OK } else { Access::empty() };
@@ -174,18 +174,18 @@ pub(crate) fn check(logging: &Logging, data_dir: &Path) -> Vec<anyhow::Error> {
 }
 
 impl Log {
-    /// The lines that wait for the log's exchange, if there is to be one.
+    /// The lines that wait for the log's exchange, if the log has one.
     pub(crate) fn lines(&self) -> Option<Arc<Lines>> {
         self.lines.clone()
     }
 
-    /// Publishes what was said until now, and nothing more.
+    /// Publishes the lines logged until now, and ends the exchange's thread.
     pub(crate) fn end_exchange(&self, exchange: Option<LogExchange>) {
         self.flush();
         exchange.into_iter().for_each(LogExchange::end);
     }
 
-    /// Waits until everything is written that was said.
+    /// Waits until all lines logged until now are written.
     pub(crate) fn flush(&self) {
         self.shared.queue.flush();
     }
@@ -203,16 +203,16 @@ impl mgmt::Log for Log {
         let mut levels = self.shared.levels.write().unwrap_or_else(PoisonError::into_inner);
         levels.set(*level);
         let lowest = levels.lowest();
-        // Requests by HTTP are told whatever the level.
+        // Requests by HTTP are logged at every level.
         let lowest = if self.shared.access == 0 { lowest } else { lowest.max(LevelFilter::INFO) };
         drop(levels);
-        // There is nobody to tell of an error: it says that the log is gone.
+        // An error means that the log is gone, so no line could report it.
         drop(self.lowest.reload(lowest));
         true
     }
 
     fn reopen(&self) -> io::Result<()> {
-        // What was said before goes to the file as it was.
+        // Lines logged before the reopening belong into the old file.
         self.flush();
         self.files.iter().try_for_each(|file| file.reopen())
     }

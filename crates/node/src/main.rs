@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             drop(writeln!(std::io::stderr(), "{text}"));
             ExitCode::from(code)
         }
-        // Whoever reads them may stop before their end.
+        // The reader may close the pipe before the end of the completions.
         Ok(Invocation::Completions(shell)) => {
             manual::completions(shell).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
         }
@@ -105,7 +105,7 @@ fn write_manual(dir: &Path) -> ExitCode {
     }
 }
 
-/// Says everything that is wrong with the configuration; nothing is started or made.
+/// Prints all errors of the configuration; nothing is started or made.
 fn check_config(args: &ServerArgs) -> ExitCode {
     let checked = config::check(args.sources());
     for error in &checked.errors {
@@ -142,7 +142,7 @@ fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// One line on standard error. That it cannot be written is not worth another failure.
+/// Prints a line to standard error; an error of writing it is ignored.
 fn complain(what: &str) {
     drop(writeln!(std::io::stderr(), "leveret: {what}"));
 }

@@ -51,7 +51,7 @@ fn write_page(command: &Command, dir: &Path) -> io::Result<()> {
     let page = Man::new(command.clone()).source(concat!("leveret ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     page.render(&mut text)?;
-    // Not justified: a line with a verb of 60 letters cannot be.
+    // Pages are not justified: a line with a verb of 60 letters cannot be.
     let text = String::from_utf8_lossy(&text).replacen(".SH NAME", ".na\n.SH NAME", 1);
     fs::write(dir.join(page.get_filename()), text)?;
     let mut below = command.get_subcommands().filter(|it| !it.is_hide_set());

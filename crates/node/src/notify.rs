@@ -12,12 +12,13 @@ use rustix::time::{ClockId, clock_gettime};
 #[derive(Debug)]
 pub(crate) struct Notify {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// Between `ready` and `stopping`. Outside of it a reload is not told: its end says `READY=1`.
+    /// Whether the node is between `ready` and `stopping`. Other reloads are not told: their end says
+    /// `READY=1`.
     is_ready: AtomicBool,
 }
 
 impl Notify {
-    /// As the environment says. A socket that cannot be used counts as none: the node runs without.
+    /// Makes the way to the socket of the environment. One that cannot be used counts as none.
     pub(crate) fn from_environment() -> Self {
         Self::to(std::env::var("NOTIFY_SOCKET").ok().as_deref())
     }
@@ -28,13 +29,13 @@ impl Notify {
         Self { socket, is_ready: AtomicBool::new(false) }
     }
 
-    /// Clients can connect.
+    /// Tells that clients can connect.
     pub(crate) fn ready(&self, status: &str) {
         self.is_ready.store(true, Ordering::Relaxed);
         self.tell(&format!("READY=1\nSTATUS={status}\n"));
     }
 
-    /// The node does its work. To be told more often than the unit's `WatchdogSec`.
+    /// Tells that the node works, more often than the unit's `WatchdogSec`.
     pub(crate) fn alive(&self) {
         self.tell("WATCHDOG=1\n");
     }
@@ -52,7 +53,7 @@ impl Notify {
         }
     }
 
-    /// The node ends, and takes the time it needs for that.
+    /// Tells that the node stops, for as long as that takes.
     pub(crate) fn stopping(&self) {
         self.is_ready.store(false, Ordering::Relaxed);
         self.tell("STOPPING=1\nSTATUS=stopping\n");
@@ -73,7 +74,7 @@ fn monotonic_us() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
 }
 
-/// A path, or a name in the abstract namespace behind `@`.
+/// The socket of a path, or of a name in the abstract namespace behind `@`.
 fn address(name: &str) -> Option<SocketAddr> {
     match name.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name).ok(),

@@ -26,7 +26,7 @@ const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 struct Endpoint {
     /// Host and port.
     authority: String,
-    /// Before `/v1/metrics`.
+    /// The path before `/v1/metrics`.
     path: String,
 }
 

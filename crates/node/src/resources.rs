@@ -112,7 +112,7 @@ impl mgmt::Resources for ResourceMonitor {
     }
 
     fn descriptors(&self) -> FileDescriptors {
-        // One of those in the list is the list's own.
+        // Listing the directory opens a descriptor, which is not counted.
         let used = std::fs::read_dir("/proc/self/fd").map(|list| list.count().saturating_sub(1));
         FileDescriptors {
             total_used: used.ok(),
@@ -126,7 +126,7 @@ impl mgmt::Resources for ResourceMonitor {
     }
 }
 
-/// The disk has run out of something: publishers wait from now on, not only from the next look.
+/// Sets or clears the alarm of a scarcity at once, not only at the next look.
 fn note(broker: &Broker, scarcity: &Scarcity<'_>) {
     match scarcity {
         Scarcity::NoSpace { file } => {
@@ -150,7 +150,7 @@ fn note(broker: &Broker, scarcity: &Scarcity<'_>) {
     }
 }
 
-/// Says where an operator has to look when an alarm goes on.
+/// Logs the largest queues and connections when an alarm is set.
 fn name_the_heaviest(broker: &Broker, on: bool) {
     if on {
         for sentence in broker.figures().heaviest(HEAVIEST_NAMED).sentences() {

@@ -36,7 +36,7 @@ use management::{Control, RuntimeHandles};
 
 /// Interval at which memory and disk are looked at: until then publishers may use as much as comes in.
 const RESOURCE_TICK: Duration = Duration::from_millis(100);
-/// The broker is told the time every this many of them: each second.
+/// Resource ticks for each tick of the broker, which comes every second.
 const TICK_EVERY: u32 = 10;
 /// Time that clients have to take the close of a stopping node.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let ended = runtime.block_on(serving);
     runtime.shutdown_timeout(STOP_TIMEOUT);
     log.flush();
-    // Nothing of this node writes any more: another may have the directory.
+    // Another process may take the data directory now: this node writes nothing more to it.
     drop(data_dir);
     ended
 }
@@ -164,7 +164,7 @@ async fn serve(
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
     let ready = announce((&listeners, &http), &args.data_dir, started, first)?;
-    // Before anything is answered that would say otherwise.
+    // The control socket reports the node as started before clients can connect.
     control.started();
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
@@ -204,7 +204,7 @@ async fn define(broker: &Broker, config: &Config) -> anyhow::Result<()> {
     components::name_cluster(broker, config).await
 }
 
-/// Lets tools find this node's control socket. They can be told where it is, if that cannot be done.
+/// Registers the node's control socket for tools. If that fails, tools need `--data-dir`.
 fn register(data_dir: &Path, address: Option<SocketAddr>) -> Option<ctl::Registration> {
     let node = ctl::RunningNode {
         name: environment::node_name(&environment::of_process),
@@ -221,7 +221,7 @@ fn register(data_dir: &Path, address: Option<SocketAddr>) -> Option<ctl::Registr
 struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Where `RABBITMQ_PID_FILE` says, if it does.
+    /// Writes the file that `RABBITMQ_PID_FILE` names, if it is set.
     fn write() -> Option<Self> {
         let path = PathBuf::from(environment::of_process("RABBITMQ_PID_FILE")?);
         let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -237,7 +237,7 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // It may be gone.
+        // The file may be gone already.
         drop(std::fs::remove_file(&self.0));
     }
 }
@@ -267,7 +267,7 @@ async fn keep_time(
         monitor.look(&broker);
         if number == 0 {
             broker.tick(clock.now());
-            // Of the threads that serve clients one runs, and the broker's locks are not stuck.
+            // A thread that serves clients runs, and the broker's locks are not stuck.
             manager.alive();
         }
     }
@@ -281,7 +281,7 @@ async fn watch_certificates(tls: Vec<Arc<tls::Context>>, timers: Timers) {
         let tls = tls.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let outdated = tls.iter().filter(|tls| tls.is_outdated());
-            // What is wrong is in the log, once for each change.
+            // Errors are in the log already, once for each change of the files.
             outdated.filter(|tls| mgmt::reload_certificates(tls).is_ok()).count()
         });
         let _has_changed = looked.await.is_ok();
@@ -314,7 +314,7 @@ fn server(
     server
 }
 
-/// Binds everything, and what all TLS listeners have in common, if there are any.
+/// Binds all listeners of clients; returns also the certificates that TLS listeners share, if there are any.
 fn listen(
     config: &Config,
     stream_totals: &Arc<StreamTotals>,
@@ -353,7 +353,7 @@ fn listen(
     Ok((bound, tls))
 }
 
-/// AMQP 0-9-1 and the stream protocol, with TLS or without.
+/// The services of AMQP 0-9-1 and the stream protocol, with TLS or without.
 fn services(
     config: &Config,
     (settings, stream_totals): (&Settings, &Arc<StreamTotals>),
@@ -365,7 +365,7 @@ fn services(
         let (host, port) = config.streams.advertised_tls.clone();
         advertised = (host.or(advertised.0), port);
     } else if !config.listeners.proxy_protocol {
-        // COMPAT: nobody has a certificate there.
+        // COMPAT: without TLS no client has a certificate to log in with.
         amqp091.mechanisms.retain(|mechanism| *mechanism != Mechanism::External);
     }
     let mut stream = components::stream_settings(config, &amqp091, &advertised);
@@ -381,7 +381,7 @@ fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     Ok(Arc::new(context))
 }
 
-/// Says on standard output, in one line, that the node can be used, and at its first start how. The line.
+/// Prints a line that the node is ready, and at the first start how to connect; returns the line.
 fn announce(
     (listeners, http): (&[Listener], &http::Listeners),
     data_dir: &Path,
@@ -408,7 +408,7 @@ fn announce(
     let address = listeners.iter().find(is_amqp).map(|listener| listener.address);
     let how =
         first.map(|config| welcome::lines(config, (address, ui), &data_dir)).unwrap_or_default();
-    // In one piece: whoever waits for the first line may close the pipe then.
+    // A single write: the reader of the first line may close the pipe then.
     let text = format!("{line}\n{how}");
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

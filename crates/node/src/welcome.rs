@@ -37,7 +37,7 @@ pub(crate) fn lines(
     )
 }
 
-/// The password is told only if everybody knows it anyway.
+/// User and password in the example URI; a password other than the default is not shown.
 fn login(first: &FirstStart) -> String {
     let known = first.pass == Config::standard().definitions.first_start.pass;
     format!("{}:{}", first.user, if known { first.pass.as_str() } else { "PASSWORD" })
@@ -49,7 +49,7 @@ fn vhost(first: &FirstStart) -> String {
     if first.vhost == "/" { String::new() } else { format!("/{}", first.vhost.replace('/', "%2F")) }
 }
 
-/// As a client on this machine writes it.
+/// The address for clients on this machine: an unspecified address becomes 127.0.0.1.
 fn near(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));

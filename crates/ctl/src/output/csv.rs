@@ -2,7 +2,7 @@
 
 use super::{Rows, table};
 
-/// COMPAT: RabbitMQ's tools put every value in quotes.
+/// A listing as CSV. COMPAT: RabbitMQ's tools put every value in quotes.
 pub(super) fn rows(rows: &Rows) -> String {
     if rows.rows.is_empty() {
         return String::new();

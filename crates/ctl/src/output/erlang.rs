@@ -40,7 +40,7 @@ fn binary(text: &str) -> String {
     format!("<<\"{escaped}\"{kind}>>")
 }
 
-/// In quotes unless it begins with a small letter and has nothing but letters, digits, `_` and `@`.
+/// An atom, in quotes unless it begins with a small letter and has only letters, digits, `_` and `@`.
 fn atom(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '@'));

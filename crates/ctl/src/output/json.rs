@@ -7,8 +7,8 @@ pub(super) fn line(value: &Value) -> String {
     format!("{}\n", shown(value))
 }
 
-/// COMPAT: a void value of a typed table is the text `undefined`. No text of a value looks like this: quotes
-/// have a backslash there.
+/// A value as JSON. COMPAT: a void value of a typed table is the text `undefined`. No text of a value looks
+/// like a void: quotes have a backslash there.
 fn shown(value: &Value) -> String {
     value.to_string().replace(r#""void",null]"#, r#""void","undefined"]"#)
 }

@@ -10,7 +10,7 @@ pub(super) fn rows(rows: &Rows, bold: bool) -> String {
     draw(&rows.columns, &rows.rows.iter().map(cells).collect::<Vec<Vec<String>>>(), bold)
 }
 
-/// One text under the heading `Output`.
+/// A text in a box under the heading `Output`.
 pub(super) fn boxed(text: &str, bold: bool) -> String {
     let width = text.lines().map(width).max().unwrap_or_default().max(width("Output"));
     let mut drawn = rule('┌', '┬', '┐', &[width]);

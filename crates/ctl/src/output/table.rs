@@ -25,7 +25,7 @@ pub(super) fn rows(rows: &Rows, headers: bool) -> String {
     text
 }
 
-/// One value.
+/// A value as the text of a cell.
 pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -41,7 +41,8 @@ pub(super) fn cell(value: &Value) -> String {
     }
 }
 
-/// COMPAT: AMQP tables come as lists of `[key, type, value]`, as RabbitMQ's JSON shows them.
+/// Whether an array is an AMQP table. COMPAT: fields come as lists of `[key, type, value]`, as RabbitMQ's
+/// JSON has them.
 fn is_table(items: &[Value]) -> bool {
     let is_field = |item: &Value| match item.as_array().map(Vec::as_slice) {
         Some([Value::String(_), Value::String(_), _]) => true,
@@ -86,7 +87,7 @@ fn typed(kind: &str, value: &Value) -> String {
     }
 }
 
-/// COMPAT: an Erlang string, of which the empty one is written as the empty list.
+/// A text in quotes. COMPAT: Erlang writes the empty string as the empty list.
 fn quoted(text: &str) -> String {
     if text.is_empty() {
         return "[]".to_owned();

@@ -59,7 +59,7 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
     }
 }
 
-/// COMPAT: RabbitMQ's tool words this in three ways.
+/// The failure of a verb for a user that does not exist. COMPAT: RabbitMQ's tool words this in three ways.
 fn no_such_user(verb: &str, user: &str) -> Failure {
     if names_users_plainly(verb) {
         return Failure::error(code::NO_USER, format!("User {user} does not exist"));

@@ -19,7 +19,8 @@ impl Report {
         Self { lines: Vec::new(), bold: shows_bold() }
     }
 
-    /// COMPAT: a heading is followed by an empty line, and preceded by one unless it is the first.
+    /// Adds a section. COMPAT: a heading is followed by an empty line, and preceded by one unless it is the
+    /// first.
     fn section(&mut self, title: &str, lines: impl IntoIterator<Item = String>) {
         let gap = if self.lines.is_empty() { "" } else { "\n" };
         self.lines.push(format!("{gap}{}\n", emphasised(title, self.bold)));
@@ -230,7 +231,7 @@ fn memory_lines(status: &Value, unit: &str) -> Vec<String> {
     ]
 }
 
-/// As it was configured: a share of the memory there is, or an amount.
+/// The memory watermark as configured: a share of the available memory, or an amount.
 fn watermark(status: &Value, unit: &str) -> String {
     match status.pointer("/vm_memory_high_watermark_setting/relative") {
         Some(share) => format!("{share} of available memory"),
@@ -238,7 +239,7 @@ fn watermark(status: &Value, unit: &str) -> String {
     }
 }
 
-/// Four decimals at most and one at least, as Erlang writes floats.
+/// A size in the unit, with one to four decimals as Erlang writes floats.
 fn size(bytes: Option<&Value>, unit: &str) -> String {
     let Some(bytes) = bytes.and_then(Value::as_f64) else {
         return "(not available)".to_owned();

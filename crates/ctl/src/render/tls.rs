@@ -7,7 +7,7 @@ use crate::verb::Invocation;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// COMPAT: RabbitMQ's months have 30 days and its years 365.
+/// Units of time, seconds each. COMPAT: RabbitMQ's months have 30 days and its years 365.
 const UNITS: [(&str, i64); 4] =
     [("days", 86_400), ("weeks", 604_800), ("months", 2_592_000), ("years", 31_536_000)];
 
@@ -44,7 +44,7 @@ pub(crate) fn check_certificate_expiration(
     failed(invocation, &object, Failure::check(lines.join("\n")))
 }
 
-/// One name in each line, or an object that has them by this key.
+/// Shows one name per line, or in JSON an object that has the names under `key`.
 pub(crate) fn lines(invocation: &Invocation, key: &str, names: &Value) -> Result<Answer, Failure> {
     let all: Vec<&str> = names.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let text = all.join("\n");

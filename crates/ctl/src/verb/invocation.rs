@@ -1,4 +1,4 @@
-//! One run of one verb: arguments checked, defaults filled in.
+//! An invocation of a verb: arguments checked, defaults filled in.
 
 use super::{Columns, Tool, Verb};
 use crate::data_dir::default_data_dir;
@@ -26,7 +26,7 @@ pub(crate) struct Invocation {
     pub(crate) settings: BTreeMap<&'static str, Setting>,
     pub(crate) address: NodeAddress,
     pub(crate) format: Format,
-    /// `None` waits for ever.
+    /// Longest wait for an answer; `None` waits for ever.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct Invocation {
 pub(crate) struct NodeAddress {
     /// The node's name as it is shown.
     pub(crate) node: String,
-    /// Whether the operator named it: no other node may do what is asked then.
+    /// Whether the operator named the node: then no other node may do what is asked.
     pub(crate) is_named: bool,
-    /// Its data directory, where the control socket is.
+    /// The node's data directory, where the control socket is.
     pub(crate) data_dir: PathBuf,
-    /// Whether nobody said so: a node may as well have another one.
+    /// Whether the data directory is the default: the node may have another one.
     pub(crate) is_guessed: bool,
 }
 
@@ -190,7 +190,7 @@ fn timeout(verb: &Verb, settings: &BTreeMap<&'static str, Setting>) -> Option<Du
     given_ms.or(verb.timeout_ms).map(Duration::from_millis)
 }
 
-/// Words may hold several names with commas between them.
+/// Chooses the columns that `args` name; a word may hold several names with commas between them.
 fn choose_columns(args: &[String], columns: Columns) -> Result<Vec<&'static str>, Invalid> {
     let known: Vec<&'static str> = words(columns.known).collect();
     let find = |name: &str| known.iter().copied().find(|column| output::title(column) == name);

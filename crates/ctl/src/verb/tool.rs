@@ -20,8 +20,8 @@ impl Tool {
         &self.name
     }
 
-    /// Its verbs. COMPAT: those about plugins, `list` and the like, are of one tool alone; RabbitMQ's other
-    /// tools share theirs out, here each has them all.
+    /// The tool's verbs. COMPAT: verbs of plugins, `list` and the like, belong to `rabbitmq-plugins` alone.
+    /// RabbitMQ's other tools have some of the rest each; here each has them all.
     pub(crate) fn verbs(&self) -> impl Iterator<Item = &'static Verb> + use<> {
         let is_for_plugins = self.name.ends_with("rabbitmq-plugins");
         self.tables.iter().flat_map(|table| table.iter()).filter(move |verb| {
@@ -29,12 +29,12 @@ impl Tool {
         })
     }
 
-    /// Its verb of that name.
+    /// The tool's verb of that name.
     pub(crate) fn find(&self, name: &str) -> Option<&'static Verb> {
         self.verbs().find(|verb| verb.name() == name)
     }
 
-    /// Its verb whose name is most like `typed`, if any is like it at all.
+    /// The name of the tool's verb that is most like `typed`, if any is like it at all.
     pub(crate) fn suggest(&self, typed: &str) -> Option<&'static str> {
         let (name, distance) = self
             .verbs()

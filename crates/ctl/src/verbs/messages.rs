@@ -240,7 +240,7 @@ fn select(invocation: &Invocation) -> Result<Value, Invalid> {
     }
 }
 
-/// Where they go.
+/// The target of the messages, as the request names it.
 fn target(invocation: &Invocation) -> Result<Value, Invalid> {
     let key = invocation.text("routing-key");
     let to = (invocation.text("to-queue"), invocation.text("to-exchange"), key);

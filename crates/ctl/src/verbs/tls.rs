@@ -106,7 +106,7 @@ fn generate(invocation: &Invocation) -> Result<Answer, Failure> {
     let files = ::tls::generate(&names).map_err(|error| Failure::check(error.to_string()))?;
     let written = create_dir_all(directory).and_then(|()| {
         files.iter().try_for_each(|(name, text)| {
-            // Those that are there may be in use.
+            // Existing files are never overwritten: they may be in use.
             let mut options = File::options();
             options.write(true).create_new(true);
             if name.ends_with("_key.pem") {

@@ -1,4 +1,4 @@
-//! Before and after an upgrade.
+//! Verbs for the time before and after an upgrade.
 
 use crate::client::STATE;
 use crate::output::Answer;

@@ -9,7 +9,7 @@ use crate::render;
 use crate::verb::{Action, Input, Invocation, Section, VERB, Verb};
 use serde_json::{Value, json};
 
-/// As many tags as RabbitMQ lets a user have.
+/// Most tags of a user, as in RabbitMQ.
 const TAGS_MAX: usize = 32;
 
 const USERS: Verb = Verb { section: Section::Users, ..VERB };

@@ -4,7 +4,7 @@ use super::{Row, value_at};
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// Of two that begin alike the longer comes first.
+/// The operators; of two that begin alike the longer comes first.
 const OPERATORS: [&str; 7] = ["!=", ">=", "<=", ">", "<", "=", ":"];
 
 /// A column compared with a value.
@@ -12,7 +12,7 @@ const OPERATORS: [&str; 7] = ["!=", ">=", "<=", ">", "<", "=", ":"];
 pub(super) struct Condition {
     path: Vec<String>,
     operator: &'static str,
-    /// In small letters.
+    /// The value in small letters.
     value: String,
     number: Option<f64>,
 }

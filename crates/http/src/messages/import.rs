@@ -92,7 +92,7 @@ fn check_right(call: &Call, publisher: &Caller, exchange: &str) -> Result<(), Re
     Ok(view.meta.users().check_access(&publisher.user, Permission::Write, &resource)?)
 }
 
-/// Who publishes: an operator of this machine names a user.
+/// The user who publishes: the caller, or the user whom an operator of this machine names.
 pub(super) fn publisher(call: &Call) -> Result<Caller, Refusal> {
     if !call.caller.is_local() {
         return Ok(call.caller.clone());
@@ -122,7 +122,7 @@ impl Import<'_> {
     async fn run(&mut self) -> Result<(), Refusal> {
         self.session.ask(Op::EnableConfirms).await?;
         let ended = self.publish_all().await;
-        // What was published before something was wrong is told too.
+        // Confirms are awaited after an error too: the report tells what was published before.
         while !self.waiting.is_empty() {
             let confirmed = self.confirmed().await;
             if confirmed.is_err() {

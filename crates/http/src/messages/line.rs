@@ -19,7 +19,7 @@ const KEY_BYTES_MAX: usize = 255;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) routing_key: Vec<u8>,
-    /// As a message has them.
+    /// The properties, encoded as in a message.
     pub(crate) properties: Vec<u8>,
     pub(crate) payload: Bytes,
 }

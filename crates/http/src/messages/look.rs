@@ -90,7 +90,8 @@ pub(super) fn permitted(call: &Call, permission: Permission) -> Result<QueueRef,
 }
 
 impl Sight {
-    /// The one that a request says. `bytes_max` of bodies are shown where it does not say how many.
+    /// The sight that a request wants. `bytes_max` of bodies are shown where the request does not say how
+    /// many.
     pub(super) fn of(
         call: &Call,
         fields: &Map<String, Value>,
@@ -117,7 +118,7 @@ impl Sight {
         })
     }
 
-    /// As [`Sight::of`], with the beginnings of bodies.
+    /// Makes a sight as [`Sight::of`] does, which shows the beginnings of bodies.
     pub(super) fn of_beginnings(call: &Call, fields: &Map<String, Value>) -> Result<Self, Refusal> {
         Self::of(call, fields, Some(PAYLOAD_BYTES))
     }
@@ -131,7 +132,7 @@ impl Sight {
 }
 
 impl Wanted {
-    /// Those that a request says. `bytes_max` of bodies are shown where it does not say how many.
+    /// The messages that a request wants. `bytes_max` of bodies are shown where it does not say how many.
     pub(super) fn of(
         call: &Call,
         fields: &Map<String, Value>,
@@ -147,7 +148,7 @@ impl Wanted {
         })
     }
 
-    /// As [`Wanted::of`], showing the beginning of bodies.
+    /// Makes the wish for messages as [`Wanted::of`] does, which shows the beginnings of bodies.
     pub(super) fn with_beginnings(
         call: &Call,
         fields: &Map<String, Value>,
@@ -171,7 +172,7 @@ impl Wanted {
         self.look_from(self.from, scan_max)
     }
 
-    /// The same from another place.
+    /// Begins to look from a place, at so many messages at most.
     pub(super) fn look_from(&self, from: LookFrom, scan_max: u64) -> Look<'_> {
         let browser = Browser::new(&self.queue, from);
         Look { wanted: self, browser, scan_max, n_scanned: 0, n_matched: 0 }
@@ -268,7 +269,7 @@ impl Look<'_> {
         }
     }
 
-    /// The place where it goes on.
+    /// The place where the look goes on.
     pub(super) fn place(&self) -> Value {
         place(self.browser.place())
     }

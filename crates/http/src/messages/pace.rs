@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-/// Who looks works so long before it looks at what others do.
+/// Time that a look works before it checks whether others need the processor.
 const WORK: Duration = Duration::from_millis(5);
 /// Others are at work if they take more than this part of a core.
 const OTHERS_PART: f64 = 0.1;

@@ -24,12 +24,12 @@ use tokio::task::spawn_blocking;
 /// Targets that a dry run tells apart.
 const TARGETS_MAX: usize = 1_000;
 
-/// Where messages go.
+/// The target of messages.
 #[derive(Clone)]
 struct Target {
-    /// An exchange and a key; those that each had when it died first, if none are given.
+    /// An exchange and a key; `None` for those that each message had when it died first.
     to: Option<Origin>,
-    /// Another broker.
+    /// The other broker, if messages go to another one.
     elsewhere: Option<Uri>,
 }
 
@@ -67,7 +67,7 @@ impl Target {
         self.to.clone().or_else(|| Origin::of(message))
     }
 
-    /// Who sends messages there.
+    /// The caller in whose name messages are sent to the target.
     fn sender(&self, call: &Call) -> Result<Caller, Refusal> {
         if self.elsewhere.is_none() {
             return publisher(call);
@@ -77,7 +77,7 @@ impl Target {
         may.then(|| call.caller.clone()).ok_or_else(|| Refusal::not_authorised(text))
     }
 
-    /// The request as those are told who ask for the job: without the password of another broker.
+    /// The request as shown with the job: without the password of another broker.
     fn shown(&self, call: &Call, mut fields: Map<String, Value>) -> Value {
         if let (Some(uri), Some(to)) = (&self.elsewhere, fields.get_mut("to")) {
             let scheme = if uri.is_encrypted { "amqps" } else { "amqp" };

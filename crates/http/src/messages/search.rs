@@ -26,12 +26,12 @@ stdx::named! {
     /// The reason why a look ended.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum End {
-        /// There are no more messages.
+        /// The queue has no more messages.
         Complete = "complete",
         Scanned = "scan_max",
         TimeOver = "timeout_ms",
         Limit = "limit",
-        /// Nobody listens, or the node stops.
+        /// The client has gone, or the node stops.
         Gone = "gone",
     }
 }
@@ -39,7 +39,7 @@ stdx::named! {
 /// Bounds of a look.
 struct Bounds {
     scan_max: u64,
-    /// On the monotonic clock.
+    /// Time on the monotonic clock, milliseconds.
     until_ms: u64,
     limit: u64,
 }
@@ -146,7 +146,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
             }
             take(lines.into())
         });
-        // What is cut off is seen to be: the last line says why.
+        // The last line says why the export is cut off.
         if let Err(refusal) = ended {
             take(format!("{}\n", refusal.to_json(false)).into());
         }

@@ -32,7 +32,7 @@ pub(super) struct Selection {
 
 enum Which {
     Filtered,
-    /// Rising.
+    /// The messages at these positions, rising.
     At(Vec<u64>),
 }
 
@@ -40,7 +40,7 @@ enum Which {
 pub(super) type Picked = Vec<(u64, u64)>;
 
 impl Selection {
-    /// As a request says: `select`, and `limit`.
+    /// The selection that a request wants: `select`, and `limit`.
     pub(super) fn of(call: &Call, fields: &Map<String, Value>) -> Result<Self, Refusal> {
         let invalid = || {
             let text = "select must be all, or an object with a filter or positions";
@@ -69,12 +69,12 @@ impl Selection {
         Ok(Self { wanted, which, limit, course })
     }
 
-    /// Picks them, of those that are there now. The first ones are shown too. It reads from the disk.
+    /// Picks messages of those that are in the queue now; the first are shown too. The disk is read.
     pub(super) fn pick(&self, api: &Api) -> Result<(Picked, Vec<Vec<u8>>), Refusal> {
         self.pick_each(api, &mut |_| {})
     }
 
-    /// The same, and shows each.
+    /// Picks messages as [`Self::pick`] does, and shows each.
     pub(super) fn pick_each(
         &self,
         api: &Api,

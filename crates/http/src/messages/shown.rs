@@ -27,7 +27,7 @@ pub(super) struct Rows {
 }
 
 struct Row {
-    /// Of a message that is held.
+    /// The position of a message that is held; `None` for others.
     held: Option<u64>,
     /// An object without its end.
     json: Vec<u8>,
@@ -47,7 +47,7 @@ impl Rows {
         self.rows.push(Row { held, json });
     }
 
-    /// Takes them out, whole.
+    /// Takes the messages out as whole objects.
     pub(super) fn take(&mut self, api: &Api, queue: &QueueRef) -> Vec<Vec<u8>> {
         self.n_bytes = 0;
         let held: BTreeSet<u64> = self.rows.iter().filter_map(|row| row.held).collect();
@@ -106,7 +106,7 @@ fn text(bytes: &[u8], is_cut: bool) -> Option<&str> {
     }
 }
 
-/// A message as it came.
+/// The fields of a message that has no place in a queue.
 fn head(message: &MessageRef<'_>) -> Map<String, Value> {
     let properties = message.view().to_properties().unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -126,7 +126,7 @@ fn head(message: &MessageRef<'_>) -> Map<String, Value> {
     head
 }
 
-/// The same, and where it stands.
+/// The fields of a message, and its place in the queue.
 fn head_of(at: &LookedAt<'_>) -> Map<String, Value> {
     let seen = &at.seen;
     let is_held = seen.standing == Standing::Held;

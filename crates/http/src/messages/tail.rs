@@ -56,13 +56,13 @@ pub(crate) fn of_exchange(call: &Call) -> Outcome {
     watch.answer(call, move |watch, take| watch.tap(&tap, &sight, take))
 }
 
-/// Somebody who watches.
+/// A user who watches messages.
 struct Watch {
     api: Arc<Api>,
     caller: Caller,
     what: Resource,
     queue: Option<QueueId>,
-    /// Messages until it ends.
+    /// Messages after which the watch ends.
     limit: u64,
 }
 
@@ -221,7 +221,7 @@ impl Shown {
     }
 }
 
-/// How many were left out; if none were, a comment.
+/// The event of messages that were left out; a comment if none were.
 fn told(n_left_out: u64) -> Bytes {
     match n_left_out {
         0 => Bytes::from_static(b":\n\n"),

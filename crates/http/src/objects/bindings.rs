@@ -101,7 +101,7 @@ fn arguments_hash(binding: &BindingView) -> Option<String> {
     Some(format!("{hash:08x}"))
 }
 
-/// As a part of an address. COMPAT: a space is a `+`, as in a form.
+/// Encodes bytes as a part of an address. COMPAT: a space is a `+`, as in a form.
 fn quoted(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -187,7 +187,7 @@ pub(crate) fn to_exchange(call: &Call) -> Outcome {
     })
 }
 
-/// COMPAT: the default exchange has a name in addresses.
+/// The source exchange of the address. COMPAT: the default exchange has a name there.
 fn source(call: &Call) -> &str {
     Some(call.param("source")).filter(|name| *name != "amq.default").unwrap_or_default()
 }

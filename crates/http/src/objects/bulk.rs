@@ -1,5 +1,5 @@
-//! One action on all objects whose names match an expression. Without `expected` nothing is done, and told
-//! what would be; with it all of it is done, if so many match as expected.
+//! Actions on all objects whose names match an expression. Without `expected` an action only tells what it
+//! would do; with `expected` it is done, if so many objects match.
 
 use super::queues::{self, Taking};
 use super::{clients, undo};
@@ -30,7 +30,7 @@ pub(super) fn is_confirmed(request: &Request, n: u64) -> Result<bool, Refusal> {
     }
 }
 
-/// As [`is_confirmed`], of the objects with these names.
+/// Whether a change of the objects with these names is to be made now, as [`is_confirmed`] tells.
 fn are_confirmed(request: &Request, names: &[String]) -> Result<bool, Refusal> {
     let is_confirmed = is_confirmed(request, names.len() as u64)?;
     if is_confirmed && names.len() > OBJECTS_MAX {
@@ -44,7 +44,7 @@ fn pattern(request: &Request) -> Result<Pattern, Refusal> {
     Ok(Pattern::within_budget(request.text("pattern")?)?)
 }
 
-/// Tells what would be done, of which `figures` are more.
+/// Answers what would be done to the objects with these names, of which `figures` tell more.
 fn told(names: &[String], figures: Value) -> Outcome {
     let first = names.get(..NAMES_MAX).unwrap_or(names);
     Ok(Answer::Json(json!({
@@ -91,7 +91,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
     })))
 }
 
-/// Tells the log how far an action came that has ended before its end: it may be that nobody else hears it.
+/// Logs how far an action came that was stopped: its client may have disconnected.
 fn note_stopped(call: &Call, stopped: Option<&String>, (n_done, n_matched): (usize, usize)) {
     if let Some(why) = stopped {
         let user = &call.caller.user;
@@ -114,7 +114,7 @@ fn matching_queues(
             let queue = view.queue_by_id(def.id);
             let stat = queue.as_ref().map(|queue| queue.stat()).unwrap_or_default();
             found.extend(queue);
-            // What streams keep is never purged, and is ready for nobody in particular.
+            // Messages of a stream count apart: they are never purged, and any consumer may read them.
             let is_stream = u64::from(def.kind == QueueKind::Stream);
             let (in_stream, n_ready) = (stat.n_ready * is_stream, stat.n_ready * (1 - is_stream));
             let more = [n_ready, stat.n_unacked, stat.n_consumers, is_stream, in_stream];

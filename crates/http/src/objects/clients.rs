@@ -24,7 +24,7 @@ use stdx::words;
 
 /// The reason that clients are given where the request has none.
 const CLOSE_REASON: &str = "Closed via management plugin";
-/// COMPAT: time that consumers have to acknowledge, where nobody says otherwise, milliseconds.
+/// Time that consumers have to acknowledge by default, milliseconds. COMPAT: RabbitMQ's.
 const CONSUMER_TIMEOUT_MS: u64 = 1_800_000;
 
 /// A connection in a list.
@@ -85,7 +85,7 @@ impl ConnectionRow {
         self.connection.identity.name.clone()
     }
 
-    /// COMPAT: the properties of clients of streams are sorted.
+    /// The value of a column for the command line tool. COMPAT: properties of stream clients are sorted.
     fn typed_value(&self, n_subscriptions: u64, column: &str) -> Option<Value> {
         let node = &self.api.management.node_info.name;
         let mut value = match column {
@@ -332,7 +332,8 @@ impl ChannelRow {
         consumers
     }
 
-    /// For how long it has held its oldest message of a queue that it consumes, at least; 0 without one.
+    /// Time that the channel has held its oldest message of a queue that it consumes, at least; 0 without
+    /// one.
     fn oldest_unacked_ms(&self) -> u64 {
         let consumers = self.consumers();
         let queues: BTreeMap<_, _> =
@@ -399,7 +400,7 @@ pub(crate) fn get_channel(call: &Call) -> Outcome {
     call.one(&row)
 }
 
-/// COMPAT: connections of AMQP 0-9-1 have no sessions.
+/// Refuses to list a connection's sessions. COMPAT: connections of AMQP 0-9-1 have none.
 pub(crate) fn sessions(call: &Call) -> Outcome {
     found(call)?;
     Err(Refusal::bad_request("connection does not use AMQP 1.0"))

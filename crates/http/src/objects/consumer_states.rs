@@ -32,12 +32,12 @@ pub(super) struct Holdings {
     queue: QueueId,
     held: BTreeMap<Channel, u64>,
     held_ms: BTreeMap<Channel, u64>,
-    /// None for a channel that may hold any number.
+    /// The sum of a channel's prefetch limits; `None` for a channel that may hold any number.
     rooms: BTreeMap<Channel, Option<u64>>,
 }
 
 impl Holdings {
-    /// Those of a queue with these consumers.
+    /// The messages of a queue that the channels of `consumers` hold, and may hold.
     pub(super) fn of<'c>(
         api: &Api,
         queue: &QueueRef,

@@ -26,7 +26,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
     let write = move |take: &mut Take<'_>| {
         let pieces = BufWriter::with_capacity(PIECE_BYTES, Taker(take));
         let show = |document: Document<'_>| serde_json::to_writer(pieces, &document);
-        // Whoever asked may have gone.
+        // A failed write means that the client has gone.
         let _written = definitions_io::export(&api.management, &view, vhost.as_deref(), show);
     };
     Ok(Answer::Written { content_type: JSON, tag: Some(tag), write: Box::new(write) })
@@ -60,8 +60,8 @@ pub(crate) async fn import(call: &Call) -> Outcome {
     })
 }
 
-/// COMPAT: users are refused what RabbitMQ refuses, unless they have looked at it and want it left out
-/// (`lenient=true`); who makes a virtual host so may use it.
+/// The options of an import. COMPAT: users are refused what RabbitMQ refuses, unless they have looked at it
+/// and want it left out (`lenient=true`); a user who makes a virtual host so may use it.
 fn options<'a>(call: &'a Call, address: &'a Request) -> ImportOptions<'a> {
     let is_local = call.caller.is_local();
     ImportOptions {

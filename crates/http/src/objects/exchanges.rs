@@ -76,7 +76,7 @@ pub(crate) fn get(call: &Call) -> Outcome {
     Ok(Answer::Json(object))
 }
 
-/// COMPAT: the default exchange has a name in addresses.
+/// The exchange of the address. COMPAT: the default exchange has a name there.
 pub(crate) fn name(call: &Call) -> &str {
     match call.param("name") {
         "amq.default" => "",

@@ -66,12 +66,12 @@ fn standings(vhost: &Vhost, queue: &QueueDef, scope: PolicyScope) -> Value {
     standings.into_iter().map(object).collect()
 }
 
-/// The objects that a policy would change which is not set yet.
+/// The objects that a policy would change if it were set.
 pub(crate) fn policy(call: &Call) -> Outcome {
     changes(call, definitions::set_policy)
 }
 
-/// Those that an operator policy would change.
+/// The objects that an operator policy would change if it were set.
 pub(crate) fn operator_policy(call: &Call) -> Outcome {
     changes(call, definitions::set_operator_policy)
 }
@@ -144,7 +144,8 @@ fn told(reason: &AccessReason) -> (&'static str, Option<&String>) {
     }
 }
 
-/// The way of a message that is not published by this: exchanges, queues, and what would keep it from them.
+/// The way of a message, which is not published: exchanges, queues, and what would keep the message from
+/// them.
 pub(crate) fn publish(call: &Call) -> Outcome {
     let (view, body) = (call.view(), call.object()?);
     let vhost = vhost(&view.meta, call)?;

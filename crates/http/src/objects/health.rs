@@ -26,7 +26,7 @@ pub(crate) fn passes(_: &Call) -> Outcome {
     ok()
 }
 
-/// COMPAT: there is no other node that could be needed.
+/// Passes the check that queues keep their quorum without this node. COMPAT: a single node always passes.
 pub(crate) fn single_node(_: &Call) -> Outcome {
     Ok(Answer::Json(json!({"status": "ok", "reason": "single node cluster"})))
 }
@@ -74,7 +74,7 @@ pub(crate) fn protocol_listener(call: &Call) -> Outcome {
     failed("No active listener", json!({"missing": missing, "protocols": open}))
 }
 
-/// COMPAT: names that people use for a protocol.
+/// RabbitMQ's name of a protocol. COMPAT: other names of the protocol mean the same.
 fn protocol_name(word: &str) -> &str {
     match word {
         "amqp091" | "amqp0.9.1" | "amqp0-9-1" | "amqp10" | "amqp1.0" | "amqp1-0" => "amqp",

@@ -61,7 +61,7 @@ pub(crate) fn properties_of(object: &Map<String, Value>) -> Result<Properties, R
     Ok(properties)
 }
 
-/// COMPAT: no properties are an empty list.
+/// Properties as JSON. COMPAT: no properties are an empty list.
 fn properties_json(properties: &Properties) -> Value {
     let object = mgmt::tail::properties(properties);
     if object.as_object().is_some_and(Map::is_empty) { json!([]) } else { object }
@@ -69,7 +69,7 @@ fn properties_json(properties: &Properties) -> Value {
 
 type Parts<'c> = (Map<String, Value>, Option<Cow<'c, str>>);
 
-/// A message without its payload, and that, which may be long: where it stands as it is it is not copied.
+/// The fields of a message and its payload, which may be long: as it stands in the body it is not copied.
 fn parts(call: &Call) -> Result<Parts<'_>, Refusal> {
     let mut payload = None;
     let mut object = Map::new();
@@ -95,7 +95,7 @@ pub(crate) async fn publish(call: &Call) -> Answered {
     let payload = payload.ok_or_else(|| Refusal::key_missing(&["payload"]))?;
     let payload = match text(&body, "payload_encoding")? {
         "string" => match payload {
-            // It is nearly all that came.
+            // A payload that is most of the body shares the body's memory.
             Cow::Borrowed(text) if text.len() > call.body.len() / 2 => {
                 call.body.slice_ref(text.as_bytes())
             }
@@ -204,7 +204,7 @@ async fn fetch(
 ) -> Result<Vec<u8>, Refusal> {
     let (mut rows, mut held, mut n_bytes) = (vec![b'['], Vec::new(), 0);
     for _ in 0..count {
-        // Whoever has gone takes no more.
+        // A client that has disconnected takes no more messages.
         if call.course.end().is_some() {
             break;
         }
@@ -225,7 +225,7 @@ async fn fetch(
             Some(_) => put_columns(call, (&got, shown), &mut rows)?,
         }
         if matches!(mode, AckMode::Settled(_)) {
-            // What is left of it is where it is.
+            // Link and position are enough to settle the message.
             held.push((got.link, got.position));
         }
         if n_bytes > GET_BYTES_MAX {
@@ -273,8 +273,7 @@ fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends an object, without its end, that gets a payload, as text if it is some. That may be long: it goes
-/// from where it is to its place.
+/// Appends an object without its end, whose payload is put as text if it is some, and then not copied again.
 pub(crate) fn put_with_payload(
     rest: &Value,
     (text, payload): (Option<&str>, &[u8]),

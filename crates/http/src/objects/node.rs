@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use stdx::words;
 use tokio::task::spawn_blocking;
 
-/// COMPAT: what clients see as the Erlang that RabbitMQ 4.3.6 runs on.
+/// The version of Erlang that clients see. COMPAT: RabbitMQ 4.3.6 runs on this one.
 const ERLANG: &str = "27.3";
 
 /// Exchange types, with RabbitMQ's descriptions.
@@ -209,7 +209,7 @@ pub(crate) fn get(call: &Call) -> Outcome {
     call.one(&node_object(call)?)
 }
 
-/// COMPAT: the parts of an Erlang node's memory. Tools want all of them; nothing is in most.
+/// COMPAT: the parts of an Erlang node's memory. Tools want all of them, although most are 0 here.
 const MEMORY_PARTS: &str = "\
     connection_readers, connection_writers, connection_channels, connection_other, \
     stream_queue_procs, stream_queue_replica_reader_procs, stream_queue_coordinator_procs, \
@@ -243,7 +243,7 @@ pub(crate) fn memory_relative(call: &Call) -> Outcome {
     memory_of(call, json!(100), share)
 }
 
-/// COMPAT: there are no tables of Erlang.
+/// The memory of Erlang's tables. COMPAT: a node here has none.
 pub(crate) fn memory_ets(call: &Call) -> Outcome {
     check_node(call)?;
     Ok(Answer::Json(json!({"ets_tables_memory": {"total": 0}})))
@@ -298,7 +298,7 @@ pub(crate) fn feature_flags(call: &Call) -> Outcome {
     call.list(flags(call)?)
 }
 
-/// COMPAT: all there are are on.
+/// Enables a feature flag. COMPAT: all known flags are enabled already.
 pub(crate) async fn enable_feature_flag(call: &Call) -> Outcome {
     if flags(call)?.iter().any(|flag| flag["name"] == call.param("name")) {
         return Ok(Answer::NoContent);
@@ -344,7 +344,7 @@ pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-/// Looks at the figures, where nobody does so by itself.
+/// Looks at the figures now, unless the node samples them by itself.
 pub(crate) async fn sample(call: &Call) -> Outcome {
     if !call.api.stats.is_sampled.load(Ordering::Relaxed) {
         let api = Arc::clone(&call.api);
@@ -353,18 +353,18 @@ pub(crate) async fn sample(call: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-/// For what is done by nothing being done.
+/// Answers a request that needs nothing done.
 pub(crate) async fn nothing(_: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-/// COMPAT: the same, of a node that is here.
+/// Answers as [`nothing`] does, of a node that is here. COMPAT: another node is an error.
 pub(crate) async fn nothing_at(call: &Call) -> Outcome {
     check_node(call)?;
     Ok(Answer::NoContent)
 }
 
-/// For lists that only a cluster, federation or shovels fill.
+/// Answers with a list that only a cluster, federation or shovels would fill.
 pub(crate) fn empty(call: &Call) -> Outcome {
     call.list::<Value>(Vec::new())
 }
@@ -374,7 +374,7 @@ pub(crate) fn empty_in_vhost(call: &Call) -> Outcome {
     empty(call)
 }
 
-/// For one of what there are none.
+/// Refuses a request for an object of a kind of which there are none.
 pub(crate) fn none(_: &Call) -> Outcome {
     Err(Refusal::not_found())
 }

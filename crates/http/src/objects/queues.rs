@@ -63,7 +63,7 @@ struct Asked {
 }
 
 impl QueueLists {
-    /// Lets go of what was made too long ago.
+    /// Drops the lists whose time is over.
     pub(crate) fn forget(&self, now_ms: u64) {
         self.queues.forget(now_ms);
         self.arranged.forget(now_ms);
@@ -126,7 +126,7 @@ struct Shown {
     view: Arc<View>,
     columns: Vec<&'static str>,
     ranges: Ranges,
-    /// As the command line tool shows them.
+    /// Whether rows are for the command line tool, with the types of arguments.
     is_typed: bool,
     flows: OnceLock<ByQueue>,
 }
@@ -187,7 +187,7 @@ impl Row for QueueRow<'_> {
                 let readers = self.of_definition(column)?;
                 json!({&*api.management.node_info.name: readers})
             }
-            // Not among the columns: it never stays the same.
+            // Lists do not have this column: its value never stays the same.
             "idle_ms" => json!(api.now().unix_ms.saturating_sub(self.idle_since_ms())),
             "idle_since" => json!(date_time(self.idle_since_ms(), 'T')),
             "exclusive" => json!(def.exclusive_owner.is_some()),
@@ -235,7 +235,7 @@ impl QueueRow<'_> {
         mgmt::queue_value(&api.management, vhost, (self.queue, self.queue.stat()), column)
     }
 
-    /// Now, as long as nobody has looked.
+    /// Since when nothing of the queue has changed, Unix milliseconds; now before the first look.
     fn idle_since_ms(&self) -> u64 {
         let api = &self.shown.api;
         api.stats.idle_since_ms(self.queue.id()).unwrap_or_else(|| api.now().unix_ms)
@@ -257,7 +257,7 @@ impl QueueRow<'_> {
     }
 }
 
-/// Bytes of what is ready, by the mean size of what is there.
+/// Bytes of the ready messages, by the mean size of all.
 pub(super) const fn ready_bytes(stat: &QueueStat) -> u64 {
     match stat.message_bytes.checked_div(stat.n_ready + stat.n_unacked) {
         Some(mean) => mean * stat.n_ready,
@@ -381,7 +381,7 @@ pub(super) async fn take_away(
     take_plainly(call, name, how).await.map(|told| (told, None))
 }
 
-/// The same for good.
+/// Takes messages away for good.
 async fn take_plainly(call: &Call, name: &str, how: Taking) -> Result<Value, Refusal> {
     let management = &call.api.management;
     if call.caller.is_local() {
@@ -404,8 +404,8 @@ async fn take_plainly(call: &Call, name: &str, how: Taking) -> Result<Value, Ref
     as_client(call, op).await.map(|()| Value::Null)
 }
 
-/// The same with the queue of the address: with `dry_run` it is told what would go, with `expected` it goes
-/// if so many messages would.
+/// Takes messages of the queue of the address away: `dry_run` only tells how many would go, and with
+/// `expected` they go if so many would.
 async fn take_one(call: &Call, request: &Request, how: Taking) -> Outcome {
     let (is_dry, is_checked) = (request.flag("dry_run"), request.value("expected").is_some());
     if is_dry || is_checked {
@@ -445,7 +445,7 @@ pub(crate) async fn purge(call: &Call) -> Outcome {
     take_one(call, &taking_request(call)?, Taking::Purge).await
 }
 
-/// COMPAT: no action is left of those that there were once.
+/// Refuses an action on a queue. COMPAT: none of the actions that RabbitMQ once had is left.
 pub(crate) async fn act(call: &Call) -> Outcome {
     found(call).map_err(|_| Refusal::lacks("queue_not_found"))?;
     let object = call.object()?;

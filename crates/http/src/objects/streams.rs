@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 /// Users of a stream, with the connection of each.
 type Users = fn(&str, &Stream) -> Vec<(ConnectionId, Value)>;
 
-/// Those of the virtual hosts of the address, and of the stream or the connection if it names one.
+/// Lists the users of streams in the virtual hosts of the address, or of the stream or connection that it
+/// names.
 fn list(call: &Call, users: Users) -> Outcome {
     let (view, node) = (call.view(), call.api.management.node_info.name.as_str());
     let (queue, connection) = (call.param("queue"), call.param("name"));

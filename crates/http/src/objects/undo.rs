@@ -43,7 +43,7 @@ pub(crate) fn offer(call: &Call, n_messages: u64, bytes: u64) -> Value {
     })
 }
 
-/// The same of the messages in queues that are taken away so.
+/// Whether the messages that `queues` would lose could be brought back, and how long; `null` if not.
 pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: queues::Taking) -> Value {
     let (mut n_messages, mut bytes, mut n_never) = (0, 0, 0);
     for queue in queues {
@@ -70,7 +70,7 @@ pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: queues::Taking) -
     offer
 }
 
-/// If it is a stream, it as it can be brought back, or nothing.
+/// The data of a stream that could be brought back, if any; the outer `None` for other queues.
 fn stream_of(call: &Call, queue: &QueueRef, how: queues::Taking) -> Option<Option<KeptStream>> {
     let undo = call.api.management.broker.operations().undo();
     let is_deleted = matches!(how, queues::Taking::Delete { .. });
@@ -157,7 +157,7 @@ pub(super) async fn take(
     }
 }
 
-/// Whatever comes while messages are written down is written down when the queue takes nothing more.
+/// Deletes a queue. Messages that come while others are written down are written down once it takes no more.
 async fn delete(
     call: &Call,
     queue: QueueRef,
@@ -186,7 +186,7 @@ async fn delete(
         return Ok(None);
     };
     let stat = queue.stat();
-    // Only what came since: it is deleted now, whoever waits for it.
+    // Only messages that came since are written down here: the queue is deleted even if the client has gone.
     let keeping = keep(keeping, Course::default()).await;
     broker.operations().end_delete(&queue, &call.caller.user).await;
     let keeping = keeping?;

@@ -1,4 +1,4 @@
-//! Why a queue does not drain: its consumers and what each holds and waits for, and what else is waited for.
+//! Reasons why a queue does not drain: what its consumers hold and wait for, and what else is waited for.
 
 use super::clients::{channel_details, connection_details};
 use super::consumer_states::{Channel, Holdings, State};
@@ -62,7 +62,7 @@ impl Consumers {
     }
 }
 
-/// Why messages stay in a queue.
+/// The reasons why messages stay in a queue.
 pub(crate) fn queue(call: &Call) -> Outcome {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;

@@ -18,13 +18,13 @@ use tokio::task::spawn_blocking;
 
 /// A question that is answered, or done, at once.
 pub(crate) type Ask = fn(&Management, &Request) -> Result<Value, ApiError>;
-/// One that takes its time.
+/// A question that is answered after a while.
 pub(crate) type Later = for<'m> fn(&'m Management, &'m Request) -> Told<'m>;
-/// Its course.
+/// The course of a `Later`.
 pub(crate) type Told<'m> = Pin<Box<dyn Future<Output = Result<Value, ApiError>> + Send + 'm>>;
 
 impl Route {
-    /// Answers. `twin` reads at the same address.
+    /// Answers a request; `twin` is the route that reads at the same address.
     pub(crate) async fn answered(
         &'static self,
         (call, body): (Call, Body),
@@ -32,7 +32,7 @@ impl Route {
     ) -> Result<Response, Refusal> {
         let api = Arc::clone(&call.api);
         match self.run {
-            // Whoever asks how the node is waits for nobody, unless there is an expression to compile.
+            // A read of constant cost waits for no turn, unless an expression has to be compiled.
             Run::Read(read)
                 if self.cost() == Cost::Constant && call.param("pattern").is_empty() =>
             {
@@ -62,7 +62,7 @@ impl Route {
             }
             Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
                 let (cost, is_later) = (self.cost(), matches!(self.run, Run::Later(_)));
-                // What works through a long text, or very much, keeps no thread from its clients.
+                // Work on a long text, or on very much, leaves the threads of sockets to their clients.
                 if cost == Cost::Long || call.body.len() > stream::PIECE_BYTES {
                     let turn = api.turns.changes.begin(&call.asker()).await?;
                     return off_sockets(turn, async move { self.changed(&call, twin).await }).await;
@@ -89,7 +89,8 @@ impl Route {
         }
     }
 
-    /// COMPAT: nobody has a right to make a super stream in a virtual host that is not there.
+    /// Words a refusal. COMPAT: nobody has a right to make a super stream in a virtual host that does not
+    /// exist.
     pub(crate) fn worded(&self, refusal: Refusal) -> Refusal {
         if self.template.starts_with("/stream/super") && refusal.status == StatusCode::NOT_FOUND {
             return Refusal::not_authorised("Access refused.");
@@ -98,7 +99,7 @@ impl Route {
     }
 
     async fn changed(&self, call: &Call, twin: Option<&Self>) -> Outcome {
-        // What cannot be shown is not done.
+        // A request whose columns are not valid changes nothing.
         list::reduced(&call.query, Value::Null)?;
         let is_there = twin.map_or(Ok(()), |twin| self.finds(call, twin));
         if self.method == Method::DELETE {
@@ -141,7 +142,7 @@ impl Route {
         })
     }
 
-    /// Has the log tell it.
+    /// Logs the change.
     fn note(&self, call: &Call, request: &Request) {
         let what = format!("{} {}", self.method, self.template);
         mgmt::note(&call.caller.operator, &what, request);
@@ -178,7 +179,8 @@ impl Route {
         Ok(Answer::Json(value))
     }
 
-    /// COMPAT: what users are told with other statuses than elsewhere, or in other words than operators.
+    /// Words a refusal. COMPAT: users are told other statuses than elsewhere, or in other words than
+    /// operators.
     fn refusal(&self, call: &Call, refused: ApiError) -> Refusal {
         if call.caller.is_local() {
             return refused.into();
@@ -206,14 +208,15 @@ impl Route {
     }
 }
 
-/// Runs what is to come to its end, or to its own, when the client goes: it leaves no session behind.
+/// Runs work to its end although its client goes, or to the end that it finds itself: no session is left
+/// behind.
 async fn on_its_own(
     work: impl Future<Output = Outcome> + Send + 'static,
 ) -> Result<Response, Refusal> {
     tokio::spawn(work).await.unwrap_or_else(|_| Err(Refusal::internal())).map(stream::whole)
 }
 
-/// The same, for what is long, on a thread that serves no sockets. It must not wait for its client.
+/// Runs long work to its end on a thread that serves no sockets. The work must not wait for its client.
 async fn off_sockets(
     turn: Turn,
     work: impl Future<Output = Outcome> + Send + 'static,

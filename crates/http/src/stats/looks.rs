@@ -13,7 +13,7 @@ use mgmt::Management;
 use std::collections::BTreeMap;
 use stdx::Now;
 
-/// Everything over time.
+/// Figures over time, of the node and of all objects.
 #[derive(Debug)]
 pub(super) struct Looks {
     /// The looks at the node and its virtual hosts, and those at all objects.
@@ -98,7 +98,7 @@ impl Looks {
         vhosts
     }
 
-    /// Looks at everything else.
+    /// Looks at the other objects, and tells which queues have changed since the last time.
     pub(super) fn look_at_objects(&mut self, broker: &Broker, now: Now) -> ChangedQueues {
         let slow = &mut self.slow;
         slow.advance(now);

@@ -58,7 +58,7 @@ impl Pairs {
     }
 }
 
-/// In the order of [`OF_PUBLISHERS`].
+/// Counts of publishes in the order of [`OF_PUBLISHERS`].
 fn of_publishes(counts: &ExchangeCounts, n_confirmed: Option<u64>) -> [u64; 4] {
     let ExchangeCounts { n_published, n_returned, n_dropped, .. } = *counts;
     [n_published, n_confirmed.unwrap_or_default(), n_returned, n_dropped]

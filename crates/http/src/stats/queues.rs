@@ -13,10 +13,10 @@ use std::sync::Arc;
 pub(super) struct Queues {
     known: HashMap<QueueId, Known>,
     sums: BTreeMap<Name, QueueSums>,
-    /// Those that have changed since they were taken.
+    /// Queues that have changed since the last [`Self::take_changed`].
     changed: HashSet<QueueId>,
     streams: Vec<QueueRef>,
-    /// The definitions at the last look.
+    /// The epoch of the definitions at the last look.
     epoch: u64,
     /// Queues up to an id were there by a time: ids rise.
     there: Vec<(QueueId, u64)>,
@@ -76,7 +76,7 @@ impl Queues {
         self.changed.insert(id);
     }
 
-    /// The highest id of a queue now.
+    /// Notes the highest id of a queue now.
     fn note_there(&mut self, id: Option<QueueId>, now_ms: u64) {
         if id > self.there.last().map(|(upto, _)| *upto) {
             self.there.extend(id.map(|id| (id, now_ms)));
@@ -95,7 +95,7 @@ impl Queues {
         self.known.get(&id).map(|it| it.changed_ms).or(there_ms)
     }
 
-    /// Definitions have changed: forgets what is gone.
+    /// Follows a change of definitions: forgets queues and virtual hosts that are gone.
     fn follow(&mut self, view: &View) {
         self.epoch = view.epoch;
         self.streams = view.streams().map(|it| QueueRef::Stream(Arc::clone(it))).collect();
@@ -118,7 +118,7 @@ impl Queues {
         self.known.contains_key(&id)
     }
 
-    /// Those that have changed since this was asked last.
+    /// Takes the queues that have changed since the last call.
     pub(super) fn take_changed(&mut self) -> Vec<(QueueId, QueueKind, QueueLook)> {
         let changed = std::mem::take(&mut self.changed).into_iter();
         changed.filter_map(|id| self.known.get(&id).map(|it| (id, it.kind, it.look))).collect()

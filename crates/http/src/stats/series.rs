@@ -48,7 +48,7 @@ impl<const N: usize> Series<N> {
             return;
         }
         if self.samples.len() == self.samples.capacity() {
-            // By a quarter: there may be very many of them.
+            // Capacity grows by a quarter only: very many objects may have samples.
             self.samples.reserve_exact((self.samples.len() / 4).max(1));
         }
         self.samples.push((at_ms, figures));
@@ -60,7 +60,7 @@ impl<const N: usize> Series<N> {
     fn thin_out(&mut self, now_ms: u64, levels: &[Level]) {
         let age_max_ms = levels.last().map_or(0, |(_, age_ms)| *age_ms);
         let n_old = self.samples.partition_point(|(at_ms, _)| at_ms + age_max_ms < now_ms);
-        // The last one of before tells what there was since.
+        // The last sample before the limit still tells what the figures were after it.
         self.samples.drain(..n_old.saturating_sub(1));
         let step = |at_ms: u64| {
             let level = levels.iter().find(|(_, age_ms)| at_ms + age_ms >= now_ms);
@@ -91,7 +91,7 @@ impl<const N: usize> Series<N> {
         Some(self.seen_ms.saturating_sub(*at_ms))
     }
 
-    /// Forgets the oldest but so many.
+    /// Forgets the oldest samples but so many.
     fn shorten(&mut self, n: usize) {
         self.samples.drain(..self.samples.len().saturating_sub(n));
         self.samples.shrink_to_fit();
@@ -141,7 +141,7 @@ impl Moments {
         std::iter::once(last_ms).chain(earlier)
     }
 
-    /// How much before its time a look counts.
+    /// Time by which a look counts earlier than it came, milliseconds.
     fn slack_ms(&self) -> u64 {
         SLACK_MS.min((self.now_ms - self.before_ms) / 2)
     }
@@ -153,7 +153,7 @@ pub(super) struct History<K, const N: usize> {
     series: HashMap<K, Series<N>>,
     levels: &'static [Level],
     bytes_max: usize,
-    /// There was no room for one: what is new here may have been there before.
+    /// Whether an object found no room: one that is new here may have been there before.
     was_full: bool,
 }
 
@@ -161,12 +161,12 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
     /// Memory that an object takes beside its samples: its place in a table that is half full.
     const OBJECT_BYTES: usize = 2 * size_of::<(K, Series<N>)>();
 
-    /// In so many bytes.
+    /// A history of at most `bytes_max` bytes.
     pub(super) fn new(levels: &'static [Level], bytes_max: usize) -> Self {
         Self { series: HashMap::new(), levels, bytes_max, was_full: false }
     }
 
-    /// Notes the figures of one, if there is room; those that were never anything but 0 take none.
+    /// Notes the figures of an object, if there is room; figures that were never anything but 0 take none.
     pub(super) fn look(&mut self, key: K, figures: [u64; N], moments: &Moments) {
         if !self.series.contains_key(&key) {
             let object_bytes = Self::OBJECT_BYTES + SAMPLES_MIN * size_of::<Sample<N>>();
@@ -179,7 +179,7 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
         let (levels, was_full) = (self.levels, self.was_full);
         let series = self.series.entry(key).or_insert_with(|| {
             let mut series = Series::default();
-            // What is there at the first look did not come since.
+            // A new object began at 0, unless it may be older: at the first look, or after one without room.
             if moments.n_looks > 1 && !was_full {
                 series.push((moments.before_ms, moments.before_ms), [0; N], levels);
             }
@@ -215,7 +215,7 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
         self.series.get(key)?.at(moment_ms)
     }
 
-    /// How long the figures of one at these places have not changed, as far as that is known.
+    /// How long the figures of an object at these places have not changed, as far as that is known.
     pub(super) fn unchanged_ms(&self, key: &K, places: std::ops::Range<usize>) -> Option<u64> {
         self.series.get(key)?.unchanged_ms(places)
     }

@@ -122,7 +122,7 @@ impl Traced<'_> {
     }
 }
 
-/// COMPAT: `2026-11-26 5:12:33:045`, in UTC.
+/// The time as `2026-11-26 5:12:33:045`, in UTC. COMPAT: RabbitMQ's form.
 fn time(unix_ms: u64) -> String {
     let Civil { date: (year, month, day), time: (hour, minute, second) } =
         Civil::at(unix_ms / 1_000);

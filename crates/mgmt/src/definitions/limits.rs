@@ -28,7 +28,7 @@ fn number(name: &str, value: &Value) -> Result<Option<i64>, ApiError> {
     })
 }
 
-/// COMPAT: the Erlang term.
+/// The error of an unknown limit. COMPAT: the limit is written as an Erlang term.
 fn unrecognised(name: &str, value: &Value) -> String {
     format!("Unrecognised terms [{{<<\"{name}\">>,{value}}}]")
 }
@@ -42,7 +42,7 @@ fn set_of_vhost(limits: &mut VhostLimits, name: &str, value: &Value) -> Result<(
     Ok(())
 }
 
-/// COMPAT: limits that are not named are taken away.
+/// Sets the limits of a virtual host. COMPAT: limits that are not named are removed.
 pub(super) fn set_vhost(now: &Present<'_>, request: &Request, field: &str) -> Commands {
     now.vhost(request)?;
     let (vhost, mut limits) = (request.vhost()?, VhostLimits::default());

@@ -97,12 +97,13 @@ impl Shown<'_> {
         }
     }
 
-    /// Its exclusive consumer. This takes the queue's lock.
+    /// The queue's exclusive consumer. This takes the queue's lock.
     fn exclusive(&self) -> Option<ConsumerView> {
         self.queue.consumers().into_iter().find(|one| one.exclusive)
     }
 
-    /// To which version it is being converted, and how far that has come; empty if it is not.
+    /// The version that the queue is being converted to, and the progress in percent; empty without a
+    /// conversion.
     fn conversion(&self) -> String {
         let shown = |(to, permille): (QueueVersion, u64)| {
             format!("to {}, {} %", to.number(), permille / 10)
@@ -110,7 +111,7 @@ impl Shown<'_> {
         self.stat.conversion.map_or_else(String::new, shown)
     }
 
-    /// COMPAT: no settings are an empty list.
+    /// The effective settings of the queue's policies. COMPAT: no settings are an empty list.
     fn effective_policy(&self) -> Value {
         let settings = self.vhost.policies.settings_of_queue(self.queue.def());
         if settings.is_empty() { json!([]) } else { Value::Object(settings) }
@@ -123,7 +124,7 @@ impl Shown<'_> {
             "messages_unacknowledged" | "messages_unacknowledged_ram" => json!(unacked),
             "messages" | "messages_ram" => json!(ready + unacked),
             "message_bytes" | "message_bytes_ram" | "memory" => json!(self.stat.message_bytes),
-            // COMPAT: empty without one, and as long as the message lies on disk.
+            // COMPAT: empty for a message without a time stamp, and as long as the message lies on disk.
             "head_message_timestamp" => json!(self.queue.head_timestamp()?),
             "consumers" => json!(self.stat.n_consumers),
             "confirm_on" => json!(self.queue.confirm_on().as_str()),
@@ -133,7 +134,7 @@ impl Shown<'_> {
                 json!(self.queue.pending_confirms().oldest_ms.unwrap_or_default())
             }
             "confirms_timed_out" => json!(self.stat.n_confirm_timeouts),
-            // Nothing keeps deliveries from being made at once, but credit.
+            // Only credit delays deliveries, so consumers count as fully used.
             "consumer_utilisation" | "consumer_capacity" => {
                 json!(u8::from(self.stat.n_consumers > 0))
             }
@@ -151,8 +152,8 @@ impl Shown<'_> {
         }
     }
 
-    /// COMPAT: the tools do not know these columns, the HTTP API does. Those of delayed messages are left out
-    /// while there are none.
+    /// Figures that only quorum queues have. COMPAT: the tools do not know these columns, the HTTP API does.
+    /// Columns of delayed messages are left out while the queue has none.
     fn quorum_figure(&self, queue: &QuorumQueue, column: &str) -> Option<Value> {
         let figures = || QuorumInspection::of(queue).figures();
         let span_ms = || figures().delayed_span_ms;

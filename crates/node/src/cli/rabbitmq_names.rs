@@ -16,9 +16,9 @@ const CTL_NAMES: [&str; 6] = [
     "rabbitmq-upgrade",
 ];
 
-/// A wrong use, as RabbitMQ's tools say it.
+/// Exit code of a wrong use, as with RabbitMQ's tools.
 const EXIT_USAGE: u8 = 64;
-/// Something that is not there.
+/// Exit code of a tool or an option that Leveret does not have.
 const EXIT_UNAVAILABLE: u8 = 69;
 
 /// The program that a name stands for.
@@ -28,7 +28,7 @@ pub(super) enum Called {
     Ctl(String),
     /// A node.
     Server,
-    /// Nothing: an exit code and a text.
+    /// No program, but an exit code and a text.
     Refused(u8, String),
 }
 

@@ -9,11 +9,11 @@ use ctl::environment::Variables;
 use super::syntax::{Place, Setting};
 use super::units::LEVELS;
 
-/// One variable.
+/// An environment variable of RabbitMQ, and its effect.
 pub(super) struct Variable {
     pub(super) name: &'static str,
     pub(super) effect: Effect,
-    /// Its effect, or why it has none, as part of a sentence.
+    /// The variable's effect, or why it has none, as part of a sentence.
     pub(super) doc: &'static str,
 }
 
@@ -24,9 +24,10 @@ pub(super) enum Effect {
     Setting(&'static str),
     /// The variable is read where it is needed.
     Read,
-    /// Nothing, which the log says.
+    /// The variable has no effect, which the log says.
     Nothing,
-    /// The node does not start: RabbitMQ's image has dropped it, and what it asks for would be missing.
+    /// The node does not start: RabbitMQ's image has dropped the variable, and what it asks for would be
+    /// missing.
     Retired,
 }
 
@@ -132,9 +133,9 @@ pub(super) const VARIABLES: &[Variable] = &[
 /// The configuration given by environment variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
-    /// Configuration files that it names and that are there.
+    /// Configuration files that variables name and that exist.
     pub(crate) files: Vec<PathBuf>,
-    /// A file of Erlang terms that counts after them.
+    /// A file of Erlang terms that counts after `files`.
     pub(super) advanced: Option<PathBuf>,
     pub(super) settings: Vec<Setting>,
     pub(super) warnings: Vec<String>,
@@ -143,7 +144,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Reads the variables. Those that name configuration files say nothing if arguments name some.
+    /// Reads the variables. If arguments name configuration files, variables that do have no effect.
     pub(crate) fn read(variables: Variables<'_>, has_files: bool) -> Self {
         let mut this = Self::default();
         for Variable { name, effect, doc } in VARIABLES {
@@ -222,7 +223,7 @@ impl Environment {
         }
     }
 
-    /// COMPAT: a file that is not there is none.
+    /// Adds a file. COMPAT: a file that does not exist is ignored.
     fn add_file(&mut self, value: &str) {
         let is_complete = |ending: &str| Path::new(value).extension() == Some(OsStr::new(ending));
         let path = with_ending(value, "conf");
@@ -250,7 +251,8 @@ impl Environment {
         }
     }
 
-    /// COMPAT: `[rabbitmq_management,rabbitmq_shovel].`; a file that is not there enables nothing.
+    /// Warns of plugins that a file enables and that are not supported. COMPAT: the file is like
+    /// `[rabbitmq_management,rabbitmq_shovel].`; one that does not exist enables nothing.
     fn look_at_plugins(&mut self, path: &Path) {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('%'));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Longest file that is read.
 pub(super) const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Lists and tuples in each other.
+/// Deepest nesting of lists and tuples.
 const DEPTH_MAX: usize = 64;
 
 /// A term, as far as a configuration has such.
@@ -19,7 +19,7 @@ enum Term {
     /// A number, as it is written in decimal.
     Number(String),
     List(Vec<Self>),
-    /// With the line it begins in.
+    /// A tuple, with the line that it begins in.
     Tuple(Vec<Self>, usize),
 }
 
@@ -160,7 +160,7 @@ struct Terms<'t> {
 }
 
 impl Terms<'_> {
-    /// One term with its full stop, and nothing behind it.
+    /// Parses a term with its full stop, and nothing behind it.
     fn file(&mut self) -> Result<Term, Reason> {
         self.skip();
         if self.rest.is_empty() {
@@ -172,7 +172,7 @@ impl Terms<'_> {
         if self.rest.is_empty() { Ok(term) } else { Err("only comments may follow the full stop") }
     }
 
-    /// Over blanks and comments.
+    /// Skips blanks and comments.
     fn skip(&mut self) {
         loop {
             let rest = self.rest.trim_start();
@@ -273,7 +273,7 @@ impl Terms<'_> {
         word.to_owned()
     }
 
-    /// A fraction only counts as one with a digit behind its point: that may be the full stop.
+    /// Parses a number. A point without a digit behind it is no fraction: it may be the full stop.
     fn number(&mut self) -> Result<Term, Reason> {
         let sign = self.word(|c| matches!(c, '-' | '+'));
         let mut number = self.word(|c| c.is_ascii_digit() || c == '_').replace('_', "");
@@ -299,7 +299,7 @@ impl Terms<'_> {
         Ok(Term::Number(format!("{}{number}", sign.trim_start_matches('+'))))
     }
 
-    /// A text in quotation marks, or several one after the other.
+    /// Parses a text in quotation marks, or several one after the other.
     fn quoted(&mut self, mark: char) -> Result<String, Reason> {
         let mut text = String::new();
         while self.take(mark) {

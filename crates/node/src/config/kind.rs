@@ -14,11 +14,11 @@ use super::units::{self, LEVELS, Level};
 pub(super) enum Kind {
     /// A number of the unit.
     Integer(Range, &'static str, fn(&mut Draft, u64)),
-    /// The same, or 0 for no limit.
+    /// A number of the unit, or 0 for no limit.
     IntegerOrZero(Range, &'static str, fn(&mut Draft, u64)),
     IntegerOrInfinity(&'static str, fn(&mut Draft, Option<u64>)),
     ByteSize(Range, fn(&mut Draft, u64)),
-    /// The same, or 0 for no limit.
+    /// A number of bytes, or 0 for no limit.
     ByteSizeOrZero(Range, fn(&mut Draft, u64)),
     Memory(fn(&mut Draft, u64)),
     Ratio(fn(&mut Draft, f64)),
@@ -39,10 +39,10 @@ pub(super) enum Kind {
     Address(fn(&mut Draft, &str, ListenAddress)),
     /// An address with its port, or `none`.
     AddressOrNone(fn(&mut Draft, Option<ListenAddress>)),
-    /// One of these words.
+    /// A word of the list.
     Word(&'static [&'static str], fn(&mut Draft, &str)),
     NamedWord(&'static [&'static str], fn(&mut Draft, &str, &str)),
-    /// The only value is `none`.
+    /// The word `none`.
     Nothing(fn(&mut Draft)),
     Level(fn(&mut Draft, Level)),
     /// When a log file is moved away.
@@ -61,7 +61,7 @@ type Range = RangeInclusive<u64>;
 const AUTH_BACKENDS: [&str; 2] = ["internal", "rabbit_auth_backend_internal"];
 
 impl Kind {
-    /// Puts `value` in its place. `name` is what stood for `$x` in the key. False: a wrong value.
+    /// Applies `value` to the draft; `name` is the key's segment at `$x`. Returns false for a wrong value.
     #[must_use]
     pub(super) fn set(&self, draft: &mut Draft, name: &str, value: &str) -> bool {
         self.try_set(draft, name, value).is_some()

@@ -99,7 +99,7 @@ fn covers(start: &str, key: &str) -> bool {
     key == start || start.ends_with(['.', '_']) && key.starts_with(start)
 }
 
-/// Why a key has nothing to set here.
+/// The reason why a key has no effect, if it has none.
 pub(super) fn without_effect(key: &str) -> Option<&'static str> {
     let own = tls::OWN.iter().find_map(|own| key.strip_prefix(own));
     let shared = own.map_or_else(|| key.to_owned(), |rest| format!("{}{rest}", tls::SHARED));

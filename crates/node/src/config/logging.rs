@@ -8,26 +8,26 @@ use std::path::PathBuf;
 /// The log: its lines, levels and destinations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Logging {
-    /// `None`: nothing to standard error.
+    /// The place of lines to standard error, if they go there.
     pub(crate) console: Option<LogPlace>,
-    /// A relative path is inside the data directory.
+    /// The file, and its place; a relative path is inside the data directory.
     pub(crate) file: Option<(PathBuf, LogPlace)>,
     pub(crate) rotation: Rotation,
     /// The file of requests by HTTP, if there is to be one.
     pub(crate) access: Option<PathBuf>,
-    /// `None`: nothing to an exchange.
+    /// The place of lines to an exchange, if they go there.
     pub(crate) exchange: Option<LogPlace>,
     pub(crate) syslog: Option<(SyslogSettings, LogPlace)>,
-    /// With `log.journald.fields`, if it is set.
+    /// `log.journald.fields`, if it is set, and the journal's place.
     pub(crate) journald: Option<(Option<String>, LogPlace)>,
     pub(crate) default_level: Level,
     pub(crate) categories: BTreeMap<Category, Level>,
 }
 
-/// One place that lines go to.
+/// A place that lines of the log go to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogPlace {
-    /// None for that of the category.
+    /// The place's level; `None` for that of each line's category.
     pub(crate) level: Option<Level>,
     pub(crate) formatter: Formatter,
 }
@@ -63,12 +63,12 @@ const KEPT_FILES: u64 = 10;
 /// When a file is moved away, and what becomes of it. COMPAT: RabbitMQ's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rotation {
-    /// Bytes from which on it is; 0 for any.
+    /// Length from which on the file is moved away, bytes; 0 for any.
     pub(crate) bytes: u64,
     pub(crate) period: Option<Period>,
     /// Old files that are kept.
     pub(crate) count: u64,
-    /// Whether they are compressed.
+    /// Whether old files are compressed.
     pub(crate) compress: bool,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct SyslogSettings {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) transport: Transport,
-    /// RFC 5424; RFC 3164 else.
+    /// Whether messages follow RFC 5424; otherwise RFC 3164.
     pub(crate) is_rfc5424: bool,
     pub(crate) facility: usize,
     pub(crate) identity: String,

@@ -1,10 +1,10 @@
-//! One option of the configuration, and how it is found by its key.
+//! Options of the configuration, and how an option is found by its key.
 
 use super::kind::Kind;
 use super::options::{self, OPTIONS};
 use super::tls;
 
-/// One row of the table.
+/// Row of the table of options.
 pub(super) struct ConfigOption {
     /// The key as RabbitMQ names it, and the default as it would be written: `heartbeat = 60`. In the key
     /// `$x` stands for one free segment.
@@ -12,7 +12,7 @@ pub(super) struct ConfigOption {
     /// Another name of the same option.
     pub(super) alias: Option<&'static str>,
     pub(super) kind: Kind,
-    /// Its meaning, in one or two sentences of markdown.
+    /// The option's meaning, in one or two sentences of markdown.
     pub(super) doc: &'static str,
 }
 
@@ -21,7 +21,7 @@ impl ConfigOption {
         self.line.split_once(" = ").map_or(self.line, |(key, _)| key)
     }
 
-    /// Empty when there is none.
+    /// The default as it would be written; empty without one.
     pub(super) fn default(&self) -> &'static str {
         self.line.split_once(" = ").map_or("", |(_, default)| default)
     }
@@ -35,14 +35,14 @@ impl ConfigOption {
 /// An option and what its key's free segment stood for.
 pub(super) struct Found {
     pub(super) option: &'static ConfigOption,
-    /// Empty for a key without a free segment.
+    /// The text of the key's free segment; empty for a key without one.
     pub(super) name: String,
     /// The place in [`tls::OWN`] of a key that is one of a listener's own.
     pub(super) own: Option<usize>,
 }
 
 impl Found {
-    /// The same for every way of writing the same setting.
+    /// Identity of the setting, equal for every key that names the setting.
     pub(super) fn canonical_key(&self) -> (Option<usize>, &'static str, String) {
         (self.own, self.option.key(), self.name.clone())
     }

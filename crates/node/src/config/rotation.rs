@@ -6,13 +6,13 @@ const DAY_S: u64 = 24 * HOUR_S;
 /// A span of time that a file is for: hours, days, weeks or months, in UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Period {
-    /// From this minute on.
+    /// An hour, from this minute on.
     Hour(u64),
-    /// From this hour on.
+    /// A day, from this hour on.
     Day(u64),
-    /// From this hour of this day on, 0 being Sunday.
+    /// A week, from this hour of this day on, 0 being Sunday.
     Week(u64, u64),
-    /// From this hour of this day on.
+    /// A month, from this hour of this day on.
     Month(u64, u64),
 }
 
@@ -38,7 +38,7 @@ impl Period {
         })
     }
 
-    /// As [`Self::parse`]; nothing is none.
+    /// Reads a period as [`Self::parse`] does; an empty text is none.
     pub(super) fn parse_any(text: &str) -> Option<Option<Self>> {
         if text.is_empty() { Some(None) } else { Self::parse(text).map(Some) }
     }

@@ -25,7 +25,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// One `key = value`, not yet looked up.
+/// A setting `key = value`, not yet looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// The dot-separated segments of the key, escapes resolved.
@@ -39,7 +39,7 @@ pub(crate) struct Setting {
 /// The error of a line or `--set` argument that is not a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SyntaxError {
-    /// Of a file of Erlang terms.
+    /// The error of a file of Erlang terms.
     #[error("{0}")]
     Term(&'static str),
     #[error("expected `key = value`")]

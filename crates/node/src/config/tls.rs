@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tls::{LoginFrom, Options, SanKind, Verify};
 
-/// The keys that all listeners share.
+/// The beginning of the keys that all listeners share.
 pub(super) const SHARED: &str = "ssl_options";
-/// Those that listeners may have in their place, with the same names behind them: of HTTP, of Prometheus, of
-/// HTTP by older keys; and those of the syslog server, which share nothing.
+/// Beginnings of keys that replace the shared ones: of HTTP, of Prometheus, of HTTP by older keys; and those
+/// of the syslog server, which shares none.
 pub(super) const OWN: [&str; 4] =
     ["management.ssl", "prometheus.ssl", "management.listener.ssl_opts", SYSLOG];
 const SYSLOG: &str = "log.syslog.ssl_options";
@@ -17,7 +17,7 @@ const SYSLOG: &str = "log.syslog.ssl_options";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     pub(crate) shared: Options,
-    /// As in [`OWN`]; `None` where the shared ones count.
+    /// Settings of the keys in [`OWN`], in that order; `None` where the shared ones count.
     pub(crate) own: [Option<Options>; OWN.len()],
 }
 
@@ -41,7 +41,7 @@ pub(super) struct TlsDraft {
     pub(super) stream_listeners: ListenersDraft,
     pub(super) login_from: LoginFrom,
     pub(super) san: (SanKind, usize),
-    /// The keys that are set at the moment: the shared ones, but within [`Self::switch`].
+    /// The keys that are being set: the shared ones, but within [`Self::switch`].
     pub(super) keys: Keys,
     own: [Option<Keys>; OWN.len()],
 }
@@ -82,7 +82,7 @@ impl TlsDraft {
         }
     }
 
-    /// A contradiction.
+    /// The contradiction between the settings, if they have one.
     pub(super) fn check(&self) -> Option<ConfigError> {
         let in_vain = |keys: &Keys| keys.options.verify == Verify::Always && !keys.verifies;
         let is_any = in_vain(&self.keys) || self.own.iter().flatten().any(in_vain);
@@ -92,7 +92,7 @@ impl TlsDraft {
         ))
     }
 
-    /// Puts everything in its place; the part of a certificate that is a user's name.
+    /// Moves the settings into the listeners; returns the part of a certificate that is a user's name.
     pub(super) fn finish(self, listeners: &mut Listeners) -> LoginFrom {
         let own = self.own.map(|keys| keys.map(Keys::finish));
         listeners.tls = TlsOptions { shared: self.keys.finish(), own };

@@ -13,7 +13,7 @@ pub(crate) enum Level {
     /// RabbitMQ has this between info and warning; shown as info.
     Notice,
     Warning,
-    /// Also what `critical`, `alert` and `emergency` mean here.
+    /// Errors; `critical`, `alert` and `emergency` mean the same here.
     Error,
     Nothing,
 }

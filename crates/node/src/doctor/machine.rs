@@ -14,7 +14,7 @@ use crate::resources::machine_memory_bytes;
 
 /// A node of some size: RabbitMQ's production checklist has this number, too.
 const DESCRIPTORS_WANTED: u64 = 65_536;
-/// With less the watermark is reached by a few clients.
+/// Least memory that is no warning: with less, a few clients reach the watermark.
 const MEMORY_WANTED_BYTES: u64 = 128 << 20;
 /// The earliest credible time: this program is younger, so a clock before it is not set. 1 January
 /// 2026.

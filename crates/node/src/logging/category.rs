@@ -4,7 +4,7 @@ use crate::config::{Category, Level, Logging};
 use tracing::level_filters::LevelFilter;
 
 impl Category {
-    /// The category of what a module says.
+    /// The category of the events of a module.
     pub(super) fn of(target: &str) -> Self {
         let krate = target.split("::").next().unwrap_or_default();
         match krate {
@@ -21,7 +21,7 @@ impl Category {
 pub(super) struct Levels {
     default: LevelFilter,
     categories: Vec<(Category, LevelFilter)>,
-    /// Of each place that lines go to.
+    /// The level of each place; `None` for that of the category.
     places: Vec<Option<LevelFilter>>,
 }
 
@@ -35,7 +35,7 @@ impl Levels {
         }
     }
 
-    /// This level everywhere.
+    /// Sets a level for all categories and places.
     pub(super) fn set(&mut self, level: Level) {
         self.default = filter(level);
         self.categories.clear();
@@ -52,7 +52,7 @@ impl Levels {
         }
     }
 
-    /// The least of all.
+    /// The lowest level of any category at any place.
     pub(super) fn lowest(&self) -> LevelFilter {
         let of_place = |place: &Option<LevelFilter>| {
             let levels = Category::ALL.map(|category| self.least(*place, category)).into_iter();
@@ -61,7 +61,8 @@ impl Levels {
         self.places.iter().map(of_place).max().unwrap_or(LevelFilter::OFF)
     }
 
-    /// The least of what has no category of its own, at any place but these.
+    /// The lowest level of lines without a category of their own, at any place but those of the bits in
+    /// `but`.
     pub(super) fn in_force(&self, but: u8) -> LevelFilter {
         let places = self.places.iter().enumerate().filter(|(at, _)| but & 1 << at == 0);
         let levels = places.map(|(_, place)| self.least(*place, Category::Default));

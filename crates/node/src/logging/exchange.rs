@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Lines that wait may take so many bytes; more are dropped, and counted.
+/// Most bytes of waiting lines; more lines are dropped, and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Memory of a line besides its text.
 const LINE_BYTES: usize = size_of::<LogLine>();
@@ -42,7 +42,7 @@ struct Waiting {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// There is no exchange yet: nobody listens.
+    /// The exchange does not exist yet: lines are not kept for it.
     #[default]
     Starting,
     Open,
@@ -53,7 +53,7 @@ enum Phase {
 #[derive(Debug, PartialEq, Eq)]
 struct Taken {
     lines: VecDeque<LogLine>,
-    /// Lines that were dropped since the last time.
+    /// Lines that were dropped since the last call.
     n_dropped: u64,
 }
 
@@ -124,7 +124,7 @@ impl LogExchange {
         Ok(Self { lines, thread })
     }
 
-    /// Publishes what waits, and nothing more.
+    /// Publishes the lines that wait, and ends the thread.
     pub(crate) fn end(self) {
         self.lines.enter(Phase::Ended);
         if self.thread.join().is_err() {

@@ -56,7 +56,7 @@ fn of(record: &Record, what: &str) -> Option<String> {
     })
 }
 
-/// COMPAT: RabbitMQ's way to write fields: `NAME="text"`, `NAME=what`, `what`.
+/// Parses the fields of the journal. COMPAT: RabbitMQ writes fields as `NAME="text"`, `NAME=what` or `what`.
 fn parse(fields: &str) -> Vec<(String, Value)> {
     let is_end = |c: char| c == '=' || c.is_whitespace();
     let (mut parsed, mut rest) = (Vec::new(), fields.trim_start());

@@ -1,4 +1,4 @@
-//! One event of the log, and its forms.
+//! Events of the log, and their forms.
 
 use crate::config::{Category, Formatter};
 use crate::wall;
@@ -8,20 +8,20 @@ use stdx::Civil;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// The text of a line takes no more bytes than this: what peers say stands in it.
+/// Longest text of a line, bytes: it may quote what peers send.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// One event.
+/// An event of the log.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) level: Level,
     pub(super) category: Category,
     pub(super) unix_micros: u64,
-    /// Its text, with what was said beside it.
+    /// The event's text, with the values that were given beside it.
     text: String,
     /// The values that were given beside the text, by name.
     fields: Vec<(&'static str, String)>,
-    /// Bytes of the text without that.
+    /// Bytes of the text without those values.
     message_bytes: usize,
 }
 
@@ -47,18 +47,18 @@ impl Record {
         Some(on_one_line(value))
     }
 
-    /// Memory that it takes.
+    /// Memory of the record, bytes.
     pub(super) fn n_bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(_, value)| value.len() + size_of::<(&str, String)>());
         size_of::<Self>() + self.text.len() + fields.sum::<usize>()
     }
 
-    /// Its text, on one line of limited length.
+    /// The event's text, on one line of limited length.
     pub(super) fn text(&self) -> String {
         on_one_line(&self.text)
     }
 
-    /// A line, without its end.
+    /// The event as a line, without a line break at its end.
     pub(super) fn line(&self, formatter: Formatter) -> String {
         match formatter {
             Formatter::Plain => {
@@ -69,7 +69,7 @@ impl Record {
         }
     }
 
-    /// `2026-11-21 08:00:00.123456+00:00`, in UTC, with this between date and time.
+    /// The time as `2026-11-21 08:00:00.123456+00:00`, in UTC, with `between` between date and time.
     pub(super) fn time(&self, between: char) -> String {
         let Civil { date: (year, month, day), time: (hour, minute, second) } =
             Civil::at(self.unix_micros / 1_000_000);
@@ -129,8 +129,8 @@ impl Visit for Fields {
     }
 }
 
-/// Names come from clients: a line break in one must not look like a log line of its own, and a long one is
-/// cut.
+/// Puts a text on one line of limited length. Names come from clients: a line break in one must not look like
+/// a log line of its own.
 fn on_one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(LINE_BYTES_MAX));
     for (at, c) in text.char_indices() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Civil;
 
-/// Longest wait for a server: others' lines wait meanwhile.
+/// Longest wait for a server: lines for other places wait meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time until a server that could not be reached is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ enum Way {
     Udp(UdpSocket),
     Tcp(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
-    /// It is tried again from then on.
+    /// No connection; the next attempt is made from this time on, or with the next line if `None`.
     None(Option<Instant>),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Syslog {
     settings: SyslogSettings,
     host_name: String,
     way: Way,
-    /// Of [`Transport::Tls`].
+    /// The configuration of connections for [`Transport::Tls`].
     tls: Option<Arc<ClientConfig>>,
 }
 
@@ -89,7 +89,7 @@ impl Syslog {
         let socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
         socket.set_write_timeout(Some(TIMEOUT))?;
         let Some(config) = &self.tls else { return Ok(Way::Tcp(socket)) };
-        // Of the handshake, which the first line waits for.
+        // The handshake, which the first line waits for, has this time.
         socket.set_read_timeout(Some(TIMEOUT))?;
         let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
         let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;

@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use stdx::Ring;
 
-/// Lines that wait may take so many bytes; more are dropped, and counted.
+/// Most bytes of waiting lines; more lines are dropped, and counted.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// Whoever ends waits no longer for its lines: standard error may be a pipe that nobody reads.
+/// Longest wait of a flush: standard error may be a pipe that nobody reads.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A place that lines go to.
@@ -42,7 +42,7 @@ pub(super) struct Queue {
 struct Waiting {
     lines: Vec<Line>,
     n_bytes: usize,
-    /// Lines that were dropped since the last time.
+    /// Lines that were dropped since the last call of `take`.
     n_dropped: u64,
     is_writing: bool,
 }
@@ -52,8 +52,8 @@ struct Waiting {
 pub(super) struct Line {
     pub(super) record: Record,
     pub(super) places: u8,
-    /// It says something about how the log is published: publishing it could lead to the next one, without an
-    /// end.
+    /// Whether the thread that publishes the log has logged the line. Such a line is not published: it could
+    /// lead to the next one, without an end.
     is_of_publisher: bool,
 }
 
@@ -80,7 +80,7 @@ impl Queue {
         self.n_dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything is written, or for long enough.
+    /// Waits until everything is written, or for [`FLUSH_TIMEOUT`].
     pub(super) fn flush(&self) {
         let waiting = stdx::lock(&self.waiting);
         let is_busy = |it: &mut Waiting| it.is_writing || !it.lines.is_empty();
@@ -88,7 +88,7 @@ impl Queue {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits for lines; those that were dropped meanwhile, too.
+    /// Waits for lines; returns them, and how many were dropped meanwhile.
     fn take(&self) -> (Vec<Line>, u64) {
         let mut waiting = stdx::lock(&self.waiting);
         waiting.is_writing = false;
@@ -107,7 +107,7 @@ impl Queue {
             let (lines, n_dropped) = self.take();
             for (at, (output, formatter)) in outputs.iter_mut().enumerate() {
                 let wanted = lines.iter().filter(|line| line.places & (1 << at) != 0);
-                // There is nobody to tell of an error: it says that the log is gone.
+                // An error means that the log is gone, so no line could report it.
                 let _gone = output.write(wanted, *formatter);
             }
             if n_dropped > 0 {

@@ -62,7 +62,7 @@ pub(crate) fn open_broker(
     })?;
     tracing::info!(target: logging::NOT_TO_CONSOLE, "data directory of node {}", found.node());
     data_dir.mark().context(CANNOT_START)?;
-    // Not before it is clear that this node writes here.
+    // The reserve is filled only once it is clear that this node writes here.
     reserved.refill(0);
     let storage = StorageOptions { is_short: monitor.is_disk_short(), ..storage };
     let settings = BrokerOptions {
@@ -83,7 +83,7 @@ pub(crate) fn open_broker(
 /// COMPAT: the time that consumers of quorum queues have where nobody says another.
 const QUORUM_TIMEOUT_MS: u64 = 30 * 60 * 1000;
 
-/// Of the descriptors there are, streams have one in so many open at most.
+/// The share of file descriptors that streams may have open at most: one in so many.
 const STREAMS_SHARE: u64 = 4;
 
 fn stream_options(config: &Config, n_descriptors: u64) -> StreamOptions {
@@ -116,7 +116,7 @@ fn interceptors(config: &Config) -> Interceptors {
     }
 }
 
-/// In 65536ths.
+/// The share of new traces, in 65536ths.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is at most 1")]
 fn new_traces(otel: &Otel) -> u32 {
     if otel.endpoint.is_some() { (otel.sample_new.min(1.0) * 65_536.0) as u32 } else { 0 }

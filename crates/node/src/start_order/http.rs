@@ -13,15 +13,15 @@ use tokio::sync::Notify;
 /// The two that listen: beginning of their keys, usual ports, names and purpose in listings.
 struct Kind {
     key: &'static str,
-    /// Nobody has asked for this one: with it in use, as by another node on this machine, the node starts
-    /// without.
+    /// The usual port. With that in use, as by another node on this machine, the node starts without, since
+    /// nobody has asked for it.
     port: u16,
     tls_port: u16,
     names: [&'static str; 2],
     purpose: &'static str,
 }
 
-/// In the order of the places that their settings of TLS have.
+/// The kinds, in the order of their TLS settings in the configuration.
 const KINDS: [Kind; 2] = [
     Kind {
         key: "management",
@@ -47,7 +47,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// `shared` are the certificates of those that name none.
+    /// Binds the listeners; `shared` are the certificates of those that name none.
     pub(super) fn bind(
         config: &Config,
         shared: Option<&Arc<tls::Context>>,
@@ -71,7 +71,7 @@ impl Listeners {
         Ok(bound)
     }
 
-    /// As listings show them.
+    /// The listeners as listings show them.
     pub(super) fn infos(&self) -> impl Iterator<Item = ListenerInfo> {
         let of = |(kind, listeners): (&'static Kind, &Vec<Listener>)| {
             let info = |Listener { socket, tls, .. }: &Listener| {
@@ -85,7 +85,7 @@ impl Listeners {
         KINDS.iter().zip(&self.of_kinds).flat_map(of)
     }
 
-    /// Serves them until told to end.
+    /// Serves the listeners until told to end.
     pub(super) fn start(self, api: Arc<Api>, server: &Arc<Server>) -> Arc<Notify> {
         let admission = server.admission();
         let server = Arc::clone(server);
@@ -119,13 +119,13 @@ impl Listeners {
 
 /// A listener to be opened.
 struct Planned<'c> {
-    /// The beginning of its keys.
+    /// The beginning of the listener's keys.
     key: String,
     address: &'c HttpAddress,
-    /// Its port if none is given.
+    /// The listener's port if none is given.
     usual_port: u16,
     certificates: Certificates<'c>,
-    /// Whether the node starts without it when its usual port is in use.
+    /// Whether the node starts without the listener when its usual port is in use.
     may_be_missing: bool,
 }
 
@@ -133,7 +133,7 @@ struct Planned<'c> {
 #[derive(Clone, Copy)]
 enum Certificates<'c> {
     None,
-    /// Those of all listeners that name none.
+    /// The certificates of all listeners that name none.
     Shared,
     Own(&'c tls::Options),
 }
@@ -154,8 +154,8 @@ fn planned(config: &Config) -> [Vec<Planned<'_>>; KINDS.len()] {
     ]
 }
 
-/// COMPAT: with TLS there is no port without, unless something is said of it. So it is with the older keys,
-/// which count for nothing where both of the newer ones are set.
+/// Plans the listeners of a kind. COMPAT: with TLS only the TLS port is opened, unless a key of plain TCP is
+/// set. The older keys do the same, and count for nothing where both of the newer ones are set.
 fn plan<'c>(
     kind: &Kind,
     HttpListeners { is_enabled, tcp, ssl, older, older_has_tls }: &'c HttpListeners,
@@ -198,7 +198,8 @@ fn plan<'c>(
     of_each_address(wanted.map(|(_, planned)| planned).collect())
 }
 
-/// COMPAT: where the older keys name the address of a newer one, there is the listener of the older keys.
+/// Drops listeners whose address is taken. COMPAT: the older keys win against a newer one with the same
+/// address.
 fn of_each_address(mut all: Vec<Planned<'_>>) -> Vec<Planned<'_>> {
     let older = all.iter().find(|planned| planned.is_by_older_keys());
     if let Some(Ok(older)) = older.map(Planned::address) {
@@ -208,14 +209,14 @@ fn of_each_address(mut all: Vec<Planned<'_>>) -> Vec<Planned<'_>> {
     all
 }
 
-/// Whether not both can be listened on.
+/// Whether two addresses exclude each other, since only one of them can be listened on.
 fn are_in_each_others_way(one: ListenAddress, other: ListenAddress) -> bool {
     let parts = |address| match address {
         ListenAddress::Every(port) => (IpAddr::from(Ipv6Addr::UNSPECIFIED), port),
         ListenAddress::One(address) => (address.ip(), address.port()),
     };
     let ((one, port), (other, other_port)) = (parts(one), parts(other));
-    // What listens on all addresses of IPv6 does so on those of IPv4.
+    // A socket on all addresses of IPv6 has those of IPv4 too.
     let has_all = |ip: IpAddr, of: IpAddr| ip.is_unspecified() && (ip.is_ipv6() || of.is_ipv4());
     port != 0 && port == other_port && (one == other || has_all(one, other) || has_all(other, one))
 }
@@ -240,13 +241,13 @@ fn warn_of_keys_without_effect(config: &Config) {
     }
 }
 
-/// Whether there is one with TLS that has no settings of its own.
+/// Whether a listener with TLS has no settings of its own.
 pub(super) fn shares_certificates(config: &Config) -> bool {
     let shares = |planned: &Planned<'_>| matches!(planned.certificates, Certificates::Shared);
     planned(config).iter().flatten().any(shares)
 }
 
-/// Addresses that are none.
+/// The errors of addresses that are not valid.
 pub(super) fn wrong_addresses(config: &Config) -> Vec<anyhow::Error> {
     planned(config).iter().flatten().filter_map(|planned| planned.address().err()).collect()
 }
@@ -275,7 +276,7 @@ impl Planned<'_> {
         Ok(ListenAddress::One(SocketAddr::new(parsed, port)))
     }
 
-    /// None where it may be missing, and has to be.
+    /// Opens the listener; `None` if its port is in use and the node may start without it.
     fn listen(&self) -> anyhow::Result<Option<TcpListener>> {
         let address = self.address()?;
         match address.listen(self.address.limits.backlog) {

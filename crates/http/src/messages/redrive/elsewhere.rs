@@ -1,4 +1,5 @@
-//! Another broker that messages go to, over AMQP 0-9-1: each is confirmed there. It blocks.
+//! Another broker that messages go to, over AMQP 0-9-1, where each is confirmed. Publishing blocks the
+//! thread.
 
 use client::{Answer, Link, Outgoing, Publisher, Trust, Uri};
 use message::MessageRef;
@@ -16,9 +17,9 @@ const DAMAGED: &str = "unreadable properties";
 /// Another broker.
 pub(super) struct Elsewhere {
     uri: Uri,
-    /// None before the first message.
+    /// The connection; `None` before the first message.
     publisher: Option<Publisher>,
-    /// Whether it has exchanges of these names.
+    /// Whether the broker has exchanges of these names.
     exchanges: BTreeMap<String, bool>,
 }
 
@@ -84,7 +85,7 @@ impl Elsewhere {
         published.map_err(worded)
     }
 
-    /// Says goodbye.
+    /// Closes the connection, if it was opened.
     pub(super) fn close(self) {
         if let Some(publisher) = self.publisher {
             publisher.close();

@@ -84,7 +84,7 @@ impl Redrive {
         }
     }
 
-    /// How many of the first messages go together.
+    /// The number of messages, of the first of `rest`, that go together.
     fn n_together(&self, rest: &[(u64, u64)]) -> usize {
         let mut bytes = 0;
         let within = |(_, body_bytes): &&(u64, u64)| {

@@ -13,12 +13,12 @@ const IMAGES_PER_PART: usize = 128;
 /// Stored bodies that a page image names. Holds a reference of the image.
 #[derive(Debug)]
 pub(crate) struct BodyRefs {
-    /// Where the bodies are.
+    /// Store of the bodies.
     pub(crate) bodies: Arc<BodyStore>,
     /// The image.
     pub(crate) image: BlobId,
     pub(crate) is_durable: bool,
-    /// Of the messages whose bodies are meant.
+    /// Positions of the messages whose bodies are meant.
     pub(crate) positions: PageBitmap,
 }
 
@@ -44,7 +44,7 @@ impl BodyRefs {
         let found = stored_bodies(scratch, &self.positions).map_err(|error| error.to_string())?;
         match act {
             Act::Release => self.bodies.release(found),
-            // One that is not there is told of when its message is wanted.
+            // A missing body is reported when its message is wanted.
             Act::Retain => found.into_iter().for_each(|blob| {
                 let _is_there = self.bodies.retain(blob);
             }),
@@ -56,13 +56,13 @@ impl BodyRefs {
 /// Images that wait to be read.
 #[derive(Debug, Default)]
 pub(crate) struct BodyRefCounter {
-    /// Of an earlier life: what they name is not counted yet.
+    /// Images of an earlier life whose bodies are not counted yet.
     uncounted: VecDeque<BodyRefs>,
-    /// Of pages that are gone.
+    /// Images of pages that are gone.
     owed: VecDeque<BodyRefs>,
-    /// Journals that are yet to be read, or are being read: what they name is not counted yet either.
+    /// Journals that are not read to their end: the bodies they name are not counted yet either.
     n_unread_journals: usize,
-    /// Everything of the earlier life is counted, and the stores were told.
+    /// Whether all bodies of the earlier life are counted, and the stores were told.
     is_counted: bool,
 }
 
@@ -93,7 +93,7 @@ impl BodyRefCounter {
         self.owed.push_back(names);
     }
 
-    /// Some of what is first to be done, and whether it is the last of an earlier life.
+    /// Takes some of the images to be read next; true if no image of an earlier life is left.
     pub(crate) fn next(&mut self) -> (Vec<(Act, BodyRefs)>, bool) {
         let n = self.uncounted.len().min(IMAGES_PER_PART);
         let counted = self.uncounted.drain(..n).map(|names| (Act::Retain, names));

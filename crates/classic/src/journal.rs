@@ -1,5 +1,5 @@
-//! The journal of a queue of version 1, and those who wait for what was noted in it to be durable. Never the
-//! queue itself, or when journals are synced.
+//! The journal of a queue of version 1, and the waiters for its notes to be durable. Never the queue itself,
+//! or when journals are synced.
 
 use confirm::{DurableJournal, JournalSynced};
 use message::MessageRef;
@@ -13,7 +13,7 @@ use store::backlog::{LoadedPage, PagePool};
 use store::v1::V1Queue;
 use store::{Queued, StoreError, StoredBody};
 
-/// Where the queues are that have files of their own.
+/// Directory of the queues that have files of their own.
 pub const QUEUES_DIR: &str = "queues";
 
 /// The directory of a queue of version 1.
@@ -24,25 +24,25 @@ pub fn journals_dir_of(queue: u64) -> String {
 /// Bytes read from a queue's files before others have their turn.
 pub(crate) const READ_BYTES: u64 = 1 << 20;
 
-/// The journal of a queue of version 1, and who waits for it to be durable.
+/// The journal of a queue of version 1, and the waiters for its notes to be durable.
 #[derive(Debug)]
 pub struct Journal {
     pub(crate) v1: V1Queue,
-    /// Of its virtual host.
+    /// Bodies of the queue's virtual host.
     pub(crate) bodies: Arc<BodyStore>,
     waiting: Mutex<Waiting>,
-    /// The thread knows that there is something to sync.
+    /// Whether the journal is listed for its thread as one with something to sync.
     pub(crate) is_listed: AtomicBool,
-    /// As part of what all journals have.
+    /// Unsynced bytes of the journal that are counted in the sum of all journals.
     pub(crate) counted_bytes: AtomicU64,
-    /// Among those whose files may be open.
+    /// Whether the journal is among those whose files may be open.
     pub(crate) is_open: AtomicBool,
 }
 
 #[derive(Default)]
 struct Waiting {
     by_note: Vec<(u64, Box<dyn JournalSynced>)>,
-    /// Nobody needs to wait any more: the queue is gone.
+    /// Whether nobody needs to wait any more, since the queue is gone.
     is_moot: bool,
     has_failed: bool,
 }
@@ -65,8 +65,8 @@ impl Journal {
         })
     }
 
-    /// Takes a persistent message in, for whose body `added_bytes` were added to the body store. What is
-    /// returned is durable, with the body, when a [wait](Self::wait) for it ends.
+    /// Notes a persistent message, for whose body `added_bytes` were added to the body store. Returns the
+    /// note: the message is durable, with its body, when a [wait](Self::wait) for that note ends.
     pub(crate) fn publish(
         &self,
         position: u64,
@@ -77,27 +77,27 @@ impl Journal {
         self.v1.publish(&queued, added_bytes)
     }
 
-    /// Messages were given to consumers. Those it does not hold are passed over.
+    /// Notes that messages were given to consumers. Messages that are not in the journal are passed over.
     pub(crate) fn deliver(&self, positions: impl Iterator<Item = u64>) {
         each_run(positions, |run| {
             self.v1.deliver(run);
         });
     }
 
-    /// Messages are gone. Those it does not hold are passed over.
+    /// Notes that messages are gone. Messages that are not in the journal are passed over.
     pub(crate) fn ack(&self, positions: impl Iterator<Item = u64>) {
         each_run(positions, |run| {
             self.v1.ack(run);
         });
     }
 
-    /// All messages in a range are gone.
+    /// Notes that all messages in a range are gone.
     pub(crate) fn ack_range(&self, positions: Range<u64>) {
         self.v1.ack(positions);
     }
 
-    /// Fills the page that begins at `first` with what it has of `positions`, for one whose image is damaged.
-    /// None if it has none of them.
+    /// Fills the page that begins at `first` with the journal's messages at `positions`, in place of a
+    /// damaged image. None if the journal has none of them.
     ///
     /// # Errors
     /// The disk's.
@@ -125,7 +125,7 @@ impl Journal {
         failure.map_or_else(|| Ok(Some(page).filter(|page| !page.is_empty())), Err)
     }
 
-    /// Tells those whose notes are durable.
+    /// Tells the waiters whose notes are durable.
     pub(crate) fn tell_synced(&self) {
         let done: Vec<_> = {
             let mut waiting = stdx::lock(&self.waiting);
@@ -135,13 +135,13 @@ impl Journal {
         done.into_iter().for_each(|(_, waiter)| wake(waiter.synced()));
     }
 
-    /// The queue is gone for good: nobody waits any more.
+    /// Ends all waits, since the queue is gone for good.
     pub(crate) fn end(&self) {
         stdx::lock(&self.waiting).is_moot = true;
         self.tell_synced();
     }
 
-    /// Nothing that is waited for will ever be durable.
+    /// Drops all waiters: their notes will never be durable.
     pub fn fail(&self) {
         let mut waiting = stdx::lock(&self.waiting);
         waiting.has_failed = true;

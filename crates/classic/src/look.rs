@@ -12,22 +12,23 @@ use store::backlog::{FoundContent, LoadedPage, PageBitmap, Toward};
 /// A message that was looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// Its place in the queue, which it keeps.
+    /// Position of the message in the queue, which does not change.
     pub position: u64,
-    /// Where it stands.
+    /// State of the message in the queue.
     pub standing: Standing,
-    /// Whether a consumer had it before; of one that is held that is known only where returns are counted.
+    /// Whether a consumer had the message before; of an unacked message that is known only where returns are
+    /// counted.
     pub redelivered: Option<bool>,
-    /// How often it came back, as far as that is counted.
+    /// Number of times that the message came back, as far as it is counted.
     pub counts: DeliveryCounts,
     /// The message.
     pub message: MessageRef<'a>,
 }
 
-/// Takes messages one after the other, until it has enough.
+/// Callback that takes messages one after the other, and breaks when it has enough.
 pub type See<'s> = dyn FnMut(&Seen<'_>) -> ControlFlow<()> + 's;
 
-/// Who looks, with buffers for what is read.
+/// A browser of queues' messages, with buffers for the pages it reads.
 #[derive(Debug, Default)]
 pub struct Looker(Scratch);
 

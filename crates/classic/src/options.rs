@@ -3,10 +3,10 @@
 use meta::QueueVersion;
 use stdx::Clock;
 
-/// How queues keep messages.
+/// Options of how queues keep messages.
 #[derive(Clone, Debug)]
 pub struct StorageOptions {
-    /// How backlogs are kept out of memory.
+    /// Options of how backlogs are kept out of memory.
     pub pager: PagerOptions,
     /// Bodies of persistent messages from this length on are stored once for all durable queues
     /// they go to, if these are several, or one that is deep or of version 1.
@@ -42,21 +42,21 @@ impl Default for StorageOptions {
     }
 }
 
-/// How much of backlogs is in memory.
+/// Limits of the memory that backlogs take.
 #[derive(Clone, Copy, Debug)]
 pub struct PagerOptions {
     /// Bytes of all backlogs together that are divided between the deep ones.
     pub budget_bytes: usize,
-    /// A queue is always allowed this much ...
+    /// Minimum allowance of a queue, in bytes of memory.
     pub allowance_bytes_min: usize,
-    /// ... and never more than this.
+    /// Maximum allowance of a queue, in bytes of memory.
     pub allowance_bytes_max: usize,
-    /// Publishers wait while backlogs take so much more than they are allowed.
+    /// Bytes of backlogs above their allowances from which on publishers wait.
     pub excess_bytes_max: usize,
     /// Bytes of images that may wait for a sync.
     pub unsynced_bytes_max: usize,
-    /// Large bodies of a deep queue are stored at once when so much waits for the log's next sync, with
-    /// their own bytes.
+    /// Bytes that wait for the log's next sync, own bytes included, from which on large bodies of a deep
+    /// queue are stored at once.
     pub stored_at_once_bytes_min: usize,
 }
 

@@ -28,12 +28,12 @@ use store::blob::{BlobId, BlobStore, Reclaimed};
 
 /// Jobs of one queue before another has its turn.
 const JOBS_PER_TURN: usize = 32;
-/// Bytes that reclaiming copies at a time ...
+/// Bytes that reclaiming copies at a time.
 const RECLAIM_STEP_BYTES: u64 = 1 << 20;
-/// ... and how long it rests in between.
+/// Time for which reclaiming rests between two of its steps.
 const RECLAIM_REST: Duration = Duration::from_millis(20);
 
-/// Buffers of who runs jobs, or reads pages to look at them.
+/// Buffers for running jobs, or for reading pages to browse them.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     image: Image,
@@ -41,17 +41,18 @@ pub(crate) struct Scratch {
     body_bytes: Vec<u8>,
 }
 
-/// The ends behind which what was planned may be done: a crash undoes nothing that gave references back.
+/// Ends of the log and of journals that must be durable before a planned reclaiming: then a crash undoes no
+/// entry that gave references back.
 #[derive(Debug)]
 struct AfterPlan {
-    /// Of the log.
+    /// End of the log.
     upto: Lsn,
-    /// Of the journals whose messages have their bodies there.
+    /// Last notes of the journals whose messages have bodies in the store.
     notes: Vec<(Weak<Journal>, u64)>,
 }
 
 impl AfterPlan {
-    /// Everything that was logged and noted until now, of journals those of `queues`.
+    /// The current ends of the log, and of those journals of `queues` that have bodies in `store`.
     fn now(storage: &Storage, store: &BlobStore, queues: &[Arc<Queue>]) -> Self {
         let journals = queues.iter().filter_map(|queue| queue.upkeep().journal());
         let unsynced = journals
@@ -68,10 +69,10 @@ impl AfterPlan {
     }
 }
 
-/// How far reclaiming has come.
+/// Progress of reclaiming.
 #[derive(Debug, Default)]
 struct Reclaiming {
-    /// By directory of a store: when what was planned may be done.
+    /// Conditions of planned reclaiming by the directory of its store.
     planned: BTreeMap<String, AfterPlan>,
     /// The directory of the store that had its turn last.
     last: String,
@@ -115,7 +116,7 @@ impl JobWorker {
             match turn {
                 Turn::Done => {}
                 Turn::Again => jobs.asked.push_back(queue),
-                // What is unsynced may have gone meanwhile.
+                // The unsynced bytes may have been synced meanwhile.
                 Turn::AfterSync if jobs.unsynced_bytes == 0 => jobs.asked.push_back(queue),
                 Turn::AfterSync => jobs.deferred.push(queue),
             }
@@ -256,7 +257,7 @@ struct SyncWorker {
     reclaiming: Reclaiming,
 }
 
-/// The next thing for it to do.
+/// The work that is due on the sync thread.
 struct Due {
     written: Vec<ImageWritten>,
     is_reclaim_due: bool,
@@ -277,7 +278,7 @@ impl SyncWorker {
         }
     }
 
-    /// Waits for something to do, or, if it `rests` from reclaiming, until that goes on.
+    /// Waits for work, or, if reclaiming `rests`, until it goes on.
     fn wait(&self, rests: bool) -> Option<Due> {
         self.pager.syncs.wait(|syncs, is_time_over| {
             let is_reclaim_due = is_time_over || std::mem::take(&mut syncs.is_reclaim_due);
@@ -296,7 +297,7 @@ impl SyncWorker {
         reclaim(storage, &mut self.reclaiming, &queues)
     }
 
-    /// Writes images, and tells their queues.
+    /// Makes images durable, and tells their queues.
     fn sync(&self, written: Vec<ImageWritten>) {
         let bytes: usize = written.iter().map(|image| image.bytes).sum();
         if let Some(first) = written.first() {
@@ -331,7 +332,7 @@ fn count_bodies(services: &Services) {
     for (act, names) in part {
         let images = storage.images.store(names.is_durable);
         if let Err(reason) = names.apply(act, images, &mut scratch) {
-            // Their bodies stay until a start finds that nobody names them.
+            // Bodies that the image names stay until a start finds that nobody names them.
             tracing::error!("cannot tell which bodies image {:?} names: {reason}", names.image);
         }
         storage.release_image(names.image, names.is_durable);
@@ -341,8 +342,8 @@ fn count_bodies(services: &Services) {
     }
 }
 
-/// Gives space of files back, a part at a time; `queues` are those of version 1. True if there is more to do
-/// soon.
+/// Reclaims space of files, a part at a time; `queues` are those of version 1. True if the next part may
+/// follow soon.
 fn reclaim(
     storage: &Storage,
     reclaiming: &mut Reclaiming,
@@ -352,7 +353,7 @@ fn reclaim(
     let images = [&storage.images.durable, &storage.images.volatile];
     let mut stores: Vec<&BlobStore> = bodies.iter().map(|(_, store)| &store.blobs).collect();
     stores.extend(images);
-    // Those behind the last one are first.
+    // Stores behind the last one reclaimed come first.
     stores.sort_unstable_by_key(|store| (store.dir() <= reclaiming.last.as_str(), store.dir()));
     let mut moved_bytes = 0;
     let mut has_more = false;
@@ -377,7 +378,7 @@ fn reclaim(
 /// The outcome of a store's turn.
 enum Part {
     Nothing,
-    /// For the log or a journal.
+    /// Reclaiming waits for the log or a journal to be durable.
     ConfirmAfter,
     Done(Reclaimed),
 }
@@ -395,7 +396,7 @@ fn reclaim_part(
         }
         None => return Ok(Part::Nothing),
     };
-    // What gave the references back must not be undone by a crash.
+    // A crash must not undo the entries that gave the references back.
     if !planned.is_durable(storage) {
         reclaiming.planned.insert(store.dir().to_owned(), planned);
         return Ok(Part::ConfirmAfter);
@@ -424,13 +425,13 @@ impl PagerStepper {
         }
     }
 
-    /// A turn of one queue that has asked; false if none has.
+    /// Runs a turn of one queue that has asked; false if none has.
     pub fn step_jobs(&mut self) -> bool {
         let queue = self.jobs.pager.jobs.step(next_asked);
         queue.map(|queue| self.jobs.turn(queue)).is_some()
     }
 
-    /// One sync and its reports; false if there is nothing to write.
+    /// Runs one sync and tells its queues; false if no image waits for a sync.
     pub fn step_sync(&mut self) -> bool {
         let take = |syncs: &mut Syncs| match std::mem::take(&mut syncs.written) {
             written if written.is_empty() => Next::Wait,
@@ -440,7 +441,7 @@ impl PagerStepper {
         written.map(|written| self.syncs.sync(written)).is_some()
     }
 
-    /// A part of counting or giving back what page images name; false if there is nothing to do.
+    /// Counts or releases a part of the bodies that page images name; false if no image waits for that.
     pub fn step_names(&mut self) -> bool {
         let Some(services) = self.syncs.services.upgrade() else { return false };
         let is_due = services.pager.syncs.update(|syncs| syncs.body_refs.is_due()) == Some(true);
@@ -450,7 +451,7 @@ impl PagerStepper {
         is_due
     }
 
-    /// A part of reclaiming; false if there is nothing to reclaim.
+    /// Reclaims a part of the space; false if no space is left to reclaim.
     pub fn step_reclaim(&mut self) -> bool {
         let Some(services) = self.syncs.services.upgrade() else { return false };
         self.syncs.reclaim(&services.storage)

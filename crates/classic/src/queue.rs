@@ -118,7 +118,7 @@ impl Queue {
         queue
     }
 
-    /// Its figures as of the last operation.
+    /// Figures of the queue as of the last operation.
     #[must_use]
     pub fn stat(&self) -> QueueStat {
         self.counters.stat(self.files_version.get())
@@ -137,7 +137,7 @@ impl Queue {
         result
     }
 
-    /// As [`Queue::with`], and leaves the waking to the caller.
+    /// Acts under the lock as [`Queue::with`] does, and leaves the waking to the caller.
     fn with_wakes<T>(
         &self,
         wakes: &mut Wakes,

@@ -41,7 +41,7 @@ const KIND_VERSION: u8 = 7;
 const KIND_COMMANDS: u8 = 8;
 const KIND_MACHINE: u8 = 9;
 
-/// Of a position and its counts.
+/// Bytes of a position and its counts.
 const RETURNED_BYTES: usize = 16;
 const PAGE_HAS_BODIES: u8 = 1;
 const PAGE_IS_ANNOTATED: u8 = 2;
@@ -51,14 +51,14 @@ const PAGE_IS_ANNOTATED: u8 = 2;
 pub enum QueueEntry<'a> {
     /// A message.
     Message {
-        /// Its position.
+        /// Position of the message.
         position: u64,
         /// The message as `message::parse_record` reads it.
         record: &'a [u8],
     },
     /// Messages are gone.
     Settled {
-        /// Their positions.
+        /// Positions of the messages.
         positions: List<'a, u64>,
     },
     /// Messages are gone, range by range.
@@ -73,14 +73,14 @@ pub enum QueueEntry<'a> {
     },
     /// A message whose body is in the body store.
     Reference {
-        /// Its position.
+        /// Position of the message.
         position: u64,
         /// The message as [`parse_reference`] reads it.
         reference: &'a [u8],
     },
     /// Messages came back.
     Returned {
-        /// These counts are all there are.
+        /// Whether these counts replace all earlier ones.
         anew: bool,
         /// By position.
         counts: List<'a, (u64, DeliveryCounts)>,
@@ -92,18 +92,18 @@ pub enum QueueEntry<'a> {
     },
     /// Commands of a quorum queue, one behind the other.
     Commands {
-        /// Their written form.
+        /// Written form of the commands.
         commands: &'a [u8],
     },
     /// The machine of a quorum queue, as the commands before have made it.
     Machine {
-        /// Its written form.
+        /// Written form of the machine.
         machine: &'a [u8],
     },
 }
 
-/// Adds a message to an append; one whose body is stored without it, and with brief properties where those
-/// are stored too.
+/// Adds a message to an append: without its body if that is `stored`, and with brief properties if the
+/// properties are stored too.
 pub(crate) fn put_message(
     batch: &mut Batch<'_>,
     queue: u64,
@@ -137,7 +137,7 @@ pub(crate) fn put_message(
         );
         return;
     }
-    // One part instead of two: each costs about as much as a field of a message.
+    // A single part instead of two saves about the cost of a message's field.
     let mut fixed = [0; 8 + RECORD_FIXED_BYTES];
     let (at, record) = fixed.split_at_mut(8);
     at.copy_from_slice(&position.to_le_bytes());

@@ -69,7 +69,7 @@ pub struct Storage {
 pub(crate) struct Images {
     /// Named by the log's notes.
     pub(crate) durable: BlobStore,
-    /// Of messages that do not survive a restart.
+    /// Images of messages that do not survive a restart.
     pub(crate) volatile: BlobStore,
 }
 
@@ -155,7 +155,7 @@ impl Storage {
         (self.images.durable.stats(), self.images.volatile.stats())
     }
 
-    /// How a queue of version 1 keeps its files.
+    /// Options for the files of a queue of version 1.
     pub(crate) fn journal_options(&self, queue: u64) -> V1Options {
         let told = Some((Arc::clone(&self.journals), queue));
         let journal_operations_max = self.journal_operations_max;

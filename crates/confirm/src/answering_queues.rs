@@ -1,21 +1,21 @@
-//! A message that goes to several queues, some of which answer for themselves: how many, and how many of
-//! those did not take it. Of publishes and dead letters alike, for each of a batch.
+//! Queues that answer a message themselves: how many of a message's queues do, and how many of those did not
+//! take it. For publishes and dead letters alike, for each message of a batch.
 
 use super::{Confirmation, Publisher};
 
-/// Who answers a message, if any of its queues does so itself; else nothing is known of publishes.
+/// The queues of one message, counted if any queue of its batch answers itself; otherwise all counts are 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnsweringQueues {
     n_queues: u32,
-    /// Of those, such that answer themselves.
+    /// Queues that answer the message themselves.
     n_answering: u32,
-    /// Of the latter, such that did not take it.
+    /// Answering queues that did not take the message.
     n_refused: u32,
 }
 
 impl AnsweringQueues {
-    /// Counts the queues of the messages in `table`: each comes with whether it answers itself and
-    /// with the places of its messages.
+    /// Counts the queues of the messages in `table`: each queue comes with whether it answers itself, and
+    /// with the indexes of its messages.
     pub fn count<'g, T>(
         table: &mut [T],
         answering_of: impl Fn(&mut T) -> &mut Self,
@@ -31,7 +31,7 @@ impl AnsweringQueues {
         }
     }
 
-    /// Of a queue that answers itself: it has not taken these.
+    /// Notes messages that a queue which answers itself has not taken, by their indexes.
     #[cold]
     pub fn note_refused<T>(
         table: &mut [T],
@@ -50,12 +50,12 @@ impl AnsweringQueues {
         self.n_answering > 0
     }
 
-    /// Whether one that does has not taken the message.
+    /// Whether any answering queue has not taken the message.
     pub const fn any_refused(self) -> bool {
         self.n_refused > 0
     }
 
-    /// How many do.
+    /// Number of queues that answer themselves.
     pub const fn n(self) -> u32 {
         self.n_answering
     }
@@ -65,7 +65,7 @@ impl AnsweringQueues {
         self.n_answering == 1 && self.n_queues == 1
     }
 
-    /// Answers for those that did not take the message.
+    /// Answers for the queues that did not take the message.
     pub fn answer_refused(self, publisher: &Publisher, sequence: u64) {
         if self.any_refused() {
             publisher.answer_parts(sequence, self.n_refused, Confirmation::Nack);

@@ -1,5 +1,5 @@
-//! Confirms that wait: numbered publishes, what must be durable for them, and who must have had them. Never
-//! what queues keep, or how a protocol spells a confirm.
+//! Confirms that wait: numbered publishes, what must be durable for them, and the queues that must answer
+//! them. Never the messages of queues, or how a protocol spells a confirm.
 //! Start reading at [`ConfirmQueue`] and [`DurabilityToken`].
 
 mod answering_queues;
@@ -26,28 +26,29 @@ pub trait DurableJournal: Debug + Send + Sync {
     fn is_durable(&self, note: u64) -> bool;
 }
 
-/// Told once that a journal is durable up to what it waited for; dropped if it never will be.
+/// A waiter for a journal: told once that the journal is durable up to its note, or dropped if that never
+/// comes.
 pub trait JournalSynced: Send {
-    /// Called without any lock of a journal. The waker is called when no lock is held.
+    /// Tells the waiter, without any lock of a journal. The returned waker is called when no lock is held.
     fn synced(self: Box<Self>) -> Option<Waker>;
 }
 
 /// The log's and journals' ends that must be durable before something may be confirmed.
 #[derive(Clone, Debug, Default)]
 pub struct DurabilityToken {
-    /// The log, up to here.
+    /// End of the log that must be durable, if any.
     pub log: Option<Lsn>,
-    /// Journals of queues of version 1, up to a number each.
+    /// Journals of queues of version 1, each with the note up to which it must be durable.
     pub journals: SmallVec<[(Arc<dyn DurableJournal>, u64); 1]>,
 }
 
 impl DurabilityToken {
-    /// Nothing but the log.
+    /// Makes a token that waits for the log alone, up to `upto`.
     pub fn by_log(upto: Option<Lsn>) -> Self {
         Self { log: upto, ..Self::default() }
     }
 
-    /// Adds what another waits for.
+    /// Adds all that another token waits for.
     pub fn add(&mut self, other: Self) {
         self.log = self.log.max(other.log);
         for (journal, note) in other.journals {
@@ -55,7 +56,7 @@ impl DurabilityToken {
         }
     }
 
-    /// A journal, up to `note`.
+    /// Adds a journal that must be durable up to `note`.
     pub fn add_journal(&mut self, journal: Arc<dyn DurableJournal>, note: u64) {
         let known = self.journals.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &journal));
         match known {
@@ -64,13 +65,13 @@ impl DurabilityToken {
         }
     }
 
-    /// Whether all of it is durable now.
+    /// Whether the log and all journals are durable now.
     pub fn is_durable(&self, wal: &Wal) -> bool {
         self.log.is_none_or(|upto| wal.durable_upto() >= upto)
             && self.journals.iter().all(|(journal, note)| journal.is_durable(*note))
     }
 
-    /// Resolves when all of it is durable, or never will be.
+    /// Resolves when the log and all journals are durable, or never will be.
     pub async fn durable(self, wal: &Wal) -> Result<(), LogFailed> {
         for (journal, note) in self.journals {
             let (done, wait) = tokio::sync::oneshot::channel();
@@ -89,9 +90,9 @@ impl DurabilityToken {
 pub struct Run {
     /// The channel.
     pub channel: ChannelId,
-    /// The number of the first.
+    /// Number of the first publish.
     pub first: u64,
-    /// The number of the last.
+    /// Number of the last publish.
     pub last: u64,
 }
 
@@ -101,14 +102,14 @@ impl Run {
     }
 }
 
-/// Who is to commit what a confirm waits for.
+/// The committer of the log that a confirm waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "the caller may have to commit"]
 pub enum CommitBy {
     /// The log's own thread, which has been told.
     #[default]
     Thread,
-    /// The caller, soon: a single publish waits, so that nothing would be gained by gathering more.
+    /// The caller, soon: a single publish waits, so that gathering more would gain nothing.
     Caller,
 }
 
@@ -119,9 +120,9 @@ struct Waiting {
     run: Run,
 }
 
-/// One connection's waiting confirms.
+/// The confirms of a connection that wait.
 ///
-/// Lock order: the lock in here, then the outbox's. It is held while the outbox is told, so that
+/// Lock order: the lock in here, then the outbox's. The former is held while the outbox is told, so that
 /// after [`ConfirmQueue::forget`] no confirm of that channel is on its way.
 pub struct ConfirmQueue {
     outbox: Arc<dyn Outbox>,
@@ -130,13 +131,13 @@ pub struct ConfirmQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// In rising order of `upto`.
+    /// Runs that wait for the log, in rising order of `upto`.
     waiting: VecDeque<Waiting>,
     watched: bool,
-    /// Those that wait for journals, by ticket.
+    /// Runs that wait for journals, by ticket.
     apart: BTreeMap<u64, MultiSync>,
     next_ticket: u64,
-    /// Publishes that more than one has a part in.
+    /// Publishes that several parties have a part in.
     parts: MultiQueueConfirms,
     /// Channels that confirm.
     open: BTreeMap<ChannelId, Weak<Publisher>>,
@@ -152,13 +153,13 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// The publishes of a run are in one queue each, which answers; before it can.
+    /// Counts `n` publishes that one queue each answers alone; called before that queue can answer.
     pub fn begin_alone(&self, n: u64) {
         self.n_alone.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// A queue answers: in runs of numbers. Who is to be woken is returned. What a channel asked that
-    /// has been closed since goes unanswered.
+    /// Answers runs of publishes on behalf of a queue; returns the waker to be woken. Publishes of a channel
+    /// that has been closed since go unanswered.
     pub fn answer(&self, runs: impl Iterator<Item = (u64, u64, Confirmation)>) -> Option<Waker> {
         let mut state = self.lock_open()?;
         let channel = self.channel;
@@ -171,7 +172,7 @@ impl Publisher {
         })
     }
 
-    /// `n` of those who have to answer a publish do.
+    /// Answers a publish on behalf of `n` of its parts.
     pub fn answer_parts(&self, sequence: u64, n: u32, answer: Confirmation) {
         let Some(mut state) = self.lock_open() else { return };
         if !state.parts.knows(self.channel, sequence) {
@@ -189,7 +190,7 @@ impl Publisher {
         }
     }
 
-    /// Who has a part in a publish is to answer together with `n` others.
+    /// Adds `n` parts to a publish beside the caller's.
     pub fn share_part(&self, sequence: u64, n: u32) {
         let Some(mut state) = self.lock_open() else { return };
         if !state.parts.knows(self.channel, sequence) {
@@ -198,7 +199,7 @@ impl Publisher {
         state.parts.add(self.channel, sequence, n);
     }
 
-    /// Who has a part in a publish answers it when what is `awaited` is durable.
+    /// Answers a publish on behalf of the caller's part when `awaited` is durable.
     pub fn answer_when_durable(&self, wal: &Wal, awaited: &DurabilityToken, sequence: u64) {
         self.share_part(sequence, 0);
         if self.lock_open().is_some() {
@@ -207,7 +208,7 @@ impl Publisher {
         }
     }
 
-    /// None if the channel has been closed.
+    /// Locks the state; none if the channel has been closed.
     fn lock_open(&self) -> Option<MutexGuard<'_, State>> {
         let state = stdx::lock(&self.confirms.state);
         let open = state.open.get(&self.channel);
@@ -215,7 +216,7 @@ impl Publisher {
     }
 }
 
-/// Runs that wait for several things to be durable.
+/// Runs that wait for several journals, or for a journal and the log.
 #[derive(Debug)]
 struct MultiSync {
     n_awaited: usize,
@@ -229,13 +230,13 @@ impl Debug for ConfirmQueue {
 }
 
 impl ConfirmQueue {
-    /// The confirms of a connection, which are told to `outbox`.
+    /// Makes the queue of a connection's confirms, which are told to `outbox`.
     #[must_use]
     pub fn new(outbox: Arc<dyn Outbox>) -> Arc<Self> {
         Arc::new(Self { outbox, state: Mutex::default() })
     }
 
-    /// The channel confirms from now on.
+    /// Opens a channel, which confirms from now on.
     pub fn open(self: &Arc<Self>, channel: ChannelId) -> Arc<Publisher> {
         let confirms = Arc::clone(self);
         let publisher = Arc::new(Publisher { confirms, channel, n_alone: AtomicU64::new(0) });
@@ -243,7 +244,7 @@ impl ConfirmQueue {
         publisher
     }
 
-    /// A channel that confirms, if it does.
+    /// The publisher of a channel, if the channel confirms.
     pub fn publisher(&self, channel: ChannelId) -> Option<Arc<Publisher>> {
         stdx::lock(&self.state).open.get(&channel)?.upgrade()
     }
@@ -257,7 +258,7 @@ impl ConfirmQueue {
     ) -> CommitBy {
         let (is_alone, newly_watched) = {
             let mut state = stdx::lock(&self.state);
-            // What waits for a queue's journal may go back a little.
+            // Publishes to a queue with a journal may wait for a slightly earlier end than those before.
             let upto = state.waiting.back().map_or(upto, |last| last.upto.max(upto));
             state.waiting.extend(runs.into_iter().map(|run| Waiting { upto, run }));
             let newly_watched = !state.waiting.is_empty() && !state.watched;
@@ -299,7 +300,7 @@ impl ConfirmQueue {
         }
     }
 
-    /// One of the things that the runs of a ticket wait for is durable.
+    /// Notes that the log or a journal is durable as far as the runs of a ticket wait for it.
     fn part_done(&self, ticket: u64) -> Option<Waker> {
         let mut state = stdx::lock(&self.state);
         let apart = state.apart.get_mut(&ticket)?;
@@ -315,7 +316,7 @@ impl ConfirmQueue {
         })
     }
 
-    /// Publishes of a channel that wait.
+    /// Number of a channel's publishes that wait.
     pub fn n_waiting(&self, channel: ChannelId) -> u64 {
         let state = stdx::lock(&self.state);
         let apart = state.apart.values().flat_map(|apart| &apart.runs);
@@ -330,7 +331,7 @@ impl ConfirmQueue {
         state.parts.n_open(channel) + n_alone + runs.map(alone).sum::<u64>()
     }
 
-    /// Drops what a channel waits for: it is closing.
+    /// Drops all confirms of a channel, which is closing.
     pub fn forget(&self, channel: ChannelId) {
         let mut state = stdx::lock(&self.state);
         state.waiting.retain(|waiting| waiting.run.channel != channel);
@@ -366,7 +367,7 @@ impl CommitListener for ConfirmQueue {
     }
 }
 
-/// One of the things that a ticket waits for.
+/// A ticket's wait for the log or one journal.
 struct Part {
     confirms: Arc<ConfirmQueue>,
     ticket: u64,
@@ -391,7 +392,7 @@ impl JournalSynced for Part {
     }
 }
 
-/// The log has failed: what was waited for will never be durable.
+/// The failure of the log: it will not be durable up to where somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFailed;
 

@@ -1,24 +1,24 @@
-//! Publishes whose confirms several have a part in: queues that wait for their consumers, and disks.
+//! Publishes whose confirms several parties have a part in: queues that wait for their consumers, and disks.
 
 use super::{Confirmation, Run};
 use session::{ChannelId, Sink};
 use std::collections::BTreeMap;
 
-/// Publishes of a connection that several have yet to answer, by channel and number.
+/// Publishes of a connection that several parties have yet to answer, by channel and number.
 #[derive(Debug, Default)]
 pub(super) struct MultiQueueConfirms(BTreeMap<(ChannelId, u64), Part>);
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
     n_left: u32,
-    /// The publisher was told so already.
+    /// Whether the publisher was told of a refusal already.
     is_refused: bool,
 }
 
 impl MultiQueueConfirms {
-    /// One of those who have to answers; of a publish that is not in here it is the only one. The
-    /// publisher is told once all have agreed, or the first has not. Returns of how many publishes it
-    /// was the only one.
+    /// Answers each publish of `run` on behalf of one part; a publish that is not in here has no other part.
+    /// The publisher is told of the last ack or the first nack. Returns how many of the publishes had no
+    /// other part.
     #[inline]
     pub(super) fn answer(&mut self, sink: &mut dyn Sink, run: Run, answer: Confirmation) -> u64 {
         if self.0.is_empty() {
@@ -35,7 +35,7 @@ impl MultiQueueConfirms {
         n_alone
     }
 
-    /// `n` of those who have to answer do. Returns what the publisher is told now.
+    /// Answers a publish on behalf of `n` of its parts. Returns what the publisher is told now.
     pub(super) fn answer_one(
         &mut self,
         channel: ChannelId,
@@ -57,13 +57,13 @@ impl MultiQueueConfirms {
         told
     }
 
-    /// `n` more have to answer a publish beside who says so.
+    /// Adds `n` parts to a publish beside the caller's.
     pub(super) fn add(&mut self, channel: ChannelId, sequence: u64, n: u32) {
         let part = self.0.entry((channel, sequence));
         part.or_insert(Part { n_left: 1, is_refused: false }).n_left += n;
     }
 
-    /// Whether several have a part in a publish.
+    /// Whether several parties have a part in a publish.
     pub(super) fn knows(&self, channel: ChannelId, sequence: u64) -> bool {
         self.0.contains_key(&(channel, sequence))
     }
@@ -74,7 +74,7 @@ impl MultiQueueConfirms {
         of_channel.filter(|(_, part)| !part.is_refused).count() as u64
     }
 
-    /// Drops those of a channel.
+    /// Drops the publishes of a channel.
     pub(super) fn forget(&mut self, channel: ChannelId) {
         self.0.retain(|(of, _), _| *of != channel);
     }

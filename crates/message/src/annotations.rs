@@ -7,7 +7,7 @@ const FLAG_DEAD_LETTERED: u8 = 1;
 /// The broker's own notes about a message, which clients do not see. Most messages have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
-    /// The time at which it expires in its queue, in Unix milliseconds.
+    /// Time at which the message expires in its queue, in Unix milliseconds.
     pub deadline_ms: Option<NonZeroU64>,
     /// Whether the message was dead-lettered: the header `x-death` and its like are the broker's, not a
     /// client's.
@@ -22,7 +22,7 @@ pub struct AnnotationsPart {
 }
 
 impl AnnotationsPart {
-    /// The bytes.
+    /// Stored form of the annotations.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -37,7 +37,7 @@ impl Annotations {
         self.deadline_ms.is_none() && !self.dead_lettered
     }
 
-    /// As they are stored: flags u8, deadline u64 LE (0 for none).
+    /// Stored form of the annotations: flags u8, deadline u64 LE (0 for none).
     #[must_use]
     pub fn part(&self) -> AnnotationsPart {
         if self.is_none() {
@@ -50,7 +50,7 @@ impl Annotations {
         AnnotationsPart { bytes, len: ANNOTATIONS_BYTES }
     }
 
-    /// Reads stored ones.
+    /// Reads stored annotations.
     #[must_use]
     pub const fn parse(bytes: &[u8; ANNOTATIONS_BYTES]) -> Self {
         let [flags, d0, d1, d2, d3, d4, d5, d6, d7] = *bytes;

@@ -63,7 +63,7 @@ pub fn fixed_part(message: &MessageRef<'_>) -> [u8; RECORD_FIXED_BYTES] {
     fixed_part_without_body(message, body_bytes)
 }
 
-/// The same for a message whose body of `body_bytes` is not at hand. Panics as [`fixed_part`] does.
+/// The fixed part for a message whose body of `body_bytes` is not at hand. Panics as [`fixed_part`] does.
 #[must_use]
 pub fn fixed_part_without_body(
     message: &MessageRef<'_>,
@@ -82,8 +82,8 @@ pub fn fixed_part_without_body(
     fixed
 }
 
-/// The same for a message whose properties are kept apart too: it shows the encoded stand-in. Panics as
-/// [`fixed_part`] does.
+/// The fixed part for a message whose properties are kept apart too: `message` shows the encoded stand-in.
+/// Panics as [`fixed_part`] does.
 #[must_use]
 pub fn fixed_part_without_content(
     message: &MessageRef<'_>,
@@ -99,13 +99,14 @@ pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
     put_parts(out, message, &fixed_part(message));
 }
 
-/// Appends the head of a message whose body is kept elsewhere and has `body_bytes`, whatever body
-/// `message` shows. Panics as [`fixed_part`] does.
+/// Appends the head of a message whose body is kept elsewhere and has `body_bytes`, whatever body `message`
+/// shows. Panics as [`fixed_part`] does.
 pub fn put_head_without_body(out: &mut Vec<u8>, message: &MessageRef<'_>, body_bytes: u32) {
     put_parts(out, message, &fixed_part_without_body(message, body_bytes));
 }
 
-/// The same for a message whose properties are kept there too: `message` shows the encoded stand-in.
+/// Appends the head of a message whose body and properties are kept elsewhere: `message` shows the encoded
+/// stand-in. Panics as [`fixed_part`] does.
 pub fn put_head_without_content(out: &mut Vec<u8>, message: &MessageRef<'_>, body_bytes: u32) {
     put_parts(out, message, &fixed_part_without_content(message, body_bytes));
 }

@@ -5,18 +5,18 @@
 pub struct StandIn<'a> {
     /// Length of the properties; never 0.
     pub properties_bytes: u32,
-    /// The brief ones.
+    /// Brief properties.
     pub brief: &'a [u8],
 }
 
 impl<'a> StandIn<'a> {
-    /// As it is stored.
+    /// Stored form of the stand-in.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         [&self.properties_bytes.to_le_bytes(), self.brief].concat()
     }
 
-    /// Reads a stored one.
+    /// Reads a stored stand-in.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (properties_bytes, brief) = bytes.split_first_chunk()?;

@@ -20,14 +20,14 @@ macro_rules! texts {
 }
 
 impl<'a> View<'a> {
-    /// Of the properties of a [`MessageRef`](crate::MessageRef), which its front has checked.
+    /// A view of the properties of a [`MessageRef`](crate::MessageRef), which its front has checked.
     #[must_use]
     #[inline]
     pub fn of(properties: &'a [u8]) -> Self {
         Self(PropertiesRef::trusted(properties))
     }
 
-    /// Of properties that nobody has checked; none of malformed ones.
+    /// Reads properties that nobody has checked; none if they are malformed.
     #[must_use]
     pub fn parse(properties: &'a [u8]) -> Option<Self> {
         PropertiesRef::parse(properties).ok().map(Self)

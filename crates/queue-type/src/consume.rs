@@ -1,4 +1,4 @@
-//! Consumers and takers of `basic.get`s: how they are attached, and what becomes of what they say.
+//! Consumers and takers of `basic.get`s: their attachment, and the outcome of their requests.
 
 use crate::global_prefetch::ChannelLimit;
 use crate::tally::Tally;
@@ -10,96 +10,97 @@ use std::sync::Arc;
 /// The channel a consumer belongs to.
 pub type Owner = (ConnectionId, ChannelId);
 
-/// A consumer on its way in.
+/// A consumer that is to be attached.
 pub struct Attach<'a> {
-    /// How the core is to treat it.
+    /// Terms for the core.
     pub checkout: Checkout,
-    /// Its connection.
+    /// Connection of the consumer.
     pub connection: ConnectionId,
-    /// Its channel.
+    /// Channel of the consumer.
     pub channel: ChannelId,
-    /// Its name in the outbox.
+    /// Name of the consumer in the outbox.
     pub link: LinkId,
-    /// The outbox of its connection.
+    /// Outbox of the connection.
     pub outbox: &'a Arc<dyn Outbox>,
-    /// Its tag.
+    /// Tag of the consumer.
     pub consumer_tag: &'a ShortString,
-    /// It is to be the only one.
+    /// Whether the consumer is to be the only one.
     pub exclusive: bool,
-    /// Its arguments.
+    /// Arguments of the consumer.
     pub arguments: Table,
     /// Whether the client waits for an answer.
     pub answer: bool,
-    /// The limit it shares with the other consumers of its channel.
+    /// Limit that the consumer shares with the others of its channel.
     pub limit: Option<Arc<ChannelLimit>>,
-    /// Where its channel counts what it is given from the queue.
+    /// Tally of the channel for messages from this queue.
     pub tally: Arc<Tally>,
-    /// How long the node lets it hold a message, in milliseconds, where nobody else says.
+    /// Time for which the node lets the consumer hold a message, in milliseconds, where neither consumer nor
+    /// queue sets one.
     pub node_timeout_ms: Option<u64>,
 }
 
 /// The taker of a `basic.get`.
 #[derive(Clone, Copy)]
 pub struct Taker<'a> {
-    /// The link that it settles with.
+    /// Link with which the taker settles.
     pub link: LinkId,
     /// The outbox that is given the message.
     pub outbox: &'a Arc<dyn Outbox>,
-    /// Where its channel counts what it is given from the queue.
+    /// Tally of the channel for messages from this queue.
     pub tally: &'a Tally,
 }
 
-/// Why a consumer could not be attached or a message not be fetched.
+/// The reason that a consumer could not be attached or a message not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachRefused {
     /// The queue is being deleted.
     Gone,
     /// Another consumer is exclusive, or this one would be and is not alone.
     ExclusiveUse,
-    /// The consumer asks for what its queue cannot do as it stands: the explanation.
+    /// The consumer asks for something that its queue cannot do as it stands: the explanation.
     Unfit(String),
-    /// Queues of the type do not do that: the explanation.
+    /// Queues of this type cannot do that: the explanation.
     NotImplemented(String),
-    /// Nobody may take messages from it in this way: the explanation.
+    /// The queue gives messages to nobody in this way: the explanation.
     Locked(String),
 }
 
 /// The outcome of a `basic.get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// It was given a message.
+    /// The taker was given a message.
     Message,
-    /// There is none.
+    /// The queue has no message ready.
     Nothing,
-    /// There is one, on disk: try again when it is in memory.
+    /// The next message is on disk: try again when it is in memory.
     NotInMemory,
-    /// There is one that its client cannot be sent: the connection is about to end.
+    /// The next message cannot be sent to the client: the connection is about to end.
     Unfit,
 }
 
-/// How a consumer's word was taken.
+/// The outcome of a consumer's settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a consumer may have asked for what its queue cannot do"]
 pub enum Settled {
-    /// As it was meant.
+    /// The settlement was carried out.
     All,
-    /// The queue keeps no record of what its consumers hold: they cannot give a message back. It stays
-    /// theirs.
+    /// The queue keeps no record of the messages that consumers hold, so the consumer cannot give one back,
+    /// and goes on holding it.
     NotByThisMode,
 }
 
-/// The fate of a queue after a consumer went, or an alarm of its went off.
+/// The fate of a queue after a consumer went, or after an alarm of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDetach {
     /// The queue goes on.
     Stays,
     /// The last consumer of an auto-delete queue went, or nobody has used the queue for too long: the caller
-    /// deletes it. It takes no new consumers from now on.
+    /// deletes the queue, which takes no new consumers from now on.
     DeleteQueue,
 }
 
 impl AfterDetach {
-    /// Of both: a queue is deleted once.
+    /// Joins two fates: a queue is deleted if either says so.
     pub const fn or(self, other: Self) -> Self {
         match self {
             Self::Stays => other,
@@ -111,10 +112,10 @@ impl AfterDetach {
 /// A channel that holds a message for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckTimeout {
-    /// Its connection.
+    /// Connection of the channel.
     pub connection: ConnectionId,
     /// The channel.
     pub channel: ChannelId,
-    /// For how long it may.
+    /// Time for which the channel may hold a message, in milliseconds.
     pub timeout_ms: u64,
 }

@@ -1,4 +1,5 @@
-//! Messages that leave a queue by its rules, on their way to where its dead letters go. Never where that is.
+//! Messages that leave a queue by its rules, on their way to the target of its dead letters. Never the target
+//! itself.
 
 use crate::{Confirm, DeadLetterTo};
 use message::{Body, MessageRef, OwnedMessage};
@@ -8,16 +9,16 @@ use queue::Reason;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A message that dies, apart from where it was.
+/// A message that dies, apart from its queue.
 #[derive(Debug)]
 pub struct DeadLetter {
-    /// The rule it left by.
+    /// Rule by which the message left.
     pub reason: Reason,
-    /// Where it is in its queue, if it is in one.
+    /// Position of the message in its queue, if it is in one.
     pub position: u64,
-    /// How many positions depart before it, of those that were asked for with it.
+    /// Number of positions that depart before it, of those that were asked for with it.
     pub n_before: u64,
-    /// Who waits for it to be consumed.
+    /// Confirm that waits for the message to be consumed.
     pub confirm: Option<Confirm>,
     message: OwnedMessage,
 }
@@ -42,7 +43,7 @@ impl DeadLetter {
         }
     }
 
-    /// Bytes it takes.
+    /// Bytes that the letter takes.
     pub fn bytes(&self) -> usize {
         self.message().size_bytes() + size_of::<Self>()
     }
@@ -51,49 +52,49 @@ impl DeadLetter {
 /// Letters that stay in their queue until all queues they go to have them (`at-least-once`).
 #[derive(Debug, Default)]
 pub struct AwaitedLetters {
-    /// Of each letter its number, and the queues that have it.
+    /// Numbers of the letters, each with the queues that have it.
     pub letters: Vec<(u64, Vec<QueueId>)>,
-    /// Queues that did not take an earlier one: none is to overtake that.
+    /// Queues that did not take an earlier letter, which no other is to overtake.
     pub refused_by: Vec<QueueId>,
-    /// Queues that were full, as far as anybody has looked.
+    /// Queues that were full at the last look.
     pub full: Vec<QueueId>,
 }
 
 /// An awaited letter that was sent as far as it could be.
 #[derive(Debug)]
 pub struct TriedLetter {
-    /// Its number.
+    /// Number of the letter.
     pub number: u64,
-    /// The queues that have it.
+    /// Queues that have the letter.
     pub taken_by: Vec<QueueId>,
-    /// The queues that have yet to take it.
+    /// Queues that have yet to take the letter.
     pub refused_by: Vec<QueueId>,
-    /// Why no queue was found at all.
+    /// Reason that no queue was found at all.
     pub lost_at: Option<LostAt>,
 }
 
 impl TriedLetter {
-    /// Whether all its queues have it.
+    /// Whether all queues that the letter goes to have it.
     pub const fn has_arrived(&self) -> bool {
         self.refused_by.is_empty() && self.lost_at.is_none()
     }
 }
 
-/// Why a letter goes to no queue.
+/// The reason that a letter goes to no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostAt {
-    /// Its exchange does not exist.
+    /// The letter's exchange does not exist.
     Exchange,
-    /// Its exchange leads nowhere, or back.
+    /// The letter's exchange leads nowhere, or back.
     Route,
 }
 
 /// Letters that are where they should be once that is durable.
 #[derive(Debug)]
 pub enum SentLetters {
-    /// The first so many.
+    /// The first letters, of this number.
     First(u64),
-    /// Awaited ones.
+    /// Letters that are awaited.
     Tried(Vec<TriedLetter>),
 }
 
@@ -102,14 +103,14 @@ pub enum SentLetters {
 pub struct RejectedDeadLetters {
     /// The queue that did not take them.
     pub from: Arc<QueueDef>,
-    /// Where they go.
+    /// Target of the letters.
     pub to: Arc<DeadLetterTo>,
     /// The letters, in order.
     pub letters: VecDeque<DeadLetter>,
 }
 
 impl RejectedDeadLetters {
-    /// Bytes they take.
+    /// Bytes that the letters take.
     pub fn bytes(&self) -> usize {
         self.letters.iter().map(DeadLetter::bytes).sum()
     }

@@ -5,7 +5,7 @@ use queue::{Reason, machine::DeadLetters};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of messages that died in queues since the start: by the type of queue, and how sure their dead
-/// letters are to arrive. Written by anybody: a message that dies costs more than an atomic addition.
+/// letters are to arrive. Any thread writes them: a message that dies costs more than an atomic addition.
 #[derive(Debug, Default)]
 pub struct Deaths([[Counters; 3]; 2]);
 
@@ -37,7 +37,7 @@ impl Deaths {
         counter.map_or(0, |it| it.load(Ordering::Relaxed))
     }
 
-    /// Dead letters that all their queues have; those that are sent at least once alone.
+    /// Number of dead letters that all their queues have; only of those sent at least once.
     pub fn n_confirmed(&self) -> u64 {
         let counters = self.of(QueueKind::Quorum, DeadLetters::AtLeastOnce);
         counters.n_confirmed.load(Ordering::Relaxed)

@@ -1,23 +1,23 @@
-//! Conditions of the deletion of a queue, and why it is refused.
+//! Conditions of the deletion of a queue, and the reasons for refusing it.
 
 /// Conditions for deleting a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeleteConditions {
-    /// Only without consumers.
+    /// Whether to delete only a queue without consumers.
     pub if_unused: bool,
-    /// Only without ready messages.
+    /// Whether to delete only a queue without ready messages.
     pub if_empty: bool,
 }
 
-/// Why an operator's request on a queue was refused.
+/// The reason that an operator's request on a queue was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueRefused {
-    /// No queue of that name.
+    /// No queue has that name.
     NotFound,
-    /// It has consumers.
+    /// The queue has consumers.
     InUse,
-    /// It has messages.
+    /// The queue has messages.
     NotEmpty,
-    /// Queues of its type do not do that: the explanation.
+    /// Queues of this type cannot do that: the explanation.
     NotImplemented(String),
 }

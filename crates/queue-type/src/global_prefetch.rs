@@ -1,6 +1,6 @@
 //! A prefetch limit that the consumers of one channel share, whatever their queues: `basic.qos` with
-//! `global`, as it was before RabbitMQ 4.3. Knows numbers and links; must never know queues: who waits for
-//! room is told to the session, which knows where they are.
+//! `global`, as it was before RabbitMQ 4.3. Knows numbers and links; must never know queues: consumers that
+//! wait for room are named to the session, which knows their queues.
 
 use queue::AckMode;
 use session::LinkId;
@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Mutex;
 
-/// The messages that the consumers of a channel hold together, and who of them waits.
+/// The messages that the consumers of a channel hold together, and the consumers that wait for room.
 #[derive(Debug, Default)]
 pub struct ChannelLimit(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// 0 is no limit.
+    /// Maximum number of unsettled deliveries; 0 is no limit.
     prefetch: u64,
     n_unsettled: u64,
-    /// Consumers that could be given something if there was room; each once.
+    /// Consumers that could be given messages if there was room; each once.
     waiting: BTreeSet<LinkId>,
-    /// Who got the last place: the others are before it.
+    /// Consumer that got the last place: the others have their turns before it.
     last: Option<LinkId>,
 }
 
@@ -28,7 +28,7 @@ impl State {
         self.prefetch == 0 || self.n_unsettled < self.prefetch
     }
 
-    /// Those who wait, in turn, if there is room.
+    /// Takes the consumers that wait, in turn, if there is room.
     fn take_waiting(&mut self) -> Vec<LinkId> {
         if !self.has_room() {
             return Vec::new();
@@ -42,8 +42,8 @@ impl State {
 }
 
 impl ChannelLimit {
-    /// Takes a place for one delivery; false if there is none: then the consumer waits. COMPAT: who settles
-    /// nothing takes no place, and waits all the same.
+    /// Takes a place for one delivery; false if there is none: then the consumer waits. COMPAT: a consumer
+    /// that settles nothing takes no place, and waits all the same.
     pub fn admits(&self, link: LinkId, settling: AckMode) -> bool {
         let mut state = stdx::lock(&self.0);
         if !state.has_room() {
@@ -57,12 +57,12 @@ impl ChannelLimit {
         true
     }
 
-    /// Counts what consumers hold that were there before the limit.
+    /// Counts messages that consumers held before the limit was there.
     pub fn count(&self, n: u64) {
         stdx::lock(&self.0).n_unsettled += n;
     }
 
-    /// Changes the limit; 0 for none. Who may go on.
+    /// Sets the limit, or 0 for none; returns the consumers that may go on.
     pub fn set(&self, prefetch: u16) -> Vec<LinkId> {
         let mut state = stdx::lock(&self.0);
         state.prefetch = u64::from(prefetch);
@@ -74,19 +74,20 @@ impl ChannelLimit {
         stdx::lock(&self.0).prefetch > 0
     }
 
-    /// Whether one more delivery is let through.
+    /// Whether the limit lets one more delivery through.
     pub fn has_room(&self) -> bool {
         stdx::lock(&self.0).has_room()
     }
 
-    /// So many deliveries were settled. Who may go on.
+    /// Frees the places of `n` settled deliveries; returns the consumers that may go on.
     pub fn release(&self, n: u64) -> Vec<LinkId> {
         let mut state = stdx::lock(&self.0);
         state.n_unsettled = state.n_unsettled.saturating_sub(n);
         state.take_waiting()
     }
 
-    /// Everything but so many deliveries went back. Who may go on.
+    /// Frees all places but those of `n_left` deliveries, since the others went back; returns the consumers
+    /// that may go on.
     pub fn recover(&self, n_left: u64) -> Vec<LinkId> {
         let mut state = stdx::lock(&self.0);
         state.n_unsettled = n_left;

@@ -21,67 +21,67 @@ pub struct QueueStat {
     pub n_confirm_timeouts: u64,
     /// Messages that are gone and still to be dead-lettered.
     pub n_departing: u64,
-    /// Messages that have gone through it.
+    /// Counts of messages that have gone through the queue.
     pub counts: Counts,
-    /// The version its files have.
+    /// Version of the queue's files.
     pub version: QueueVersion,
-    /// The version that its files are being converted to, and how far that has come, in thousandths.
+    /// Version that the files are being converted to, and the progress of that in thousandths.
     pub conversion: Option<(QueueVersion, u64)>,
 }
 
-/// Who holds a message.
+/// A message with its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The message's position.
+    /// Position of the message.
     pub position: u64,
-    /// The channel.
+    /// Channel that holds the message.
     pub owner: Owner,
-    /// The consumer's tag; none of one that is cancelled, or never was a consumer.
+    /// Tag of the consumer; none if it is cancelled, or the holder never was a consumer.
     pub consumer_tag: Option<ShortString>,
-    /// How long it has held the message, at least, in milliseconds.
+    /// Time for which the message has been held, at least, in milliseconds.
     pub held_ms: u64,
 }
 
 /// Publishes of a queue that wait for its consumers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingConfirms {
-    /// Publishes.
+    /// Number of publishes.
     pub n: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
-    /// How long the oldest has waited, in milliseconds; none if none waits.
+    /// Time for which the oldest has waited, in milliseconds; none if none waits.
     pub oldest_ms: Option<u64>,
 }
 
 /// A consumer as listings show it.
 #[derive(Clone, Debug)]
 pub struct ConsumerView {
-    /// The connection it belongs to.
+    /// Connection of the consumer.
     pub connection: ConnectionId,
-    /// The channel it belongs to.
+    /// Channel of the consumer.
     pub channel: ChannelId,
-    /// Its tag.
+    /// Tag of the consumer.
     pub consumer_tag: ShortString,
-    /// Whether it settles what it gets.
+    /// Whether the consumer settles the messages it gets.
     pub ack_required: bool,
     /// Unsettled deliveries allowed at a time; 0 for no limit.
     pub prefetch_count: u32,
-    /// Whether it is the only one allowed.
+    /// Whether the consumer is the only one allowed.
     pub exclusive: bool,
-    /// Its arguments.
+    /// Arguments of the consumer.
     pub arguments: Table,
-    /// Whether it gets deliveries.
+    /// Whether the consumer gets deliveries.
     pub activity: Activity,
-    /// The reason that it gets no more for now, beside its own prefetch limit.
+    /// Reason that the consumer gets no more for now, beside its own prefetch limit.
     pub waits_for: Option<WaitsFor>,
 }
 
 /// A reason that a consumer gets no more for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// Its client, which does not read what it was sent.
+    /// The consumer's client does not read the messages it was sent.
     Client,
-    /// Acknowledgements: the consumers of its channel share a prefetch limit.
+    /// The shared prefetch limit of the channel's consumers has no room until messages are settled.
     SharedLimit,
 }
 
@@ -89,11 +89,11 @@ stdx::named! {
     /// Whether a consumer gets deliveries.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Activity {
-        /// It does, as others may.
+        /// The consumer gets deliveries, as others may.
         Up = "up",
-        /// It does, as the only one.
+        /// The consumer gets deliveries, as the only one.
         SingleActive = "single_active",
-        /// It waits to be the only one that does.
+        /// The consumer waits to be the only one that gets deliveries.
         Waiting = "waiting",
     }
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 pub struct Incoming<'a> {
     /// The message.
     pub message: MessageRef<'a>,
-    /// Where its body is stored, once for all its queues.
+    /// Home of the message's body, which is stored once for all its queues.
     pub home: Option<&'a Arc<BodyHome>>,
-    /// Its publisher, if that waits for it to be confirmed.
+    /// Publisher of the message, if it waits for a confirm.
     pub confirm: Option<ConfirmRef<'a>>,
-    /// Its place among those of a publisher that names itself.
+    /// Place of the message among those of a publisher that names itself.
     pub named: Option<&'a Named>,
 }
 
@@ -24,56 +24,56 @@ pub struct Incoming<'a> {
 pub struct Named {
     /// The publisher's name.
     pub publisher: Box<[u8]>,
-    /// The message's number among that publisher's, which rise.
+    /// Number of the message among those of its publisher, which rise.
     pub id: u64,
 }
 
-/// Whether any of some messages ...
+/// Flags of some messages together: each is set if it applies to any message.
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not, whatever the others are")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Any {
-    /// is persistent, and some of its queues are durable.
+    /// Whether a message is persistent, and some of its queues are durable.
     pub logged: bool,
-    /// has a home for its body.
+    /// Whether a message has a home for its body.
     pub stored: bool,
-    /// has an expiration.
+    /// Whether a message has an expiration.
     pub expiring: bool,
-    /// is of a publisher that names itself.
+    /// Whether a message is of a publisher that names itself.
     pub named: bool,
-    /// is of the broker itself, which sends it once and does not hear of a refusal; all are then.
+    /// Whether the messages are of the broker itself, which sends them once and does not hear of a refusal.
     pub untracked: bool,
 }
 
 /// Messages on their way into one queue, in order; never none.
 pub struct Publishes<'b, 'a> {
-    /// The queue may change how it keeps them.
+    /// The messages; the queue may change how it keeps them.
     pub messages: &'b mut [Incoming<'a>],
-    /// Of all of them.
+    /// Flags of the messages together.
     pub any: Any,
-    /// They are confirmed once a consumer has had them.
+    /// Whether the messages are confirmed once a consumer has had them.
     pub on_consume: bool,
 }
 
 /// A publish that is to be confirmed.
 #[derive(Clone, Debug)]
 pub struct Confirm {
-    /// The channel that waits.
+    /// Publisher that waits for the confirm.
     pub publisher: Arc<Publisher>,
-    /// Its number on its channel.
+    /// Number of the publish on its channel.
     pub sequence: u64,
 }
 
-/// Likewise, borrowed.
+/// A publish that is to be confirmed, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfirmRef<'p> {
-    /// The channel that waits.
+    /// Publisher that waits for the confirm.
     pub publisher: &'p Arc<Publisher>,
-    /// Its number on its channel.
+    /// Number of the publish on its channel.
     pub sequence: u64,
 }
 
 impl Confirm {
-    /// Borrowed.
+    /// Borrows the publish.
     pub const fn as_ref(&self) -> ConfirmRef<'_> {
         ConfirmRef { publisher: &self.publisher, sequence: self.sequence }
     }
@@ -82,17 +82,17 @@ impl Confirm {
 /// A message that a full queue did not take.
 #[derive(Clone, Debug)]
 pub struct RefusedItem {
-    /// Its place among those that came with it.
+    /// Index of the message among those that came with it.
     pub item: u32,
-    /// It is to be dead-lettered.
+    /// Target of the message if it is to be dead-lettered.
     pub dead_letter_to: Option<Arc<DeadLetterTo>>,
 }
 
-/// Where a queue's dead letters go.
+/// The target of a queue's dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterTo {
     /// The exchange, which need not exist.
     pub exchange: Name,
-    /// Instead of the keys a message has.
+    /// Routing key in place of those that a message has.
     pub routing_key: Option<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Counts of messages that have gone through a queue, or from one to a channel, for rates.
+//! Counts of messages that have gone through a queue, or from a queue to a channel, for rates.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ pub enum Count {
     Published,
     /// Deliveries that are to be settled.
     Delivered,
-    /// Deliveries that are not.
+    /// Deliveries that are not to be settled.
     DeliveredAuto,
     /// Messages fetched that are to be settled.
     Got,
-    /// Messages fetched that are not.
+    /// Messages fetched that are not to be settled.
     GotAuto,
     /// Fetches that found nothing.
     GotEmpty,
@@ -24,11 +24,11 @@ pub enum Count {
     Acked,
 }
 
-/// The number of kinds.
+/// Number of kinds of count.
 const KINDS: usize = 8;
 
 /// Counters that anybody reads, and one thread at a time writes each of: under the lock of the queue, or of
-/// the channel's outbox. What was never used has none.
+/// the channel's outbox. A tally that was never used has no counters.
 #[derive(Debug, Default)]
 pub struct Tally(OnceLock<Box<Counters>>);
 
@@ -40,7 +40,7 @@ struct Counters {
 }
 
 impl Tally {
-    /// Counts so many more.
+    /// Adds `n` to a count.
     pub fn add(&self, what: Count, n: u64) {
         if n == 0 {
             return;
@@ -57,7 +57,7 @@ impl Tally {
         Counts(counters.counts.each_ref().map(|it| it.load(Ordering::Relaxed)))
     }
 
-    /// Sets a mark, if `n` messages or more have been given out since the last.
+    /// Sets a mark if `n` messages or more have been given out since the last one; true if it was set.
     pub fn mark_after(&self, n: u64) -> bool {
         let Some(counters) = self.0.get() else { return false };
         let n_delivered = self.counts().n_delivered();
@@ -74,7 +74,7 @@ impl Tally {
 pub struct Counts([u64; KINDS]);
 
 impl Counts {
-    /// These, and nothing else.
+    /// Figures with these counts, and 0 for all others.
     #[must_use]
     pub fn these(counts: &[(Count, u64)]) -> Self {
         let mut this = Self::default();
@@ -86,13 +86,13 @@ impl Counts {
         this
     }
 
-    /// One of them.
+    /// Count of one kind.
     #[must_use]
     pub fn of(&self, what: Count) -> u64 {
         self.0.get(what as usize).copied().unwrap_or_default()
     }
 
-    /// Everything that went to consumers and fetchers.
+    /// Number of messages that went to consumers and fetchers.
     pub fn n_delivered(&self) -> u64 {
         [Count::Delivered, Count::DeliveredAuto, Count::Got, Count::GotAuto]
             .into_iter()
@@ -111,7 +111,7 @@ impl Counts {
         counts
     }
 
-    /// Both together.
+    /// Adds the figures of another tally.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(slot, more)| *slot += more);
     }

@@ -1,13 +1,13 @@
-//! Queues that were used lately, so that whoever looks at their figures need not look at all.
+//! Queues that were used lately, so that a reader of figures need not look at all queues.
 
 use meta::QueueId;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Queues that are noted, with nobody looking.
+/// Maximum number of queues noted before a look.
 const QUEUES_MAX: usize = 1_000_000;
 
-/// Queues that were used since somebody looked, as soon as somebody does.
+/// Queues that were used since the last look at figures, noted from the first look on.
 #[derive(Debug, Default)]
 pub struct UsedQueues {
     is_wanted: AtomicBool,
@@ -21,8 +21,9 @@ struct Lists {
 }
 
 impl UsedQueues {
-    /// Those of since the last look, and of the one before: what was done at that moment may not have been
-    /// seen. The first time nobody knows. The mark of each is to be cleared before its figures are read.
+    /// Takes the queues used since the last look, and those of the look before: changes at that moment may
+    /// not have been seen. None at the first look. The mark of each queue is to be cleared before its figures
+    /// are read.
     pub fn take(&self) -> Option<Vec<QueueId>> {
         if !self.is_wanted.swap(true, Ordering::Relaxed) {
             return None;
@@ -34,12 +35,12 @@ impl UsedQueues {
     }
 }
 
-/// The mark of a queue that is among them.
+/// Mark of a queue that is noted as used.
 #[derive(Debug, Default)]
 pub struct UsedMark(AtomicBool);
 
 impl UsedMark {
-    /// The queue was used. To be said behind each change of its figures.
+    /// Notes that the queue was used. To be called after each change of its figures.
     #[inline]
     pub fn note(&self, used: &UsedQueues, id: QueueId) {
         if !self.0.load(Ordering::Relaxed) && used.is_wanted.load(Ordering::Relaxed) {
@@ -48,14 +49,14 @@ impl UsedMark {
             if lists.since.len() < QUEUES_MAX {
                 lists.since.push(id);
             } else {
-                // Whoever looks again looks at all of them.
+                // The next look is at all queues.
                 used.is_wanted.store(false, Ordering::Relaxed);
                 *lists = Lists::default();
             }
         }
     }
 
-    /// Its figures are about to be read.
+    /// Clears the mark, since the queue's figures are about to be read.
     pub fn clear(&self) {
         self.0.store(false, Ordering::Relaxed);
     }

@@ -7,18 +7,18 @@ use std::task::Waker;
 #[derive(Debug, Default)]
 pub struct Wakes {
     wakers: SmallVec<[Waker; 4]>,
-    /// Connections that will be given something by some of them.
+    /// Connections that will be given messages by queues among the wakers.
     n_gathered_for: usize,
 }
 
 impl Wakes {
-    /// Nobody is to be woken.
+    /// Makes a list without wakers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a queue that has gathered messages for so many consumers, and gives them out when it is woken.
+    /// Adds a queue that has gathered messages for `n_consumers`, and gives them out when it is woken.
     pub fn add_gathering(&mut self, queue: Waker, n_consumers: usize) {
         self.wakers.push(queue);
         self.n_gathered_for = self.n_gathered_for.saturating_add(n_consumers);

@@ -1,5 +1,4 @@
-//! Publishes that wait for a consumer: at which position each stands, whom to tell, and for how long each has
-//! waited.
+//! Publishes that wait for a consumer, by position: the publisher of each, and for how long each has waited.
 
 #[cfg(test)]
 mod tests;
@@ -7,23 +6,23 @@ mod tests;
 use crate::{PositionRange, PositionSet};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Places that may stand empty beside those in use before the list is made shorter.
+/// Empty places beside those in use from which on the list is made shorter.
 const EMPTY_PLACES: usize = 1_024;
 /// Messages younger than the last mark by less than this count as old as it, in milliseconds.
 const MARK_EVERY_MS: u64 = 100;
-/// Marks; where they would be more, each stands for twice the time.
+/// Maximum number of marks; where more would be needed, each stands for twice the time.
 const MARKS_MAX: usize = 4_096;
-/// A publisher's number is never this.
+/// Number of no publisher.
 const NOBODY: u32 = u32::MAX;
 
 /// A publish that waits for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaiting {
-    /// Who published it: a number the host gives out, below `u32::MAX`.
+    /// Publisher of the message: a number that the host gives out, below `u32::MAX`.
     pub publisher: u32,
-    /// Its number among that publisher's.
+    /// Number of the publish among those of its publisher.
     pub sequence: u64,
-    /// Size of its body, for the limit; one of 4 GiB or more counts as a little less.
+    /// Size of the body, for the limit; a body of 4 GiB or more counts as a little less.
     pub bytes: u32,
 }
 
@@ -45,17 +44,17 @@ struct Mark {
 
 /// The publishes of a queue that are to be confirmed once they have been consumed, by position.
 ///
-/// They come in rising order and mostly leave so: a list indexed by position holds them, 16 bytes
-/// each. Those that are left behind when it would become mostly empty are kept apart. Those that have waited
-/// for too long are [taken](ConfirmWaiters::take_overdue) in that order too; of messages that a consumer has
-/// then, only the positions are kept.
+/// Publishes come in rising order and mostly leave so: a list indexed by position holds them, 16 bytes each.
+/// Publishes that are left behind when the list would become mostly empty are kept apart. Publishes that have
+/// waited for too long are [taken](ConfirmWaiters::take_overdue) in that order too; of messages that a
+/// consumer has then, only the positions are kept.
 #[derive(Clone, Debug)]
 pub struct ConfirmWaiters {
     /// The position of the first place.
     first: u64,
     places: VecDeque<Awaiting>,
     n_in_places: usize,
-    /// Left behind: all below `first`.
+    /// Publishes that were left behind: all below `first`.
     strays: BTreeMap<u64, Awaiting>,
     bytes: u64,
     /// Rising, in position and time.
@@ -146,7 +145,7 @@ impl ConfirmWaiters {
         EMPTY_PLACES + 4 * self.n_in_places
     }
 
-    /// The newest publish came at `now_ms`. (One that comes back is as old as those about its place.)
+    /// Notes that the newest publish came at `now_ms`. A publish that comes back is as old as those about it.
     #[inline]
     fn note_time(&mut self, position: u64, now_ms: u64) {
         match self.marks.back_mut() {
@@ -271,15 +270,15 @@ impl ConfirmWaiters {
         self.forget_marks();
     }
 
-    /// When [`ConfirmWaiters::take_overdue`] may have something to do; none if none waits.
+    /// Time when [`ConfirmWaiters::take_overdue`] may have something to do; none if none waits.
     #[must_use]
     pub fn next_overdue_ms(&self, timeout_ms: u64) -> Option<u64> {
         let first = self.marks.front().filter(|_| !self.is_empty())?;
         Some(first.last_ms.saturating_add(timeout_ms))
     }
 
-    /// The message at `position`, whose publisher was told that it waited for too long, stays: a consumer
-    /// has it.
+    /// Gives up the message at `position`, whose publisher was told that it waited for too long: the message
+    /// stays, since a consumer has it.
     pub fn give_up(&mut self, position: u64) {
         self.given_up.insert(position);
     }
@@ -295,22 +294,22 @@ impl ConfirmWaiters {
         !self.given_up.is_empty()
     }
 
-    /// Those that wait, by rising position.
+    /// Publishes that wait, by rising position.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Awaiting)> + '_ {
         let strays = self.strays.iter().map(|(position, one)| (*position, *one));
         let places = (self.first..).zip(self.places.iter().copied());
         strays.chain(places.filter(|(_, one)| !one.is_none()))
     }
 
-    /// When the publish at `position` came, or a tenth of a second before; less exactly where some
-    /// have waited for minutes.
+    /// Time when the publish at `position` came, or a tenth of a second before; less exactly where some have
+    /// waited for minutes.
     #[must_use]
     pub fn came_ms(&self, position: u64) -> u64 {
         let n = self.marks.partition_point(|mark| mark.from <= position);
         self.marks.get(n.saturating_sub(1)).map_or(0, |mark| mark.first_ms)
     }
 
-    /// When the first of them came; none if none waits.
+    /// Time when the first publish that waits came; none if none waits.
     pub fn oldest_ms(&self) -> Option<u64> {
         self.first_position().map(|first| self.came_ms(first))
     }

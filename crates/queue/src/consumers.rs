@@ -1,4 +1,4 @@
-//! The consumers of a queue: what each holds, and whose turn it is.
+//! The consumers of a queue: the messages each holds, and the turns among them.
 
 mod consumer;
 mod table;
@@ -12,37 +12,37 @@ use crate::turns::Turns;
 use consumer::{Move, Role};
 use table::Table;
 
-/// Who settles what a consumer gets.
+/// The act that settles the messages a consumer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckMode {
-    /// The consumer does; until then the queue holds the message for it.
+    /// The consumer settles a message; until then the queue holds the message for it.
     Manual,
-    /// Being delivered settles it; there is no limit on deliveries.
+    /// The delivery settles a message; nothing limits the number of deliveries.
     Auto,
 }
 
 /// The record a queue keeps of the messages that its consumers were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnackedTracking {
-    /// Those that consumers settle are held, and each is recorded.
+    /// Messages that consumers settle are held, and each is recorded.
     #[default]
     Settled,
-    /// All are held and recorded: the host settles for consumers that do not.
+    /// All messages are held and recorded: the host settles for consumers that do not.
     All,
-    /// As `All`, but of those that consumers settle only the number is kept: the host knows which
-    /// they are, and [tells](Consumers::record) before they are to be given back.
+    /// All messages are held, but of those that consumers settle only the number is kept: the host knows
+    /// their positions, and [tells](Consumers::record) them before the messages are to be given back.
     Unrecorded,
 }
 
-/// How a consumer wants its messages.
+/// The terms on which a consumer wants its messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkout {
-    /// Who settles.
+    /// Settlement of the consumer's messages.
     pub settling: AckMode,
-    /// Unsettled deliveries allowed at a time; `None` for no limit. Ignored when being delivered
-    /// settles a message.
+    /// Unsettled deliveries allowed at a time; `None` for no limit. Ignored where the delivery settles a
+    /// message.
     pub prefetch: Option<u32>,
-    /// Higher ones are served first, as long as they have credit.
+    /// Consumers of a higher priority are served first, as long as they have credit.
     pub priority: i64,
 }
 
@@ -61,7 +61,7 @@ impl Checkout {
 pub struct Consumers {
     table: Table,
     turns: Turns,
-    /// Nobody has a turn while this is not 0: messages are coming back.
+    /// Returns that have begun and not ended: nobody has a turn until all have.
     n_returns: usize,
     n_active: usize,
     /// Active consumers that settle what they get.
@@ -69,7 +69,7 @@ pub struct Consumers {
     tracking: UnackedTracking,
     /// Messages held by all consumers together.
     n_held: u64,
-    /// Where only one at a time gets deliveries.
+    /// Order of the consumers where only one at a time gets deliveries.
     single: Option<Box<SingleActive>>,
 }
 
@@ -86,19 +86,19 @@ impl Consumers {
         key
     }
 
-    /// Adds one that only gets what it [takes](crate::Fifo::take).
+    /// Adds a consumer that only gets the messages it [takes](crate::Fifo::take).
     pub fn attach_passive(&mut self) -> ConsumerKey {
         let checkout = Checkout { settling: AckMode::Manual, prefetch: None, priority: 0 };
         self.table.insert(Consumer::new(checkout, Role::Passive, self.tracking))
     }
 
-    /// From now on only one consumer at a time gets deliveries. There is none yet.
+    /// Lets only one consumer at a time get deliveries from now on. The queue has no consumer yet.
     pub fn make_single_active(&mut self) {
         debug_assert_eq!(self.n_active, 0, "consumers that came before are in no line");
         self.single = Some(Box::default());
     }
 
-    /// Who is the single active consumer, where only one at a time gets deliveries.
+    /// The single active consumer and those in line, where only one at a time gets deliveries.
     pub fn single(&self) -> Option<&SingleActive> {
         self.single.as_deref()
     }
@@ -126,8 +126,8 @@ impl Consumers {
         self.table.get(key)
     }
 
-    /// Says which messages they are that a consumer holds without a record: as far as there are such,
-    /// they are recorded from now on. Those that are recorded already are passed over.
+    /// Records positions of messages that a consumer holds without a record, at most as many as there are
+    /// such messages. Positions that are on record are passed over.
     #[cold]
     pub fn record(&mut self, key: ConsumerKey, positions: impl IntoIterator<Item = u64>) {
         if let Some(consumer) = self.table.get_mut(key) {
@@ -135,18 +135,18 @@ impl Consumers {
         }
     }
 
-    /// Every held position with its consumer, in no particular order of consumers. Those without a
-    /// record are not among them.
+    /// Every held position with its consumer, in no particular order of consumers. Messages without a record
+    /// are left out.
     pub fn held(&self) -> impl Iterator<Item = (ConsumerKey, u64)> + '_ {
         self.table.iter().flat_map(|(key, consumer)| consumer.held().map(move |at| (key, at)))
     }
 
-    /// Whether any message is held by being given to a consumer.
+    /// Whether messages of any consumer are held when they are delivered.
     pub(crate) fn any_holds(&self) -> bool {
         self.n_settling > 0 || self.tracking != UnackedTracking::Settled
     }
 
-    /// Whether many get deliveries, some of which settle them, and one waits for its turn.
+    /// Whether many consumers get deliveries, some of them settle messages, and one waits for its turn.
     #[must_use]
     pub fn are_many_waiting(&self) -> bool {
         self.n_active >= MANY_CONSUMERS && self.any_holds() && self.next().is_some()
@@ -159,7 +159,7 @@ impl Consumers {
         }
     }
 
-    /// Puts the consumer in line when it wants more and is not there yet; takes it out when it does not.
+    /// Puts a consumer in line that wants more and is not there yet; takes out one that wants no more.
     #[inline]
     fn update_line(&mut self, key: ConsumerKey) {
         match self.table.get_mut(key).and_then(Consumer::update_line) {
@@ -169,34 +169,34 @@ impl Consumers {
         }
     }
 
-    /// The consumer whose turn it is: the first in line of the highest priority that has anybody. It gets
-    /// the next delivery if anything is ready.
+    /// The consumer whose turn it is: the first in line of the highest priority in any line. The next
+    /// delivery goes to that consumer if a message is ready.
     #[inline]
     #[must_use]
     pub fn next(&self) -> Option<ConsumerKey> {
         if self.n_returns > 0 { None } else { self.turns.first() }
     }
 
-    /// Messages come back one after the other, and are to be given out as if they had come back together:
+    /// Begins a return of several messages, which are to be given out as if they had come back together:
     /// nobody gets a delivery until [`Consumers::end_return`] is called as often.
     pub const fn begin_return(&mut self) {
         self.n_returns += 1;
     }
 
-    /// They are back.
+    /// Ends a return, whose messages are back.
     pub const fn end_return(&mut self) {
         assert!(self.n_returns > 0, "a return ends that has begun");
         self.n_returns -= 1;
     }
 
-    /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts
-    /// it at the end of the line or out of it.
+    /// Notes that the consumer at the front of its line, `key`, was given `position`, and puts the consumer
+    /// at the end of the line or out of it.
     #[inline(always)]
     pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> AckMode {
         debug_assert_eq!(self.turns.first(), Some(key), "it is its turn");
         let Some(consumer) = self.table.get_mut(key) else { return AckMode::Auto };
         let settling = consumer.give(position);
-        // What is not held takes no credit.
+        // A message that is not held takes no credit.
         self.turns.served(settling == AckMode::Auto || consumer.stays_in_line());
         if settling == AckMode::Manual {
             self.n_held += 1;
@@ -204,8 +204,8 @@ impl Consumers {
         settling
     }
 
-    /// As [`Consumers::served`], but it stays at the front of its line for its turn in a round, as long as it
-    /// wants more.
+    /// Notes a delivery as [`Consumers::served`] does, but keeps the consumer at the front of its line for
+    /// its turn in a round, as long as it wants more.
     pub(crate) fn served_in_turn(
         &mut self,
         key: ConsumerKey,
@@ -229,7 +229,7 @@ impl Consumers {
         if self.tracking == UnackedTracking::Settled { wished } else { AckMode::Manual }
     }
 
-    /// A consumer has taken `position` by itself and holds it.
+    /// Notes that a consumer has taken `position` by itself and holds it.
     pub(crate) fn hold(&mut self, key: ConsumerKey, position: u64) {
         if let Some(consumer) = self.table.get_mut(key) {
             consumer.hold(position);
@@ -237,8 +237,8 @@ impl Consumers {
         }
     }
 
-    /// Has a consumer let go of some of what it holds, as many as `release` says; it may get as many
-    /// more then. None when it is gone, or holds none of it.
+    /// Releases some of the messages that a consumer holds, as many as `release` says; the consumer may get
+    /// as many more then. None if the consumer is gone, or holds none of them.
     #[inline(always)]
     pub(crate) fn release(
         &mut self,
@@ -255,16 +255,16 @@ impl Consumers {
         Some(n_released)
     }
 
-    /// Changes a consumer's credit: it is given messages while it holds fewer than that. Those it holds
-    /// stay. At first it has [what its prefetch limit allows](Checkout::credit).
+    /// Sets a consumer's credit, the number of messages below which it is given more. Messages that the
+    /// consumer holds stay with it. The first credit is [what the prefetch limit allows](Checkout::credit).
     pub fn set_credit(&mut self, key: ConsumerKey, credit: u32) {
         let Some(consumer) = self.table.get_mut(key) else { return };
         consumer.set_credit(credit);
         self.update_line(key);
     }
 
-    /// Ends the consumer's deliveries. What it holds stays held until it is settled or the consumer
-    /// is [detached](crate::Fifo::detach).
+    /// Ends the consumer's deliveries. Messages that the consumer holds stay held until they are settled or
+    /// the consumer is [detached](crate::Fifo::detach).
     pub fn cancel(&mut self, key: ConsumerKey) {
         let Some(consumer) = self.table.get_mut(key) else { return };
         if consumer.role() == Role::Passive {
@@ -281,7 +281,7 @@ impl Consumers {
         }
     }
 
-    /// Takes the consumer out altogether. What it holds must be let go of before, where it is recorded.
+    /// Removes the consumer altogether. All messages that are on record as held were released before.
     pub(crate) fn remove(&mut self, key: ConsumerKey) {
         self.cancel(key);
         if let Some(gone) = self.table.remove(key) {

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 /// Counts kept as a set of positions each; higher ones cost an entry per position.
 pub(crate) const LEVELS_MAX: usize = 32;
 
-/// Why a message comes back.
+/// The way in which a message comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
-    /// Its delivery failed: it was rejected, or its consumer went away.
+    /// The delivery failed: the message was rejected, or its consumer went away.
     Failed,
-    /// The consumer gave it back without having tried (`basic.nack`, `basic.recover`).
+    /// The consumer gave the message back without having tried it (`basic.nack`, `basic.recover`).
     Released,
 }
 
-/// How often a message came back.
+/// Counts of how often a message came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryCounts {
     /// Failed deliveries: `x-delivery-count`, left out when 0.
@@ -92,7 +92,7 @@ impl Tally {
     }
 }
 
-/// How often each message came back, of those that did.
+/// Counts of how often each message came back, of those that did.
 #[derive(Clone, Debug, Default)]
 pub struct Returns {
     failed: Tally,
@@ -147,7 +147,7 @@ impl Returns {
         }
     }
 
-    /// As [`Returns::restore`], of a run above all that were restored before.
+    /// Restores counts as [`Returns::restore`] does, of a run above all that were restored before.
     pub(crate) fn restore_run(&mut self, range: PositionRange, counts: DeliveryCounts) {
         self.failed.set_run(range, counts.n_failed);
         self.acquired.set_run(range, counts.n_acquired);
@@ -160,7 +160,7 @@ impl Returns {
         }
     }
 
-    /// How often a message came back that was just assigned, is held, or waits.
+    /// Counts of a message that was just assigned, is held, or waits.
     #[must_use]
     pub fn of(&self, position: u64) -> DeliveryCounts {
         match self.parted {

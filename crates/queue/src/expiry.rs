@@ -1,4 +1,4 @@
-//! When messages expire: bounded for a time to live of the whole queue, a few bytes per message with
+//! Times when messages expire: bounded for a time to live of the whole queue, a few bytes per message with
 //! one of its own.
 
 mod arbitrary;
@@ -45,7 +45,7 @@ impl Deadlines {
         }
     }
 
-    /// When something may be due next; 0 for at once.
+    /// Time when a message may be due next; 0 for at once.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         if !self.late.is_empty() {
             return Some(0);

@@ -24,20 +24,20 @@ pub struct Fifo {
     consumers: Consumers,
 }
 
-/// One message for one consumer.
+/// A message assigned to a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assigned {
-    /// The consumer that gets it.
+    /// The consumer that gets the message.
     pub consumer: ConsumerKey,
-    /// The message.
+    /// Position of the message.
     pub position: u64,
-    /// A consumer had it before.
+    /// Whether a consumer had the message before.
     pub redelivered: bool,
-    /// Whether it is gone from the queue by this (`Auto`) or held.
+    /// Whether the message is gone from the queue by the delivery (`Auto`) or held.
     pub settling: AckMode,
 }
 
-/// The consumer does not hold that position.
+/// The error that a consumer does not hold a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld;
 
@@ -46,7 +46,7 @@ pub struct NotHeld;
 pub struct Detached {
     /// Messages that went back to the queue.
     pub n_requeued: u64,
-    /// Whether it was getting deliveries until now.
+    /// Whether the consumer was getting deliveries until now.
     pub was_active: bool,
 }
 
@@ -76,19 +76,19 @@ impl Fifo {
         &self.messages
     }
 
-    /// The same, to be changed.
+    /// The messages that nobody holds, to be changed.
     #[inline]
     pub const fn messages_mut(&mut self) -> &mut Messages {
         &mut self.messages
     }
 
-    /// The consumers and what each holds.
+    /// The consumers and the messages each holds.
     #[inline]
     pub const fn consumers(&self) -> &Consumers {
         &self.consumers
     }
 
-    /// The same, to be changed.
+    /// The consumers and the messages each holds, to be changed.
     #[inline]
     pub const fn consumers_mut(&mut self) -> &mut Consumers {
         &mut self.consumers
@@ -113,8 +113,8 @@ impl Fifo {
         self.takes_at_once() && !self.consumers.any_holds()
     }
 
-    /// The consumer that would get all of the next messages, each gone at once: nothing is ready
-    /// before them, and it is the only one and settles nothing.
+    /// The consumer that would get all of the next messages, each gone at once: no message is ready before
+    /// them, and this consumer is the only one and settles nothing.
     #[must_use]
     pub fn sole_taker(&self) -> Option<ConsumerKey> {
         let is_sole = self.messages.n_ready() == 0
@@ -123,8 +123,8 @@ impl Fifo {
         if is_sole { self.consumers.next() } else { None }
     }
 
-    /// Gives `n` messages positions and the [sole taker](Fifo::sole_taker) the messages: the same as
-    /// `n` times [`Fifo::enqueue`] and [`Fifo::next_delivery`].
+    /// Gives `n` messages positions and the [sole taker](Fifo::sole_taker) the messages, as `n` times
+    /// [`Fifo::enqueue`] and [`Fifo::next_delivery`] would.
     pub const fn pass_on(&mut self, n: u64) {
         self.messages.pass(n);
     }
@@ -162,8 +162,8 @@ impl Fifo {
         Some(Assigned { consumer, position, redelivered, settling })
     }
 
-    /// As [`Fifo::next_delivery`], of a round: the consumer keeps its turn until it has had its part, or has
-    /// no more credit.
+    /// Gives the next message of a round: the consumer keeps its turn until it has had its part, or has no
+    /// more credit.
     pub fn next_of_round(&mut self, round: &Round) -> Option<Assigned> {
         let Self { messages, consumers } = self;
         let consumer = consumers.next()?;
@@ -185,7 +185,7 @@ impl Fifo {
         Some(Assigned { consumer, position, redelivered, settling })
     }
 
-    /// The consumer is done with `position`: it is gone from the queue.
+    /// Settles `position`, which the consumer is done with: the message is gone from the queue.
     #[inline]
     pub fn settle(&mut self, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
         self.consumers.release(consumer, |holder| holder.settle(position)).ok_or(NotHeld)?;
@@ -193,14 +193,14 @@ impl Fifo {
         Ok(())
     }
 
-    /// The consumer refuses `position`: it is gone from the queue.
+    /// Rejects `position` for the consumer: the message is gone from the queue.
     pub fn reject(&mut self, consumer: ConsumerKey, position: u64) -> Result<Gone, NotHeld> {
         self.settle(consumer, position)?;
         Ok(Gone { positions: PositionRange::one(position), reason: Reason::Rejected })
     }
 
-    /// The consumer gives `position` back. It is ready again at its old place, or waits until it is,
-    /// or is gone: then `gone` gets it.
+    /// Requeues `position` for the consumer. The message is ready again at its old place, or waits until it
+    /// is, or is gone: then `gone` gets it.
     pub fn give_back(
         &mut self,
         consumer: ConsumerKey,
@@ -214,8 +214,8 @@ impl Fifo {
         Ok(())
     }
 
-    /// As [`Fifo::give_back`], of everything the consumer holds but for `kept`; it stays attached.
-    /// Returns how many messages that were.
+    /// Requeues everything the consumer holds but for `kept`, as [`Fifo::give_back`] does; the consumer stays
+    /// attached. Returns how many messages that were.
     pub fn give_back_all(
         &mut self,
         consumer: ConsumerKey,
@@ -235,7 +235,7 @@ impl Fifo {
         n_held.unwrap_or(0)
     }
 
-    /// Takes the consumer away and gives back what it holds, as [`Fifo::give_back_all`] does.
+    /// Detaches the consumer and requeues the messages it holds, as [`Fifo::give_back_all`] does.
     pub fn detach(
         &mut self,
         consumer: ConsumerKey,
@@ -249,7 +249,7 @@ impl Fifo {
         Detached { n_requeued, was_active: self.consumers.n_active() < n_active }
     }
 
-    /// Puts messages back as they were before a restart; above those put back before.
+    /// Restores messages as they were before a restart; above those restored before.
     pub fn restore(&mut self, stored: &RecoveredMessages, now_ms: u64) {
         self.messages.restore(stored, now_ms, &self.consumers);
     }

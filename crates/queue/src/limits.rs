@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-/// How long a queue may get. Only ready messages and those that wait to be tried again count; their
+/// Limits on the length of a queue. Only ready messages and those that wait to be tried again count; their
 /// sizes are those of their bodies, as with RabbitMQ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {

@@ -253,7 +253,7 @@ impl Machine {
                 id.iter_mut().for_each(|(ids, id)| ids.refuse(*id));
                 Kind::Refused
             };
-            // Who moves messages on knows by that which stay with him.
+            // A host that moves messages on learns from a refusal that the message stays with it.
             if put.confirms || matches!(kind, Kind::Refused) {
                 effects.promise(kind, put.publisher, number);
             }
@@ -265,7 +265,7 @@ impl Machine {
         }
     }
 
-    /// Puts a message in; whether its publisher is answered when it has been consumed.
+    /// Enqueues a message; returns whether its publisher is answered when it has been consumed.
     fn put_one(
         &mut self,
         put: &Put<'_>,
@@ -509,13 +509,13 @@ impl Machine {
         }
     }
 
-    /// When the queue is unused for too long: without consumers, and nobody holds its messages.
+    /// Time when the queue is unused for too long: without consumers, and nobody holds its messages.
     fn unused_ms(&self) -> Option<u64> {
         let expires_ms = self.settings.expires_ms.filter(|_| self.consumers.table.is_empty())?;
         Some(self.last_used_ms.saturating_add(expires_ms))
     }
 
-    /// When to apply the next [`Tick`](Command::Tick), in Unix milliseconds.
+    /// Time to apply the next [`Tick`](Command::Tick), in Unix milliseconds.
     #[must_use]
     pub fn deadline_ms(&self) -> Option<u64> {
         let alarm_ms = self.consumers.next_alarm_ms();

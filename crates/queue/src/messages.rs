@@ -8,16 +8,16 @@ use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMess
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     next_position: u64,
-    /// The ready ones of a plain queue; empty in one with a policy.
+    /// Ready messages of a plain queue; empty in a queue with a policy.
     ready: PositionSet,
     /// Positions nobody holds that a consumer had before.
     redelivered: PositionSet,
-    /// Everything that a policy needs; none in a plain queue.
+    /// State that a policy needs; none in a plain queue.
     policy: Option<Box<PolicyState>>,
 }
 
 impl Messages {
-    /// Messages a consumer could get now.
+    /// Number of messages that a consumer could get now.
     #[inline]
     pub fn n_ready(&self) -> u64 {
         self.policy.as_ref().map_or(self.ready.len(), |policy| policy.priorities().n_ready())
@@ -57,12 +57,12 @@ impl Messages {
         firsts.min().unwrap_or(self.next_position)
     }
 
-    /// The state of its policy, or of messages that expire; none in a plain queue.
+    /// State of the queue's policy, or of messages that expire; none in a plain queue.
     pub fn policy(&self) -> Option<&PolicyState> {
         self.policy.as_deref()
     }
 
-    /// The same, to be told.
+    /// State of the queue's policy, to be changed.
     pub fn policy_mut(&mut self) -> Option<&mut PolicyState> {
         self.policy.as_deref_mut()
     }
@@ -131,7 +131,8 @@ impl Messages {
         self.policy.as_deref_mut()
     }
 
-    /// Takes the next message out, to be settled so; whether a consumer had it before.
+    /// Takes out the next message, to be settled as `settling` says; returns whether a consumer had it
+    /// before.
     #[inline(always)]
     pub(crate) fn pop(&mut self, settling: impl FnOnce() -> AckMode) -> Option<(u64, bool)> {
         let position = match &mut self.policy {
@@ -142,7 +143,7 @@ impl Messages {
         Some((position, redelivered))
     }
 
-    /// A message that was held is gone.
+    /// Forgets a message that was held and is gone.
     #[inline]
     pub(crate) fn forget(&mut self, position: u64) {
         if let Some(policy) = &mut self.policy {
@@ -150,7 +151,7 @@ impl Messages {
         }
     }
 
-    /// A message that was held comes back: it is ready at its old place, or waits, or is gone.
+    /// Takes back a message that was held: it is ready at its old place, or waits, or is gone.
     pub(crate) fn come_back(
         &mut self,
         position: u64,
@@ -175,7 +176,7 @@ impl Messages {
         }
     }
 
-    /// Takes out one message that is too many: the oldest of the lowest priority.
+    /// Takes out one message above the limit: the oldest of the lowest priority.
     pub fn drop_over_limit(&mut self) -> Option<Gone> {
         // COMPAT: RabbitMQ's priority queues drop the oldest of the highest priority.
         let position = self.policy.as_mut()?.pop_over_limit()?;
@@ -185,8 +186,8 @@ impl Messages {
         Some(Gone { positions: PositionRange::one(position), reason: Reason::MaxLen })
     }
 
-    /// Takes out ready messages whose time is over, wherever they stand, and not many more than
-    /// `limit`; `gone` gets them. Held ones go when they come back.
+    /// Takes out ready messages whose time is over, wherever they stand, and not many more than `limit`;
+    /// `gone` gets them. Held messages go when they come back.
     pub fn expire(&mut self, now_ms: u64, limit: u64, gone: &mut Vec<Gone>) {
         let Some(policy) = &mut self.policy else { return };
         let mut taken = Vec::new();
@@ -207,8 +208,8 @@ impl Messages {
         }
     }
 
-    /// Takes the ready ones among `positions` out, and returns how many: nobody is to be given them. Held
-    /// ones stay.
+    /// Takes the ready messages among `positions` out, for nobody is to be given them; returns how many. Held
+    /// messages stay.
     pub fn discard(&mut self, positions: PositionRange) -> u64 {
         let mut taken = Vec::new();
         match &mut self.policy {
@@ -233,7 +234,7 @@ impl Messages {
         gone.iter().skip(before).map(|range| range.len()).sum()
     }
 
-    /// Puts messages back as they were before a restart; above those put back before.
+    /// Restores messages as they were before a restart; above those restored before.
     pub(crate) fn restore(
         &mut self,
         stored: &RecoveredMessages,
@@ -256,8 +257,8 @@ impl Messages {
         }
     }
 
-    /// Says that all messages are back. A consumer may have seen those below `seen_below`, and those
-    /// in `seen`; the next message gets `next_position`.
+    /// Ends the restoring. A consumer may have seen messages below `seen_below`, and those in `seen`; the
+    /// next message gets `next_position`.
     pub fn restored(&mut self, next_position: u64, seen_below: u64, seen: &PositionSet) {
         assert!(self.next_position <= next_position, "positions are given out once");
         self.next_position = next_position;

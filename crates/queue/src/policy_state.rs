@@ -41,7 +41,7 @@ impl PolicyState {
         self.returns.set_noting(policy.notes_returns);
     }
 
-    /// Whether nothing is left of what made a queue without a policy one that has this state.
+    /// Whether a queue without a policy needs this state no more.
     pub(crate) fn is_moot(&self) -> bool {
         self.policy.is_plain() && self.priorities.n_ready() == 0 && self.delayed.is_empty()
     }
@@ -55,12 +55,12 @@ impl PolicyState {
         &self.delayed
     }
 
-    /// How often messages came back.
+    /// Counts of how often messages came back.
     pub const fn returns(&self) -> &Returns {
         &self.returns
     }
 
-    /// The same, to be told and asked for changes.
+    /// Counts of how often messages came back, to be changed and asked for changes.
     pub const fn returns_mut(&mut self) -> &mut Returns {
         &mut self.returns
     }
@@ -70,7 +70,7 @@ impl PolicyState {
         &self.ready_bytes
     }
 
-    /// The same, to be told.
+    /// Sizes of the ready messages, to be changed.
     pub const fn ready_bytes_mut(&mut self) -> &mut ReadyBytes {
         &mut self.ready_bytes
     }
@@ -80,7 +80,8 @@ impl PolicyState {
         self.deadlines.in_order().filter(|(_, position)| self.priorities.is_ready(*position))
     }
 
-    /// Puts in what a queue without a policy held: the lowest priority, no deadline, no size.
+    /// Takes over the messages of a queue without a policy: of the lowest priority, with no deadline and no
+    /// size.
     pub(crate) fn adopt(&mut self, ready: &PositionSet, held: impl Iterator<Item = u64>) {
         for range in ready.ranges() {
             self.priorities.push_back(range, 0);
@@ -174,8 +175,8 @@ impl PolicyState {
         Some(position)
     }
 
-    /// When [`PolicyState::wake`] or [`Messages::expire`](crate::Messages::expire) may have something to do;
-    /// 0 for at once.
+    /// Time when [`PolicyState::wake`] or [`Messages::expire`](crate::Messages::expire) may have something to
+    /// do; 0 for at once.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         [self.deadlines.next_ms(), self.delayed.next_ms()].into_iter().flatten().min()

@@ -70,7 +70,7 @@ impl PositionSet {
         self.ranges_from(0)
     }
 
-    /// As [`PositionSet::ranges`], of the positions from `from` on.
+    /// Runs of positions from `from` on, as [`PositionSet::ranges`] gives them.
     pub fn ranges_from(&self, from: u64) -> impl Iterator<Item = PositionRange> + '_ {
         let tail = PositionRange { start: self.tail.start.max(from), end: self.tail.end };
         let tail = (!tail.is_empty()).then_some(tail);

@@ -4,12 +4,11 @@ use crate::positions::{PositionRange, PositionSet};
 #[derive(Clone, Debug, Default)]
 struct Lane {
     ready: PositionSet,
-    /// Not ready and not gone: with a consumer, or waiting to be tried again.
+    /// Messages that are neither ready nor gone: with a consumer, or waiting to be tried again.
     away: PositionSet,
 }
 
-/// Where messages stand: by priority, and by position within one. A message that is away keeps its
-/// place.
+/// Places of messages: by priority, and by position within one. A message that is away keeps its place.
 ///
 /// A queue without priorities has one lane, and its backlog costs nothing. Where priorities take
 /// turns, a message costs about a bit per priority in use (see [`PositionSet`]). Finding the lane of
@@ -70,7 +69,7 @@ impl Priorities {
         self.seek_next()?.ready.pop_first().inspect(|_| self.n_ready -= 1)
     }
 
-    /// As [`Priorities::pop_next`]; the message is away from now on.
+    /// Takes out the next message as [`Priorities::pop_next`] does; the message is away from now on.
     pub(crate) fn send_next(&mut self) -> Option<u64> {
         let lane = self.seek_next()?;
         let position = lane.ready.pop_first()?;

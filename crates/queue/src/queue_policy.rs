@@ -106,24 +106,24 @@ impl QueuePolicy {
 pub struct MessageAttrs {
     /// Higher ones leave first; above the queue's highest it counts as that.
     pub priority: u8,
-    /// When it expires, in Unix milliseconds.
+    /// Time when the message expires, in Unix milliseconds.
     pub deadline_ms: Option<u64>,
-    /// Size of its body.
+    /// Size of the body.
     pub bytes: u64,
 }
 
 /// Messages as they were before a restart, which share everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveredMessages {
-    /// Where they stand.
+    /// Positions of the messages.
     pub positions: PositionRange,
-    /// As in [`MessageAttrs`].
+    /// Priority as in [`MessageAttrs`].
     pub priority: u8,
-    /// As in [`MessageAttrs`].
+    /// Deadline as in [`MessageAttrs`].
     pub deadline_ms: Option<u64>,
-    /// Sizes of all their bodies together.
+    /// Size of all bodies together.
     pub bytes: u64,
-    /// How often each came back.
+    /// Counts of how often each message came back.
     pub returns: DeliveryCounts,
 }
 
@@ -139,16 +139,16 @@ impl RecoveredMessages {
 }
 
 stdx::named! {
-    /// Why messages left without being settled as done: the reason `x-death` names.
+    /// The reason that messages left without being settled as done, as `x-death` names it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Reason {
-        /// A consumer refused them.
+        /// A consumer refused the messages.
         Rejected = "rejected",
-        /// Their time was over.
+        /// The time of the messages was over.
         Expired = "expired",
         /// The queue was too long.
         MaxLen = "maxlen",
-        /// Their delivery failed too often.
+        /// The delivery of the messages failed too often.
         DeliveryLimit = "delivery_limit",
     }
 }
@@ -158,6 +158,6 @@ stdx::named! {
 pub struct Gone {
     /// Which ones.
     pub positions: PositionRange,
-    /// Why.
+    /// Reason that the messages left.
     pub reason: Reason,
 }

@@ -3,12 +3,12 @@
 pub struct PositionRange {
     /// First position.
     pub start: u64,
-    /// One past the last position.
+    /// Position after the last.
     pub end: u64,
 }
 
 impl PositionRange {
-    /// Nothing yet, before position 0.
+    /// The empty range before position 0.
     pub(crate) const NONE: Self = Self { start: 0, end: 0 };
 
     /// The range of one position.
@@ -17,12 +17,12 @@ impl PositionRange {
         Self { start: position, end: position + 1 }
     }
 
-    /// How many positions it holds.
+    /// Number of positions in the range.
     pub const fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// Never true for a range held in a set.
+    /// Whether the range has no positions; never true for a range in a set.
     pub const fn is_empty(self) -> bool {
         self.start >= self.end
     }

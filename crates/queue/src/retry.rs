@@ -2,30 +2,30 @@ use crate::delivery_counts::Return;
 use crate::positions::{PositionRange, PositionSet};
 use std::collections::BTreeMap;
 
-/// The messages that wait before they are ready again, of those that come back (`x-delayed-retry-type`).
+/// The messages that come back and wait before they are ready again (`x-delayed-retry-type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
-    /// All of them.
+    /// All messages.
     All,
-    /// Those whose delivery failed.
+    /// Messages whose delivery failed.
     Failed,
-    /// Those that were given back without having been tried.
+    /// Messages that were given back without having been tried.
     Released,
 }
 
-/// How long a message that comes back waits until it is ready again.
+/// The wait of a message that comes back until it is ready again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Which ones wait.
+    /// Messages that wait.
     pub on: RetryOn,
-    /// Times the number of failed deliveries, at least one.
+    /// Milliseconds for each failed delivery, of which at least one counts.
     pub min_ms: u64,
-    /// No longer than this.
+    /// Maximum wait in milliseconds.
     pub max_ms: u64,
 }
 
 impl Retry {
-    /// When a message is ready again that comes back now; `None` for at once.
+    /// Time when a message that comes back now is ready again; `None` for at once.
     pub(crate) fn ready_at_ms(&self, how: Return, n_failed: u32, now_ms: u64) -> Option<u64> {
         let waits = match (self.on, how) {
             (RetryOn::All, _)

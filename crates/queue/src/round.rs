@@ -1,17 +1,18 @@
-//! Rounds: of a deep backlog each of many consumers is given several messages in its turn, each as many. Who
-//! settles what it is given as fast as it comes has longer turns, also of a shallow backlog.
+//! Rounds: of a deep backlog each of many consumers is given several messages in its turn, each as many. A
+//! consumer that settles messages as fast as they come has longer turns, also of a shallow backlog.
 
-/// Consumers that are many: several messages for one cost little more than one.
+/// Number of consumers from which on they are many: several messages for one cost little more than one.
 pub(crate) const MANY_CONSUMERS: usize = 64;
-/// Ready messages for each of many consumers that make a backlog deep, ...
+/// Ready messages for each of many consumers that make a backlog deep.
 const TURN_MIN: u64 = 8;
-/// ... and the most that one is given in its turn, ...
+/// Maximum number of messages for a consumer in its turn, unless it settles fast.
 const TURN_MAX: u64 = 64;
-/// ... unless it settles fast: then at most so many.
+/// Maximum number of messages in its turn for a consumer that settles fast.
 const QUICK_TURN_MAX: u64 = 128;
-/// A long turn is what its consumer settles in so many milliseconds, as it has shown since its last one, ...
+/// Milliseconds whose settlements make a long turn, at the pace that the consumer has shown since its last
+/// one.
 const PACE_MS: u64 = 100;
-/// ... which was not longer ago than this.
+/// Milliseconds since the last turn after which the pace shown since is not known.
 const SHOWN_MS_MAX: u64 = 200;
 
 /// The last turn that a consumer had in a round.

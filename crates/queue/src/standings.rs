@@ -1,4 +1,4 @@
-//! Where the messages of some positions stand, for who only looks.
+//! The standings of messages at some positions, for browsing.
 
 use crate::delivery_counts::DeliveryCounts;
 use crate::messages::Messages;
@@ -6,24 +6,24 @@ use crate::positions::{PositionRange, PositionSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Delayed messages are looked for among so many runs of them; those beyond are delayed for an unknown time.
+/// Runs of delayed messages that are searched; messages of later runs are delayed for an unknown time.
 const DELAYED_RUNS_MAX: usize = 100_000;
 
-/// Where a message of a queue stands.
+/// The state of a message in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// A consumer could get it now.
     Ready,
     /// A consumer holds it.
     Held,
-    /// It waits to be tried again, until then in Unix milliseconds, if that is known.
+    /// The message waits to be tried again, until this time in Unix milliseconds if that is known.
     Delayed(Option<u64>),
-    /// It is gone, but for its dead letter.
+    /// The message is gone, but for its dead letter.
     Departing,
 }
 
-/// Where the messages of some positions stand. Of those that are there, that is: whoever has their content
-/// knows which these are.
+/// The standings of the messages at some positions. Positions without a message are not told apart: whoever
+/// has the messages' content knows them.
 #[derive(Clone, Debug, Default)]
 pub struct Standings {
     ready: Vec<PositionRange>,
@@ -34,7 +34,7 @@ pub struct Standings {
 }
 
 impl Standings {
-    /// Of the messages at `positions`, of which those are `departing`.
+    /// Standings of the messages at `positions`, some of which are `held` or `departing`.
     #[must_use]
     pub fn of(
         messages: &Messages,
@@ -90,7 +90,7 @@ impl Standings {
         runs.filter_map(|range| clipped(positions, range)).collect()
     }
 
-    /// Where the message at a position stands that is there.
+    /// Standing of the message at a position, which has one.
     #[must_use]
     pub fn at(&self, position: u64) -> Standing {
         if find(&self.ready, position, |range| *range).is_some() {
@@ -109,7 +109,7 @@ impl Standings {
         find(&self.redelivered, position, |range| *range).is_some()
     }
 
-    /// How often a message came back, as far as that is counted.
+    /// Counts of how often a message came back, as far as that is counted.
     #[must_use]
     pub fn counts(&self, position: u64) -> DeliveryCounts {
         self.counts.get(&position).copied().unwrap_or_default()

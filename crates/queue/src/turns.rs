@@ -1,11 +1,11 @@
-//! Whose turn it is: consumers that can take a message, by priority, and in turn among equals.
-//! Whatever their number and their priorities, one comes or goes in O(log n) of the priorities.
+//! Turns of consumers: those that can take a message, by priority, and in turn among equals. Whatever their
+//! number and their priorities, a consumer comes or goes in O(log n) of the priorities.
 
 use crate::key::ConsumerKey;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// No consumer has this key.
+/// Key that no consumer has.
 const NOBODY: ConsumerKey = ConsumerKey(u32::MAX);
 
 /// Consumers of one priority in line: each knows who stands before and after it.
@@ -23,7 +23,7 @@ impl Line {
     }
 }
 
-/// Who stands before and after a consumer in its line.
+/// Neighbours of a consumer in its line.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     before: ConsumerKey,
@@ -33,13 +33,13 @@ struct Place {
 /// The lines of a queue's consumers.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    /// The highest priority of those that anybody is in line with.
+    /// The highest priority with a consumer in line.
     top_priority: i64,
-    /// Empty only if nobody is in line at all.
+    /// Line of the highest priority: empty only if nobody is in line at all.
     top: Line,
     /// Lines of lower priorities, the highest first; none is empty.
     lower: BTreeMap<Reverse<i64>, Line>,
-    /// By consumer key; only those in line are read.
+    /// Neighbours by consumer key; only entries of consumers in line are read.
     places: Vec<Place>,
 }
 
@@ -51,7 +51,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Whose turn it is: the first in line of the highest priority.
+    /// The consumer whose turn it is: the first in line of the highest priority.
     #[inline]
     pub(crate) fn first(&self) -> Option<ConsumerKey> {
         (!self.top.is_empty()).then_some(self.top.first)

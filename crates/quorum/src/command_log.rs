@@ -1,4 +1,4 @@
-//! The place of a queue's machine in the log: its last written form, and the commands since.
+//! The log's entries of a queue's machine: its last written form, and the commands since.
 
 use classic::{QueueContext, append_machine};
 use log::{Appended, Lsn, Owner, SegmentCounts, SegmentId};
@@ -6,9 +6,9 @@ use queue::machine::Machine;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A machine is written anew when the commands since, with their messages, take more than this in the log ...
+/// Bytes in the log that commands and their messages exceed before the machine is written anew.
 const COMMAND_BYTES_MIN: u64 = 1 << 20;
-/// ... and more than so many times what its written form takes.
+/// Multiple of the last written form's bytes that commands exceed, too, before the machine is written anew.
 const FORM_FACTOR: u64 = 4;
 
 /// Counts of a queue's entries in the log since its node started, for figures. Written under the queue's
@@ -16,31 +16,31 @@ const FORM_FACTOR: u64 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct LogEntries {
     n_appended: AtomicU64,
-    /// Those before the last written form.
+    /// Entries before the last written form.
     n_in_form: AtomicU64,
-    /// Those that were durable at the last look.
+    /// Entries that were durable at the last look.
     n_durable: AtomicU64,
-    /// The position of the last entry.
+    /// End of the last entry.
     last: AtomicU64,
-    /// An entry that was not durable at the last look: its position, and the entries up to it.
+    /// An entry that was not durable at the last look: its end, and the number of entries up to it.
     mark: [AtomicU64; 2],
 }
 
 /// Figures of a queue's entries in the log since its node started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogFigures {
-    /// Queues whose member leads, as each does since it was there or the node started.
+    /// Queues, each of which has one term: its member leads since the queue was declared or the node started.
     pub n_terms: u64,
-    /// Entries.
+    /// Entries that were appended.
     pub n_appended: u64,
-    /// Those that are durable; some of the last ones may be missing.
+    /// Entries that are durable; some of the last ones may be missing.
     pub n_durable: u64,
-    /// Those that the queue's last written form stands for.
+    /// Entries that the queue's last written form stands for.
     pub n_in_form: u64,
 }
 
 impl LogFigures {
-    /// Both together.
+    /// Adds the figures of another queue.
     pub const fn add(&mut self, other: &Self) {
         self.n_terms += other.n_terms;
         self.n_appended += other.n_appended;
@@ -50,7 +50,7 @@ impl LogFigures {
 }
 
 impl LogEntries {
-    /// One more is appended, while the log is durable up to `durable`.
+    /// Counts an entry that ends at `upto`, while the log is durable up to `durable`.
     pub(crate) fn note(&self, upto: Lsn, durable: Lsn) {
         let n_appended = self.n_appended.load(Ordering::Relaxed);
         let [mark, n_marked] = &self.mark;
@@ -64,7 +64,7 @@ impl LogEntries {
             mark.store(upto.0, Ordering::Relaxed);
             n_marked.store(n_appended + 1, Ordering::Relaxed);
         }
-        // Readers look at these two in the opposite order: what they take for durable is.
+        // Readers look at these two in the opposite order, so that entries which they count as durable are.
         self.last.store(upto.0, Ordering::Release);
         self.n_appended.store(n_appended + 1, Ordering::Release);
     }
@@ -87,18 +87,18 @@ fn form_of(at: SegmentId, bytes: u64) -> Option<(SegmentId, NonZeroU64)> {
     NonZeroU64::new(bytes).map(|bytes| (at, bytes))
 }
 
-/// The place of a queue's machine in the log.
+/// The log's entries of a queue's machine.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLog {
-    /// Where the last written form lies, and its bytes.
+    /// Segment of the last written form, and its bytes.
     form: Option<(SegmentId, NonZeroU64)>,
-    /// Where the commands since lie.
+    /// Segments of the commands since.
     commands: SegmentCounts,
     command_bytes: u64,
 }
 
 impl CommandLog {
-    /// As it was found.
+    /// Entries that recovery found.
     pub(crate) fn recovered(
         form: Option<(SegmentId, u64)>,
         commands: SegmentCounts,
@@ -107,12 +107,12 @@ impl CommandLog {
         Self { form: form.and_then(|(at, bytes)| form_of(at, bytes)), commands, command_bytes }
     }
 
-    /// Whether the log has nothing.
+    /// Whether the log has no entry of the machine.
     pub(crate) fn is_empty(&self) -> bool {
         self.form.is_none() && self.commands.is_empty()
     }
 
-    /// Commands were appended. The log is told once for each segment that they are needed.
+    /// Notes commands that were appended. The log is told once for each segment that it is needed.
     pub(crate) fn note(&mut self, queue: &QueueContext, appended: &Appended) {
         let segment = appended.at.segment;
         if !self.commands.has(segment) {
@@ -128,12 +128,12 @@ impl CommandLog {
         self.command_bytes > COMMAND_BYTES_MIN.max(FORM_FACTOR * form_bytes)
     }
 
-    /// Whether something of it lies in that segment.
+    /// Whether the written form or a command lies in that segment.
     pub(crate) fn lies_in(&self, segment: SegmentId) -> bool {
         self.form.is_some_and(|(of_form, _)| of_form == segment) || self.commands.has(segment)
     }
 
-    /// Writes the machine, and lets go of what stood for it before.
+    /// Writes the machine, and releases the entries that stood for it before.
     pub(crate) fn write_form(
         &mut self,
         queue: &QueueContext,
@@ -149,7 +149,7 @@ impl CommandLog {
         entries.n_in_form.store(entries.n_appended.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The log need not have any of it.
+    /// Releases all entries in the log.
     pub(crate) fn release(&mut self, queue: &QueueContext) {
         let wal = &queue.services.storage.wal;
         self.commands.release(wal);
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((durable(9), durable(10)), (0, 1));
         entries.note(Lsn(20), Lsn(10));
         assert_eq!((durable(10), durable(20)), (1, 2));
-        // What is appended meanwhile hides nothing for long.
+        // Entries that are appended meanwhile do not hide durable ones for long.
         (3..=9).for_each(|n| entries.note(Lsn(n * 10), Lsn((n - 2) * 10)));
         assert!((6..=7).contains(&durable(70)), "{}", durable(70));
         assert_eq!(entries.figures(Lsn(90)).n_durable, 9);

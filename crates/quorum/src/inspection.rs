@@ -1,4 +1,4 @@
-//! A quorum queue as operators see and steer it. Never what follows from commands.
+//! A quorum queue as operators see and steer it. Never the effects of its commands.
 
 use crate::command_log::LogFigures;
 use crate::queue::{QuorumQueue, n_taken_out};
@@ -12,9 +12,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 use store::backlog::Lookup;
 
-/// As much of a body is shown at most.
+/// Bytes of a body that are shown at most.
 pub const BODY_START_BYTES: usize = 64;
-/// The furthest position that is looked at: those before are passed under the queue's lock.
+/// Number of ready messages from which on none is peeked at: those before are passed under the queue's lock.
 const PEEK_MAX: usize = 1 << 20;
 
 /// A quorum queue as operators see and steer it.
@@ -28,9 +28,9 @@ pub struct QuorumFigures {
     pub n_put: u64,
     /// Ready messages that never came back, by priority, the highest first.
     pub n_ready_by_priority: Vec<(u8, u64)>,
-    /// Messages that wait to be tried again, ...
+    /// Messages that wait to be tried again.
     pub n_delayed: u64,
-    /// ... and until when the next and the last of them do, in Unix milliseconds.
+    /// Times until which the next and the last of the delayed messages wait, in Unix milliseconds.
     pub delayed_span_ms: Option<(u64, u64)>,
     /// Messages that are to be dead-lettered.
     pub n_departing: u64,
@@ -38,29 +38,29 @@ pub struct QuorumFigures {
     pub machine_version: u8,
 }
 
-/// A message that was looked at.
+/// A message that was peeked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peeked {
-    /// The exchange it was published to.
+    /// Exchange that the message was published to.
     pub exchange: String,
-    /// The key it was published with.
+    /// Routing key that the message was published with.
     pub routing_key: String,
-    /// Its publisher's statements about it.
+    /// Properties of the message, as its publisher set them.
     pub properties: Properties,
-    /// Its first bytes, at most [`BODY_START_BYTES`].
+    /// First bytes of the body, at most [`BODY_START_BYTES`].
     pub body_start: Vec<u8>,
-    /// How often its delivery failed.
+    /// Number of failed deliveries.
     pub n_failed: u32,
 }
 
 impl<'q> QuorumInspection<'q> {
-    /// Everything that operators may know and do.
+    /// The queue as operators see and steer it.
     #[must_use]
     pub const fn of(queue: &'q QuorumQueue) -> Self {
         Self(queue)
     }
 
-    /// Its figures are about to be looked at because they have changed.
+    /// Clears the mark that the queue was used, since its figures are about to be read.
     pub fn clear_used(&self) {
         self.0.counters.clear_used();
     }
@@ -95,7 +95,7 @@ impl<'q> QuorumInspection<'q> {
         self.0.waits_for_page()
     }
 
-    /// Its entries in the log, without its lock.
+    /// Figures of the queue's entries in the log, read without the queue's lock.
     #[must_use]
     pub fn log_figures(&self) -> LogFigures {
         let queue = self.0;
@@ -106,8 +106,8 @@ impl<'q> QuorumInspection<'q> {
         ask(stdx::lock(&self.0.state).machine.facts())
     }
 
-    /// The ready message that would be given out as the `nth`, counted from 0, once it is in memory; none if
-    /// there are not so many.
+    /// Peeks at the ready message that would be given out as the `nth`, counted from 0, once it is in memory;
+    /// none if fewer messages are ready.
     pub async fn peek(&self, nth: usize) -> Option<Peeked> {
         if nth >= PEEK_MAX {
             return None;
@@ -133,7 +133,7 @@ impl<'q> QuorumInspection<'q> {
         .await
     }
 
-    /// Who holds the messages at these positions.
+    /// Holders of the messages at these positions.
     #[must_use]
     pub fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
         let now_ms = self.0.context.services.storage.time.unix_ms();
@@ -153,8 +153,8 @@ impl<'q> QuorumInspection<'q> {
         holders
     }
 
-    /// Drops the ready ones among messages at these positions, which rise; returns how many. Those of the
-    /// others are `stayed`.
+    /// Drops the ready messages at these positions, which rise; returns how many. Positions of the others are
+    /// `stayed`.
     #[must_use]
     pub fn remove(&self, positions: &[u64], stayed: &mut Vec<u64>) -> u64 {
         let ([first, ..], [.., last]) = (positions, positions) else { return 0 };
@@ -168,8 +168,8 @@ impl<'q> QuorumInspection<'q> {
         })
     }
 
-    /// Has those of messages at these positions, which rise, that wait to be tried again wait so long from
-    /// now; returns how many. It is logged, and not yet durable.
+    /// Has messages at these positions, which rise, wait until `delay_ms` from now if they wait to be tried
+    /// again; returns how many. The command is logged, and not yet durable.
     #[must_use]
     pub fn reschedule(&self, positions: &[u64], delay_ms: u64) -> u64 {
         let ([first, ..], [.., last]) = (positions, positions) else { return 0 };

@@ -3,7 +3,7 @@
 use queue::machine::{Facts, Machine, Settings};
 use std::sync::LazyLock;
 
-/// That of every queue that was never used.
+/// The machine of all queues that were never used.
 static UNUSED: LazyLock<Machine> = LazyLock::new(|| Machine::new(Settings::default(), 0));
 
 /// A queue's machine, perhaps yet to be made.
@@ -14,7 +14,7 @@ pub(crate) struct LazyMachine {
 }
 
 impl LazyMachine {
-    /// Of a queue declared at this time, which has not been used.
+    /// Makes the machine of a queue declared at `declared_ms`, which has not been used.
     pub(crate) const fn unused(declared_ms: u64) -> Self {
         Self { made: None, declared_ms }
     }
@@ -35,7 +35,7 @@ impl LazyMachine {
         self.made.as_deref().unwrap_or(&UNUSED)
     }
 
-    /// The machine; it is made with these settings if it was not.
+    /// The machine, which is made with these settings if it was not.
     pub(crate) fn make(&mut self, settings: &Settings) -> &mut Machine {
         self.made.get_or_insert_with(|| Box::new(Machine::new(*settings, self.declared_ms)))
     }

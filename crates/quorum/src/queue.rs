@@ -84,7 +84,7 @@ impl QuorumQueue {
         })
     }
 
-    /// Its definition.
+    /// Definition of the queue.
     pub const fn def(&self) -> &Arc<QueueDef> {
         self.context.def()
     }
@@ -97,7 +97,7 @@ impl QuorumQueue {
         result
     }
 
-    /// As [`QuorumQueue::with`], and leaves the waking to the caller.
+    /// Acts under the lock as [`QuorumQueue::with`] does, and leaves the waking to the caller.
     pub(crate) fn with_wakes<T>(
         &self,
         wakes: &mut Wakes,
@@ -175,7 +175,7 @@ impl QuorumQueue {
         Ok(Arc::new(Consumer::new(Arc::clone(self), id, of_channel, is_active)))
     }
 
-    /// It was declared again, which counts as use (`x-expires`).
+    /// Notes that the queue was declared again, which counts as use (`x-expires`).
     pub fn touch(&self) {
         self.with(|turn| {
             if turn.state.terms.settings.expires_ms.is_some() {
@@ -238,7 +238,7 @@ impl QuorumQueue {
         self.with(|turn| turn.delete());
     }
 
-    /// Its figures as of the last operation.
+    /// Figures of the queue as of the last operation.
     #[must_use]
     pub fn stat(&self) -> QueueStat {
         self.counters.stat(QueueVersion::V2)
@@ -255,7 +255,7 @@ impl QuorumQueue {
         stdx::lock(&self.state).is_deleted
     }
 
-    /// Its consumers.
+    /// Consumers of the queue.
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerView> {
         let state = stdx::lock(&self.state);

@@ -10,7 +10,7 @@ pub(crate) const fn confirm_on(settings: &QueueSettings) -> ConfirmOn {
     if settings.confirm.on.waits_for_consumers() { ConfirmOn::Ack } else { ConfirmOn::Enqueue }
 }
 
-/// Where dead letters go by definitions.
+/// Target of dead letters by definitions.
 pub(crate) fn dead_letter_to(settings: &QueueSettings) -> Option<DeadLetterTo> {
     let exchange = settings.dead_letter.exchange.clone()?;
     Some(DeadLetterTo { exchange, routing_key: settings.dead_letter.routing_key.clone() })

@@ -1,6 +1,6 @@
-//! Publishes that are confirmed once a consumer has had them (`x-confirm-on`): who waits for which message,
-//! how many may wait, and what becomes of those that nobody will consume. Where each stands is kept by
-//! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
+//! Publishes that are confirmed once a consumer has had them (`x-confirm-on`): their publishers, how many may
+//! wait, and the end of those that nobody will consume. The state of each is kept by `queue::ConfirmWaiters`;
+//! the queues of a message that have answered, by `confirm::MultiQueueConfirms`.
 
 use super::Queue;
 use super::inspection::Inspection;
@@ -24,7 +24,7 @@ struct ConsumerConfirms {
     settings: ConfirmSettings,
     pending: ConfirmWaiters,
     publishers: Publishers,
-    /// Not yet sent: by publisher and number.
+    /// Answers not yet sent: by publisher and number.
     answers: Vec<(u32, u64, Confirmation)>,
 }
 
@@ -34,7 +34,7 @@ struct Publishers {
     known: Vec<Option<Waiting>>,
     free: Vec<u32>,
     by_address: HashMap<usize, u32>,
-    /// Who came last.
+    /// Number of the publisher that came last.
     last: u32,
 }
 
@@ -166,7 +166,7 @@ impl Confirms {
         }
     }
 
-    /// How exactly the core must know what consumers hold.
+    /// The tracking of unacked messages that confirms need from the core.
     fn tracking(&self) -> UnackedTracking {
         match self.0.as_deref() {
             None => UnackedTracking::Settled,
@@ -237,7 +237,7 @@ impl Confirms {
         }
     }
 
-    /// When publishes will have waited for too long; none if none waits, or all may wait for ever.
+    /// Time when publishes will have waited for too long; none if none waits, or all may wait for ever.
     #[inline]
     pub(super) fn next_overdue_ms(&self) -> Option<u64> {
         self.0.as_deref().and_then(ConsumerConfirms::next_overdue_ms)
@@ -257,7 +257,7 @@ impl Confirms {
         refused
     }
 
-    /// A message whose publisher was refused stays for now: a consumer has it, or is yet to.
+    /// Gives up a message whose publisher was refused: it stays while a consumer has it, or is yet to get it.
     pub(super) fn give_up(&mut self, at: u64) {
         if let Some(confirming) = &mut self.0 {
             confirming.pending.give_up(at);
@@ -270,12 +270,12 @@ impl Confirms {
         self.0.as_deref().is_some_and(|confirming| confirming.pending.is_given_up(at))
     }
 
-    /// Whether there are such messages.
+    /// Whether any message was given up.
     pub(super) fn has_given_up(&self) -> bool {
         self.0.as_deref().is_some_and(|confirming| confirming.pending.has_given_up())
     }
 
-    /// Who waits for a message that goes elsewhere: it is answered there.
+    /// Takes the confirm of a message that goes elsewhere: the publisher is answered there.
     pub(super) fn take(&mut self, at: u64) -> Option<Confirm> {
         let confirming = self.0.as_deref_mut()?;
         let Awaiting { publisher, sequence, .. } = confirming.pending.take(at)?;
@@ -283,7 +283,7 @@ impl Confirms {
         Some(Confirm { publisher, sequence })
     }
 
-    /// A message did not go elsewhere after all.
+    /// Puts back the confirm of a message that did not go elsewhere after all.
     pub(super) fn put_back(&mut self, at: u64, confirm: &Confirm, bytes: usize, now_ms: u64) {
         self.0.get_or_insert_default().wait(at, confirm.as_ref(), bytes, now_ms);
     }
@@ -332,7 +332,7 @@ impl Confirms {
 }
 
 impl Queue {
-    /// The event that its publishes are confirmed upon.
+    /// The event upon which the queue's publishes are confirmed.
     #[must_use]
     pub fn confirm_on(&self) -> ConfirmOn {
         self.counters.confirm_on()
@@ -340,8 +340,8 @@ impl Queue {
 }
 
 impl Inspection<'_> {
-    /// Who waits for messages at these positions, which go elsewhere: they are answered there, unless
-    /// [given back](Self::put_back_confirms).
+    /// Takes the confirms of messages that go elsewhere, by their positions: publishers are answered there,
+    /// unless the confirms are [put back](Self::put_back_confirms).
     #[must_use]
     pub fn take_confirms(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
         self.0.with(|state, _| {
@@ -350,8 +350,8 @@ impl Inspection<'_> {
         })
     }
 
-    /// Messages, told by their positions, did not go elsewhere after all. Whose message has left meanwhile is
-    /// refused: it may be gone or not.
+    /// Puts back confirms of messages that did not go elsewhere after all, by their positions. The publish of
+    /// a message that has left meanwhile is refused: the message may be gone or not.
     pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
         self.0.with(|state, _| {
             let now_ms = self.0.services.storage.time.monotonic_ms();
@@ -369,13 +369,13 @@ impl Inspection<'_> {
         });
     }
 
-    /// Publishes that wait for its consumers.
+    /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
         stdx::lock(&self.0.state).confirms.pending(self.0.services.storage.time.monotonic_ms())
     }
 
-    /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
+    /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
         stdx::lock(&self.0.state).confirms.since_ms(publisher)

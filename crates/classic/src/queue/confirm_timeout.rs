@@ -17,7 +17,7 @@ pub(super) struct GivenUp<'s> {
 }
 
 impl GivenUp<'_> {
-    /// Refuses publishes that have waited for too long. What nobody holds of their messages is gone.
+    /// Refuses publishes that have waited for too long. Messages among them that nobody holds are gone.
     pub(super) fn refuse_overdue(&mut self, queue: &Queue) {
         let refused = self.confirms.refuse_overdue(queue.services.storage.time.monotonic_ms());
         queue.counters.n_confirm_timeouts.fetch_add(refused.len() as u64, Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl GivenUp<'_> {
         self.content.log_settled(queue);
     }
 
-    /// Makes messages ready that have waited to be tried again by `now_ms`; of these they are gone.
+    /// Makes messages ready that have waited to be tried again by `now_ms`; given-up messages are gone.
     pub(super) fn wake(&mut self, queue: &Queue, now_ms: u64) {
         let Self { fifo, confirms, .. } = self;
         let Some(policy) = fifo.messages_mut().policy_mut() else { return };
@@ -53,7 +53,7 @@ impl GivenUp<'_> {
         goes
     }
 
-    /// Likewise all that a consumer holds, but for `kept`.
+    /// Drops all given-up messages that a consumer holds and returns, but for `kept`.
     pub(super) fn drop_all_returned(
         &mut self,
         queue: &Queue,

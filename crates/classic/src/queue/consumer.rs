@@ -12,28 +12,28 @@ use std::task::Poll;
 /// A consumer, or the taker of `basic.get`s of one channel, at its queue.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    /// Its queue.
+    /// Queue of the consumer.
     pub queue: Arc<Queue>,
     pub(super) key: ConsumerKey,
-    /// Its channel.
+    /// Channel of the consumer.
     pub channel: ChannelId,
     pub(super) settling: AckMode,
     pub(super) is_active: bool,
 }
 
-/// One `basic.get`.
+/// A `basic.get`.
 pub(super) struct Get<'a> {
     pub(super) consumer: &'a Consumer,
     pub(super) taker: Taker<'a>,
 }
 
 impl Consumer {
-    /// Whether being delivered to it settles a message.
+    /// Whether a delivery to this consumer settles the message.
     pub fn is_no_ack(&self) -> bool {
         self.settling == AckMode::Auto
     }
 
-    /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
+    /// Whether this consumer is given deliveries: not cancelled, and no taker of `basic.get`s.
     pub const fn is_active(&self) -> bool {
         self.is_active
     }
@@ -61,20 +61,21 @@ impl Consumer {
         .await;
     }
 
-    /// Works off what it says about messages it was given. Unknown ones are passed over: they were taken
-    /// from it meanwhile.
+    /// Settles messages as the consumer's client says. Unknown messages are passed over: they were taken from
+    /// the consumer meanwhile.
     pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
         let queue = &*self.queue;
         queue.with_wakes(wakes, |state, wakes| state.settle(queue, self.key, settles, wakes))
     }
 
-    /// Messages it holds without a record of which: of those that its client has settled, and a transaction
-    /// not yet.
+    /// Records the positions of messages that the consumer holds without a record, since its client has
+    /// settled them in a transaction that is not committed yet.
     pub fn record(&self, positions: impl Iterator<Item = u64>) {
         stdx::lock(&self.queue.state).fifo.consumers_mut().record(self.key, positions);
     }
 
-    /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
+    /// Cancels the consumer, which goes on holding its messages. `told` runs under the lock, after the last
+    /// delivery.
     pub fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
         self.is_active = false;
         self.queue.with(|state, wakes| {
@@ -85,13 +86,13 @@ impl Consumer {
         })
     }
 
-    /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
+    /// Detaches the consumer for good if it gets and holds no messages; true if that was done.
     #[must_use]
     pub fn detach_idle(&self) -> bool {
         stdx::lock(&self.queue.state).membership().detach_idle(self.key)
     }
 
-    /// Changes its prefetch limit.
+    /// Sets the consumer's prefetch limit.
     pub fn set_prefetch(&self, prefetch: Option<u32>) {
         self.queue.with(|state, wakes| {
             state.membership().set_prefetch(self.key, prefetch);
@@ -99,12 +100,12 @@ impl Consumer {
         });
     }
 
-    /// From now on it is one of those that share `limit`.
+    /// Makes the consumer one of those that share `limit`.
     pub fn limit(&self, limit: &Arc<ChannelLimit>) {
         self.queue.with(|state, _| state.membership().limit(self.key, limit));
     }
 
-    /// The limit that it shares has room again.
+    /// Resumes deliveries after the limit that the consumer shares has room again.
     pub fn resume_limited(&self) {
         self.queue.with(|state, wakes| {
             state.membership().resume_limited(self.key);
@@ -112,7 +113,7 @@ impl Consumer {
         });
     }
 
-    /// Its connection can take deliveries again.
+    /// Resumes deliveries after the consumer's connection has room again.
     pub fn resume(&self) {
         self.queue.with(|state, wakes| {
             state.membership().resume(self.key, wakes);
@@ -120,8 +121,8 @@ impl Consumer {
         });
     }
 
-    /// It is about to give messages back in several parts: nobody is given anything until what is returned
-    /// is dropped.
+    /// Begins to return messages in several parts: nobody is given anything until the returned guard is
+    /// dropped.
     pub fn begin_return(&self) -> Returning {
         Returning::begin(&self.queue)
     }

@@ -1,5 +1,5 @@
-//! A consumer as its queue knows it beside the core: the channel and outbox it belongs to. Never what it
-//! holds.
+//! A consumer as its queue knows it beside the core: the channel and outbox it belongs to. Never the messages
+//! it holds.
 
 use meta::ConnectionId;
 use queue::Checkout;
@@ -18,19 +18,20 @@ pub(super) struct ConsumerChannel {
     pub(super) exclusive: bool,
     pub(super) arguments: Table,
     pub(super) room: OutboxRoom,
-    /// The limit it shares with the other consumers of its channel.
+    /// The limit that the consumer shares with the others of its channel.
     pub(super) limit: Option<Arc<ChannelLimit>>,
-    /// Counts of what it was given.
+    /// Counts of the messages that the consumer was given.
     pub(super) tally: Arc<Tally>,
 }
 
 impl ConsumerChannel {
-    /// Its credit at the core: what its prefetch limit allows, but none while its outbox has no room.
+    /// Credit of the consumer at the core: what its prefetch limit allows, but none while its outbox has no
+    /// room.
     pub(super) fn credit(&self) -> u32 {
         if self.room.giving == Giving::Yes { self.checkout.credit() } else { 0 }
     }
 
-    /// The reason that it gets no more, beside its own prefetch limit.
+    /// The reason that the consumer gets no more, beside its own prefetch limit.
     pub(super) fn waits_for(&self) -> Option<WaitsFor> {
         let is_limited = self.limit.as_ref().is_some_and(|limit| !limit.has_room());
         match self.room.giving {
@@ -44,7 +45,7 @@ impl ConsumerChannel {
 /// The room for deliveries in a consumer's outbox, as far as its queue knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutboxRoom {
-    /// Bytes it takes, as of its last word.
+    /// Bytes that the outbox takes, as it said last, less the messages given since.
     bytes: i64,
     giving: Giving,
 }
@@ -53,9 +54,9 @@ pub(super) struct OutboxRoom {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Giving {
     Yes,
-    /// Not until its outbox was asked, which is about to be: the room it had is used up.
+    /// No delivery until the outbox was asked, which is about to happen: the room it had is used up.
     UsedUp,
-    /// Not until its connection, or the limit it shares, has room again.
+    /// No delivery until the consumer's connection, or the limit that it shares, has room again.
     No,
 }
 
@@ -76,7 +77,7 @@ impl OutboxRoom {
         self.bytes <= 0
     }
 
-    /// Takes the outbox's word.
+    /// Takes the outbox's word on its room.
     pub(super) fn note(&mut self, room: Room) {
         *self = match room {
             Room::Bytes(bytes) if self.giving == Giving::No => {
@@ -87,12 +88,12 @@ impl OutboxRoom {
         };
     }
 
-    /// Nothing is given for now.
+    /// Stops giving messages to the consumer for now.
     pub(super) const fn close(&mut self) {
         self.giving = Giving::No;
     }
 
-    /// The limit it shares has room again. Its outbox may be full all the same, and says so then.
+    /// Resumes giving after the shared limit has room again. The outbox may still be full, and says so then.
     pub(super) fn reopen(&mut self) {
         if self.giving == Giving::No {
             self.giving = Giving::Yes;

@@ -19,40 +19,40 @@ use session::UnsettledSince;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
-/// A set covers this part of its age at most, ...
+/// Parts that an age or a time-out has: joined sets cover one part of their age at most.
 const PARTS: u64 = 8;
-/// ... or so many milliseconds.
+/// Milliseconds between two looks for messages held newly; a part of the time-out if that is shorter.
 const APART_MS: u64 = 5_000;
 /// The time-out by which sets are made where there is none. COMPAT: RabbitMQ's.
 const USUAL_TIMEOUT_MS: u64 = 1_800_000;
 
-/// Messages that consumers hold, by when they were first seen to.
+/// Messages that consumers hold, by the time since when they are known to be held.
 #[derive(Debug, Default)]
 pub(super) struct UnackedAges(BTreeMap<ConsumerKey, Ages>);
 
-/// Likewise of one consumer.
+/// Messages that one consumer holds, by the time since when they are known to be held.
 #[derive(Debug, Default)]
 struct Ages {
     recorded: VecDeque<UnackedSince>,
-    /// The last look for what is held newly.
+    /// Time of the last look for messages held newly.
     looked_ms: Option<u64>,
-    /// Deliveries up to a number were made by a time, in milliseconds.
+    /// Delivery numbers with a time by which all deliveries up to that number were made, in milliseconds.
     unrecorded: VecDeque<(u64, u64)>,
 }
 
 /// Messages that were first seen to be held at about the same time.
 #[derive(Debug)]
 struct UnackedSince {
-    /// None was held before.
+    /// Time before which none of the messages was held.
     from_ms: u64,
-    /// All were held by then.
+    /// Time by which all of the messages were held.
     since_ms: u64,
     positions: PositionSet,
 }
 
 impl UnackedAges {
-    /// The message comes back to the queue: it is not held any more, even if the same consumer gets it
-    /// again before the next look.
+    /// Forgets a message that comes back to the queue, for the same consumer may get it again before the next
+    /// look.
     pub(super) fn forget(&mut self, consumer: ConsumerKey, position: u64) {
         let ages = self.0.get_mut(&consumer);
         for seen in ages.into_iter().flat_map(|ages| &mut ages.recorded) {
@@ -60,12 +60,12 @@ impl UnackedAges {
         }
     }
 
-    /// Likewise all that a consumer holds.
+    /// Forgets all messages that a consumer holds.
     pub(super) fn forget_all(&mut self, consumer: ConsumerKey) {
         self.0.remove(&consumer);
     }
 
-    /// The channels that hold a message for too long as of `now_ms`.
+    /// Channels that hold a message for too long as of `now_ms`.
     fn overdue(
         &mut self,
         core: &queue::Consumers,
@@ -92,14 +92,14 @@ impl UnackedAges {
         overdue
     }
 
-    /// By when a consumer held a message that it holds now.
+    /// Time by which a consumer held a message that it holds now.
     pub(super) fn seen_ms(&self, consumer: ConsumerKey, position: u64, now_ms: u64) -> u64 {
         let mut recorded = self.0.get(&consumer).into_iter().flat_map(|ages| &ages.recorded);
         let seen = recorded.find(|seen| seen.positions.contains(position));
         seen.map_or(now_ms, |seen| seen.since_ms)
     }
 
-    /// Since when a consumer has held its oldest message, at least; none before the first look.
+    /// Time since when a consumer has held its oldest message, at least; none before the first look.
     fn since_ms(
         &self,
         consumer: ConsumerKey,
@@ -139,7 +139,7 @@ impl Ages {
     fn look_at_recorded(&mut self, holder: &queue::Consumer, timeout_ms: u64, now_ms: u64) -> bool {
         let sets = &mut self.recorded;
         for seen in sets.iter_mut() {
-            // One that is still held says enough.
+            // The first position that is still held is enough to keep the set.
             while seen.positions.first().is_some_and(|at| !holder.holds(at)) {
                 seen.positions.pop_first();
             }
@@ -159,8 +159,8 @@ impl Ages {
         }
         false
     }
-    /// Whether the consumer holds something for too long of which there is no record. Its outbox is asked no
-    /// more often than the answer can matter.
+    /// Whether the consumer has held a message for too long of which there is no record. The outbox is asked
+    /// no more often than its answer can matter.
     fn look_at_unrecorded(&mut self, host: &ConsumerChannel, timeout_ms: u64, now_ms: u64) -> bool {
         let marks = &mut self.unrecorded;
         let is_over =
@@ -229,7 +229,7 @@ impl Upkeep<'_> {
         let mut state = stdx::lock(&self.0.state);
         let of_queue_ms = state.policy.consumer_timeout_ms();
         let QueueState { fifo, consumers, ages, .. } = &mut *state;
-        // A consumer's own, or the queue's, or the node's.
+        // A consumer's own time-out comes before the queue's, and that before the node's.
         let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
             let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
             timeout_ms.filter(|timeout_ms| *timeout_ms > 0)

@@ -1,5 +1,5 @@
-//! Those who take messages from a queue, beside the core: which channel and outbox each belongs to. Never
-//! what they hold.
+//! Consumers and `get`s of a queue, beside the core: which channel and outbox each belongs to. Never the
+//! messages they hold.
 
 use super::Queue;
 use super::consumer_channel::ConsumerChannel;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 pub(super) struct Consumers {
     /// Consumers that get messages.
     channels: Vec<Option<ConsumerChannel>>,
-    /// Whose each is, also those that only hold messages.
+    /// Channels of the consumers, also of those that only hold messages.
     owners: Vec<Option<Owner>>,
     /// Consumers that share a limit with others of their channel.
     n_limited: usize,
     /// Consumers that are exclusive: one at most.
     n_exclusive: usize,
     had_any: bool,
-    /// Whether what comes is not given out yet: who publishes it is about to say that it has no more for now,
+    /// Whether new messages are not given out yet: the publisher is about to say that it has no more for now,
     /// by [waking](std::task::Wake) the queue.
     pub(super) is_gathering: bool,
 }
@@ -37,7 +37,7 @@ impl Consumers {
         self.had_any = true;
     }
 
-    /// Adds one that only takes what it asks for.
+    /// Adds the channel of a consumer; alone, of one that takes only what it asks for.
     pub(super) fn add_owner(&mut self, key: ConsumerKey, owner: Owner) {
         put_at(&mut self.owners, key, owner);
     }
@@ -47,7 +47,7 @@ impl Consumers {
         self.channels.get(key.0 as usize)?.as_ref()
     }
 
-    /// Likewise.
+    /// A consumer that gets messages, to be changed.
     #[inline]
     pub(super) fn get_mut(&mut self, key: ConsumerKey) -> Option<&mut ConsumerChannel> {
         self.channels.get_mut(key.0 as usize)?.as_mut()
@@ -69,7 +69,7 @@ impl Consumers {
         }
     }
 
-    /// The channel that one belongs to, if it gets or holds messages.
+    /// The channel that a consumer belongs to, if it gets or holds messages.
     pub(super) fn owner(&self, key: ConsumerKey) -> Option<Owner> {
         self.owners.get(key.0 as usize).copied().flatten()
     }
@@ -82,14 +82,14 @@ impl Consumers {
         self.n_exclusive -= usize::from(left.exclusive);
     }
 
-    /// One holds nothing any more, and gets nothing.
+    /// Forgets the channel of a consumer that gets no messages and holds none.
     pub(super) fn forget_owner(&mut self, key: ConsumerKey) {
         if let Some(place) = self.owners.get_mut(key.0 as usize) {
             *place = None;
         }
     }
 
-    /// From now on a consumer is one of those that share `limit`.
+    /// Adds a consumer to those that share `limit`.
     pub(super) fn limit(&mut self, key: ConsumerKey, limit: &Arc<ChannelLimit>) {
         let place = self.channels.get_mut(key.0 as usize);
         if let Some(consumer) = place.and_then(Option::as_mut) {
@@ -98,42 +98,42 @@ impl Consumers {
         }
     }
 
-    /// Takes all of them away, and returns those that got messages.
+    /// Removes all consumers, and returns those that got messages.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = ConsumerChannel> {
         let Self { channels, had_any, .. } = std::mem::take(self);
         self.had_any = had_any;
         channels.into_iter().flatten()
     }
 
-    /// Those that get messages.
+    /// Consumers that get messages.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ConsumerKey, &ConsumerChannel)> {
         let numbered = (0..).map(ConsumerKey).zip(&self.channels);
         numbered.filter_map(|(key, consumer)| Some((key, consumer.as_ref()?)))
     }
 
-    /// The channels of those that get or hold messages.
+    /// Channels of the consumers that get or hold messages.
     pub(super) fn owners(&self) -> impl Iterator<Item = (ConsumerKey, Owner)> {
         let numbered = (0..).map(ConsumerKey).zip(&self.owners);
         numbered.filter_map(|(key, owner)| Some((key, (*owner)?)))
     }
 
-    /// Whether some share a limit with others of their channel.
+    /// Whether any consumer shares a limit with others of its channel.
     #[inline]
     pub(super) const fn any_limited(&self) -> bool {
         self.n_limited > 0
     }
 
-    /// Whether one of them is the only one allowed.
+    /// Whether a consumer is exclusive.
     pub(super) const fn is_exclusive(&self) -> bool {
         self.n_exclusive > 0
     }
 
-    /// Whether there ever was one that got messages.
+    /// Whether any consumer ever got messages.
     pub(super) const fn had_any(&self) -> bool {
         self.had_any
     }
 
-    /// Tells the firehose of a message that one was given.
+    /// Tells the firehose of a message that a consumer was given.
     #[cold]
     pub(super) fn trace(
         &self,

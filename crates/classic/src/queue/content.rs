@@ -43,7 +43,7 @@ struct Unnamed {
 }
 
 impl Content {
-    /// Of a queue whose commands are in the log, beside its messages.
+    /// Makes the content of a queue whose commands are in the log, beside its messages.
     #[must_use]
     pub fn beside_commands() -> Self {
         Self::new(Durability::by_commands())
@@ -60,8 +60,8 @@ impl Content {
         }
     }
 
-    /// Appends the persistent ones to the log or the journal. Their positions are known beforehand: the
-    /// first message gets the next position, and so on.
+    /// Appends the persistent messages to the log or the journal. The first message has the given position,
+    /// and each other the next one.
     pub(super) fn keep_incoming(
         &mut self,
         queue: &QueueContext,
@@ -183,7 +183,7 @@ impl Content {
         for (at, Incoming { message, home, .. }) in placed {
             if home.is_none() && all.is_stored(message.body.len()) {
                 let coming = &mut self.unnamed.get_or_insert_default().coming;
-                // One that is kept late comes before others that are there already.
+                // A message that is kept late comes before others whose bodies are already stored.
                 let place = coming.partition_point(|(position, _)| *position < at);
                 coming.insert(place, (at, queue.bodies.store(message.body.bytes())));
                 added_bytes += message.body.len();

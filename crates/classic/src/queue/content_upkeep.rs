@@ -21,27 +21,28 @@ pub struct ContentUpkeep<'c> {
 /// Messages that cannot be read.
 #[derive(Debug)]
 pub struct Lost {
-    /// Their positions.
+    /// Positions of the messages.
     pub positions: Vec<Range<u64>>,
-    /// Why.
+    /// Reason that they cannot be read.
     pub reason: String,
-    /// Their places in files, to be [freed](Content::free) once the log knows that they are gone.
+    /// Places of the messages in files, to be [freed](Content::free) once the log knows that they are gone.
     pub dropped: Dropped,
 }
 
 impl ContentUpkeep<'_> {
-    /// A page's image is where it is to be, and durable if it is to be.
+    /// Notes that a page's image is stored, and durable if it is to be.
     pub fn written(&mut self, page: PageKey, (blob, is_durable): (BlobId, bool)) {
         match self.content.backlog.jobs().written(page, blob) {
             Some(written) => self.content.note_page(self.queue, page, &written),
-            // It was emptied meanwhile.
+            // The page was emptied meanwhile.
             None => {
                 self.queue.services.storage.images.store(is_durable).release(blob, 1);
             }
         }
     }
 
-    /// A page was read, or why it cannot be. Returns messages that are lost by that.
+    /// Takes the page that was read, or the reason that it cannot be read. Returns the messages that are lost
+    /// by that.
     pub fn loaded(&mut self, page: PageKey, loaded: Result<LoadedPage, String>) -> Option<Lost> {
         let pool = &self.queue.services.storage.pool;
         let result = loaded.and_then(|loaded| {
@@ -66,7 +67,7 @@ impl ContentUpkeep<'_> {
         }
     }
 
-    /// Puts a message of an earlier life back. Positions rise from call to call.
+    /// Restores a message of an earlier life. Positions rise from call to call.
     pub fn restore(&mut self, queued: &Queued<'_>, segment: SegmentId) {
         let (content, at) = (&mut *self.content, (queued.position, Some(segment)));
         match queued.stored {
@@ -75,8 +76,8 @@ impl ContentUpkeep<'_> {
         }
     }
 
-    /// Puts a page of an earlier life back: what is left of it. Positions rise from call to call. None if the
-    /// note cannot be true, false if its image is not there.
+    /// Restores a page of an earlier life, with its remaining messages. Positions rise from call to call.
+    /// None if the note cannot be true, false if the page's image is missing.
     pub fn restore_page(&mut self, note: &PageNote, segment: SegmentId) -> Option<bool> {
         self.content.backlog.restore_page(note, segment).ok()?;
         Some(self.queue.services.storage.images.durable.retain(note.blob, 1))
@@ -90,7 +91,7 @@ impl ContentUpkeep<'_> {
             let bodies = Arc::clone(&self.queue.bodies);
             BodyRefs { bodies, image, is_durable: true, positions }
         });
-        // Those who read them later need the images until then.
+        // Images stay until they have been read for that.
         let names = names.filter(|names| storage.images.durable.retain(names.image, 1));
         pager.count_named(names.collect());
     }

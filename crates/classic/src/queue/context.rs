@@ -12,24 +12,24 @@ pub struct QueueContext {
     pub(crate) def: Arc<QueueDef>,
     /// The parts of the node that queues share.
     pub services: Arc<Services>,
-    /// Of its virtual host.
+    /// Bodies of the queue's virtual host.
     pub(crate) bodies: Arc<BodyStore>,
 }
 
 impl QueueContext {
-    /// That of a queue with this definition.
+    /// Makes the context of a queue with this definition.
     #[must_use]
     pub fn new(def: Arc<QueueDef>, services: Arc<Services>) -> Self {
         let bodies = services.storage.bodies.of(&def.vhost);
         Self { def, services, bodies }
     }
 
-    /// Its definition.
+    /// Definition of the queue.
     pub const fn def(&self) -> &Arc<QueueDef> {
         &self.def
     }
 
-    /// Its id.
+    /// Id of the queue.
     #[must_use]
     pub fn id(&self) -> QueueId {
         self.def.id

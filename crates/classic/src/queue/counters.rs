@@ -7,12 +7,13 @@ use queue_type::{QueueStat, Tally, UsedMark};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use store::backlog::Backlog;
 
-/// A backlog of more messages than this, or ...
+/// Number of messages above which a backlog keeps consumers busy for longer than a publisher is slowed down
+/// at a time.
 const DEEP_MESSAGES: u64 = 16 * 1024;
-/// ... of more bytes keeps consumers busy for longer than a publisher is slowed down at a time.
+/// Bytes above which a backlog keeps consumers busy for longer than a publisher is slowed down at a time.
 const DEEP_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Publishers are slowed down while more messages than this wait to be dead-lettered.
+/// Messages to be dead-lettered above which publishers are slowed down.
 const DEPARTING_MAX: u64 = 16 * 1024;
 
 /// The figures of [`QueueStat`] as of the last operation, written at the end of each.
@@ -36,7 +37,7 @@ pub struct QueueCounters {
 }
 
 impl QueueCounters {
-    /// They are about to be looked at, see [`UsedMark`].
+    /// Clears the [`UsedMark`], since the figures are about to be read.
     pub fn clear_used(&self) {
         self.used.clear();
     }
@@ -85,18 +86,18 @@ impl QueueCounters {
         self.used.note(&services.used, context.def().id);
     }
 
-    /// Takes how many messages are gone and still to be dead-lettered.
+    /// Sets how many messages are gone and still to be dead-lettered.
     pub fn note_departing(&self, n: u64) {
         self.n_departing.store(n, Ordering::Relaxed);
     }
 
-    /// Takes how many publishes wait for consumers, and how many more have waited for too long.
+    /// Sets how many publishes wait for consumers, and adds those that have waited for too long.
     pub fn note_confirms(&self, n_pending: u64, n_overdue: u64) {
         self.n_pending_confirms.store(n_pending, Ordering::Relaxed);
         self.n_confirm_timeouts.fetch_add(n_overdue, Ordering::Relaxed);
     }
 
-    /// The event that publishes are confirmed upon.
+    /// The event upon which publishes are confirmed.
     #[must_use]
     pub fn confirm_on(&self) -> ConfirmOn {
         match self.confirm_on.load(Ordering::Relaxed) {
@@ -106,7 +107,7 @@ impl QueueCounters {
         }
     }
 
-    /// They are confirmed upon another event from now on.
+    /// Sets the event upon which publishes are confirmed from now on.
     pub fn set_confirm_on(&self, on: ConfirmOn) {
         let shown = match on {
             ConfirmOn::Enqueue => 0,

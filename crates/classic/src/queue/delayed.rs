@@ -13,12 +13,12 @@ use store::blob::BlobId;
 /// lie in a page each.
 const READ_BYTES_MAX: u64 = 128 << 20;
 
-/// A message that is held back.
+/// A message that a delaying exchange holds back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delayed {
-    /// Names it among those of its exchange.
+    /// Number that names the message among those of its exchange.
     pub id: u64,
-    /// When it goes on, in Unix milliseconds.
+    /// Time when the message goes on, in Unix milliseconds.
     pub due_ms: u64,
     /// The message itself; none if it could not be read, or if too much would have had to be.
     pub message: Option<DelayedMessage>,
@@ -27,13 +27,13 @@ pub struct Delayed {
 /// A message that is held back, as far as listings show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelayedMessage {
-    /// The exchange it was published to.
+    /// Exchange that the message was published to.
     pub exchange: String,
-    /// Its routing key.
+    /// Routing key of the message.
     pub routing_key: String,
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub body_bytes: u64,
-    /// Whether it survives a restart.
+    /// Whether the message survives a restart.
     pub persistent: bool,
 }
 

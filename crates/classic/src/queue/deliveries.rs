@@ -17,14 +17,14 @@ use queue_type::{Count, Got, Incoming, Publishes, Taker, Wakes};
 use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use store::backlog::Lookup;
 
-/// So many messages that come at once are a flood.
+/// Messages published together from which on the queue begins to gather.
 const GATHERED_MIN: usize = 64;
 
-/// Messages that are given out one portion after the other: of a round, or all there are.
+/// Messages that are given out in portions: those of a round, or all there are.
 #[derive(Debug, Default)]
 pub(super) struct Giving {
     round: Option<Round>,
-    /// Those left of the round.
+    /// Messages left of the round.
     n_left: u64,
 }
 
@@ -39,8 +39,8 @@ pub(super) struct Deliveries<'s> {
 }
 
 impl Deliveries<'_> {
-    /// Puts messages in: the persistent ones are kept first, all together; then each goes to a
-    /// waiting consumer or into the pages.
+    /// Enqueues messages: the persistent ones are first kept, all together; then each goes to a waiting
+    /// consumer or into the pages.
     pub(super) fn publish_together(
         &mut self,
         queue: &Queue,
@@ -54,7 +54,7 @@ impl Deliveries<'_> {
             let now_ms = queue.services.storage.time.monotonic_ms();
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
         }
-        // What nobody waits for and a consumer has at once needs no place in the log.
+        // A message whose confirm nobody waits for and that a consumer has at once needs no place in the log.
         let first = (self.fifo.messages().next_position(), self.fifo.passes_through());
         let together = self.content.keep_incoming(queue, messages, any, first);
         let (mut upto, mut note) = match together {
@@ -238,9 +238,9 @@ impl Deliveries<'_> {
         self.consumers.any_limited() || properties_bytes > PROPERTIES_BYTES_ALWAYS_TAKEN
     }
 
-    /// As [`Deliveries::next_delivery`], but first asks whether the client can be sent such properties, and
-    /// whether its channel's limit has room. A consumer for which either fails has no credit until it is
-    /// resumed, and the next is asked.
+    /// Assigns the next message as [`Deliveries::next_delivery`] does, but first asks whether the client can
+    /// be sent such properties, and whether its channel's limit has room. A consumer for which either fails
+    /// has no credit until it is resumed, and the next is asked.
     #[cold]
     fn next_limited(
         &mut self,

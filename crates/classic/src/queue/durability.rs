@@ -1,4 +1,4 @@
-//! Where the messages of a queue are kept beyond a restart: in the log, or in a journal of version 1.
+//! The place where a queue's messages are kept beyond a restart: the log, or a journal of version 1.
 
 use super::{Queue, Removal, Task};
 use crate::journal::Journal;
@@ -11,33 +11,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
-/// Where the messages of a queue are kept that survive a restart.
+/// The place where a queue's messages are kept that survive a restart.
 #[derive(Debug)]
 pub(super) struct Durability {
     kept: Kept,
-    /// The journal is still being read, or page images the core has to know of.
+    /// Whether the journal is still being read, or page images that the core has to know of.
     is_loading: bool,
-    /// Who waits for that.
+    /// Wakers of tasks that wait for the end of loading.
     waiting: Vec<Waker>,
 }
 
 #[derive(Debug)]
 enum Kept {
-    /// Nowhere: the queue does not survive a restart itself.
+    /// The messages are kept nowhere: the queue does not survive a restart itself.
     Nowhere,
-    /// In the node's log: version 2.
+    /// The messages are in the node's log: version 2.
     Log,
-    /// In the node's log, beside commands that say what becomes of them.
+    /// The messages are in the node's log, beside commands that say what becomes of them.
     Commands,
-    /// In a journal that is yet to be read: version 1.
+    /// The messages are in a journal that is yet to be read: version 1.
     UnreadJournal,
-    /// In the queue's own journal: version 1.
+    /// The messages are in the queue's own journal: version 1.
     Journal(Counting),
-    /// In both, while the queue goes from one version to the other.
+    /// The messages are in both, while the queue goes from one version to the other.
     Both(Counting, Authority),
 }
 
-/// A journal that counts only if the log is durable up to somewhere.
+/// A journal that counts only if the log is durable up to `log_upto`.
 #[derive(Debug)]
 struct Counting {
     journal: Arc<Journal>,
@@ -53,26 +53,26 @@ enum Authority {
     Both,
 }
 
-/// How a message on its way in is kept.
+/// The place in the log of a message on its way in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedAt {
-    /// The log segment it lies in.
+    /// Log segment that the message lies in, if it is logged.
     pub(super) segment: Option<SegmentId>,
 }
 
 /// Messages that were kept together.
 #[derive(Clone, Copy)]
 pub(super) struct KeptTogether {
-    /// Durable when the log is so up to here ...
+    /// End of the log that must be durable for the messages to be.
     pub(super) upto: Option<Lsn>,
-    /// ... and the journal up to here.
+    /// Note of the journal that must be durable for the messages to be.
     pub(super) note: Option<u64>,
     pub(super) kept: LoggedAt,
     pub(super) only_confirmed: bool,
 }
 
 impl KeptTogether {
-    /// Whether `incoming` was one of them.
+    /// Whether `incoming` was one of the messages.
     pub(super) const fn takes(&self, incoming: &Incoming<'_>) -> bool {
         incoming.message.persistent && (incoming.confirm.is_some() || !self.only_confirmed)
     }
@@ -82,25 +82,25 @@ impl KeptTogether {
 pub(crate) struct V1Content {
     pub(crate) journal: Arc<Journal>,
     pub(crate) next_position: u64,
-    /// Positions below may have been delivered.
+    /// Position below which messages may have been delivered.
     pub(crate) seen_below: u64,
-    /// The log says that the queue has this version when it is durable up to here.
+    /// End of the log from which on the queue has this version.
     pub(crate) log_upto: Lsn,
 }
 
 impl Durability {
-    /// Of a queue that is durable in version 2, or not at all.
+    /// Makes the durability of a queue that is durable in version 2, or not at all.
     pub(super) const fn new(is_durable: bool) -> Self {
         let kept = if is_durable { Kept::Log } else { Kept::Nowhere };
         Self { kept, is_loading: false, waiting: Vec::new() }
     }
 
-    /// Of a queue whose commands are in the log.
+    /// Makes the durability of a queue whose commands are in the log.
     pub(super) const fn by_commands() -> Self {
         Self { kept: Kept::Commands, is_loading: false, waiting: Vec::new() }
     }
 
-    /// In a journal that is yet to be read.
+    /// Makes the durability of a queue whose journal is yet to be read.
     pub(super) const fn loading() -> Self {
         Self { kept: Kept::UnreadJournal, is_loading: true, waiting: Vec::new() }
     }

@@ -16,16 +16,16 @@ use store::backlog::Lookup;
 /// Messages assigned before they are handed over: bounds the list.
 const MESSAGES_MAX: usize = 1_024;
 
-/// One assignment, waiting to be handed to its outbox.
+/// An assigned message that waits to be handed to its consumer's outbox.
 #[derive(Clone, Copy, Debug)]
 struct Assignment {
     assigned: Assigned,
-    /// The place of the incoming message among those that came with it, when it was not stored.
+    /// Index of the message among those that came with it; none if it was stored.
     incoming: Option<u32>,
 }
 
 impl Assignment {
-    /// The incoming message, when it was not stored.
+    /// The incoming message, if it was not stored.
     #[inline]
     fn incoming_of<'m, 'a>(&self, messages: &'m [Incoming<'a>]) -> Option<&'m Incoming<'a>> {
         messages.get(self.incoming? as usize)
@@ -41,13 +41,13 @@ impl HandOver {
         self.0.is_empty()
     }
 
-    /// Whether they must be handed over before more are assigned.
+    /// Whether the messages must be handed over before more are assigned.
     pub(super) const fn is_full(&self) -> bool {
         self.0.len() >= MESSAGES_MAX
     }
 
-    /// Adds a message of so many bytes, which needs room in its consumer's outbox. It has a place among
-    /// those that came with it if it was not stored.
+    /// Adds a message of `size_bytes`, which needs room in its consumer's outbox. A message that was not
+    /// stored comes with its index among those that came with it.
     #[inline]
     pub(super) fn push(
         &mut self,

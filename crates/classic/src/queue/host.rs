@@ -1,5 +1,5 @@
-//! The node as its queues know it: asked to call them when it is time, to send dead letters, to tell who was
-//! given what. Queues know no exchanges, definitions or connections.
+//! The node as its queues know it: asked to call them when it is time, to send dead letters, to trace
+//! deliveries. Queues know no exchanges, definitions or connections.
 
 use super::{AlarmTimes, LetterBatch, Queue, QueueContext};
 use crate::journal::Journal;
@@ -14,21 +14,22 @@ use stdx::TimeScale;
 use store::backlog::{ColdPage, FoundPage, Image, Job, LoadedPage, PageBitmap, PageKey, Toward};
 use store::blob::BlobId;
 
-/// How a message was given to a channel.
+/// A delivery to a channel, for traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    /// It was given to somebody before.
+    /// Whether the message was given to a consumer before.
     pub redelivered: bool,
-    /// The position that is settled, if that is to be done.
+    /// Position that the consumer is to settle; none if the delivery settles it.
     pub position: Option<u64>,
 }
 
-/// The node as its queues know it. Some of it is called under a queue's lock: it takes no lock of a queue.
+/// The node as its queues know it. Some calls come under a queue's lock, so the node takes no lock of a
+/// queue.
 pub trait QueueHost: Debug + Send + Sync {
-    /// Whether publishers may go on: what it is to send is not too much.
+    /// Whether publishers may go on, as the node has not too many dead letters to send.
     fn has_capacity(&self) -> bool;
 
-    /// True if there is capacity now; otherwise `waker` is woken when there is.
+    /// Returns true if there is capacity now; otherwise `waker` is woken when there is.
     #[must_use = "false means: wait to be woken"]
     fn poll_capacity(&self, waker: &Waker) -> bool;
 
@@ -42,10 +43,10 @@ pub trait QueueHost: Debug + Send + Sync {
     /// Sends letters that are in no queue.
     fn send_rejected(&self, letters: RejectedDeadLetters);
 
-    /// A queue has been read after a start: letters may go there.
+    /// Notes that a queue has been read after a start: letters may go there.
     fn queue_loaded(&self);
 
-    /// There is space on the disk again: what waited for it goes on.
+    /// Resumes work that waited for space on the disk.
     fn space_is_back(&self);
 
     /// Whether deliveries are traced: cheap to ask.
@@ -63,7 +64,7 @@ pub trait QueueHost: Debug + Send + Sync {
 
 /// A queue as the thread of rules knows it.
 pub trait RuledQueue: Debug + Send + Sync {
-    /// Its definition.
+    /// Definition of the queue.
     fn def(&self) -> &Arc<QueueDef>;
 
     /// Carries out everything that is due by now. To be called when the alarm comes.
@@ -74,16 +75,16 @@ pub trait RuledQueue: Debug + Send + Sync {
     /// are elsewhere. None if there are none for now; then it asks again.
     fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch>;
 
-    /// The first `n` dead letters are where they should be.
+    /// Removes the first `n` dead letters, which are where they should be.
     fn letters_left(&self, n: u64);
 
-    /// Awaited letters were tried, and are where they arrived. Of a queue whose batches are such.
+    /// Notes where awaited letters that were tried have arrived. For a queue with awaited letters only.
     fn letters_tried(&self, _: Vec<TriedLetter>) {}
 
-    /// The dead letters wait until they are asked for again: they need not be in memory.
+    /// Lets the dead letters wait for space: they need not be in memory until they are asked for again.
     fn letters_wait_for_space(&self);
 
-    /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
+    /// Keeps letters that were not sent where they are; the `n` positions before them are on their way.
     fn keep_letters(&self, unsent: &[DeadLetter], n: u64);
 
     /// Whether letters must be durable where they go before they leave: the queue is in no order with the
@@ -102,19 +103,19 @@ pub trait PagedQueue: Debug + Send + Sync {
     /// The next job of the pager's turn. After none, the queue asks anew when there is one.
     fn next_job(&self, image: &mut Image) -> Option<Job>;
 
-    /// A page's image is where it is to be, and durable if it is to be.
+    /// Notes that a page's image is stored, and durable if it is to be.
     fn written(&self, page: PageKey, blob: BlobId, is_durable: bool);
 
-    /// A page was read, or why it cannot be.
+    /// Takes the page that was read, or the reason that it cannot be read.
     fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>);
 
-    /// The nearest page with a message in that direction, and where its messages stand.
+    /// Finds the nearest page with a message in that direction, and the standings of its messages.
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)>;
 
-    /// The messages that a page has once it was read, and where they stand; none if that page is no more.
+    /// Messages that are still in a page once it was read, and their standings; none if the page is gone.
     fn still(&self, page: &ColdPage) -> Option<(PageBitmap, Standings)>;
 
-    /// Its journal, if it has one: read instead of a page that cannot be.
+    /// The queue's journal, if it has one: read in place of a page that cannot be read.
     fn journal(&self) -> Option<Arc<Journal>>;
 }
 
@@ -123,12 +124,12 @@ pub trait WorkerHost: Debug + Send + Sync {
     /// Queues whose version is not the one they should have.
     fn queues_to_convert(&self) -> Vec<Arc<Queue>>;
 
-    /// Queues whose files have version 1, or are about to, or had until now.
+    /// Queues whose files have version 1, or that are being converted to or from it.
     fn queues_of_v1(&self) -> Vec<Arc<Queue>>;
 
     /// The version a queue should have.
     fn wanted_version(&self, def: &QueueDef) -> QueueVersion;
 
-    /// Pages were synced: what is left in old segments of the log may be worth moving.
+    /// Notes that pages were synced: messages left in old segments of the log may be worth moving.
     fn pages_synced(&self);
 }

@@ -18,7 +18,7 @@ impl Queue {
 }
 
 impl Inspection<'_> {
-    /// Its consumers.
+    /// Consumers of the queue.
     #[must_use]
     pub fn consumers(self) -> Vec<ConsumerView> {
         stdx::lock(&self.0.state).membership().views()
@@ -31,14 +31,14 @@ impl Inspection<'_> {
         }
     }
 
-    /// Who holds the messages at these positions, as far as there is a record of it.
+    /// Consumers that hold the messages at these positions, as far as there is a record of it.
     #[must_use]
     pub fn holders(self, positions: &BTreeSet<u64>) -> Vec<Holder> {
         let now_ms = self.0.services.storage.time.monotonic_ms();
         stdx::lock(&self.0.state).membership().holders(positions, now_ms)
     }
 
-    /// The property `timestamp` of the message that it gives out next; none while that is not in memory.
+    /// Property `timestamp` of the message that the queue gives out next; none while that is not in memory.
     #[must_use]
     pub fn head_timestamp(self) -> Option<u64> {
         let state = stdx::lock(&self.0.state);

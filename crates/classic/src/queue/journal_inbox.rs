@@ -1,5 +1,5 @@
-//! The journals of version 1 as queues know them: they list those with something to sync, and ask for files
-//! to be loaded, read or removed. The work is in `v1`.
+//! The journals of version 1 as queues know them: queues list journals with something to sync, and ask for
+//! files to be loaded, read or removed. The work is in `v1`.
 
 use super::{PageScan, Queue};
 use crate::journal::Journal;
@@ -9,17 +9,17 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
-/// Publishers wait while journals have so much that is not durable.
+/// Bytes in journals that are not durable from which on publishers wait.
 const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
 
-/// So many journals may have their files open, for queues may be many more than a process may have
+/// Maximum number of journals that have their files open: queues may be many more than a process may have
 /// files.
 pub(crate) const OPEN_JOURNALS_MAX: usize = 256;
 
 /// The journals of a node: the inbox of the thread that touches their files, and which of these are open.
 #[derive(Debug)]
 pub(crate) struct JournalInbox {
-    /// Its excess are bytes that are not durable.
+    /// Work for the thread. The inbox's excess are bytes that are not durable.
     pub(crate) inbox: Inbox<JournalWork>,
     /// Journals whose files may be open, the one that was written first in front.
     open: Mutex<VecDeque<Weak<Journal>>>,
@@ -30,23 +30,23 @@ pub(crate) struct JournalInbox {
 pub(crate) struct JournalWork {
     pub(crate) dirty: Vec<Arc<Journal>>,
     pub(crate) tasks: VecDeque<Task>,
-    /// A journal has too much to wait for its turn.
+    /// Whether a journal is too full to wait for its turn.
     pub(crate) is_urgent: bool,
-    /// The thread sleeps until there is a journal to sync; otherwise it looks again by itself.
+    /// Whether the thread sleeps until a journal is to be synced; otherwise it looks again by itself.
     pub(crate) heeds_dirty: bool,
-    /// The thread waits for tasks; otherwise it is at one.
+    /// Whether the thread waits for tasks; otherwise it is at one.
     pub(crate) heeds_tasks: bool,
 }
 
 impl Pending for JournalWork {}
 
-/// Something that touches files.
+/// A task that touches files.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Removes the files of queues that are not among these.
+    /// Removes the files of queues that are not in this set.
     Sweep(HashSet<u64>),
-    /// Loads a queue after a start, or begins one. What consumers were not given before a clean
-    /// stop begins at the cursor.
+    /// Loads a queue after a start, or begins an empty one. Messages from the cursor on were not given to
+    /// consumers before a clean stop.
     Load { queue: Arc<Queue>, cursor: Option<u64> },
     /// Reads pages after a start, whichever version their queue has.
     Read(PageScan),
@@ -65,7 +65,7 @@ pub(crate) struct Removal {
 }
 
 impl Drop for Removal {
-    /// Who waits for the journal of a queue that is gone keeps it.
+    /// Fails the journal if its files were not removed: its waiters would keep it in memory.
     fn drop(&mut self) {
         if let Some(journal) = self.journal.take() {
             journal.fail();
@@ -74,13 +74,13 @@ impl Drop for Removal {
 }
 
 impl JournalInbox {
-    /// Without any work. A journal that cannot be written is a `failure`.
+    /// Makes an inbox without any work. A journal that cannot be written is a `failure`.
     pub(crate) fn new(failure: &Poison) -> Arc<Self> {
         let inbox = Inbox::new(UNSYNCED_BYTES_MAX, failure);
         Arc::new(Self { inbox, open: Mutex::default() })
     }
 
-    /// A queue has noted something, or may have.
+    /// Lists the journal if a queue has noted something in it.
     pub(super) fn noted(&self, journal: &Arc<Journal>) {
         self.count(journal);
         if !journal.v1.is_dirty() {
@@ -107,7 +107,7 @@ impl JournalInbox {
         });
     }
 
-    /// Brings up to date what is counted of a journal.
+    /// Updates the count of a journal's unsynced bytes.
     pub(crate) fn count(&self, journal: &Journal) {
         let bytes = journal.v1.unsynced_bytes();
         let before = journal.counted_bytes.swap(bytes, Ordering::AcqRel);
@@ -118,7 +118,7 @@ impl JournalInbox {
         }
     }
 
-    /// A journal has written its file, and keeps it open as long as there are not too many.
+    /// Notes that a journal has its files open; closes those of another if they are too many.
     pub(crate) fn note_open(&self, journal: &Arc<Journal>) {
         if journal.is_open.swap(true, Ordering::AcqRel) {
             return;

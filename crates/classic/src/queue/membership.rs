@@ -1,4 +1,4 @@
-//! Who takes messages from a queue, and what each holds: consumers and `get`s, as they come and go.
+//! Consumers and `get`s of a queue, and the messages each holds, as they come and go.
 
 use super::consumer_channel::{ConsumerChannel, OutboxRoom};
 use super::consumer_timeout::UnackedAges;
@@ -103,7 +103,7 @@ impl Membership<'_> {
         self.consumers.had_any() && self.fifo.consumers().n_active() == 0
     }
 
-    /// Messages that one holds.
+    /// Number of messages that a consumer holds.
     fn n_held(&self, consumer: ConsumerKey) -> usize {
         self.fifo.consumers().get(consumer).map_or(0, queue::Consumer::n_held)
     }
@@ -118,7 +118,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Who holds the messages at these positions, as far as there is a record of it.
+    /// Consumers that hold the messages at these positions, as far as there is a record of it.
     pub(super) fn holders(&self, positions: &BTreeSet<u64>, now_ms: u64) -> Vec<Holder> {
         let mut holders = Vec::new();
         for (key, owner) in self.consumers.owners() {
@@ -137,7 +137,7 @@ impl Membership<'_> {
         holders
     }
 
-    /// A message that a consumer holds comes back.
+    /// Returns a message that a consumer holds to the queue.
     pub(super) fn give_back(
         &mut self,
         (consumer, at): (ConsumerKey, u64),
@@ -149,7 +149,8 @@ impl Membership<'_> {
         self.fifo.give_back(consumer, at, how, now_ms, gone)
     }
 
-    /// Everything a consumer holds comes back, but for `kept`; it stays attached. There is a record of it.
+    /// Returns all messages that a consumer holds, but for `kept`; all are on record, and the consumer stays
+    /// attached.
     pub(super) fn give_back_all(
         &mut self,
         consumer: ConsumerKey,
@@ -161,8 +162,8 @@ impl Membership<'_> {
         self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, gone);
     }
 
-    /// True if the consumer holds messages of which the core has only the number, and this is none that is
-    /// recorded: it is recorded now, since its client has settled the tag and will not name it again.
+    /// Records a message that the consumer holds without a record; its client has settled the tag and will
+    /// not name it again. False if the consumer has no unrecorded messages, or this one is on record.
     pub(super) fn record_if_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
         let holder = self.fifo.consumers().get(consumer);
         let is = holder.is_some_and(|it| it.holds_unrecorded() && !it.holds(at));

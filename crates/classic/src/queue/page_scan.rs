@@ -1,4 +1,4 @@
-//! The page images of queues with rules are read after a start: see `recover_pages.rs`.
+//! Reading of the page images of queues with rules after a start: see `recover_pages.rs`.
 
 use super::Queue;
 use super::recover_pages::{Filling, PageRead, ScanStep};
@@ -12,7 +12,7 @@ pub struct PageScan {
     queue: Arc<Queue>,
     next_position: u64,
     seen_below: u64,
-    /// The next page begins here.
+    /// Position from which on pages are yet to be read.
     at: u64,
 }
 
@@ -41,7 +41,7 @@ impl PageScan {
                     let mut image = Vec::new();
                     let is_read = match storage.images.store(is_durable).read(blob, &mut image) {
                         Ok(()) => true,
-                        // What may go better next time is not given up.
+                        // An error of the disk may pass: no page is given up for it.
                         Err(error) if error.is_of_disk() => return Err(error),
                         Err(_) => false,
                     };

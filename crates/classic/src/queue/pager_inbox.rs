@@ -17,7 +17,7 @@ use store::blob::BlobId;
 #[derive(Debug)]
 pub(crate) struct PagerInbox {
     options: PagerOptions,
-    /// Queues that asked. Its excess are bytes that queues take beyond their allowance, together.
+    /// Queues that asked. The inbox's excess are bytes that queues take beyond their allowance, together.
     pub(crate) jobs: Inbox<Jobs>,
     pub(crate) syncs: Inbox<Syncs>,
     /// The bytes a queue may have in memory now.
@@ -34,7 +34,7 @@ pub(crate) struct Jobs {
     pub(crate) asked: VecDeque<Arc<dyn PagedQueue>>,
     /// Queues that are to write more once what is unsynced has become less.
     pub(crate) deferred: Vec<Arc<dyn PagedQueue>>,
-    /// Of images that wait for a sync, or are being synced.
+    /// Bytes of images that wait for a sync, or are being synced.
     pub(crate) unsynced_bytes: usize,
     pub(crate) is_at_work: bool,
 }
@@ -147,12 +147,12 @@ impl PagerInbox {
         self.options.unsynced_bytes_max
     }
 
-    /// Large bodies of a deep queue are stored at once when so many bytes wait for the log's next sync.
+    /// Bytes that wait for the log's next sync from which on large bodies of a deep queue are stored at once.
     pub(super) const fn stored_at_once_bytes_min(&self) -> usize {
         self.options.stored_at_once_bytes_min
     }
 
-    /// Whether queues that nobody uses are to be looked at, for they take more than they are allowed.
+    /// Whether unused queues are to be checked, since queues may take more memory than they are allowed.
     pub(crate) fn has_excess(&self) -> bool {
         self.jobs.excess_bytes() > 0 || self.allowance_bytes() < self.options.allowance_bytes_max
     }
@@ -162,41 +162,41 @@ impl PagerInbox {
         self.syncs.add(|syncs| syncs.body_refs.count(names));
     }
 
-    /// A journal is to be read: until then nobody knows which bodies it names.
+    /// Adds a journal to be read: until then nobody knows which bodies it names.
     pub(super) fn await_journal(&self) {
         self.syncs.update(|syncs| syncs.body_refs.await_journal());
     }
 
-    /// A journal was read, or its queue is gone.
+    /// Notes that a journal was read, or that its queue is gone.
     pub(crate) fn journal_read(&self) {
         self.syncs.add(|syncs| syncs.body_refs.journal_read());
     }
 
-    /// Has references given back that a page's image names, and then the image.
+    /// Has the references released that a page's image names, and then the image.
     pub(super) fn release_named(&self, names: BodyRefs) {
         self.syncs.add(|syncs| syncs.body_refs.release(names));
     }
 
-    /// Files are looked through for space to give back.
+    /// Has files checked for space to reclaim.
     pub(crate) fn reclaim(&self) {
         self.syncs.add(|syncs| syncs.is_reclaim_due = true);
     }
 
-    /// Nothing is reported durable from now on.
+    /// Fails the pager: nothing is reported durable from now on.
     pub(crate) fn fail(&self, storage: &Storage, error: &StoreError) {
         drop(self.jobs.fail(error));
         self.end();
-        // The commit thread finds out.
+        // The commit thread meets the failure when it commits.
         storage.wal.commit_soon();
     }
 
-    /// Does nothing any more, and lets nobody wait.
+    /// Ends the pager's work, and all waits for it.
     pub(crate) fn end(&self) {
-        // Queues in there keep their services, which keep this.
+        // Queues in the inboxes keep their services, which keep this inbox.
         drop((self.jobs.end(), self.syncs.end()));
     }
 
-    /// As [`PagerInbox::end`], and waits for its threads.
+    /// Ends the pager's work as [`PagerInbox::end`] does, and waits for its threads.
     pub(crate) fn stop(&self) {
         self.end();
         self.jobs.stop();

@@ -1,4 +1,4 @@
-//! The queue's side of paging: jobs of its backlog, and what comes of them.
+//! The queue's side of paging: jobs of its backlog, and their results.
 
 use super::content::Content;
 use super::content_upkeep::Lost;
@@ -20,13 +20,12 @@ use store::blob::BlobId;
 /// The state of a queue's paging.
 #[derive(Debug, Default)]
 pub struct Paging {
-    /// The pager is to come, or is at it.
+    /// Whether the pager was asked for a turn that has not ended.
     is_asked: bool,
     account: Account,
-    /// Who waits for the first ready message to be in memory.
+    /// Wakers of tasks that wait for the first ready message to be in memory.
     waiting: Vec<Waker>,
-    /// Of two messages that are wanted, one to be given out and one to be dead-lettered, the latter is
-    /// read next.
+    /// Whether the next message read is one to be dead-lettered, if one to be given out is wanted as well.
     is_turn_of_departing: bool,
 }
 
@@ -36,12 +35,12 @@ impl Paging {
         stdx::add_waker(&mut self.waiting, waker);
     }
 
-    /// Whether somebody waits for that.
+    /// Whether a task waits for the first ready message.
     pub const fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Nobody waits any more.
+    /// Wakes all tasks that wait.
     pub fn wake(&mut self, wakes: &mut Wakes) {
         wakes.extend(self.waiting.drain(..));
     }
@@ -127,7 +126,7 @@ impl PagingTurn<'_> {
         self.paging.ask(services, &mut self.content.backlog, head)
     }
 
-    /// Where the messages at `positions` stand.
+    /// Standings of the messages at `positions`.
     fn standings(&self, positions: &Range<u64>) -> Standings {
         let held = self.fifo.consumers().held().map(|(_, position)| position);
         Standings::of(self.fifo.messages(), positions, held, self.policy.all_departing())

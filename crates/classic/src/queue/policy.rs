@@ -38,18 +38,17 @@ use store::backlog::Lookup;
 struct PolicyState {
     settings: QueueSettings,
     noted_returns: DeliveryCountLog,
-    /// Of the definitions `settings` are from.
+    /// Epoch of the definitions that `settings` are from.
     epoch: u64,
     dead_letter_to: Option<Arc<DeadLetterTo>>,
-    /// Messages that are gone and whose content is still needed: to be dead-lettered, or to know
-    /// their sizes.
+    /// Messages that are gone and whose content is still needed, to be dead-lettered or for their sizes.
     departing: VecDeque<Departing>,
     n_departing: u64,
     n_unsized: u64,
-    /// Of the first of them the thread of rules has copies, and is sending them.
+    /// Departing messages, from the first on, that the thread of rules has copied and is sending.
     n_sending: u64,
     sending: Sending,
-    /// When the thread of rules calls anyway.
+    /// Times at which the thread of rules calls the queue.
     alarms: QueueAlarms,
     last_use: LastUse,
 }
@@ -58,19 +57,20 @@ struct PolicyState {
 #[derive(Clone, Copy, Debug)]
 struct Departing {
     gone: Gone,
-    /// Their sizes no longer count as ready.
+    /// Whether the sizes of the messages no longer count as ready.
     is_sized: bool,
 }
 
 /// Dead letters to be sent.
 pub struct LetterBatch {
-    /// Where they go.
+    /// Target of the letters.
     pub to: Arc<DeadLetterTo>,
     /// The letters, in order.
     pub letters: Vec<DeadLetter>,
-    /// How many messages they are, with those that were lost meanwhile.
+    /// Number of messages in the batch, with those that were lost meanwhile.
     pub n_positions: u64,
-    /// They stay until all their queues have them.
+    /// Letters that stay in the queue until all their targets have them; none if letters leave when they are
+    /// sent.
     pub awaited: Option<AwaitedLetters>,
 }
 
@@ -251,7 +251,7 @@ impl Policy {
         self.sending() == Sending::Asked
     }
 
-    /// How long a message may wait for its acknowledgement, if the queue says so.
+    /// Time for which a message may wait for its acknowledgement, in milliseconds, if the queue sets one.
     pub(super) fn consumer_timeout_ms(&self) -> Option<u64> {
         self.state.as_deref()?.settings.consumer_timeout_ms
     }
@@ -300,14 +300,14 @@ impl Policy {
         }
     }
 
-    /// When `x-expires` deletes the queue, by the monotonic clock; never while it has consumers.
+    /// Time when `x-expires` deletes the queue, by the monotonic clock; never while it has consumers.
     pub(super) fn expires_at_ms(&self, has_consumers: bool) -> Option<u64> {
         let policy = self.state.as_deref()?;
         let expires_ms = policy.settings.expires_ms.filter(|_| !has_consumers)?;
         Some(policy.last_use.expires_at_ms(expires_ms))
     }
 
-    /// Somebody uses the queue.
+    /// Notes that the queue is used now, for `x-expires`.
     pub(super) fn touch(&mut self, queue: &Queue) {
         if let Some(policy) = &mut self.state
             && policy.settings.expires_ms.is_some()
@@ -316,7 +316,7 @@ impl Policy {
         }
     }
 
-    /// Nothing is kept in mind of what went.
+    /// Ends the queue's rules: releases its notes in the log and clears its alarms.
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut policy) = self.state.take() else { return };
         policy.noted_returns.release(&queue.services.storage.wal);
@@ -325,8 +325,7 @@ impl Policy {
 }
 
 impl Leaving<'_> {
-    /// Brings up to date what depends on rules, after every operation. True if dead letters are
-    /// to be sent.
+    /// Updates the state that depends on rules, after every operation. True if dead letters are to be sent.
     #[inline]
     pub(super) fn settle(&mut self, queue: &Queue, is_deleted: bool) -> bool {
         let has_rules = self.policy.state.is_some() || self.fifo.messages().policy().is_some();
@@ -416,7 +415,7 @@ impl Queue {
     }
 }
 
-/// When the first message expires or is to be given out again, by the time of day.
+/// Time when the first message expires or is to be given out again, in Unix milliseconds.
 fn next_deadline(core: &Fifo) -> Option<u64> {
     core.messages().policy().and_then(queue::PolicyState::next_deadline)
 }

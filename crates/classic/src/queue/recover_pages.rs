@@ -1,5 +1,5 @@
-//! Work a start leaves for later: the core of a queue with rules has to know something of each message,
-//! and what is in page images must be read for that. Until then the queue's clients wait.
+//! Reading of page images that a start leaves for later: the core of a queue with rules has to know something
+//! of each message, also of those in page images. Until then the queue's clients wait.
 
 use super::Queue;
 use super::content::Content;
@@ -22,11 +22,11 @@ pub(crate) struct PageRead {
 
 /// The outcome of telling the core of a page's messages.
 pub(crate) enum ScanStep {
-    /// It knows them; the next page begins here.
+    /// The core knows the page's messages; the next page begins at this position.
     Upto(u64),
-    /// This image is to be read first.
+    /// The page's image is to be read first.
     Read { blob: BlobId, is_durable: bool },
-    /// There are no others.
+    /// No page is left.
     All,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Restoring<'s> {
 }
 
 impl Restoring<'_> {
-    /// Tells the core of a message whose body has so many bytes. Positions rise from call to call.
+    /// Tells the core of a message and its body's size. Positions rise from call to call.
     pub(super) fn message(
         &mut self,
         queue: &Queue,
@@ -78,7 +78,7 @@ impl Restoring<'_> {
                     .map(|bytes| LoadedPage::read(&queue.services.storage.pool, bytes, &wanted))
                 {
                     Some(Ok(page)) => page.messages().for_each(&mut tell_one),
-                    // Its messages are lost when their turn comes.
+                    // Messages of the page are lost when their turn comes.
                     Some(Err(_)) | None => {
                         let ranges = wanted.ranges_from(first).into_iter();
                         ranges.for_each(|range| fifo.restore(&unknown(range), 0));

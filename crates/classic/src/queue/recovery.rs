@@ -50,8 +50,8 @@ impl QueueRecovery<'_> {
         self.state.content.durability.start_loading(self.queue);
     }
 
-    /// Tells the core how often messages came back, once they are back. Returns which log segments that
-    /// needs.
+    /// Tells the core how often messages came back, once they are restored. Returns the log segments that are
+    /// needed for that.
     pub fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
         self.state.restoring().returns(before)
     }
@@ -62,14 +62,14 @@ impl QueueRecovery<'_> {
         self.state.content.upkeep(self.queue).count_named();
         if self.reads_later {
             self.queue.counters.publish(&self.state, self.queue);
-            // The core will be told of them.
+            // The core will be told of the messages by the scan.
             let n_messages = self.state.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
             let me = self.queue.me.upgrade();
             return me.map(|me| PageScan::new(me, next_position, seen_below));
         }
         self.state.restoring().end(next_position, seen_below);
-        // Nothing departs yet: only the alarm is set.
+        // No message departs yet: only the alarm is set.
         let is_deleted = self.state.deleted;
         self.state.leaving().settle(self.queue, is_deleted);
         self.queue.counters.publish(&self.state, self.queue);

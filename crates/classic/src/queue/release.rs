@@ -47,7 +47,8 @@ pub struct Release {
 }
 
 impl Release {
-    /// These consumers, all of one queue, with the positions that each keeps; `None` without any.
+    /// The release of these consumers, all of one queue, with the positions that each keeps; `None` without
+    /// any.
     pub fn of<'c>(consumers: impl Iterator<Item = (&'c Consumer, HashSet<u64>)>) -> Option<Self> {
         let mut consumers = consumers.peekable();
         let queue = Arc::clone(&consumers.peek()?.0.queue);
@@ -61,7 +62,7 @@ impl Release {
         Some(Self { queue, consumers: keys, kept, holding: Vec::new(), slices: None })
     }
 
-    /// How many consumers these are.
+    /// Number of consumers that are released.
     pub const fn n_consumers(&self) -> usize {
         self.consumers.len()
     }

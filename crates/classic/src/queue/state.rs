@@ -167,8 +167,9 @@ impl QueueState {
         }
     }
 
-    /// As [`QueueState::publish`], for messages that are confirmed once they are consumed: small ones are not
-    /// kept for a restart, and what may not wait is refused. What is kept all the same need not be durable.
+    /// Publishes messages that are confirmed once they are consumed: small messages are not kept for a
+    /// restart, and those that may not wait are refused. Messages that are kept all the same need not be
+    /// durable.
     #[inline(never)]
     fn publish_confirm_on(
         &mut self,

@@ -28,7 +28,7 @@ impl Queue {
 }
 
 impl Upkeep<'_> {
-    /// Its journal, if it has one.
+    /// Journal of the queue, if it has one.
     #[must_use]
     pub fn journal(self) -> Option<Arc<Journal>> {
         stdx::lock(&self.0.state).content.durability.journal().cloned()

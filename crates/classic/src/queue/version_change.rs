@@ -20,8 +20,8 @@ struct PageCopy<'a> {
 }
 
 impl PageCopy<'_> {
-    /// Publishes all messages. Those whose bodies are stored name them; the page keeps the references. Some
-    /// bytes of them were stored for it.
+    /// Publishes all messages. Messages whose bodies are stored name them, and the page keeps the references.
+    /// Of the bodies `stored_bytes` were stored for this.
     fn copy<'m>(
         &self,
         messages: impl Iterator<Item = Queued<'m>>,
@@ -38,30 +38,30 @@ impl PageCopy<'_> {
     }
 }
 
-/// Nobody waits for this note.
+/// Drops a note of the journal that nobody waits for.
 const fn drop_note(_: u64) {}
 
 /// The outcome of publishing a page in a journal.
 pub(crate) enum CopyOutcome {
-    /// It is done; the next one begins here.
+    /// The page is published; the next one begins at this position.
     Upto(u64),
-    /// There was none.
+    /// No page was left.
     All,
-    /// Its image is to be read first; the next page begins at `next`.
+    /// The page's image is to be read first; the next page begins at `next`.
     Read { blob: BlobId, is_durable: bool, next: u64 },
-    /// The image that was read makes no sense.
+    /// The image that was read is damaged; the next page begins at `next`.
     Damaged { next: u64 },
 }
 
 /// The outcome of having a page logged.
 pub(crate) enum LogPageOutcome {
-    /// It is done; the next one begins here.
+    /// The page is logged; the next one begins at this position.
     Upto(u64),
-    /// There was none.
+    /// No page was left.
     All,
-    /// It is on disk: its image is to be copied, then [`VersionChange::log_image`].
+    /// The page is on disk: its image is to be copied, then [`VersionChange::log_image`].
     Stored(StoredPage),
-    /// It is being read.
+    /// The page is being read.
     Busy,
 }
 
@@ -70,24 +70,24 @@ pub(crate) enum LogPageOutcome {
 pub(crate) struct VersionChange<'q>(pub(crate) &'q Queue);
 
 impl VersionChange<'_> {
-    /// From now on what is in the log goes into `journal` too. Returns the position from which on
-    /// all is in both; none if the queue is not there to be converted.
+    /// Begins to write into `journal`, beside the log. Returns the position from which on all is in both;
+    /// none if the queue cannot be converted.
     pub(crate) fn write_journal_too(&self, journal: &Arc<Journal>) -> Option<u64> {
         let mut state = stdx::lock(&self.0.state);
         let is_begun = !state.deleted && state.content.durability.add_journal(journal);
         is_begun.then(|| state.fifo.messages().next_position())
     }
 
-    /// From now on what is in the journal goes into the log too. Returns the journal, and the
-    /// position from which on all is in both.
+    /// Begins to write into the log, beside the journal. Returns the journal, and the position from which on
+    /// all is in both.
     pub(crate) fn write_log_too(&self) -> Option<(Arc<Journal>, u64)> {
         let mut state = stdx::lock(&self.0.state);
         if state.deleted {
             return None;
         }
         let journal = state.content.durability.add_log()?;
-        // What the log knows is from before the queue had version 1, or from an attempt that
-        // did not come to its end.
+        // Entries in the log are from before the queue had version 1, or from an attempt that did not come to
+        // its end.
         records::append_purged(
             &self.0.services.storage.wal,
             self.0.def.id.0,
@@ -156,8 +156,7 @@ impl VersionChange<'_> {
         }
     }
 
-    /// A page's image is durable as `durable`, and the log comes to know it. False if the page is
-    /// no longer as it was.
+    /// Logs the page's image, which is durable as `durable`. False if the page has changed meanwhile.
     pub(crate) fn log_image(
         &self,
         page: &StoredPage,
@@ -187,12 +186,12 @@ impl VersionChange<'_> {
         true
     }
 
-    /// From now on what is confirmed is in both forms.
+    /// Has confirms wait for both versions from now on.
     pub(crate) fn await_both(&self) {
         stdx::lock(&self.0.state).content.durability.await_both();
     }
 
-    /// From now on the other version counts: one log entry says so.
+    /// Makes the version `to` the one that counts, by one log entry.
     pub(crate) fn complete(&self, to: QueueVersion) {
         let mut state = stdx::lock(&self.0.state);
         if state.deleted {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Messages that are moved to free space take no more than this part of what is free.
 const MOVED_SHARE: u64 = 2;
 
-/// How short the disk is.
+/// The shortage of space on the disk.
 #[derive(Debug, Default)]
 pub(super) struct Scarcity {
     is_short: AtomicBool,

@@ -1,4 +1,4 @@
-//! Queues go from one version into the other while they are used.
+//! The conversion of queues from one version into the other while they are used.
 //!
 //! ```text
 //! both are written: the old version counts, what is new goes into both
@@ -27,20 +27,20 @@ use store::backlog::{PersistentPositions, StoredPage};
 use store::blob::BlobId;
 use store::v1::V1Queue;
 
-/// Queues that go together at most ...
+/// Maximum number of queues that are converted together.
 const GROUP_QUEUES_MAX: usize = 256;
-/// ... as long as they have no more than this.
+/// Bytes of messages from which on no other queue joins a group.
 const GROUP_BYTES_MAX: u64 = 12 << 20;
-/// Images that are copied before they are made durable.
+/// Bytes of images that are copied before they are made durable.
 const COPIED_BYTES_MAX: u64 = 8 << 20;
 
-/// One queue on its way.
+/// A queue that is being converted.
 struct Conversion {
     queue: Arc<Queue>,
     to: QueueVersion,
-    /// The journal it comes from, or goes to.
+    /// The journal that messages are copied from, or to.
     journal: Arc<Journal>,
-    /// Copied up to here.
+    /// Position up to which messages are copied.
     next: u64,
     /// Messages from this position on are in both versions already.
     upto: u64,
@@ -54,33 +54,33 @@ struct Copied {
     page: StoredPage,
     durable: BlobId,
     persistent: PersistentPositions,
-    /// Where the conversion goes on if this comes to nothing.
+    /// Position from which the conversion goes on if the image cannot be attached.
     from: u64,
 }
 
-/// Queues that go together.
+/// Queues that are converted together.
 pub(super) struct Group {
     conversions: Vec<Conversion>,
-    /// Those before this one are copied.
+    /// Index of the conversion at work: the queues before it are copied.
     at: usize,
     copied: Vec<Copied>,
     copied_bytes: u64,
-    /// Everything is in both versions when the log is durable up to here.
+    /// End of the log at the settling: all is in both versions when the log is durable up to here.
     settled_upto: Option<Lsn>,
 }
 
-/// The outcome of a part of the work.
+/// The outcome of a part of a group's conversion.
 pub(super) enum Converted {
-    /// There is more to do.
+    /// Unfinished: call `step` again.
     Part,
-    /// Something has to happen elsewhere first.
+    /// Unfinished, and waiting for the log, the pager or a page that is being read.
     Wait,
-    /// These have their new version. Journals are no longer needed when the log is durable.
+    /// The queues have their new version. The journals `left`, by queue, are needed until the log is durable.
     Done { left: Vec<(u64, Arc<Journal>)> },
 }
 
 impl Group {
-    /// Takes as many of `waiting` as may go together.
+    /// Starts to convert as many of `waiting` as may go together.
     pub(super) fn start(
         storage: &Storage,
         node: &dyn WorkerHost,
@@ -122,7 +122,7 @@ impl Group {
         self.at >= self.conversions.len() && self.copied.is_empty()
     }
 
-    /// Does a part of the work.
+    /// Does a part of the conversion.
     pub(super) fn step(
         &mut self,
         services: &Services,
@@ -172,7 +172,7 @@ impl Group {
             if VersionChange(&queue).log_image(&page, durable, &persistent) {
                 continue;
             }
-            // It was read, or has gone, meanwhile.
+            // The page was loaded, or has gone, meanwhile: copying goes back to where it began.
             let place = self.conversions.iter_mut().position(|one| Arc::ptr_eq(&one.queue, &queue));
             if let Some(place) = place
                 && let Some(conversion) = self.conversions.get_mut(place)
@@ -184,16 +184,15 @@ impl Group {
         Ok(())
     }
 
-    /// Everything is in both versions: makes the new one durable. Confirms wait for both from here on,
-    /// for the definitions, which say which version counts, may be written at any moment after the
-    /// change.
+    /// Makes the new version durable, now that all is in both. Confirms wait for both from here on: the
+    /// definitions, which say which version counts, may be written at any moment after the change.
     fn settle(&self, inbox: &JournalInbox, storage: &Storage) -> Result<Lsn, StoreError> {
         self.conversions.iter().for_each(|one| VersionChange(&one.queue).await_both());
         let to_v1 = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
         let journals: Vec<_> = to_v1().map(|one| Arc::clone(&one.journal)).collect();
         sync(inbox, storage, &journals)?;
         if journals.len() < SYNC_ALL_FROM {
-            // What was removed there must not come back, also if nothing was written since.
+            // Removed files must not come back after a crash, although nothing was written since.
             for dir in to_v1().map(|one| journals_dir_of(one.queue.id().0)) {
                 storage.disk.sync_dir(&dir).context("sync", &dir)?;
             }
@@ -201,7 +200,7 @@ impl Group {
         Ok(storage.wal.stats().appended_upto)
     }
 
-    /// The new version is to count.
+    /// Settles the group, then has the new version count once the log is durable.
     fn finish(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<Converted, StoreError> {
         let upto = match self.settled_upto {
             Some(upto) => upto,
@@ -237,7 +236,7 @@ enum Logged {
 }
 
 impl Conversion {
-    /// From here on both versions are written. None if the queue has gone.
+    /// Begins to write both versions. None if the queue has gone.
     fn start(
         storage: &Storage,
         queue: Arc<Queue>,
@@ -315,7 +314,7 @@ impl Conversion {
         };
         let is_damaged = self.damaged == Some(page.blob);
         let read = if is_damaged && !page.is_durable {
-            // The journal has them.
+            // The journal has the messages of the page.
             let first = page.page.first();
             self.journal.page(&storage.pool, first, once(first..page.next))?.map(|read| {
                 scratch.extend(read.image(&storage.pool).parts().concat());

@@ -77,7 +77,7 @@ impl Loading {
                         let file = queued.stored.map_or(0, |stored| stored.blob.file);
                         *by_file.entry(file).or_default() += 1;
                     }
-                    // What may go better next time is not given up.
+                    // An error of the disk may pass: no message is given up for it.
                     Err(error) if error.is_of_disk() => failure = Some(error),
                     Err(error) => {
                         found.remove(position);

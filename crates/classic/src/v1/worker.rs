@@ -18,15 +18,16 @@ use std::time::Duration;
 use store::StoreError;
 use store::v1::{Unsynced, V1Queue};
 
-/// A journal is synced at the latest when it has waited so long. RabbitMQ's time.
+/// Time after which a journal is synced at the latest. RabbitMQ's value.
 const SYNC_AFTER_MS: u64 = 200;
-/// A journal that got nothing for so long is idle, and synced ...
+/// Shortest time between two looks at unsynced journals. A journal that got nothing in between is idle, and
+/// synced.
 const LOOK_MS_MIN: u64 = 1;
-/// ... while others are looked at less often.
+/// Longest time between two looks at unsynced journals: the time doubles from look to look.
 const LOOK_MS_MAX: u64 = 8;
-/// After so many turns without a rest journals have waited as for a look.
+/// Turns without a pause that count as a wait of [`LOOK_MS_MAX`] for the journals.
 const BUSY_TURNS: u32 = 16;
-/// So many journals are cheaper to sync with everything else on the disk.
+/// Number of journals from which on one sync of the whole disk is cheaper than a sync of each.
 pub(super) const SYNC_ALL_FROM: usize = 16;
 
 /// Starts the thread.
@@ -43,7 +44,7 @@ pub(crate) fn start(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> io:
 /// A journal with something to sync.
 struct DirtyJournal {
     journal: Arc<Journal>,
-    /// Bytes it had to sync at the last look.
+    /// Unsynced bytes of the journal at the last look.
     seen_bytes: u64,
     waited_ms: u64,
 }
@@ -51,11 +52,11 @@ struct DirtyJournal {
 /// The time between a turn and the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
-    /// More, at once.
+    /// The next turn follows at once.
     Go,
-    /// The same, a little later.
+    /// The next turn follows after `look_ms`, or earlier if a journal is urgent or a task can begin.
     Look,
-    /// Nothing until there is something new.
+    /// The next turn follows when a task is added or a journal has something to sync.
     Sleep,
 }
 
@@ -111,8 +112,8 @@ impl Worker {
         }
     }
 
-    /// Waits for the next turn; none when there is to be no other. Returns for how long journals have
-    /// waited meanwhile, in milliseconds, and whether one of them has too much to wait.
+    /// Waits for the next turn; none after the last turn. Returns for how long journals have waited
+    /// meanwhile, in milliseconds, and whether one of them is urgent.
     fn wait(&mut self, pause: Pause) -> Option<(u64, bool)> {
         let is_busy = self.filling.is_some();
         let mut waited_ms = 0;
@@ -151,12 +152,12 @@ impl Worker {
         Some((waited_ms, is_urgent))
     }
 
-    /// A part of what is to be done. None when the node is gone.
+    /// Does a part of the work. None when the node is gone.
     fn turn(&mut self, waited_ms: u64, is_urgent: bool) -> Result<Option<Pause>, StoreError> {
         let Some(services) = self.services.upgrade() else { return Ok(None) };
         let storage = &services.storage;
         if storage.wal.poisoned().is_some() {
-            // Nothing is reported durable any more, neither there nor here.
+            // A poisoned log reports nothing durable any more, and neither do the journals.
             self.fail_journals(self.journals.inbox.end());
             return Ok(None);
         }
@@ -171,7 +172,7 @@ impl Worker {
         Ok(Some(next))
     }
 
-    /// Syncs the journals that are idle, have waited long enough, or have too much to wait.
+    /// Syncs the journals that are idle, have waited long enough, or are too full to wait.
     fn sync_due(&mut self, storage: &Storage, waited_ms: u64) -> Result<(), StoreError> {
         let mut due = Vec::new();
         self.watched.retain_mut(|watched| {
@@ -184,7 +185,7 @@ impl Worker {
         sync(&self.journals, storage, &due)
     }
 
-    /// A part of loading, removing and the like.
+    /// Does a part of removing, loading or converting queues.
     fn work(&mut self, services: &Services) -> Result<Pause, StoreError> {
         let storage = &services.storage;
         self.remove_due(storage)?;
@@ -228,15 +229,15 @@ impl Worker {
     fn review(&mut self) {
         let Some(node) = self.node.upgrade() else { return };
         self.to_review = node.queues_to_convert();
-        // Taken from the end.
+        // Queues are taken from the end.
         self.to_review.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.id()));
     }
 
-    /// A part of converting queues.
+    /// Does a part of converting queues.
     fn convert(&mut self, services: &Services) -> Result<Pause, StoreError> {
         let storage = &services.storage;
         let Some(node) = self.node.upgrade() else { return Ok(Pause::Sleep) };
-        // What is in both versions already is let go of in one.
+        // A group that is copied goes on even if the disk is short of space: its end frees the old version.
         let is_copied = self.converting.as_ref().is_some_and(Group::is_copied);
         if storage.is_short() && !is_copied {
             let has_more = !self.watched.is_empty() || !self.removals.is_empty();
@@ -263,7 +264,7 @@ impl Worker {
                     Removal { queue, journal, upto }
                 }));
                 self.converting = None;
-                // What waits for the log has it commit.
+                // The removals wait for the log to be durable, so the log is asked to commit.
                 storage.wal.commit_soon();
                 Ok(Pause::Go)
             }
@@ -296,16 +297,16 @@ impl Worker {
         Ok(())
     }
 
-    /// Nothing is reported durable from now on.
+    /// Fails all journals: their notes are not reported durable from now on.
     fn fail(&self, error: &StoreError) {
         self.fail_journals(self.journals.inbox.fail(error));
-        // The commit thread finds out.
+        // The commit thread meets the failure when it commits.
         if let Some(services) = self.services.upgrade() {
             services.storage.wal.commit_soon();
         }
     }
 
-    /// Who waits for a journal waits in vain.
+    /// Fails the journals that are unsynced or watched: their waiters wait in vain.
     fn fail_journals(&self, left: JournalWork) {
         let watched = self.watched.iter().map(|watched| &watched.journal);
         left.dirty.iter().chain(watched).for_each(|journal| journal.fail());
@@ -328,7 +329,7 @@ pub(super) fn sync(
     storage: &Storage,
     journals: &[Arc<Journal>],
 ) -> Result<(), StoreError> {
-    // What is noted from here on lists a journal anew.
+    // Notes that are added from here on list their journal anew.
     journals.iter().for_each(|journal| journal.is_listed.store(false, Ordering::Release));
     for journals in journals.chunks(OPEN_JOURNALS_MAX) {
         make_durable(storage, journals)?;
@@ -365,7 +366,7 @@ fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), Stor
     Ok(())
 }
 
-/// Removes what queues have left behind that are gone or in another version.
+/// Removes the files of queues that are gone or in another version.
 fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
     let names = list_if_there(storage.disk.as_ref(), QUEUES_DIR)?.unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.parse::<u64>().ok());
@@ -409,14 +410,12 @@ impl ClassicV1Stepper {
         Self(Worker::new(services, node))
     }
 
-    /// Whether a file or the log could not be written, or the node has stopped: nothing is done any
-    /// more.
+    /// Whether the work has ended: a file or the log could not be written, or the node has stopped.
     pub fn has_failed(&self) -> bool {
         self.0.journals.inbox.has_ended()
     }
 
-    /// One turn, for which the time has come for every sync. False if there is nothing more to do
-    /// for now.
+    /// Runs one turn, as if every sync were due. False if no more can be done for now.
     pub fn step(&mut self) -> bool {
         let worker = &mut self.0;
         let is_empty = |work: &mut JournalWork| work.tasks.is_empty() && work.dirty.is_empty();

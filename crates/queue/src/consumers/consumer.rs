@@ -1,4 +1,4 @@
-//! One consumer of a queue: its credit, and what it holds.
+//! A consumer of a queue: its credit, and the messages it holds.
 
 use super::{AckMode, Checkout, UnackedTracking};
 use crate::round::{Round, Turn};
@@ -8,11 +8,11 @@ use std::collections::HashSet;
 /// The part of a consumer at its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Gets deliveries.
+    /// The consumer gets deliveries.
     Active,
-    /// Waits until it is the single active consumer.
+    /// The consumer waits until it is the single active one.
     Standby,
-    /// Gets nothing by itself any more, or never did (`basic.get`), but may hold messages.
+    /// The consumer gets no deliveries any more, or never did (`basic.get`), but may hold messages.
     Passive,
 }
 
@@ -41,22 +41,22 @@ impl Held {
     }
 }
 
-/// One consumer: its credit, and the messages it holds.
+/// A consumer: its credit, and the messages it holds.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     settling: AckMode,
     priority: i64,
-    /// Messages it may hold at a time.
+    /// Messages the consumer may hold at a time.
     credit: u32,
     unacked: Unacked,
-    /// Whether messages it is given are held.
+    /// Whether messages are held when they are given to the consumer.
     by_giving: Held,
-    /// Messages it holds besides, without a record of which they are.
+    /// Messages the consumer holds without a record of which they are, beside `unacked`.
     n_unrecorded: usize,
     role: Role,
-    /// Whether it stands in line for its turn.
+    /// Whether the consumer stands in line for its turn.
     in_line: bool,
-    /// The last one it had in a round.
+    /// The last turn of the consumer in a round.
     turn: Turn,
 }
 
@@ -75,24 +75,24 @@ impl Consumer {
         }
     }
 
-    /// Messages it holds.
+    /// Number of messages the consumer holds.
     #[inline]
     pub const fn n_held(&self) -> usize {
         self.unacked.len() + self.n_unrecorded
     }
 
-    /// The positions it holds, lowest first; those without a record are not among them.
+    /// Positions the consumer holds, lowest first; messages without a record are left out.
     pub fn held(&self) -> impl Iterator<Item = u64> + '_ {
         self.unacked.iter()
     }
 
-    /// Whether it holds the message at `position`, with a record of it.
+    /// Whether the consumer holds the message at `position`, with a record of it.
     #[must_use]
     pub fn holds(&self, position: u64) -> bool {
         self.unacked.holds(position)
     }
 
-    /// Whether it holds messages without a record of which they are.
+    /// Whether the consumer holds messages without a record of which they are.
     pub const fn holds_unrecorded(&self) -> bool {
         self.n_unrecorded > 0
     }
@@ -111,7 +111,7 @@ impl Consumer {
         if self.by_giving == Held::No { AckMode::Auto } else { AckMode::Manual }
     }
 
-    /// The settlement it asked for.
+    /// Settlement that the consumer asked for.
     pub(super) const fn wished(&self) -> AckMode {
         self.settling
     }
@@ -140,8 +140,8 @@ impl Consumer {
         self.unacked.hold(position);
     }
 
-    /// Lets go of `position`; of those without a record, it may be any. Returns how many it has let go
-    /// of; none if it does not hold that.
+    /// Releases `position`; of messages without a record, it may be any. Returns how many messages were
+    /// released; none if the consumer does not hold this one.
     #[inline(always)]
     pub(crate) fn settle(&mut self, position: u64) -> Option<u64> {
         if !self.unacked.release(position) {
@@ -150,13 +150,13 @@ impl Consumer {
         Some(1)
     }
 
-    /// As [`Consumer::settle`], of those with a record only.
+    /// Releases `position` as [`Consumer::settle`] does, but only if it is on record.
     #[inline(always)]
     pub(crate) fn let_go(&mut self, position: u64) -> Option<u64> {
         self.unacked.release(position).then_some(1)
     }
 
-    /// Lets go of all that it has a record of, but for `kept`.
+    /// Releases all messages on record, but for `kept`.
     pub(crate) fn let_go_all(&mut self, kept: &HashSet<u64>) -> Vec<u64> {
         let all = std::mem::take(&mut self.unacked);
         let (stays, held): (Vec<u64>, Vec<u64>) = all.iter().partition(|at| kept.contains(at));
@@ -190,7 +190,7 @@ impl Consumer {
         self.in_line
     }
 
-    /// Whether it enters its line now, or leaves it.
+    /// Updates whether the consumer is in line; returns the change, if any.
     #[inline]
     pub(super) fn update_line(&mut self) -> Option<Move> {
         let wants_more = self.wants_more();
@@ -201,7 +201,7 @@ impl Consumer {
         Some(if wants_more { Move::Enter(self.priority) } else { Move::Leave(self.priority) })
     }
 
-    /// Whether it stays in its line after a delivery.
+    /// Updates after a delivery whether the consumer stays in its line, and returns that.
     #[inline(always)]
     pub(super) fn stays_in_line(&mut self) -> bool {
         self.in_line = self.wants_more();

@@ -9,7 +9,7 @@ const SWEPT_PER_ENTRY: usize = 8;
 /// Entries that are never too many.
 const ENTRIES_MIN: usize = 1_024;
 
-/// When a bucket is due, and the upper halves of its positions.
+/// Time when a bucket is due, and the upper halves of its positions.
 type Key = (u64, u32);
 
 /// Deadlines in any order, gathered in buckets: four bytes per message, and up to a hundred for a

@@ -17,11 +17,11 @@ use std::ops::Range;
 /// Sizes of bodies by where their messages stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// Of messages that are ready or wait to be tried again.
+    /// Bytes of messages that are ready or wait to be tried again.
     pub ready: u64,
-    /// Of messages that consumers hold.
+    /// Bytes of messages that consumers hold.
     pub held: u64,
-    /// Of messages that depart.
+    /// Bytes of messages that depart.
     pub departing: u64,
 }
 

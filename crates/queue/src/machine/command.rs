@@ -9,31 +9,30 @@ use stdx::record::{Reader, RecordError, put_u8, put_u32, put_u64};
 /// [`Put`] behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// Messages come in.
+    /// Enqueues messages.
     Put(Put<'a>),
-    /// A consumer comes, or changes: one that is known is told its new terms, and gets deliveries again if it
-    /// was cancelled.
+    /// Attaches a consumer, or changes its terms: a consumer that was cancelled gets deliveries again.
     Attach(Attach),
-    /// A consumer may hold as many messages from now on.
+    /// Sets the number of messages a consumer may hold from now on.
     Prefetch {
         /// The consumer.
         consumer: u64,
-        /// As in [`Attach::prefetch`].
+        /// Prefetch limit as in [`Attach::prefetch`].
         prefetch: u32,
     },
-    /// A consumer gets nothing any more; what it holds stays with it.
+    /// Ends a consumer's deliveries; messages that the consumer holds stay with it.
     Cancel {
         /// The consumer.
         consumer: u64,
     },
-    /// A consumer is gone; what it holds comes back.
+    /// Detaches a consumer; messages that the consumer holds come back.
     Detach {
         /// The consumer.
         consumer: u64,
         /// Whether its deliveries count as failed.
         how: Return,
     },
-    /// A consumer settles deliveries. Numbers that it does not hold are passed over.
+    /// Settles deliveries of a consumer. Numbers that the consumer does not hold are passed over.
     Settle {
         /// The consumer.
         consumer: u64,
@@ -42,60 +41,60 @@ pub enum Command<'a> {
         /// Numbers of deliveries, in the order they are settled in.
         numbers: Items<'a, NumberRange>,
     },
-    /// Somebody takes one message (`basic.get`).
+    /// Takes one message (`basic.get`).
     Get(Get),
-    /// All messages go that no consumer holds, also those that depart.
+    /// Removes all messages that no consumer holds, also those that depart.
     Purge {
         /// Names the answer.
         request: u64,
     },
-    /// An operator takes messages out, as far as they are ready.
+    /// Removes messages as far as they are ready, for an operator.
     Remove {
         /// Names the answer.
         request: u64,
-        /// Their positions.
+        /// Positions of the messages.
         positions: Items<'a, NumberRange>,
     },
-    /// An operator has messages wait until another time that wait to be tried again.
+    /// Changes the time until which messages wait to be tried again, for an operator.
     Reschedule {
-        /// Until then, in Unix milliseconds; what is past is at once.
+        /// Time until which the messages wait, in Unix milliseconds; a past time is at once.
         until_ms: u64,
-        /// Their positions.
+        /// Positions of the messages.
         positions: Items<'a, NumberRange>,
     },
-    /// Time has passed: [`Effects::deadline_ms`](super::Effects) has come.
+    /// Lets time pass: [`Effects::deadline_ms`](super::Effects) has come.
     Tick,
-    /// The queue is used by being declared again: `x-expires` begins anew.
+    /// Notes that the queue is declared again: `x-expires` begins anew.
     Declared,
-    /// A node cannot be reached, or can be again.
+    /// Notes that a node cannot be reached, or can be again.
     Node {
-        /// Its number, as in [`Attach::node`].
+        /// Number of the node, as in [`Attach::node`].
         node: u32,
-        /// Whether it can be reached.
+        /// Whether the node can be reached.
         is_up: bool,
     },
-    /// New settings, by a policy.
+    /// Takes new settings, by a policy.
     Settings(Settings),
-    /// Messages have departed, named by [`Departing::first_number`](super::Departing) on.
+    /// Notes that messages have departed, named by [`Departing::first_number`](super::Departing) on.
     Departed {
-        /// Their numbers.
+        /// Numbers of the messages.
         numbers: Items<'a, NumberRange>,
     },
-    /// Publishers are gone; what they have put stays.
+    /// Forgets publishers that are gone; messages they have put stay.
     PublishersGone {
-        /// As in [`Put::publisher`].
+        /// Publishers, as in [`Put::publisher`].
         publishers: Items<'a, u64>,
     },
-    /// Nothing is taken in any more: the queue is about to be deleted.
+    /// Closes the queue, which is about to be deleted: it takes in nothing any more.
     Close {
         /// Names the answer.
         request: u64,
-        /// Only if it has no consumers.
+        /// Whether to close only a queue without consumers.
         if_unused: bool,
-        /// Only if it has no messages.
+        /// Whether to close only a queue without messages.
         if_empty: bool,
     },
-    /// It is not deleted after all.
+    /// Opens the queue again, which is not deleted after all.
     Reopen,
 }
 
@@ -108,7 +107,7 @@ pub struct Put<'a> {
     pub first: u64,
     /// Whether the publisher waits for confirms.
     pub confirms: bool,
-    /// Limits on length refuse none of them: nobody would hear of it.
+    /// Whether limits on length refuse none of the messages, since nobody would hear of it.
     pub ignores_length: bool,
     /// The name that the client gave its publisher, if any, and its own number of the first message.
     pub named: Option<Named<'a>>,
@@ -128,12 +127,12 @@ pub struct Named<'a> {
 /// A message that comes in, as far as the core is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its priority, 0 to 31; above that it counts as 31. Messages without one have
+    /// Priority of the message, 0 to 31; above that it counts as 31. Messages without one have
     /// [`PRIORITY_DEFAULT`](super::PRIORITY_DEFAULT).
     pub priority: u8,
-    /// Its `expiration` in milliseconds; below `u64::MAX`.
+    /// Expiration of the message in milliseconds; below `u64::MAX`.
     pub ttl_ms: Option<u64>,
-    /// Size of its body.
+    /// Size of the body.
     pub bytes: u32,
 }
 
@@ -142,39 +141,39 @@ pub struct Arrival {
 pub struct Attach {
     /// A number that the host gives to no other consumer.
     pub consumer: u64,
-    /// The node that its client is connected to.
+    /// The node that the consumer's client is connected to.
     pub node: u32,
-    /// Messages it may hold; 0 for [`PREFETCH_UNLIMITED`](super::PREFETCH_UNLIMITED).
+    /// Messages the consumer may hold; 0 for [`PREFETCH_UNLIMITED`](super::PREFETCH_UNLIMITED).
     pub prefetch: u32,
-    /// Higher ones are served first (`x-priority`).
+    /// Consumers of a higher priority are served first (`x-priority`).
     pub priority: i64,
-    /// How long it may hold a message, in milliseconds (`x-consumer-timeout`), at least one.
+    /// Time for which the consumer may hold a message, in milliseconds (`x-consumer-timeout`), at least one.
     pub timeout_ms: Option<u64>,
 }
 
-/// One message is taken.
+/// A request to take one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Get {
     /// Names the answer.
     pub request: u64,
-    /// Whether the message is gone from the queue by this.
+    /// Whether the message is gone from the queue when it is taken.
     pub settles: bool,
-    /// Who holds it otherwise: attached or not, and forgotten when nothing is held any more.
+    /// Holder of the message otherwise: attached or not, and forgotten when it holds no messages any more.
     pub consumer: u64,
-    /// As in [`Attach::node`], if the consumer is not known.
+    /// Node of the client as in [`Attach::node`], if the consumer is not known.
     pub node: u32,
-    /// As in [`Attach::timeout_ms`], if the consumer is not known.
+    /// Time-out as in [`Attach::timeout_ms`], if the consumer is not known.
     pub timeout_ms: Option<u64>,
 }
 
 /// The fate of a message that a consumer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The message is done.
     Accepted,
-    /// It comes back.
+    /// The message comes back.
     Returned(Return),
-    /// It is to be given to nobody any more; whether its delivery counts as failed.
+    /// The message is to be given to nobody any more; the value says whether its delivery counts as failed.
     Rejected(Return),
 }
 
@@ -183,7 +182,7 @@ pub enum Outcome {
 pub struct NumberRange {
     /// First number.
     pub start: u64,
-    /// One past the last.
+    /// Number after the last.
     pub end: u64,
 }
 

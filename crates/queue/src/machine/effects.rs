@@ -3,8 +3,8 @@
 use crate::{DeliveryCounts, PositionRange, Reason};
 
 /// The effects of one command or several, in the order the host carries it out: `stored` first, then
-/// `assigned` and `answers`, `timed_out` and `active`, `departing`, `released`. `promises` wait until the
-/// commands are durable; with one member nothing else does.
+/// `assigned` and `answers`, `timed_out` and `active`, `departing`, `released`. Only `promises` wait until
+/// the commands are durable, where the queue has one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Messages that are in the queue now, with their positions.
@@ -22,13 +22,13 @@ pub struct Effects {
     pub departing: Vec<Departing>,
     /// Messages that died, dead-lettered or not: how many in the order of [`Reason::ALL`].
     pub n_died: [u64; Reason::ALL.len()],
-    /// Messages that are gone: their content is needed no more. What is assigned before is read before.
+    /// Messages that are gone: their content is needed no more, once `assigned` messages have been read.
     pub released: Vec<PositionRange>,
     /// Answers that are true as soon as the commands are durable.
     pub promises: Vec<Promise>,
     /// Publishes that are refused because they have waited for consumers for too long.
     pub n_confirms_overdue: u64,
-    /// When to apply the next [`Tick`](super::Command::Tick), in Unix milliseconds; may be in the past.
+    /// Time to apply the next [`Tick`](super::Command::Tick), in Unix milliseconds; may be in the past.
     pub deadline_ms: Option<u64>,
 }
 
@@ -37,26 +37,26 @@ pub struct Effects {
 pub struct Stored {
     /// The publisher.
     pub publisher: u64,
-    /// The publisher's number of the first.
+    /// Number of the first message, by its publisher.
     pub first: u64,
-    /// Their positions; those of the first and the following messages.
+    /// Positions of the first and the following messages.
     pub positions: PositionRange,
 }
 
 /// A message for a consumer, which holds it from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assigned {
-    /// Who gets it.
+    /// Consumer that gets the message.
     pub consumer: u64,
     /// The delivery's number, by which it is settled; no other delivery of the queue has it.
     pub number: u64,
-    /// The message.
+    /// Position of the message.
     pub position: u64,
-    /// How often it came back; a message that did is redelivered.
+    /// Counts of how often the message came back; a message that did is redelivered.
     pub counts: DeliveryCounts,
 }
 
-/// An answer to somebody who waits.
+/// An answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The consumer is attached.
@@ -64,7 +64,7 @@ pub enum Answer {
         /// The consumer.
         consumer: u64,
     },
-    /// The consumer is not: the queue is closed, or has [`CONSUMERS_MAX`](super::CONSUMERS_MAX).
+    /// The consumer is not attached: the queue is closed, or has [`CONSUMERS_MAX`](super::CONSUMERS_MAX).
     NotAttached {
         /// The consumer.
         consumer: u64,
@@ -78,7 +78,7 @@ pub enum Answer {
         /// Ready messages that are left.
         n_ready: u64,
     },
-    /// There is none.
+    /// The queue has no ready message to take.
     Empty {
         /// The request.
         request: u64,
@@ -90,7 +90,8 @@ pub enum Answer {
     },
 }
 
-/// A delivery that a consumer held for too long. The consumer gets nothing until it has settled all of these.
+/// A delivery that a consumer held for too long. The consumer gets nothing until it has settled all such
+/// deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut {
     /// The consumer.
@@ -113,9 +114,9 @@ pub struct Activity {
 pub struct Departing {
     /// The number of the first, by which it is told that it has [departed](super::Command::Departed).
     pub first_number: u64,
-    /// Which ones.
+    /// Positions of the messages.
     pub positions: PositionRange,
-    /// Why.
+    /// Reason that the messages died.
     pub reason: Reason,
 }
 
@@ -132,7 +133,7 @@ pub enum Promise {
     Departs {
         /// The publisher.
         publisher: u64,
-        /// Its number of the message.
+        /// Number of the message, by its publisher.
         number: u64,
         /// The number of the letter, as in [`Departing`].
         letter: u64,
@@ -141,14 +142,14 @@ pub enum Promise {
     Gap {
         /// The publisher.
         publisher: u64,
-        /// The number it is to go on with.
+        /// Number that the publisher is to go on with.
         expected: u64,
     },
     /// The queue is purged of as many messages.
     Purged {
         /// The request.
         request: u64,
-        /// How many.
+        /// Number of messages that are gone.
         n_messages: u64,
     },
     /// The queue is closed.
@@ -178,13 +179,13 @@ pub enum Promise {
 pub struct Run {
     /// The publisher.
     pub publisher: u64,
-    /// The number of the first.
+    /// Number of the first message.
     pub first: u64,
-    /// How many.
+    /// Number of messages in the run.
     pub n: u64,
 }
 
-/// How a publisher is answered.
+/// The kind of answer to a publisher.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Confirmed,

@@ -1,4 +1,4 @@
-//! When messages expire, wherever they stand.
+//! Times when messages expire, wherever they stand.
 
 use crate::positions::{PositionRange, PositionSet};
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,7 @@ impl Expiry {
         }
     }
 
-    /// When something may be due next.
+    /// Time when a message may be due next.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.buckets.first_key_value().map(|(due_ms, _)| *due_ms)
     }

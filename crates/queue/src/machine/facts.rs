@@ -12,14 +12,14 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a>(&'a Machine);
 
-/// A consumer, or somebody who holds messages and is none (any more).
+/// Figures of a consumer, or of a holder of messages that is no consumer (any more).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerFacts {
-    /// Its terms.
+    /// Terms of the consumer.
     pub terms: Attach,
-    /// Whether it is none: it is cancelled, or has only taken messages.
+    /// Whether the holder is no consumer: it is cancelled, or has only taken messages.
     pub is_cancelled: bool,
-    /// Whether it is given messages as far as its prefetch goes, or is the single active one.
+    /// Whether the consumer is given messages as far as its prefetch goes, or is the single active one.
     pub is_active: bool,
     /// Messages that it holds.
     pub n_held: usize,
@@ -92,7 +92,7 @@ impl<'a> Facts<'a> {
         self.0.backlog.bytes
     }
 
-    /// How often a message came back.
+    /// Counts of how often a message came back.
     #[must_use]
     pub fn counts(self, position: u64) -> DeliveryCounts {
         self.0.backlog.counts.of(position)
@@ -104,7 +104,8 @@ impl<'a> Facts<'a> {
         self.0.backlog.ready.returned().chain(fresh.flat_map(|range| range.start..range.end))
     }
 
-    /// How many ready messages never came back, by priority, the highest first; those without are left out.
+    /// Number of ready messages that never came back, by priority, the highest first; priorities without any
+    /// are left out.
     pub fn n_ready_by_priority(self) -> impl Iterator<Item = (u8, u64)> + 'a {
         self.0.backlog.ready.fresh().map(|(priority, ready)| (priority, ready.len()))
     }
@@ -127,7 +128,7 @@ impl<'a> Facts<'a> {
         runs.map(|(first_number, positions, reason)| Departing { first_number, positions, reason })
     }
 
-    /// Where the messages at `positions` stand.
+    /// Standings of the messages at `positions`.
     #[must_use]
     pub fn standings(self, positions: &Range<u64>) -> Standings {
         let backlog = &self.0.backlog;
@@ -169,7 +170,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// When a consumer was given the oldest message that it holds.
+    /// Time when a consumer was given the oldest message that it holds, in Unix milliseconds.
     #[must_use]
     pub fn held_since_ms(self, consumer: u64) -> Option<u64> {
         Some(self.0.consumers.table.get(&consumer)?.held.first()?.at_ms)

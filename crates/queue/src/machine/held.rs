@@ -12,7 +12,7 @@ pub(super) struct Delivery {
     pub(super) number: u64,
     /// The top bit marks a delivery that was settled out of order.
     pub(super) position: u64,
-    /// When it was assigned.
+    /// Time of the assignment, in Unix milliseconds.
     pub(super) at_ms: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Who holds messages of a quorum queue: what each holds, whose turn it is, and who has held something for
-//! too long.
+//! Holders of messages of a quorum queue: the messages each holds, the turns among them, and the deliveries
+//! held for too long.
 
 use super::bounds::PREFETCH_UNLIMITED;
 use super::command::Attach;
@@ -12,26 +12,26 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Up,
-    /// Not since then; it keeps what it holds.
+    /// The node cannot be reached since then, in Unix milliseconds; the consumer keeps the messages it holds.
     Lost(u64),
-    /// Not for so long that what it held came back.
+    /// The node could not be reached for so long that the consumer's messages came back.
     GivenUp,
 }
 
-/// A consumer, or somebody who holds messages and gets no more.
+/// A consumer, or a holder of messages that gets no more.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) terms: Attach,
-    /// How many came before it.
+    /// Number of holders that came before this one.
     pub(super) came: u64,
     pub(super) is_cancelled: bool,
     pub(super) reach: Reach,
     pub(super) held: Held,
-    /// Numbers of deliveries that timed out and that it has not settled since.
+    /// Numbers of deliveries that timed out and that the holder has not settled since.
     pub(super) timed_out: BTreeSet<u64>,
-    /// Its place in line, if it is in line.
+    /// Place in line; none if the holder is in no line.
     pub(super) turn: Option<u64>,
-    /// When it is looked at next.
+    /// Time of the next check of this holder for time-outs, in Unix milliseconds.
     pub(super) alarm_ms: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Holder {
         !self.is_cancelled && self.reach == Reach::Up && self.timed_out.is_empty()
     }
 
-    /// Whether it may stay the single active one.
+    /// Whether the consumer may stay the single active one.
     fn may_stay_active(&self) -> bool {
         !self.is_cancelled && self.reach != Reach::GivenUp && self.timed_out.is_empty()
     }
@@ -56,7 +56,7 @@ impl Holder {
         self.held.len() < self.credit() as usize
     }
 
-    /// When it is to be looked at.
+    /// Time when a time-out of this holder is due, in Unix milliseconds.
     fn due_ms(&self, disconnected_timeout_ms: u64) -> Option<u64> {
         match self.reach {
             Reach::Lost(since_ms) => Some(since_ms.saturating_add(disconnected_timeout_ms)),
@@ -71,16 +71,16 @@ impl Holder {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders {
     pub(super) table: BTreeMap<u64, Holder>,
-    /// Those that may be given something now: by priority, then by turn.
+    /// Consumers that may be given a message now: by priority, then by turn.
     line: BTreeSet<(Reverse<i64>, u64, u64)>,
     pub(super) n_turns: u64,
     pub(super) n_came: u64,
     alarms: BTreeSet<(u64, u64)>,
     /// The number that the next delivery gets.
     pub(super) next_number: u64,
-    /// Not cancelled.
+    /// Number of consumers that are not cancelled.
     pub(super) n_attached: u64,
-    /// Whether only one at a time gets deliveries; all that are up are in `standby` then.
+    /// Whether only one consumer at a time gets deliveries; all that are up are in `standby` then.
     pub(super) is_single: bool,
     pub(super) active: Option<u64>,
     standby: BTreeSet<(Reverse<i64>, u64, u64)>,
@@ -91,7 +91,7 @@ impl Holders {
         Self { is_single, ..Self::default() }
     }
 
-    /// Adds a consumer, or gives one that is there new terms.
+    /// Adds a consumer, or gives a known one new terms.
     pub(super) fn attach(&mut self, terms: Attach) {
         let is_new = self.change(terms.consumer, |consumer| {
             consumer.terms = terms;
@@ -120,7 +120,7 @@ impl Holders {
         self.put_back(consumer);
     }
 
-    /// Adds a consumer as it was.
+    /// Restores a consumer as it was.
     pub(super) fn put_back(&mut self, consumer: Holder) {
         let id = consumer.terms.consumer;
         self.n_attached += u64::from(!consumer.is_cancelled);
@@ -133,7 +133,7 @@ impl Holders {
         self.table.insert(id, consumer);
     }
 
-    /// Changes what decides whether a consumer is served.
+    /// Changes the part of a holder's state that decides whether it is served.
     pub(super) fn change<T>(
         &mut self,
         id: u64,
@@ -159,8 +159,8 @@ impl Holders {
         Some(changed)
     }
 
-    /// Puts a consumer in line that wants more and is not there, takes it out if it wants none, and forgets
-    /// it if nothing is left of it.
+    /// Puts a consumer in line that wants more and is not there, takes out one that wants none, and removes
+    /// one that is cancelled and has nothing left to settle.
     fn refresh(&mut self, id: u64) {
         let overtaking = self.overtaking();
         let Some(consumer) = self.table.get_mut(&id) else { return };
@@ -190,14 +190,14 @@ impl Holders {
         }
     }
 
-    /// The consumer that is to take over from the single active one, as soon as that holds nothing.
+    /// The consumer that is to take over from the single active one, as soon as the latter holds no messages.
     fn overtaking(&self) -> Option<u64> {
         let active = self.table.get(&self.active?)?;
         let (priority, _, id) = self.standby.first()?;
         (priority.0 > active.terms.priority).then_some(*id)
     }
 
-    /// Chooses the single active consumer anew, if it is time to.
+    /// Chooses the single active consumer anew, if that is due.
     pub(super) fn choose_active(&mut self, effects: &mut Effects) {
         if !self.is_single {
             return;
@@ -222,13 +222,13 @@ impl Holders {
         }
     }
 
-    /// Whose turn it is.
+    /// The consumer whose turn it is.
     #[inline]
     pub(super) fn first_in_line(&self) -> Option<u64> {
         self.line.first().map(|it| it.2)
     }
 
-    /// The first in line is given a message; the delivery's number.
+    /// Gives a message to the first in line; returns the delivery's number.
     #[inline]
     pub(super) fn give(&mut self, id: u64, position: u64, at_ms: u64) -> u64 {
         let number = self.next_number;
@@ -258,7 +258,7 @@ impl Holders {
         }
     }
 
-    /// Somebody who is no consumer takes a message; the delivery's number.
+    /// Gives a message to a holder that need not be a consumer; returns the delivery's number.
     pub(super) fn take(&mut self, terms: Attach, position: u64, at_ms: u64) -> u64 {
         if !self.table.contains_key(&terms.consumer) {
             self.insert(terms, true);
@@ -266,8 +266,8 @@ impl Holders {
         self.give(terms.consumer, position, at_ms)
     }
 
-    /// A consumer lets go of the deliveries with numbers in `start..end`, each told to `release`; also of
-    /// those that timed out.
+    /// Releases the deliveries of a consumer with numbers in `start..end`, also those that timed out;
+    /// `release` is told each position that was held.
     pub(super) fn release(&mut self, id: u64, start: u64, end: u64, mut release: impl FnMut(u64)) {
         let Some(consumer) = self.table.get_mut(&id) else { return };
         while let Some(delivery) = consumer.held.take_first(start, end) {
@@ -283,13 +283,13 @@ impl Holders {
         self.refresh(id);
     }
 
-    /// A consumer gets no more; it is gone if it holds nothing.
+    /// Cancels a consumer, which is gone if it holds no messages.
     pub(super) fn cancel(&mut self, id: u64) {
         self.change(id, |consumer| consumer.is_cancelled = true);
         self.refresh(id);
     }
 
-    /// A consumer is gone; what it held is told to `release`.
+    /// Detaches a consumer; `release` is told the positions that were held.
     pub(super) fn detach(&mut self, id: u64, release: impl FnMut(u64)) {
         self.change(id, |consumer| {
             consumer.is_cancelled = true;
@@ -299,7 +299,7 @@ impl Holders {
         self.refresh(id);
     }
 
-    /// New terms of a consumer that stays in its place.
+    /// Sets the prefetch limit of a consumer that stays in its place.
     pub(super) fn set_prefetch(&mut self, id: u64, prefetch: u32) {
         if let Some(consumer) = self.table.get_mut(&id) {
             consumer.terms.prefetch = prefetch;
@@ -307,7 +307,7 @@ impl Holders {
         }
     }
 
-    /// A node cannot be reached since `now_ms`, or can be again.
+    /// Notes that a node cannot be reached since `now_ms`, or can be again.
     pub(super) fn set_node(&mut self, node: u32, is_up: bool, now_ms: u64, timeout_ms: u64) {
         let on_node = |consumer: &&Holder| consumer.terms.node == node;
         let ids: Vec<u64> =
@@ -323,7 +323,7 @@ impl Holders {
         }
     }
 
-    /// Sees to it that a consumer is looked at in time.
+    /// Sets the alarm for a consumer's next time-out.
     fn set_alarm(&mut self, id: u64, disconnected_timeout_ms: u64) {
         let Some(consumer) = self.table.get_mut(&id) else { return };
         let due_ms = consumer.due_ms(disconnected_timeout_ms);
@@ -335,7 +335,7 @@ impl Holders {
         }
     }
 
-    /// The alarms of consumers that cannot be reached, after the time-out has changed.
+    /// Sets the alarms of consumers that cannot be reached, after the time-out has changed.
     pub(super) fn set_alarms(&mut self, disconnected_timeout_ms: u64) {
         let is_lost = |consumer: &&Holder| matches!(consumer.reach, Reach::Lost(_));
         let ids: Vec<u64> =
@@ -347,8 +347,8 @@ impl Holders {
         self.alarms.first().map(|it| it.0)
     }
 
-    /// Looks at the consumer whose alarm comes next; what it has held for too long is told to `release`.
-    /// False if no alarm has come.
+    /// Times out deliveries of the consumer whose alarm comes next; `release` is told the positions that it
+    /// has held for too long. False if no alarm has come.
     pub(super) fn time_out(
         &mut self,
         (now_ms, disconnected_timeout_ms): (u64, u64),

@@ -4,27 +4,27 @@ use stdx::record::{Reader, RecordError, put_u32};
 
 /// A value whose written form always has the same size, and any bytes of which are a value.
 pub trait Item: Copy {
-    /// The size.
+    /// Size of the written form.
     const BYTES: usize;
 
-    /// Reads one.
+    /// Reads a value.
     fn read(reader: &mut Reader<'_>) -> Result<Self, RecordError>;
 
-    /// Appends it.
+    /// Appends the value.
     fn put(&self, out: &mut Vec<u8>);
 }
 
 /// A list of values, in memory or written.
 #[derive(Clone, Copy, Debug)]
 pub enum Items<'a, T> {
-    /// In memory.
+    /// Values in memory.
     Slice(&'a [T]),
-    /// As many written ones as fit into the bytes.
+    /// Written values, as many as fit into the bytes.
     Written(&'a [u8]),
 }
 
 impl<'a, T: Item + 'a> Items<'a, T> {
-    /// How many they are.
+    /// Number of values.
     pub const fn len(&self) -> usize {
         match self {
             Self::Slice(items) => items.len(),
@@ -32,7 +32,7 @@ impl<'a, T: Item + 'a> Items<'a, T> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the list has no values.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! The numbers that publishers have put: puts that come again are known by their numbers.
+//! Numbers that publishers have put: repeated puts are known by their numbers.
 
 use super::bounds::{NAMED_PUBLISHER_BYTES, NAMED_PUBLISHERS_BYTES_MAX, REFUSED_RUNS_MAX};
 use super::waiting::Waiter;
@@ -30,7 +30,7 @@ pub(super) struct Recent<K, V> {
     /// Keys by when they were used.
     by_use: BTreeMap<u64, K>,
     n_uses: u64,
-    /// Of all keys.
+    /// Bytes of all keys.
     n_bytes: usize,
 }
 
@@ -55,12 +55,12 @@ impl<K: Ord + Clone + KeyBytes, V> Recent<K, V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    /// Sets a value, used now; of more than `n_max`, or of [`NAMED_PUBLISHERS_BYTES_MAX`], those used longest
-    /// ago go.
+    /// Sets a value, used now. The values used longest ago are removed while there are more than `n_max`, or
+    /// keys of more than [`NAMED_PUBLISHERS_BYTES_MAX`].
     pub(super) fn insert(&mut self, key: K, value: V, n_max: u32) {
         self.n_uses += 1;
         let before = self.entries.insert(key.clone(), (self.n_uses, value));
-        // One text for both maps.
+        // Both maps share the text of a key.
         let key = match before {
             Some((used, _)) => self.by_use.remove(&used).unwrap_or(key),
             None => {
@@ -91,7 +91,7 @@ impl<K: Ord + Clone + KeyBytes, V> Recent<K, V> {
         }
     }
 
-    /// All of them; the one used longest ago first.
+    /// All entries; the one used longest ago first.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> {
         self.by_use.values().map(|key| {
             let (_, value) = self.entries.get(key).expect("what is used is there");
@@ -103,15 +103,15 @@ impl<K: Ord + Clone + KeyBytes, V> Recent<K, V> {
 /// The numbers that a publisher has put.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
-    /// One past the highest.
+    /// Number after the highest that was put.
     pub(super) next: u64,
-    /// Those below that were refused, and may be put again: runs, by their first. Where they are too many,
-    /// some that were put count as refused: rather a message comes twice than never.
+    /// Refused numbers below `next`, which may be put again: ends of runs by their first. Where runs are too
+    /// many, some numbers that were put count as refused: rather a message comes twice than never.
     pub(super) refused: BTreeMap<u64, u64>,
 }
 
 impl Numbers {
-    /// Those of a publisher that begins with `first`.
+    /// Makes the numbers of a publisher that begins with `first`.
     pub(super) const fn from(first: u64) -> Self {
         Self { next: first, refused: BTreeMap::new() }
     }
@@ -127,7 +127,7 @@ impl Numbers {
         number < self.next && self.refused_run(number).is_none()
     }
 
-    /// A message with that number is put.
+    /// Notes that a message with that number is put.
     pub(super) fn put(&mut self, number: u64) {
         self.next = self.next.max(number.saturating_add(1));
         if let Some((start, end)) = self.refused_run(number) {

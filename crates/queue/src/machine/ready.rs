@@ -17,11 +17,11 @@ struct Lane {
 /// The ready messages of a quorum queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ready {
-    /// In the order they came back; some may be gone since.
+    /// Messages in the order they came back; some may be gone since.
     order: VecDeque<PositionRange>,
-    /// Those of them that are there.
+    /// Messages of `order` that are still there.
     returned: PositionSet,
-    /// The highest priority first; some may be empty.
+    /// Lanes of fresh messages, the highest priority first; some may be empty.
     lanes: Vec<Lane>,
     n_fresh: u64,
 }
@@ -31,7 +31,7 @@ impl Ready {
         self.n_fresh + self.returned.len()
     }
 
-    /// Puts a message in that never was here, above all others that never were.
+    /// Adds a fresh message, above all fresh ones before.
     #[inline]
     pub(super) fn push(&mut self, position: u64, priority: u8) {
         self.n_fresh += 1;
@@ -51,13 +51,13 @@ impl Ready {
         }
     }
 
-    /// Puts messages back as they were: by rising position within a priority.
+    /// Restores fresh messages: by rising position within a priority.
     pub(super) fn restore(&mut self, range: PositionRange, priority: u8) {
         self.n_fresh += range.len();
         self.push_range(range, priority);
     }
 
-    /// Messages that came back, in that order, as they were. False if that cannot be.
+    /// Restores messages that came back, in that order. False if they cannot be right.
     pub(super) fn restore_returned(&mut self, order: Vec<PositionRange>, n_max: u64) -> bool {
         let mut rising = order.clone();
         rising.sort_unstable_by_key(|range| range.start);

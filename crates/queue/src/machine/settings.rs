@@ -35,12 +35,12 @@ pub struct Settings {
 /// often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeadLetters {
-    /// They are gone: there is no dead-letter exchange.
+    /// The messages are gone: the queue has no dead-letter exchange.
     #[default]
     Dropped,
-    /// They depart (`x-dead-letter-strategy` `at-most-once`).
+    /// The messages depart (`x-dead-letter-strategy` `at-most-once`).
     AtMostOnce,
-    /// They depart, and count as messages of the queue until they have (`at-least-once`).
+    /// The messages depart, and count as messages of the queue until they have (`at-least-once`).
     AtLeastOnce,
 }
 
@@ -49,12 +49,12 @@ pub enum DeadLetters {
 pub struct PendingLimits {
     /// `x-confirm-on-max-pending`.
     pub messages_max: u64,
-    /// `x-confirm-on-max-pending-bytes`: their bodies together.
+    /// `x-confirm-on-max-pending-bytes`: bytes of all bodies together.
     pub bytes_max: u64,
-    /// `x-confirm-on-no-consumer=nack`: refused, too, while the queue has no consumer.
+    /// `x-confirm-on-no-consumer=nack`: publishes are refused, too, while the queue has no consumer.
     pub needs_consumer: bool,
-    /// `x-confirm-timeout` in milliseconds: one that waits longer is refused, and its message is gone as soon
-    /// as nobody holds it; it is no dead letter.
+    /// `x-confirm-timeout` in milliseconds: a publish that waits longer is refused, and its message is gone
+    /// as soon as nobody holds it, without a dead letter.
     pub timeout_ms: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The size of each message, exactly: nothing for a run of equal ones, one to four bytes each for others.
+//! The size of each message, exactly: no bytes for a run of equal sizes, one to four bytes each for others.
 
 use crate::positions::PositionRange;
 use std::collections::BTreeMap;
@@ -6,17 +6,17 @@ use stdx::record::{Reader, RecordError, put_bytes, put_u8, put_u32, put_u64};
 
 /// Positions of a block.
 const BLOCK: u64 = 256;
-/// Blocks that are never too many.
+/// Number of blocks up to which they are never too many.
 const BLOCKS_MIN: usize = 64;
 
 /// Sizes from a position on, up to the next block; positions that were never told may lie in between.
 #[derive(Clone, Debug)]
 enum Block {
-    /// All the same.
+    /// The size of all messages.
     Uniform(u32),
-    /// Each as it is; the last block.
+    /// The size of each message; the last block.
     Open(Vec<u32>),
-    /// Each above the smallest, in as few bytes as the largest needs.
+    /// The size of each message above the smallest, in as few bytes as the largest needs.
     Packed { smallest: u32, width: u8, above: Box<[u8]> },
 }
 
@@ -44,7 +44,7 @@ impl Block {
         }
     }
 
-    /// The same in less memory.
+    /// Packs the sizes into less memory.
     fn pack(&mut self) {
         let Self::Open(sizes) = self else { return };
         let smallest = sizes.iter().copied().min().unwrap_or(0);
@@ -65,12 +65,12 @@ impl Block {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizes {
     blocks: BTreeMap<u64, Block>,
-    /// The first position and the size of the last block, if all from there on have it.
+    /// The first position and the size of the last block, if all positions from there on have that size.
     tail: Option<(u64, u32)>,
 }
 
 impl Sizes {
-    /// The size of the message at `position`, above all that are known.
+    /// Adds the size of the message at `position`, above all known positions.
     #[inline]
     pub(super) fn push(&mut self, position: u64, size: u32) {
         if self.tail.is_none_or(|(_, known)| known != size) {
@@ -114,7 +114,7 @@ impl Sizes {
         block.map_or(0, |(start, block)| block.get(position - start))
     }
 
-    /// The sizes in `range` together.
+    /// Sum of the sizes in `range`.
     pub(super) fn sum(&self, range: PositionRange) -> u64 {
         let first = self.blocks.range(..=range.start).next_back().map_or(range.start, |it| *it.0);
         let mut blocks = self.blocks.range(first..range.end).peekable();
@@ -125,7 +125,7 @@ impl Sizes {
             sum = sum.saturating_add(match block {
                 Block::Uniform(size) => u64::from(*size).saturating_mul(end - from),
                 Block::Open(_) | Block::Packed { .. } => {
-                    // What lies beyond was never told, and is nothing.
+                    // Positions beyond the block were never told, and have no size.
                     let end = end.min(start.saturating_add(BLOCK));
                     (from..end).map(|at| u64::from(block.get(at - start))).sum()
                 }
@@ -134,12 +134,12 @@ impl Sizes {
         sum
     }
 
-    /// Whether most of what is known is of messages that are gone, when `n_live` are not.
+    /// Whether most blocks are of messages that are gone, when `n_live` are not.
     pub(super) fn wants_sweep(&self, n_live: u64) -> bool {
         self.blocks.len() > BLOCKS_MIN && self.blocks.len() as u64 / 2 > n_live
     }
 
-    /// Forgets blocks in which none of the `live` positions lies, which rise; never the last.
+    /// Forgets blocks in which none of the `live` positions lies, which rise; never the last block.
     pub(super) fn sweep(&mut self, live: &[PositionRange]) {
         let starts: Vec<u64> = self.blocks.keys().copied().collect();
         for pair in starts.windows(2) {

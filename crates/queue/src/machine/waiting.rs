@@ -146,7 +146,7 @@ impl Waiting {
         self.bytes
     }
 
-    /// When the oldest has waited for too long.
+    /// Time when the oldest publish has waited for too long, in Unix milliseconds.
     pub(super) fn next_ms(&self, limits: Option<&PendingLimits>) -> Option<u64> {
         let (_, oldest) = self.by_position.first_key_value()?;
         Some(oldest.came_ms.saturating_add(limits?.timeout_ms?))

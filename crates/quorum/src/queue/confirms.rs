@@ -1,5 +1,5 @@
 //! Publishers that wait until consumers have had their messages (`x-confirm-on`): the machine says when, by
-//! the numbers of the messages; who is told is known here. Never for how long they wait.
+//! the numbers of the messages; the publishers are known here. Never for how long they wait.
 
 use super::QuorumQueue;
 use confirm::Publisher;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Confirms {
     by_number: BTreeMap<u64, Confirm>,
-    /// Those whose messages depart, by the numbers of the letters.
+    /// Publishers whose messages depart, by the numbers of the letters.
     by_letter: BTreeMap<u64, Confirm>,
-    /// Not yet told.
+    /// Answers that publishers were not told yet.
     answers: Vec<(Confirm, Confirmation)>,
 }
 
 impl Confirms {
-    /// The publishers of messages, the first of which has that number, wait.
+    /// Lets the publishers of messages wait, the first of which has the number `first`.
     pub(crate) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64) {
         for (incoming, number) in messages.iter().zip(first..) {
             if let Some(ConfirmRef { publisher, sequence }) = incoming.confirm {
@@ -32,15 +32,15 @@ impl Confirms {
         }
     }
 
-    /// Who waits for that message waits no more.
+    /// Takes the publisher that waits for that message.
     pub(crate) fn take(&mut self, number: u64) -> Option<Confirm> {
         self.by_number.remove(&number)
     }
 
-    /// Takes in what the machine has promised.
+    /// Notes a promise of the machine.
     pub(crate) fn note(&mut self, promise: Promise) {
         match promise {
-            // A consumer has had it, now or when it came before: no disk is waited for.
+            // A consumer has had the message, now or when it came before: no disk is waited for.
             Promise::Confirmed(run) | Promise::Duplicate(run) => {
                 self.answer(run, Confirmation::Ack);
             }
@@ -67,38 +67,38 @@ impl Confirms {
         }
     }
 
-    /// Nobody will have any of the messages.
+    /// Refuses all publishes: no consumer will have the messages.
     pub(crate) fn refuse_all(&mut self) {
         let all = std::mem::take(&mut self.by_number).into_values();
         self.answers.extend(all.map(|confirm| (confirm, Confirmation::Nack)));
         self.refuse_letters(0..u64::MAX);
     }
 
-    /// Letters are lost.
+    /// Refuses publishes whose letters are lost.
     pub(crate) fn refuse_letters(&mut self, numbers: Range<u64>) {
         let lost = self.by_letter.extract_if(numbers, |_, _| true);
         self.answers.extend(lost.map(|(_, confirm)| (confirm, Confirmation::Nack)));
     }
 
-    /// Letters are elsewhere: who waits for them.
+    /// Takes the publishers that wait for letters which are elsewhere.
     pub(crate) fn take_letters(&mut self, numbers: Range<u64>) -> impl Iterator<Item = Confirm> {
         self.by_letter.extract_if(numbers, |_, _| true).map(|(_, confirm)| confirm)
     }
 
-    /// Who waits for letters goes with them.
+    /// Moves publishers that wait for letters into these letters.
     pub(crate) fn go_with(&mut self, letters: &mut [DeadLetter]) {
         for letter in letters {
             letter.confirm = self.by_letter.remove(&letter.position);
         }
     }
 
-    /// Letters were not sent.
+    /// Takes back the publishers of letters that were not sent.
     pub(crate) fn come_back(&mut self, letters: &[DeadLetter]) {
         let back = letters.iter().filter_map(|it| Some((it.position, it.confirm.clone()?)));
         self.by_letter.extend(back);
     }
 
-    /// Tells publishers, after every turn.
+    /// Tells publishers the answers, after every turn.
     pub(crate) fn tell(&mut self, wakes: &mut Wakes) {
         let key = |(confirm, _): &(Confirm, Confirmation)| {
             (Arc::as_ptr(&confirm.publisher).addr(), confirm.sequence)
@@ -117,31 +117,31 @@ impl Confirms {
         self.answers.clear();
     }
 
-    /// The number of the first message that this publisher waits for.
+    /// Number of the first message that this publisher waits for.
     pub(crate) fn first_of(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         let is_its = |confirm: &Confirm| Arc::ptr_eq(&confirm.publisher, publisher);
         self.by_number.iter().find(|(_, confirm)| is_its(confirm)).map(|(number, _)| *number)
     }
 }
 
-/// The publishers that wait for a queue's consumers, as others see them.
+/// The publishers that wait for a queue's consumers, for callers outside the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingPublishers<'q>(&'q QuorumQueue);
 
 impl<'q> WaitingPublishers<'q> {
-    /// Those of this queue.
+    /// The waiting publishers of a queue.
     #[must_use]
     pub const fn of(queue: &'q QuorumQueue) -> Self {
         Self(queue)
     }
 
-    /// The event that its publishes are confirmed upon.
+    /// The event upon which the queue's publishes are confirmed.
     #[must_use]
     pub fn confirm_on(self) -> ConfirmOn {
         self.0.counters.confirm_on()
     }
 
-    /// Publishes that wait for its consumers.
+    /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending(self) -> PendingConfirms {
         let now_ms = self.0.context.services.storage.time.unix_ms();
@@ -154,8 +154,8 @@ impl<'q> WaitingPublishers<'q> {
         }
     }
 
-    /// Those who wait for messages at these positions, which go elsewhere: they are answered there, unless
-    /// [given back](Self::put_back).
+    /// Takes the publishers that wait for messages at these positions, which go elsewhere: they are answered
+    /// there, unless [put back](Self::put_back).
     #[must_use]
     pub fn take(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
         self.0.with(|turn| {
@@ -166,8 +166,8 @@ impl<'q> WaitingPublishers<'q> {
         })
     }
 
-    /// Messages, told by their positions, did not go elsewhere after all. Whose message has left meanwhile is
-    /// refused: it may be gone or not.
+    /// Puts back publishers whose messages, told by their positions, did not go elsewhere after all. The
+    /// publish of a message that has left meanwhile is refused: the message may be gone or not.
     pub fn put_back(self, back: &[(u64, Confirm)]) {
         self.0.with(|turn| {
             let facts = turn.state.machine.facts();
@@ -181,7 +181,7 @@ impl<'q> WaitingPublishers<'q> {
         });
     }
 
-    /// When the first publish of this publisher came that waits for consumers, by the monotonic clock.
+    /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
         let time = &self.0.context.services.storage.time;

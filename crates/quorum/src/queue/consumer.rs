@@ -14,13 +14,13 @@ use store::backlog::Lookup;
 /// A consumer, or the taker of `basic.get`s of one channel, at its queue.
 #[derive(Debug)]
 pub struct Consumer {
-    /// Its queue.
+    /// Queue of the consumer.
     pub queue: Arc<QuorumQueue>,
-    /// The number that the machine knows it by.
+    /// The number that the machine knows the consumer by.
     pub(crate) id: u64,
-    /// Its channel.
+    /// Channel of the consumer.
     pub channel: ChannelId,
-    /// Whether being delivered to it settles a message.
+    /// Whether a delivery to this consumer settles the message.
     pub is_no_ack: bool,
     is_active: Arc<AtomicBool>,
 }
@@ -111,7 +111,7 @@ impl Consumer {
         });
     }
 
-    /// Its connection can take deliveries again.
+    /// Resumes deliveries after the consumer's connection has room again.
     pub fn resume(&self) {
         self.queue.with(|turn| {
             if let Some(feed) = turn.state.members.feed_mut(self.id) {

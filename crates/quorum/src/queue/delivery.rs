@@ -218,7 +218,7 @@ impl Turn<'_> {
             if let Err(got) = self.next_fitting(outbox) {
                 return Ok(got);
             }
-            // It is gone only once it was handed over, also if the client acknowledges nothing.
+            // A message is gone only once it was handed over, also if the client acknowledges nothing.
             self.apply(&Command::Get(Take {
                 request: 0,
                 settles: false,
@@ -248,12 +248,12 @@ impl Turn<'_> {
                     }
                     return Ok(Got::Message);
                 }
-                // It was not the one that was expected: others have expired meanwhile.
+                // The message was not the expected one: others have expired meanwhile.
                 Some(false) => {
                     self.settle(consumer.id, Outcome::Returned(Return::Released), number);
                     return Ok(Got::NotInMemory);
                 }
-                // Damaged messages are nobody's.
+                // Damaged messages are given to nobody.
                 None => self.settle(consumer.id, Outcome::Accepted, number),
             }
         }

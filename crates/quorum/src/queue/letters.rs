@@ -1,5 +1,5 @@
-//! Dead letters: messages that the machine says depart, copied for who sends them, and told to the machine as
-//! departed once they are elsewhere: those at least once, when all their queues have them.
+//! Dead letters: messages that the machine says depart, copied for their sender, and told to the machine as
+//! departed once they are elsewhere; those sent at least once, when all their queues have them.
 
 use super::QuorumQueue;
 use super::state::QueueState;
@@ -16,31 +16,31 @@ use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
 
-/// A queue's dead letters, and how far the thread of rules is with sending them.
+/// A queue's dead letters, and the state of sending them by the thread of rules.
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
     to: Option<Arc<DeadLetterTo>>,
     sending: Sending,
-    /// One past the number of the last that is being sent.
+    /// Number after the last letter that is being sent.
     sent_end: u64,
     undelivered: Option<Box<Undelivered>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sending {
-    /// The thread was not asked for it.
+    /// The thread was not asked to send.
     #[default]
     Idle,
-    /// It is to be asked: the first of them is wanted in memory.
+    /// The thread is to be asked: the first letter is wanted in memory.
     Asked,
-    /// It was asked, and the first of them is to stay in memory until it comes.
+    /// The thread was asked: the first letter is to stay in memory until the thread comes.
     Called,
-    /// It has copies of the first of them, or goes on when there is space.
+    /// The thread has copies of the first letters, or goes on when the disk has space.
     UnderWay,
 }
 
 impl Letters {
-    /// Whether the first of them is wanted in memory.
+    /// Whether the first letter is wanted in memory.
     pub(crate) fn are_wanted(&self) -> bool {
         matches!(self.sending, Sending::Asked | Sending::Called)
     }
@@ -51,7 +51,7 @@ impl Letters {
 }
 
 impl QueueState {
-    /// Dead letters go there from now on; those that wait are tried again.
+    /// Sets the target of dead letters; letters that wait are tried again.
     pub(crate) fn set_dead_letter_to(&mut self, to: Option<DeadLetterTo>) {
         self.letters.to = to.map(Arc::new);
         if let Some(undelivered) = &mut self.letters.undelivered {
@@ -64,7 +64,7 @@ impl QueueState {
         self.terms.settings.dead_letters == DeadLetters::AtLeastOnce
     }
 
-    /// When letters are tried again.
+    /// Time when letters are tried again.
     pub(crate) fn letters_due_ms(&self) -> Option<u64> {
         self.letters.undelivered.as_ref()?.retry_at_ms()
     }
@@ -100,7 +100,8 @@ impl QueueState {
         self.sendable().next().map(|(_, at, _)| at)
     }
 
-    /// Whether the thread of rules is to be asked. It is, once, when the first dead letter is in memory.
+    /// Whether the thread of rules is to be asked to send, which is once, when the first dead letter is in
+    /// memory.
     pub(crate) fn is_sending_wanted(&mut self) -> bool {
         let is_asked = matches!(self.letters.sending, Sending::Called | Sending::UnderWay);
         if is_asked || self.machine.facts().n_departing() == 0 {
@@ -150,7 +151,7 @@ impl RuledQueue for QuorumQueue {
                 return None;
             }
             turn.state.letters.sending = Sending::UnderWay;
-            // Of those that arrive in any case it is told here.
+            // Letters sent once take their confirms along; awaited letters are answered by this queue.
             let confirms = turn.state.publishing.confirms.as_mut();
             if let Some(confirms) = confirms.filter(|_| batch.awaited.is_none()) {
                 confirms.go_with(&mut batch.letters);
@@ -174,7 +175,7 @@ impl RuledQueue for QuorumQueue {
                 left -= n;
             }
             turn.state.letters.sending = Sending::Idle;
-            // Of one that was lost meanwhile no letter tells its publisher.
+            // The publisher of a message that was lost meanwhile is told by no letter.
             turn.letters_departed(&numbers);
         });
     }
@@ -214,7 +215,7 @@ impl RuledQueue for QuorumQueue {
 }
 
 impl Turn<'_> {
-    /// Letters are gone; publishers that were told nothing are refused.
+    /// Notes that letters are gone; refuses the publishers that were told nothing.
     fn letters_departed(&mut self, numbers: &[NumberRange]) {
         if !numbers.is_empty() {
             self.apply(&Command::Departed { numbers: Items::Slice(numbers) });
@@ -225,7 +226,7 @@ impl Turn<'_> {
     }
 }
 
-/// Letters are elsewhere; their publishers are answered when that is durable, which it is before their
+/// Notes that letters are elsewhere; answers their publishers when that is durable, which it is before the
 /// departure is.
 fn letters_arrived(turn: &mut Turn<'_>, numbers: &[NumberRange]) {
     let mut waiting = Vec::new();

@@ -1,4 +1,5 @@
-//! Those who take messages from a queue, beside the machine: which channel and outbox each belongs to.
+//! Consumers and takers of `basic.get`s of a queue, beside the machine: which channel and outbox each belongs
+//! to.
 
 use meta::ConnectionId;
 use queue::machine::Assigned;
@@ -17,17 +18,17 @@ pub(crate) struct Members {
     last: u64,
     /// Channels that have held a message for too long.
     pub(crate) overdue: Vec<AckTimeout>,
-    /// The position of a message that an operator wants to look at.
+    /// Position of a message that an operator wants to peek at.
     pub(crate) peeked: Option<u64>,
 }
 
 struct Member {
     owner: Owner,
-    /// How long it may hold a message.
+    /// Time for which the member may hold a message, in milliseconds.
     timeout_ms: Option<u64>,
-    /// None of a consumer that was cancelled, or never was one.
+    /// Way to the consumer; none if it was cancelled, or the member never was one.
     feed: Option<Box<Feed>>,
-    /// Its client knows that it held messages for too long.
+    /// Whether the client knows that the member held messages for too long.
     knows_timeout: bool,
 }
 
@@ -41,13 +42,13 @@ pub(crate) struct Feed {
     pub(crate) checkout: Checkout,
     pub(crate) exclusive: bool,
     pub(crate) arguments: Table,
-    /// Its outbox has no room until the connection says so.
+    /// Whether the outbox has no room, until the connection says so.
     pub(crate) is_full: bool,
-    /// Messages it holds that are not in its outbox yet.
+    /// Messages that the consumer holds and that are not in its outbox yet.
     pub(crate) waiting: VecDeque<Assigned>,
-    /// As its session sees it.
+    /// Whether the consumer gets deliveries, as its session sees it.
     pub(crate) is_active: Arc<AtomicBool>,
-    /// Counts of what it was given.
+    /// Counts of the messages that the consumer was given.
     pub(crate) tally: Arc<Tally>,
 }
 
@@ -69,7 +70,7 @@ impl Feed {
         }
     }
 
-    /// Tells its client that it is no consumer any more.
+    /// The event that tells the client of the consumer's end.
     pub(crate) const fn cancelled(&self) -> Event<'_> {
         let Self { channel, link, consumer_tag, .. } = self;
         Event::ConsumerCancelled { channel: *channel, link: *link, consumer_tag }
@@ -77,7 +78,7 @@ impl Feed {
 }
 
 impl Members {
-    /// Numbers up to this one were given out by an earlier life.
+    /// Sets the last number that an earlier life has given out.
     pub(crate) fn begin_behind(&mut self, last: u64) {
         self.last = last;
     }
@@ -95,7 +96,7 @@ impl Members {
         self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
     }
 
-    /// Adds one that only takes what it asks for.
+    /// Adds a member that only takes messages it asks for; returns its number.
     pub(crate) fn add_passive(&mut self, owner: Owner, timeout_ms: Option<u64>) -> u64 {
         self.last += 1;
         let member = Member { owner, timeout_ms, feed: None, knows_timeout: false };
@@ -119,12 +120,13 @@ impl Members {
         Some(feed)
     }
 
-    /// Its client knows from now on that it held messages for too long.
+    /// Notes that the client knows of messages held for too long.
     pub(crate) fn note_timeout_known(&mut self, id: u64) {
         self.by_id.get_mut(&id).into_iter().for_each(|member| member.knows_timeout = true);
     }
 
-    /// One whose client does not know that it held messages for too long loses its channel.
+    /// Notes the channel of a member that held a message for too long, for its end, unless the client knows
+    /// of that.
     pub(crate) fn note_overdue(&mut self, id: u64) {
         if let Some(member) = self.by_id.get(&id).filter(|member| !member.knows_timeout) {
             let ((connection, channel), timeout_ms) = (member.owner, member.timeout_ms);
@@ -133,12 +135,12 @@ impl Members {
         }
     }
 
-    /// Takes away one that gets nothing any more.
+    /// Removes a member that gets nothing any more.
     pub(crate) fn remove(&mut self, id: u64) {
         self.by_id.remove(&id);
     }
 
-    /// Takes all away, and returns those that got messages.
+    /// Removes all members, and returns the ways to those that got messages.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Feed>> + use<> {
         self.n_consumers = 0;
         std::mem::take(&mut self.by_id).into_values().filter_map(|member| member.feed)
@@ -148,17 +150,17 @@ impl Members {
         Some(self.by_id.get(&id)?.owner)
     }
 
-    /// How long one may hold a message.
+    /// Time for which a member may hold a message, in milliseconds.
     pub(crate) fn timeout_ms(&self, id: u64) -> Option<u64> {
         self.by_id.get(&id)?.timeout_ms
     }
 
-    /// The channels of those that get or hold messages.
+    /// Channels of the members that get or hold messages.
     pub(crate) fn owners(&self) -> impl Iterator<Item = (u64, Owner)> + '_ {
         self.by_id.iter().map(|(id, member)| (*id, member.owner))
     }
 
-    /// The consumers that have something that is not in their outboxes, and what comes first.
+    /// Consumers with messages that are not in their outboxes, each with the first of these.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (u64, Assigned)> + '_ {
         self.by_id.iter().filter_map(|(id, member)| {
             let feed = member.feed.as_deref().filter(|feed| !feed.is_full)?;

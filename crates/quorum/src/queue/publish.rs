@@ -43,7 +43,7 @@ impl Turn<'_> {
         if on_consume { DurabilityToken::default() } else { upto }
     }
 
-    /// Puts messages in, the first of which gets that number.
+    /// Enqueues messages, the first of which gets the number `first`.
     fn put(&mut self, messages: &mut [Incoming<'_>], first: u64, any: Any) {
         self.queue.counters.tally.add(Count::Published, messages.len() as u64);
         let mut arrivals = std::mem::take(&mut self.work.arrivals);
@@ -63,21 +63,21 @@ impl Turn<'_> {
         self.work.arrivals = arrivals;
     }
 
-    /// The number of the next message. In each life of the node they begin anew.
+    /// The number of the next message. Numbers begin anew in each life of the node.
     fn next_number(&mut self) -> u64 {
         if self.state.publishing.last_number.is_none() {
             let publishers = Items::Slice(&[NODE]);
             self.apply(&Command::PublishersGone { publishers });
-            // They name numbers of the life before.
+            // Promises of this command name numbers of the life before.
             self.work.effects.promises.clear();
         }
         self.state.publishing.last_number.unwrap_or(0) + 1
     }
 }
 
-/// Takes what the machine has promised in this turn. Of the `n` messages from that number on those that
-/// it did not take are `refused`; returns who waits for those that it has although nobody waits for
-/// consumers any more.
+/// Takes the promises of the machine in this turn. Of the `n` messages from `first` on those that the machine
+/// did not take are `refused`; returns the publishers of those that it took and whose confirms wait for no
+/// consumer any more.
 fn take_promises(
     turn: &mut Turn<'_>,
     (first, on_consume): (u64, bool),
@@ -117,8 +117,8 @@ fn take_promises(
     kept
 }
 
-/// How many of the first messages are put in at once: those whose publishers all wait, or do not, and those
-/// of one name that follow each other.
+/// Number of the first messages that are put in at once: those whose publishers all wait, or do not, and
+/// those of one name that follow each other.
 fn n_alike(messages: &[Incoming<'_>]) -> usize {
     let is_next = |a: &queue_type::Named, b: &queue_type::Named| {
         a.publisher == b.publisher && a.id.checked_add(1) == Some(b.id)

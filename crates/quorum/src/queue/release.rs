@@ -20,7 +20,8 @@ pub struct Release {
 }
 
 impl Release {
-    /// These consumers, all of one queue, with the deliveries that each keeps; `None` without any.
+    /// The release of these consumers, all of one queue, with the deliveries that each keeps; `None` without
+    /// any.
     #[must_use]
     pub fn of(consumers: Vec<(&Arc<Consumer>, HashSet<u64>)>) -> Option<Self> {
         let queue = Arc::clone(&consumers.first()?.0.queue);
@@ -28,7 +29,7 @@ impl Release {
         Some(Self { queue, consumers, holding: Vec::new() })
     }
 
-    /// How many consumers these are.
+    /// Number of consumers that are released.
     pub const fn n_consumers(&self) -> usize {
         self.consumers.len()
     }
@@ -52,7 +53,7 @@ impl Release {
         Some(AfterDetach::Stays)
     }
 
-    /// Everything the consumers hold goes back, but for what each keeps; they stay attached.
+    /// Requeues the messages that the consumers hold, but for those each keeps; the consumers stay attached.
     pub fn requeue_all(self) {
         self.queue.with(|turn| {
             for (consumer, kept) in &self.consumers {
@@ -66,14 +67,14 @@ impl Release {
         });
     }
 
-    /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
+    /// Detaches the consumers and requeues the messages they hold, before anybody else gets any of these.
     #[must_use]
     pub fn detach(self) -> AfterDetach {
         self.queue.with(|turn| {
             let consumers = self.consumers.iter().map(|(consumer, _)| *consumer);
             let leaving: Vec<_> = consumers.map(|it| (it, take_unsent(turn, it))).collect();
-            // They keep their places, so that nobody takes anything before all is back, and are given one
-            // message at most.
+            // The consumers keep their places, so that nobody takes anything before all is back, and are
+            // given one message at most.
             for (consumer, _) in &leaving {
                 turn.apply(&Command::Prefetch { consumer: *consumer, prefetch: 1 });
             }
@@ -90,7 +91,7 @@ impl Release {
 }
 
 impl Turn<'_> {
-    /// Takes a consumer away if it gets nothing any more and holds nothing; true when it did.
+    /// Detaches a consumer that gets nothing any more, if it holds no messages; true if that was done.
     pub(crate) fn detach_idle(&mut self, consumer: u64) -> bool {
         let is_idle = self.state.machine.facts().held(consumer).next().is_none();
         if is_idle {
@@ -99,7 +100,7 @@ impl Turn<'_> {
         is_idle
     }
 
-    /// Takes a consumer away.
+    /// Detaches a consumer.
     fn detach(&mut self, consumer: u64, how: Return) {
         self.state.members.remove(consumer);
         self.apply(&Command::Detach { consumer, how });

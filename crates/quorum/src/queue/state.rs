@@ -21,28 +21,28 @@ pub(crate) struct QueueState {
     pub(crate) members: Members,
     pub(crate) letters: Letters,
     pub(crate) alarms: QueueAlarms,
-    /// Of a queue that is in use.
+    /// Lists of a queue in use, between its turns.
     pub(crate) work: Option<Box<Work>>,
     pub(crate) publishing: Publishing,
-    /// Messages before may have been delivered by an earlier life, whatever the machine knows.
+    /// Position below which messages may have been delivered by an earlier life, whatever the machine knows.
     pub(crate) seen_below: u64,
     pub(crate) is_deleted: bool,
 }
 
-/// The node as the publisher of all messages, and whom it tells of them.
+/// The node as the publisher of all messages, and the publishers it tells of them.
 #[derive(Default)]
 pub(crate) struct Publishing {
-    /// Of the message that was put in last, as [`NODE`](super::publish::NODE) counts them.
+    /// Number of the last message put in, as [`NODE`](super::publish::NODE) counts them.
     pub(crate) last_number: Option<u64>,
-    /// Of a queue that has ever confirmed upon acknowledgements.
+    /// Publishers that wait, of a queue that has ever confirmed upon acknowledgements.
     pub(crate) confirms: Option<Box<Confirms>>,
 }
 
-/// The wishes of definitions.
+/// The settings that definitions ask for.
 pub(crate) struct Terms {
     pub(crate) settings: Settings,
     pub(crate) consumer_timeout_ms: Option<u64>,
-    /// Of the definitions that these are from.
+    /// Epoch of the definitions that these settings are from.
     pub(crate) epoch: u64,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for QueueState {
 }
 
 impl QueueState {
-    /// That of a new queue.
+    /// The state of a new queue.
     pub(crate) fn new(settings: &QueueSettings, now_ms: u64) -> Self {
         Self::of(LazyMachine::unused(now_ms), CommandLog::default(), settings)
     }
@@ -81,7 +81,7 @@ impl QueueState {
         state
     }
 
-    /// Whether nobody uses it, and there is nothing in it.
+    /// Whether nobody uses the queue, and it has no messages.
     pub(crate) fn is_idle(&self) -> bool {
         self.members.is_empty() && self.content.backlog.stored_bytes() == 0
     }

@@ -1,4 +1,4 @@
-//! One turn under a queue's lock: commands are applied to the machine, recorded together, and their effects
+//! A turn under a queue's lock: commands are applied to the machine, recorded together, and their effects
 //! carried out.
 
 use super::QuorumQueue;
@@ -11,10 +11,10 @@ use queue_type::{Incoming, Wakes};
 use session::Sink;
 use stdx::TimeScale;
 
-/// Ranges of more messages are forgotten together.
+/// Messages of a range above which they are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
 
-/// Lists that a queue in use keeps the memory of.
+/// Lists whose memory a queue in use keeps from turn to turn.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// The written form of the commands of this turn.
@@ -22,11 +22,11 @@ pub(crate) struct Work {
     pub(crate) effects: Effects,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) numbers: Vec<NumberRange>,
-    /// Consumers with something to be handed over.
+    /// Consumers with messages to be handed over.
     pub(crate) touched: Vec<u64>,
 }
 
-/// The duties left once the lock is given back.
+/// The duties left once the lock is released.
 pub(crate) struct FollowUp {
     pub(crate) is_sending_wanted: bool,
     pub(crate) is_pager_wanted: bool,
@@ -52,8 +52,8 @@ impl<'t> Turn<'t> {
         Self { queue, state, work, wakes, now_ms }
     }
 
-    /// Applies a command to the machine. It is recorded by [`Turn::record`], at the end of the turn at the
-    /// latest.
+    /// Applies a command to the machine. The command is recorded by [`Turn::record`], at the end of the turn
+    /// at the latest.
     pub(crate) fn apply(&mut self, command: &Command<'_>) {
         let Work { commands, effects, .. } = &mut *self.work;
         let QueueState { machine, log, terms, .. } = &mut *self.state;

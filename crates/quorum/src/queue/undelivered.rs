@@ -1,33 +1,34 @@
-//! Letters that are to arrive at least once, and that some of their queues have yet to take. Never what is in
-//! them.
+//! Letters that are to arrive at least once, and that some of their queues have yet to take. Never their
+//! content.
 
 use meta::QueueId;
 use queue::machine::NumberRange;
 use queue_type::{AwaitedLetters, LostAt, TriedLetter};
 use std::collections::BTreeMap;
 
-/// Letters of a queue that are on their way or wait to be tried again; RabbitMQ's number.
+/// Maximum number of a queue's letters that are on their way or wait to be tried again; RabbitMQ's number.
 pub(super) const AWAITED_MAX: usize = 32;
-/// The time after which letters that lead nowhere are tried again; RabbitMQ's.
+/// The time after which letters that lead nowhere are tried again, in milliseconds; RabbitMQ's.
 const RETRY_MS: u64 = 180_000;
-/// The time after which full queues are looked at for room, twice as long each time ...
+/// The time after which full queues are first looked at for room, in milliseconds; it doubles while no
+/// letter arrives.
 const LOOK_MS: u64 = 500;
-/// ... up to this.
+/// Maximum time between two looks at full queues, in milliseconds.
 const LOOK_MS_MAX: u64 = 4_000;
 
 /// Letters that were tried and did not arrive everywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Undelivered {
-    /// By number.
+    /// Letters by number.
     letters: BTreeMap<u64, Letter>,
-    /// Queues that refused one: others wait behind it.
+    /// Queues that refused a letter: others wait behind it.
     refused_by: Vec<QueueId>,
-    /// Those that had refused one before letters were tried again.
+    /// Queues that had refused a letter before letters were tried again.
     full: Vec<QueueId>,
     retry_at_ms: Option<u64>,
-    /// Milliseconds since the full ones were looked at last; 0 before that.
+    /// Milliseconds from the last look at full queues to the next; 0 before the first.
     look_ms: u64,
-    /// The operator was told why some go nowhere.
+    /// Whether the operator was told why some letters go nowhere.
     is_told: bool,
 }
 
@@ -38,12 +39,12 @@ struct Letter {
 }
 
 impl Undelivered {
-    /// When they are tried again.
+    /// Time when letters are tried again.
     pub(super) const fn retry_at_ms(&self) -> Option<u64> {
         self.retry_at_ms
     }
 
-    /// They are tried again at once; those that `departs` knows no more are forgotten.
+    /// Has all letters tried again at once; letters that depart no more are forgotten.
     pub(super) fn retry(&mut self, departs: impl Fn(u64) -> bool) {
         self.letters.retain(|number, _| departs(*number));
         self.letters.values_mut().for_each(|letter| letter.is_due = true);
@@ -51,7 +52,7 @@ impl Undelivered {
         self.retry_at_ms = None;
     }
 
-    /// Letters that wait.
+    /// Number of letters that wait.
     pub(super) fn n_waiting(&self) -> usize {
         self.letters.values().filter(|letter| !letter.is_due).count()
     }
@@ -64,7 +65,7 @@ impl Undelivered {
         self.letters.get(&number).is_none_or(|letter| letter.is_due)
     }
 
-    /// These letters as they are to be tried.
+    /// The letters with these numbers, as they are to be tried.
     pub(super) fn awaited(&self, numbers: &[u64]) -> AwaitedLetters {
         let taken_by = |number| self.letters.get(number).map(|letter| letter.taken_by.clone());
         let letters = numbers.iter().map(|number| (*number, taken_by(number).unwrap_or_default()));
@@ -72,7 +73,7 @@ impl Undelivered {
         AwaitedLetters { letters: letters.collect(), refused_by, full }
     }
 
-    /// Letters were tried. Returns those that arrived, and why others go nowhere, if that is news.
+    /// Notes letters that were tried. Returns those that arrived, and why others go nowhere, if that is news.
     pub(super) fn note(
         &mut self,
         tried: Vec<TriedLetter>,
@@ -103,7 +104,7 @@ impl Undelivered {
         (arrived, news)
     }
 
-    /// The operator is told anew: letters go elsewhere.
+    /// Has the operator told anew, since letters go elsewhere.
     pub(super) const fn tell_anew(&mut self) {
         self.is_told = false;
     }

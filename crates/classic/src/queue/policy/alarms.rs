@@ -1,4 +1,4 @@
-//! When a queue has itself called. Knows times, and not what is due then.
+//! Times when a queue has itself called. Never what is due then.
 
 use crate::queue::{QueueContext, RuledQueue};
 use std::sync::Weak;

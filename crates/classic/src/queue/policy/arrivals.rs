@@ -16,12 +16,12 @@ pub(in crate::queue) struct Arrivals {
     pub(in crate::queue) now_ms: u64,
     ttl_ms: Option<u64>,
     has_priorities: bool,
-    /// Each stays for as long as it says, and what it says of its expiration counts later.
+    /// Whether each message stays for the delay it names, and expires by its own expiration only later.
     holds_back: bool,
 }
 
 impl Arrivals {
-    /// When a message expires.
+    /// Time when a message expires, or goes on if it is held back.
     fn deadline_ms(&self, message: &MessageRef<'_>) -> Option<NonZeroU64> {
         let properties = message.view();
         if self.holds_back {
@@ -76,7 +76,7 @@ impl Policy {
         })
     }
 
-    /// How many of the first messages the queue takes now.
+    /// Number of the first messages that the queue takes now.
     pub(in crate::queue) fn n_admitted(&self, fifo: &Fifo, messages: &[Incoming<'_>]) -> usize {
         let Some(policy) = self.state.as_deref().filter(|policy| policy.refuses()) else {
             return messages.len();
@@ -98,7 +98,7 @@ impl Policy {
         (1..).zip(messages).take_while(fits).count()
     }
 
-    /// Where a message goes that the queue does not take.
+    /// The refusal of a message that the queue does not take, with the target of its dead letter.
     pub(in crate::queue) fn refuse(&self, queue: &Queue, item: usize) -> RefusedItem {
         let is_wanted =
             |it: &&PolicyState| it.settings.length.overflow == Overflow::RejectPublishDeadLetter;

@@ -1,8 +1,8 @@
-//! How often messages came back, in the log: for queues with a delivery limit, so that a message no
+//! Counts of how often messages came back, in the log: for queues with a delivery limit, so that a message no
 //! consumer can cope with does not begin anew with the node.
 //!
-//! A note tells the counts of some messages as they are then. The log needs it until a later one tells
-//! all of them anew, or until none is left that came back. Nobody waits for a note to be durable.
+//! A note tells the counts of some messages as they are then. The log needs it until a later note tells all
+//! counts anew, or until no message is left that came back. Nobody waits for a note to be durable.
 
 use super::{Leaving, Policy};
 use crate::queue::Queue;
@@ -19,11 +19,11 @@ const RENEW_FROM: usize = 4_096;
 /// The counts that the log knows.
 #[derive(Debug, Default)]
 pub(super) struct DeliveryCountLog {
-    /// Where the notes lie that are needed.
+    /// Segments of the notes that are needed.
     segments: SegmentCounts,
-    /// Counts noted since all were, or since the start.
+    /// Counts noted since all were noted together, or since the start.
     n_since: usize,
-    /// Counts noted when all were.
+    /// Counts noted when all were noted together.
     n_all: usize,
 }
 
@@ -41,7 +41,7 @@ impl DeliveryCountLog {
         !self.segments.is_empty()
     }
 
-    /// Nothing of it is needed any more.
+    /// Releases all notes in the log.
     pub(super) fn release(&mut self, wal: &Wal) {
         self.segments.release(wal);
         *self = Self::default();
@@ -54,7 +54,7 @@ impl DeliveryCountLog {
         self.n_since += counts.len();
     }
 
-    /// Tells all of them anew.
+    /// Notes all counts anew, and releases the notes before.
     fn renew(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
         let mut before = std::mem::take(self);
         let (first, rest) = counts.split_at(counts.len().min(PER_ENTRY));
@@ -69,7 +69,7 @@ impl DeliveryCountLog {
     }
 }
 
-/// How often messages came back, of those that did.
+/// Counts of the messages that came back.
 fn returned(fifo: &Fifo) -> impl Iterator<Item = (u64, DeliveryCounts)> + '_ {
     fifo.messages().policy().into_iter().flat_map(|policy| policy.returns().iter())
 }
@@ -93,7 +93,7 @@ impl Leaving<'_> {
             return;
         }
         if policy.settings.delivery_limit.is_none() {
-            // They count no more, and do not when there is a limit again.
+            // Counts from before do not count again when there is a limit again.
             noted.renew(wal, id, &[]);
             noted.release(wal);
         } else if returned(self.fifo).next().is_none() {

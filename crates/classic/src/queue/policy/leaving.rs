@@ -15,14 +15,14 @@ use store::backlog::Lookup;
 
 /// Messages that expire in one go, more or less.
 const EXPIRE_AT_A_TIME: u64 = 4_096;
-/// Dead letters of a queue that goes which are sent ...
+/// Maximum number of dead letters that are sent of a queue that goes.
 const LAST_LETTERS_MAX: usize = 64 * 1024;
-/// ... and their bytes; any more go with it.
+/// Maximum bytes of dead letters that are sent of a queue that goes; any more go with it.
 const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Ranges of more messages are forgotten together.
+/// Messages of a range above which they are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
 
-/// Counts messages that died, to be sent on or not. What an exchange has delayed does not die.
+/// Counts messages that died, to be dead-lettered or not. Messages that an exchange has delayed do not die.
 pub(super) fn note_died(queue: &Queue, has_exchange: bool, reason: Reason, n: u64) {
     if queue.def.delays_for().is_none() {
         let to = if has_exchange { DeadLetters::AtMostOnce } else { DeadLetters::Dropped };

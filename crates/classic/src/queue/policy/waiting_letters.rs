@@ -1,5 +1,5 @@
-//! Who is at the dead letters. While the disk is short of space they wait where they are, neither ready nor
-//! unacked.
+//! The sending of a queue's dead letters by the thread of rules. Dead letters stay in the queue while the
+//! disk is short of space, neither ready nor unacked.
 
 use super::LetterBatch;
 use crate::queue::{Queue, RuledQueue};
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
 
-/// How far the thread of rules is with sending a queue's dead letters.
+/// State of sending a queue's dead letters by the thread of rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sending {
-    /// It was not asked for it.
+    /// The thread was not asked to send.
     #[default]
     Idle,
-    /// It was asked: the first of them stays in memory.
+    /// The thread was asked to send: the first dead letter stays in memory.
     Asked,
-    /// It has copies of the first of them.
+    /// The thread has copies of the first dead letters.
     UnderWay,
-    /// It goes on when there is space for them.
+    /// The thread goes on when the disk has space for the dead letters.
     WaitsForSpace,
 }
 
@@ -57,7 +57,7 @@ impl RuledQueue for Queue {
                 if first.is_some_and(|first| !first.is_sized) {
                     state.leaving().note_bytes_gone(at);
                 }
-                // Of one that was lost meanwhile no letter told its publisher.
+                // A message that was lost meanwhile had no letter to answer its publisher.
                 state.confirms.not_consumed(PositionRange::one(at));
                 state.content.release(&self.services.storage.pool, at);
             }

@@ -12,15 +12,15 @@ use crate::error::Result;
 use crate::field::size;
 use crate::seal::SEAL_AT;
 
-/// So much of a range is looked for in memory, or fetched, at a time, ...
+/// The most bytes of a range that are looked for in memory, or fetched, at a time.
 const AT_HAND_BYTES_MAX: u64 = 256 << 10;
-/// ... by a look at a byte of every so many: the system reads files in larger pieces.
+/// Bytes between probes of whether a range is in memory: the system reads files in larger pieces.
 const PROBE_BYTES: usize = 64 << 10;
 
 /// A chunk that a reader was given.
 #[derive(Clone, Debug)]
 pub struct StoredChunk {
-    /// The fixed part in front.
+    /// The header: the fixed part in front.
     pub header: ChunkHeader,
     /// Its bytes, or where they are.
     pub bytes: ChunkBytes,
@@ -29,23 +29,22 @@ pub struct StoredChunk {
 /// The bytes of a chunk.
 #[derive(Clone, Debug)]
 pub enum ChunkBytes {
-    /// A small or medium one: the whole chunk as it is stored, a part of what was read.
+    /// The bytes of a small or medium chunk: the whole chunk as it is stored, a part of what was read.
     Memory(Bytes),
-    /// A large one: where its entries are, to be sent from there.
+    /// The range of a large chunk's entries in its file, to be sent from there.
     File(FileRange),
 }
 
 /// A small chunk in a reader's buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkAtHand<'a> {
-    /// The fixed part in front.
+    /// The header: the fixed part in front.
     pub header: ChunkHeader,
     /// The whole chunk as it is stored.
     pub(crate) stored: &'a [u8],
 }
 
-/// Bytes of a file that stays open as long as this is held. Whoever holds many of them holds as many
-/// open files.
+/// Bytes of a file that stays open as long as this is held: many ranges hold many files open.
 #[derive(Clone, Debug)]
 pub struct FileRange {
     file: Arc<dyn DiskFile>,
@@ -103,7 +102,7 @@ fn unsealed(mut header: [u8; CHUNK_HEADER_BYTES]) -> [u8; CHUNK_HEADER_BYTES] {
 }
 
 impl<'a> ChunkAtHand<'a> {
-    /// As [`StoredChunk::header_bytes`].
+    /// The header as clients are sent it: see [`StoredChunk::header_bytes`].
     #[inline]
     #[must_use]
     pub fn header_bytes(&self) -> [u8; CHUNK_HEADER_BYTES] {
@@ -125,22 +124,22 @@ impl FileRange {
         Self { file, name, at, len }
     }
 
-    /// Where it begins in the file.
+    /// Where the range begins in the file.
     pub const fn at(&self) -> u64 {
         self.at
     }
 
-    /// Its bytes: those of the entries.
+    /// The bytes of the range: those of the entries.
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the range has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The same with what lies behind: the trailer, whose size the header tells.
+    /// The range extended by the chunk's trailer, whose size the header tells.
     #[must_use]
     pub fn with_trailer(mut self, header: &ChunkHeader) -> Self {
         self.len += u64::from(header.trailer_bytes);
@@ -165,7 +164,7 @@ impl FileRange {
         cold.map_or(n, |at| at / PROBE_BYTES as u64 * PROBE_BYTES as u64)
     }
 
-    /// Waits for the device until bytes from `from` on are at hand. An error is met by whoever reads them.
+    /// Waits for the device until bytes from `from` on are at hand. An error is left to the next read.
     pub fn fetch(&self, from: u64) {
         let mut scratch = vec![0; PROBE_BYTES];
         let until = from.saturating_add(AT_HAND_BYTES_MAX);

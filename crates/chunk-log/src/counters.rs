@@ -15,9 +15,9 @@ pub struct ReadCounts {
     pub chunks_read_ahead: u64,
     /// Chunks passed over: their filter does not match, or their type is not asked for.
     pub chunks_passed_over: u64,
-    /// Of the chunks given, those as a range of the file; their data is in no other figure ...
+    /// Of the chunks given, those as a range of the file.
     pub file_ranges: u64,
-    /// ... but here.
+    /// Data bytes of these ranges, which no other figure counts.
     pub file_range_bytes: u64,
 }
 

@@ -28,7 +28,7 @@ pub enum ChunkLogError {
         /// The first failure, as text.
         reason: String,
     },
-    /// Something is missing that was synced. Nothing was changed; the log opens once that is accepted.
+    /// Files that were synced are missing. Nothing was changed; the log opens once the loss is accepted.
     #[error("{}", .0.what)]
     Lost(Lack),
     /// The reader has to read from the device, and was told not to wait.
@@ -42,9 +42,9 @@ pub enum Refused {
     /// The headers are not those of the bytes.
     #[error("the headers announce {expected} bytes of chunks, the data has {found}")]
     Length {
-        /// By the headers.
+        /// The bytes by the headers.
         expected: u64,
-        /// In the buffer.
+        /// The bytes in the buffer.
         found: u64,
     },
     /// A chunk does not follow on the one before.
@@ -58,9 +58,9 @@ pub enum Refused {
     /// A chunk of an epoch that is over.
     #[error("the chunk has epoch {found}, the one before has {last}")]
     Epoch {
-        /// Of the last chunk.
+        /// The epoch of the last chunk.
         last: u64,
-        /// Of the new one.
+        /// The epoch of the new chunk.
         found: u64,
     },
     /// A chunk that takes no offset.

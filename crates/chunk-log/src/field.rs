@@ -5,7 +5,7 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     array_at(bytes, at).map_or(0, u32::from_be_bytes)
 }
 
-/// The same of eight bytes.
+/// The big-endian 64-bit integer at `at`; 0 if the bytes end before.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     array_at(bytes, at).map_or(0, u64::from_be_bytes)
 }

@@ -22,12 +22,12 @@ pub struct StreamFiles {
     /// Files of segments that retention has removed.
     removed: Mutex<Vec<Arc<dyn DiskFile>>>,
     counters: Counters,
-    /// Told what streams have; none where nobody asks afterwards.
+    /// The table that is told what streams have; none where nobody asks afterwards.
     table: Option<StreamTable>,
 }
 
-/// So many files of removed segments stay open until somebody closes them; further ones are closed by who
-/// removes or reads them.
+/// The most files of removed segments that stay open until [`StreamFiles::close_removed`]; further ones are
+/// closed by the thread that removes or reads them.
 const REMOVED_OPEN_MAX: usize = 64;
 
 /// Slots with an open file, in the order of a clock's hand. A slot that is gone leaves when the hand
@@ -38,7 +38,7 @@ struct Opened {
     hand: usize,
 }
 
-/// One file, open or not.
+/// A file that is open or not.
 #[derive(Debug)]
 pub(crate) struct Slot {
     files: Arc<StreamFiles>,
@@ -54,7 +54,7 @@ impl StreamFiles {
         Self::with_table(disk, open_files_max, None)
     }
 
-    /// The same, with the table that is told what streams have.
+    /// The files below `disk`, with the table that is told what streams have.
     #[must_use]
     pub fn with_table(
         disk: Arc<dyn Disk>,
@@ -72,7 +72,7 @@ impl StreamFiles {
         })
     }
 
-    /// The table that is told what streams have, if there is one.
+    /// The table that is told what streams have, if a table is used.
     pub const fn table(&self) -> Option<&StreamTable> {
         self.table.as_ref()
     }
@@ -113,12 +113,12 @@ impl StreamFiles {
         }
     }
 
-    /// Whether there are any such files.
+    /// Whether files of removed segments are open.
     pub fn has_removed(&self) -> bool {
         !self.removed().is_empty()
     }
 
-    /// Has the file of a segment that is about to be removed closed by who closes those.
+    /// Has [`Self::close_removed`] close the file of a segment that is about to be removed.
     pub(crate) fn keep_removed(&self, slot: &Arc<Slot>) {
         let file = slot.file();
         let mut removed = self.removed();
@@ -183,7 +183,7 @@ impl StreamFiles {
 }
 
 impl Opened {
-    /// Looks at the next slot: one that was used since the last look stays. The file that is to be closed.
+    /// Moves the hand to the next slot: one that was used since its last turn stays. The file to be closed.
     fn turn(&mut self) -> Option<Arc<dyn DiskFile>> {
         if self.hand >= self.slots.len() {
             self.hand = 0;

@@ -44,7 +44,7 @@ const MAGIC: [u8; 4] = *b"LVCI";
 const MARK_AT: u64 = 32;
 const CHECK_AT: usize = 30;
 const HAS_TRAILER: u8 = 1;
-/// So much is read at once where records lie side by side.
+/// Records that one read brings where records lie side by side.
 const BLOCK_RECORDS: u64 = 128;
 
 /// Up to where a segment and its index are durable.
@@ -55,7 +55,7 @@ pub(crate) struct SyncedMark {
 }
 
 impl SyncedMark {
-    /// Nothing is.
+    /// The mark of a segment of which nothing is durable.
     pub(crate) const NONE: Self = Self { position: SEGMENT_HEADER_BYTES, n_chunks: 0 };
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// `n`: the number of chunks of the segment; none if it is what the file has.
+    /// Opens an index; `n` is the number of chunks of the segment, none if it is what the file has.
     pub(crate) fn open(slot: &Arc<Slot>, n: Option<u64>) -> Result<Self> {
         let file = slot.file()?;
         let n = match n {
@@ -226,7 +226,7 @@ impl Index {
         records.map(|(record, n)| record.ok_or_else(|| self.damaged(n))).collect()
     }
 
-    /// The same; none for a record that is damaged.
+    /// Records as in [`block`](Self::block), with none in the place of a damaged record.
     pub(crate) fn block_as_it_is(&self, from: u64) -> Result<Vec<Option<IndexRecord>>> {
         let n = self.n.saturating_sub(from).min(BLOCK_RECORDS);
         let bytes = self.read(record_at(from), n * RECORD_BYTES)?;

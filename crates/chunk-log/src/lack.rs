@@ -42,8 +42,8 @@ pub(crate) fn find_lack(disk: &dyn Disk, id: u64, note: &StreamNote) -> Result<O
     Ok(Some(Lack { what, n_messages }))
 }
 
-/// The same by the notes of all streams; nothing where the loss is accepted. Without notes a stream whose
-/// files were written beside some is incomplete.
+/// Finds the lack of a stream by the notes of all streams; none where the loss is accepted. Without notes a
+/// stream whose files were written beside some is incomplete.
 ///
 /// # Errors
 /// As of [`find_lack`].
@@ -98,7 +98,7 @@ struct Piece {
     len: u64,
     /// How far it can be read; none if it belongs to another stream.
     end: Option<SegmentEnd>,
-    /// All of it can be read that should be there.
+    /// Whether all of it can be read that should be there.
     is_whole: bool,
 }
 
@@ -120,7 +120,7 @@ impl Survey {
             FileName::Segment(first) => Some(first),
             FileName::Index(_) => None,
         });
-        // Where the next one begins; none where that is not known.
+        // The offset at which the next segment begins; none where that is not known.
         let mut next = Some(note.first);
         let name = |first| FileName::Segment(first).path(dir);
         for first in segments.filter(|it| (note.first..=note.last).contains(it)) {
@@ -212,7 +212,7 @@ impl Piece {
     }
 }
 
-/// An index that is only looked at.
+/// An index that is read without being changed.
 #[derive(Debug)]
 struct IndexAtRest {
     file: Box<dyn DiskFile>,

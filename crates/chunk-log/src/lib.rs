@@ -1,4 +1,4 @@
-//! One stream's log of chunks on disk: segments and their indexes, retention, recovery, readers with
+//! The log of chunks of one stream on disk: segments and their indexes, retention, recovery, readers with
 //! read-ahead. Knows files (through [`log::Disk`]) and chunks' headers. Never queues, consumers,
 //! sessions, commands of a protocol, clocks (time is an argument), threads. Start reading at
 //! [`ChunkLog`], which writes, and [`Reader`]; formats are drawn in `segment.rs` and `index.rs`.
@@ -6,13 +6,13 @@
 //! ```text
 //! finished chunks -> ChunkLog::append -> LogEnd -> LogView::set_committed -> Reader::read_next -> chunks
 //! ```
-//! The log is a sink: what makes chunks gives them their ids, epochs and times, and puts a snapshot of the
-//! [`Tracking`] in front when [`ChunkLog::is_snapshot_due`] says so. Nothing is read by anybody but followers
-//! that is not committed; what is committed the host says.
+//! The log is a sink: the maker of chunks gives them their ids, epochs and times, and puts a snapshot of the
+//! [`Tracking`] in front when [`ChunkLog::is_snapshot_due`] says so. The host says what is committed; only
+//! followers read beyond that.
 //!
 //! - **Offsets and ordinals.** A chunk takes at least one offset, whatever its type, so its id names it. The
 //!   ordinal counts chunks since the stream's beginning.
-//! - **Seals.** Whoever makes chunks seals them ([`seal_chunk`]), so that a start notices every torn one.
+//! - **Seals.** The maker of chunks seals them ([`seal_chunk`]), so that a start notices every torn one.
 //! - **Failures.** After a failed write or sync a log takes nothing more until it is opened anew.
 
 mod bloom;

@@ -8,21 +8,22 @@ use crate::segment::{FileName, SEGMENT_HEADER_BYTES};
 use crate::shared::{LogEnd, LogView};
 use streamproto::ChunkType;
 
-/// Segments may go while they are looked at: then it is tried again.
+/// The tries of a search, since segments may go while it looks at them.
 const ATTEMPTS: usize = 4;
 
 /// Where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With the first chunk there is.
+    /// Start with the log's first chunk.
     First,
-    /// With the last chunk that has messages; if there is none, as `Next`.
+    /// Start with the last chunk that has messages; without one, as `Next`.
     Last,
-    /// Behind the last chunk.
+    /// Start behind the last chunk.
     Next,
-    /// With the chunk that holds this offset; the first one if all come later, as `Next` if all come before.
+    /// Start with the chunk that holds this offset; the first one if all come later, as `Next` if all come
+    /// before.
     Offset(u64),
-    /// With the first chunk of this time or later, milliseconds since 1970; as `Next` if all are older.
+    /// Start with the first chunk of this time or later, milliseconds since 1970; as `Next` if all are older.
     /// Chunks are taken to be in the order of their times.
     Timestamp(i64),
 }
@@ -54,7 +55,7 @@ pub(crate) struct Lookup<'v> {
 }
 
 impl LogView {
-    /// Where a reader begins that starts like this.
+    /// The place where a reader begins.
     pub(crate) fn place_of(&self, start: Start) -> Result<Place> {
         self.look_up(Self::committed, |lookup| lookup.start(start))
     }
@@ -78,8 +79,8 @@ impl LogView {
 }
 
 impl LogView {
-    /// Where the first chunk of a segment is that begins behind an offset, and with which; none if there is
-    /// none in it.
+    /// Where a segment's first chunk behind an offset is, and that chunk's offset; none if no chunk follows
+    /// there.
     pub(crate) fn behind(&self, segment: u64, offset: u64) -> Result<Option<(u64, u64)>> {
         self.look_up(Self::committed, |lookup| {
             let index = lookup.index(segment)?;

@@ -13,12 +13,12 @@ use crate::table::StreamNote;
 pub struct LogNotes {
     pub(crate) files: Arc<StreamFiles>,
     pub(crate) stream: u64,
-    /// In the headers of its files.
+    /// The identity in the headers of the log's files.
     pub(crate) identity: u32,
 }
 
 impl LogNotes {
-    /// The note for when everything up to `end` is durable.
+    /// The note to be made when everything up to `end` is durable.
     fn of(&self, view: &LogView, end: LogEnd) -> StreamNote {
         let LogEnd { next_ordinal, next_offset, segment: last, position, .. } = end;
         let (identity, first) = (self.identity, view.first_offset());

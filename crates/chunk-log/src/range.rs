@@ -10,24 +10,24 @@ use crate::scan::Scan;
 use crate::segment::FileName;
 use crate::shared::{LogEnd, LogView};
 
-/// The most bytes of a range, but for a single chunk that is larger.
+/// The most bytes of a range; a single chunk may be larger.
 const RANGE_BYTES_MAX: u64 = 4 << 20;
 
-/// Up to where chunks are looked at.
+/// Up to where a range reads chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Those that are committed.
+    /// Committed chunks only.
     Committed,
-    /// All of them: for followers, without whom nothing is committed.
+    /// All written chunks: for followers, without whom nothing is committed.
     Written,
 }
 
 /// The first chunk of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeStart {
-    /// The one with this ordinal.
+    /// The chunk with this ordinal.
     Ordinal(u64),
-    /// The one that holds this offset; the first there is if it comes later.
+    /// The chunk that holds this offset, or the log's first chunk if the log begins later.
     Offset(u64),
 }
 
@@ -36,9 +36,9 @@ pub enum RangeStart {
 pub enum Range {
     /// Chunks.
     Chunks(ChunkRange),
-    /// None yet.
+    /// No chunk there yet: the log ends before it.
     End,
-    /// None any more: the log begins later.
+    /// No such chunk any more: the log begins later.
     Gone,
 }
 

@@ -32,7 +32,7 @@ use crate::window::{SMALL_CHUNK_BYTES_MAX, Window};
 
 /// Chunks up to this size are given at hand, to be copied; larger ones as parts of the buffer.
 const AT_HAND_BYTES_MAX: u64 = 8 << 10;
-/// So many chunks are passed over in one call.
+/// The most chunks that one call passes over.
 const PASSED_OVER_MAX: u32 = 1024;
 
 /// The next thing a reader has.
@@ -40,9 +40,9 @@ const PASSED_OVER_MAX: u32 = 1024;
 pub enum Next {
     /// A chunk.
     Chunk(StoredChunk),
-    /// Nothing yet: many chunks were passed over, and there are more.
+    /// No chunk yet: many chunks were passed over, and more follow.
     PassedOver,
-    /// Nothing more is committed. Whoever waits for more compares [`LogView::next_offset`] with
+    /// The end of what is committed. A reader that waits for more compares [`LogView::next_offset`] with
     /// [`Reader::next_offset`] once it is registered.
     End,
 }
@@ -67,7 +67,7 @@ pub struct Reader {
     next_offset: u64,
     segment: u64,
     position: u64,
-    /// Up to here the segment may be read.
+    /// The position up to which the segment may be read.
     end: u64,
     is_sealed: bool,
     file: Option<OpenFile>,
@@ -248,7 +248,7 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// Looks whether there is more to read, in this segment or the next; it has gone a step further if so.
+    /// Finds more to read, in this segment or the next, and steps there; false if nothing more is committed.
     fn find_more(&mut self, wait: Wait) -> Result<bool> {
         if self.next_offset >= self.view.0.committed_offset() {
             return Ok(false);
@@ -313,7 +313,7 @@ impl Reader {
         is_there.then_some(Damage { file, at, offset: Some(first), n_messages, what })
     }
 
-    /// The segment has gone: goes on with the first one there is, or with that which holds what comes next.
+    /// Leaves a segment that has gone for the first one, or for the one that holds what comes next.
     fn go_to_first(&mut self) -> Result<()> {
         let place = self.view.place_of(Start::Offset(self.next_offset))?;
         self.enter(place.segment);

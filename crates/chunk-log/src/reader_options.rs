@@ -1,16 +1,16 @@
-//! The wishes of whoever reads.
+//! The options of a reader.
 
 use streamproto::ChunkType;
 
 use crate::bloom::FilterMatcher;
 
-/// Which chunks a reader gives. None gives chunks of types that nobody knows, or of the engine.
+/// Which chunks a reader gives. Chunks of unknown types and of the engine are never given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChunkSelector {
-    /// Those with messages.
+    /// Chunks with messages.
     #[default]
     UserData,
-    /// Those with tracking records too.
+    /// Chunks with messages or tracking records.
     All,
 }
 
@@ -29,28 +29,28 @@ impl ChunkSelector {
 /// How much is read from a file beyond the chunk that is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
-    /// By what was seen: after a small chunk more and more, up to 64 KiB; after a large one nothing.
+    /// By the chunks seen: after a small one more and more bytes, up to 64 KiB; after a large one none.
     #[default]
     Adaptive,
-    /// Nothing: a read for the header, and one for the data. What RabbitMQ 4.1 does, and 4.2 with
+    /// No read-ahead: a read for the header, and one for the data, as in RabbitMQ 4.1, and in 4.2 with
     /// `stream.read_ahead = false`.
     Off,
-    /// So many bytes after a chunk that fits in there, nothing after others or with a filter: what
-    /// RabbitMQ 4.2 does with `stream.read_ahead_limit`.
+    /// The bytes of a read after a chunk that fits in there; none after others or with a filter, as in
+    /// RabbitMQ 4.2 with `stream.read_ahead_limit`.
     Limit(u32),
 }
 
 /// The data of chunks from this size on is sent from the file.
 pub const FILE_RANGE_BYTES_MIN_DEFAULT: u64 = 64 << 10;
 
-/// The wishes of whoever reads.
+/// The options of a reader.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
-    /// Which chunks.
+    /// The chunks to give.
     pub selector: ChunkSelector,
-    /// Passes over chunks that it does not match.
+    /// The filter: chunks that it does not match are passed over.
     pub filter: Option<FilterMatcher>,
-    /// How much is read beyond.
+    /// The bytes that are read beyond the chunk that is due.
     pub read_ahead: ReadAhead,
     /// The data of chunks from this size on is given as a range of the file, unless it is read already.
     pub file_range_bytes_min: u64,

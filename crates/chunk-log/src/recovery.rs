@@ -22,7 +22,7 @@ use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
 use crate::shared::LogEnd;
 use crate::table::StreamNote;
 
-/// More chunks than any segment has.
+/// A limit above the chunks of any segment.
 pub(crate) const CHUNKS_LIMIT: u64 = 2 * crate::retention::SEGMENT_CHUNKS_MAX;
 
 /// The last chunk that was synced is verified at the start if it is no larger: it is what a crash or a bad
@@ -41,7 +41,7 @@ pub struct Recovered {
     pub epoch: Option<u64>,
     /// The time of the last chunk: milliseconds since 1970.
     pub last_timestamp_ms: Option<i64>,
-    /// Whether there was no log yet.
+    /// Whether no log was there yet.
     pub is_new: bool,
     /// Everything that was cut off: bytes that are no whole chunks, or follow on such.
     pub cut: Vec<Cut>,
@@ -58,7 +58,7 @@ pub struct Recovered {
 pub struct Cut {
     /// The file, relative to the disk's root.
     pub file: String,
-    /// How many.
+    /// How many bytes.
     pub bytes: u64,
     /// Messages in them that had been written whole, as the index says: all but those of the last write were
     /// handed to the system before the crash.
@@ -160,7 +160,7 @@ struct Recovery<'f> {
 }
 
 impl Recovery<'_> {
-    /// Segments before the first that is noted were about to be removed.
+    /// Removes segments before the first that is noted: they were about to be removed.
     fn without_removed(&self, names: BTreeSet<FileName>) -> Result<BTreeSet<FileName>> {
         let Some(note) = self.note else { return Ok(names) };
         let (kept, removed): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| {
@@ -171,7 +171,7 @@ impl Recovery<'_> {
         Ok(kept)
     }
 
-    /// Indexes without a segment go; a segment without an index gets one.
+    /// Sorts the files: indexes without a segment go; a segment without an index gets one.
     fn sort(&mut self, names: &BTreeSet<FileName>) -> Result<()> {
         let mut without_index = Vec::new();
         for name in names {
@@ -224,7 +224,7 @@ impl Recovery<'_> {
         Ok(None)
     }
 
-    /// From which segment on something may not be durable: if nothing is of one, the one before counts too.
+    /// The first segment that may not be durable: if nothing of it is, the one before counts too.
     fn first_unsynced(&self) -> Result<usize> {
         for (n, offset) in self.segments.iter().enumerate().rev() {
             let opened = Opened::new(self, *offset)?;
@@ -283,13 +283,13 @@ impl Recovery<'_> {
 struct Opened {
     offset: u64,
     first: Option<First>,
-    /// A header is to be written anew.
+    /// Whether a header is to be written anew.
     is_header_damaged: bool,
-    /// It is not the last, nor in doubt: nothing is verified or cut off.
+    /// Whether the segment is neither the last nor in doubt: nothing of it is verified or cut off.
     is_sealed: bool,
-    /// Up to here something was synced.
+    /// The position in the segment up to which it was synced, by the stream's note.
     noted: u64,
-    /// The offset behind all that was synced.
+    /// The offset behind all that was synced, by the stream's note.
     next_noted: u64,
     identity: u32,
     mark: SyncedMark,
@@ -371,7 +371,7 @@ impl Opened {
         })
     }
 
-    /// Its first chunk's ordinal, as the segment before tells it.
+    /// Sets the ordinal of its first chunk, as the segment before tells it.
     fn set_ordinal(&mut self, ordinal: u64) {
         let first = Some(First { ordinal, offset: self.offset });
         self.is_header_damaged |= self.first != first;

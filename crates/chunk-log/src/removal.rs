@@ -10,8 +10,8 @@ use crate::retention::Retention;
 use crate::segment::{FileName, stream_dir};
 use crate::shared::{LogEnd, LogView, Shared};
 
-/// Removes the log of the stream `id`, if there is one, and closes its files. Who still reads it or writes it
-/// gets errors.
+/// Removes the log of the stream `id`, if it has one, and closes its files. Readers and writers left get
+/// errors.
 ///
 /// # Errors
 /// The disk's. What is left can be removed by another call.
@@ -90,13 +90,13 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         .rev()
         .try_for_each(|segment| remove_files(&shared.files, &shared.dir, *segment))?;
     if !segments.is_empty() {
-        // What follows on the cut must not be there again without what is cut off before it.
+        // The removal of later segments must outlast a crash before new chunks follow the cut.
         shared.files.disk().sync_dir(&shared.dir).context("sync", &shared.dir)?;
     }
     let first_ordinal = shared.first_ordinal(segment)?.unwrap_or(ordinal);
     let n_chunks = ordinal - first_ordinal;
     if let (Some(chunks), Some(slot)) = (shared.chunks(segment), shared.index(segment)) {
-        // The mark goes down for good before anything takes the place of what was synced.
+        // The synced mark is lowered durably before new chunks take the place of synced ones.
         let index = Index::open(&slot, Some(n_chunks))?;
         index.set_mark(SyncedMark::NONE)?;
         slot.file()?.set_len(record_at(n_chunks)).context("cut", slot.name())?;

@@ -13,7 +13,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Whether nothing ever goes.
+    /// Whether no segment ever goes.
     pub const fn is_unlimited(&self) -> bool {
         self.bytes_max.is_none() && self.age_max_ms.is_none()
     }

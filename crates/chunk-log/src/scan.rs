@@ -12,9 +12,9 @@ use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::seal::{Seal, seal_of};
 
-/// So much is read at once after a leap ...
+/// Bytes of the first read after a leap.
 const READ_BYTES_MIN: u64 = 4 << 10;
-/// ... and so much where everything is looked at.
+/// Bytes of the largest read, where the whole segment is walked.
 const READ_BYTES_MAX: u64 = 256 << 10;
 
 /// A segment file, and the block of it that was read last.
@@ -22,7 +22,7 @@ const READ_BYTES_MAX: u64 = 256 << 10;
 pub(crate) struct Scan<'n> {
     file: Arc<dyn DiskFile>,
     name: &'n str,
-    /// Bytes behind it do not count.
+    /// The end of the scan: bytes behind it do not count.
     end: u64,
     /// Bytes of the next read: more the longer the walk is.
     read_bytes: u64,

@@ -12,11 +12,11 @@ use crate::scan::Scan;
 use crate::segment::{FileName, SEGMENT_HEADER_BYTES};
 use crate::shared::{LogEnd, LogView};
 
-/// The most damage that is told one by one.
+/// The most damaged places that a scrub reports one by one.
 pub const DAMAGE_MAX: usize = 1_000;
-/// So much is looked at in one step.
+/// Bytes that one step of a scrub reads.
 pub const SCRUB_STEP_BYTES: u64 = 16 << 20;
-/// Places at which it is looked whether a step's bytes are in memory: they stay then.
+/// Places at which a step's bytes are looked for in memory: bytes found there stay.
 const COLD_PROBES: u64 = 16;
 
 /// The findings of a scrub by now.
@@ -26,9 +26,9 @@ pub struct Scrubbed {
     pub n_chunks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many places are damaged ...
+    /// How many places are damaged.
     pub n_damaged: u64,
-    /// ... and the first of them, [`DAMAGE_MAX`] at most.
+    /// The first damaged places, [`DAMAGE_MAX`] at most.
     pub damage: Vec<Damage>,
 }
 
@@ -43,7 +43,7 @@ pub struct Scrub {
     segment: u64,
     n: u64,
     position: u64,
-    /// Where the next chunk begins is not known: the one before has no header.
+    /// Whether the position of the next chunk is not known: the one before has no header.
     is_lost: bool,
 }
 
@@ -58,7 +58,7 @@ impl LogView {
 }
 
 impl Scrub {
-    /// The findings since this was asked last.
+    /// The findings since the last call.
     pub fn take_damage(&mut self) -> Vec<Damage> {
         std::mem::take(&mut self.found.damage)
     }
@@ -74,7 +74,7 @@ impl Scrub {
     /// The disk's.
     pub fn step(&mut self) -> Result<bool> {
         let is_complete = match self.look() {
-            // Retention has removed it meanwhile.
+            // Retention has removed the segment meanwhile.
             Err(error) if error.is_not_found() => true,
             looked => looked?,
         };

@@ -49,7 +49,7 @@ pub(crate) fn seal_of(header: &[u8]) -> Option<u32> {
 pub(crate) struct Seal(pub(crate) DataCrc);
 
 impl Seal {
-    /// Of a chunk's bytes in front of its data.
+    /// The seal of a chunk's bytes in front of its data.
     pub(crate) fn new(front: &[u8]) -> Self {
         let mut crc = DataCrc::default();
         crc.update(front.get(..SEAL_AT).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Shared by the writer of a log and its readers: which segments there are, how far the log reaches, and how
+//! The state that a log's writer shares with its readers: the segments, how far the log reaches, and how
 //! far it is committed.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::files::{Slot, StreamFiles};
 use crate::index::Index;
 use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header, stream_dir};
 
-/// So many bytes that were written last are kept in memory, until the log is idle.
+/// The most bytes of a write that are kept in memory for readers, until the log is idle.
 const FRESH_BYTES_MAX: usize = 4 << 10;
 
 /// A place between two chunks: behind what was written, or behind what is committed.
@@ -52,7 +52,7 @@ pub struct LogView(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) files: Arc<StreamFiles>,
     pub(crate) dir: Box<str>,
-    /// That of `state.committed`, to be looked at without the lock.
+    /// The next offset of `state.committed`, to be looked at without the lock.
     committed_offset: AtomicU64,
     state: Mutex<State>,
     pub(crate) counters: Counters,
@@ -71,7 +71,7 @@ struct DamagedChunks {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    /// By first offset; never empty.
+    /// The segments by first offset; never empty.
     pub(crate) segments: Vec<Segment>,
     pub(crate) written: LogEnd,
     pub(crate) committed: LogEnd,
@@ -94,14 +94,14 @@ impl Fresh {
     }
 }
 
-/// One segment, as far as it is known without opening its files.
+/// A segment, as far as it is known without opening its files.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) first_offset: u64,
     first_ordinal: Option<u64>,
-    /// Of the segment file, once nothing is added to it any more.
+    /// Bytes of the segment file, once nothing is added to it any more.
     sealed_bytes: Option<u64>,
-    /// The time of the last chunk in it, likewise; [`Shared::last_chunk_ms`] finds it.
+    /// The time of its last chunk, once nothing is added any more; [`Shared::last_chunk_ms`] finds it.
     pub(crate) last_chunk_ms: Option<i64>,
     chunks: Weak<Slot>,
     index: Weak<Slot>,
@@ -131,7 +131,7 @@ impl State {
         self.segments.get_mut(at)
     }
 
-    /// The first offset there is.
+    /// The first offset of the log.
     pub(crate) fn first_offset(&self) -> u64 {
         self.segments.first().map_or(self.written.next_offset, |it| it.first_offset)
     }
@@ -177,7 +177,7 @@ impl Shared {
         Some(self.shared_slot(&mut found.chunks, name))
     }
 
-    /// The same of a segment that is no part of the log any more.
+    /// The file of chunks of a segment that is no part of the log any more.
     pub(crate) fn removed_chunks(&self, removed: &mut Segment) -> Arc<Slot> {
         let name = FileName::Segment(removed.first_offset);
         self.shared_slot(&mut removed.chunks, name)
@@ -338,7 +338,7 @@ impl LogView {
         let bytes_of = |segment: u64| match self.0.chunks(segment) {
             _ if segment == written.segment => Ok(written.position),
             Some(chunks) => match self.0.sealed_bytes(segment, &chunks) {
-                // Retention has removed it meanwhile.
+                // Retention has removed the segment meanwhile.
                 Err(error) if error.is_not_found() => Ok(0),
                 bytes => bytes,
             },

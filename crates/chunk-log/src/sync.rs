@@ -19,7 +19,7 @@ pub(crate) struct Unsynced {
     pub(crate) chunks: Arc<Slot>,
     pub(crate) index: Arc<Slot>,
     pub(crate) mark: SyncedMark,
-    /// The index is synced too, and the mark written.
+    /// Whether the index is synced too, and the mark written.
     pub(crate) with_index: bool,
 }
 
@@ -61,7 +61,7 @@ impl Noting {
 }
 
 impl SyncJob {
-    /// Syncs.
+    /// Makes the log durable up to [`Self::end`].
     ///
     /// # Errors
     /// The disk's. Then nothing more is known to be durable, and the log is told as well.
@@ -75,7 +75,7 @@ impl SyncJob {
         self.note.as_ref().map_or(Ok(()), |note| note.remove(&self.dir))
     }
 
-    /// Up to where the log is durable afterwards.
+    /// The place up to which the log is durable afterwards.
     pub const fn end(&self) -> LogEnd {
         self.end
     }
@@ -86,13 +86,13 @@ impl SyncJob {
 pub(crate) struct Pending {
     /// Segments that were left.
     pub(crate) left: Vec<Unsynced>,
-    /// How often files were made or removed, ...
+    /// How often files were made or removed.
     n_dir_changes: u64,
-    /// ... and how many of these times are durable: those before the begin of a sync that is done.
+    /// How many of these times are durable: those before the begin of a sync that is done.
     n_dir_synced: u64,
     /// Segments that are no part of the log any more, and whose files go with the next sync.
     removed: Vec<u64>,
-    /// Rises when chunks are cut off: a sync that began before says nothing any more.
+    /// The number of cuts: a sync that began before the last of them says nothing any more.
     generation: u64,
 }
 
@@ -116,12 +116,12 @@ impl Pending {
         self.removed.extend(segments);
     }
 
-    /// Files were made or removed.
+    /// Notes that files were made or removed.
     pub(crate) const fn note_dir_change(&mut self) {
         self.n_dir_changes += 1;
     }
 
-    /// Chunks were cut off, or all of them have gone.
+    /// Notes that chunks were cut off, or that all of them have gone.
     pub(crate) fn forget(&mut self, left: Vec<Unsynced>) {
         self.left = left;
         self.generation += 1;

@@ -42,7 +42,7 @@ const LOSS_ACCEPTED: u32 = 1;
 /// The files that a stream has on disk, at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamNote {
-    /// In the headers of its files.
+    /// The identity in the headers of the stream's files.
     pub(crate) identity: u32,
     /// The first offset of its first segment.
     pub(crate) first: u64,
@@ -50,11 +50,11 @@ pub struct StreamNote {
     pub(crate) last: u64,
     /// Bytes of that segment that were synced.
     pub(crate) position: u64,
-    /// The offset behind what was synced, ...
+    /// The offset behind what was synced.
     pub(crate) next_offset: u64,
-    /// ... and the ordinal.
+    /// The ordinal behind what was synced.
     pub(crate) next_ordinal: u64,
-    /// Some of it is missing, and the next opening goes on without.
+    /// Whether some of it is missing and the next opening goes on without.
     pub(crate) is_loss_accepted: bool,
     /// When all of it was verified last, in milliseconds since 1970.
     pub(crate) scrubbed_at_ms: u64,
@@ -117,7 +117,7 @@ impl StreamNote {
         Ok(Some((u64_at(16), note)))
     }
 
-    /// Whether it promises nothing that the other does not.
+    /// Whether the note promises nothing that the other does not.
     const fn is_older_than(&self, other: &Self) -> bool {
         self.first < other.first || self.next_ordinal < other.next_ordinal
     }
@@ -136,7 +136,7 @@ struct Slots {
 #[derive(Debug)]
 pub struct StreamTable {
     disk: Arc<dyn Disk>,
-    /// The file was not there.
+    /// Whether the file was not there.
     was_missing: bool,
     /// The source of identities of new streams.
     seed: u64,
@@ -144,7 +144,7 @@ pub struct StreamTable {
 }
 
 impl StreamTable {
-    /// Goes on with the file, or makes it. `seed` differs from that of other nodes, and of other starts.
+    /// Opens the file, or makes it. `seed` differs from that of other nodes, and of other starts.
     ///
     /// # Errors
     /// The disk's, or one of a newer version.
@@ -200,7 +200,7 @@ impl StreamTable {
         Ok(file.sync_data().context("sync", STREAMS_FILE)?)
     }
 
-    /// Notes that all of a stream was verified, without a sync.
+    /// Notes that all of a stream was verified at a time, without a sync.
     pub fn note_scrubbed(&self, stream: u64, at_ms: u64) {
         let scrubbed = |known: Option<StreamNote>| {
             known.map(|note| StreamNote { scrubbed_at_ms: at_ms, ..note })
@@ -238,7 +238,8 @@ impl StreamTable {
         self.was_missing && !self.slots().believed.contains(&stream)
     }
 
-    /// Nothing is noted of this stream any more; a start forgets it again if it is gone.
+    /// Forgets what is noted of a stream. A note that a crash brings back is forgotten by the next start if
+    /// the stream is gone.
     ///
     /// # Errors
     /// The disk's.
@@ -273,12 +274,12 @@ impl StreamTable {
         self.update(stream, newer).map(drop)
     }
 
-    /// Notes it whatever was noted before.
+    /// Notes what a stream has, whatever was noted before.
     pub(crate) fn put(&self, stream: u64, note: StreamNote) -> Result<()> {
         self.update(stream, |_| Some(note)).map(drop)
     }
 
-    /// Makes of what is noted what `change` says, in one step; whether it says anything.
+    /// Changes a stream's note as `change` says, in one step; false if `change` says nothing.
     fn update(
         &self,
         stream: u64,

@@ -142,7 +142,7 @@ impl Tracking {
     }
 }
 
-/// Puts a value in, and a quarter of all values out if that is one too many.
+/// Adds a value, and removes a quarter of all values if that is one too many.
 fn put<T, R: Ord + Copy>(
     values: &mut ByReference<T>,
     reference: &[u8],
@@ -159,7 +159,7 @@ fn put<T, R: Ord + Copy>(
     }
 }
 
-/// Puts out the `n` values of the lowest rank; of equal ones, those whose names come first.
+/// Removes the `n` values of the lowest rank; of equal ones, those whose names come first.
 fn drop_lowest<T, R: Ord + Copy>(values: &mut ByReference<T>, n: usize, rank: impl Fn(&T) -> R) {
     let mut ranks: Vec<R> = values.values().map(&rank).collect();
     let (lower, limit, _) = ranks.select_nth_unstable(n);

@@ -7,15 +7,15 @@ use crate::reader_options::ReadAhead;
 
 /// A chunk up to this size is a small one: reads go beyond it.
 pub(crate) const SMALL_CHUNK_BYTES_MAX: u64 = 64 << 10;
-/// With a filter most chunks are passed over: reading them whole must be worth it.
+/// The largest chunk that is read ahead with a filter: most chunks are passed over then.
 const SMALL_FILTERED_BYTES_MAX: u64 = 4 << 10;
-/// The first read behind a small chunk, if that is no larger, doubled with each that follows ...
+/// Bytes of the first read behind a small chunk, at least one such chunk; doubled with each that follows.
 const AHEAD_BYTES_MIN: u64 = 1 << 10;
-/// ... up to here. A system call costs a hundredth of copying so much.
+/// The largest read behind small chunks. A system call costs a hundredth of copying so much.
 const AHEAD_BYTES_MAX: u64 = 64 << 10;
-/// A read where nothing is known of what comes.
+/// Bytes of a read where nothing is known of what comes.
 const BLIND_BYTES: u64 = 256;
-/// So much is read if it is all there is.
+/// The rest of a log up to this size is read at once.
 const REST_BYTES: u64 = 4 << 10;
 /// RabbitMQ counts the largest header of an entry as part of a chunk.
 const SUB_BATCH_HEADER_BYTES: u64 = 11;
@@ -27,9 +27,9 @@ pub(crate) struct Window {
     has_filter: bool,
     /// The size of the chunks of late, a little more than most; 0 after a large one.
     expected: u64,
-    /// Doubles with each read behind a small chunk.
+    /// Bytes of the next read behind a small chunk; doubled with each.
     ahead: u64,
-    /// That of the last chunk that had one.
+    /// The filter bytes of the last chunk that had a filter.
     filter_bytes: u64,
 }
 
@@ -78,7 +78,7 @@ impl Window {
         wanted.min(available)
     }
 
-    /// As many chunks of the expected size as are wanted, whole ones.
+    /// The bytes of as many whole chunks of the expected size as are to be read ahead, at least one.
     fn ahead(&mut self) -> u64 {
         let n = (self.ahead / self.expected).max(1);
         self.ahead = (2 * self.ahead).min(AHEAD_BYTES_MAX);

@@ -24,23 +24,22 @@ use crate::tracking::Tracking;
 
 /// The size of a segment where none is given (RabbitMQ's).
 pub const SEGMENT_BYTES_MAX_DEFAULT: u64 = 500_000_000;
-/// An index is synced once so much has come to its segment since it was last: so much is verified after
-/// a crash.
+/// Bytes added to a segment after which its index is synced again: as many are verified after a crash.
 const INDEX_SYNC_BYTES: u64 = 4 << 20;
-/// After so many chunks with a trailer a snapshot of the tracking is due: a start reads their trailers.
+/// The trailers after which a snapshot of the tracking is due: a start reads those since the last.
 const SNAPSHOT_TRAILERS: u64 = 16_384;
 
-/// An idle log keeps no more for the next append.
+/// Bytes that an idle log keeps for the next append, at most.
 const SCRATCH_BYTES_MAX: usize = 2 << 10;
 
-/// How a log is kept.
+/// The options of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// A segment of this size takes no more chunks.
     pub segment_bytes_max: u64,
-    /// Nor does one with so many; at most [`SEGMENT_CHUNKS_MAX`].
+    /// A segment with so many chunks takes no more either; at most [`SEGMENT_CHUNKS_MAX`].
     pub segment_chunks_max: u64,
-    /// How much is kept.
+    /// The rules of retention.
     pub retention: Retention,
     /// The offset of the first message, where there is no log yet.
     pub initial_offset: u64,
@@ -84,7 +83,7 @@ pub fn may_be_too_old(log: &ChunkLog, now_ms: i64) -> bool {
     oldest.last_chunk_ms.is_none_or(|last_ms| retention.is_too_old(last_ms, now_ms))
 }
 
-/// A log, for the one who writes it.
+/// A log, for its only writer.
 #[derive(Debug)]
 pub struct ChunkLog {
     /// Its notes in the table of streams.
@@ -178,7 +177,7 @@ impl ChunkLog {
     /// time, and what is not to be kept is removed; the time is that of the first chunk.
     ///
     /// # Errors
-    /// What does not follow on the last chunk is [`ChunkLogError::Refused`], and nothing has changed.
+    /// Chunks that do not follow on the last one are [`ChunkLogError::Refused`], and nothing has changed.
     /// With any other error nothing of it is in the log, and the log takes nothing more.
     pub fn append(&mut self, headers: &[ChunkHeader], bytes: &[u8]) -> Result<Appended> {
         self.failure.check(&self.view.0.dir)?;
@@ -192,7 +191,7 @@ impl ChunkLog {
         if is_new_segment {
             let rolled = self.roll();
             self.failure.of(rolled)?;
-            // What cannot be removed now is removed by a later one.
+            // Segments that cannot be removed now are removed by a later evaluation.
             self.evaluate_retention(first.timestamp_ms).ok();
         }
         let written = self.tail.write(headers, bytes, &mut self.scratch);
@@ -228,7 +227,8 @@ impl ChunkLog {
         self.run_sync(&job?)
     }
 
-    /// The same, and has a start verify nothing of it: for logs that are idle, and at a stop.
+    /// Makes everything durable that was appended, and its mark, so that a start verifies nothing of it: for
+    /// logs that are idle, and at a stop.
     ///
     /// # Errors
     /// As [`sync`](Self::sync).
@@ -238,7 +238,7 @@ impl ChunkLog {
         self.run_sync(&job?)
     }
 
-    /// Whether a checkpoint has nothing to do.
+    /// Whether a checkpoint would change nothing.
     pub fn is_checkpointed(&self) -> bool {
         let mark = self.tail.unsynced(false).mark;
         self.pending.is_empty() && self.tail.end.synced == mark
@@ -253,7 +253,7 @@ impl ChunkLog {
         self.begin(unmarked >= INDEX_SYNC_BYTES)
     }
 
-    /// The same for a checkpoint.
+    /// The work of a checkpoint, to be run while the log is written on. One at a time.
     ///
     /// # Errors
     /// Files that cannot be opened; then the log takes nothing more.
@@ -361,7 +361,7 @@ impl ChunkLog {
     /// Cuts off the chunks from this ordinal on; nothing if the log ends before.
     ///
     /// # Errors
-    /// What is committed is not cut off. The disk's; then the log takes nothing more.
+    /// A cut of committed chunks. The disk's; then the log takes nothing more.
     pub fn cut_off_from(&mut self, ordinal: u64) -> Result<()> {
         self.failure.check(&self.view.0.dir)?;
         if ordinal >= self.end().next_ordinal {

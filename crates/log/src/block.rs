@@ -39,7 +39,7 @@ pub const BLOCK_HEADER_BYTES: usize = 52;
 /// Bytes in front of an entry's payload.
 pub const ENTRY_HEADER_BYTES: usize = 13;
 
-/// Blocks begin at multiples of this.
+/// The alignment of blocks in a segment file, in bytes.
 pub(crate) const BLOCK_ALIGN: u64 = 64;
 /// Where the block after the segment header begins.
 pub(crate) const FIRST_BLOCK_AT: u64 = next_block_at(BLOCK_HEADER_BYTES as u64);
@@ -56,7 +56,7 @@ const VERSION_UNOWNED: u8 = 1;
 
 const TYPE_SEGMENT: u8 = 0;
 const TYPE_ENTRIES: u8 = 1;
-/// The log is told of in a file beside it.
+/// The flag of a log that is told of in a file beside it.
 const FLAG_TOLD: u8 = 1;
 /// Bytes not covered by the checksum: the magic and the checksum itself.
 const UNCHECKED_BYTES: usize = 8;
@@ -71,9 +71,9 @@ pub(crate) enum BlockType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) block_type: BlockType,
-    /// Its entries say whom they are about.
+    /// Whether its entries say whom they are about.
     pub(crate) is_owned: bool,
-    /// In a segment header: a file beside the log tells of it.
+    /// In a segment header: whether a file beside the log tells of it.
     pub(crate) is_told: bool,
     pub(crate) payload_bytes: u32,
     pub(crate) salt: u64,

@@ -35,7 +35,7 @@ const FORMAT_NAME: &str = "leveret";
 #[derive(Debug)]
 pub struct DataDir {
     disk: Arc<dyn Disk>,
-    /// It is marked as one of the present format.
+    /// Whether the directory is marked as one of the present format.
     is_marked: bool,
     _lock: Box<dyn DiskLock>,
 }
@@ -46,7 +46,7 @@ impl DataDir {
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
         let file = |name: &str| format!("{}/{name}", disk.root());
         let found = disk.list("").context("list", &disk.root())?;
-        // Looked at before the lock file is created: a foreign directory stays untouched.
+        // The content is looked at before the lock file is created: a foreign directory stays untouched.
         if !found.iter().any(|name| name == FORMAT_FILE)
             && !found.iter().all(|name| may_be_new(name))
         {

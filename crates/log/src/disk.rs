@@ -71,8 +71,8 @@ pub trait DiskFile: Send + Sync + Debug {
     }
     /// Reads up to `into.len()` bytes at `at`; fewer only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
-    /// The same without waiting for the device: what is there of it, or `WouldBlock` if that is nothing.
-    /// Where the system cannot tell, it waits.
+    /// Reads as [`read_at`](Self::read_at) does, without waiting for the device: what is there of it, or
+    /// `WouldBlock` if that is nothing. Where the system cannot tell, it waits.
     fn read_at_no_wait(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
         self.read_at(at, into)
     }
@@ -91,5 +91,5 @@ pub trait DiskFile: Send + Sync + Debug {
     }
 }
 
-/// Held as long as the lock is; dropping it unlocks.
+/// An exclusive lock: dropping it unlocks.
 pub trait DiskLock: Send + Sync + Debug {}

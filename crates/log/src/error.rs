@@ -33,7 +33,7 @@ pub enum LogError {
     Missing {
         /// The file or directory, relative to the disk's root.
         file: String,
-        /// How that is known.
+        /// The evidence for that.
         what: String,
     },
     /// The log ends before entries that had been synced.
@@ -45,7 +45,7 @@ pub enum LogError {
     CutOff {
         /// The last segment file, relative to the disk's root.
         file: String,
-        /// Where what can be read of it ends.
+        /// The byte at which the readable part of the file ends.
         offset: u64,
         /// The last entry there is.
         upto: Lsn,
@@ -78,7 +78,7 @@ pub enum LogError {
         /// The lock file.
         file: String,
     },
-    /// The caller could not make sense of a surviving entry.
+    /// The caller refused a surviving entry.
     #[error("cannot apply entry {} in {file}: {reason}", .lsn.0)]
     Refused {
         /// The segment file.
@@ -96,7 +96,7 @@ pub enum LogError {
     },
 }
 
-/// Why the caller of [`crate::Wal::open`] cannot accept an entry.
+/// The reason why the caller of [`crate::Wal::open`] cannot accept an entry.
 #[derive(Debug)]
 pub struct Refused(pub Cow<'static, str>);
 

@@ -1,7 +1,7 @@
 //! Places in the log.
 
-/// Position of an entry. The first entry of a log is 1, the next 2, and so on, also over restarts;
-/// 0 is "before everything".
+/// Position of an entry: 1 for the log's first entry, rising by one, also over restarts; 0 is before
+/// everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 

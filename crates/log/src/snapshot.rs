@@ -56,7 +56,7 @@ fn write(disk: &dyn Disk, name: &str, version: u32, parts: &[&[u8]]) -> Result<(
 pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
     let found = read_stamped(disk, name)?;
     if found.is_some() {
-        // A process that was killed may have renamed it without having come to this.
+        // A process that was killed may have renamed the file without having synced its directory.
         sync_dir_of(disk, name)?;
     }
     Ok(found.map(|(_, payload)| payload))
@@ -114,7 +114,7 @@ pub fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
     let file = disk.open(&draft, OpenMode::New).context("create", &draft)?;
     let written = file.write_at(0, bytes).context("write", &draft);
     if let Err(error) = written.and_then(|()| file.sync_data().context("sync", &draft)) {
-        // What is in it would only take space.
+        // A draft that was not written whole would only take space.
         disk.remove(&draft).ok();
         return Err(error);
     }

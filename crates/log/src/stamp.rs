@@ -7,18 +7,18 @@ use crate::position::Lsn;
 /// Length of a stamp in a file.
 pub const STAMP_BYTES: usize = 16;
 
-/// Stands in a file that means nothing without the log: the log must be the same one when the file
+/// A stamp in a file that means nothing without the log: the log must be the same one when the file
 /// is read, and reach as far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which log: the salt of its blocks.
+    /// The log's identity: the salt of its blocks.
     pub identity: u64,
-    /// Up to here the log was synced when the stamp was made.
+    /// The last entry that the log had synced when the stamp was made.
     pub synced: Lsn,
 }
 
 impl Stamp {
-    /// As it stands in a file.
+    /// Encodes the stamp as it stands in a file.
     #[must_use]
     pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
         let mut bytes = [0; STAMP_BYTES];

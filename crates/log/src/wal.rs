@@ -70,11 +70,11 @@ pub struct Appended {
 /// An entry that survived, shown once to the caller of [`Wal::open`].
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Where it lies.
+    /// The entry's place in the segment files.
     pub at: EntryAddress,
-    /// Its position.
+    /// The entry's position.
     pub lsn: Lsn,
-    /// Whom it is about; entries of format 5 and before do not say so here.
+    /// The owner the entry is about; entries of format 5 and before do not say so here.
     pub owner: Option<Owner>,
     /// The caller's tag.
     pub kind: u8,
@@ -82,36 +82,36 @@ pub struct Entry<'a> {
     pub payload: &'a [u8],
 }
 
-/// Somebody who waits for durability.
+/// A listener for durability.
 ///
 /// The implementation decides under its own lock whether it still waits for something: if it
 /// answers false and appends more later, it calls [`Wal::watch`] again.
 pub trait CommitListener: Send + Sync {
-    /// Everything up to and including `upto` is durable. Called from the thread that commits, without
-    /// the lock that appends take. True to be called again after the next commit.
+    /// Notes that everything up to and including `upto` is durable. Called from the thread that commits,
+    /// without the lock that appends take. True to be called again after the next commit.
     fn durable(&self, upto: Lsn) -> bool;
 }
 
 /// The meaning of "durable".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives the loss of power: reported after `fdatasync`.
+    /// Entries survive the loss of power: reported after `fdatasync`.
     #[default]
     Sync,
-    /// Survives the death of the process: reported after the write, synced within
+    /// Entries survive the death of the process: reported after the write, synced within
     /// [`WalOptions::lazy_sync`].
     Write,
 }
 
-/// Called once with the first failure, from the thread that met it. The node logs it and exits.
+/// The function called once with the first failure, from the thread that met it. The node logs it and exits.
 pub type OnFailure = Box<dyn Fn(&LogError) + Send + Sync>;
 
-/// Called by the commit thread at the start of every commit, to make durable what entries refer to.
-/// Whatever was there before an entry of this commit was appended is there when this is called. An
-/// error ends the log as a failed write does.
+/// The function called by the commit thread at the start of every commit, to make durable what entries
+/// refer to. Whatever was there before an entry of this commit was appended is there when it is called.
+/// An error ends the log as a failed write does.
 pub type BeforeCommit = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
-/// How the log is kept.
+/// The options of a log.
 pub struct WalOptions {
     /// Directory of the segment files, relative to the disk's root.
     pub dir: String,
@@ -130,22 +130,22 @@ pub struct WalOptions {
     pub eager_sync_bytes: usize,
     /// Unsynced bytes at which [`Wal::has_capacity`] becomes false.
     pub unsynced_bytes_max: usize,
-    /// Given to a new log, and to a node that has no identity yet.
+    /// The identities of a new log, and of a node that has none yet.
     pub given: Identities,
-    /// Kept true of this log, for files beside it.
+    /// The stamper that is kept true of this log, for files beside it.
     pub stamper: Arc<Stamper>,
-    /// Told about the first failure.
+    /// The function told about the first failure.
     pub on_failure: Option<OnFailure>,
-    /// Makes durable what entries refer to, before they are written.
+    /// The function that makes durable what entries refer to, before they are written.
     pub before_commit: Option<BeforeCommit>,
 }
 
 /// Numbers that tell logs and nodes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identities {
-    /// Of the log: the salt of its blocks.
+    /// The salt of the log's blocks.
     pub salt: u64,
-    /// Of the node.
+    /// The node's number.
     pub node: NodeId,
 }
 
@@ -191,14 +191,14 @@ impl Debug for WalOptions {
     }
 }
 
-/// One segment's use.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentState {
-    /// Which.
+    /// The segment's id.
     pub id: SegmentId,
     /// Entries in it, written or still buffered.
     pub entries: u64,
-    /// Their bytes with headers.
+    /// Bytes of these entries with their headers.
     pub bytes: u64,
     /// Entries still needed, by the caller's count.
     pub live: u64,
@@ -269,7 +269,7 @@ struct Shared {
     durable_upto: AtomicU64,
     unsynced_bytes: AtomicUsize,
     poisoned: AtomicBool,
-    /// See [`Wal::set_thrifty`].
+    /// Whether space is short: see [`Wal::set_thrifty`].
     is_thrifty: AtomicBool,
     failure: OnceLock<String>,
     counters: Counters,
@@ -533,23 +533,22 @@ impl Wal {
         self.shared.wake_if_needed(state);
     }
 
-    /// Recovery is over and its entries are retained: unneeded segments may be freed from now on.
+    /// Starts freeing unneeded segments: recovery is over, and its entries are retained.
     pub fn start_freeing(&self) {
         let mut state = self.shared.state();
         state.start_freeing();
         self.shared.wake_if_needed(state);
     }
 
-    /// While space is short, freed segment files are removed but for one, and nobody commits on a thread of
-    /// their own.
+    /// Sets whether space is short: then freed segment files are removed but for one, and commits are left to
+    /// the commit thread.
     pub fn set_thrifty(&self, on: bool) {
         if self.shared.is_thrifty.swap(on, Ordering::Relaxed) != on {
             self.commit_soon();
         }
     }
 
-    /// Whom the needed entries of `segment` are about, in order; and some whose entries are needed no
-    /// longer.
+    /// The owners of the needed entries of `segment`, in order; and some whose entries are needed no longer.
     #[must_use]
     pub fn owners_in(&self, segment: SegmentId) -> Vec<Owner> {
         self.shared.state().owners_in(segment)

@@ -19,13 +19,13 @@ use store::backlog::{SharedBody, SharedProperties};
 use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore, BodyFiles};
 use store::{StoreError, StoredBody};
 
-/// Has a directory for each virtual host that has files of its own.
+/// The directory that has a directory for each virtual host that has files of its own.
 pub const VHOSTS_DIR: &str = "vhosts";
 /// Bodies of at least this size are kept in shared memory rather than copied into a page.
 pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 /// Properties of at least this length that go to several queues are stored once for all of them.
 pub const SHARED_PROPERTIES_MIN_BYTES: usize = 4 * 1024;
-/// Bytes of a virtual host's name in its directory's; the rest of a longer one is a number.
+/// The longest part of a virtual host's name in its directory's name, in bytes; a number stands for the rest.
 const DIR_NAME_BYTES_MAX: usize = 100;
 
 /// The stores of a node.
@@ -35,7 +35,7 @@ pub struct MessageStores {
     file_bytes: u32,
     embed_below: usize,
     stamper: Arc<Stamper>,
-    /// Told which files there are, once they are opened.
+    /// The table that is told which files there are, once they are opened.
     told: OnceLock<Arc<BodyFiles>>,
     stores: Mutex<Stores>,
     unsynced: Unsynced,
@@ -47,9 +47,9 @@ type Unsynced = Arc<Mutex<Vec<Arc<BodyStore>>>>;
 #[derive(Debug, Default)]
 struct Stores {
     by_vhost: BTreeMap<Name, Arc<BodyStore>>,
-    /// Everything that names a body is counted.
+    /// Whether everything that names a body is counted.
     is_counted: bool,
-    /// Stores of virtual hosts that are gone: to be removed when the log is durable up to there.
+    /// Stores of virtual hosts that are gone: to be removed once the log is durable up to this entry.
     leaving: BTreeMap<Name, Lsn>,
 }
 
@@ -59,13 +59,13 @@ pub struct BodyStore {
     /// The files.
     pub blobs: BlobStore,
     unsynced: Unsynced,
-    /// Whether it is in `unsynced`.
+    /// Whether the store is in `unsynced`.
     is_unsynced: AtomicBool,
 }
 
 impl MessageStores {
-    /// Without any store. A body of `embed_below` bytes or more is worth being stored once; files
-    /// take no more from `file_bytes` on, 0 for the usual length.
+    /// No stores yet. A body of `embed_below` bytes or more is worth being stored once; files take no more
+    /// from `file_bytes` on, 0 for the usual length.
     pub fn new(
         disk: Arc<dyn Disk>,
         embed_below: usize,
@@ -161,7 +161,7 @@ impl MessageStores {
         let stores = std::mem::take(&mut *lock(&self.unsynced));
         let poisoned = |error: StoreError| LogError::Poisoned { reason: error.to_string() };
         for store in stores {
-            // What comes from now on may be in this sync or not.
+            // A body appended from now on may be in this sync or not: it marks the store unsynced again.
             store.is_unsynced.store(false, Ordering::SeqCst);
             store.blobs.sync().map_err(poisoned)?;
         }
@@ -176,7 +176,7 @@ impl MessageStores {
         self.all().iter().try_for_each(|(_, store)| store.blobs.sync())
     }
 
-    /// Everything that names a body is counted: what nobody names may go.
+    /// Starts reclaiming once everything that names a body is counted: bodies that nothing names may go.
     pub fn start_reclaiming(&self) {
         let mut stores = lock(&self.stores);
         stores.is_counted = true;
@@ -211,7 +211,7 @@ impl MessageStores {
 }
 
 impl Drop for MessageStores {
-    /// Stores keep the list they are in.
+    /// Clears the list of unsynced stores: the stores in it hold the list in turn.
     fn drop(&mut self) {
         lock(&self.unsynced).clear();
     }
@@ -264,14 +264,14 @@ pub fn bodies_dir_of(vhost: &str) -> String {
 pub struct BodyHome {
     store: Arc<BodyStore>,
     stored: OnceLock<StoredBody>,
-    /// Properties that are stored in front of it.
+    /// The properties that are stored in front of the body.
     properties: Option<SharedProperties>,
-    /// Log entries name it. One queue alone logs it with the message: that is one write and one sync.
+    /// Whether log entries name the body. One queue alone logs it with the message: one write and one sync.
     pub is_logged_apart: bool,
 }
 
 impl BodyHome {
-    /// In that store, for the body of a message with these properties that so many queues log.
+    /// A home in this store for the body of a message with these properties that so many queues log.
     pub fn new(store: &Arc<BodyStore>, properties: &[u8], n_logging: usize) -> Arc<Self> {
         let is_large = properties.len() >= SHARED_PROPERTIES_MIN_BYTES;
         Arc::new(Self {
@@ -282,7 +282,7 @@ impl BodyHome {
         })
     }
 
-    /// Sees to it that `body` is in the store; returns how many bytes were added to it.
+    /// Puts `body` in the store unless it is there; returns how many bytes were added.
     pub fn settle(&self, body: &[u8]) -> usize {
         let mut added_bytes = 0;
         self.stored.get_or_init(|| {
@@ -309,7 +309,7 @@ impl BodyHome {
         (MessageRef { properties, ..*message }, stored)
     }
 
-    /// Where it is.
+    /// The stored body, if it is stored.
     pub fn stored(&self) -> Option<StoredBody> {
         self.stored.get().copied()
     }

@@ -1,4 +1,4 @@
-//! Bindings in long lists, each by what there is of it.
+//! Bindings in long lists, each as a handle to the binding or its queue.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::queue::QueueDef;
 use crate::queues::Queues;
 use crate::vhost::{BindingView, Vhost};
 
-/// A binding by what there is of it: as small as lists of all of them need.
+/// A binding as a handle, as small as lists of all bindings need.
 #[derive(Clone, Debug)]
 pub enum BindingPlace {
-    /// That of the default exchange, to a queue.
+    /// The default exchange's binding to a queue.
     Implied(Arc<QueueDef>),
-    /// One that was made.
+    /// A binding that was made.
     Made(Arc<Binding>),
 }
 
@@ -26,7 +26,7 @@ impl BindingPlace {
         named.map(|queue| Self::Implied(Arc::clone(queue))).chain(made)
     }
 
-    /// As it is listed; none if its destination is gone.
+    /// The binding as it is listed; none if its destination is gone.
     #[must_use]
     pub fn view(&self, queues: &Queues) -> Option<BindingView> {
         match self {

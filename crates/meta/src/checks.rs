@@ -19,7 +19,7 @@ pub(crate) fn check_name(what: &'static str, name: &Name) -> Result<(), MetaErro
     Ok(())
 }
 
-/// The kind of that name.
+/// The exchange type of that name.
 ///
 /// # Errors
 /// `unknown exchange type '...'`; RabbitMQ says so before it looks at anything else.
@@ -27,7 +27,7 @@ pub fn parse_exchange_kind(name: &str) -> Result<ExchangeKind, MetaError> {
     ExchangeKind::of_name(name).ok_or_else(|| MetaError::UnknownExchangeType(name.to_owned()))
 }
 
-/// An argument that names an exchange, or the like, must be text.
+/// Refuses an argument that is to name an exchange and is no text.
 pub(crate) fn check_names_exchange(
     key: &'static str,
     arguments: &Table,

@@ -12,7 +12,7 @@ use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
-/// One change. Who may ask for it is the caller's to check, see [`Users::may`](crate::Users::may).
+/// A change. The caller checks who may ask for it, see [`Users::may`](crate::Users::may).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Creates a virtual host with the predeclared exchanges.
@@ -109,13 +109,13 @@ pub enum Command {
         /// Regular expression for keys to bind with.
         read: String,
     },
-    /// Lifts the limits of routing keys.
+    /// Lifts a user's limits of routing keys.
     ClearTopicPermissions {
         /// The user.
         user: Name,
         /// The virtual host.
         vhost: Name,
-        /// One exchange, or all.
+        /// The exchange whose limits are lifted; none for all exchanges.
         exchange: Option<Name>,
     },
     /// Creates or replaces a policy.
@@ -140,7 +140,7 @@ pub enum Command {
     SetParameter {
         /// The virtual host.
         vhost: Name,
-        /// For example `shovel`.
+        /// The parameter's component, for example `shovel`.
         component: Name,
         /// The parameter's name.
         name: Name,
@@ -151,7 +151,7 @@ pub enum Command {
     ClearParameter {
         /// The virtual host.
         vhost: Name,
-        /// For example `shovel`.
+        /// The parameter's component, for example `shovel`.
         component: Name,
         /// The parameter's name.
         name: Name,
@@ -176,7 +176,7 @@ pub enum Command {
         vhost: Name,
         /// Its name.
         name: Name,
-        /// Only when nothing is bound to it.
+        /// Whether to delete it only when nothing is bound to it.
         if_unused: bool,
     },
     /// Creates a queue, or finds an equivalent one.
@@ -187,7 +187,7 @@ pub enum Command {
         vhost: Name,
         /// Its name.
         name: Name,
-        /// The connection that asks; `None` is the operator.
+        /// The connection that asks; none for the operator.
         by: Option<ConnectionId>,
     },
     /// Deletes one queue and no later one of its name; a missing one is no error.
@@ -195,8 +195,8 @@ pub enum Command {
         /// The queue.
         id: QueueId,
     },
-    /// Deletes some of the exclusive queues of a connection: of very many it is to be asked again, until
-    /// there is nothing to do.
+    /// Deletes some of the exclusive queues of a connection. With very many queues the command is to be
+    /// repeated until it changes nothing.
     DeleteExclusiveQueues {
         /// The connection.
         owner: ConnectionId,
@@ -208,8 +208,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it may make definitions longer without end, as clients can repeat it: what deletes, limits or
-    /// replaces does not.
+    /// Whether repeating the command could make definitions longer without end: commands that delete, limit
+    /// or replace cannot.
     pub const fn adds(&self) -> bool {
         match self {
             Self::CreateVhost { .. }
@@ -252,13 +252,13 @@ pub struct ExchangeDeclare {
     pub name: Name,
     /// The exchange's type: the way it chooses bindings.
     pub kind: ExchangeKind,
-    /// Survives a restart.
+    /// Whether the exchange survives a restart.
     pub durable: bool,
-    /// Deleted when its last binding (as the source) goes.
+    /// Whether the exchange is deleted when its last binding (as the source) goes.
     pub auto_delete: bool,
-    /// Clients may not publish to it.
+    /// Whether clients may not publish to the exchange.
     pub internal: bool,
-    /// For example `alternate-exchange`.
+    /// The arguments, for example `alternate-exchange`.
     pub arguments: Table,
 }
 
@@ -280,15 +280,15 @@ pub struct QueueDeclare {
     pub name: Name,
     /// The origin of the name.
     pub named_by: NamedBy,
-    /// Survives a restart; not honoured with an exclusive owner.
+    /// Whether the queue survives a restart; not honoured with an exclusive owner.
     pub durable: bool,
-    /// Deleted when its last consumer goes.
+    /// Whether the queue is deleted when its last consumer goes.
     pub auto_delete: bool,
-    /// The connection that shall own it exclusively.
+    /// The connection that is to own the queue exclusively.
     pub exclusive_owner: Option<ConnectionId>,
-    /// For example `x-message-ttl`.
+    /// The arguments, for example `x-message-ttl`.
     pub arguments: Table,
-    /// The id it has; only in what is replayed, or is there again with the files that it had.
+    /// The queue's id; only in replayed commands, and for a queue that comes back with the files it had.
     pub id: Option<QueueId>,
 }
 
@@ -312,8 +312,8 @@ pub struct BindingSpec {
     pub destination: DestinationName,
     /// The binding key.
     pub key: RoutingKey,
-    /// Part of the identity; headers exchanges match by them.
+    /// The arguments: a part of the binding's identity; headers exchanges match by them.
     pub arguments: Table,
-    /// The connection that asks; `None` is the operator.
+    /// The connection that asks; none for the operator.
     pub by: Option<ConnectionId>,
 }

@@ -3,12 +3,12 @@
 use crate::setting::{self, Given};
 pub use crate::setting::{ConfirmOn, WithoutConsumer};
 
-/// Confirmed publishes that a queue lets wait for its consumers where nothing is said.
+/// The confirmed publishes that may wait for a queue's consumers, if the queue does not say.
 pub(crate) const MAX_PENDING_DEFAULT: u64 = 65_536;
-/// Bytes of their bodies where nothing is said.
+/// Bytes of the bodies of these publishes, if the queue does not say.
 pub(crate) const MAX_PENDING_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
 
-/// Named publishers that a queue knows where nothing is said.
+/// The named publishers that a queue knows, if the queue does not say.
 pub(crate) const MAX_PUBLISHERS_DEFAULT: u64 = 1_024;
 
 /// The settings of a queue about confirms, and about publishes that come again.
@@ -18,7 +18,7 @@ pub struct ConfirmSettings {
     pub on: ConfirmOn,
     /// `x-confirm-on-max-pending`: publishes that may wait for consumers; more are refused.
     pub max_pending: u64,
-    /// `x-confirm-on-max-pending-bytes`: the bytes of their bodies.
+    /// `x-confirm-on-max-pending-bytes`: the bytes of the bodies of these publishes.
     pub max_pending_bytes: u64,
     /// `x-confirm-on-no-consumer`.
     pub without_consumer: WithoutConsumer,

@@ -48,7 +48,7 @@ const OPERATOR_POLICY: &str = "operator_policy";
 /// The global parameter that holds the [`fingerprint`] of what was imported last; never exported.
 pub const FINGERPRINT_PARAMETER: &str = "imported_definition_hash_value";
 
-/// Tells documents apart, so that one that has been imported need not be imported again.
+/// The digest that tells documents apart, so that an imported one need not be imported again.
 #[must_use]
 pub fn fingerprint<'t>(texts: impl Iterator<Item = &'t [u8]>) -> String {
     let mut digest = Sha256::new();

@@ -18,9 +18,9 @@ pub enum ErrorKind {
     ResourceLocked,
     /// Inequivalent redeclaration, invalid arguments.
     PreconditionFailed,
-    /// `if-unused` was asked for, and it is used.
+    /// `if-unused` was asked for, and the object is used.
     InUse,
-    /// A limit or a protection stands against it.
+    /// A limit or a protection forbids the operation.
     NotAllowed,
     /// A deprecated feature that is not permitted.
     NotPermitted,
@@ -33,7 +33,7 @@ pub enum ErrorKind {
 /// The error of a refused command. The state is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MetaError {
-    /// No such virtual host.
+    /// The virtual host does not exist.
     #[error("vhost {0} not found")]
     VhostNotFound(Name),
     /// The virtual host exists.
@@ -42,19 +42,19 @@ pub enum MetaError {
     /// The virtual host is protected from deletion.
     #[error("Cannot delete virtual host '{0}': it is protected from deletion")]
     VhostProtected(Name),
-    /// No such user.
+    /// The user does not exist.
     #[error("User '{0}' does not exist")]
     UserNotFound(Name),
     /// The user exists.
     #[error("User \"{0}\" already exists")]
     UserExists(Name),
-    /// No such exchange or queue.
+    /// The exchange or queue does not exist.
     #[error("no {0}")]
     NotFound(Resource),
     /// No queue has this id.
     #[error("no queue with id {0}")]
     QueueIdNotFound(u64),
-    /// No such policy, parameter or the like.
+    /// The policy, parameter or other item does not exist.
     #[error("{0} does not exist")]
     ItemNotFound(String),
     /// A redeclaration differs.
@@ -82,10 +82,10 @@ pub enum MetaError {
     /// The default exchange cannot be declared, deleted or bound.
     #[error("operation not permitted on the default exchange")]
     DefaultExchange,
-    /// Predeclared exchanges stay.
+    /// Predeclared exchanges cannot be deleted.
     #[error("deletion of system {0} not allowed")]
     SystemExchange(Resource),
-    /// The user's permissions do not cover it.
+    /// The user's permissions do not cover the operation.
     #[error("{} access to {resource} refused for user '{user}'", permission.as_str())]
     Refused {
         /// The permission needed.
@@ -102,9 +102,9 @@ pub enum MetaError {
     TopicRefused {
         /// The permission needed.
         permission: Permission,
-        /// With which routing key.
+        /// The routing key.
         key: String,
-        /// At which exchange.
+        /// The exchange.
         exchange: Resource,
         /// The user.
         user: Name,

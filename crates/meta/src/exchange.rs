@@ -47,13 +47,13 @@ pub struct ExchangeDef {
     pub name: Name,
     /// The exchange's type: the way it chooses bindings.
     pub kind: ExchangeKind,
-    /// Survives a restart.
+    /// Whether the exchange survives a restart.
     pub durable: bool,
-    /// Deleted when its last binding (as the source) goes.
+    /// Whether the exchange is deleted when its last binding (as the source) goes.
     pub auto_delete: bool,
-    /// Clients may not publish to it.
+    /// Whether clients may not publish to the exchange.
     pub internal: bool,
-    /// As given when it was declared.
+    /// The arguments as given when the exchange was declared.
     pub arguments: Table,
 }
 
@@ -63,17 +63,17 @@ impl ExchangeDef {
         self.arguments.get(ALTERNATE.as_bytes()).and_then(Value::as_str)
     }
 
-    /// Whether it is the node's own and cannot be deleted.
+    /// Whether the exchange is the node's own and cannot be deleted.
     pub fn is_predeclared(&self) -> bool {
         self.name.is_empty() || is_reserved(&self.name)
     }
 
-    /// Whether every new virtual host has it.
+    /// Whether every new virtual host has the exchange.
     pub(crate) fn comes_with_vhosts(&self) -> bool {
         PREDECLARED.iter().any(|(name, ..)| *name == self.name.as_str())
     }
 
-    /// The kind it chooses bindings as: that of a delaying exchange is named by an argument.
+    /// The type by which the exchange chooses bindings: that of a delaying exchange is named by an argument.
     #[must_use]
     pub fn routes_as(&self) -> ExchangeKind {
         routes_as(self.kind, &self.arguments)
@@ -123,7 +123,7 @@ fn routes_as(kind: ExchangeKind, arguments: &Table) -> ExchangeKind {
     exchange_settings::delayed_type(arguments).unwrap_or(kind)
 }
 
-/// One of [`NODE_EXCHANGES`], as the node declares it.
+/// The declaration of one of [`NODE_EXCHANGES`] by the node.
 #[must_use]
 pub fn node_exchange(vhost: Name, name: &str) -> ExchangeDeclare {
     ExchangeDeclare {

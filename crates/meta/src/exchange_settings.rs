@@ -38,9 +38,9 @@ const DELAYING_NAME_BYTES_MAX: usize = 255 - DELAYED_PREFIX.len();
 pub struct ExchangeSettings {
     /// The number of last messages that a newly bound queue is given.
     pub history: Option<NonZeroU32>,
-    /// The duplicates it drops.
+    /// The duplicates that the exchange drops.
     pub deduplication: Option<Deduplication>,
-    /// Messages with a header `x-delay` are held back for so many milliseconds.
+    /// Whether messages with a header `x-delay` are held back for so many milliseconds.
     pub delays: bool,
 }
 

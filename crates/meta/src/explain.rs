@@ -22,15 +22,15 @@ stdx::named! {
     /// The place of a policy towards one queue or exchange.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Standing {
-        /// It counts.
+        /// The policy is in force: its settings count.
         InForce = "in force",
-        /// It matches, and another one of a higher priority, or of the same and an earlier name, counts.
+        /// The policy matches, but one of a higher priority, or of the same and an earlier name, counts.
         Outranked = "outranked by another matching policy",
-        /// Its pattern does not match the name.
+        /// The policy's pattern does not match the name.
         OtherNames = "the pattern does not match the name",
-        /// It is for other kinds of object.
+        /// The policy is for other kinds of object.
         OtherKinds = "applies to other object types",
-        /// It has a setting that the queue's type does not know.
+        /// The policy has a setting that the queue's type does not know.
         UnknownSetting = "has a setting that this queue type does not support",
     }
 }
@@ -43,7 +43,7 @@ stdx::named! {
         Argument = "argument",
         /// A policy of users.
         Policy = "policy",
-        /// One of operators.
+        /// A policy of operators.
         OperatorPolicy = "operator policy",
     }
 }
@@ -55,7 +55,7 @@ pub struct SettingSource {
     pub name: &'static str,
     /// The value that counts.
     pub value: Json,
-    /// Where that comes from.
+    /// The source of that value.
     pub origin: Origin,
     /// The values of an argument, a policy and an operator policy, as far as they are given.
     pub given: [Option<Json>; 3],
@@ -68,9 +68,9 @@ pub struct PolicyEffect {
     pub is_queue: bool,
     /// Its name.
     pub name: Name,
-    /// The settings of policies in force, before and after.
+    /// The settings of policies in force before the change.
     pub before: Map<String, Json>,
-    /// After it.
+    /// The settings of policies in force after the change.
     pub after: Map<String, Json>,
 }
 
@@ -106,7 +106,7 @@ pub fn setting_sources(policies: &Policies, queue: &QueueDef) -> Vec<SettingSour
 }
 
 impl Policy {
-    /// Its standing where there is no other policy.
+    /// The policy's standing if no other policy existed.
     fn standing(&self, target: Target, name: &str) -> Standing {
         match target {
             _ if self.applies(target, name) => Standing::InForce,
@@ -178,7 +178,7 @@ pub fn policy_effects(now: &State, then: &State, vhost: &str) -> Vec<PolicyEffec
 /// Why a user may do something to an exchange or a queue, or may not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessReason {
-    /// There is no such user.
+    /// The user does not exist.
     NoUser,
     /// The user has no permissions in the virtual host.
     NoPermissions,
@@ -186,7 +186,7 @@ pub enum AccessReason {
     Pattern {
         /// The expression, as set.
         pattern: String,
-        /// Whether it matches.
+        /// Whether the pattern matches the name.
         matches: bool,
     },
     /// The name may be used, and the pattern of topic permissions does not match the routing key.

@@ -13,7 +13,7 @@ pub struct JsonCount {
 }
 
 impl JsonCount {
-    /// Counts the values of a piece too; how many there are at most until here.
+    /// Counts the values of another piece; returns how many there are at most up to its end.
     pub fn note(&mut self, piece: &[u8]) -> usize {
         for byte in piece {
             match byte {

@@ -9,7 +9,7 @@ use crate::queue_type::QueueVersion;
 /// The version of the encoding and the tag of the command that said so.
 const SET_QUEUE_VERSION: [u8; 2] = [1, 28];
 
-/// Reads an encoded command, if it only says which version a queue has.
+/// Reads an encoded command that only says which version a queue has; none for any other.
 #[must_use]
 pub fn legacy_queue_version(command: &[u8]) -> Option<(QueueId, QueueVersion)> {
     let mut reader = Reader::new(command);

@@ -31,24 +31,24 @@ pub struct NodeLimits {
     /// Whether exchanges of the type `x-local-random` are refused
     /// (`exchange_types.local_random.enabled = false`).
     pub no_local_random: bool,
-    /// Of types of queue.
+    /// The settings of queue types.
     pub types: NodeQueueTypes,
 }
 
-/// The node's settings of queue types. What exists stays.
+/// The node's settings of queue types. Queues that exist stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeQueueTypes {
-    /// Of queues that name none, in virtual hosts that name none (`default_queue_type`).
+    /// The type of queues that name none, in virtual hosts that name none (`default_queue_type`).
     pub default: Option<QueueKind>,
-    /// Those that are not to be declared, a bit each (`queue_types.$type.enabled = false`).
+    /// The types that are not to be declared, a bit each (`queue_types.$type.enabled = false`).
     disabled: u8,
-    /// Whether who takes a quorum queue for a classic one is shown it all the same
+    /// Whether a client that takes a quorum queue for a classic one is shown the queue all the same
     /// (`quorum_queue.property_equivalence.relaxed_checks_on_redeclaration`).
     pub relaxed_redeclaration: bool,
 }
 
 impl NodeQueueTypes {
-    /// Queues of the type may be declared, or not.
+    /// Sets whether queues of a type may be declared.
     pub const fn enable(&mut self, kind: QueueKind, is_enabled: bool) {
         let bit = 1 << kind as u8;
         self.disabled = if is_enabled { self.disabled & !bit } else { self.disabled | bit };
@@ -103,7 +103,7 @@ const COMPARED: [&str; 7] = [
 ];
 
 impl State {
-    /// Refuses a command that would make one thing too many. What exists may be declared again.
+    /// Refuses a command that would make one object too many. Existing objects may be declared again.
     ///
     /// # Errors
     /// RabbitMQ's texts, with the limit.

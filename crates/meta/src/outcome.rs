@@ -25,7 +25,7 @@ pub struct Outcome {
 /// A command's own effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
-    /// The state was so already.
+    /// The state was already as the command asks.
     Nothing,
     /// Something was created, changed or removed.
     Changed,
@@ -39,7 +39,7 @@ pub enum Done {
     QueueExists(Arc<QueueDef>),
 }
 
-/// Something that went away.
+/// An object that was removed.
 #[derive(Clone, Debug)]
 pub enum Removed {
     /// A binding.

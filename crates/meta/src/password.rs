@@ -26,12 +26,12 @@ stdx::named! {
     /// RabbitMQ.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum HashAlgorithm {
-        /// The default.
+        /// SHA-256, the default.
         #[default]
         Sha256 = "rabbit_password_hashing_sha256",
-        /// The stronger alternative.
+        /// SHA-512, the stronger alternative.
         Sha512 = "rabbit_password_hashing_sha512",
-        /// Of users from before RabbitMQ 3.6, and of nodes that are told to go on with it.
+        /// MD5, of users from before RabbitMQ 3.6, and of nodes that are told to go on with it.
         Md5 = "rabbit_password_hashing_md5",
     }
 }

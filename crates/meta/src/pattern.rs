@@ -7,7 +7,7 @@ use pattern::{Limits, PatternError};
 
 use crate::error::MetaError;
 
-/// Is told the expressions whose matches take too many steps.
+/// The function that is told the expressions whose matches take too many steps.
 static TELL: OnceLock<fn(&str)> = OnceLock::new();
 
 /// A compiled expression in Perl's syntax. Equal if the texts are.
@@ -15,7 +15,7 @@ static TELL: OnceLock<fn(&str)> = OnceLock::new();
 /// A name that takes too many steps is no match: a permission then denies, and a policy does not apply.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// Matches the empty name, and no other.
+    /// Whether the pattern matches the empty name, and no other.
     is_empty: bool,
     pattern: pattern::Pattern,
 }
@@ -49,7 +49,7 @@ impl Pattern {
 
     /// Has this told of each expression, once, when a match of it takes too many steps.
     pub fn tell_when_out_of_steps(tell: fn(&str)) {
-        // Whoever was first is told.
+        // The first function set is told, and no later one.
         TELL.set(tell).ok();
     }
 
@@ -63,7 +63,7 @@ impl Pattern {
         &self.pattern
     }
 
-    /// Whether it is found anywhere in the input.
+    /// Whether the pattern is found anywhere in the input.
     #[must_use]
     pub fn matches(&self, input: &[u8]) -> bool {
         if self.is_empty {
@@ -72,7 +72,7 @@ impl Pattern {
         self.told(self.pattern.matches(input))
     }
 
-    /// The same in fewer steps, for what is matched with each name there is.
+    /// Whether the pattern is found in the input within `steps_max` steps: for one tried on every name.
     #[must_use]
     pub(crate) fn matches_within(&self, input: &[u8], steps_max: usize) -> bool {
         self.told(self.pattern.matches_within(input, steps_max))

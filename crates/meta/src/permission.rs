@@ -81,9 +81,9 @@ impl TopicPermissions {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TopicPattern {
-    /// As set.
+    /// The expression, as set.
     text: Box<str>,
-    /// With the variables known from the start filled in.
+    /// The compiled expression, with the variables known from the start filled in.
     pattern: Pattern,
 }
 
@@ -93,7 +93,8 @@ impl TopicPattern {
         Ok(Self { text: text.into(), pattern })
     }
 
-    /// Variables of a connection (`client_id`) are filled in here; that takes a compilation.
+    /// Whether the key matches. Variables of a connection (`client_id`) are filled in here, at the cost of a
+    /// compilation.
     fn matches(&self, key: &[u8], variables: &[(&str, &str)]) -> bool {
         match expand(self.pattern.as_str(), variables) {
             Cow::Borrowed(_) => self.pattern.matches(key),

@@ -163,7 +163,7 @@ impl Policies {
         }
     }
 
-    /// An exchange is gone.
+    /// Forgets an exchange that is gone.
     pub(crate) fn forget_exchange(&mut self, exchange: &Name) {
         self.sharded.remove(exchange);
     }

@@ -62,13 +62,13 @@ impl ApplyTo {
     }
 }
 
-/// The longest name there is.
+/// The longest name of a queue or exchange, in bytes.
 const NAME_BYTES_MAX: usize = 255;
-/// The steps of an expression that is not regular for a name: who declares a queue waits for all policies.
+/// The most steps of an irregular expression for a name: declaring a queue waits for all policies.
 const STEPS_MAX: usize = 4_000;
 /// The cost of one policy's expression for the longest name, in [`pattern::Pattern::steps`]: some 0.2 ms.
 pub(crate) const POLICY_STEPS_MAX: usize = 256 * 1024;
-/// The same of all policies of a virtual host: some 40 ms at worst.
+/// The cost of all expressions of a virtual host's policies, in the same steps: some 40 ms at worst.
 pub(crate) const ALL_POLICIES_STEPS_MAX: usize = 64 * 1024 * 1024;
 
 /// A policy as it is set.
@@ -82,14 +82,14 @@ pub struct PolicySpec {
     pub apply_to: ApplyTo,
     /// A JSON object of settings.
     pub definition: Json,
-    /// Of several that match, the highest applies.
+    /// The priority: of several policies that match, the one with the highest applies.
     pub priority: i64,
 }
 
 /// A policy that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// As it was set.
+    /// The policy as it was set.
     pub spec: PolicySpec,
     pattern: Pattern,
     /// The policy's settings, by key.
@@ -153,7 +153,7 @@ impl Policy {
         self.pattern.compiled().steps_within(NAME_BYTES_MAX, STEPS_MAX)
     }
 
-    /// Whether it is for objects of this kind.
+    /// Whether the policy is for objects of this kind.
     pub(crate) fn covers(&self, target: Target) -> bool {
         match target {
             Target::Exchange => self.spec.apply_to.covers_exchanges(),

@@ -15,7 +15,7 @@ const TRANSIENT: u64 = 1 << 63;
 /// A queue that exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueDef {
-    /// Never used for another queue; see [`QueueDef::is_durable_id`].
+    /// The queue's id, never used for another queue; see [`QueueDef::is_durable_id`].
     pub id: QueueId,
     /// Its virtual host.
     pub vhost: Name,
@@ -23,13 +23,13 @@ pub struct QueueDef {
     pub name: Name,
     /// The queue's type.
     pub kind: QueueKind,
-    /// Survives a restart; never set with an exclusive owner.
+    /// Whether the queue survives a restart; never set with an exclusive owner.
     pub durable: bool,
-    /// Deleted when its last consumer goes.
+    /// Whether the queue is deleted when its last consumer goes.
     pub auto_delete: bool,
-    /// The only connection that may use it; it goes with that connection.
+    /// The only connection that may use the queue; the queue goes with that connection.
     pub exclusive_owner: Option<ConnectionId>,
-    /// As given when it was declared, perhaps with the default queue type of the virtual host.
+    /// The arguments as declared, perhaps with the default queue type of the virtual host.
     pub arguments: Table,
 }
 
@@ -59,7 +59,7 @@ impl QueueDef {
         self.name.strip_prefix(DELAYED_PREFIX)
     }
 
-    /// Whether clients may see it at most.
+    /// Whether the queue is the broker's own, which clients may see at most.
     pub fn is_internal(&self) -> bool {
         is_internal_name(&self.name)
     }

@@ -22,7 +22,7 @@ pub(crate) fn named_type(arguments: &Table) -> Option<&Value> {
     arguments.get(TYPE.as_bytes()).filter(|it| !matches!(it.as_bytes(), Some(b"" | b"undefined")))
 }
 
-/// Takes out a type that names none.
+/// Removes an argument that names no type.
 pub(crate) fn normalize_type(arguments: &mut Table) {
     if named_type(arguments).is_none() {
         arguments.remove(TYPE.as_bytes());

@@ -12,7 +12,7 @@ pub use crate::setting::{DeadLetterStrategy, Overflow, RetryType};
 /// Delayed retry: how long messages that come back wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayedRetry {
-    /// `x-delayed-retry-type`; without it none waits.
+    /// `x-delayed-retry-type`: the messages that wait; without it none does.
     pub on: RetryType,
     /// `x-delayed-retry-min`, in milliseconds, times the number of failed deliveries.
     pub min_ms: u64,
@@ -42,7 +42,7 @@ pub struct LengthLimits {
 }
 
 impl LengthLimits {
-    /// Whether there is any limit.
+    /// Whether any limit is set.
     pub const fn any(&self) -> bool {
         self.messages_max.is_some() || self.bytes_max.is_some()
     }
@@ -92,7 +92,7 @@ pub struct QueueSettings {
 }
 
 impl QueueDef {
-    /// The settings that its arguments give; with policies:
+    /// The settings that the queue's own arguments give; with policies see
     /// [`Policies::queue_settings`](crate::Policies::queue_settings).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {

@@ -3,7 +3,7 @@
 /// The types of queue that this node offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueKind {
-    /// On one node.
+    /// A queue on one node.
     Classic,
     /// A state machine over a log that can be replicated.
     Quorum,
@@ -23,11 +23,11 @@ pub(crate) struct QueueType {
     pub(crate) module: &'static str,
     /// The word of policies that apply to this type alone.
     apply_to: &'static str,
-    /// Its queues may be exclusive, auto-delete, or not durable.
+    /// Whether its queues may be exclusive, auto-delete, or not durable.
     pub(crate) is_for_temporary: bool,
-    /// The broker makes names for its queues.
+    /// Whether the broker makes names for its queues.
     is_server_named: bool,
-    /// Of an argument and a policy the policy counts, whatever the row of the setting says.
+    /// Whether of an argument and a policy the policy counts, whatever the row of the setting says.
     pub(crate) policy_counts: bool,
     /// Failed deliveries after which a message is gone, where nothing else is asked for.
     pub(crate) delivery_limit_default: Option<u32>,
@@ -120,15 +120,15 @@ impl QueueKind {
 /// The format a classic queue is stored in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueVersion {
-    /// The older one.
+    /// The older format.
     V1,
-    /// The newer one.
+    /// The newer format.
     #[default]
     V2,
 }
 
 impl QueueVersion {
-    /// As it is written.
+    /// The version as a number.
     pub const fn number(self) -> u8 {
         match self {
             Self::V1 => 1,

@@ -34,7 +34,7 @@ impl Queues {
         self.by_id.len()
     }
 
-    /// Whether there are none.
+    /// Whether no queue exists.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

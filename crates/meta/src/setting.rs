@@ -24,10 +24,10 @@ use policy::PolicyRule;
 pub(crate) struct Setting {
     /// The argument of `queue.declare`, if there is one.
     argument: Option<(&'static str, ArgumentRule)>,
-    /// The key in policies, if they can set this.
+    /// The key in policies, if policies can set this.
     policy: Option<(&'static str, PolicyRule)>,
     with_policy: Precedence,
-    /// The queue types that know it: a new one knows nothing until it is named here.
+    /// The queue types that know the setting: a new type knows none until it is named here.
     types: &'static [&'static QueueType],
     of_quorum: OfQuorum,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Setting {
 /// The difference of a setting in quorum queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfQuorum {
-    /// Nothing.
+    /// No difference from other queue types.
     Usual,
     /// COMPAT: the argument may be anything; a value that it cannot have counts as missing.
     AnyValue,

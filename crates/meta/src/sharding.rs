@@ -14,9 +14,9 @@ use crate::setting::{SHARDS_KEY, SHARDS_PER_NODE_MAX, SHARDS_ROUTING_KEY};
 /// How an exchange is sharded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sharding {
-    /// Shards that there are to be, numbered from 0; with none of them nobody can consume.
+    /// The shards that are to exist, numbered from 0; without shards nobody can consume.
     pub n_shards: u32,
-    /// The key they are bound with.
+    /// The key that the shards are bound with.
     pub routing_key: RoutingKey,
 }
 

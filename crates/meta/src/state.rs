@@ -54,7 +54,7 @@ enum AutoDelete {
 }
 
 impl State {
-    /// A state with nothing in it, not even a virtual host.
+    /// An empty state, without even a virtual host.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -63,7 +63,7 @@ impl State {
     /// Applies one command. The same commands give the same state on every node.
     ///
     /// # Errors
-    /// Why it is refused; the state is unchanged then.
+    /// The reason why it is refused; the state is unchanged then.
     pub fn apply(&mut self, _now: Now, command: &Command) -> Result<Outcome, MetaError> {
         self.change(command, AutoDelete::Follow)
     }
@@ -252,7 +252,8 @@ impl State {
     }
 }
 
-/// An id that no other durable queue has or will have, for one whose files are made before it is declared.
+/// An id that no other durable queue has or will have, for a queue whose files are made before it is
+/// declared.
 pub fn take_queue_id(state: &mut State) -> QueueId {
     state.resources.take_queue_id()
 }

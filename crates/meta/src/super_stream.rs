@@ -30,16 +30,16 @@ const LOCATOR_DEFAULT: &str = "balanced";
 /// The refusal of a super stream.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SuperStreamError {
-    /// It cannot be made.
+    /// The super stream cannot be made, for this reason.
     #[error("{0}")]
     Invalid(String),
     /// An exchange, or a queue, of that name exists.
     #[error("there is already {0}")]
     Exists(String),
-    /// There is no exchange of that name.
+    /// No exchange of that name exists.
     #[error("stream not found")]
     NotFound,
-    /// The definitions refuse a part of it.
+    /// The definitions refuse a part of the super stream.
     #[error(transparent)]
     Refused(#[from] MetaError),
 }
@@ -58,13 +58,13 @@ pub struct SuperStream {
 }
 
 impl SuperStream {
-    /// One of `n` partitions with the keys 0 to n - 1.
+    /// A super stream of `n` partitions with the keys 0 to n - 1.
     #[must_use]
     pub fn numbered(name: &str, n: u64, arguments: Table) -> Self {
         Self::keyed(name, (0..n).map(|number| number.to_string()), arguments)
     }
 
-    /// One with a partition for each key.
+    /// A super stream with a partition for each key.
     #[must_use]
     pub fn keyed<K: AsRef<str>>(
         name: &str,
@@ -79,10 +79,10 @@ impl SuperStream {
         Self { name: Name::from(name), partitions, keys, arguments }
     }
 
-    /// The commands that make it. They are to be carried out in one step or not at all: what they need is
+    /// The commands that make the super stream, to be carried out in one step or not at all. Their needs are
     /// checked here but for arguments and for limits beyond the virtual host.
     ///
-    /// It has `partitions_max` partitions at most.
+    /// A super stream has `partitions_max` partitions at most.
     ///
     /// # Errors
     /// [`SuperStreamError::Invalid`], [`SuperStreamError::Exists`].

@@ -28,9 +28,9 @@ pub struct User {
     pub tags: Vec<Name>,
     /// Limits.
     pub limits: UserLimits,
-    /// By virtual host.
+    /// The permissions by virtual host.
     permissions: OrdMap<Name, Arc<Permissions>>,
-    /// By virtual host, then exchange.
+    /// The topic permissions by virtual host, then exchange.
     topic_permissions: OrdMap<Name, OrdMap<Name, Arc<TopicPermissions>>>,
 }
 

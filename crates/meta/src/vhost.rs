@@ -1,4 +1,4 @@
-//! One virtual host and what is in it.
+//! A virtual host: its exchanges, queues, bindings, policies and parameters.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 pub struct Vhost {
     /// The name.
     pub name: Name,
-    /// Description and the like.
+    /// The metadata that operators give.
     pub metadata: VhostMetadata,
     /// Limits.
     pub limits: VhostLimits,
@@ -46,7 +46,7 @@ pub struct BindingView {
     pub destination: DestinationName,
     /// The binding key.
     pub key: RoutingKey,
-    /// As given when it was made.
+    /// The arguments as given when the binding was made.
     pub arguments: Table,
 }
 
@@ -131,7 +131,7 @@ impl Vhost {
         self.queues.range(from..).map(|(_, queue)| queue)
     }
 
-    /// Whether `n` more queues would be too many; then the limit.
+    /// The limit of queues, if `n` more would exceed it.
     pub(crate) fn queue_limit_exceeded_by(&self, n: usize) -> Option<i64> {
         let before_last = n.checked_sub(1)?;
         limit_reached(self.limits.max_queues, || {
@@ -163,8 +163,8 @@ impl Vhost {
         &mut self.parameters
     }
 
-    /// Changes policies, and makes the exchanges follow those that are in force then.
-    /// What a policy does not match, as it was or as it is then, stays as it is.
+    /// Changes policies, and makes the exchanges follow those that are in force then. Exchanges that no
+    /// changed policy matches, before or after, stay as they are.
     pub(crate) fn change_policies<T>(
         &mut self,
         (scope, name): (PolicyScope, &Name),
@@ -188,7 +188,7 @@ impl Vhost {
         changed
     }
 
-    /// Puts an exchange in. The default exchange has no place in the routing table.
+    /// Adds an exchange. The default exchange has no place in the routing table.
     pub(crate) fn insert_exchange(&mut self, exchange: Arc<ExchangeDef>) {
         if !exchange.name.is_empty() {
             self.policies.shard(&exchange.name);
@@ -198,7 +198,7 @@ impl Vhost {
         self.exchanges.insert(exchange.name.clone(), exchange);
     }
 
-    /// Takes an exchange out, with its bindings.
+    /// Removes an exchange, with its bindings.
     pub(crate) fn take_exchange(
         &mut self,
         name: &Name,
@@ -208,7 +208,7 @@ impl Vhost {
         Some((exchange, self.routes.remove_exchange(name)))
     }
 
-    /// Puts a queue in. One that clients may not see has no place in the routing table.
+    /// Adds a queue. A queue that clients may not see has no place in the routing table.
     pub(crate) fn insert_queue(&mut self, queue: Arc<QueueDef>) {
         assert!(!self.queues.contains_key(&queue.name), "a name is that of one queue");
         if !queue.is_internal() {
@@ -217,7 +217,7 @@ impl Vhost {
         self.queues.insert(queue.name.clone(), queue);
     }
 
-    /// Takes a queue out and returns its bindings.
+    /// Removes a queue and returns its bindings.
     pub(crate) fn take_queue(&mut self, name: &Name) -> Vec<Arc<Binding>> {
         self.queues.remove(name);
         self.routes.remove_queue(name)

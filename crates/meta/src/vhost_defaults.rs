@@ -13,13 +13,13 @@ use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::state::State;
 use crate::vhost_metadata::VhostLimits;
 
-/// Matches every name.
+/// The expression that matches every name.
 const EVERYTHING: &str = ".*";
 
 /// The defaults of new virtual hosts, by the ids the configuration gives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VhostDefaults {
-    /// Of those that match, the first by id counts.
+    /// The limits by id: of those that match a virtual host, the first counts.
     pub limits: BTreeMap<String, DefaultLimits>,
     /// Operator policies; each is called by its id.
     pub operator_policies: BTreeMap<String, DefaultPolicy>,
@@ -54,9 +54,9 @@ pub struct DefaultPolicy {
 pub struct DefaultUser {
     /// The virtual hosts: a regular expression.
     pub vhost_pattern: String,
-    /// Given to the user when it is created; an empty one lets nobody log in with a password.
+    /// The password given to the user at creation; an empty one lets nobody log in with a password.
     pub password: PasswordHash,
-    /// Given to the user when it is created.
+    /// The tags given to the user at creation.
     pub tags: Vec<Name>,
     /// The names it may configure.
     pub configure: String,
@@ -138,7 +138,7 @@ impl DefaultPolicy {
 }
 
 impl DefaultUser {
-    /// A user that is there already only gets access.
+    /// The commands for a user: an existing user only gets access.
     fn commands(&self, state: &State, name: &Name, vhost: &Name) -> Vec<Command> {
         let Self { password, tags, configure, write, read, .. } = self;
         let create = Command::CreateUser {

@@ -11,7 +11,7 @@ pub struct VhostMetadata {
     pub tags: Vec<Name>,
     /// The type of queues declared without one.
     pub default_queue_type: Option<Name>,
-    /// Refuses deletion.
+    /// Whether the virtual host cannot be deleted.
     pub protected_from_deletion: bool,
 }
 

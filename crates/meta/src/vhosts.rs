@@ -47,7 +47,7 @@ impl Vhosts {
         Ok(())
     }
 
-    /// Takes one out that may be deleted.
+    /// Removes a virtual host that may be deleted.
     pub(crate) fn remove(&mut self, name: &Name) -> Result<Arc<Vhost>, MetaError> {
         if self.require(name)?.metadata.protected_from_deletion {
             return Err(MetaError::VhostProtected(name.clone()));

@@ -53,7 +53,7 @@ use segments::SegmentNumber;
 use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
 use std::sync::Arc;
 
-/// Names a page to whoever does its jobs. It goes stale when the page is emptied.
+/// The key of a page for whoever does its jobs. It goes stale when the page is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey {
     first: u64,
@@ -70,11 +70,11 @@ impl PageKey {
 /// Where a message is.
 #[derive(Debug)]
 pub enum Lookup<'a> {
-    /// In memory.
+    /// The message is in memory.
     Here(MessageRef<'a>),
-    /// On disk, or its body is: [`Jobs::next`] has its page loaded when it is the head.
+    /// The message or its body is on disk: [`Jobs::next`] has the page loaded when it is the head.
     Cold,
-    /// It was released, never there, or lost by damage.
+    /// The message was released, never there, or lost by damage.
     Gone,
 }
 
@@ -91,7 +91,7 @@ pub trait SharedBody: std::fmt::Debug + Send + Sync {
 /// The duties that a released message leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released {
-    /// A restart would bring the message back: the log is to be told that it is gone.
+    /// Whether a restart would bring the message back: the log is to be told that it is gone.
     pub is_logged: bool,
     /// The log segment that held it, to be released once; none for a message that is in the log by
     /// its page's note.
@@ -101,7 +101,7 @@ pub struct Released {
     pub size_bytes: u64,
     /// Its body's reference in the body store, to be released.
     pub body: Option<BlobId>,
-    /// Its page's image, when it was the last message in it.
+    /// The image of its page, if the message was the last one there.
     pub page: Option<Box<FreedPage>>,
 }
 
@@ -111,13 +111,12 @@ pub struct Released {
 pub struct FreedPage {
     /// The image.
     pub blob: BlobId,
-    /// Among the durable ones.
+    /// Whether the image is among the durable ones.
     pub is_durable: bool,
     /// The log segment with the note about it, to be released once.
     pub segment: Option<SegmentId>,
-    /// The image names bodies in the body store that nobody else will let go of: before the blob is
-    /// released it is to be read, and the references of [`stored_bodies`] at these positions
-    /// released.
+    /// Positions whose stored bodies nobody else lets go of: before the blob is released the image is to be
+    /// read, and the references of [`stored_bodies`] at these positions released.
     pub owed: Option<PageBitmap>,
 }
 
@@ -320,8 +319,8 @@ impl Backlog {
         Some(released)
     }
 
-    /// The page that is being filled has no messages left: it waits for the next one, or is given
-    /// back by `trim`.
+    /// Clears the page that is being filled, which has no messages left: it waits for the next one, or is
+    /// given back by `trim`.
     fn empty_tail(&mut self) {
         if let Some(slot) = self.pages.back_mut()
             && let Content::Here(page) = &mut slot.content
@@ -332,7 +331,7 @@ impl Backlog {
         }
     }
 
-    /// Takes away a closed page without messages.
+    /// Removes a closed page without messages.
     #[cold]
     fn retire(&mut self, pool: &PagePool, at: usize) -> Option<FreedPage> {
         let freed = self.pages.slots().get(at)?.free_image();
@@ -340,7 +339,7 @@ impl Backlog {
         freed
     }
 
-    /// Takes a page out, whatever is in it.
+    /// Removes a page, whatever is in it.
     fn remove(&mut self, pool: &PagePool, at: usize) {
         let Some(slot) = self.pages.remove(at) else { return };
         self.stored_bytes -= slot.live_bytes;
@@ -388,7 +387,7 @@ impl Slot {
         }
     }
 
-    /// An empty page's next message will be at `first`.
+    /// Has an empty page begin at `first`.
     fn start_at(&mut self, first: u64) {
         self.first = first;
         if let Content::Here(page) = &mut self.content {
@@ -400,7 +399,7 @@ impl Slot {
         PageKey { first: self.first, serial: self.serial }
     }
 
-    /// Its image as one that is not needed any more.
+    /// The page's image as one that is not needed any more.
     fn free_image(&self) -> Option<FreedPage> {
         let image = self.image?;
         let owed = match &self.content {

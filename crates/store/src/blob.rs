@@ -39,7 +39,7 @@ use state::State;
 /// Longest blob. Fronts refuse much shorter messages; a longer one here is a broken invariant.
 pub const BLOB_BYTES_MAX: usize = 1 << 30;
 
-/// Names a blob in its store; stays valid while the blob is referenced, also when its file is rewritten.
+/// The name of a blob in its store, valid while the blob is referenced, also when its file is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId {
     /// Number of the file.
@@ -48,7 +48,7 @@ pub struct BlobId {
     pub index: u32,
 }
 
-/// How a store behaves.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct BlobOptions {
     /// Its directory, relative to the disk's root. Nothing else may be in it.
@@ -59,11 +59,11 @@ pub struct BlobOptions {
     pub unsynced_bytes_max: u64,
     /// Files kept open for reading, beside the one that is written.
     pub open_files_max: usize,
-    /// Nothing survives a restart: emptied at the start, written and never synced.
+    /// Whether nothing survives a restart: the store is emptied at the start, written and never synced.
     pub is_volatile: bool,
-    /// Of the log that names the blobs.
+    /// The stamper of the log that names the blobs.
     pub stamper: Arc<Stamper>,
-    /// Told which files there are.
+    /// The table that is told which files there are.
     pub told: Option<Arc<BodyFiles>>,
 }
 
@@ -83,7 +83,7 @@ impl BlobOptions {
     }
 }
 
-/// A look at a store.
+/// Figures of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobStats {
     /// Files on disk.
@@ -109,7 +109,7 @@ pub struct BlobStats {
 /// The knowledge of a writer.
 #[derive(Debug, Default)]
 struct Writing {
-    /// The directory is durably there.
+    /// Whether the directory is durably there.
     has_dir: bool,
 }
 
@@ -125,7 +125,7 @@ pub struct BlobStore {
     /// The files being reclaimed. Taken before `state`, never together with `writing`.
     job: Mutex<Option<Job>>,
     unsynced_bytes: AtomicU64,
-    /// A file may have become empty or sparse since the last plan.
+    /// Whether a file may have become empty or sparse since the last plan.
     has_garbage: AtomicBool,
 }
 
@@ -186,7 +186,7 @@ impl BlobStore {
         is_there
     }
 
-    /// Every reference has been counted: from now on a blob without one is garbage.
+    /// Starts reclaiming once every reference has been counted: from now on a blob without one is garbage.
     pub fn start_reclaiming(&self) {
         lock(&self.state).is_reclaiming = true;
         self.has_garbage.store(true, Ordering::Relaxed);
@@ -213,7 +213,7 @@ impl BlobStore {
         &self.dir.options.dir
     }
 
-    /// How it stands. Looks at every file.
+    /// The store's figures. Looks at every file.
     #[must_use]
     pub fn stats(&self) -> BlobStats {
         let mut stats = lock(&self.state).stats();

@@ -10,12 +10,12 @@ pub enum StoreError {
     /// The disk refused, a file is corrupt or newer than this program.
     #[error(transparent)]
     Disk(#[from] LogError),
-    /// Nothing of that number is in the file: it was never durable, or was given back.
+    /// An entry of a file is missing: it was never durable, or was given back.
     #[error("{file} has no entry {index}")]
     Missing {
         /// The file, relative to the disk's root.
         file: String,
-        /// Which of its entries was asked for.
+        /// The number of the entry that was asked for.
         index: u64,
     },
     /// A write or sync failed earlier: nothing given to the store since its last sync is durable.
@@ -31,8 +31,7 @@ pub enum StoreError {
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 
 impl StoreError {
-    /// Whether the disk is to blame: it may go better next time, or nothing does any more. Nothing is lost
-    /// by it that was read before.
+    /// Whether the disk is to blame: a later try may succeed, or none does. What was read before is not lost.
     pub const fn is_of_disk(&self) -> bool {
         matches!(self, Self::Poisoned { .. } | Self::Disk(LogError::Io { .. }))
     }

@@ -14,7 +14,7 @@ pub struct Queued<'a> {
     pub message: MessageRef<'a>,
     /// Where its body is, when it lies in the body store.
     pub stored: Option<StoredBody>,
-    /// It may have been delivered already.
+    /// Whether the message may have been delivered already.
     pub is_delivered: bool,
 }
 
@@ -51,7 +51,7 @@ impl Queued<'_> {
         (properties_bytes > 0).then_some(StandIn { properties_bytes, brief })
     }
 
-    /// As [`MessageRef::size_bytes`] counts it.
+    /// The message's size, as [`MessageRef::size_bytes`] counts it.
     pub(crate) fn size_bytes(&self) -> u64 {
         let properties: &[u8] =
             if self.stand_in().is_some() { &[] } else { self.message.properties };

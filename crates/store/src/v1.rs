@@ -43,7 +43,7 @@ use state::V1State;
 /// Positions that share a segment file.
 pub const SEGMENT_POSITIONS: u64 = 16_384;
 
-/// How a queue behaves.
+/// The options of a queue's files.
 #[derive(Clone, Debug)]
 pub struct V1Options {
     /// Its directory, relative to the disk's root. Nothing else may be in it.
@@ -52,7 +52,7 @@ pub struct V1Options {
     pub journal_operations_max: u64,
     /// [`V1Queue::has_room`] is false above this much that is not durable yet.
     pub unsynced_bytes_max: u64,
-    /// Where it is told which files the queue has, and under which number; or nowhere.
+    /// The table that is told which files the queue has, and the queue's number there; none for no table.
     pub told: Option<(Arc<JournalTable>, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl V1Options {
     }
 }
 
-/// A look at a queue's files.
+/// Figures of a queue's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct V1Stats {
     /// Messages published and not acknowledged.
@@ -88,7 +88,7 @@ pub struct V1Stats {
     pub flushes: u64,
 }
 
-/// One queue of version 1. Every call may come from any thread; only [`Self::sync`],
+/// A queue of version 1. Every call may come from any thread; only [`Self::sync`],
 /// [`Self::flush`] and [`Self::read`] touch the disk, and no lock is held while a read does.
 #[derive(Debug)]
 pub struct V1Queue {
@@ -110,13 +110,13 @@ impl V1Queue {
         self.note(|state| state.publish(queued, added_bytes))
     }
 
-    /// The messages in `positions` were given to consumers.
+    /// Notes that the messages in `positions` were given to consumers.
     pub fn deliver(&self, positions: Range<u64>) -> u64 {
         self.note(|state| state.deliver(&positions))
     }
 
-    /// The messages in `positions` are done with. Positions without a message are passed over, so
-    /// that emptying the queue is one call.
+    /// Acknowledges the messages in `positions`. Positions without a message are passed over, so that
+    /// emptying the queue is one call.
     pub fn ack(&self, positions: Range<u64>) -> u64 {
         self.note(|state| {
             state.ack(&positions);
@@ -156,7 +156,7 @@ impl V1Queue {
         self.unsynced_bytes() < self.options.unsynced_bytes_max
     }
 
-    /// Flushes or syncs if it is time to: for who publishes much at once.
+    /// Flushes or syncs if that is due: for a caller that publishes much at once.
     pub fn make_room(&self, bodies: &BlobStore) -> Result<()> {
         if self.wants_flush() {
             self.flush(bodies)?;
@@ -172,7 +172,7 @@ impl V1Queue {
         lock(&self.state).journal_operations() >= self.options.journal_operations_max
     }
 
-    /// Behind the highest position seen.
+    /// The position behind the highest seen.
     #[must_use]
     pub fn next_position(&self) -> u64 {
         lock(&self.state).next_position
@@ -184,7 +184,7 @@ impl V1Queue {
         lock(&self.state).synced_note
     }
 
-    /// How it stands. Looks at every segment.
+    /// Figures of the queue's files. Looks at every segment.
     #[must_use]
     pub fn stats(&self) -> V1Stats {
         let mut stats = lock(&self.state).stats();

@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Who waits for publishes of a stream.
+/// A waiter for publishes of a stream to be committed.
 pub(crate) enum Waiter {
-    /// Whoever publishes in a way of its own, and waits for a number.
+    /// A publisher in a protocol of its own, which waits for a number of a journal.
     Journal(Box<dyn JournalSynced>),
     /// A publisher of the stream itself.
     Publisher(PublishedIds),
@@ -32,7 +32,7 @@ impl PublishedIds {
 }
 
 impl Waiter {
-    /// Tells it that what it waits for is committed.
+    /// Tells the waiter that its publishes are committed.
     pub(crate) fn committed(self) -> Option<Waker> {
         match self {
             Self::Journal(waiter) => waiter.synced(),
@@ -50,7 +50,7 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// Those who wait, each until so many entries are committed.
+/// The waiters in order, each until so many entries are committed.
 #[derive(Debug, Default)]
 pub(crate) struct Confirms {
     waiting: VecDeque<(u64, Waiter)>,
@@ -63,7 +63,7 @@ impl Confirms {
         self.waiting.push_back((upto, waiter));
     }
 
-    /// As [`Confirms::push`], wherever its place is.
+    /// Adds a waiter as [`Confirms::push`] does, at its place among the others.
     pub(crate) fn insert(&mut self, upto: u64, waiter: Waiter) {
         let at = self.waiting.partition_point(|(known, _)| *known <= upto);
         self.waiting.insert(at, (upto, waiter));

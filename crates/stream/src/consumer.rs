@@ -37,7 +37,7 @@ struct State {
     prefetch: u32,
     /// Deliveries that are not settled.
     n_unacked: u64,
-    /// It is given nothing any more.
+    /// Whether the consumer has ended: it is given nothing any more.
     has_ended: bool,
 }
 
@@ -125,7 +125,7 @@ impl Consumer {
         !stdx::lock(&self.state).has_ended
     }
 
-    /// Works off what it says about messages it was given. COMPAT: whatever it says gives it credit.
+    /// Settles deliveries. COMPAT: any outcome gives the consumer credit.
     pub fn settle(self: &Arc<Self>, settles: &[Settle], wakes: &mut Wakes) -> Settled {
         {
             let mut state = stdx::lock(&self.state);
@@ -138,7 +138,7 @@ impl Consumer {
         Settled::All
     }
 
-    /// Everything it holds counts as settled, as when its channel recovers.
+    /// Counts all unacked messages as settled, as when the channel recovers.
     pub fn settle_all(self: &Arc<Self>) {
         self.forget_unacked();
         self.resume();
@@ -149,27 +149,27 @@ impl Consumer {
         self.stream.readers.remove_unacked(n);
     }
 
-    /// Changes its prefetch limit. COMPAT: without one it is given nothing.
+    /// Changes the prefetch limit. COMPAT: without a limit the consumer is given nothing.
     pub fn set_prefetch(self: &Arc<Self>, prefetch: Option<u32>) {
         stdx::lock(&self.state).prefetch = prefetch.unwrap_or(0);
         self.resume();
     }
 
-    /// Its connection can take deliveries again, or there is more to be read.
+    /// Delivers what there is: the connection can take deliveries again, or more is to be read.
     pub fn resume(self: &Arc<Self>) {
         if let Some(waker) = self.read_on() {
             waker.wake();
         }
     }
 
-    /// Ends its deliveries. `told` runs after the last.
+    /// Ends the consumer's deliveries. `told` runs after the last.
     pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
         stdx::lock(&self.state).has_ended = true;
         told();
         AfterDetach::Stays
     }
 
-    /// Takes it away if it gets nothing any more; true when it did.
+    /// Detaches a consumer that is given nothing any more; true if it was one.
     pub fn detach_idle(&self) -> bool {
         let has_ended = stdx::lock(&self.state).has_ended;
         if has_ended {
@@ -178,7 +178,7 @@ impl Consumer {
         has_ended
     }
 
-    /// Takes it away for good.
+    /// Detaches the consumer for good.
     pub(crate) fn detach(&self) {
         stdx::lock(&self.state).has_ended = true;
         self.forget_unacked();
@@ -193,8 +193,8 @@ impl Consumer {
         })
     }
 
-    /// Reads and delivers as far as credit, room and what is committed go. Its connection's task is to be
-    /// woken, if it is not this one.
+    /// Reads and delivers as far as credit, room and what is committed go. Returns the waker of its
+    /// connection's task, if that is not this one.
     fn read_on(self: &Arc<Self>) -> Option<Waker> {
         let mut state = stdx::lock(&self.state);
         let mut waker = None;
@@ -222,7 +222,7 @@ impl Consumer {
                     self.fetch(lent);
                     return waker;
                 }
-                // What is committed in between is seen now, or told.
+                // A chunk that is committed in between is seen now, or the consumer is told.
                 Ok(Read::End) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
                 }
@@ -245,7 +245,7 @@ impl Consumer {
         }));
     }
 
-    /// The stream cannot be read any further: its client loses the consumer, and finds out by that.
+    /// Ends a consumer whose stream cannot be read any further; its client is told of the cancel.
     fn fail(&self, state: &mut State, error: &str) -> Option<Waker> {
         state.has_ended = true;
         tracing::error!("cancelling a consumer of {}: {error}", self.stream.def().resource());

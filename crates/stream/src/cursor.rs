@@ -20,7 +20,7 @@ pub(crate) struct Cursor {
     stream: Name,
     /// The conversion of the message that is delivered.
     converted: DecodeBuffer,
-    /// The time of the chunk.
+    /// The time of the chunk, milliseconds since 1970.
     chunk_timestamp_ms: i64,
 }
 
@@ -31,7 +31,7 @@ pub struct StreamMessage<'a> {
     pub offset: u64,
     /// The time of its chunk, milliseconds since 1970.
     pub chunk_timestamp_ms: i64,
-    /// As a consumer of AMQP 0-9-1 would be given it.
+    /// The message as a consumer of AMQP 0-9-1 would be given it.
     pub message: MessageRef<'a>,
 }
 
@@ -39,7 +39,7 @@ pub struct StreamMessage<'a> {
 #[derive(Debug)]
 pub(crate) enum Pause {
     NoCredit,
-    /// The outbox has noted the link.
+    /// The outbox has no room; it has noted the link.
     NoRoom,
     ChunkEnds,
     Damaged(Damaged),
@@ -49,14 +49,14 @@ pub(crate) enum Pause {
 #[derive(Debug)]
 pub(crate) enum Read {
     GoesOn,
-    /// There is nothing yet.
+    /// No further chunk is committed yet.
     End,
-    /// A thread is to read, if it is not at it.
+    /// A thread is to read with this reader; none if one reads already.
     Waits(Option<Lent>),
 }
 
 impl Cursor {
-    /// Where the arguments of a consumer say.
+    /// Opens a cursor where the arguments of a consumer say.
     pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: u64) -> Result<Self, String> {
         check_open(stream)?;
         let resource = stream.def().resource();
@@ -104,7 +104,7 @@ impl Cursor {
         Ok(Some(StreamMessage { offset, chunk_timestamp_ms: self.chunk_timestamp_ms, message }))
     }
 
-    /// Delivers what is left of the chunk; with the number of messages that were.
+    /// Delivers what is left of the chunk; returns how many messages were delivered too.
     pub(crate) fn deliver(
         &mut self,
         link: LinkId,
@@ -160,7 +160,7 @@ impl Cursor {
         Ok(Read::GoesOn)
     }
 
-    /// Behind the last chunk that was read. For who has what [`Read::Waits`] gave, 0.
+    /// The offset behind the last chunk that was read; 0 while a thread has what [`Read::Waits`] gave.
     pub(crate) fn next_offset(&self) -> u64 {
         self.source.next_offset()
     }
@@ -170,7 +170,7 @@ impl Cursor {
         self.source.give_back(lent, next);
     }
 
-    /// Gives memory and files back: its client takes nothing for now.
+    /// Gives memory and files back while the client takes nothing.
     pub(crate) fn rest(&mut self) {
         self.source.rest();
     }

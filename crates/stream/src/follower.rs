@@ -1,4 +1,4 @@
-//! Who follows a stream, as the stream knows it: where it is told that there is more. Never what it reads.
+//! The client's side of a reader, as the stream knows it: where it is told of more. Never what it reads.
 
 use queue_type::Owner;
 use session::{Event, LinkId, Outbox, Sink};
@@ -12,9 +12,9 @@ pub(crate) struct Follower {
     pub(crate) owner: Owner,
     pub(crate) link: LinkId,
     pub(crate) outbox: Arc<dyn Outbox>,
-    /// It is told once more is committed.
+    /// Whether the reader is told once more is committed.
     waits: AtomicBool,
-    /// It was given something since somebody asked.
+    /// Whether the reader was given something since [`Follower::is_at_rest`] was asked.
     is_busy: AtomicBool,
 }
 
@@ -24,13 +24,13 @@ impl Follower {
         Self { key, owner, link, outbox: Arc::clone(outbox), waits, is_busy }
     }
 
-    /// Puts something into its outbox.
+    /// Puts deliveries or events into the client's outbox.
     pub(crate) fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         self.is_busy.store(true, Ordering::Relaxed);
         self.outbox.batch(fill)
     }
 
-    /// Tells its client.
+    /// Tells the client an event.
     pub(crate) fn tell(&self, event: Event<'_>) {
         let mut event = Some(event);
         let waker = self.outbox.batch(&mut |sink| {
@@ -43,22 +43,23 @@ impl Follower {
         }
     }
 
-    /// It has read everything. True if it is to be added to those who wait; it looks again afterwards.
+    /// Notes that the reader has read everything. True if it is to be added to the waiting readers; it looks
+    /// again afterwards.
     pub(crate) fn begins_to_wait(&self) -> bool {
         !self.waits.swap(true, Ordering::AcqRel)
     }
 
-    /// It does not wait any more: it is told, or given what it waits for.
+    /// Notes that the reader waits no more: it is told, or given what it waits for.
     pub(crate) fn ends_to_wait(&self) {
         self.waits.store(false, Ordering::Release);
     }
 
-    /// There is more to be read, or a thread has read in its stead.
+    /// Tells the connection that more can be read, or that a thread has read in the reader's stead.
     pub(crate) fn tell_readable(&self) -> Option<Waker> {
         self.outbox.batch(&mut |sink| sink.readable(self.link))
     }
 
-    /// Whether it was given nothing since this was asked before.
+    /// Whether the reader was given nothing since this was asked before.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.is_busy.swap(false, Ordering::Relaxed)
     }

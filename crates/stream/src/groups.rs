@@ -30,7 +30,7 @@ pub(crate) type Partition = Option<u64>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking {
     pub(crate) update: u32,
-    /// On a monotonic clock.
+    /// Milliseconds on a monotonic clock.
     pub(crate) now_ms: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Change<C> {
 pub(crate) enum JoinRefused {
     /// The others of its group consume another partition.
     OtherPartition,
-    /// There are as many groups, or consumers of its group, as there may be.
+    /// No more groups, or consumers in the group, are allowed.
     Full,
 }
 
@@ -61,18 +61,18 @@ impl fmt::Display for JoinRefused {
     }
 }
 
-/// There is no such group.
+/// The error of a group that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchGroup;
 
 /// The state of a consumer in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupRole {
-    /// It is given messages.
+    /// The consumer is given messages.
     Active,
-    /// It is another's turn.
+    /// Another consumer of the group is active.
     Waiting,
-    /// It was told that it is another's turn, and has not answered.
+    /// The consumer was told that another is to be active, and has not answered.
     Deactivating,
 }
 
@@ -90,10 +90,10 @@ pub(crate) struct Groups<C> {
 struct Group {
     name: Arc<str>,
     partition: Partition,
-    /// In the order in which they came.
+    /// The members in the order in which they came.
     members: Vec<Member>,
     active: Member,
-    /// The active one was told that it is no longer.
+    /// Whether the active member was told that it is active no longer.
     is_stepping_down: bool,
 }
 
@@ -125,14 +125,14 @@ impl Group {
         self.members.get(usize::try_from(at).ok()?).copied()
     }
 
-    /// Makes the chosen one active, whoever it was.
+    /// Makes the chosen member active, whoever was active before.
     fn choose(&mut self) -> Option<(Member, bool)> {
         self.active = self.chosen()?;
         self.is_stepping_down = false;
         Some((self.active, true))
     }
 
-    /// Has the active one step down if it is not the chosen one.
+    /// Has the active member step down if another is chosen.
     fn review(&mut self) -> Option<(Member, bool)> {
         if self.is_stepping_down || self.chosen() == Some(self.active) {
             return None;
@@ -226,10 +226,10 @@ impl<C: Clone> Groups<C> {
         self.ask(change, asking)
     }
 
-    /// Chooses again without waiting for the answer of one that steps down.
+    /// Chooses the active member again without waiting for the answer of one that steps down.
     ///
     /// # Errors
-    /// There is no such group.
+    /// No group has that name.
     pub(crate) fn activate(
         &mut self,
         name: &str,
@@ -240,12 +240,12 @@ impl<C: Clone> Groups<C> {
         Ok(self.ask(change, asking))
     }
 
-    /// Takes all away; nobody is told.
+    /// Removes all groups; nobody is told.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Those who have not answered an update for at least `timeout_ms`.
+    /// The members that have not answered an update for at least `timeout_ms`.
     pub(crate) fn overdue(&self, now_ms: u64, timeout_ms: u64) -> impl Iterator<Item = &C> {
         let unanswered = self.unanswered.iter();
         let overdue = unanswered

@@ -15,11 +15,11 @@ pub struct Inspection<'s>(&'s Stream);
 pub struct StreamFigures {
     /// The epoch of what is written now.
     pub epoch: u64,
-    /// The first message's offset, as are the others -1 while there is none.
+    /// The offset of the first message; -1, like the others, while there is none.
     pub first_offset: i64,
-    /// The last message's that is written, ...
+    /// The offset of the last message that is written.
     pub written_offset: i64,
-    /// ... and that is committed.
+    /// The offset of the last message that is committed.
     pub committed_offset: i64,
     /// Consumers and subscriptions.
     pub n_readers: usize,
@@ -46,14 +46,14 @@ pub enum TrackedValue {
 }
 
 impl<'s> Inspection<'s> {
-    /// Everything that operators may know and do.
+    /// The inspection of a stream.
     #[must_use]
     pub const fn of(stream: &'s Stream) -> Self {
         Self(stream)
     }
 
-    /// Begins another epoch, and tells those who use it as a stream that it is gone, so that they look for it
-    /// again. COMPAT: consumers and publishers of AMQP 0-9-1 notice nothing.
+    /// Begins another epoch, and tells clients of the stream protocol that the stream is gone, so that they
+    /// look for it again. COMPAT: consumers and publishers of AMQP 0-9-1 notice nothing.
     pub fn restart(&self) {
         let mut wakes = Wakes::new();
         stdx::lock(&self.0.writer).begin_epoch();
@@ -143,7 +143,7 @@ impl<'s> Inspection<'s> {
         offsets.chain(times).chain(sequences).collect()
     }
 
-    /// A look at everything that is committed, in steps that read from the disk.
+    /// A scrub of everything that is committed, in steps that read from the disk.
     #[must_use]
     pub fn scrub(&self) -> Scrub {
         self.0.view.scrub()

@@ -11,12 +11,12 @@ pub(crate) struct Registered {
     pub(crate) connection: ConnectionId,
     pub(crate) id: PublisherId,
     pub(crate) outbox: Arc<dyn Outbox>,
-    /// Its name; without one nothing is told apart.
+    /// Its name; without one repeated publishes are not told apart.
     pub(crate) reference: Option<Arc<[u8]>>,
     n_published: AtomicU64,
     n_confirmed: AtomicU64,
     n_refused: AtomicU64,
-    /// Its stream has no publisher like this any more.
+    /// Whether the stream has no publisher like this any more.
     is_gone: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ pub struct PublisherView {
     pub id: PublisherId,
     /// Its name.
     pub reference: Option<Arc<[u8]>>,
-    /// Messages that came.
+    /// Messages that were published.
     pub n_published: u64,
     /// Messages that were confirmed.
     pub n_confirmed: u64,
@@ -57,7 +57,7 @@ pub struct SubscriptionFigures {
     pub credit: i64,
     /// Messages it was given.
     pub n_messages: u64,
-    /// Behind the last chunk it was given.
+    /// The offset behind the last chunk that was given.
     pub next_offset: u64,
 }
 

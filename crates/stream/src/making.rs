@@ -70,9 +70,9 @@ struct Unplaced {
     n_records: u32,
     /// None while no message has a filter value.
     filter: Option<Filter>,
-    /// Some message has none.
+    /// Whether some message has no filter value.
     any_unfiltered: bool,
-    /// Named publishers that have something in it: the highest publishing id of each.
+    /// The highest publishing id of each named publisher that has something in the chunk.
     sequences: Vec<(Arc<[u8]>, u64)>,
 }
 
@@ -88,19 +88,19 @@ pub(crate) struct PublisherPlace {
 pub(crate) struct Making {
     closed: VecDeque<Unplaced>,
     open: Unplaced,
-    /// The number of the open one; from 1.
+    /// Chunks closed so far: the open chunk has the next number, from 1.
     n_closed: u64,
     /// Stored offsets of consumers, to be written.
     offsets: BTreeMap<Arc<[u8]>, u64>,
     added_bytes: u64,
-    /// Of a filter in bytes.
+    /// The size of a filter in bytes.
     filter_bytes: u8,
-    /// Chunks that are written, for their memory.
+    /// Written chunks, of which the memory is used again.
     spare: Chunks,
 }
 
 impl Making {
-    /// Nothing yet.
+    /// No chunks, with filters of so many bytes.
     pub(crate) fn new(filter_bytes: u8) -> Self {
         Self { filter_bytes, ..Self::default() }
     }
@@ -143,7 +143,7 @@ impl Making {
         self.count(1, filter_value);
     }
 
-    /// The publisher of what was just added has come so far.
+    /// Notes the last publishing id of the publisher whose entry was just added.
     pub(crate) fn note_sequence(
         &mut self,
         place: &mut PublisherPlace,
@@ -162,7 +162,7 @@ impl Making {
         sequences.push((Arc::clone(reference), publishing_id));
     }
 
-    /// A consumer has stored an offset.
+    /// Notes the offset that a consumer has stored.
     pub(crate) fn note_offset(&mut self, reference: Arc<[u8]>, offset: u64) {
         self.offsets.insert(reference, offset);
     }
@@ -229,7 +229,7 @@ impl Making {
         place.chunks
     }
 
-    /// They are written: their memory is used again.
+    /// Takes written chunks back: their memory is used again.
     pub(crate) fn give_spare(&mut self, mut chunks: Chunks) {
         chunks.clear();
         self.spare = chunks;
@@ -238,7 +238,7 @@ impl Making {
 
 /// Chunks on their way to their places.
 struct Placing<'p> {
-    /// With the offset of the next chunk, its epoch and time.
+    /// The header of the next chunk: its offset, epoch and time.
     header: ChunkHeader,
     tracking: &'p mut Tracking,
     chunks: Chunks,

@@ -1,4 +1,4 @@
-//! The groups of a stream with those who are in them, and how these are told. Never what they read.
+//! The groups of a stream with their consumers, and how these are told. Never what they read.
 //!
 //! Lock order: the groups', then a subscription's state, then an outbox's.
 
@@ -13,11 +13,11 @@ use std::task::Waker;
 /// Milliseconds that a client has for answering an update. COMPAT: RabbitMQ's `request_timeout`.
 const ANSWER_TIMEOUT_MS: u64 = 60_000;
 
-/// A subscription's place in its group, and how it begins when it is its turn.
+/// A subscription's place in its group, and how it begins once it is active.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) group: GroupSeat,
-    /// Where it begins, if its client has no other wish.
+    /// The offset at which it begins, if its client has no other wish.
     pub(crate) offset: StreamOffset,
     pub(crate) selection: ChunkSelection,
 }
@@ -51,11 +51,11 @@ pub struct GroupConsumerView {
     pub connection: ConnectionId,
     /// The number of its subscription there.
     pub subscription: SubscriptionId,
-    /// Whether it is its turn.
+    /// The state of the consumer in its group.
     pub role: GroupRole,
 }
 
-/// One that may be in a group.
+/// A consumer that may be in a group.
 pub(crate) trait Seated: Debug + Send + Sync {
     /// Its connection.
     fn connection(&self) -> ConnectionId;
@@ -63,7 +63,7 @@ pub(crate) trait Seated: Debug + Send + Sync {
     /// The number of its subscription there.
     fn subscription(&self) -> SubscriptionId;
 
-    /// Tells its client the update of that number; one that is not active reads nothing any more.
+    /// Tells its client the update of that number; a consumer that is not active reads nothing any more.
     fn tell_update(&self, number: u32, active: bool) -> Option<Waker>;
 }
 
@@ -94,7 +94,7 @@ impl Memberships {
         Self { services: Arc::clone(services), state: Mutex::default() }
     }
 
-    /// They are gone, with their stream.
+    /// Ends all groups, with their stream.
     pub(crate) fn end(&self) {
         let state = &mut *self.lock();
         state.has_ended = true;
@@ -123,7 +123,7 @@ impl Memberships {
     /// The consumers of a group, in the order in which they came.
     ///
     /// # Errors
-    /// There is no such group.
+    /// No group has that name.
     pub fn consumers(&self, group: &str) -> Result<Vec<GroupConsumerView>, NoSuchGroup> {
         let view = |(consumer, role): (&SeatedRef, GroupRole)| {
             let (connection, subscription) = (consumer.connection(), consumer.subscription());
@@ -135,7 +135,7 @@ impl Memberships {
     /// Chooses the active consumer of a group again, without waiting for one that steps down. For operators.
     ///
     /// # Errors
-    /// There is no such group.
+    /// No group has that name.
     pub fn activate(&self, group: &str) -> Result<(), NoSuchGroup> {
         let asking = self.asking();
         self.change(|groups| groups.activate(group, asking).map(tell)).map(wake)
@@ -156,7 +156,7 @@ impl Memberships {
     }
 }
 
-/// Tells whom a change concerns; its task is to be woken.
+/// Tells the consumer that a change concerns; returns the waker of its connection's task.
 pub(crate) fn tell(change: Option<Change<SeatedRef>>) -> Option<Waker> {
     let Change { consumer, update, active } = change?;
     consumer.tell_update(update, active)

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use std::ops::Range;
 use streamproto::{Compression, Entries, Entry, SubBatch};
 
-/// In front of a message.
+/// Bytes of the length in front of a message.
 const LENGTH_BYTES: usize = 4;
-/// In front of a sub-batch.
+/// Bytes of the header in front of a sub-batch.
 const SUB_BATCH_HEADER_BYTES: usize = 11;
 
 /// Why messages of a chunk cannot be read.
@@ -78,14 +78,14 @@ fn unpack(batch: &SubBatch<'_>, bytes_max: u32) -> Result<Bytes, Damaged> {
 pub(crate) struct Messages {
     chunk: Run,
     sub_batch: Run,
-    /// Those before it are passed over.
+    /// The offset of the first message to give: earlier messages are passed over.
     first_offset: u64,
     /// The largest sub-batch that is unpacked, in bytes.
     unpacked_bytes_max: u32,
 }
 
 impl Messages {
-    /// None yet, and never those before this offset.
+    /// No messages yet, and never those before this offset.
     pub(crate) fn from(first_offset: u64, unpacked_bytes_max: u32) -> Self {
         Self { first_offset, unpacked_bytes_max, ..Self::default() }
     }

@@ -43,7 +43,7 @@ impl Runs {
     }
 }
 
-/// One entry of a publish command.
+/// An entry of a publish command.
 struct Published<'a> {
     id: u64,
     filter_value: Option<&'a [u8]>,
@@ -53,7 +53,7 @@ struct Published<'a> {
 }
 
 impl<'a> Published<'a> {
-    /// None if the bytes are not what the front has found them to be.
+    /// Reads an entry; none if the bytes are not what the front has found them to be.
     #[inline]
     fn read(rest: &mut &'a [u8], has_filter_values: bool) -> Option<Self> {
         let id = u64::read(rest).ok()?;

@@ -1,4 +1,4 @@
-//! Who reads a stream, who of them waits for more, and who is told when it ends. Never what they read.
+//! The readers of a stream, which of them wait for more, and who is told when it ends. Never what they read.
 
 use crate::follower::Follower;
 use crate::listed::{PublisherView, Registered, SubscriptionView};
@@ -11,27 +11,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-/// Who reads a stream: message by message, or chunk by chunk.
+/// A reader of a stream: message by message, or chunk by chunk.
 pub(crate) trait Reader: Debug + Send + Sync {
-    /// Its client's side.
+    /// The client's side of the reader.
     fn follower(&self) -> &Follower;
 
-    /// It is given what there is, by whoever has put it there. Its connection's task is to be woken.
+    /// Delivers what there is, on the thread that has put it there. The waker of its connection's task.
     fn read_here(self: Arc<Self>) -> Option<Waker>;
 
-    /// As listings show it, if it is a consumer of messages.
+    /// The reader as listings show it, if it is a consumer of messages.
     fn view(&self) -> Option<ConsumerView>;
 
-    /// As listings show it, if it is a subscription.
+    /// The reader as listings show it, if it is a subscription.
     fn subscription(&self) -> Option<SubscriptionView>;
 
-    /// Messages that it was given and has not settled.
+    /// The reader's unacked messages.
     fn n_unacked(&self) -> u64;
 
-    /// The stream has ended. It tells its client itself, or its link is told with the stream's publishers.
+    /// Ends the reader: it tells its client, or its link is told with the stream's publishers.
     fn end(&self) -> Ended;
 
-    /// Gives memory and files back if it was given nothing for a while.
+    /// Gives memory and files back if the reader was given nothing for a while.
     fn rest(&self);
 }
 
@@ -43,18 +43,19 @@ pub(crate) enum Ended {
 
 type ReaderRef = Arc<dyn Reader>;
 
-/// No more than so much ...
+/// The most bytes that the thread which has written them delivers itself.
 const READ_HERE_BYTES_MAX: usize = 16 * 1024;
-/// ... is handed on by whoever has written it, to so many readers, who take a few milliseconds.
+/// The most readers that this thread delivers to, which takes a few milliseconds.
 const READ_HERE_MAX: usize = 1024;
 
-/// Those who read a stream.
+/// The readers of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     state: Mutex<State>,
     n_unacked: AtomicU64,
-    /// Messages that consumers of single messages were given, and have settled, since the node started.
+    /// Messages that consumers of single messages were given since the node started.
     n_delivered: AtomicU64,
+    /// Messages that such consumers have settled since the node started.
     n_acked: AtomicU64,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Readers {
 struct State {
     all: BTreeMap<u64, ReaderRef>,
     last_key: u64,
-    /// They have read everything that was committed.
+    /// The readers that have read everything that was committed.
     waiting: Vec<ReaderRef>,
     /// Publishers of the stream itself.
     publishing: BTreeMap<(ConnectionId, PublisherId), Arc<Registered>>,
@@ -122,8 +123,8 @@ impl Readers {
         stdx::lock(&self.state).waiting.push(reader);
     }
 
-    /// So many bytes more are committed. Few are handed on at once, which saves each reader a turn of its
-    /// own.
+    /// Tells the waiting readers that so many bytes more are committed. Few bytes are delivered at once,
+    /// which saves each reader a turn of its own.
     pub(crate) fn tell(&self, n_bytes: usize, wakes: &mut Wakes) {
         let mut waiting = std::mem::take(&mut stdx::lock(&self.state).waiting);
         if waiting.is_empty() {
@@ -134,7 +135,7 @@ impl Readers {
             reader.follower().ends_to_wait();
             if is_little { reader.read_here() } else { reader.follower().tell_readable() }
         }));
-        // Their memory serves the next time.
+        // The memory of the list serves the next time.
         let emptied = waiting;
         let mut state = stdx::lock(&self.state);
         if state.waiting.is_empty() {
@@ -142,7 +143,8 @@ impl Readers {
         }
     }
 
-    /// Takes all away, and tells their clients: who reads chunks or publishes, once for each connection.
+    /// Removes all readers and publishers, and tells their clients: of the stream protocol, once a
+    /// connection.
     pub(crate) fn end(&self, stream: &str, wakes: &mut Wakes) {
         let (all, publishing) = {
             let mut state = stdx::lock(&self.state);
@@ -153,7 +155,7 @@ impl Readers {
         tell_gone(all.into_values(), publishing.into_values(), stream, wakes);
     }
 
-    /// Takes those away, and tells them, who use the stream as such: they come again.
+    /// Removes those that use the stream protocol, and tells them: they come again.
     pub(crate) fn send_away(&self, stream: &str, wakes: &mut Wakes) {
         let (away, publishing) = {
             let mut state = stdx::lock(&self.state);
@@ -166,8 +168,8 @@ impl Readers {
         tell_gone(away.into_values(), publishing.into_values(), stream, wakes);
     }
 
-    /// Takes a connection's readers and publishers away, without a word to its client: the links of the
-    /// readers; none if it has neither.
+    /// Removes a connection's readers and publishers without telling its client: the links of the readers;
+    /// none if it has neither.
     pub(crate) fn leave(&self, connection: ConnectionId) -> Option<Vec<LinkId>> {
         let (publishing, readers) = {
             let mut state = stdx::lock(&self.state);
@@ -187,7 +189,7 @@ impl Readers {
         (!publishing.is_empty() || !links.is_empty()).then_some(links)
     }
 
-    /// Has those give memory and files back who were given nothing since this was called before.
+    /// Has readers give memory and files back that were given nothing since the last call.
     pub(crate) fn rest(&self) {
         self.all().iter().for_each(|reader| reader.rest());
     }
@@ -242,7 +244,7 @@ impl Readers {
         self.n_unacked.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// How many messages the consumers of a channel hold is added to `count`.
+    /// Calls `count` with each consumer's channel and the number of its unacked messages.
     pub(crate) fn each_held(&self, mut count: impl FnMut(Owner, u64)) {
         for reader in self.all() {
             let n_unacked = reader.n_unacked();

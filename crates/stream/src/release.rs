@@ -1,5 +1,5 @@
-//! The consumers of one channel at one stream that go together. What they hold is only counted, and nobody
-//! gets it instead.
+//! The consumers of one channel at one stream that go together. Their unacked messages are only counted,
+//! and nobody gets them instead.
 
 use crate::consumer::Consumer;
 use queue_type::AfterDetach;
@@ -24,19 +24,19 @@ impl Release {
         self.consumers.len()
     }
 
-    /// Takes the last `n` of them away; `None` when there was none left.
+    /// Detaches the last `n` of the consumers; `None` when none was left.
     pub fn retire(&mut self, n: usize) -> Option<AfterDetach> {
         let last = self.consumers.split_off(self.consumers.len().saturating_sub(n));
         last.iter().for_each(|consumer| consumer.detach());
         (!last.is_empty()).then_some(AfterDetach::Stays)
     }
 
-    /// They stay, and what they hold counts as settled. COMPAT: it does not come again.
+    /// Counts all unacked messages as settled; the consumers stay. COMPAT: the messages do not come again.
     pub fn settle_all(self) {
         self.consumers.iter().for_each(Consumer::settle_all);
     }
 
-    /// Takes them away.
+    /// Detaches the consumers.
     #[must_use]
     pub fn detach(self) -> AfterDetach {
         self.consumers.iter().for_each(|consumer| consumer.detach());

@@ -8,9 +8,9 @@ use chunk_log::{SCRUB_STEP_BYTES, Scrub};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 
-/// So much is scrubbed in a second, by and large: a step, or several small streams.
+/// Bytes that are scrubbed in a second, by and large: a step, or several small streams.
 pub const SCRUB_BYTES_PER_SECOND_MAX: u64 = SCRUB_STEP_BYTES;
-/// Streams that are due are looked for again after so long, or the interval if that is shorter.
+/// The time after which due streams are looked for again, or the interval if that is shorter.
 const LOOK_INTERVAL_MS: u64 = 60_000;
 
 /// The scrubber.
@@ -23,10 +23,10 @@ pub(crate) struct Scrubber {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that are due, the first perhaps begun.
+    /// Streams that are due, the first perhaps begun.
     due: VecDeque<(Weak<Stream>, Option<Scrub>)>,
     next_look_ms: u64,
-    /// A thread reads.
+    /// Whether a thread reads.
     is_under_way: bool,
 }
 

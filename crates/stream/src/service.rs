@@ -46,8 +46,7 @@ impl StreamService {
         *stdx::lock(&self.services.losses)
     }
 
-    /// Time has gone on to `now`, about a second. Nothing is read for its own sake while the disk is short of
-    /// space.
+    /// Moves the time on to `now`, by about a second. No stream is scrubbed while the disk is short of space.
     pub fn tick<'a, S: Iterator<Item = &'a Arc<Stream>>>(
         &self,
         now: Now,
@@ -59,7 +58,7 @@ impl StreamService {
         if !is_disk_short {
             self.scrubber.tick(&self.services, streams());
         }
-        // Those that are due already are not asked for once more.
+        // No stream is asked for a review while those asked for before are due.
         let may_review = self.services.is_reviewed();
         for stream in streams() {
             stream.tick();
@@ -95,7 +94,7 @@ impl StreamService {
         self.services.start_threads()
     }
 
-    /// Does one thing that the threads would do; false if there is none. For simulation.
+    /// Does a piece of the threads' work; false if there is none. For simulation.
     #[must_use]
     pub fn step(&self) -> bool {
         self.services.step()
@@ -160,7 +159,7 @@ impl StreamService {
         }
     }
 
-    /// Opens a stream of which something is missing without that, which an operator has accepted.
+    /// Opens a stream without its missing files, as an operator has accepted.
     ///
     /// # Errors
     /// As of [`StreamService::open`].

@@ -11,28 +11,28 @@ use std::sync::{Arc, Mutex};
 use stdx::{Clock, WallClock};
 use streamproto::spec::UNCOMPRESSED_BYTES_MAX_DEFAULT;
 
-/// Threads that write and sync, ...
+/// Threads that write and sync.
 const N_SYNC_THREADS: usize = 2;
-/// ... and their names.
+/// The name of the threads that write and sync.
 const SYNC_THREAD: &str = "stream-sync";
-/// Threads that read what is not in memory: as many reads wait for the device at a time, ...
+/// Threads that read what is not in memory: as many reads wait for the device at a time.
 const N_READ_THREADS: usize = 4;
-/// ... and their names.
+/// The name of the threads that read.
 const READ_THREAD: &str = "stream-read";
-/// Publishers wait while so many bytes of all streams wait for the disk.
+/// The bytes of all streams, waiting for the disk, at which publishers wait too.
 const UNWRITTEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Streams of which a thread looks at what they keep before other work has its turn.
 const REVIEWS_AT_ONCE_MAX: usize = 64;
-/// Updates have numbers up to here, then again from 0; a byte beside is the subscription's.
+/// The highest number of an update, before numbers start at 0 again; a byte beside is the subscription's.
 const UPDATE_NUMBER_MAX: u32 = u32::MAX >> u8::BITS;
 
 /// The event that publishes to streams are confirmed upon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamDurability {
-    /// They are handed to the operating system, as with RabbitMQ.
+    /// Publishes are handed to the operating system, as with RabbitMQ.
     #[default]
     Write,
-    /// They are synced to the disk.
+    /// Publishes are synced to the disk.
     Fsync,
 }
 
@@ -48,7 +48,7 @@ pub struct StreamOptions {
     /// Bytes of a sub-batch that is published, unpacked. What was published under a larger limit is read all
     /// the same, up to the protocol's default.
     pub sub_batch_bytes_max: u32,
-    /// Each stream is read once in so long, to find what is damaged; 0: never.
+    /// The time in which each stream is read once, to find what is damaged; 0: never.
     pub scrub_interval_ms: u64,
 }
 
@@ -83,13 +83,13 @@ pub(crate) struct StreamServices {
     pub(crate) files: Arc<StreamFiles>,
     pub(crate) options: StreamOptions,
     pub(crate) time: WallClock,
-    /// Writing, syncing, removing.
+    /// The inbox of writing, syncing and removing.
     pub(crate) inbox: Inbox<Work>,
     reviews: Mutex<Reviews>,
-    /// Reading what is not in memory.
+    /// The inbox of reading what is not in memory.
     reads: Inbox<Work>,
     pub(crate) failure: Poison,
-    /// Counted since the start.
+    /// Losses of streams since the start.
     pub(crate) losses: Mutex<StreamLosses>,
     /// The number of the last update that a consumer was told.
     last_update: AtomicU32,
@@ -99,7 +99,7 @@ pub(crate) struct StreamServices {
 #[derive(Debug, Default)]
 struct Reviews {
     due: Work,
-    /// A thread is at it.
+    /// Whether a thread reviews.
     is_under_way: bool,
 }
 
@@ -195,7 +195,7 @@ impl StreamServices {
         self.last_update.fetch_add(1, Ordering::Relaxed) & UPDATE_NUMBER_MAX
     }
 
-    /// So many bytes wait no longer.
+    /// Notes that so many bytes were written and wait no longer.
     pub(crate) fn note_written(&self, bytes: u64) {
         let was_too_much = self.inbox.excess_bytes() >= UNWRITTEN_BYTES_MAX;
         self.inbox.remove_excess(bytes);
@@ -223,7 +223,7 @@ impl StreamServices {
         }
     }
 
-    /// Has a thread do it.
+    /// Has a thread run a task.
     pub(crate) fn ask(&self, task: Task) {
         self.inbox.add(|work| work.0.push_back(task));
     }
@@ -243,7 +243,7 @@ impl StreamServices {
         !stdx::lock(&self.reviews).is_under_way
     }
 
-    /// Some at a time: who waits for a sync has its turn in between.
+    /// Reviews some streams at a time: tasks that wait for a sync run in between.
     fn go_on_reviewing(self: &Arc<Self>) {
         let me = Arc::clone(self);
         self.ask(Box::new(move || {
@@ -260,12 +260,12 @@ impl StreamServices {
         }));
     }
 
-    /// Has a thread read.
+    /// Has a reading thread run a task.
     pub(crate) fn read_beside(&self, task: Task) {
         self.reads.add(|work| work.0.push_back(task));
     }
 
-    /// Does one thing that the threads would do; false if there is none.
+    /// Runs a task that the threads would run; false if there is none.
     pub(crate) fn step(&self) -> bool {
         let next = |work: &mut Work| work.0.pop_front().map_or(Next::Wait, Next::Do);
         let task = self.reads.step(next).or_else(|| self.inbox.step(next));
@@ -273,7 +273,7 @@ impl StreamServices {
     }
 }
 
-/// The life of a thread.
+/// Runs the tasks of an inbox on a thread.
 fn do_tasks(inbox: &Inbox<Work>) {
     let next = |work: &mut Work, _| work.0.pop_front().map_or(Next::Wait, Next::Do);
     while let Some(task) = inbox.wait(next) {

@@ -14,12 +14,12 @@ use std::task::{Poll, Waker};
 /// A reader, and what was read in its consumer's stead.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// With a thread if it is not here.
+    /// The reader; a thread has it if it is not here.
     reader: Option<Box<Reader>>,
     fetched: Option<Result<Next, ChunkLogError>>,
-    /// Counts readers: one of an earlier place that comes back is dropped.
+    /// The number of readers so far: one of an earlier place that comes back is dropped.
     generation: u64,
-    /// Nothing is to be read.
+    /// Whether nothing is to be read.
     is_idle: bool,
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Lent {
 }
 
 impl Source {
-    /// One that reads, or is idle without a reader.
+    /// A source that reads, or is idle without a reader.
     pub(crate) fn new(reader: Option<Reader>) -> Self {
         let is_idle = reader.is_none();
         Self { reader: reader.map(Box::new), fetched: None, generation: 0, is_idle }
     }
 
-    /// Behind the last chunk that was read; 0 without a reader.
+    /// The offset behind the last chunk that was read; 0 without a reader.
     pub(crate) fn next_offset(&self) -> u64 {
         self.reader.as_ref().map_or(0, |reader| reader.next_offset())
     }
@@ -47,7 +47,7 @@ impl Source {
         self.is_idle
     }
 
-    /// Goes on elsewhere, or not at all.
+    /// Continues with another reader, or idles without one.
     pub(crate) fn move_to(&mut self, reader: Option<Reader>) {
         let generation = self.generation.wrapping_add(1);
         *self = Self { generation, ..Self::new(reader) };
@@ -105,8 +105,9 @@ impl Source {
 }
 
 impl Lent {
-    /// Waits for the device. Of a chunk that is sent from its file, the beginning is in memory then.
-    /// Damaged chunks are told of, and passed over, also where another reader has told of them meanwhile.
+    /// Reads the next chunk, and waits for the device. Of a chunk that is sent from its file, the beginning
+    /// is in memory then. Damaged chunks are told of and passed over, also where another reader has told of
+    /// them.
     pub(crate) fn read(&mut self, stream: &Stream) -> Result<Next, ChunkLogError> {
         let mut next = self.reader.read_next(Wait::ForDisk);
         while next.as_ref().is_err_and(ChunkLogError::is_corrupt)
@@ -133,7 +134,7 @@ pub(crate) struct FileData {
     fetching: Arc<Mutex<Fetching>>,
 }
 
-/// Who waits for a thread that fetches.
+/// A fetch by a thread, and the task that waits for it.
 #[derive(Debug, Default)]
 struct Fetching {
     is_under_way: bool,

@@ -39,13 +39,13 @@ pub struct Stream {
 /// Whether anybody can use a stream.
 #[derive(Debug)]
 struct StreamState {
-    /// Nothing is taken any more: it is deleted. Set under the writer's lock.
+    /// Whether the stream is deleted: nothing is taken any more. Set under the writer's lock.
     has_ended: AtomicBool,
-    /// Something is missing that it had: nothing is taken or given.
+    /// The lack of something the stream had: with one nothing is taken or given.
     closed: Option<Box<Lack>>,
 }
 
-/// No chunk has this id.
+/// The id of no chunk.
 const UNKNOWN_CHUNK: u64 = u64::MAX;
 
 impl Stream {
@@ -85,7 +85,7 @@ impl Stream {
         assemble(def, services, (view, writer), Some(Box::new(lack)))
     }
 
-    /// The lack for which nobody can use it: something is missing that it had; none of one that is whole.
+    /// The missing part for which nobody can use the stream; none if the stream is whole.
     #[must_use]
     pub fn lack(&self) -> Option<&Lack> {
         self.state.closed.as_deref()
@@ -157,13 +157,13 @@ impl Stream {
         ))
     }
 
-    /// To be called about once a second: who reads nothing keeps nothing in memory.
+    /// Gives back the memory of readers that read nothing. To be called about once a second.
     pub fn tick(&self) {
         self.readers.rest();
     }
 
-    /// It may be deleted; until it is, it takes messages. COMPAT: whatever the conditions are, and no message
-    /// is said to go with it.
+    /// Allows a delete; the stream takes messages until then. COMPAT: whatever the conditions are, and no
+    /// message is said to go with it.
     ///
     /// # Errors
     /// None.
@@ -171,14 +171,15 @@ impl Stream {
         Ok(0)
     }
 
-    /// Takes away what a connection of its own protocol has here, as who deletes the stream is told by
-    /// somebody else: the links of its subscriptions; none if it has neither these nor publishers.
+    /// Removes the subscriptions and publishers of a connection without telling its client, which hears of
+    /// the deletion otherwise: the links of its subscriptions; none if it has neither these nor publishers.
     #[must_use]
     pub fn leave(&self, connection: ConnectionId) -> Option<Vec<LinkId>> {
         self.readers.leave(connection)
     }
 
-    /// Tells the consumers. It takes nothing from now on. Its files stay: [`remove_files_after`] is next.
+    /// Ends the stream: tells its consumers and takes nothing from now on. Its files stay:
+    /// [`remove_files_after`] is next.
     ///
     /// [`remove_files_after`]: crate::remove_files_after
     pub fn delete(&self) {

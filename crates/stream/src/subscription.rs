@@ -52,7 +52,7 @@ pub struct Subscription {
     follower: Follower,
     id: SubscriptionId,
     properties: Properties,
-    /// Chunks are given with their trailers.
+    /// Whether chunks are given with their trailers.
     with_trailer: bool,
     /// Its place among single active consumers.
     seat: Option<Box<Seat>>,
@@ -61,14 +61,14 @@ pub struct Subscription {
 
 /// The next chunk for its client.
 enum NextChunk {
-    /// One that was read, or lies in its file.
+    /// A chunk that was read, or whose data lies in its file.
     Read { header: [u8; CHUNK_HEADER_BYTES], data: ChunkData<'static> },
-    /// One that its reader has at hand.
+    /// A chunk that its reader has at hand.
     AtHand,
 }
 
 struct State {
-    /// Idle while it is another's turn.
+    /// The source of chunks, idle while another subscription is active.
     source: Source,
     credit: i64,
     figures: SubscriptionFigures,
@@ -80,7 +80,7 @@ impl State {
         self.credit > 0 && !self.has_ended
     }
 
-    /// It is given a chunk.
+    /// Counts a chunk that is given to the client; takes a credit for it.
     fn note(&mut self, header: &ChunkHeader) {
         self.credit -= 1;
         self.figures.next_offset = header.next_offset();
@@ -138,7 +138,7 @@ impl Stream {
     /// The offset of the first chunk that a subscription beginning there would be given.
     ///
     /// # Errors
-    /// There is none yet, or the stream cannot be read.
+    /// No such chunk is there yet, or the stream cannot be read.
     pub fn resolve(
         &self,
         offset: StreamOffset,
@@ -201,7 +201,7 @@ impl Subscription {
         SubscriptionFigures { credit: state.credit, ..state.figures }
     }
 
-    /// It may be given more chunks, or fewer. False if it is another's turn.
+    /// Adds credit in chunks, or takes it if negative. False while another subscription is active.
     pub fn add_credit(&self, n_chunks: i16) -> bool {
         let state = &mut stdx::lock(&self.state);
         state.credit = state.credit.saturating_add(i64::from(n_chunks));
@@ -221,13 +221,13 @@ impl Subscription {
         self.seat.as_deref()
     }
 
-    /// Tells its client.
+    /// Tells the client an event.
     pub(crate) fn tell(&self, event: Event<'_>) -> Option<Waker> {
         let mut event = Some(event);
         self.follower.batch(&mut |sink| event.take().into_iter().for_each(|it| sink.event(it)))
     }
 
-    /// A reader for when it is its turn; none if the stream cannot be read any further.
+    /// A reader for a subscription that becomes active; none if the stream cannot be read any further.
     pub(crate) fn open_reader(
         &self,
         offset: StreamOffset,
@@ -243,20 +243,20 @@ impl Subscription {
         }
     }
 
-    /// It goes on from another place, or nothing is read for it any more.
+    /// Goes on with a reader at another place; without one nothing is read for the subscription any more.
     pub(crate) fn set_reader(&self, reader: Option<chunk_log::Reader>) {
         stdx::lock(&self.state).source.move_to(reader);
     }
 
-    /// It has credit, its connection can take deliveries again, or there is more to be read: it is given what
-    /// there is. For its connection's own task.
+    /// Delivers what there is: to be called when it has credit, its connection can take deliveries again, or
+    /// more is to be read. For its connection's own task.
     pub fn resume(self: &Arc<Self>) {
         if let Some(waker) = Arc::clone(self).read_here() {
             waker.wake();
         }
     }
 
-    /// Takes it away.
+    /// Takes the subscription away from its stream and its group.
     pub fn detach(&self) {
         stdx::lock(&self.state).has_ended = true;
         self.stream.readers.remove(self.follower.key);
@@ -281,7 +281,7 @@ impl Subscription {
         waker
     }
 
-    /// The next thing to give; none if there is nothing yet.
+    /// The next chunk to give; none if there is none yet.
     fn next(self: &Arc<Self>, state: &mut State) -> Result<Option<NextChunk>, Damaged> {
         loop {
             if state.source.has_at_hand() {
@@ -298,7 +298,7 @@ impl Subscription {
                     return Ok(Some(NextChunk::Read { header, data: self.data(chunk)? }));
                 }
                 Some(Next::PassedOver) => {}
-                // Those that are committed in between are seen now, or told.
+                // A chunk that is committed in between is seen now, or the subscription is told.
                 Some(Next::End) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
                 }
@@ -307,7 +307,7 @@ impl Subscription {
         }
     }
 
-    /// It is given a chunk.
+    /// Counts a chunk that is given to the client, here and at the stream.
     fn note(&self, state: &mut State, header: &ChunkHeader) {
         state.note(header);
         self.stream.readers.note_delivered(u64::from(header.n_records));
@@ -384,7 +384,8 @@ impl Subscription {
         }
     }
 
-    /// The stream cannot be read any further: its client is told that it is gone.
+    /// Ends a subscription whose stream cannot be read any further: its client is told that the stream is
+    /// gone.
     fn fail(&self, state: &mut State, damaged: &str) -> Option<Waker> {
         state.has_ended = true;
         let name = &self.stream.def().name;

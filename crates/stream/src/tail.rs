@@ -1,4 +1,4 @@
-//! A stream's messages one by one for who has neither credit nor an outbox: operators. It waits for the disk.
+//! A stream's messages one by one, without credit or an outbox: for operators. Reading waits for the disk.
 
 use crate::cursor::{Cursor, Read, StreamMessage};
 use crate::messages::Damaged;
@@ -15,7 +15,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Begins where the arguments of a consumer say.
+    /// Opens a tail where the arguments of a consumer say.
     ///
     /// # Errors
     /// The text by which a consumer is refused.
@@ -28,7 +28,7 @@ impl Tail {
     /// Shows the next message; false if there is none yet.
     ///
     /// # Errors
-    /// What is wrong with the stream.
+    /// The reason why the stream cannot be read.
     pub fn next(&mut self, see: impl FnOnce(&StreamMessage<'_>)) -> Result<bool, String> {
         let text = |Damaged(text)| text;
         loop {

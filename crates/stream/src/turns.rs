@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 impl Subscription {
-    /// It begins: `told` runs before its client is told anything of it. A single active consumer joins its
-    /// group, and is given nothing until it is its turn.
+    /// Begins the subscription: `told` runs before its client is told anything. A single active consumer
+    /// joins its group, and is given nothing until it is active.
     ///
     /// # Errors
     /// Its group takes no more, or consumes another partition; the stream is deleted.
@@ -44,7 +44,7 @@ impl Subscription {
         Ok(tell(change))
     }
 
-    /// It is in no group any more.
+    /// Takes the subscription out of its group.
     pub(crate) fn leave(&self) {
         if self.seat().is_some() {
             let (key, asking) = (self.key(), self.stream.memberships.asking());
@@ -52,8 +52,8 @@ impl Subscription {
         }
     }
 
-    /// Its client has answered an update: an active one begins, where its client wishes. False if no such
-    /// answer is awaited.
+    /// Takes the client's answer to an update: an active subscription begins, where its client wishes. False
+    /// if no such answer is awaited.
     pub fn updated(self: &Arc<Self>, update: u32, offset: Option<StreamOffset>) -> bool {
         let Some(seat) = self.seat() else { return false };
         let (key, number) = (self.key(), update >> u8::BITS);
@@ -66,7 +66,7 @@ impl Subscription {
         };
         let asking = self.stream.memberships.asking();
         wake(memberships.change(|groups| {
-            // It may not be its turn any more.
+            // The subscription may have lost its turn while the disk was read.
             self.set_reader(reader.filter(|_| groups.asked(key, number).is_some()));
             tell(groups.answered(key, number, asking))
         }));

@@ -14,22 +14,22 @@ use streamproto::ChunkHeader;
 /// The writing side of a stream.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    /// Elsewhere while somebody writes.
+    /// The log; elsewhere while somebody writes.
     pub(crate) log: Option<Box<ChunkLog>>,
     pub(crate) making: Making,
     pub(crate) tracking: Tracking,
-    /// Of publishers in chunks that are being made: the last publishing id by name.
+    /// The last publishing id by publisher's name, in chunks that are being made.
     sequences: BTreeMap<Arc<[u8]>, u64>,
     pub(crate) confirms: Confirms,
     /// Entries that were added since the start.
     n_added: u64,
-    /// As of the last tick.
+    /// The entries added by the last tick.
     n_ticked: u64,
     epoch: u64,
     settings: Settings,
     /// Syncs beside the writing that have come to their end.
     pub(crate) synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
-    /// A thread is to write.
+    /// Whether a thread is to write.
     pub(crate) is_asked: bool,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 struct Settings {
     epoch: u64,
-    /// Retention is to be looked at: nobody has with these settings, or since the start.
+    /// Whether retention is to be looked at: nobody has with these settings, or since the start.
     is_review_due: bool,
-    /// To be taken by the log when nobody writes.
+    /// The options that the log takes when nobody writes.
     to_take: Option<LogOptions>,
 }
 
@@ -65,12 +65,12 @@ impl Writer {
         }
     }
 
-    /// That of a stream that is closed: it has no log.
+    /// The writer of a stream that is closed, without a log.
     pub(crate) fn closed(filter_bytes: u8) -> Self {
         Self::of(None, Tracking::default(), filter_bytes)
     }
 
-    /// Another filter size counts from the next start on. Whether a review is due now that was not before.
+    /// Sets the settings; another filter size counts from the next start on. True if that makes a review due.
     pub(crate) fn set_settings(&mut self, options: LogOptions, epoch: u64) -> bool {
         if epoch < self.settings.epoch {
             return false;
@@ -112,7 +112,7 @@ impl Writer {
         self.epoch += 1;
     }
 
-    /// Counts entries that were added; how many there are since the start.
+    /// Counts entries that were added; returns how many there are since the start.
     pub(crate) const fn count(&mut self, n: u64) -> u64 {
         self.n_added += n;
         self.n_added
@@ -135,7 +135,7 @@ impl Writer {
         self.sequences.get(reference).copied().or_else(written)
     }
 
-    /// A publisher of that name has come so far.
+    /// Notes the last publishing id of a publisher of that name.
     pub(crate) fn note_sequence(&mut self, reference: &Arc<[u8]>, publishing_id: u64) {
         self.sequences.insert(Arc::clone(reference), publishing_id);
     }
@@ -192,11 +192,11 @@ pub(crate) struct Turn {
     pub(crate) chunks: Chunks,
     /// Entries that are committed afterwards.
     pub(crate) n_added: u64,
-    /// Retention is to be looked at, at this time.
+    /// The time at which retention is looked at; none if it is not.
     reviews: Option<u64>,
-    /// Syncs that have come to their end beside the writing, ...
+    /// Syncs that have come to their end beside the writing.
     synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
-    /// ... and one that is to begin.
+    /// The sync that is to begin.
     pub(crate) to_sync: Option<SyncJob>,
 }
 
@@ -222,7 +222,7 @@ impl Turn {
     }
 }
 
-/// Removes what is not to be kept; how many segments. What cannot be removed now is by a later one.
+/// Removes what is not to be kept; returns how many segments. A later review removes what cannot go now.
 pub(crate) fn review(log: &mut ChunkLog, now_ms: u64) -> usize {
     log.evaluate_retention(i64::try_from(now_ms).unwrap_or(i64::MAX)).unwrap_or(0)
 }

@@ -13,7 +13,7 @@ use queue_type::{Incoming, RefusedItem, Wakes, wake_all};
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, Weak};
 
-/// Who publishes writes what others have published meanwhile so many times; then the threads go on.
+/// The most rounds in which a publisher writes what others have published meanwhile; then the threads go on.
 const ROUNDS_MAX: usize = 16;
 
 impl Stream {
@@ -126,7 +126,7 @@ impl Writing<'_> {
         true
     }
 
-    /// Everything of a turn is where it belongs: those are told who wait for it.
+    /// Commits what a turn has written, and tells those that wait for it.
     fn commit(&self, turn: Turn, end: LogEnd, wakes: &mut Wakes) {
         let Turn { log, chunks, n_added, to_sync, .. } = turn;
         self.sync_beside(to_sync);
@@ -183,7 +183,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Who publishes meanwhile leaves it to this thread to write.
+    /// Checkpoints the log, then writes what was published meanwhile, which is left to this thread.
     fn checkpoint(&self) {
         let Some(mut log) = stdx::lock(&self.0.writer).log.take() else { return };
         let mut wakes = Wakes::new();

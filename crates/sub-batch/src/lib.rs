@@ -25,16 +25,16 @@ const ZSTD_WINDOW_BYTES_USUAL: u64 = 8 * 1024 * 1024;
 /// An error in a sub-batch that its publisher has made: its messages cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UnpackError {
-    /// More bytes than are let pass, in number as its header says.
+    /// The sub-batch has more bytes than are let pass; the number is that of its header.
     #[error("the sub-batch has {0} bytes uncompressed, more than are allowed")]
     TooLarge(u32),
-    /// A compression of this number is not known.
+    /// No compression of this number is known.
     #[error("unknown compression {0}")]
     UnknownCompression(u8),
-    /// Bytes that are not of its compression.
+    /// The bytes are not of the sub-batch's compression.
     #[error("the sub-batch cannot be decompressed")]
     Corrupt,
-    /// Fewer or more bytes than its header says.
+    /// The sub-batch has fewer or more bytes than its header says.
     #[error("the sub-batch does not have the {0} bytes that it says it has uncompressed")]
     Size(u32),
 }
@@ -44,7 +44,7 @@ pub enum UnpackError {
 /// sub-batch says it has, and nothing if that is more than `bytes_max`.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first defect of the sub-batch.
 pub fn unpack<'a>(
     sub_batch: &SubBatch<'a>,
     bytes_max: u32,
@@ -79,8 +79,8 @@ fn unpack_zstd(bytes: &[u8], n_bytes: u64, out: &mut Vec<u8>) -> Result<(), Unpa
     read(decoder.map_err(|_| UnpackError::Corrupt)?, n_bytes, out)
 }
 
-/// Appends messages with their lengths to `out` as a sub-batch of this compression holds them; as they are if
-/// it is none that is known.
+/// Appends messages with their lengths to `out` as a sub-batch of this compression holds them; as they are
+/// if the compression is unknown.
 ///
 /// # Errors
 /// The compression's; as a rule, none.
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// As the command-line tools of these compressions write them, whose formats those of the clients are.
+    /// Bytes as written by the command-line tools of the compressions, whose formats the clients use.
     #[test]
     fn what_other_implementations_have_written_is_unpacked() {
         let written = [

@@ -12,10 +12,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
-/// Files are created readable and writable for the owner, readable for the group.
+/// The mode of created files: readable and writable for the owner, readable for the group.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
 
-/// Where space cannot be allocated it is taken by writing so much at a time.
+/// Bytes of a write where space cannot be allocated, and is taken by writing.
 const FILL_BYTES: usize = 256 << 10;
 
 /// A directory of the real file system.
@@ -171,7 +171,7 @@ impl DiskFile for RealFile {
     }
 
     fn forget(&self, at: u64, bytes: u64) {
-        // It is a hint.
+        // The advice is a hint: its failure changes nothing.
         fs::fadvise(&self.0, at, NonZeroU64::new(bytes), Advice::DontNeed).ok();
     }
 

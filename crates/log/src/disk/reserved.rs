@@ -21,39 +21,39 @@ use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// The file that takes the space which is kept back.
 pub const RESERVE_FILE: &str = "reserve";
-/// The most that is kept back ...
+/// The most bytes that are kept back.
 pub const RESERVE_BYTES_MAX: u64 = 32 << 20;
-/// ... and of a small disk no more than this part of it.
+/// The divisor of the disk's size that gives the reserve of a small disk.
 const RESERVE_SHARE: u64 = 8;
-/// After so long it is tried again to open a file.
+/// The time after which opening a file is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// The resource a disk has run out of.
 #[derive(Debug)]
 pub enum Scarcity<'a> {
-    /// There was no space for this file: the reserve was given up for it.
+    /// No space was left for this file: the reserve was given up for it.
     NoSpace {
         /// The file, relative to the disk's root.
         file: &'a str,
     },
-    /// The system opens no more files: whoever needs this one waits.
+    /// The system opens no more files: the thread that needs this one waits.
     NoDescriptors {
         /// The file, relative to the disk's root.
         file: &'a str,
         /// The system's words.
         error: &'a io::Error,
     },
-    /// It does again.
+    /// The system opens files again.
     Descriptors {
-        /// For how long it did not.
+        /// The time for which it opened none.
         waited: Duration,
     },
 }
 
-/// Told what a disk has run out of, by whoever met it.
+/// The function that is told what a disk has run out of.
 type Watcher = Box<dyn Fn(&Scarcity<'_>) + Send + Sync>;
 
-/// A [`Disk`] with a reserve. Clones are handles to the same.
+/// A [`Disk`] with a reserve. Clones are handles to the same disk.
 #[derive(Clone, Debug)]
 pub struct ReservedDisk(Arc<Shared>);
 
@@ -61,7 +61,7 @@ struct Shared {
     disk: Arc<dyn Disk>,
     /// Held while the reserve is made or given up.
     changing: Mutex<()>,
-    /// One of the constants below.
+    /// The state of the reserve: one of the constants below.
     reserve: AtomicU8,
     n_given_up: AtomicU64,
     watcher: OnceLock<Watcher>,
@@ -70,11 +70,11 @@ struct Shared {
     traffic: TrafficCounters,
 }
 
-/// The reserve can be given up.
+/// The state of a reserve that can be given up.
 const THERE: u8 = 0;
-/// It was given up, or is not made yet.
+/// The state of a reserve that was given up, or is not made yet.
 const USED: u8 = 1;
-/// This file system cannot keep space back.
+/// The state of a reserve on a file system that cannot keep space back.
 const IMPOSSIBLE: u8 = 2;
 
 impl std::fmt::Debug for Shared {
@@ -83,17 +83,17 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Those who wait for a file to be opened.
+/// The waiting of threads for a file to be opened.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Nobody waits before somebody watches, nor at the end.
+    /// Whether threads wait at all: not before somebody watches, nor at the end.
     is_patient: bool,
     since: Option<Instant>,
 }
 
 impl ReservedDisk {
-    /// `disk` with the reserve it has; if it has none, [`Self::refill`] makes one. Writes nothing. What files
-    /// are read and written with is counted by these kinds.
+    /// `disk` with the reserve it has; if it has none, [`Self::refill`] makes one. Writes nothing. Bytes
+    /// read and written are counted by these kinds of file.
     pub fn new(disk: Arc<dyn Disk>, kinds: &[FileKind]) -> Self {
         let reserved = Self(Arc::new(Shared {
             disk,
@@ -128,20 +128,20 @@ impl ReservedDisk {
         self.0.reserve.load(Ordering::Acquire) == IMPOSSIBLE
     }
 
-    /// Makes the reserve again if that leaves `free_bytes` free, and no less than its own size; true if it is
-    /// there.
+    /// Makes the reserve again if that leaves `free_bytes` free, and no less than its own size; true if the
+    /// reserve is there.
     pub fn refill(&self, free_bytes: u64) -> bool {
         self.0.refill(free_bytes)
     }
 
-    /// Has `watcher` told from now on; from now on it is waited for descriptors. Once.
+    /// Has `watcher` told from now on, and threads wait for descriptors. Only the first call counts.
     pub fn watch(&self, watcher: impl Fn(&Scarcity<'_>) + Send + Sync + 'static) {
         if self.0.watcher.set(Box::new(watcher)).is_ok() {
             self.0.waiting().is_patient = true;
         }
     }
 
-    /// Nobody waits for descriptors any more: what cannot be opened is an error.
+    /// Ends the waiting for descriptors: from now on a file that cannot be opened is an error.
     pub fn end_waiting(&self) {
         self.0.waiting().is_patient = false;
         self.0.ended.notify_all();
@@ -165,7 +165,7 @@ impl Shared {
         if self.reserve.load(Ordering::Acquire) != USED {
             return true;
         }
-        // One of another size is no reserve.
+        // A reserve of another size does not count.
         self.remove();
         let Ok((bytes, space)) = self.wanted_bytes() else { return false };
         if space.free_bytes < bytes.saturating_add(free_bytes.max(bytes)) {
@@ -188,7 +188,7 @@ impl Shared {
         self.disk.remove(RESERVE_FILE).ok();
     }
 
-    /// Gives the reserve up; false if it is not there.
+    /// Gives the reserve up; false if none is there.
     fn give_up(&self, file: &str) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let there = self.reserve.compare_exchange(THERE, USED, Ordering::AcqRel, Ordering::Acquire);
@@ -212,13 +212,13 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something that may find no space, with the reserve if need be.
+    /// Runs an operation that may find no space, with the reserve if need be.
     fn in_space<T>(&self, file: &str, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             let n_given_up = self.n_given_up.load(Ordering::Acquire);
             let done = act();
             let is_full = done.as_ref().is_err_and(is_full);
-            // Another may have given it up meanwhile.
+            // Another thread may have given the reserve up meanwhile.
             let has_more =
                 || self.give_up(file) || self.n_given_up.load(Ordering::Acquire) != n_given_up;
             if !is_full || !has_more() {
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Does something that opens `file`, and waits while the system opens no more files.
+    /// Runs an operation that opens `file`, and waits while the system opens no more files.
     fn opening<T>(&self, file: &str, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let file = if file.is_empty() { "the data directory" } else { file };
         let mut has_waited = false;
@@ -246,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// Waits a moment; false if nobody is to wait.
+    /// Waits a moment; false if threads are not to wait.
     fn wait(&self, file: &str, error: &io::Error) -> bool {
         let mut waiting = self.waiting();
         if !waiting.is_patient {
@@ -262,7 +262,7 @@ impl Shared {
         woken.unwrap_or_else(PoisonError::into_inner).0.is_patient
     }
 
-    /// A file was opened: others that wait have the same chance.
+    /// Ends the waiting once a file was opened: other threads that wait have the same chance.
     fn end_episode(&self) {
         let since = self.waiting().since.take();
         if let Some(since) = since {
@@ -337,7 +337,7 @@ impl Disk for ReservedDisk {
 struct ReservedFile {
     file: Box<dyn DiskFile>,
     name: Box<str>,
-    /// That of its kind.
+    /// The counter of the file's kind.
     counter: Arc<Counter>,
     shared: Arc<Shared>,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A kind of file: those below one directory of a disk's root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// For listings: the field's word in snake case.
+    /// The kind's name in listings, in snake case.
     pub name: &'static str,
     /// The directory, without a slash.
     pub dir: &'static str,

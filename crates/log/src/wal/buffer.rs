@@ -21,7 +21,7 @@ pub struct Batch<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retained {
     pub(super) n: u64,
-    /// Whom they are about.
+    /// The owner they are about.
     pub(super) owner: Owner,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Pending {
     pub(super) first: Lsn,
     pub(super) entries: u32,
     pub(super) bytes: Vec<u8>,
-    /// Up to here `bytes` is whole; a panic in `fill` leaves garbage behind it.
+    /// The length up to which `bytes` is whole; a panic in `fill` leaves garbage behind it.
     whole: usize,
 }
 
@@ -86,7 +86,7 @@ impl Pending {
 pub(super) struct Filled {
     /// Where the first entry lies.
     pub(super) at: EntryAddress,
-    /// It is the first in its segment.
+    /// Whether the first entry is the first of its segment.
     pub(super) begins_segment: bool,
     pub(super) entries: u32,
     pub(super) retained: Retained,
@@ -118,7 +118,7 @@ impl Buffer {
         }
     }
 
-    /// Takes what `fill` gives; drops it if it is not to be kept.
+    /// Takes what `fill` gives; drops it unless `keep`.
     #[inline]
     pub(super) fn append(&mut self, keep: bool, fill: impl FnOnce(&mut Batch<'_>)) -> Filled {
         let start = self.open.whole;
@@ -145,8 +145,8 @@ impl Buffer {
         Filled { at, begins_segment, entries, retained, bytes, beside_bytes }
     }
 
-    /// Makes what lies behind `start` part of a block: the open one, or the first of a new segment, which
-    /// it says.
+    /// Makes what lies behind `start` part of a block: the open one, or the first of a new segment; true
+    /// for the latter.
     fn keep(&mut self, start: usize, entries: u32) -> bool {
         let end = self.taken_bytes + self.open.bytes.len() as u64;
         let rolls = end > self.segment_bytes
@@ -181,7 +181,8 @@ impl Buffer {
         self.open.entries > 0 || !self.full.is_empty()
     }
 
-    /// Whether it is to be committed though nobody watches: a segment is full, or there is so much.
+    /// Whether entries are to be committed though nobody watches: a segment is full, or there are so many
+    /// bytes.
     pub(super) fn is_urgent(&self, eager_bytes: usize) -> bool {
         let bytes = self.open.whole - BLOCK_HEADER_BYTES + self.beside_bytes;
         !self.full.is_empty() || bytes >= eager_bytes

@@ -1,4 +1,4 @@
-//! One commit: swap, write, sync, tell. And the thread that commits.
+//! The group commit (swap, write, sync, tell), and the thread that commits.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -10,16 +10,16 @@ use super::state::{Need, Work};
 use super::{CommitListener, Durability, SYNC_MICROS, Shared};
 use crate::error::{LogError, Result};
 
-/// Buffers below this keep their memory for good.
+/// The size below which a buffer keeps its memory for good.
 const SHRINK_ABOVE_BYTES: usize = 256 << 10;
-/// After so many commits in a row that used little of a large buffer, it is shrunk.
+/// Commits in a row that used little of a large buffer, after which it is shrunk.
 const SHRINK_AFTER_COMMITS: u32 = 64;
-/// "Little": less than this fraction.
+/// The divisor of a buffer's size below which a commit used little of it.
 const SHRINK_BELOW_FRACTION: usize = 8;
-/// How many syncs "lately" reaches back, about.
+/// About how many of the last syncs `sync_time` averages.
 const N_SYNCS_LATELY: u32 = 8;
 
-/// Everything that whoever commits needs: the commit thread, or a caller who cannot wait for it.
+/// The state that a commit needs, by the commit thread or by a caller that cannot wait for it.
 pub(super) struct Committer {
     shared: Arc<Shared>,
     files: SegmentFiles,
@@ -31,7 +31,7 @@ pub(super) struct Committer {
     sync_time: Duration,
 }
 
-/// The thread's life.
+/// Commits on a thread of its own until the log is closed or has failed.
 pub(super) fn run(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
     let _guard = FailOnPanic(shared);
     loop {
@@ -50,7 +50,7 @@ pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
     if committer.sync_time > shared.options.sync_here_max {
         return;
     }
-    // What may have to wait for space or for a file to be opened is left to the commit thread.
+    // A commit that may have to wait for space or for a file to be opened is left to the commit thread.
     let may_wait = || shared.state().opens_files(committer.files.current());
     if shared.is_thrifty() || may_wait() {
         return;
@@ -118,7 +118,7 @@ impl Committer {
         let is_overdue = self.unsynced_since.is_some_and(|since| since.elapsed() >= lazy_sync);
         let must_sync = is_overdue || matches!(need, Need::Lazy | Need::Close);
         self.shared.state().take(&mut self.work);
-        // Dropped after a failure, when it has been told.
+        // The listeners are dropped after a failure, when it has been told.
         let mut sinks = std::mem::take(&mut self.work.sinks);
         self.commit_group(&mut sinks, must_sync).inspect_err(|error| self.shared.fail(error))?;
         self.work.sinks = sinks;
@@ -132,8 +132,8 @@ impl Committer {
         Ok(())
     }
 
-    /// One group commit: everything appended so far becomes one block (or more, over a segment's
-    /// end), is written, synced if that is wanted, and everybody who watches is told.
+    /// Commits a group: everything appended so far becomes a block (or more, over a segment's end), is
+    /// written, synced if that is wanted, and every listener is told.
     fn commit_group(
         &mut self,
         sinks: &mut Vec<Arc<dyn CommitListener>>,
@@ -158,7 +158,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Returns the entry bytes that became synced.
+    /// Writes, and syncs if that is wanted or due. Returns the entry bytes that became synced.
     fn write_and_sync(&mut self, must_sync: bool) -> Result<usize> {
         let began = Instant::now();
         let counters = &self.shared.counters;
@@ -189,7 +189,7 @@ impl Committer {
         Ok(synced)
     }
 
-    /// Puts back who goes on watching, and wakes who waited for room.
+    /// Puts back the listeners that go on watching, and wakes the tasks that waited for room.
     fn finish(&self, sinks: &mut Vec<Arc<dyn CommitListener>>) {
         let mut state = self.shared.state();
         state.waiters.put_back(sinks);
@@ -224,7 +224,7 @@ impl Committer {
         self.shared.counters.spare_segments.store(spares, Ordering::Relaxed);
     }
 
-    /// The end of a log that did not fail; everything is synced.
+    /// Ends a log that did not fail; everything is synced.
     fn close(&mut self) {
         match self.files.finish() {
             Ok(()) => self.shared.end(),
@@ -260,7 +260,7 @@ fn lately(before: Duration, now: Duration) -> Duration {
     (before * (N_SYNCS_LATELY - 1) + now) / N_SYNCS_LATELY
 }
 
-/// A panic in a watcher must not leave others waiting for ever.
+/// Fails the log on a panic: one in a watcher must not leave others waiting for ever.
 struct FailOnPanic<'a>(&'a Shared);
 
 impl Drop for FailOnPanic<'_> {

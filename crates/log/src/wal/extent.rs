@@ -36,7 +36,7 @@ const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 64;
 const SLOT_EVERY_BYTES: usize = 512;
 const UNCHECKED_BYTES: usize = 8;
-/// The slots that are written in turn.
+/// The number of slots that are written in turn.
 const N_TURNS: u64 = 2;
 
 /// The extent of a log.
@@ -131,8 +131,8 @@ pub(super) struct ExtentFile {
 }
 
 impl ExtentFile {
-    /// Goes on with what was told at the start, or makes the file: one that promises no segment. From now on
-    /// it says which node this is.
+    /// Opens the file with what was told at the start, or makes one that promises no segment. From now on the
+    /// file says which node this is.
     pub(super) fn open(
         disk: &dyn Disk,
         told: Option<Told>,
@@ -169,7 +169,7 @@ impl ExtentFile {
         self.file.sync_data().context("sync", LOG_FILE)
     }
 
-    /// Tells how far the log is synced, without a sync; that it cannot be told harms nobody.
+    /// Tells how far the log is synced, without a sync; a failure to tell harms nobody.
     pub(super) fn tell_synced(&mut self, synced: Lsn) {
         self.extent.synced = synced;
         drop(self.put(N_TURNS));

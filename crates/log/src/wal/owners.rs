@@ -5,10 +5,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::Owner;
 
-/// The owners whose entries are needed, or were: who looks for what is left in a segment asks them alone.
+/// The owners whose entries are needed, or were: a search for what is left in a segment asks them alone.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Mostly the next one is the same.
+    /// The owner added last: mostly the next one is the same.
     last: Option<Owner>,
     all: HashSet<Owner, BuildHasherDefault<Spread>>,
 }

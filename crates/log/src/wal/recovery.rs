@@ -33,7 +33,7 @@ use crate::stamp::Stamp;
 
 /// Bytes read in front of a place whose block is looked for.
 const LOOK_BACK_BYTES: u64 = 256 << 10;
-/// Unit of reading.
+/// Bytes of a read.
 const READ_BYTES: usize = 1 << 20;
 
 /// The caller of `open`.
@@ -65,13 +65,13 @@ pub struct WalFound {
 pub struct Tail {
     /// The newest segment file with entries.
     pub file: String,
-    /// Where what can be read of it ends.
+    /// The byte at which the readable part of the file ends.
     pub offset: u64,
-    /// So many bytes from there on cannot be read.
+    /// Unreadable bytes from there on.
     pub bytes: u64,
     /// The last entry there is.
     pub upto: Lsn,
-    /// Up to here the log is known to have been synced, if anything tells.
+    /// The entry up to which the log is known to have been synced, if anything tells.
     pub synced: Option<Lsn>,
 }
 
@@ -105,7 +105,7 @@ impl WalFound {
                 }
             }
         }
-        // Nothing follows the block of a proper close; looking for it costs reading the whole file.
+        // A proper close ends the log: looking for blocks behind it would cost reading the whole file.
         let mut tail_bytes = 0;
         if let Some(last) = last.as_mut().filter(|last| !last.is_closed) {
             tail_bytes = scan.check_end(last)?;
@@ -183,7 +183,7 @@ impl WalFound {
         self.scan.upto()
     }
 
-    /// Goes on with it: what was read becomes durable, and a new segment begins.
+    /// Starts the log that was read: what was read becomes durable, and a new segment begins.
     pub(super) fn start(self, disk: Arc<dyn Disk>, options: &WalOptions) -> Result<Recovered> {
         if !self.has_dir {
             let dir = &options.dir;
@@ -212,7 +212,7 @@ impl WalFound {
     }
 }
 
-/// Holds the segments that are there against what is told of them.
+/// Compares the segments that are there with what is told of them.
 pub(super) fn check_presence(
     files: impl Iterator<Item = FileName>,
     told: Option<Told>,
@@ -244,7 +244,7 @@ pub(super) fn check_presence(
 #[derive(Debug, Default)]
 struct Scan {
     salt: Option<u64>,
-    /// Which log it must be, if that is told.
+    /// The identity the log must have, if that is told.
     told_identity: Option<u64>,
     /// Position of the first entry.
     first: Option<Lsn>,
@@ -313,7 +313,7 @@ impl Scan {
         Ok(header)
     }
 
-    /// All segments are of one log, and of the one that is told of.
+    /// Checks that all segments are of one log, and of the one that is told of.
     fn check_identity(&self, header: &BlockHeader, file: &str) -> Result<()> {
         let file = file.to_owned();
         if self.told_identity.is_none() && header.is_told {
@@ -404,14 +404,14 @@ impl SegmentReader {
         Ok(self.window.get(skip..skip + n))
     }
 
-    /// Bytes that look like the header of a block of this segment.
+    /// Reads bytes that look like the header of a block of this segment.
     fn header_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
         let id = self.id;
         let Some(bytes) = self.bytes(at, BLOCK_HEADER_BYTES)? else { return Ok(None) };
         Ok(BlockHeader::read(bytes).ok().filter(|header| header.segment == id.0))
     }
 
-    /// As [`Self::header_at`], by one who comes from behind.
+    /// Reads as [`Self::header_at`] does, for a search that comes from behind.
     pub(super) fn header_before(&mut self, at: u64) -> Result<Option<BlockHeader>> {
         if self.window.is_empty() || at < self.window_at {
             self.bytes(at.saturating_sub(LOOK_BACK_BYTES), 1)?;

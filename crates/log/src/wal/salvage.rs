@@ -17,11 +17,11 @@ use crate::files::list_if_there;
 /// The findings of a look at a damaged log.
 #[derive(Clone, Debug, Default)]
 pub struct Salvaged {
-    /// Which log it is, if anything says so.
+    /// The identity of the log, if anything readable tells it.
     pub identity: Option<u64>,
-    /// Whose it is, if that can be read.
+    /// The node the log belongs to, if that can be read.
     pub node: Option<NodeId>,
-    /// Up to where it is known to have been written.
+    /// The last entry that is known to have been synced.
     pub synced: Lsn,
     /// The newest segment there was.
     pub newest: SegmentId,
@@ -97,7 +97,7 @@ impl Salvaged {
         Ok(())
     }
 
-    /// The entries up to `last` are missing.
+    /// Notes that the entries up to `last` are missing.
     fn miss(&mut self, last: Lsn, before: &str) {
         let (first, n) = (self.upto.0 + 1, last.0 - self.upto.0);
         self.damage.push(format!(

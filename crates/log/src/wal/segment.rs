@@ -111,7 +111,7 @@ impl SegmentFiles {
         Ok(files)
     }
 
-    /// From now on no more than so many freed files are kept.
+    /// Keeps no more than so many freed files from now on.
     pub(super) fn keep_spares(&mut self, spare_max: usize) -> Result<()> {
         self.spare_max = spare_max;
         while self.spares.len() > self.spare_max {
@@ -244,7 +244,7 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Recycles freed segments, of which there is none from `oldest` on; that is told before.
+    /// Recycles freed segments, once it is told that the log begins with `oldest`.
     pub(super) fn free(&mut self, freed: &[SegmentId], oldest: SegmentId) -> Result<()> {
         assert!(freed.iter().all(|id| *id < oldest), "what is told to be there is not freed");
         self.tell(oldest)?;

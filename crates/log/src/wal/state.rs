@@ -12,9 +12,9 @@ use super::{Appended, CommitListener, Lsn, Owner, SegmentId, WalOptions, WalStat
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Everything there is is to be written, and the commit thread is to stop.
+    /// Everything left is to be written, and the commit thread is to stop.
     Closing,
-    /// Closed or failed.
+    /// The log is closed or has failed.
     Dead,
 }
 
@@ -22,7 +22,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
-    /// Within the lazy time.
+    /// The commit thread should run within the lazy time.
     Lazy,
     Now,
     Close,
@@ -44,7 +44,7 @@ pub(super) struct State {
     table: SegmentTable,
     pub(super) waiters: Waiters,
     phase: Phase,
-    /// Written and not synced, or a segment may be free: something for the lazy time.
+    /// Whether something is left for the lazy time: written and not synced, or a segment that may be free.
     lazy: bool,
     eager_bytes: usize,
 }
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Also returns the bytes appended, those beside the log included.
+    /// Appends entries to the buffer; returns where, and the bytes appended, those beside the log included.
     pub(super) fn append(&mut self, fill: impl FnOnce(&mut Batch<'_>)) -> (Appended, usize) {
         let Filled { at, begins_segment, entries, retained, bytes, beside_bytes } =
             self.buffer.append(!self.is_dead(), fill);
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// The next commit is wanted, though nobody asks to be told of it.
+    /// Has the next commit made, though nobody asks to be told of it.
     pub(super) fn watch_once(&mut self) {
         if !self.is_dead() {
             self.waiters.watch_once();
@@ -175,12 +175,12 @@ impl State {
         self.lazy = false;
     }
 
-    /// Something is written and not synced.
+    /// Notes that something is written and not synced.
     pub(super) const fn set_lazy(&mut self) {
         self.lazy = true;
     }
 
-    /// The log has failed: nothing is kept, nobody is told of durability again.
+    /// Ends a log that has failed: nothing is kept, and nobody is told of durability again.
     pub(super) fn die(&mut self) -> (Vec<Waker>, Vec<Arc<dyn CommitListener>>) {
         self.phase = Phase::Dead;
         self.buffer.clear();

@@ -13,9 +13,9 @@ pub(super) struct Segment {
     pub(super) entries: u64,
     pub(super) bytes: u64,
     live: u64,
-    /// Who needed entries in it, and may still.
+    /// The owners that needed entries in the segment, and may still.
     owners: Owners,
-    /// The segment must stay until this is synced.
+    /// The entry that must be synced before the segment is freed.
     needed_until: Lsn,
 }
 
@@ -32,7 +32,7 @@ impl Segment {
         self.needed_until = upto;
     }
 
-    /// Entries of an append are needed.
+    /// Counts entries of an append that are needed.
     pub(super) fn needed_by(&mut self, Retained { n, owner }: Retained) {
         self.live += n;
         if n > 0 {
@@ -52,7 +52,7 @@ impl Segment {
     }
 }
 
-/// Oldest first; the last is the one appended to.
+/// The segments, oldest first; the last is the one appended to.
 #[derive(Debug)]
 pub(super) struct SegmentTable {
     segments: VecDeque<Segment>,
@@ -91,13 +91,13 @@ impl SegmentTable {
         }
     }
 
-    /// Who needed entries in the segment, and may still; in order.
+    /// The owners that needed entries in the segment, and may still; in order.
     pub(super) fn owners_in(&self, id: SegmentId) -> Vec<Owner> {
         let segment = self.segments.iter().find(|segment| segment.id == id);
         segment.map(|segment| segment.owners.sorted()).unwrap_or_default()
     }
 
-    /// `upto` is the last entry appended, which may replace what is released.
+    /// Releases `n` entries of a segment; `upto` is the last entry appended, which may replace them.
     pub(super) fn release(&mut self, id: SegmentId, n: u64, upto: Lsn) {
         let segment = self.get_mut(id);
         debug_assert!(segment.as_ref().is_some_and(|s| s.live >= n), "{id:?}: {n} is too many");

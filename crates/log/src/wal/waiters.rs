@@ -1,4 +1,4 @@
-//! The ones who wait for the next commit, and whether the commit thread must be woken for them.
+//! Watchers of the next commit, callers that wait for room, and whether the commit thread must be woken.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -8,11 +8,11 @@ use super::state::Need;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Thread {
-    /// It looks at the state before it sleeps.
+    /// The commit thread runs: it looks at the state before it sleeps.
     Awake,
-    /// It sleeps and looks at the lazy work when the time is over.
+    /// The commit thread sleeps and looks at the lazy work when the time is over.
     Lingering,
-    /// It sleeps until woken.
+    /// The commit thread sleeps until woken.
     Asleep,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Waiters {
     sinks: Vec<Arc<dyn CommitListener>>,
     room_wakers: Vec<Waker>,
     thread: Thread,
-    /// Somebody watches since the last commit began.
+    /// Whether somebody watches since the last commit began.
     newly_watched: bool,
 }
 

@@ -13,9 +13,9 @@ use crate::state::State;
 pub struct ObjectChange<'s> {
     /// The object, for people.
     pub what: &'s str,
-    /// As it is now, in the form of documents; none if it is not there.
+    /// The object as it is now, in the form of documents; none if it does not exist.
     pub before: Option<Value>,
-    /// As it would be.
+    /// The object as it would be after the import.
     pub after: Option<Value>,
 }
 
@@ -38,7 +38,7 @@ pub fn object_changes<'s>(
     (firsts.len(), firsts.iter().take(max).map(change).collect())
 }
 
-/// The object of a command, if it is there. Of a binding that is known from the command alone.
+/// The object of a command, if it exists; that of a binding is known from the command alone.
 fn object(state: &State, command: &Command) -> Option<Value> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "imports delete nothing")]
     Some(match command {
@@ -76,7 +76,7 @@ fn object(state: &State, command: &Command) -> Option<Value> {
     })
 }
 
-/// A binding that is made. There was none: else it would be no change.
+/// A binding that is made; it did not exist before, or it would be no change.
 fn binding(command: &Command) -> Option<Value> {
     let Command::Bind(BindingSpec { key, arguments, .. }) = command else { return None };
     Some(json!({"routing_key": key.to_text(), "arguments": to_json(arguments)}))

@@ -308,7 +308,7 @@ fn bindings<'s>(state: &'s State, vhost: &'s Vhost) -> Objects<'s> {
     };
     let mut list: Vec<Named<'s>> = vhost.routes.bindings().filter_map(named).collect();
     list.sort_unstable_by(order);
-    // What differs only in fields that do not count is one.
+    // Bindings that are equal in the document are listed once.
     list.dedup_by(|left, right| order(left, right).is_eq());
     Box::new(list.into_iter().map(|(binding, kind, destination)| {
         json!({

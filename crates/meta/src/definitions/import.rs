@@ -31,11 +31,11 @@ pub struct Import {
     pub steps: Vec<Step>,
     /// The parts left out or not understood, a sentence each.
     pub warnings: Vec<String>,
-    /// The state as it would be then.
+    /// The state as it would be after the import.
     pub then: State,
 }
 
-/// One change.
+/// A change that an object of the document asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The object that asks for it, for people.
@@ -100,11 +100,11 @@ pub struct ImportRules<'r> {
     pub into: Option<&'r Name>,
     /// The hash of passwords that are hashed now, and of hashes that say nothing else.
     pub hashing: HashAlgorithm,
-    /// Refuses what RabbitMQ refuses, where it would be left out otherwise.
+    /// Whether to refuse what RabbitMQ refuses, where it would be left out otherwise.
     pub is_strict: bool,
-    /// The user who gets all permissions in virtual hosts that are made.
+    /// The user that gets all permissions in virtual hosts that are made.
     pub importer: Option<&'r str>,
-    /// Asked before each object whether to go on: a long document takes its time.
+    /// The question, asked before each object, whether to go on: a long document takes its time.
     pub goes_on: Option<GoesOn<'r>>,
 }
 
@@ -200,7 +200,7 @@ impl<'d> Visitor<'d> for PartsVisitor {
     }
 }
 
-/// The objects of a list, each seen as it is read, until it is said that there is an end.
+/// Reads the objects of a list, each shown as it is read, until `Break` ends the import.
 struct Objects<'s>(&'s mut dyn FnMut(&RawValue) -> ControlFlow<()>);
 
 impl<'d> Visitor<'d> for Objects<'_> {
@@ -234,7 +234,7 @@ fn parts(document: &[u8]) -> Result<Parts<'_>, ImportError> {
     })
 }
 
-/// One object of a list.
+/// Parses an object of a list; refuses one that is too large or too deep.
 fn object_of(list: &str, text: &RawValue) -> Result<Map<String, Value>, ImportError> {
     if !JsonCount::is_small(text.get().as_bytes()) {
         let text = format!("an object has more than {JSON_VALUES_MAX} values");
@@ -376,7 +376,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Whether it is a binding from or to something that is left out; then that is said.
+    /// Whether the step is a binding from or to something that is left out; then a warning says so.
     fn lacks_an_end(&mut self, step: &Step) -> bool {
         let Command::Bind(spec) = &step.command else { return false };
         let source = Resource::exchange(&spec.vhost, &spec.source);
@@ -403,7 +403,7 @@ impl Importer<'_> {
         }
     }
 
-    /// One warning for a field however many objects have it.
+    /// Notes a warning for each unknown field of a list, however many objects have it.
     fn note_unknown(&mut self, list: &str, object: &Map<String, Value>, known: &str) {
         let left = UNKNOWN_MAX.saturating_sub(self.unknown.len());
         let unknown = object.keys().filter(|key| !words(known).any(|known| known == *key));
@@ -422,7 +422,7 @@ fn made_by(command: &Command) -> Option<Resource> {
     }
 }
 
-/// Whether a change that replaces something would replace it by the same.
+/// Whether a change that replaces something would replace it by an equal.
 fn is_so(state: &State, command: &Command) -> bool {
     #[expect(clippy::wildcard_enum_match_arm, reason = "others replace nothing")]
     let so = || match command {

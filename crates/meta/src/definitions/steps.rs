@@ -270,7 +270,7 @@ fn password(
 ) -> Result<PasswordHash, Reason> {
     if let Some(password) = object.optional("password")? {
         let present = importer.import.then.user(user).map(|user| &user.password);
-        // The same password with another salt would be no change.
+        // A password that the present hash verifies keeps that hash: another salt would be no change.
         let is_so = |hash: &&PasswordHash| hash.verify(password.as_bytes());
         return Ok(match present.filter(is_so) {
             Some(hash) => hash.clone(),
@@ -492,7 +492,7 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
 fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let (vhost, name) = (vhost_of(importer, object)?, object.resource_name("name")?);
     if name.is_empty() || is_reserved(&name) {
-        // They are there from the start.
+        // Predeclared exchanges exist from the start.
         return Ok(Wanted::nothing());
     }
     let resource = Resource::exchange(&vhost, &name);

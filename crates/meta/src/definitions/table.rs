@@ -5,7 +5,7 @@ use amqp091::table::DEPTH_MAX;
 use amqp091::{ShortString, Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
-/// Of several fields of one name the first counts, as everywhere.
+/// A table as JSON. Of several fields of one name the first counts, as everywhere.
 pub fn to_json(table: &Table) -> Json {
     let mut fields = Map::new();
     for (key, value) in table {

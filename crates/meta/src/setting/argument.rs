@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, OfQuorum, SETTINGS, Setting};
 use crate::queue_type::{QUORUM, QueueType};
 
-/// Ten years: longer times to live are taken for mistakes.
+/// The longest time to live, ten years: longer ones are taken for mistakes.
 pub const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -14,7 +14,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// The values that an argument may have.
 #[derive(Debug)]
 pub(crate) enum ArgumentRule {
-    /// Anything; what else is asked of it, a check of its own does.
+    /// Any value; what else must hold is checked elsewhere.
     Any,
     Flag,
     Integer,
@@ -22,13 +22,13 @@ pub(crate) enum ArgumentRule {
     Positive,
     /// Not negative, and up to a highest value.
     UpTo(i64),
-    /// One of these numbers; others are refused with this text around theirs.
+    /// A number of this list; any other is refused with this text, in which it takes the place of `{}`.
     Numbers(&'static [i64], &'static str),
     /// A time, zero or more.
     Milliseconds,
     /// A time of at least one millisecond.
     PositiveMilliseconds,
-    /// One of these words; others are refused with this text, in which `{}` stands for theirs.
+    /// A word of this list; any other is refused with this text, in which it takes the place of `{}`.
     Words(&'static [&'static str], &'static str),
     /// Text that only means something beside a dead letter exchange.
     DeadLetterRoutingKey,

@@ -73,12 +73,12 @@ impl PolicyRule {
         }
     }
 
-    /// Operators may set it too; of two numbers the smaller counts.
+    /// Lets operators set the key too; of two numbers the smaller counts.
     pub(super) const fn for_operators(self) -> Self {
         Self { for_operators: true, ..self }
     }
 
-    /// Of two numbers the larger counts.
+    /// Has the larger of two numbers count.
     pub(super) const fn larger_counts(self) -> Self {
         Self { with_operators: Stricter::Larger, ..self }
     }

@@ -1,4 +1,4 @@
-//! The table. Its order is that in which the arguments of a redeclaration are compared.
+//! The table of settings, in the order in which the arguments of a redeclaration are compared.
 
 use super::argument::ArgumentRule as Argument;
 use super::policy::PolicyRule;
@@ -26,7 +26,7 @@ const PRIORITY_MAX: i64 = 255;
 const STREAM_SEGMENT_BYTES_MAX: i64 = 3_000_000_000;
 
 const QUEUE_MODES: &[&str] = &["default", "lazy"];
-/// Version 1, which RabbitMQ dropped, is served here.
+/// The versions of queues: version 1, which RabbitMQ dropped, is served here.
 const VERSIONS: &[i64] = &[1, 2];
 const RETRY_TYPES: &[&str] = &["all", "failed", "returned", "disabled"];
 /// Quorum queues always have a record of what consumers hold; `ack-direct` of a policy is as `ack`.
@@ -48,7 +48,7 @@ const STREAM_FILTER_REFUSAL: &str = "Invalid value for x-stream-filter-size-byte
 
 const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
 const QUORUM_ALONE: &[&QueueType] = &[&QUORUM];
-/// All but streams.
+/// All queue types but streams.
 const QUEUES: &[&QueueType] = &[&CLASSIC, &QUORUM];
 /// Every type of queue.
 const ALL: &[&QueueType] = &[&CLASSIC, &QUORUM, &STREAM];
@@ -80,12 +80,12 @@ const fn values(values: policy::PolicyValues, meaning: &'static str) -> PolicyRu
 }
 
 impl Setting {
-    /// Policies may set it too.
+    /// Adds the key by which policies set it too.
     const fn and_policy(self, key: &'static str, rule: PolicyRule) -> Self {
         Self { policy: Some((key, rule)), ..self }
     }
 
-    /// These queue types know it.
+    /// Names the queue types that know the setting.
     const fn of(self, types: &'static [&'static QueueType]) -> Self {
         Self { types, ..self }
     }

@@ -18,7 +18,7 @@ stdx::named! {
     /// The returned messages that wait before they are ready again.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RetryType {
-        /// All of them.
+        /// All returned messages.
         All = "all",
         /// Messages whose delivery failed.
         Failed = "failed",
@@ -28,13 +28,13 @@ stdx::named! {
 }
 
 stdx::named! {
-    /// How sure the way of dead letters is.
+    /// The guarantee for dead letters on their way.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum DeadLetterStrategy {
-        /// They may be lost.
+        /// Dead letters may be lost.
         #[default]
         AtMostOnce = "at-most-once",
-        /// They stay in their queue until all their queues have them.
+        /// Dead letters stay in their queue until all target queues have them.
         AtLeastOnce = "at-least-once",
     }
 }
@@ -46,9 +46,9 @@ stdx::named! {
         /// The queue has the message, on disk if it is persistent.
         #[default]
         Enqueue = "enqueue",
-        /// A consumer has acknowledged it.
+        /// A consumer has acknowledged the message.
         Ack = "ack",
-        /// As on acknowledgement, and the queue keeps no record of what its consumers hold.
+        /// A consumer has acknowledged the message, and the queue keeps no record of unacked messages.
         AckDirect = "ack-direct",
     }
 }

@@ -202,7 +202,7 @@ impl Resources {
             existing.check_equivalent(&queue)?;
             return Ok(Outcome::of(Done::QueueExists(Arc::clone(existing))));
         }
-        // What is replayed was checked when it happened.
+        // A replayed declaration was checked when it was made.
         if !is_replayed {
             let is_made_name = declare.named_by == NamedBy::Server && is_reserved(&queue.name);
             queue_arguments::check_name_of(&queue, is_made_name)?;
@@ -388,7 +388,7 @@ pub(super) fn exchange_redeclaration(vhost: &Name, exchange: &ExchangeDef) -> Co
     })
 }
 
-/// Something is taken out of a virtual host, and what follows from it.
+/// The removal of something from a virtual host, with what follows from it.
 struct Removal<'v> {
     vhost: &'v mut Vhost,
     mode: AutoDelete,

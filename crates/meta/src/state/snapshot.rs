@@ -28,7 +28,7 @@ const VERSION: u8 = 1;
 pub enum SnapshotOf {
     /// Objects that survive a restart.
     Durable,
-    /// Transient and exclusive things too.
+    /// All objects, transient and exclusive ones too.
     Everything,
 }
 

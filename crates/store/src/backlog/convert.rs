@@ -22,7 +22,7 @@ pub enum Part<'a> {
         first: u64,
         /// Its image.
         blob: BlobId,
-        /// Among the durable ones.
+        /// Whether the image is among the durable ones.
         is_durable: bool,
         /// Positions of its messages.
         wanted: PageBitmap,
@@ -81,7 +81,7 @@ impl LoadedPage {
     /// Adds a message; positions rise.
     ///
     /// # Errors
-    /// It does not belong to this page.
+    /// The message does not belong to this page.
     pub fn push(&mut self, queued: &Queued<'_>) -> Result<(), ImageError> {
         let position = queued.position;
         let is_empty = self.page.entries.is_empty();
@@ -97,7 +97,7 @@ impl LoadedPage {
         Ok(())
     }
 
-    /// Whether there is no message in it.
+    /// Whether the page has no message.
     pub fn is_empty(&self) -> bool {
         self.page.entries.is_empty()
     }
@@ -178,7 +178,7 @@ mod tests {
         (queued.position, message.body.bytes().to_vec(), queued.stored, message.persistent)
     }
 
-    /// As many pages as the messages need, each with the log's note about it and its image.
+    /// Writes messages as pages, each with the log's note about it and its image.
     fn write_pages(pool: &PagePool, all: &[Message]) -> Vec<(PageNote, Vec<u8>)> {
         let mut left = all.iter().peekable();
         let mut pages = Vec::new();

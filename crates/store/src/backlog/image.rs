@@ -26,7 +26,7 @@ use message::StandIn;
 use stdx::record::{Reader, RecordError};
 
 const VERSION: u8 = 1;
-/// Of images with properties in front of bodies.
+/// Version of images with properties in front of bodies.
 const VERSION_APART: u8 = 2;
 const HEADER_BYTES: usize = 24;
 const STORED_BYTES: usize = 8;
@@ -37,13 +37,13 @@ const KIND_STORED: u16 = 2;
 /// Why a page's image cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// It was written by a newer version of Leveret.
+    /// A newer version of Leveret wrote the image.
     #[error("the page's image has unknown version {0}")]
     Version(u8),
-    /// It ends too early or points outside itself.
+    /// The image ends too early or points outside itself.
     #[error("the page's image is damaged")]
     Damaged,
-    /// It is of another page than the one asked for.
+    /// The image is of another page than the one asked for.
     #[error("the image belongs to another page")]
     OtherPage,
 }
@@ -75,7 +75,7 @@ impl Image {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the image is empty.
     pub const fn is_empty(&self) -> bool {
         self.head.is_empty()
     }
@@ -89,7 +89,7 @@ impl Image {
             self.write_dense(first, live, page);
             return;
         }
-        // What is gone leaves no bytes behind.
+        // Bytes of released messages are left behind: a copy of the page has the live ones alone.
         let mut dense = pool.take(0);
         dense.first = first;
         let mut positions = Vec::with_capacity(n_live);
@@ -270,8 +270,8 @@ impl<'a> Parts<'a> {
         slice(from, entry.offset, entry.len as usize)
     }
 
-    /// Whether the envelope and the names it points to lie inside. Also tells how many bytes of properties
-    /// are in front of the body.
+    /// The envelope at `at`, checked to lie inside with the names it points to; and the bytes of properties
+    /// in front of the body.
     fn check_envelope(&self, at: u32) -> Result<(Envelope, u32), ImageError> {
         let rest = self.inline.get(at as usize..).ok_or(ImageError::Damaged)?;
         let (fixed, rest) = rest.split_first_chunk().ok_or(ImageError::Damaged)?;
@@ -355,7 +355,7 @@ impl LoadedPage {
         let mut page = pool.take(image.len());
         page.first = parts.first;
         page.bytes.append(parts.inline);
-        // Neighbours mostly share it.
+        // Neighbours mostly share an envelope.
         let (mut checked, mut properties_bytes) = (None, 0);
         for entry in parts.entries() {
             let entry = entry?;
@@ -393,8 +393,8 @@ impl LoadedPage {
         wanted.collect()
     }
 
-    /// Puts a wanted body in its place. One of another length, or never put, makes its message
-    /// count as lost.
+    /// Puts a wanted body in its place. A message whose body has another length, or is never put, counts as
+    /// lost.
     pub fn put_body(&mut self, wanted: WantedBody, bytes: Bytes) {
         if bytes.len() == wanted.len as usize {
             self.page.bodies.fill(wanted.slot, bytes, wanted.properties_bytes);

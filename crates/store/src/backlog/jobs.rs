@@ -11,24 +11,24 @@ use super::{Backlog, FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
 use log::SegmentId;
 
-/// Something the host is to do, then to report under the page's key.
+/// A job for the host, to be reported under the page's key when it is done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Write the image that was made. Then [`Jobs::written`]; what holds logged messages must be
+    /// Write the image that was made, then call [`Jobs::written`]; an image with logged messages must be
     /// durable first.
     Write {
-        /// Of this page.
+        /// The page of the image.
         page: PageKey,
-        /// It holds messages that are to survive a restart: the image belongs among the durable ones.
+        /// Whether the page has messages that are to survive a restart: its image is to be a durable one.
         is_durable: bool,
     },
     /// Read an image. Then [`Backlog::loaded`] or [`Backlog::failed`].
     Load {
-        /// Of this page.
+        /// The page of the image.
         page: PageKey,
         /// The image.
         blob: BlobId,
-        /// Among the durable ones.
+        /// Whether the image is among the durable ones.
         is_durable: bool,
         /// The positions to read: [`LoadedPage::read`].
         wanted: PageBitmap,
@@ -47,7 +47,7 @@ pub struct Written {
     pub replaced: Option<FreedPage>,
 }
 
-/// A page is back in memory.
+/// A page that is back in memory.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// Positions whose messages are gone for good: their body was not found.
@@ -75,17 +75,17 @@ pub(super) struct Paging {
     /// The size pages are filled to.
     pub(super) page_bytes: usize,
     pub(super) resident_bytes: usize,
-    /// Of them, those of pages whose images are under way to disk.
+    /// Of the resident bytes, those of pages whose images are under way to disk.
     pub(super) writing_bytes: usize,
-    /// Not yet resident, but being loaded.
+    /// Bytes of pages that are not yet resident, but being loaded.
     pub(super) loading_bytes: usize,
     /// Images under way to disk: few.
     pub(super) writing: Vec<Writing>,
-    /// Consumers were given no position from here on, as far as is known.
+    /// The position from which on consumers were given none, as far as is known.
     pub(super) reach: u64,
-    /// Pages may be here without their stored bodies.
+    /// Whether pages may be in memory without their stored bodies.
     pub(super) may_lack_bodies: bool,
-    /// See [`Jobs::only_read`].
+    /// Whether nothing is written to make room: see [`Jobs::only_read`].
     pub(super) only_reads: bool,
 }
 
@@ -105,7 +105,7 @@ impl Default for Paging {
 }
 
 impl Paging {
-    /// A job on this page is over, or nobody cares for it any more.
+    /// Ends a job on this page: it is done, or nobody cares for it any more.
     pub(super) fn end_job(
         &mut self,
         page: PageKey,
@@ -180,8 +180,8 @@ impl Jobs<'_> {
         self.planner().next_step(head, allowance_bytes).is_some()
     }
 
-    /// From now on nothing is written to make room, or not so any more: what is in memory and in no image
-    /// stays there.
+    /// Stops writing pages to make room, or starts it again: while it is stopped, what is in memory and in no
+    /// image stays there.
     pub const fn only_read(&mut self, on: bool) {
         self.paging.only_reads = on;
     }
@@ -246,7 +246,7 @@ impl Jobs<'_> {
         Some(Job::Load { page: slot.key(), blob, is_durable, wanted })
     }
 
-    /// The page's image is written as `blob`, and durable if it is to be. None when the page is gone
+    /// Notes that a page's image is written as `blob`, and durable if it is to be. None when the page is gone
     /// meanwhile: the caller frees the blob.
     pub fn written(&mut self, page: PageKey, blob: BlobId) -> Option<Written> {
         let at = self.pages.index_of_key(page)?;
@@ -267,7 +267,7 @@ impl Jobs<'_> {
 }
 
 impl Backlog {
-    /// The page is read. None when it is gone meanwhile.
+    /// Takes back a page that was read. None when it is gone meanwhile.
     ///
     /// # Errors
     /// The image is of another page: the caller goes on with [`Backlog::failed`].
@@ -323,7 +323,7 @@ impl Slot {
         self.image.is_some() && self.busy == Busy::Idle && !self.is_sparse && self.page().is_some()
     }
 
-    /// Logged messages are durable as part of its image from now on. Returns the log segments it lay
+    /// Marks logged messages as durable by the page's image from now on. Returns the log segments they lay
     /// in, with how many messages.
     fn move_into_image(&mut self, blob: BlobId, made: &Writing) -> Vec<(SegmentId, u64)> {
         let mut segments: Vec<(SegmentId, u64)> = Vec::new();

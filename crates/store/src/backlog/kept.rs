@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Properties that several backlogs have, kept in front of the body they share.
 #[derive(Debug)]
 pub struct SharedProperties {
-    /// As their publisher sent them.
+    /// The properties as their publisher sent them.
     pub whole: Bytes,
     /// The part of them that is to be known before they are read, in the same encoding.
     pub brief: Vec<u8>,
@@ -29,11 +29,11 @@ impl SharedProperties {
 #[derive(Clone, Debug)]
 pub(super) struct KeptBody {
     pub(super) body: Bytes,
-    /// Only where the message's envelope has a stand-in for them.
+    /// The properties in front of it, only where the message's envelope has a stand-in for them.
     pub(super) properties: Option<Bytes>,
     /// Its name in the body store, if it is there.
     pub(super) blob: Option<BlobId>,
-    /// Who gives it a name there, if other queues have it too.
+    /// The shared body that names it in the body store, if other queues have the body too.
     pub(super) home: Option<Arc<dyn SharedBody>>,
 }
 
@@ -96,7 +96,7 @@ impl KeptBodies {
         to_u16(self.bodies.len())
     }
 
-    /// The body kept last is stored and has so many bytes that are not at hand.
+    /// Notes that the body kept last is stored, and how many bytes of it are not at hand.
     pub(super) const fn note_missing(&mut self, bytes: u32) {
         self.missing_bytes += bytes as usize;
     }

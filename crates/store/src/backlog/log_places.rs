@@ -16,27 +16,27 @@ use log::SegmentId;
 /// The next step for a page whose messages are to be logged.
 #[derive(Debug)]
 pub enum ToLog {
-    /// Nothing: it is in memory and was gone through.
+    /// The page is done: its messages in memory were gone through.
     Done {
         /// Where the page after this one begins.
         next: u64,
-        /// Its image, which is its no more, with the log's note about it.
+        /// The image that is the page's no more, with the log's note about it.
         freed: Option<FreedPage>,
     },
-    /// It is on disk: its image is to be among the durable ones, and [`LogPlaces::image_logged`].
+    /// The page is on disk: its image is to be among the durable ones, and [`LogPlaces::image_logged`].
     Stored(StoredPage),
-    /// It is being read: to be asked for again when it is there.
+    /// The page is being read: it is to be asked for again when it is in memory.
     Busy,
 }
 
 /// A page on disk whose messages are to be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredPage {
-    /// Names it.
+    /// The page's key.
     pub page: PageKey,
-    /// Its image.
+    /// The page's image.
     pub blob: BlobId,
-    /// Among the durable ones.
+    /// Whether the image is among the durable ones.
     pub is_durable: bool,
     /// Where the page after this one begins.
     pub next: u64,
@@ -58,7 +58,7 @@ pub struct ImageLogged {
 pub struct PersistentPositions(PageBitmap);
 
 impl PersistentPositions {
-    /// Looks for them.
+    /// Finds the persistent messages of an image.
     ///
     /// # Errors
     /// The image is damaged or of a newer version.
@@ -106,7 +106,7 @@ impl LogPlaces<'_> {
         n_moved
     }
 
-    /// Where in the log the note about the page is.
+    /// Notes in which log segment the note about a page lies.
     pub fn paged_in_log(&mut self, page: PageKey, segment: SegmentId) {
         let slot = self.pages.index_of_key(page).and_then(|at| self.pages.get_mut(at));
         if let Some(image) = slot.and_then(|slot| slot.image.as_mut()) {
@@ -114,8 +114,8 @@ impl LogPlaces<'_> {
         }
     }
 
-    /// Forgets that anything is logged: it is kept elsewhere from now on. Returns the log segments
-    /// that messages and notes lay in, with how many: to be released.
+    /// Forgets that messages are logged: they are kept elsewhere from now on. Returns the log segments that
+    /// messages and notes lay in, with how many: to be released.
     pub fn unlog(&mut self) -> Vec<(SegmentId, u64)> {
         let mut segments = Vec::new();
         for slot in self.pages.iter_mut() {
@@ -161,10 +161,10 @@ impl LogPlaces<'_> {
         Some(ToLog::Stored(StoredPage { page, blob, is_durable, next }))
     }
 
-    /// Messages of a page in memory are about to be logged. Images that do not say so, finished or
-    /// being written, must not count for the page any more. If the log has a note about one, what the
-    /// note stands for is to be logged with the rest: a start knows no page of which some messages are
-    /// in the image and some are not. Returns the image, and where the note is.
+    /// Takes the image from a page in memory whose messages are about to be logged. Images that do not say
+    /// so, finished or being written, must not count for the page any more. If the log has a note about
+    /// one, what the note stands for is to be logged with the rest: a start knows no page of which some
+    /// messages are in the image and some are not. Returns the image, and where the note is.
     fn disown_image(&mut self, at: usize) -> Option<FreedPage> {
         let slot = self.pages.slots().get(at)?;
         let page = slot.page()?;
@@ -193,7 +193,7 @@ impl LogPlaces<'_> {
         self.paging.writing.iter().any(|writing| writing.page == page && writing.is_durable)
     }
 
-    /// The image being written is found to be of no page.
+    /// Gives up an image that is being written: it will belong to no page.
     fn give_up_writing(&mut self, at: usize) {
         let Some(slot) = self.pages.get_mut(at) else { return };
         let (key, cost_bytes) = (slot.key(), slot.cost_bytes());
@@ -202,9 +202,9 @@ impl LogPlaces<'_> {
         self.paging.end_job(key, busy, cost_bytes);
     }
 
-    /// The image of a page that was on disk is durable as `durable`: the same one if it was among
-    /// the durable ones before. None when the page is no longer
-    /// as it was: it is to be looked at again, if it is there, and the caller frees `durable`.
+    /// Notes that the image of a page on disk is durable as `durable`: the same one if it was among the
+    /// durable ones before. None when the page is no longer as it was: the caller asks for the page again,
+    /// and frees `durable`.
     pub fn image_logged(
         &mut self,
         page: &StoredPage,
@@ -212,7 +212,7 @@ impl LogPlaces<'_> {
         persistent: &PersistentPositions,
     ) -> Option<ImageLogged> {
         let at = self.pages.index_of_key(page.page)?;
-        // What is being read must stay where it is.
+        // An image that is being read must stay where it is.
         let slot = self.pages.get_mut(at).filter(|slot| slot.busy == Busy::Idle)?;
         let Content::Cold(cold) = &mut slot.content else { return None };
         let image = slot.image.as_mut().filter(|image| image.blob == page.blob)?;
@@ -224,7 +224,7 @@ impl LogPlaces<'_> {
         let before = *image;
         (image.blob, image.is_durable) = (durable, true);
         cold.set_logged(persistent.0.clone());
-        // The bodies it names belong to the new one.
+        // The bodies that the former image names belong to the new one.
         let replaced = (!before.is_durable).then(|| before.freed(None));
         let note = slot.note().filter(|note| !note.live.is_empty());
         Some(ImageLogged { note, noted_before, replaced })

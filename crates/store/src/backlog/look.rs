@@ -1,4 +1,4 @@
-//! Pages of a backlog for who only looks: nothing is moved, loaded into it or counted for that.
+//! Pages of a backlog for a caller that only looks: nothing is moved, loaded into it or counted for that.
 
 use super::image::LoadedPage;
 use super::page::Page;
@@ -63,7 +63,7 @@ pub struct FoundPage {
 pub enum FoundContent {
     /// A copy of what is in memory.
     Here(LoadedPage),
-    /// On disk only: to be read without any lock, and [asked for](Looks::live_in) again then.
+    /// The page is on disk only: to be read without any lock, then [asked for](Looks::live_in) again.
     Cold(ColdPage),
 }
 
@@ -85,7 +85,7 @@ pub struct ColdPage {
 pub struct Looks<'b>(&'b Pages);
 
 impl<'b> Looks<'b> {
-    /// At the pages of this one.
+    /// A look at the pages of a backlog.
     #[must_use]
     pub const fn of(backlog: &'b Backlog) -> Self {
         Self(backlog.pages())

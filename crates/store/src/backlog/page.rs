@@ -1,4 +1,4 @@
-//! One page of a backlog in memory.
+//! A page of a backlog in memory.
 //!
 //! ```text
 //! entries[position - first] = { body offset, body length, envelope, segment, kept body }, or a gap
@@ -34,16 +34,16 @@ const GAP_ENTRIES_MAX: usize = 64;
 /// Bytes of an entry in memory and in an image.
 pub(super) const ENTRY_BYTES: usize = 16;
 
-/// Where one message is.
+/// The place of a message in the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Of the body in `bytes`, unless it is kept apart.
+    /// Place of the body in `bytes`, unless the body is kept apart.
     pub(super) offset: u32,
-    /// Of the body, and of properties that are kept in front of it.
+    /// Length of the body, and of properties that are kept in front of it.
     pub(super) len: u32,
-    /// Of the envelope in `bytes`; `NOWHERE` for a gap or a released message.
+    /// Place of the envelope in `bytes`; `NOWHERE` for a gap or a released message.
     pub(super) envelope: u32,
-    /// In which log segment it lies.
+    /// The log segment in which the message lies.
     pub(super) segment: SegmentNumber,
     /// 1 + index into the bodies kept apart; 0 for none.
     pub(super) body: u16,
@@ -60,7 +60,7 @@ impl Entry {
     }
 }
 
-/// One page in memory.
+/// A page in memory.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// Position of the first entry.
@@ -68,7 +68,7 @@ pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
     pub(super) bytes: PageBytes,
     pub(super) bodies: KeptBodies,
-    /// `bytes` has something of messages that have no entry.
+    /// Whether `bytes` has something of messages that have no entry.
     pub(super) has_waste: bool,
     pub(super) segments: Segments,
 }
@@ -84,7 +84,7 @@ pub(super) struct Added<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum BodyPlace {
     Inline(usize),
-    /// Kept apart.
+    /// The body is kept apart.
     Kept(usize),
 }
 
@@ -92,7 +92,7 @@ pub(super) enum BodyPlace {
 pub(super) struct ReleasedEntry {
     pub(super) segment: SegmentNumber,
     pub(super) size_bytes: u64,
-    /// Of a body kept apart.
+    /// Bytes of a body kept apart.
     pub(super) kept_bytes: usize,
     pub(super) blob: Option<BlobId>,
 }
@@ -336,7 +336,7 @@ impl Page {
         n_appended
     }
 
-    /// Everything logged is durable as part of the page's image from now on.
+    /// Marks every logged message as durable by the page's image from now on.
     pub(super) fn move_into_image(&mut self) {
         for entry in &mut self.entries {
             if entry.segment.is_logged() {
@@ -346,7 +346,7 @@ impl Page {
         self.segments.clear();
     }
 
-    /// Nothing is durable as part of an image any more.
+    /// Marks messages that were durable by the page's image as not logged.
     pub(super) fn leave_image(&mut self) {
         for entry in &mut self.entries {
             if entry.segment == SegmentNumber::IN_IMAGE {

@@ -6,9 +6,9 @@ use message::{ANNOTATIONS_BYTES, Annotations, MessageRef, StandIn};
 /// Bytes of an envelope before its properties.
 pub(super) const ENVELOPE_FIXED_BYTES: usize = 10;
 const PERSISTENT: u32 = 1 << 31;
-/// Annotations follow the properties.
+/// The flag of annotations that follow the properties.
 const ANNOTATED: u32 = 1 << 30;
-/// The properties are kept in front of the body, and something stands in for them.
+/// The flag of properties that are kept in front of the body, with something that stands in for them.
 pub(super) const APART: u32 = 1 << 29;
 /// The envelope of a gap or a released message.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -72,7 +72,7 @@ impl Envelope {
         if self.is_apart() { StandIn::parse(rest.get(..self.properties_len())?) } else { None }
     }
 
-    /// Of properties and annotations.
+    /// Length of properties and annotations.
     pub(super) const fn rest_len(self) -> usize {
         self.properties_len() + if self.is_annotated() { ANNOTATIONS_BYTES } else { 0 }
     }
@@ -85,7 +85,7 @@ pub(super) struct PageBytes {
     /// Where the last envelope is, and its fixed part: the next message is compared with it.
     last_at: u32,
     last: Envelope,
-    /// Some envelopes have annotations.
+    /// Whether some envelopes have annotations.
     is_annotated: bool,
 }
 

@@ -13,14 +13,15 @@ const SPARE_SLOTS_MAX: usize = 16;
 /// The pages of a backlog.
 #[derive(Debug, Default)]
 pub struct Pages {
-    /// Positions rise.
+    /// The pages by position, which rises.
     slots: VecDeque<Slot>,
     /// First positions of the pages that are in memory, rising.
     here: VecDeque<u64>,
     /// Pages with sparse images, oldest finding first.
     sparse: VecDeque<PageKey>,
     next_serial: u32,
-    /// The page that was looked for last: who looks for a message mostly looks for the next one too.
+    /// The page that was looked for last: a caller that looks for a message mostly looks for the next one
+    /// too.
     near: AtomicUsize,
 }
 
@@ -113,7 +114,7 @@ impl Pages {
         self.slots.get(at).is_some_and(|slot| slot.serial == key.serial).then_some(at)
     }
 
-    /// Behind the last position.
+    /// The position behind the last one.
     pub(super) fn end(&self) -> u64 {
         self.slots.back().map_or(0, Slot::end)
     }
@@ -125,7 +126,7 @@ impl Pages {
         self.next_serial = self.next_serial.wrapping_add(1);
     }
 
-    /// Gives a page another name; who knows the one before finds no page any more.
+    /// Gives a page another name: the name before finds no page any more.
     pub(super) fn rename(&mut self, at: usize) {
         let Some(slot) = self.slots.get_mut(at) else { return };
         let before = slot.key();
@@ -138,7 +139,7 @@ impl Pages {
         }
     }
 
-    /// Takes a page out, whatever is in it.
+    /// Removes a page, whatever is in it.
     pub(super) fn remove(&mut self, at: usize) -> Option<Slot> {
         let slot = self.slots.remove(at)?;
         if slot.is_sparse {
@@ -160,14 +161,14 @@ impl Pages {
         only
     }
 
-    /// The page that begins at `first` is in memory now.
+    /// Notes that the page that begins at `first` is in memory.
     pub(super) fn come_here(&mut self, first: u64) {
         let place = self.here.partition_point(|other| *other < first);
         debug_assert!(self.here.get(place) != Some(&first), "it was not");
         self.here.insert(place, first);
     }
 
-    /// The last page, which is in memory and empty, begins at `first` from now on.
+    /// Has the last page, which is in memory and empty, begin at `first`.
     #[inline]
     pub(super) fn move_last(&mut self, first: u64) {
         if let Some(last) = self.here.back_mut() {

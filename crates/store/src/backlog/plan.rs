@@ -30,7 +30,7 @@ pub(super) enum Step {
 /// The pages that stay in memory.
 struct Window {
     slots: Range<usize>,
-    /// The tail stays while it is filled to less.
+    /// The size in bytes below which the tail page is still filled, and stays.
     page_bytes: usize,
 }
 

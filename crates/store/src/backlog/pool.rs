@@ -5,9 +5,9 @@ use std::sync::Mutex;
 const SMALL_BYTES: usize = 32 * 1024;
 /// A page with more is not kept.
 const LARGE_BYTES_MAX: usize = 256 * 1024;
-/// Memory of all pages kept.
+/// The most bytes of memory of all pages kept.
 const SPARE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// ... and their number.
+/// The most pages that are kept.
 const SPARE_PAGES_MAX: usize = 256;
 
 /// Emptied pages waiting for reuse, shared by all queues of a node.

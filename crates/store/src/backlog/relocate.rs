@@ -30,9 +30,9 @@ pub struct PageNote {
     pub load_bytes: u32,
     /// Messages in the image.
     pub n_entries: u16,
-    /// Some of its messages have their body in the body store.
+    /// Whether some of its messages have their body in the body store.
     pub has_bodies: bool,
-    /// Some of its messages have annotations.
+    /// Whether some of its messages have annotations.
     pub is_annotated: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct RestoreError;
 pub struct Dropped {
     /// How many messages.
     pub n_messages: u64,
-    /// A restart would bring some of them back: the log is to be told that they are gone.
+    /// Whether a restart would bring some of them back: the log is to be told that they are gone.
     pub any_logged: bool,
     /// Log segments that held them, with how many: to be released.
     pub segments: Vec<(SegmentId, u64)>,
@@ -138,8 +138,8 @@ impl Backlog {
         dropped
     }
 
-    /// A page's image cannot be read: its messages are lost. None when the page is gone meanwhile.
-    /// The positions lost are given beside what is left to be done.
+    /// Drops a page whose image cannot be read: its messages are lost. None when the page is gone
+    /// meanwhile. The positions lost are given beside what is left to be done.
     pub fn failed(&mut self, pool: &PagePool, page: PageKey) -> Option<(Vec<Range<u64>>, Dropped)> {
         let at = self.pages.index_of_key(page)?;
         let slot = self.pages.slots().get(at).filter(|slot| slot.busy == Busy::Loading)?;

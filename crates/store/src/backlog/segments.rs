@@ -53,14 +53,14 @@ impl Segments {
         self.0.contains(&segment)
     }
 
-    /// Nothing in the page lies in `segment` any more.
+    /// Forgets a segment: nothing in the page lies there any more.
     pub(super) fn forget(&mut self, segment: SegmentId) {
         if let Some(place) = self.0.iter_mut().find(|known| **known == segment) {
             *place = NO_SEGMENT;
         }
     }
 
-    /// Nothing in the page lies in a segment.
+    /// Forgets all segments: nothing in the page lies in one.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -22,11 +22,11 @@ pub(super) struct Slot {
     pub(super) span: u16,
     pub(super) n_live: u16,
     pub(super) busy: Busy,
-    /// Takes no more messages.
+    /// Whether the page takes no more messages.
     pub(super) is_closed: bool,
-    /// Its image is mostly of messages that are gone, and is to be written anew.
+    /// Whether its image is mostly of messages that are gone, and is to be written anew.
     pub(super) is_sparse: bool,
-    /// Some messages in its image have annotations.
+    /// Whether some messages in its image have annotations.
     pub(super) is_annotated: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct StoredImage {
     pub(super) load_bytes: u32,
     pub(super) n_entries: u16,
     pub(super) is_durable: bool,
-    /// Some of its messages have their body in the body store.
+    /// Whether some of its messages have their body in the body store.
     pub(super) has_bodies: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Cold {
 enum Logged {
     None,
     All,
-    /// Those in `More::logged`.
+    /// The messages in `More::logged` do.
     Some,
 }
 
@@ -97,7 +97,7 @@ struct More {
 struct Each {
     positions: Box<[u16]>,
     sizes: Box<[u32]>,
-    /// Empty when none has one.
+    /// Names of stored bodies by message; empty when no message has one.
     bodies: Box<[Option<BlobId>]>,
 }
 
@@ -135,7 +135,7 @@ impl Slot {
         }
     }
 
-    /// Of stored bodies it lacks while it is in memory.
+    /// Bytes of stored bodies that the page lacks while it is in memory.
     pub(super) fn missing_bytes(&self) -> usize {
         self.page().map_or(0, |page| page.bodies.missing_bytes())
     }

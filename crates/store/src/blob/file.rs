@@ -1,4 +1,4 @@
-//! One file of the store while it runs: its blobs, its records that are not written yet, its handle.
+//! A file of the store while it runs: its blobs, its records that are not written yet, its handle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// How far a file has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Takes blobs.
+    /// The file takes blobs.
     Filling,
-    /// Takes no more; its end and its table are still to be written.
+    /// The file takes no more blobs; its end and its table are still to be written.
     Full,
-    /// Takes no more and is written: it may be rewritten and removed.
+    /// The file takes no more blobs and is written: it may be rewritten and removed.
     Closed,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
 }
 
-/// One file: its blobs, its records that are not on disk, and its handle.
+/// A file: its blobs, its records that are not on disk, and its handle.
 #[derive(Debug)]
 pub(super) struct BlobFile {
     pub(super) number: u32,
@@ -42,20 +42,20 @@ pub(super) struct BlobFile {
     /// Bytes the referenced blobs would take in a sealed file, without its header.
     pub(super) live_bytes: u64,
     pub(super) n_live: u32,
-    /// Of the log, when the file was begun.
+    /// The log's stamp when the file was begun.
     pub(super) begun: Stamp,
     pub(super) unwritten: Unwritten,
     pub(super) opened: OpenFile,
-    /// Rises with each rewriting; offsets are good for one generation.
+    /// The number of rewritings: offsets are good for one generation.
     pub(super) generation: u32,
 }
 
 /// The records of a file that are not on disk yet.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    /// Written when full or by a sync.
+    /// Chunks that are written when full or by a sync.
     chunks: VecDeque<Arc<Chunk>>,
-    /// Takes records.
+    /// The chunk that takes records.
     tail: Chunk,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Unwritten {
 #[derive(Debug, Default)]
 pub(super) struct OpenFile {
     handle: Option<Arc<dyn DiskFile>>,
-    /// The handle must stay: another file is about to take the name.
+    /// Whether the handle must stay: another file is about to take the name.
     is_pinned: bool,
     /// The time of the last read, in reads of the store.
     pub(super) last_read: u64,
@@ -151,7 +151,7 @@ impl Unwritten {
         self.chunks.iter().cloned().collect()
     }
 
-    /// The first `n` chunks are on disk.
+    /// Forgets the first `n` chunks, which are on disk.
     pub(super) fn forget(&mut self, n: usize) {
         self.chunks.drain(..n.min(self.chunks.len()));
     }
@@ -242,7 +242,7 @@ impl BlobFile {
             && 2 * (self.live_bytes + u64::from(FILE_HEADER_BYTES)) < self.disk_bytes
     }
 
-    /// After a rewriting: where the blobs lie now. References are those of now, not of its start.
+    /// Notes where the blobs lie after a rewriting. References are those of now, not of its start.
     pub(super) fn rewritten(&mut self, by: Rewritten) {
         let Rewritten { mut slots, end, disk_bytes, handle } = by;
         self.live_bytes = 0;

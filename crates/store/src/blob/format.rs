@@ -39,7 +39,7 @@ use super::slots::{Slot, Slots};
 use crate::error::Result;
 
 pub(super) const FILE_HEADER_BYTES: u32 = 64;
-/// The same in version 1.
+/// Length of a file header in version 1.
 const FILE_HEADER_BYTES_V1: u32 = 32;
 const STAMP_AT: usize = 32;
 const SEALED_AT: usize = STAMP_AT + STAMP_BYTES;
@@ -149,7 +149,7 @@ pub(super) struct Found {
     pub(super) is_sealed: bool,
     /// None in a file of version 1, or if the header is damaged.
     pub(super) stamps: Option<Stamps>,
-    /// It begins with a header of the present length.
+    /// Whether the file begins with a header of the present length.
     pub(super) is_present_version: bool,
 }
 

@@ -11,7 +11,7 @@ use super::state::State;
 use crate::error::Result;
 
 const SUFFIX: &str = ".blob";
-/// Of a file that is to take another's place; a crash leaves it behind.
+/// The suffix of a file that is to take another's place; a crash leaves such a file behind.
 pub(super) const DRAFT_SUFFIX: &str = ".blob.tmp";
 /// Length of the number in a file's name, in hexadecimal digits.
 const NUMBER_DIGITS: usize = 8;
@@ -29,7 +29,7 @@ fn number_of(name: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// Without any file.
+/// The state without any file.
 pub(super) fn nothing() -> State {
     State::new(BTreeMap::new(), 1, None)
 }
@@ -104,7 +104,7 @@ fn open_file(
     let has_room = !found.is_sealed && found.end < options.file_bytes;
     let resumes = is_highest && is_whole && has_room && found.is_present_version;
     if resumes && found.stamps.is_none() {
-        // Its header is torn or damaged.
+        // The file's header is torn or damaged.
         let stamps = Stamps { begun: options.stamper.stamp(), ..Stamps::default() };
         let header = format::file_header(number, stamps.begun);
         handle.write_at(0, &header).context("write", &name)?;

@@ -27,7 +27,7 @@ struct Run {
 }
 
 enum Located {
-    /// Not on disk yet; the record has been copied.
+    /// The record is not on disk yet; it has been copied.
     Buffered,
     OnDisk(Run),
     Missing,
@@ -70,7 +70,7 @@ impl BlobStore {
                         self.dir.hand_out(first.file, &slots, scratch, each);
                         slots.len()
                     }
-                    // Rewritten in between: look again.
+                    // The file was rewritten in between: look again.
                     Ok(None) => 0,
                     Err(error) => {
                         each(*first, Err(error));

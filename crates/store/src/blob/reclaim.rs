@@ -28,7 +28,7 @@ pub struct Reclaimed {
     pub moved_bytes: u64,
     /// Bytes given back to the file system.
     pub freed_bytes: u64,
-    /// The plan is not done yet.
+    /// Whether the plan is not done yet.
     pub has_more: bool,
 }
 
@@ -44,15 +44,15 @@ pub(super) struct Job {
 #[derive(Debug)]
 struct Rewrite {
     number: u32,
-    /// Its live blobs where they lie now, and how many of them are copied.
+    /// The file's live blobs where they lie now; the first `n_copied` of them are copied.
     live: Vec<Slot>,
     n_copied: usize,
     old: Option<Arc<dyn DiskFile>>,
     draft: Option<Arc<dyn DiskFile>>,
-    /// The copied ones where they will lie.
+    /// The copied blobs where they will lie.
     slots: Slots,
     end: u32,
-    /// It has taken the file's place.
+    /// Whether the draft has taken the file's place.
     is_done: bool,
 }
 
@@ -77,7 +77,7 @@ impl BlobStore {
         }
         *job = planned.filter(|plan| plan.rewrite.is_some() || !plan.dead.is_empty());
         if job.as_ref().is_some_and(|job| job.rewrite.is_some()) {
-            // There may be more sparse files.
+            // More sparse files may be left.
             self.has_garbage.store(true, Ordering::Relaxed);
         }
         job.is_some()
@@ -96,7 +96,7 @@ impl BlobStore {
             Job { rewrite: None, .. } => Ok(Reclaimed::default()),
         };
         let Ok(mut reclaimed) = outcome else {
-            // What was planned is left to the next plan.
+            // The rest of the failed job is left to the next plan.
             self.has_garbage.store(true, Ordering::Relaxed);
             return outcome;
         };
@@ -117,7 +117,7 @@ impl BlobStore {
             told.forget(&self.dir.options.dir, |number| dead.contains(&number))?;
         }
         for number in dead {
-            // Nobody finds it any more when it goes.
+            // The file leaves the state first: nobody finds it any more when it goes.
             let file = lock(&self.state).files.remove(number);
             let name = self.dir.file_name(*number);
             match self.dir.disk().remove(&name) {
@@ -212,7 +212,7 @@ impl Dir {
             let run_bytes = run.bytes as usize;
             bytes.resize(run_bytes, 0);
             let n = old.read_at(u64::from(run.offset), &mut bytes).context("read", name)?;
-            // What the file no longer has is damaged like a flipped bit.
+            // Bytes that the file no longer has become zeros: their blobs are damaged as by a flipped bit.
             bytes.get_mut(n..).unwrap_or_default().fill(0);
             draft.write_at(u64::from(rewrite.end), &bytes).context("write", draft_name)?;
             rewrite.copied(&run);

@@ -1,6 +1,6 @@
 //! Where the blobs of one file lie, and how many references each has: 16 bytes a blob.
 
-/// One blob.
+/// A blob of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// Its number in the file.

@@ -83,7 +83,7 @@ pub struct BodyFiles {
 }
 
 impl BodyFiles {
-    /// Goes on with the file.
+    /// Opens the file, to go on with what it says.
     ///
     /// # Errors
     /// The disk's.

@@ -126,7 +126,7 @@ const fn block_bytes(n_entries: u32, data_bytes: u32) -> u64 {
     BLOCK_HEADER_BYTES as u64 + n_entries as u64 * ENTRY_BYTES as u64 + data_bytes as u64
 }
 
-/// One line of a block's table.
+/// A line of a block's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) position: u64,
@@ -136,8 +136,9 @@ pub(super) struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Publish(Publication),
-    /// This many positions.
+    /// The delivery of so many positions, from the operation's on.
     Deliver(u32),
+    /// The acknowledgement of so many positions, from the operation's on.
     Ack(u32),
 }
 
@@ -502,7 +503,7 @@ impl Scanned {
 /// How much of a file was durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// The content of its blocks; the rest may be torn.
     AsItSays,

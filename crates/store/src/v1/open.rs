@@ -20,7 +20,7 @@ use crate::error::Result;
 
 const JOURNAL_SUFFIX: &str = ".jif";
 const SEGMENT_SUFFIX: &str = ".idx";
-/// Of so many files, one of which was cut off, each is named.
+/// The most files that are named each when one of them was cut off.
 const FILES_NAMED_MAX: usize = 8;
 
 /// A message found at the start.
@@ -28,7 +28,7 @@ const FILES_NAMED_MAX: usize = 8;
 pub struct Live {
     /// Its place in the queue.
     pub position: u64,
-    /// It was given to a consumer before.
+    /// Whether the message was delivered to a consumer before.
     pub is_delivered: bool,
     /// Length of its record without the body in the body store.
     pub record_bytes: u32,
@@ -43,7 +43,7 @@ pub struct Live {
 pub struct Recovered {
     /// Messages found.
     pub live: u64,
-    /// Behind the highest position seen.
+    /// The position behind the highest seen.
     pub next_position: u64,
     /// Blocks that had been durable and cannot be read: the messages in it are lost, or come again if it
     /// was about acknowledgements.
@@ -187,7 +187,7 @@ fn recover(
         counted: V1Stats::default(),
     };
     for number in segments {
-        // What only journals know of, and lies before this segment.
+        // Segments before this one that only journals know of.
         let later = found.by_segment.split_off(&number);
         for (number, from) in std::mem::replace(&mut found.by_segment, later) {
             state.take_segment(number, Segment::default(), from, each);
@@ -197,7 +197,7 @@ fn recover(
         let at = (number, extents.segments);
         let mut scanned = read_segment(disk, dir, at, &mut from, &mut next_position)?;
         found.next_position = next_position;
-        // What is cut off of a segment comes again from the journal, unless it was another one's.
+        // Blocks cut off of a segment come again from the journal they were flushed from, if that is left.
         recovered.take(scanned.take_damage(extents.segments));
         let segment = Segment { blocks: scanned.blocks, end: scanned.end, ..Segment::default() };
         state.take_segment(number, segment, from, each);
@@ -304,7 +304,7 @@ fn read_journals(
                 found.take(operation);
             })?;
         file.sync_data().context("sync", &name)?;
-        // What cannot be read may never have been durable: nothing is promised from there on.
+        // Unreadable bytes may never have been durable: the journal counts as synced up to them.
         journal.synced_end = scanned.readable_end();
         recovered.take(scanned.take_damage(extent));
         journal.blocks = scanned.blocks;
@@ -457,7 +457,7 @@ pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
         let name = format!("{dir}/{name}");
         disk.remove(&name).context("remove", &name)?;
     }
-    // Nothing is synced, for that many queues may go at once: what comes back is not wanted by the
-    // next start either. Who makes a queue there again syncs the directory.
+    // The removal is not synced, for many queues may go at once: the next start removes files that come
+    // back, and a queue that is made there again syncs the directory.
     Ok(disk.remove_dir(dir).context("remove", dir)?)
 }

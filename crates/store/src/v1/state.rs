@@ -12,15 +12,15 @@ use super::block::{BlockRef, Builder, FILE_HEADER_BYTES, Tag};
 use super::{SEGMENT_POSITIONS, V1Stats};
 use crate::queued::Queued;
 
-/// One segment: the positions from `number * SEGMENT_POSITIONS` on.
+/// A segment: the positions from `number * SEGMENT_POSITIONS` on.
 #[derive(Debug, Default)]
 pub(super) struct Segment {
     pub(super) published: Bits,
     pub(super) delivered: Bits,
     pub(super) acked: Bits,
-    /// Published and not acknowledged.
+    /// How many messages are published and not acknowledged.
     pub(super) n_live: u32,
-    /// In its file.
+    /// The blocks in the segment's file.
     pub(super) blocks: Vec<BlockRef>,
     /// Where the file's next block goes; 0 if there is no file.
     pub(super) end: u64,
@@ -69,14 +69,14 @@ pub(super) struct Chunk {
     pub(super) body_bytes: u64,
 }
 
-/// One journal: operations in the order they came.
+/// A journal: operations in the order they came.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) number: u64,
     /// All closed blocks, written or not.
     pub(super) blocks: Vec<BlockRef>,
     pub(super) end: u64,
-    /// Durable up to here.
+    /// The byte up to which the file is durable.
     pub(super) synced_end: u64,
     pub(super) builder: Builder,
     pub(super) unwritten: VecDeque<Arc<Chunk>>,
@@ -86,9 +86,9 @@ pub(super) struct Journal {
     pub(super) touched: BTreeSet<u64>,
     pub(super) handle: Option<Arc<dyn DiskFile>>,
     pub(super) is_on_disk: bool,
-    /// A loss of power does not undo the file's creation.
+    /// Whether the file's creation survives a loss of power.
     pub(super) is_name_durable: bool,
-    /// Left by an earlier process: a part of it may be in segments already.
+    /// Whether an earlier process left it: a part of it may be in segments already.
     pub(super) is_recovered: bool,
 }
 
@@ -147,25 +147,25 @@ impl Journal {
 #[derive(Debug)]
 pub(super) struct V1State {
     pub(super) segments: BTreeMap<u64, Segment>,
-    /// Takes operations.
+    /// The journal that takes operations.
     pub(super) journal: Journal,
-    /// Full or left by an earlier process, oldest first: to be flushed.
+    /// Journals that are full or left by an earlier process, oldest first: to be flushed.
     pub(super) older: Vec<Journal>,
-    /// Behind the highest position ever seen.
+    /// The position behind the highest ever seen.
     pub(super) next_position: u64,
     /// Number of the last call that noted anything.
     pub(super) last_note: u64,
-    /// The same for what is durable.
+    /// Number of the last such call whose operations are durable.
     pub(super) synced_note: u64,
-    /// A message has its body in the body store, or had.
+    /// Whether a message has its body in the body store, or had.
     pub(super) names_bodies: bool,
-    /// Rises with each flush: what was looked up before may lie elsewhere.
+    /// The number of flushes: after another one a block may lie elsewhere than it was found.
     pub(super) generation: u64,
     pub(super) counted: V1Stats,
 }
 
 impl V1State {
-    /// For a message's body `added_bytes` were added to the body store.
+    /// Publishes a message, for whose body `added_bytes` were added to the body store.
     pub(super) fn publish(&mut self, queued: &Queued<'_>, added_bytes: u64) {
         let position = queued.position;
         let (number, relative) = place_of(position);
@@ -199,7 +199,7 @@ impl V1State {
         }
     }
 
-    /// Number of messages that were live.
+    /// Acknowledges a range; returns how many of its messages were live.
     pub(super) fn ack(&mut self, range: &Range<u64>) -> u64 {
         let before = self.journal.n_operations;
         for (number, segment) in segments_in(&mut self.segments, range) {

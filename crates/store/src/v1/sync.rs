@@ -20,10 +20,10 @@ struct Work {
     number: u64,
     handle: Option<Arc<dyn DiskFile>>,
     is_on_disk: bool,
-    /// A loss of power does not undo the file's creation.
+    /// Whether the file's creation survives a loss of power.
     is_name_durable: bool,
     chunks: Vec<Arc<Chunk>>,
-    /// The last call whose notes are among them.
+    /// The number of the last call whose notes are among them.
     upto: u64,
 }
 
@@ -44,8 +44,8 @@ impl V1Queue {
         Ok(self.synced())
     }
 
-    /// The same for who holds `writing`; `also` runs at the moment from which on later notes are
-    /// not written.
+    /// Makes the journal durable as [`Self::sync`] does, for a caller that holds `writing`; `also` runs at
+    /// the moment from which on later notes are not written.
     pub(super) fn write_journal<T>(
         &self,
         bodies: &BlobStore,
@@ -82,7 +82,7 @@ impl V1Queue {
         Ok(Unsynced { work, handle })
     }
 
-    /// The written blocks are durable, for all of the disk was synced since.
+    /// Notes that the written blocks are durable, for all of the disk was synced since.
     pub fn confirm(&self, unsynced: Unsynced) -> u64 {
         let Unsynced { work, handle } = unsynced;
         let _writing = lock(&self.writing);
@@ -165,7 +165,7 @@ impl V1State {
         }
     }
 
-    /// The blocks of `work` are durable. Returns how many bytes were not before.
+    /// Notes that the blocks of `work` are durable. Returns how many bytes were not before.
     fn finish_sync(&mut self, work: &Work, handle: Option<Arc<dyn DiskFile>>) -> u64 {
         self.synced_note = self.synced_note.max(work.upto);
         let journals = self.older.iter_mut().chain([&mut self.journal]);

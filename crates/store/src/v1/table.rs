@@ -48,9 +48,9 @@ pub struct Promised {
     pub segments: u64,
     /// Bytes of blocks that were synced in all journals together.
     pub journal_bytes: u64,
-    /// The same of all segments.
+    /// Bytes of blocks that were synced in all segments together.
     pub segment_bytes: u64,
-    /// Messages in them name bodies in the body store, or did.
+    /// Whether messages in them name bodies in the body store, or did.
     pub names_bodies: bool,
 }
 
@@ -146,8 +146,8 @@ impl JournalTable {
         slots.filter_map(Result::transpose).collect()
     }
 
-    /// Goes on with the file. What is promised for other queues than `is_wanted` ones is forgotten:
-    /// their numbers may be given to others.
+    /// Opens the file, to go on with what it says. What is promised for other queues than `is_wanted` ones
+    /// is forgotten: their numbers may be given to others.
     ///
     /// # Errors
     /// The disk's.
@@ -210,7 +210,7 @@ impl JournalTable {
         Ok(file.sync_data().context("sync", JOURNALS_FILE)?)
     }
 
-    /// Nothing is promised for this queue any more, durably: its files may go.
+    /// Takes back what is promised for a queue, durably: its files may go.
     ///
     /// # Errors
     /// The disk's.
